@@ -253,6 +253,19 @@ impl Allocator {
             State::Quarantined { until } => return Err(Transition::StillResting { id, until, now }),
             from => return Err(Transition::NotVacant { id, from }),
         }
+        self.let_go(id, held, freed);
+        Ok(held.blocks)
+    }
+
+    /// Drops a lease from memory as if it had never been entered, because its holder has entered it
+    /// anew or freed it in another process. The block's age is not touched.
+    pub fn forget(&mut self, id: LeaseId) {
+        if let Some(held) = self.held.get(&id).copied() {
+            self.let_go(id, held, 0);
+        }
+    }
+
+    fn let_go(&mut self, id: LeaseId, held: Held, freed: u64) {
         self.held.remove(&id);
         *self.tally.of(held.state) -= 1;
         for kind in [IdKind::Uid, IdKind::Gid] {
@@ -264,7 +277,6 @@ impl Allocator {
         if self.gids.is_none() && held.blocks.uids != held.blocks.gids {
             self.uids.give_back(held.blocks.gids, freed);
         }
-        Ok(held.blocks)
     }
 
     /// The held block that shares an ID with `block`.

@@ -1,0 +1,382 @@
+//! All leases in memory, and what a transaction changes about them.
+//!
+//! Every method either changes what it says or, on an error, nothing. The rows it leaves behind in
+//! `changes` are then written as one.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use ids::allocator::{Allocator, Blocks, LeaseId, State};
+use ids::witness::Sighting;
+use ids::{IdBlock, IdKind};
+use labels::CategoryPair;
+
+use crate::clock::BootId;
+use crate::db::{Changes, Head, Rows};
+use crate::error::LedgerError;
+use crate::holder::Holder;
+use crate::lease::{Categories, Lease, LeaseRequest, Tenure};
+use crate::row::{LeaseRow, MemberRow, Standing};
+
+/// The here and now that a change happens in.
+#[derive(Debug, Clone)]
+pub(crate) struct Moment {
+    pub(crate) now: u64,
+    pub(crate) boot: BootId,
+}
+
+#[derive(Debug)]
+pub(crate) struct Book {
+    pub(crate) head: Head,
+    pub(crate) allocator: Allocator,
+    /// Held leases.
+    pub(crate) leases: BTreeMap<LeaseId, LeaseRow>,
+    /// Blocks that are free but were not always: their rows remember when they were freed.
+    /// Keyed by first user ID and length.
+    freed: BTreeMap<(u32, u32), LeaseRow>,
+    holders: HashMap<Holder, LeaseId>,
+    members: HashMap<Holder, MemberRow>,
+    pairs: HashSet<CategoryPair>,
+    changes: Changes,
+}
+
+impl Book {
+    /// From what is written down. Rows that contradict each other are not taken in but returned.
+    pub(crate) fn new(allocator: Allocator, head: Head, rows: Rows) -> (Self, Vec<LeaseRow>) {
+        let mut book = Self {
+            head,
+            allocator,
+            leases: BTreeMap::new(),
+            freed: BTreeMap::new(),
+            holders: HashMap::new(),
+            members: HashMap::new(),
+            pairs: HashSet::new(),
+            changes: Changes::default(),
+        };
+        let (held, free): (Vec<_>, Vec<_>) = rows.leases.into_iter().partition(|r| r.state().is_some());
+        let contradicting = held.into_iter().filter_map(|row| book.enter(row).err()).collect();
+        for row in free {
+            book.allocator.remember_freed(row.blocks(), row.seq);
+            book.freed.insert(freed_key(&row), row);
+        }
+        book.members = rows.members.into_iter().map(|m| (m.holder.clone(), m)).collect();
+        (book, contradicting)
+    }
+
+    fn enter(&mut self, row: LeaseRow) -> Result<(), LeaseRow> {
+        let Some(state) = row.state() else { return Err(row) };
+        if self.allocator.adopt(row.id, row.blocks(), state).is_err() {
+            return Err(row);
+        }
+        if let Some(holder) = &row.holder {
+            self.holders.insert(holder.clone(), row.id);
+        }
+        self.pairs.extend(row.categories);
+        self.leases.insert(row.id, row);
+        Ok(())
+    }
+
+    /// Takes in rows that another process has written since `self.head`.
+    pub(crate) fn catch_up(&mut self, head: Head, rows: Rows) -> Result<(), String> {
+        for row in rows.leases {
+            self.forget(row.id);
+            if row.standing == Standing::Free {
+                self.allocator.remember_freed(row.blocks(), row.seq);
+                self.members.retain(|_, m| m.lease != row.id);
+                self.freed.insert(freed_key(&row), row);
+            } else {
+                self.forget_freed_inside(row.uids);
+                self.enter(row).map_err(|r| format!("lease {} contradicts another", r.id.0))?;
+            }
+        }
+        self.members.extend(rows.members.into_iter().map(|m| (m.holder.clone(), m)));
+        self.head = head;
+        Ok(())
+    }
+
+    /// Drops a lease from memory, as if it had never been read.
+    fn forget(&mut self, id: LeaseId) {
+        if let Some(row) = self.leases.remove(&id) {
+            self.allocator.forget(id);
+            if let Some(holder) = &row.holder {
+                self.holders.remove(holder);
+            }
+            if let Some(pair) = row.categories {
+                self.pairs.remove(&pair);
+            }
+        }
+    }
+
+    fn forget_freed_inside(&mut self, block: IdBlock) -> Vec<LeaseRow> {
+        let starting = self.freed.range((block.base().get(), 0)..=(block.last().get(), u32::MAX));
+        let inside = starting.filter(|(_, row)| block.span().covers(row.uids.span()));
+        let keys: Vec<(u32, u32)> = inside.map(|(key, _)| *key).collect();
+        keys.iter().filter_map(|key| self.freed.remove(key)).collect()
+    }
+
+    /// Hands over what has changed since the last call, with the head brought up to date.
+    pub(crate) fn take_changes(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
+    }
+
+    pub(crate) fn rows(&self) -> (impl Iterator<Item = &LeaseRow>, impl Iterator<Item = &MemberRow>) {
+        (self.leases.values().chain(self.freed.values()), self.members.values())
+    }
+
+    /// The lease that `holder` has or has joined.
+    pub(crate) fn lease_of(&self, holder: &Holder) -> Option<&LeaseRow> {
+        let joined = self.members.get(holder).filter(|m| m.joined).map(|m| m.lease);
+        self.leases.get(&joined.or_else(|| self.holders.get(holder).copied())?)
+    }
+
+    pub(crate) fn holder_name(&self, id: LeaseId) -> Option<Holder> {
+        self.leases.get(&id).and_then(|r| r.holder.clone())
+    }
+
+    /// Gives `request.holder` a block, or the one it has.
+    pub(crate) fn lease(
+        &mut self,
+        request: &LeaseRequest,
+        seen: &Sighting,
+        moment: &Moment,
+    ) -> Result<Lease, LedgerError> {
+        self.refuse_member(&request.holder)?;
+        if let Some(id) = self.holders.get(&request.holder).copied() {
+            return self.confirm(id, request, moment);
+        }
+        let id = LeaseId(self.head.next);
+        let length = request.length.unwrap_or(self.allocator.pool().block());
+        let avoid = |kind: IdKind, block: IdBlock| seen.users(kind, block.span()).next().map(|u| u.ids);
+        let leased = self.allocator.lease(id, length, &avoid);
+        let blocks =
+            leased.map_err(|source| LedgerError::Lease { holder: request.holder.clone(), source })?;
+        let row = self.new_row(id, blocks, request, moment);
+        Ok(self.put_new(row, moment))
+    }
+
+    pub(crate) fn new_row(&self, id: LeaseId, blocks: Blocks, r: &LeaseRequest, moment: &Moment) -> LeaseRow {
+        LeaseRow {
+            seq: 0,
+            id,
+            uids: blocks.uids,
+            gids: blocks.gids,
+            standing: Standing::Held(State::Leased),
+            holder: Some(r.holder.clone()),
+            shared: false,
+            tenure: r.tenure,
+            since: moment.now,
+            boot: moment.boot.clone(),
+            categories: (r.categories == Categories::Pair).then(|| self.free_pair()).flatten(),
+            places: place_names(r),
+            reason: None,
+        }
+    }
+
+    /// Writes down a row whose block the allocator has just given or adopted.
+    pub(crate) fn put_new(&mut self, row: LeaseRow, moment: &Moment) -> Lease {
+        self.head.next = self.head.next.max(row.id.0 + 1);
+        for old in self.forget_freed_inside(row.uids) {
+            self.remove_lease_row(&old);
+        }
+        if let Some(pair) = row.categories {
+            self.pairs.insert(pair);
+            self.head.pair = next_pair(pair);
+        }
+        if let Some(holder) = &row.holder {
+            self.holders.insert(holder.clone(), row.id);
+        }
+        self.put(row, moment)
+    }
+
+    /// The holder asks again: the same block, however far on its way to being free it was.
+    fn confirm(&mut self, id: LeaseId, r: &LeaseRequest, moment: &Moment) -> Result<Lease, LedgerError> {
+        let Some(row) = self.leases.get(&id).cloned() else {
+            return Err(ids::allocator::Transition::Unknown(id).into());
+        };
+        if row.shared {
+            return Err(LedgerError::OtherSort { holder: r.holder.clone(), shared: true });
+        }
+        let has = row.uids.length().get();
+        if let Some(asked) = r.length.map(ids::BlockLength::get).filter(|&asked| asked != has) {
+            return Err(LedgerError::OtherLength { holder: r.holder.clone(), has, asked });
+        }
+        let mut fresh = row.clone();
+        if row.state() != Some(State::Leased) {
+            self.allocator.advance(id, State::Leased)?;
+            fresh.standing = Standing::Held(State::Leased);
+            fresh.since = moment.now;
+        }
+        fresh.boot = moment.boot.clone();
+        let places = place_names(r).into_iter().filter(|p| !row.places.contains(p));
+        fresh.places.extend(places);
+        if r.categories == Categories::Pair && row.categories.is_none() {
+            fresh.categories = self.free_pair();
+            self.pairs.extend(fresh.categories);
+            self.head.pair = fresh.categories.map_or(self.head.pair, next_pair);
+        }
+        if fresh == row { Ok(self.view(&row, moment)) } else { Ok(self.put(fresh, moment)) }
+    }
+
+    fn free_pair(&self) -> Option<CategoryPair> {
+        (0..CategoryPair::COUNT)
+            .filter_map(|i| CategoryPair::nth((self.head.pair + i) % CategoryPair::COUNT))
+            .find(|p| !self.pairs.contains(p))
+    }
+
+    /// Refuses a name that has joined a shared lease.
+    pub(crate) fn refuse_member(&self, holder: &Holder) -> Result<(), LedgerError> {
+        let Some(member) = self.members.get(holder).filter(|m| m.joined) else { return Ok(()) };
+        let shared = self.holder_name(member.lease).unwrap_or_else(|| holder.clone());
+        Err(LedgerError::Joined { holder: holder.clone(), shared })
+    }
+
+    /// Sends a lease on its way; what its state was does not matter to a caller.
+    pub(crate) fn set_state(
+        &mut self,
+        id: LeaseId,
+        state: State,
+        moment: &Moment,
+    ) -> Result<Lease, LedgerError> {
+        self.allocator.advance(id, state)?;
+        let Some(mut row) = self.leases.get(&id).cloned() else {
+            return Err(ids::allocator::Transition::Unknown(id).into());
+        };
+        row.standing = Standing::Held(state);
+        row.since = moment.now;
+        Ok(self.put(row, moment))
+    }
+
+    /// The end of the way.
+    pub(crate) fn free(&mut self, id: LeaseId, moment: &Moment) -> Result<(), LedgerError> {
+        self.allocator.free(id, moment.now, self.head.seq + 1)?;
+        let Some(old) = self.leases.remove(&id) else { return Ok(()) };
+        if let Some(holder) = &old.holder {
+            self.holders.remove(holder);
+        }
+        if let Some(pair) = old.categories {
+            self.pairs.remove(&pair);
+        }
+        let gone: Vec<Holder> =
+            self.members.values().filter(|m| m.lease == id).map(|m| m.holder.clone()).collect();
+        for member in gone.iter().filter_map(|h| self.members.remove(h)).collect::<Vec<_>>() {
+            self.remove_member_row(&member);
+        }
+        self.remove_lease_row(&old);
+        let mut row = LeaseRow {
+            standing: Standing::Free,
+            holder: None,
+            shared: false,
+            since: moment.now,
+            categories: None,
+            places: Vec::new(),
+            reason: None,
+            ..old
+        };
+        self.number(&mut row);
+        self.freed.insert(freed_key(&row), row.clone());
+        self.changes.rows.leases.push(row);
+        Ok(())
+    }
+
+    /// Writes a changed or new row of a held lease.
+    pub(crate) fn put(&mut self, mut row: LeaseRow, moment: &Moment) -> Lease {
+        if let Some(old) = self.leases.remove(&row.id) {
+            self.remove_lease_row(&old);
+        }
+        self.number(&mut row);
+        self.changes.rows.leases.push(row.clone());
+        let lease = self.view(&row, moment);
+        self.leases.insert(row.id, row);
+        lease
+    }
+
+    pub(crate) fn put_member(&mut self, mut row: MemberRow) {
+        if let Some(old) = self.members.remove(&row.holder) {
+            self.remove_member_row(&old);
+        }
+        self.head.seq += 1;
+        row.seq = self.head.seq;
+        self.head.count += 1;
+        self.head.sum = self.head.sum.wrapping_add(row.digest());
+        self.changes.rows.members.push(row.clone());
+        self.members.insert(row.holder.clone(), row);
+    }
+
+    fn number(&mut self, row: &mut LeaseRow) {
+        self.head.seq += 1;
+        row.seq = self.head.seq;
+        self.head.count += 1;
+        self.head.sum = self.head.sum.wrapping_add(row.digest());
+    }
+
+    fn remove_lease_row(&mut self, row: &LeaseRow) {
+        self.head.count -= 1;
+        self.head.sum = self.head.sum.wrapping_sub(row.digest());
+        self.changes.removed_leases.push(row.seq);
+    }
+
+    fn remove_member_row(&mut self, row: &MemberRow) {
+        self.head.count -= 1;
+        self.head.sum = self.head.sum.wrapping_sub(row.digest());
+        self.changes.removed_members.push(row.seq);
+    }
+
+    pub(crate) fn member(&self, holder: &Holder) -> Option<&MemberRow> {
+        self.members.get(holder).filter(|m| m.joined)
+    }
+
+    pub(crate) fn members_of(&self, id: LeaseId) -> Vec<Holder> {
+        let joined = self.members.values().filter(|m| m.lease == id && m.joined);
+        let mut holders: Vec<Holder> = joined.map(|m| m.holder.clone()).collect();
+        holders.sort();
+        holders
+    }
+
+    /// Members that were to last until a reboot and are of another boot.
+    pub(crate) fn members_of_earlier_boots(&self, boot: &BootId) -> Vec<Holder> {
+        let gone = |m: &&MemberRow| m.joined && m.tenure == Tenure::UntilReboot && m.boot != *boot;
+        self.members.values().filter(gone).map(|m| m.holder.clone()).collect()
+    }
+
+    /// A lease as others see it.
+    pub(crate) fn view(&self, row: &LeaseRow, moment: &Moment) -> Lease {
+        Lease {
+            id: row.id,
+            holder: row.holder.clone(),
+            state: row.state().unwrap_or(State::Pinned),
+            uids: row.uids,
+            gids: row.gids,
+            members: row.shared.then(|| self.members_of(row.id)),
+            tenure: row.tenure,
+            since: row.since,
+            earlier_boot: row.boot != moment.boot,
+            places: row.places.iter().map(Into::into).collect(),
+            categories: row.categories,
+            note: row.reason.clone().or_else(|| self.note(row)),
+        }
+    }
+
+    fn note(&self, row: &LeaseRow) -> Option<String> {
+        let pool = self.allocator.pool();
+        let inside = pool.holds(IdKind::Uid, row.uids) && pool.holds(IdKind::Gid, row.gids);
+        (!inside).then(|| {
+            format!(
+                "lies outside the pool ({}): stays its holder's until released, then it is given to nobody",
+                pool.origin()
+            )
+        })
+    }
+}
+
+pub(crate) fn place_names(r: &LeaseRequest) -> Vec<String> {
+    r.places.iter().filter_map(|p| p.to_str().map(str::to_owned)).collect()
+}
+
+fn freed_key(row: &LeaseRow) -> (u32, u32) {
+    (row.uids.base().get(), row.uids.length().get())
+}
+
+/// The number after a pair's, in the order in which pairs are counted.
+fn next_pair(pair: CategoryPair) -> u32 {
+    let before = pair.high() * (pair.high() - 1) / 2;
+    (before + pair.low() + 1) % CategoryPair::COUNT
+}

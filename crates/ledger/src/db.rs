@@ -1,0 +1,363 @@
+//! The SQLite file: two tables of rows and one head that vouches for them.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use ids::allocator::LeaseId;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, TransactionBehavior, params};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::clock::BootId;
+use crate::error::LedgerError;
+use crate::holder::Holder;
+use crate::row::{LeaseRow, MemberRow, blocks, pair, pair_code, standing, tenure, tenure_code};
+
+/// The layout this code writes. Older ones are read for ever.
+pub(crate) const VERSION: u32 = 1;
+
+const SCHEMA: &str = "
+CREATE TABLE head (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  version INTEGER NOT NULL, seq INTEGER NOT NULL, count INTEGER NOT NULL,
+  sum INTEGER NOT NULL, next INTEGER NOT NULL, pair INTEGER NOT NULL, own INTEGER NOT NULL
+) STRICT;
+CREATE TABLE lease (
+  seq INTEGER PRIMARY KEY, id INTEGER NOT NULL,
+  uid INTEGER NOT NULL, gid INTEGER NOT NULL, length INTEGER NOT NULL,
+  standing INTEGER NOT NULL, until INTEGER NOT NULL,
+  holder TEXT, shared INTEGER NOT NULL, tenure INTEGER NOT NULL, since INTEGER NOT NULL,
+  boot TEXT NOT NULL, categories INTEGER, places TEXT NOT NULL, reason TEXT
+) STRICT;
+CREATE TABLE member (
+  seq INTEGER PRIMARY KEY, lease INTEGER NOT NULL, holder TEXT NOT NULL,
+  joined INTEGER NOT NULL, tenure INTEGER NOT NULL, since INTEGER NOT NULL, boot TEXT NOT NULL
+) STRICT;";
+
+/// What stands over all rows: the last sequence number, how many rows there are and what their
+/// digests add up to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Head {
+    pub(crate) seq: u64,
+    pub(crate) count: u64,
+    pub(crate) sum: u64,
+    /// The next lease number.
+    pub(crate) next: u64,
+    /// The next category pair to try.
+    pub(crate) pair: u32,
+}
+
+/// All rows, or those above some sequence number.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Rows {
+    pub(crate) leases: Vec<LeaseRow>,
+    pub(crate) members: Vec<MemberRow>,
+}
+
+/// What one transaction writes.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) rows: Rows,
+    /// Sequence numbers of rows that are gone, replaced ones included.
+    pub(crate) removed_leases: Vec<u64>,
+    pub(crate) removed_members: Vec<u64>,
+}
+
+/// Why the file could not be read.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    /// It is not what was written: set it aside and rebuild.
+    Damaged(String),
+    /// The file may be fine, but we cannot get at it.
+    Failed(LedgerError),
+}
+
+#[derive(Debug)]
+pub(crate) struct Db {
+    path: PathBuf,
+    connection: Connection,
+    inode: u64,
+}
+
+impl Db {
+    /// Opens the file, or makes it with empty tables. To be called with the lock held.
+    pub(crate) fn open(path: &Path) -> Result<Self, ReadError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let tried = |e| judge("cannot open", path, e);
+        let connection = Connection::open_with_flags(path, flags).map_err(tried)?;
+        // Another opener would have to wait for a checkpoint on close; the next writer makes it instead.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(tried)?;
+        // The lock of ours comes first: SQLite's own is never contended for long.
+        connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(tried)?;
+        connection.pragma_update(None, "journal_mode", "WAL").map_err(tried)?;
+        connection.pragma_update(None, "synchronous", "FULL").map_err(tried)?;
+        connection.set_prepared_statement_cache_capacity(16);
+        let db = Self { path: path.to_owned(), inode: inode(path).unwrap_or(0), connection };
+        db.create_tables().map_err(tried)?;
+        Ok(db)
+    }
+
+    fn create_tables(&self) -> rusqlite::Result<()> {
+        let tables: u32 =
+            self.connection.query_row("SELECT count(*) FROM sqlite_schema", [], |r| r.get(0))?;
+        if tables > 0 {
+            return Ok(());
+        }
+        let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
+        transaction.execute_batch(SCHEMA)?;
+        write_head(&transaction, Head { next: 1, ..Head::default() })?;
+        transaction.commit()
+    }
+
+    /// Whether the file we have open is still the one that the path names.
+    pub(crate) fn current(&self) -> bool {
+        inode(&self.path) == Some(self.inode)
+    }
+
+    pub(crate) fn head(&self) -> Result<Head, ReadError> {
+        let sql = "SELECT version, seq, count, sum, next, pair, own FROM head WHERE one = 1";
+        let read = |r: &Row<'_>| -> rusqlite::Result<(u32, Head, i64)> {
+            let head = Head {
+                seq: r.get(1)?,
+                count: r.get(2)?,
+                sum: r.get::<_, i64>(3)?.cast_unsigned(),
+                next: r.get(4)?,
+                pair: r.get(5)?,
+            };
+            Ok((r.get(0)?, head, r.get(6)?))
+        };
+        let row = self.connection.prepare_cached(sql).and_then(|mut s| s.query_row([], read));
+        let (version, head, own) = row.map_err(|e| judge("cannot read", &self.path, e))?;
+        if own_digest(version, head) != own {
+            return Err(ReadError::Damaged("its head does not match its checksum".to_owned()));
+        }
+        if version > VERSION {
+            let path = self.path.clone();
+            return Err(ReadError::Failed(LedgerError::TooNew { path, found: version, known: VERSION }));
+        }
+        Ok(head)
+    }
+
+    /// The rows above `seq`, in order.
+    pub(crate) fn rows_above(&self, seq: u64) -> Result<Rows, ReadError> {
+        let failed = |e| judge("cannot read", &self.path, e);
+        let mut rows = Rows::default();
+        let sql = "SELECT seq, id, uid, gid, length, standing, until, holder, shared, tenure, since, boot, \
+                   categories, places, reason FROM lease WHERE seq > ?1 ORDER BY seq";
+        let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
+        let mut found = statement.query([seq]).map_err(failed)?;
+        while let Some(row) = found.next().map_err(failed)? {
+            rows.leases.push(lease_row(row).map_err(failed)?);
+        }
+        let sql =
+            "SELECT seq, lease, holder, joined, tenure, since, boot FROM member WHERE seq > ?1 ORDER BY seq";
+        let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
+        let mut found = statement.query([seq]).map_err(failed)?;
+        while let Some(row) = found.next().map_err(failed)? {
+            rows.members.push(member_row(row).map_err(failed)?);
+        }
+        Ok(rows)
+    }
+
+    /// All rows, checked against the head and the file's own structure.
+    pub(crate) fn load(&self) -> Result<(Head, Rows), ReadError> {
+        let head = self.head()?;
+        let rows = self.rows_above(0)?;
+        let count = rows.leases.len() + rows.members.len();
+        let digests =
+            rows.leases.iter().map(LeaseRow::digest).chain(rows.members.iter().map(MemberRow::digest));
+        let sum = digests.fold(0u64, u64::wrapping_add);
+        if u64::try_from(count) != Ok(head.count) || sum != head.sum {
+            return Err(ReadError::Damaged("its rows do not match its head".to_owned()));
+        }
+        Ok((head, rows))
+    }
+
+    /// Asks SQLite whether the file's pages hang together, which the digests cannot see.
+    pub(crate) fn check_structure(&self) -> Result<(), ReadError> {
+        let failed = |e| judge("cannot check", &self.path, e);
+        let found: String =
+            self.connection.query_row("PRAGMA quick_check(1)", [], |r| r.get(0)).map_err(failed)?;
+        if found == "ok" { Ok(()) } else { Err(ReadError::Damaged(found)) }
+    }
+
+    /// Folds the log into the file itself, so that the file can be renamed alone.
+    pub(crate) fn fold_in(self) -> Result<(), LedgerError> {
+        let folded = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        folded.map_err(|e| LedgerError::storage("cannot fold", &self.path, e))
+    }
+
+    /// Opens a write transaction; rolled back unless committed.
+    pub(crate) fn begin(&self) -> Result<Write<'_>, LedgerError> {
+        let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+            .map_err(|e| LedgerError::storage("cannot write", &self.path, e))?;
+        Ok(Write { path: &self.path, transaction })
+    }
+}
+
+/// A write transaction.
+pub(crate) struct Write<'a> {
+    path: &'a Path,
+    transaction: Transaction<'a>,
+}
+
+impl Write<'_> {
+    /// Writes the rows and the head, and returns once both are on disk.
+    pub(crate) fn commit(self, changes: &Changes, head: Head) -> Result<(), LedgerError> {
+        let path = self.path;
+        write_changes(&self.transaction, changes)
+            .and_then(|()| write_head(&self.transaction, head))
+            .and_then(|()| self.transaction.commit())
+            .map_err(|e| LedgerError::storage("cannot write", path, e))
+    }
+}
+
+fn write_changes(t: &Transaction<'_>, changes: &Changes) -> rusqlite::Result<()> {
+    for row in &changes.rows.leases {
+        write_lease(t, row)?;
+    }
+    for row in &changes.rows.members {
+        let sql = "INSERT INTO member VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        t.prepare_cached(sql)?.execute(params![
+            row.seq,
+            row.lease.0,
+            row.holder.as_str(),
+            row.joined,
+            tenure_code(row.tenure),
+            row.since,
+            row.boot.0,
+        ])?;
+    }
+    // Last, because a row may be replaced in the transaction that made it.
+    for seq in &changes.removed_leases {
+        t.prepare_cached("DELETE FROM lease WHERE seq = ?1")?.execute([seq])?;
+    }
+    for seq in &changes.removed_members {
+        t.prepare_cached("DELETE FROM member WHERE seq = ?1")?.execute([seq])?;
+    }
+    Ok(())
+}
+
+fn write_lease(t: &Transaction<'_>, row: &LeaseRow) -> rusqlite::Result<()> {
+    let (code, until) = row.standing_code();
+    let sql = "INSERT INTO lease VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+    t.prepare_cached(sql)?.execute(params![
+        row.seq,
+        row.id.0,
+        row.uids.base().get(),
+        row.gids.base().get(),
+        row.uids.length().get(),
+        code,
+        until,
+        row.holder.as_ref().map(Holder::as_str),
+        row.shared,
+        tenure_code(row.tenure),
+        row.since,
+        row.boot.0,
+        row.categories.map(pair_code),
+        places_text(&row.places),
+        row.reason,
+    ])?;
+    Ok(())
+}
+
+fn write_head(t: &Transaction<'_>, head: Head) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO head (one, version, seq, count, sum, next, pair, own) \
+               VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    t.prepare_cached(sql)?.execute(params![
+        VERSION,
+        head.seq,
+        head.count,
+        head.sum.cast_signed(),
+        head.next,
+        head.pair,
+        own_digest(VERSION, head),
+    ])?;
+    Ok(())
+}
+
+fn own_digest(version: u32, head: Head) -> i64 {
+    let Head { seq, count, sum, next, pair } = head;
+    let text = format!("{version} {seq} {count} {sum} {next} {pair}");
+    xxh3_64(text.as_bytes()).cast_signed()
+}
+
+/// Most leases record no place: they cost no JSON.
+fn places_text(places: &[String]) -> String {
+    if places.is_empty() { String::new() } else { serde_json::to_string(places).unwrap_or_default() }
+}
+
+fn places(text: &str) -> Option<Vec<String>> {
+    if text.is_empty() { Some(Vec::new()) } else { serde_json::from_str(text).ok() }
+}
+
+/// What cannot be turned into a row is damage, whatever the column says.
+fn lease_row(r: &Row<'_>) -> rusqlite::Result<LeaseRow> {
+    let (uids, gids) = blocks(r.get(2)?, r.get(3)?, r.get(4)?).map_err(|_| garbled(2))?;
+    let holder: Option<String> = r.get(7)?;
+    let code: Option<u32> = r.get(12)?;
+    Ok(LeaseRow {
+        seq: r.get(0)?,
+        id: LeaseId(r.get(1)?),
+        uids,
+        gids,
+        standing: standing(r.get(5)?, r.get(6)?).ok_or_else(|| garbled(5))?,
+        holder: holder.map(Holder::new).transpose().map_err(|_| garbled(7))?,
+        shared: r.get(8)?,
+        tenure: tenure(r.get(9)?).ok_or_else(|| garbled(9))?,
+        since: r.get(10)?,
+        boot: BootId(r.get(11)?),
+        categories: code.map(|c| pair(c).ok_or_else(|| garbled(12))).transpose()?,
+        places: places(r.get_ref(13)?.as_str().map_err(|_| garbled(13))?).ok_or_else(|| garbled(13))?,
+        reason: r.get(14)?,
+    })
+}
+
+fn member_row(r: &Row<'_>) -> rusqlite::Result<MemberRow> {
+    Ok(MemberRow {
+        seq: r.get(0)?,
+        lease: LeaseId(r.get(1)?),
+        holder: Holder::new(r.get::<_, String>(2)?).map_err(|_| garbled(2))?,
+        joined: r.get(3)?,
+        tenure: tenure(r.get(4)?).ok_or_else(|| garbled(4))?,
+        since: r.get(5)?,
+        boot: BootId(r.get(6)?),
+    })
+}
+
+fn garbled(column: usize) -> rusqlite::Error {
+    rusqlite::Error::InvalidColumnType(column, "garbled".to_owned(), rusqlite::types::Type::Null)
+}
+
+/// Tells damage from a file that we just cannot get at.
+fn judge(what: &'static str, path: &Path, e: rusqlite::Error) -> ReadError {
+    let failed = matches!(
+        e.sqlite_error_code(),
+        Some(
+            ErrorCode::PermissionDenied
+                | ErrorCode::OperationAborted
+                | ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::OutOfMemory
+                | ErrorCode::ReadOnly
+                | ErrorCode::OperationInterrupted
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::DiskFull
+                | ErrorCode::CannotOpen
+                | ErrorCode::FileLockingProtocolFailed
+                | ErrorCode::NoLargeFileSupport
+                | ErrorCode::AuthorizationForStatementDenied
+        )
+    );
+    if failed {
+        ReadError::Failed(LedgerError::storage(what, path, e))
+    } else {
+        ReadError::Damaged(e.to_string())
+    }
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().map(|m| m.ino())
+}

@@ -1,0 +1,49 @@
+//! Files that are whole or not there, whenever the power goes.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::LedgerError;
+
+/// Replaces the file as a whole: the old content or the new, never a mixture.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), LedgerError> {
+    let fresh = beside(path, ".new");
+    let write = || -> std::io::Result<()> {
+        let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
+        file.write_all(content)?;
+        file.sync_all()
+    };
+    write().map_err(|e| LedgerError::io("cannot write", &fresh, e))?;
+    rename(&fresh, path)
+}
+
+/// Renames and makes the new name durable.
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), LedgerError> {
+    std::fs::rename(from, to).map_err(|e| LedgerError::io("cannot rename to", to, e))?;
+    sync_dir(to.parent().unwrap_or(Path::new(".")))
+}
+
+/// Makes the names in a directory durable.
+pub(crate) fn sync_dir(dir: &Path) -> Result<(), LedgerError> {
+    let synced = File::open(dir).and_then(|d| d.sync_all());
+    synced.map_err(|e| LedgerError::io("cannot sync", dir, e))
+}
+
+/// Makes a directory for root's eyes only, and makes its name durable.
+pub(crate) fn make_dir(dir: &Path) -> Result<(), LedgerError> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|e| LedgerError::io("cannot make directory", dir, e))?;
+    dir.ancestors().skip(1).filter(|a| !a.as_os_str().is_empty()).try_for_each(sync_dir)
+}
+
+/// The path with `suffix` behind its last name.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}

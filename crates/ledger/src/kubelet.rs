@@ -1,0 +1,184 @@
+//! The kubelet's `pods/<uid>/userns` records: taking a node over in place, and giving it back.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use ids::IdBlock;
+use ids::allocator::{Blocks, State};
+use ids::parse::kubelet::{KubeletRecord, parse_record};
+
+use crate::book::{Book, Moment};
+use crate::durable;
+use crate::error::LedgerError;
+use crate::holder::Holder;
+use crate::lease::{Lease, LeaseRequest};
+use crate::ledger::Ledger;
+
+/// A record as it lies on disk.
+#[derive(Debug)]
+pub struct RecordFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The pod's UID: the name of its directory.
+    pub pod: String,
+    /// What it says, or why it cannot be understood.
+    pub record: Result<KubeletRecord, String>,
+}
+
+impl RecordFile {
+    /// Whose block it is, if it can be anybody's.
+    pub fn claim(&self) -> Result<(Holder, IdBlock), String> {
+        let holder = Holder::new(self.pod.clone()).map_err(|e| e.to_string())?;
+        let record = self.record.as_ref().map_err(Clone::clone)?;
+        Ok((holder, record.block().map_err(|e| e.to_string())?))
+    }
+}
+
+/// What became of one record.
+#[derive(Debug)]
+pub struct Imported {
+    /// The file.
+    pub path: PathBuf,
+    /// The pod's UID.
+    pub pod: String,
+    /// Its lease, or why it has none.
+    pub outcome: Result<Lease, String>,
+}
+
+/// What became of one lease that was to be handed back.
+#[derive(Debug)]
+pub struct Exported {
+    /// Whose lease it is.
+    pub holder: Holder,
+    /// The record that was written, or why there is none.
+    pub outcome: Result<PathBuf, String>,
+}
+
+/// Every record under a kubelet's `pods` directory. An empty file is a pod without a user namespace
+/// and is left out.
+pub fn read_records(pods: &Path) -> Result<Vec<RecordFile>, LedgerError> {
+    let failed = |e| LedgerError::io("cannot read", pods, e);
+    let mut records = Vec::new();
+    for entry in std::fs::read_dir(pods).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let path = entry.path().join("userns");
+        let record = match std::fs::read(&path) {
+            Ok(bytes) => match parse_record(&bytes) {
+                Ok(None) => continue,
+                Ok(Some(record)) => Ok(record),
+                Err(e) => Err(e.to_string()),
+            },
+            Err(e)
+                if [std::io::ErrorKind::NotFound, std::io::ErrorKind::NotADirectory].contains(&e.kind()) =>
+            {
+                continue;
+            }
+            Err(e) => Err(e.to_string()),
+        };
+        records.push(RecordFile { path, pod: entry.file_name().to_string_lossy().into_owned(), record });
+    }
+    records.sort_by(|a, b| a.pod.cmp(&b.pod));
+    Ok(records)
+}
+
+impl Ledger {
+    /// Enters every record under `pods` as the lease of its pod. One that cannot be is named and
+    /// stops none of the others. Doing it again changes nothing.
+    pub fn import(&self, pods: &Path) -> Result<Vec<Imported>, LedgerError> {
+        let mut done = Vec::new();
+        for file in read_records(pods)? {
+            let outcome = match file.claim() {
+                Ok((holder, block)) => {
+                    self.adopt(LeaseRequest::new(holder), Blocks::same(block)).map_err(|e| e.to_string())
+                }
+                Err(why) => Err(why),
+            };
+            done.push(Imported { path: file.path, pod: file.pod, outcome });
+        }
+        Ok(done)
+    }
+
+    /// Writes the record of every lease whose holder has a directory under `pods`, as the kubelet
+    /// itself would have.
+    pub fn export(&self, pods: &Path) -> Result<Vec<Exported>, LedgerError> {
+        let mut done = Vec::new();
+        for lease in self.list()? {
+            let Some(holder) = lease.holder.clone().filter(|_| lease.state == State::Leased) else {
+                continue;
+            };
+            if lease.members.is_some() || !pods.join(holder.as_str()).is_dir() {
+                continue;
+            }
+            done.push(Exported { outcome: write_record(pods, &holder, &lease), holder });
+        }
+        Ok(done)
+    }
+}
+
+/// Writes one lease's record under `pods`, making the pod's directory if need be.
+pub fn write_record(pods: &Path, holder: &Holder, lease: &Lease) -> Result<PathBuf, String> {
+    if lease.uids != lease.gids {
+        return Err(format!(
+            "its user IDs {} and group IDs {} differ, which a kubelet's record cannot say",
+            lease.uids, lease.gids
+        ));
+    }
+    if holder.as_str().contains('/') || holder.as_str().starts_with('.') {
+        return Err(format!("{holder} cannot be the UID of a pod"));
+    }
+    let dir = pods.join(holder.as_str());
+    let path = dir.join("userns");
+    let json = KubeletRecord::of_block(lease.uids).to_json();
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o750)
+        .create(&dir)
+        .map_err(|e| format!("{}: {e}", dir.display()))?;
+    durable::replace(&path, json.as_bytes()).map_err(|e| e.to_string())?;
+    Ok(path)
+}
+
+impl Book {
+    /// Enters blocks that exist already. The same holder with the same blocks: nothing changes.
+    pub(crate) fn adopt(
+        &mut self,
+        request: &LeaseRequest,
+        blocks: Blocks,
+        moment: &Moment,
+    ) -> Result<Lease, LedgerError> {
+        self.refuse_member(&request.holder)?;
+        let known = self
+            .lease_of(&request.holder)
+            .filter(|r| r.blocks() == blocks && r.state() == Some(State::Leased));
+        if let Some(row) = known {
+            return Ok(self.view(row, moment));
+        }
+        if let Some(row) = self.lease_of(&request.holder) {
+            let (has, asked) = (row.uids.length().get(), blocks.uids.length().get());
+            if row.blocks() != blocks {
+                let source = ids::allocator::Adoption::Overlapping {
+                    kind: ids::IdKind::Uid,
+                    block: blocks.uids,
+                    with: row.id,
+                    theirs: row.uids,
+                };
+                return Err(if has == asked {
+                    LedgerError::Adoption { holder: request.holder.clone(), with: row.holder.clone(), source }
+                } else {
+                    LedgerError::OtherLength { holder: request.holder.clone(), has, asked }
+                });
+            }
+            return self.set_state(row.id, State::Leased, moment);
+        }
+        let id = ids::allocator::LeaseId(self.head.next);
+        self.allocator.adopt(id, blocks, State::Leased).map_err(|source| {
+            let with = match source {
+                ids::allocator::Adoption::Overlapping { with, .. } => self.holder_name(with),
+                ids::allocator::Adoption::Known(_) => None,
+            };
+            LedgerError::Adoption { holder: request.holder.clone(), with, source }
+        })?;
+        let row = self.new_row(id, blocks, request, moment);
+        Ok(self.put_new(row, moment))
+    }
+}

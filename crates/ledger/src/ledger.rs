@@ -1,0 +1,293 @@
+//! The ledger as its callers see it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ids::allocator::{Blocks, Counts, LeaseError};
+use ids::pool::IdPool;
+use ids::witness::{Sighting, Witness};
+
+use crate::book::{Book, Moment};
+use crate::clock::{BootId, Clock, SystemClock};
+use crate::error::LedgerError;
+use crate::holder::Holder;
+use crate::lease::{Lease, LeaseRequest};
+use crate::settle::{Candidate, Testimony, Verdict};
+use crate::shared::Released;
+use crate::store::{Job, Paths, Store, Terms};
+
+/// How long what was seen on the host is good enough to choose a new block by. Vacancy is never
+/// judged by an old look.
+const SIGHTING_AGE: Duration = Duration::from_secs(1);
+
+/// What a ledger is opened with.
+pub struct Options {
+    /// The directory of its files.
+    pub dir: PathBuf,
+    /// The blocks it gives from.
+    pub pool: IdPool,
+    /// The most leases that may be held at once.
+    pub cap: Option<u32>,
+    /// How long a block rests before it is given out again.
+    pub quarantine: Duration,
+    /// How long to wait for another process before giving up.
+    pub patience: Duration,
+    /// The kubelet's `pods` directory, asked for its records if the ledger has to be rebuilt.
+    pub kubelet_pods: Option<PathBuf>,
+    /// This boot.
+    pub boot: BootId,
+    /// Who says which IDs are in use.
+    pub witness: Arc<dyn Witness>,
+    /// Who says what time it is.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Options {
+    /// What most callers want: 60 s of quarantine, 30 s of patience, no cap.
+    #[must_use]
+    pub fn new(dir: &Path, pool: IdPool, boot: BootId, witness: Arc<dyn Witness>) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            pool,
+            cap: None,
+            quarantine: Duration::from_secs(60),
+            patience: Duration::from_secs(30),
+            kubelet_pods: None,
+            boot,
+            witness,
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+/// Durable leases of host ID blocks, shared by all processes of a node.
+pub struct Ledger {
+    store: Mutex<Store>,
+    /// Work of callers that wait for the store: whoever gets it next does it all in one transaction.
+    queue: Mutex<Vec<Box<dyn Job>>>,
+    seen: Mutex<Option<(Instant, Arc<Sighting>)>>,
+    quarantine: u64,
+    boot: BootId,
+    witness: Arc<dyn Witness>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Ledger {
+    /// Opens the ledger, makes it if there is none, rebuilds it if it is damaged.
+    pub fn open(options: Options) -> Result<Self, LedgerError> {
+        let terms = Terms {
+            pool: options.pool,
+            cap: options.cap,
+            patience: options.patience,
+            kubelet_pods: options.kubelet_pods,
+        };
+        let moment = Moment { now: options.clock.now(), boot: options.boot.clone() };
+        Ok(Self {
+            store: Mutex::new(Store::open(&options.dir, terms, &moment)?),
+            queue: Mutex::new(Vec::new()),
+            seen: Mutex::new(None),
+            quarantine: options.quarantine.as_secs(),
+            boot: options.boot,
+            witness: options.witness,
+            clock: options.clock,
+        })
+    }
+
+    /// Whether there is a ledger in this directory, or what is left of one.
+    #[must_use]
+    pub fn exists(dir: &Path) -> bool {
+        let paths = Paths::new(dir);
+        [paths.db, paths.mirror, paths.mark].iter().any(|p| p.exists())
+    }
+
+    /// Gives the holder a block that nobody else has; asked again, the same one. It is on disk when
+    /// this returns.
+    pub fn lease(&self, request: LeaseRequest) -> Result<Lease, LedgerError> {
+        check_places(&request)?;
+        self.with_room(move |book, seen, moment| book.lease(&request, seen, moment))
+    }
+
+    /// Lets the holder join the shared lease of this name, which is made if there is none.
+    pub fn join(&self, shared: Holder, request: LeaseRequest) -> Result<Lease, LedgerError> {
+        check_places(&request)?;
+        self.with_room(move |book, seen, moment| book.join(&shared, &request, seen, moment))
+    }
+
+    /// Gives back what the holder has. The block is free only once the witness has seen it vacant and
+    /// it has rested.
+    pub fn release(&self, holder: Holder) -> Result<Released, LedgerError> {
+        self.submit(move |book, moment| book.release(&holder, moment))
+    }
+
+    /// Enters blocks that already are the holder's, from a kubelet's record say.
+    pub fn adopt(&self, request: LeaseRequest, blocks: Blocks) -> Result<Lease, LedgerError> {
+        self.submit(move |book, moment| book.adopt(&request, blocks, moment))
+    }
+
+    /// Every block that is not free.
+    pub fn list(&self) -> Result<Vec<Lease>, LedgerError> {
+        self.submit(|book, moment| Ok(book.leases.values().map(|r| book.view(r, moment)).collect()))
+    }
+
+    /// The lease that the holder has or has joined.
+    pub fn get(&self, holder: Holder) -> Result<Option<Lease>, LedgerError> {
+        self.submit(move |book, moment| Ok(book.lease_of(&holder).map(|r| book.view(r, moment))))
+    }
+
+    /// How many leases stand where.
+    pub fn counts(&self) -> Result<Counts, LedgerError> {
+        self.submit(|book, _| Ok(book.allocator.counts()))
+    }
+
+    /// Looks at the host and moves every block that it may along its way to being free.
+    pub fn settle(&self) -> Result<Vec<Verdict>, LedgerError> {
+        let (candidates, testimony) = self.investigate()?;
+        let rest = self.quarantine;
+        self.submit(move |book, moment| {
+            let verdicts = book.judge(&candidates, &testimony, rest, moment);
+            book.carry_out(&verdicts, moment)?;
+            Ok(verdicts)
+        })
+    }
+
+    /// What `settle` would do.
+    pub fn preview(&self) -> Result<Vec<Verdict>, LedgerError> {
+        let (candidates, testimony) = self.investigate()?;
+        let rest = self.quarantine;
+        self.submit(move |book, moment| Ok(book.judge(&candidates, &testimony, rest, moment)))
+    }
+
+    /// The witness is asked after the candidates were fixed: nothing it sees is older than their
+    /// draining.
+    fn investigate(&self) -> Result<(Vec<Candidate>, Testimony), LedgerError> {
+        let candidates = self.submit(|book, _| Ok(book.candidates()))?;
+        if candidates.is_empty() {
+            return Ok((candidates, Testimony { sighting: Sighting::default(), remaining: Vec::new() }));
+        }
+        let failed = |e| LedgerError::Witness(Arc::new(e));
+        let sighting = self.witness.look().map_err(failed)?;
+        let mut remaining = Vec::new();
+        for candidate in &candidates {
+            let places: Vec<PathBuf> = candidate.places.iter().map(Into::into).collect();
+            let left = self.witness.remaining(&places).map_err(failed)?;
+            remaining.push(left.into_iter().map(|p| p.display().to_string()).collect());
+        }
+        Ok((candidates, Testimony { sighting, remaining }))
+    }
+
+    /// Sends the pinned block that starts at this host user ID on its way to being free.
+    pub fn unpin(&self, base: u32) -> Result<Lease, LedgerError> {
+        self.submit(move |book, moment| book.unpin(base, moment))
+    }
+
+    /// Holders of durable leases that nobody has asked for since the last boot.
+    pub fn earlier_boots(&self) -> Result<Vec<Holder>, LedgerError> {
+        self.submit(|book, moment| Ok(book.of_earlier_boots(moment)))
+    }
+
+    /// What an operator should know about how the ledger came to be open, once each.
+    pub fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.store).notices)
+    }
+
+    /// Tries `op`; if nothing is free, frees what is vacant and tries once more.
+    fn with_room(
+        &self,
+        op: impl Fn(&mut Book, &Sighting, &Moment) -> Result<Lease, LedgerError> + Send + Clone + 'static,
+    ) -> Result<Lease, LedgerError> {
+        let attempt = || {
+            let (op, seen) = (op.clone(), self.recent_sighting()?);
+            self.submit(move |book, moment| op(book, &seen, moment))
+        };
+        match attempt() {
+            Err(LedgerError::Lease { source: LeaseError::Exhausted(_), .. }) => {
+                self.settle()?;
+                attempt()
+            }
+            done => done,
+        }
+    }
+
+    fn recent_sighting(&self) -> Result<Arc<Sighting>, LedgerError> {
+        let mut seen = lock(&self.seen);
+        if let Some((_, sighting)) = seen.as_ref().filter(|(at, _)| at.elapsed() < SIGHTING_AGE) {
+            return Ok(Arc::clone(sighting));
+        }
+        let sighting = Arc::new(self.witness.look().map_err(|e| LedgerError::Witness(Arc::new(e)))?);
+        *seen = Some((Instant::now(), Arc::clone(&sighting)));
+        Ok(sighting)
+    }
+
+    /// Puts `op` in line and waits until it is on disk. Whoever holds the store takes all that wait
+    /// in one transaction, so that many callers share one sync.
+    fn submit<T: Send + 'static>(
+        &self,
+        op: impl FnOnce(&mut Book, &Moment) -> Result<T, LedgerError> + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        let slot: Slot<T> = Arc::new(Mutex::new(None));
+        lock(&self.queue).push(Box::new(Work { op: Some(op), result: None, slot: Arc::clone(&slot) }));
+        let mut store = lock(&self.store);
+        if let Some(done) = lock(&slot).take() {
+            return done;
+        }
+        let mut jobs = std::mem::take(&mut *lock(&self.queue));
+        let moment = Moment { now: self.clock.now(), boot: self.boot.clone() };
+        let committed = store.transact(&mut jobs, &moment);
+        for job in jobs {
+            job.finish(committed.clone());
+        }
+        drop(store);
+        let done = lock(&slot).take();
+        // Our own job was in the queue that we have just worked off.
+        done.unwrap_or_else(|| {
+            Err(LedgerError::io("lost", Path::new("queue"), std::io::Error::other("a job")))
+        })
+    }
+}
+
+type Slot<T> = Arc<Mutex<Option<Result<T, LedgerError>>>>;
+
+struct Work<F, T> {
+    op: Option<F>,
+    result: Option<Result<T, LedgerError>>,
+    slot: Slot<T>,
+}
+
+impl<F, T> Job for Work<F, T>
+where
+    F: FnOnce(&mut Book, &Moment) -> Result<T, LedgerError> + Send,
+    T: Send,
+{
+    fn apply(&mut self, book: &mut Book, moment: &Moment) {
+        self.result = self.op.take().map(|op| op(book, moment));
+    }
+
+    fn finish(self: Box<Self>, committed: Result<(), LedgerError>) {
+        let done = match (committed, self.result) {
+            (Err(e), _) => Some(Err(e)),
+            (Ok(()), result) => result,
+        };
+        *lock(&self.slot) = done;
+    }
+}
+
+/// A panic in another thread leaves no half-made state behind a lock of ours: the book is read anew
+/// whenever a transaction did not end well.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn check_places(request: &LeaseRequest) -> Result<(), LedgerError> {
+    for path in &request.places {
+        let why = if !path.is_absolute() {
+            "it is not absolute"
+        } else if path.to_str().is_none() {
+            "it is not UTF-8"
+        } else {
+            continue;
+        };
+        return Err(LedgerError::Place { path: path.clone(), why });
+    }
+    Ok(())
+}

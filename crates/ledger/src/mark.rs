@@ -1,0 +1,65 @@
+//! The high-water mark: no ID above it was ever leased, whatever else is lost.
+//!
+//! It is raised in strides and is on disk before a lease beyond the old mark is given.
+
+use std::path::{Path, PathBuf};
+
+use ids::allocator::Blocks;
+use serde::{Deserialize, Serialize};
+
+use crate::durable;
+use crate::error::LedgerError;
+
+/// How far a raised mark runs ahead: 64 blocks of 65536.
+const STRIDE: u32 = 64 * 65_536;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    /// The highest user ID that may have been leased.
+    pub(crate) uid: u32,
+    /// The highest group ID that may have been leased.
+    pub(crate) gid: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct MarkFile {
+    path: PathBuf,
+    known: Option<Mark>,
+}
+
+impl MarkFile {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), known: None }
+    }
+
+    /// The mark on disk; `None` if it is missing or damaged.
+    pub(crate) fn read(&self) -> Option<Mark> {
+        let text = std::fs::read_to_string(&self.path).ok()?;
+        let (crc, json) = text.trim_end().split_once(' ')?;
+        let crc = u32::from_str_radix(crc, 16).ok()?;
+        (crc32fast::hash(json.as_bytes()) == crc).then(|| serde_json::from_str(json).ok())?
+    }
+
+    /// Makes sure that the mark covers `leased` before anybody is told of them.
+    pub(crate) fn cover(&mut self, leased: impl Iterator<Item = Blocks>) -> Result<(), LedgerError> {
+        let (mut uid, mut gid) = (0, 0);
+        for blocks in leased {
+            uid = uid.max(blocks.uids.last().get());
+            gid = gid.max(blocks.gids.last().get());
+        }
+        if self.known.is_some_and(|m| uid <= m.uid && gid <= m.gid) {
+            return Ok(());
+        }
+        // Another process may have raised it further than we know: never lower it.
+        let now = self.read().unwrap_or_default();
+        let raise = |have: u32, need: u32| if need > have { need.saturating_add(STRIDE) } else { have };
+        let mark = Mark { uid: raise(now.uid, uid), gid: raise(now.gid, gid) };
+        if mark != now {
+            let json = serde_json::to_string(&mark).unwrap_or_default();
+            let text = format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()));
+            durable::replace(&self.path, text.as_bytes())?;
+        }
+        self.known = Some(mark);
+        Ok(())
+    }
+}

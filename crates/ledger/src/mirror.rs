@@ -1,0 +1,240 @@
+//! A copy of every row outside SQLite, one checked line each: what the ledger is rebuilt from.
+//!
+//! ```text
+//! <crc32> {"Begin":{"seq":7,"rows":2}}      the rows that follow are all there were at 7
+//! <crc32> {"Lease":{...}}                   those rows
+//! <crc32> {"Member":{...}}
+//! <crc32> {"Lease":{"seq":8,...}}           every change since, none left out
+//! ```
+//!
+//! It is written after the commit and not synced by itself: after a power loss it may lag behind the
+//! database and is written anew. It can never be ahead of it. If it is, the database has lost rows.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use ids::allocator::LeaseId;
+use serde::{Deserialize, Serialize};
+
+use crate::db::Rows;
+use crate::durable;
+use crate::error::LedgerError;
+use crate::holder::Holder;
+use crate::row::{LeaseRow, MemberRow, Standing};
+
+/// Changes since the last snapshot after which a new one is made.
+const COMPACT_AFTER: u64 = 4096;
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Line {
+    Begin { seq: u64, rows: u64 },
+    Lease(LeaseRow),
+    Member(MemberRow),
+}
+
+#[derive(Debug)]
+pub(crate) struct Mirror {
+    path: PathBuf,
+    /// Length and last sequence number after our own last write: while both hold, nobody else wrote.
+    known: Option<(u64, u64)>,
+    appended: u64,
+}
+
+/// What the copy says.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    pub(crate) seq: u64,
+    pub(crate) rows: Rows,
+    /// Whether every line was there and whole, so that what it does not mention was never leased.
+    pub(crate) whole: bool,
+}
+
+impl Mirror {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), known: None, appended: 0 }
+    }
+
+    /// The last sequence number in the copy, or `None` if it is missing or its end is torn.
+    pub(crate) fn tail(&mut self) -> Option<u64> {
+        let length = std::fs::metadata(&self.path).ok()?.len();
+        match self.known {
+            Some((known, seq)) if known == length => Some(seq),
+            _ => {
+                let seq = read_tail(&self.path, length)?;
+                self.known = Some((length, seq));
+                Some(seq)
+            }
+        }
+    }
+
+    /// Adds the rows of one commit. Whatever goes wrong here costs only the copy, which is then
+    /// written anew by the next commit.
+    pub(crate) fn append(&mut self, rows: &Rows, seq: u64) -> Result<(), LedgerError> {
+        let mut text = String::new();
+        let mut lines: Vec<(u64, Line)> =
+            rows.leases.iter().map(|r| (r.seq, Line::Lease(r.clone()))).collect();
+        lines.extend(rows.members.iter().map(|r| (r.seq, Line::Member(r.clone()))));
+        lines.sort_by_key(|(seq, _)| *seq);
+        for (_, line) in &lines {
+            push_line(&mut text, line);
+        }
+        let before = self.known.take();
+        let failed = |e| LedgerError::io("cannot write", &self.path, e);
+        let mut file = OpenOptions::new().append(true).open(&self.path).map_err(failed)?;
+        file.write_all(text.as_bytes()).map_err(failed)?;
+        self.appended += u64::try_from(lines.len()).unwrap_or(u64::MAX);
+        let written = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        self.known = before.map(|(length, _)| (length + written, seq));
+        Ok(())
+    }
+
+    pub(crate) fn wants_compaction(&self) -> bool {
+        self.appended >= COMPACT_AFTER
+    }
+
+    /// Writes the copy anew from all rows there are.
+    pub(crate) fn rewrite<'a>(
+        &mut self,
+        seq: u64,
+        leases: impl Iterator<Item = &'a LeaseRow>,
+        members: impl Iterator<Item = &'a MemberRow>,
+    ) -> Result<(), LedgerError> {
+        let mut lines: Vec<(u64, Line)> = leases.map(|r| (r.seq, Line::Lease(r.clone()))).collect();
+        lines.extend(members.map(|r| (r.seq, Line::Member(r.clone()))));
+        // The row changed last is always still there, so that the last line says where the copy stands.
+        lines.sort_by_key(|(seq, _)| *seq);
+        let mut whole = String::new();
+        push_line(&mut whole, &Line::Begin { seq, rows: u64::try_from(lines.len()).unwrap_or(u64::MAX) });
+        for (_, line) in &lines {
+            push_line(&mut whole, line);
+        }
+        durable::replace(&self.path, whole.as_bytes())?;
+        self.appended = 0;
+        self.known = Some((u64::try_from(whole.len()).unwrap_or(u64::MAX), seq));
+        Ok(())
+    }
+
+    /// Reads all of it; `None` if there is no copy.
+    pub(crate) fn read(&self) -> Result<Option<Copy>, LedgerError> {
+        match std::fs::read(&self.path) {
+            Ok(bytes) => Ok(Some(replay(&bytes))),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(LedgerError::io("cannot read", &self.path, e)),
+        }
+    }
+}
+
+fn push_line(text: &mut String, line: &Line) {
+    // A row is numbers and checked text; it cannot fail to be JSON. Were it to, the empty line would
+    // count as a damaged one.
+    let json = serde_json::to_string(line).unwrap_or_default();
+    text.push_str(&format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes())));
+}
+
+fn parse_line(line: &[u8]) -> Option<Line> {
+    let text = std::str::from_utf8(line).ok()?;
+    let (crc, json) = text.split_once(' ')?;
+    let crc = u32::from_str_radix(crc, 16).ok().filter(|_| crc.len() == 8)?;
+    if crc32fast::hash(json.as_bytes()) != crc {
+        return None;
+    }
+    serde_json::from_str(json).ok()
+}
+
+fn read_tail(path: &Path, length: u64) -> Option<u64> {
+    let mut file = File::open(path).ok()?;
+    let start = length.saturating_sub(16 * 1024);
+    file.seek(SeekFrom::Start(start)).ok()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).ok()?;
+    let body = bytes.strip_suffix(b"\n")?;
+    let last = body.rsplit(|&b| b == b'\n').next()?;
+    match parse_line(last)? {
+        Line::Begin { seq, .. } | Line::Lease(LeaseRow { seq, .. }) | Line::Member(MemberRow { seq, .. }) => {
+            Some(seq)
+        }
+    }
+}
+
+#[derive(Default)]
+struct Replay {
+    leases: HashMap<LeaseId, LeaseRow>,
+    members: HashMap<Holder, MemberRow>,
+    seq: u64,
+    whole: bool,
+    /// Snapshot rows still to come.
+    due: u64,
+}
+
+fn replay(bytes: &[u8]) -> Copy {
+    let mut state = Replay::default();
+    let mut lines = bytes.split(|&b| b == b'\n');
+    let mut last = lines.next_back();
+    // A file that ends in a newline has an empty piece behind it.
+    if last == Some(b"") {
+        last = None;
+    }
+    state.begin(lines.next());
+    for line in lines.chain(last) {
+        state.take(parse_line(line));
+    }
+    state.whole &= state.due == 0;
+    let rows =
+        Rows { leases: state.leases.into_values().collect(), members: state.members.into_values().collect() };
+    Copy { seq: state.seq, rows, whole: state.whole }
+}
+
+impl Replay {
+    fn begin(&mut self, line: Option<&[u8]>) {
+        match line.and_then(parse_line) {
+            Some(Line::Begin { seq, rows }) => {
+                self.whole = true;
+                self.seq = seq;
+                self.due = rows;
+            }
+            other => self.take(other),
+        }
+    }
+
+    fn take(&mut self, line: Option<Line>) {
+        let seq = match &line {
+            Some(Line::Lease(row)) => row.seq,
+            Some(Line::Member(row)) => row.seq,
+            _ => {
+                self.whole = false;
+                self.due = self.due.saturating_sub(1);
+                return;
+            }
+        };
+        if self.due > 0 {
+            self.due -= 1;
+        } else {
+            self.whole &= seq == self.seq + 1;
+            self.seq = self.seq.max(seq);
+        }
+        match line {
+            Some(Line::Lease(row)) => self.lease(row),
+            Some(Line::Member(row)) => {
+                self.members.insert(row.holder.clone(), row);
+            }
+            _ => {}
+        }
+    }
+
+    fn lease(&mut self, row: LeaseRow) {
+        if self.leases.get(&row.id).is_some_and(|known| known.seq > row.seq) {
+            return;
+        }
+        if row.standing == Standing::Free {
+            self.members.retain(|_, m| m.lease != row.id);
+        } else {
+            // A block that is held was free no more: the rows that remembered its age are gone.
+            self.leases.retain(|_, r| {
+                r.standing != Standing::Free || !row.uids.span().covers(r.uids.span()) || r.id == row.id
+            });
+        }
+        self.leases.insert(row.id, row);
+    }
+}

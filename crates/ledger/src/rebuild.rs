@@ -1,0 +1,228 @@
+//! When the database is damaged: set it aside, and write it anew from everything that still speaks.
+//!
+//! The copy speaks for every lease. Where the copy itself has holes, the kubelet's records speak for
+//! its pods, and every block up to the high-water mark for which nothing speaks is pinned: it may be
+//! in use, so it is given to nobody until an operator has it looked at.
+
+use std::path::{Path, PathBuf};
+
+use ids::allocator::{Blocks, LeaseId, State};
+use ids::pool::IdPool;
+use ids::{HostSpan, IdBlock, IdKind};
+
+use crate::book::{Book, Moment};
+use crate::db::{Changes, Db, Head, ReadError, Rows};
+use crate::durable;
+use crate::error::LedgerError;
+use crate::kubelet;
+use crate::lease::LeaseRequest;
+use crate::mark::Mark;
+use crate::row::{LeaseRow, MemberRow, Standing};
+use crate::store::Store;
+
+impl Store {
+    pub(crate) fn rebuild(&mut self, why: &str, moment: &Moment) -> Result<(), LedgerError> {
+        self.close();
+        let copy = self.mirror.read()?;
+        let mark = self.mark.read();
+        let (seq, rows, whole) = copy.map_or((0, Rows::default(), false), |c| (c.seq, c.rows, c.whole));
+        let mut book = book_of(&self.terms.allocator(), seq, rows, whole);
+        let mut pinned = 0;
+        if !whole {
+            self.adopt_records(&mut book, moment);
+            let reason = format!(
+                "the ledger was damaged ({why}) and nothing says who has this block; \
+                 `wardlet ids gc --unpin HOST_ID` frees it once nothing uses it"
+            );
+            pinned = pin_unknown(&mut book, mark, &reason, moment);
+        }
+        book.take_changes();
+        self.replace_files(&book, whole, moment)?;
+        self.install(book)?;
+        self.notices.push(format!(
+            "the ledger {} was damaged ({why}); it was set aside and rebuilt from its copy{}",
+            self.paths.db.display(),
+            if pinned > 0 { format!("; {pinned} blocks are pinned") } else { String::new() }
+        ));
+        Ok(())
+    }
+
+    fn adopt_records(&self, book: &mut Book, moment: &Moment) {
+        let Some(pods) = &self.terms.kubelet_pods else { return };
+        for record in kubelet::read_records(pods).unwrap_or_default() {
+            if let Ok((holder, block)) = record.claim() {
+                // What is in the way is known better from the copy.
+                let _ = book.adopt(&LeaseRequest::new(holder), Blocks::same(block), moment);
+            }
+        }
+    }
+
+    /// The old files go aside, whole, before the new one takes their name.
+    fn replace_files(&mut self, book: &Book, whole: bool, moment: &Moment) -> Result<(), LedgerError> {
+        let fresh = durable::beside(&self.paths.db, ".new");
+        for suffix in ["", "-wal", "-shm"] {
+            remove_if_there(&durable::beside(&fresh, suffix))?;
+        }
+        write_database(&fresh, book)?;
+        let label = format!(".damaged-{}", moment.now);
+        for suffix in ["", "-wal"] {
+            set_aside(&durable::beside(&self.paths.db, suffix), &label)?;
+        }
+        remove_if_there(&durable::beside(&self.paths.db, "-shm"))?;
+        if !whole {
+            set_aside(&self.paths.mirror, &label)?;
+        }
+        durable::rename(&fresh, &self.paths.db)?;
+        let (leases, members) = book.rows();
+        self.mirror.rewrite(book.head.seq, leases, members)?;
+        self.mark.cover(book.leases.values().map(LeaseRow::blocks))
+    }
+}
+
+/// The newest row of each block wins; of a copy with holes, only what is held is believed.
+fn book_of(allocator: &ids::allocator::Allocator, seq: u64, mut rows: Rows, whole: bool) -> Book {
+    if !whole {
+        rows.leases.retain(|r| r.standing != Standing::Free);
+    }
+    rows.leases.sort_by_key(|r| std::cmp::Reverse(r.seq));
+    let next = rows.leases.iter().map(|r| r.id.0 + 1).max().unwrap_or(1);
+    let head = Head { seq, next, ..Head::default() };
+    let (mut book, _older) = Book::new(allocator.clone(), head, rows);
+    book.recount();
+    book
+}
+
+fn pin_unknown(book: &mut Book, mark: Option<Mark>, reason: &str, moment: &Moment) -> usize {
+    let mark = mark.unwrap_or(Mark { uid: u32::MAX, gid: u32::MAX });
+    let pool = book.allocator.pool().clone();
+    let mut pinned = 0;
+    for (kind, up_to) in [(IdKind::Uid, mark.uid), (IdKind::Gid, mark.gid)] {
+        for block in unknown_blocks(book, &pool, kind, up_to) {
+            let partner = if book.allocator.overlapping(other(kind), block).is_none() && pool.joint() {
+                Some(block)
+            } else {
+                spare(book, &pool, other(kind), block)
+            };
+            let Some(partner) = partner else { continue };
+            let blocks = match kind {
+                IdKind::Uid => Blocks { uids: block, gids: partner },
+                IdKind::Gid => Blocks { uids: partner, gids: block },
+            };
+            pinned += usize::from(book.pin(blocks, reason, moment));
+        }
+    }
+    pinned
+}
+
+fn other(kind: IdKind) -> IdKind {
+    match kind {
+        IdKind::Uid => IdKind::Gid,
+        IdKind::Gid => IdKind::Uid,
+    }
+}
+
+/// The blocks of the pool that start at or below `up_to` and that nobody holds, as long as they can
+/// be.
+fn unknown_blocks(book: &Book, pool: &IdPool, kind: IdKind, up_to: u32) -> Vec<IdBlock> {
+    let unit = u64::from(pool.block());
+    let mut blocks = Vec::new();
+    for span in pool.spans(kind) {
+        let mut base = u64::from(span.first());
+        while base < span.end() && base <= u64::from(up_to) {
+            let orders = (0..32u32).rev().filter_map(|k| pool.block().doubled(k));
+            let fitting = orders.filter_map(|l| IdBlock::new(base, l.into()).ok()).find(|b| {
+                span.covers(b.span())
+                    && (b.length() == pool.block() || b.last().get() <= up_to)
+                    && book.allocator.overlapping(kind, *b).is_none()
+            });
+            base += fitting.map_or(unit, |b| u64::from(b.length()));
+            blocks.extend(fitting);
+        }
+    }
+    blocks
+}
+
+/// A block of the other kind that is in nobody's way: a row always has both.
+fn spare(book: &Book, pool: &IdPool, kind: IdKind, like: IdBlock) -> Option<IdBlock> {
+    let length = u64::from(like.length());
+    let taken = |b: &IdBlock| {
+        pool.spans(kind).iter().any(|s: &HostSpan| s.overlaps(b.span()))
+            || book.allocator.overlapping(kind, *b).is_some()
+    };
+    (1..u64::from(u32::MAX) / length)
+        .filter_map(|i| IdBlock::new(i * length, length).ok())
+        .find(|b| !taken(b))
+}
+
+fn write_database(path: &Path, book: &Book) -> Result<(), LedgerError> {
+    let failed = |e| match e {
+        ReadError::Failed(e) => e,
+        ReadError::Damaged(why) => LedgerError::io("cannot make", path, std::io::Error::other(why)),
+    };
+    let db = Db::open(path).map_err(failed)?;
+    let (leases, members) = book.rows();
+    let rows = Rows {
+        leases: leases.cloned().collect::<Vec<LeaseRow>>(),
+        members: members.cloned().collect::<Vec<MemberRow>>(),
+    };
+    db.begin()?.commit(&Changes { rows, ..Changes::default() }, book.head)?;
+    db.fold_in()
+}
+
+fn set_aside(path: &Path, label: &str) -> Result<(), LedgerError> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let free = |n: &u32| -> Option<PathBuf> {
+        let suffix = if *n == 0 { label.to_owned() } else { format!("{label}-{n}") };
+        let aside = durable::beside(path, &suffix);
+        (!aside.exists()).then_some(aside)
+    };
+    match (0..10_000).find_map(|n| free(&n)) {
+        Some(aside) => durable::rename(path, &aside),
+        None => Ok(()),
+    }
+}
+
+fn remove_if_there(path: &Path) -> Result<(), LedgerError> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(LedgerError::io("cannot remove", path, e)),
+        _ => Ok(()),
+    }
+}
+
+impl Book {
+    /// Makes the head vouch for the rows there are.
+    fn recount(&mut self) {
+        let (leases, members) = self.rows();
+        let digests = leases.map(LeaseRow::digest).chain(members.map(MemberRow::digest));
+        let (count, sum) = digests.fold((0u64, 0u64), |(n, sum), d| (n + 1, sum.wrapping_add(d)));
+        self.head.count = count;
+        self.head.sum = sum;
+    }
+
+    /// Sets a block aside for nobody. False if it is somebody's.
+    fn pin(&mut self, blocks: Blocks, reason: &str, moment: &Moment) -> bool {
+        let id = LeaseId(self.head.next);
+        if self.allocator.adopt(id, blocks, State::Pinned).is_err() {
+            return false;
+        }
+        let row = LeaseRow {
+            seq: 0,
+            id,
+            uids: blocks.uids,
+            gids: blocks.gids,
+            standing: Standing::Held(State::Pinned),
+            holder: None,
+            shared: false,
+            tenure: crate::lease::Tenure::Durable,
+            since: moment.now,
+            boot: moment.boot.clone(),
+            categories: None,
+            places: Vec::new(),
+            reason: Some(reason.to_owned()),
+        };
+        self.put_new(row, moment);
+        true
+    }
+}

@@ -1,0 +1,234 @@
+//! The files of a ledger and the book read from them, kept in step.
+//!
+//! ```text
+//! STATE/ledger.lock    flock around every change
+//! STATE/ledger.db      SQLite: the truth
+//! STATE/copies         every row once more, outside SQLite (see `mirror`)
+//! STATE/mark           no ID above it was ever leased (see `mark`)
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ids::allocator::Allocator;
+use ids::pool::IdPool;
+
+use crate::book::{Book, Moment};
+use crate::db::{Changes, Db, Head, ReadError};
+use crate::durable;
+use crate::error::LedgerError;
+use crate::lock::Lock;
+use crate::mark::MarkFile;
+use crate::mirror::Mirror;
+use crate::row::LeaseRow;
+
+/// Where everything lies.
+#[derive(Debug, Clone)]
+pub(crate) struct Paths {
+    pub(crate) db: PathBuf,
+    pub(crate) lock: PathBuf,
+    pub(crate) mirror: PathBuf,
+    pub(crate) mark: PathBuf,
+}
+
+impl Paths {
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self {
+            db: dir.join("ledger.db"),
+            lock: dir.join("ledger.lock"),
+            mirror: dir.join("copies"),
+            mark: dir.join("mark"),
+        }
+    }
+}
+
+/// What a store needs to know besides its files.
+#[derive(Debug, Clone)]
+pub(crate) struct Terms {
+    pub(crate) pool: IdPool,
+    pub(crate) cap: Option<u32>,
+    pub(crate) patience: Duration,
+    pub(crate) kubelet_pods: Option<PathBuf>,
+}
+
+impl Terms {
+    pub(crate) fn allocator(&self) -> Allocator {
+        Allocator::new(self.pool.clone(), self.cap)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) paths: Paths,
+    pub(crate) terms: Terms,
+    lock: Arc<Lock>,
+    db: Option<Db>,
+    book: Option<Book>,
+    pub(crate) mirror: Mirror,
+    pub(crate) mark: MarkFile,
+    /// What an operator should know about how the ledger came to be open.
+    pub(crate) notices: Vec<String>,
+}
+
+/// One caller's part of a transaction.
+pub(crate) trait Job: Send {
+    /// Does its part to the book.
+    fn apply(&mut self, book: &mut Book, moment: &Moment);
+    /// Is told, once, whether all of it reached the disk.
+    fn finish(self: Box<Self>, committed: Result<(), LedgerError>);
+}
+
+impl Store {
+    pub(crate) fn open(dir: &Path, terms: Terms, moment: &Moment) -> Result<Self, LedgerError> {
+        let paths = Paths::new(dir);
+        durable::make_dir(dir)?;
+        let mut store = Self {
+            lock: Arc::new(Lock::open(&paths.lock, terms.patience)?),
+            mirror: Mirror::new(&paths.mirror),
+            mark: MarkFile::new(&paths.mark),
+            paths,
+            terms,
+            db: None,
+            book: None,
+            notices: Vec::new(),
+        };
+        store.transact(&mut [], moment)?;
+        Ok(store)
+    }
+
+    /// Runs `jobs` as one transaction: all of them are on disk when this returns, or none.
+    pub(crate) fn transact(&mut self, jobs: &mut [Box<dyn Job>], moment: &Moment) -> Result<(), LedgerError> {
+        let lock = Arc::clone(&self.lock);
+        let done = lock.acquire().and_then(|_guard| self.locked(jobs, moment));
+        if done.is_err() {
+            // What the book says may not be what the disk says: read it again next time.
+            self.book = None;
+        }
+        done
+    }
+
+    fn locked(&mut self, jobs: &mut [Box<dyn Job>], moment: &Moment) -> Result<(), LedgerError> {
+        let fresh = self.bring_up_to_date(moment)?;
+        let (Some(db), Some(book)) = (&self.db, &mut self.book) else { return Ok(()) };
+        if fresh {
+            book.after_reboot(moment)?;
+        }
+        for job in jobs {
+            job.apply(book, moment);
+        }
+        let changes = book.take_changes();
+        if changes.rows.leases.is_empty() && changes.rows.members.is_empty() {
+            return Ok(());
+        }
+        self.mark.cover(changes.rows.leases.iter().map(LeaseRow::blocks))?;
+        db.begin()?.commit(&changes, book.head)?;
+        self.copy(&changes);
+        Ok(())
+    }
+
+    /// The lease is safe without its copy; a copy that cannot be written is said and made up for by
+    /// the next transaction.
+    fn copy(&mut self, changes: &Changes) {
+        let Some(book) = &self.book else { return };
+        let seq = book.head.seq;
+        let copied = self.mirror.append(&changes.rows, seq).and_then(|()| {
+            if !self.mirror.wants_compaction() {
+                return Ok(());
+            }
+            let (leases, members) = book.rows();
+            self.mirror.rewrite(seq, leases, members)
+        });
+        if let Err(e) = copied {
+            self.notices.push(format!("the ledger's copy is behind: {e}"));
+        }
+    }
+
+    /// Makes the book say what the disk says. True if it was read anew.
+    fn bring_up_to_date(&mut self, moment: &Moment) -> Result<bool, LedgerError> {
+        match self.catch_up() {
+            Ok(true) => return Ok(false),
+            Ok(false) => {}
+            Err(ReadError::Failed(e)) => return Err(e),
+            Err(ReadError::Damaged(why)) => return self.rebuild(&why, moment).map(|()| true),
+        }
+        self.db = None;
+        match self.load() {
+            Ok(()) => Ok(true),
+            Err(ReadError::Failed(e)) => Err(e),
+            Err(ReadError::Damaged(why)) => self.rebuild(&why, moment).map(|()| true),
+        }
+    }
+
+    /// Reads what others have written since. False if everything has to be read.
+    fn catch_up(&mut self) -> Result<bool, ReadError> {
+        let (Some(db), Some(book)) = (&self.db, &mut self.book) else { return Ok(false) };
+        if !db.current() {
+            return Ok(false);
+        }
+        let head = db.head()?;
+        if head != book.head {
+            let rows = db.rows_above(book.head.seq)?;
+            if head.seq < book.head.seq || book.catch_up(head, rows).is_err() {
+                return Ok(false);
+            }
+        }
+        self.keep_copy(head)?;
+        Ok(true)
+    }
+
+    fn load(&mut self) -> Result<(), ReadError> {
+        let lost = !self.paths.db.exists() && (self.paths.mirror.exists() || self.paths.mark.exists());
+        if lost {
+            return Err(ReadError::Damaged("it is missing".to_owned()));
+        }
+        let db = Db::open(&self.paths.db)?;
+        let (head, rows) = db.load()?;
+        db.check_structure()?;
+        let (book, contradicting) = Book::new(self.terms.allocator(), head, rows);
+        if let Some(row) = contradicting.first() {
+            return Err(ReadError::Damaged(format!("lease {} overlaps another", row.id.0)));
+        }
+        self.db = Some(db);
+        self.book = Some(book);
+        self.keep_copy(head)
+    }
+
+    /// Compares the copy with the database, and writes it anew where it is behind.
+    fn keep_copy(&mut self, head: Head) -> Result<(), ReadError> {
+        match self.mirror.tail() {
+            Some(tail) if tail == head.seq => Ok(()),
+            Some(tail) if tail > head.seq => Err(ReadError::Damaged(format!(
+                "it ends at change {}, but its copy goes on to {tail}",
+                head.seq
+            ))),
+            _ => {
+                let Some(book) = &self.book else { return Ok(()) };
+                let (leases, members) = book.rows();
+                if let Err(e) = self.mirror.rewrite(head.seq, leases, members) {
+                    self.notices.push(format!("the ledger's copy is behind: {e}"));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes over a database and a book that were made anew.
+    pub(crate) fn install(&mut self, book: Book) -> Result<(), LedgerError> {
+        let open = |e| match e {
+            ReadError::Failed(e) => e,
+            ReadError::Damaged(why) => {
+                LedgerError::io("cannot use", &self.paths.db, std::io::Error::other(why))
+            }
+        };
+        self.db = Some(Db::open(&self.paths.db).map_err(open)?);
+        self.book = Some(book);
+        Ok(())
+    }
+
+    /// Lets go of the files, so that they can be set aside.
+    pub(crate) fn close(&mut self) {
+        self.db = None;
+        self.book = None;
+    }
+}
