@@ -40,8 +40,8 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// From what is written down. Rows that contradict each other are not taken in but returned.
-    pub(crate) fn new(allocator: Allocator, head: Head, rows: Rows) -> (Self, Vec<LeaseRow>) {
+    /// From what is written down. A row that contradicts an earlier one is not taken in but returned.
+    pub(crate) fn new(allocator: Allocator, head: Head, rows: Rows) -> (Self, Vec<LeaseId>) {
         let mut book = Self {
             head,
             allocator,
@@ -62,11 +62,9 @@ impl Book {
         (book, contradicting)
     }
 
-    fn enter(&mut self, row: LeaseRow) -> Result<(), LeaseRow> {
-        let Some(state) = row.state() else { return Err(row) };
-        if self.allocator.adopt(row.id, row.blocks(), state).is_err() {
-            return Err(row);
-        }
+    fn enter(&mut self, row: LeaseRow) -> Result<(), LeaseId> {
+        let state = row.state().ok_or(row.id)?;
+        self.allocator.adopt(row.id, row.blocks(), state).map_err(|_| row.id)?;
         if let Some(holder) = &row.holder {
             self.holders.insert(holder.clone(), row.id);
         }
@@ -85,7 +83,7 @@ impl Book {
                 self.freed.insert(freed_key(&row), row);
             } else {
                 self.forget_freed_inside(row.uids);
-                self.enter(row).map_err(|r| format!("lease {} contradicts another", r.id.0))?;
+                self.enter(row).map_err(|id| format!("lease {} contradicts another", id.0))?;
             }
         }
         self.members.extend(rows.members.into_iter().map(|m| (m.holder.clone(), m)));

@@ -1,7 +1,7 @@
 //! The ledger as its callers see it.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ids::allocator::{Blocks, Counts, LeaseError};
@@ -13,6 +13,7 @@ use crate::clock::{BootId, Clock, SystemClock};
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::lease::{Lease, LeaseRequest};
+use crate::line::{Line, lock};
 use crate::settle::{Candidate, Testimony, Verdict};
 use crate::shared::Released;
 use crate::store::{Job, Paths, Store, Terms};
@@ -64,8 +65,8 @@ impl Options {
 /// Durable leases of host ID blocks, shared by all processes of a node.
 pub struct Ledger {
     store: Mutex<Store>,
-    /// Work of callers that wait for the store: whoever gets it next does it all in one transaction.
-    queue: Mutex<Vec<Box<dyn Job>>>,
+    line: Line<Box<dyn Job>>,
+    dir: PathBuf,
     seen: Mutex<Option<(Instant, Arc<Sighting>)>>,
     quarantine: u64,
     boot: BootId,
@@ -85,7 +86,8 @@ impl Ledger {
         let moment = Moment { now: options.clock.now(), boot: options.boot.clone() };
         Ok(Self {
             store: Mutex::new(Store::open(&options.dir, terms, &moment)?),
-            queue: Mutex::new(Vec::new()),
+            line: Line::new(),
+            dir: options.dir,
             seen: Mutex::new(None),
             quarantine: options.quarantine.as_secs(),
             boot: options.boot,
@@ -219,29 +221,28 @@ impl Ledger {
         Ok(sighting)
     }
 
-    /// Puts `op` in line and waits until it is on disk. Whoever holds the store takes all that wait
-    /// in one transaction, so that many callers share one sync.
+    /// Puts `op` in line and waits until it is on disk.
     fn submit<T: Send + 'static>(
         &self,
         op: impl FnOnce(&mut Book, &Moment) -> Result<T, LedgerError> + Send + 'static,
     ) -> Result<T, LedgerError> {
         let slot: Slot<T> = Arc::new(Mutex::new(None));
-        lock(&self.queue).push(Box::new(Work { op: Some(op), result: None, slot: Arc::clone(&slot) }));
-        let mut store = lock(&self.store);
-        if let Some(done) = lock(&slot).take() {
-            return done;
-        }
-        let mut jobs = std::mem::take(&mut *lock(&self.queue));
-        let moment = Moment { now: self.clock.now(), boot: self.boot.clone() };
-        let committed = store.transact(&mut jobs, &moment);
-        for job in jobs {
-            job.finish(committed.clone());
-        }
-        drop(store);
+        let job: Box<dyn Job> = Box::new(Work { op: Some(op), result: None, slot: Arc::clone(&slot) });
+        self.line.stand(job, |mut jobs| {
+            let moment = Moment { now: self.clock.now(), boot: self.boot.clone() };
+            let committed = lock(&self.store).transact(&mut jobs, &moment);
+            for job in jobs {
+                job.finish(committed.clone());
+            }
+        });
         let done = lock(&slot).take();
-        // Our own job was in the queue that we have just worked off.
+        // Empty only if whoever led the line panicked on our behalf.
         done.unwrap_or_else(|| {
-            Err(LedgerError::io("lost", Path::new("queue"), std::io::Error::other("a job")))
+            Err(LedgerError::io(
+                "cannot write",
+                &self.dir,
+                std::io::Error::other("the writing thread panicked"),
+            ))
         })
     }
 }
@@ -270,12 +271,6 @@ where
         };
         *lock(&self.slot) = done;
     }
-}
-
-/// A panic in another thread leaves no half-made state behind a lock of ours: the book is read anew
-/// whenever a transaction did not end well.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn check_places(request: &LeaseRequest) -> Result<(), LedgerError> {

@@ -6,7 +6,7 @@
 //! - [`Released`], [`Verdict`]: what a release came to, and why a block is or is not free yet.
 //! - [`kubelet`]: a kubelet's records, taken over and given back.
 //!
-//! Inside, from the outside in: `ledger` queues callers so that they share a commit; `store` keeps the
+//! Inside, from the outside in: `line` lets callers share a commit; `store` keeps the
 //! files and the `book` in step; `book`, `shared` and `settle` change leases in memory; `db`, `mirror`
 //! and `mark` write them; `rebuild` writes them anew when they are damaged.
 
@@ -19,6 +19,7 @@ mod holder;
 pub mod kubelet;
 mod lease;
 mod ledger;
+mod line;
 mod lock;
 mod mark;
 mod mirror;

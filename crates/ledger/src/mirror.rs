@@ -24,7 +24,7 @@ use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::row::{LeaseRow, MemberRow, Standing};
 
-/// Changes since the last snapshot after which a new one is made.
+/// The least number of changes since the last snapshot after which a new one is made.
 const COMPACT_AFTER: u64 = 4096;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,7 +39,9 @@ pub(crate) struct Mirror {
     path: PathBuf,
     /// Length and last sequence number after our own last write: while both hold, nobody else wrote.
     known: Option<(u64, u64)>,
+    /// Changes since the last snapshot, and how many rows that had.
     appended: u64,
+    rows: u64,
 }
 
 /// What the copy says.
@@ -53,7 +55,7 @@ pub(crate) struct Copy {
 
 impl Mirror {
     pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), known: None, appended: 0 }
+        Self { path: path.to_owned(), known: None, appended: 0, rows: 0 }
     }
 
     /// The last sequence number in the copy, or `None` if it is missing or its end is torn.
@@ -91,7 +93,7 @@ impl Mirror {
     }
 
     pub(crate) fn wants_compaction(&self) -> bool {
-        self.appended >= COMPACT_AFTER
+        self.appended >= COMPACT_AFTER.max(self.rows)
     }
 
     /// Writes the copy anew from all rows there are.
@@ -112,6 +114,7 @@ impl Mirror {
         }
         durable::replace(&self.path, whole.as_bytes())?;
         self.appended = 0;
+        self.rows = u64::try_from(lines.len()).unwrap_or(u64::MAX);
         self.known = Some((u64::try_from(whole.len()).unwrap_or(u64::MAX), seq));
         Ok(())
     }

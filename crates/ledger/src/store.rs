@@ -186,8 +186,8 @@ impl Store {
         let (head, rows) = db.load()?;
         db.check_structure()?;
         let (book, contradicting) = Book::new(self.terms.allocator(), head, rows);
-        if let Some(row) = contradicting.first() {
-            return Err(ReadError::Damaged(format!("lease {} overlaps another", row.id.0)));
+        if let Some(id) = contradicting.first() {
+            return Err(ReadError::Damaged(format!("lease {} overlaps another", id.0)));
         }
         self.db = Some(db);
         self.book = Some(book);

@@ -1,0 +1,66 @@
+//! Open descriptors in `/proc/PID/fd`.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::RawDir;
+use rustix::io::Errno;
+
+use super::walk::{namespace_inode, open_directory};
+
+/// Buffers that live as long as a walk.
+pub(crate) struct FdReader {
+    entries: Vec<MaybeUninit<u8>>,
+    link: [MaybeUninit<u8>; 64],
+}
+
+impl Default for FdReader {
+    fn default() -> Self {
+        Self { entries: vec![MaybeUninit::uninit(); 16 * 1024], link: [MaybeUninit::uninit(); 64] }
+    }
+}
+
+/// The descriptors of a task.
+pub(crate) struct FdTable {
+    directory: OwnedFd,
+    numbers: Vec<u32>,
+}
+
+impl FdTable {
+    /// Whether the two lists are the same, as they are for threads that share one table.
+    pub(crate) fn same_numbers(&self, other: &Self) -> bool {
+        self.numbers == other.numbers
+    }
+}
+
+impl FdReader {
+    /// Lists the open descriptors of the task whose directory is `task`.
+    pub(crate) fn list(&mut self, task: impl AsFd) -> Result<FdTable, Errno> {
+        let directory = open_directory(task, "fd")?;
+        let mut numbers = Vec::new();
+        let mut entries = RawDir::new(&directory, &mut self.entries);
+        while let Some(entry) = entries.next() {
+            if let Some(number) = entry?.file_name().to_str().ok().and_then(|n| n.parse().ok()) {
+                numbers.push(number);
+            }
+        }
+        Ok(FdTable { directory, numbers })
+    }
+
+    /// The descriptors that refer to a user namespace: its inode, and their number.
+    pub(crate) fn user_namespaces(&mut self, table: &FdTable) -> Result<Vec<(u64, u32)>, Errno> {
+        let mut found = Vec::new();
+        for &number in &table.numbers {
+            let name = rustix::path::DecInt::new(number);
+            let link = match rustix::fs::readlinkat_raw(&table.directory, name.as_c_str(), &mut self.link) {
+                Ok((link, _)) => link,
+                Err(Errno::NOENT) => continue,
+                Err(e) => return Err(e),
+            };
+            if let Some(inode) = namespace_inode(link, b"user") {
+                found.push((inode, number));
+            }
+        }
+        Ok(found)
+    }
+}

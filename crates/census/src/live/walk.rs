@@ -1,0 +1,345 @@
+//! One walk over every task of the host.
+//!
+//! A task that goes away during the walk is no error: what it used is no longer used by it.
+//! Anything else that keeps us from looking at a task makes it a blind spot.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Dir, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::fds::{FdReader, FdTable};
+use super::maps::Maps;
+use super::mounts::user_namespace_mounts;
+use super::pinned::{Pin, Place};
+use super::status::{Credentials, Status, read_status};
+use super::vantage::INITIAL_USER_NAMESPACE;
+use super::{Lineage, Namespace};
+use crate::error::CensusError;
+use crate::host_root::HostRoot;
+use crate::owner::Home;
+
+/// A process and the IDs from 65536 up that its threads use.
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) comm: String,
+    pub(crate) home: Home,
+    pub(crate) credentials: Credentials,
+}
+
+/// What has been seen so far.
+#[derive(Default)]
+pub(crate) struct Walk {
+    pub(crate) processes: Vec<Process>,
+    pub(crate) namespaces: Vec<Namespace>,
+    pub(crate) pins: BTreeMap<u64, Vec<Pin>>,
+    pub(crate) lineage: Lineage,
+    pub(crate) blind: Vec<String>,
+    pub(crate) notes: Vec<String>,
+    /// Namespaces whose map is the host's own.
+    like_host: HashSet<u64>,
+    /// Where in `namespaces` an inode is.
+    by_inode: HashMap<u64, usize>,
+    /// Mount namespaces read, each with the root it was read from: a task sees no mount that lies
+    /// outside its own root.
+    mounts_read: HashSet<(u64, Vec<u8>)>,
+    fds: FdReader,
+    text: Vec<u8>,
+}
+
+/// Why a task was not looked at in full.
+enum Miss {
+    Gone,
+    Blind(&'static str, String),
+}
+
+impl Miss {
+    fn at(what: &'static str) -> impl Fn(Errno) -> Self {
+        move |e| match e {
+            // The last is what the kernel says of the maps and mounts of a task that is gone.
+            Errno::NOENT | Errno::SRCH | Errno::INVAL => Self::Gone,
+            e => Self::Blind(what, e.to_string()),
+        }
+    }
+}
+
+type Looked<T> = Result<T, Miss>;
+
+impl Walk {
+    /// Walks over `/proc` under `root`.
+    pub(crate) fn over(root: &HostRoot) -> Result<Self, CensusError> {
+        let path = root.path("/proc");
+        let fail = |e: Errno| CensusError::Proc { path: path.clone(), source: e.into() };
+        let proc = open_directory(rustix::fs::CWD, &path).map_err(fail)?;
+        let mut walk = Self::default();
+        for pid in numbers_in(&proc).map_err(fail)? {
+            walk.process(&proc, pid);
+        }
+        Ok(walk)
+    }
+
+    fn process(&mut self, proc: &OwnedFd, pid: u32) {
+        let Ok(directory) = open_path(proc, pid.to_string()) else { return };
+        let mut credentials = Credentials::default();
+        let status = match self.status(directory.as_fd(), &mut credentials) {
+            Ok(status) => status,
+            Err(miss) => return self.missed(pid, "?", miss),
+        };
+        let home = self.home(directory.as_fd(), pid).unwrap_or_else(|miss| {
+            self.missed(pid, &status.name, miss);
+            Home::Unknown
+        });
+        self.lineage.insert(pid, (status.parent, home));
+        if !status.kernel_thread {
+            let looked = self.tasks(&directory, pid, &status, &mut credentials);
+            if let Err(miss) = looked {
+                self.missed(pid, &status.name, miss);
+            }
+        }
+        self.processes.push(Process { pid, comm: status.name, home, credentials });
+    }
+
+    /// The IDs of every thread are read also where nothing else of the process may be.
+    fn tasks(
+        &mut self,
+        process: &OwnedFd,
+        pid: u32,
+        status: &Status,
+        credentials: &mut Credentials,
+    ) -> Looked<()> {
+        let mut reached = self.reachable(process.as_fd(), pid, None);
+        if status.threads == 1 {
+            return reached.map(drop);
+        }
+        let tasks = open_directory(process, "task").map_err(Miss::at("threads"))?;
+        for tid in numbers_in(&tasks).map_err(Miss::at("threads"))? {
+            if tid == pid {
+                continue;
+            }
+            match self.thread(&tasks, tid, &reached, credentials) {
+                Ok(()) | Err(Miss::Gone) => {}
+                Err(blind) => reached = Err(blind),
+            }
+        }
+        reached.map(drop)
+    }
+
+    /// Threads have credentials and mount namespaces of their own, and may have descriptors of
+    /// their own; the kernel sees to it that they have one user namespace.
+    fn thread(
+        &mut self,
+        tasks: &OwnedFd,
+        tid: u32,
+        leader: &Looked<Option<FdTable>>,
+        credentials: &mut Credentials,
+    ) -> Looked<()> {
+        let directory = open_path(tasks, tid.to_string()).map_err(Miss::at("threads"))?;
+        self.status(directory.as_fd(), credentials)?;
+        match leader {
+            Ok(table) => self.reachable(directory.as_fd(), tid, table.as_ref()).map(drop),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The user namespaces that the task keeps by its mounts and descriptors.
+    fn reachable(
+        &mut self,
+        task: BorrowedFd<'_>,
+        tid: u32,
+        leaders: Option<&FdTable>,
+    ) -> Looked<Option<FdTable>> {
+        let looked = self.mounts(task, tid).and_then(|()| self.descriptors(task, tid, leaders));
+        match looked {
+            Err(Miss::Blind(..)) if self.is_gone(task) => Err(Miss::Gone),
+            looked => looked,
+        }
+    }
+
+    /// The kernel refuses to show the links of a task that ends at that very moment, just as if we
+    /// had no right to see them.
+    fn is_gone(&mut self, task: BorrowedFd<'_>) -> bool {
+        let status = read_into(task, "status", &mut self.text);
+        matches!(status, Err(Errno::NOENT | Errno::SRCH))
+    }
+
+    fn status(&mut self, task: BorrowedFd<'_>, credentials: &mut Credentials) -> Looked<Status> {
+        read_into(task, "status", &mut self.text).map_err(Miss::at("status"))?;
+        read_status(&self.text, credentials)
+            .ok_or_else(|| Miss::Blind("status", "it is not laid out as the kernel does".into()))
+    }
+
+    fn home(&mut self, process: BorrowedFd<'_>, pid: u32) -> Looked<Home> {
+        let inode = match link_inode(process, "ns/user", b"user") {
+            Ok(inode) => inode,
+            Err(Errno::ACCESS | Errno::PERM) => return self.unnamed_home(process, pid),
+            Err(e) => return Err(Miss::at("user namespace")(e)),
+        };
+        if inode == INITIAL_USER_NAMESPACE || self.like_host.contains(&inode) {
+            return Ok(Home::Host);
+        }
+        if let Some(known) = self.by_inode.get(&inode).and_then(|at| self.namespaces.get_mut(*at)) {
+            known.pids.push(pid);
+            return Ok(Home::Inode(inode));
+        }
+        let maps = self.maps(process)?;
+        if maps.is_the_hosts() {
+            self.like_host.insert(inode);
+            return Ok(Home::Host);
+        }
+        self.by_inode.insert(inode, self.namespaces.len());
+        self.namespaces.push(Namespace { inode: Some(inode), maps, pids: vec![pid] });
+        Ok(Home::Inode(inode))
+    }
+
+    /// Maps may be read of any task, so a namespace that may not be named still shows its IDs.
+    fn unnamed_home(&mut self, process: BorrowedFd<'_>, pid: u32) -> Looked<Home> {
+        let maps = self.maps(process)?;
+        if maps.is_the_hosts() {
+            return Ok(Home::Host);
+        }
+        self.namespaces.push(Namespace { inode: None, maps, pids: vec![pid] });
+        Ok(Home::Unknown)
+    }
+
+    fn maps(&mut self, process: BorrowedFd<'_>) -> Looked<Maps> {
+        let mut read = |name| {
+            read_into(process, name, &mut self.text).map_err(Miss::at("ID maps"))?;
+            Ok(String::from_utf8_lossy(&self.text).into_owned())
+        };
+        let (uids, gids): (String, String) = (read("uid_map")?, read("gid_map")?);
+        Maps::parse(&uids, &gids).map_err(|e| Miss::Blind("ID maps", e.to_string()))
+    }
+
+    fn mounts(&mut self, task: BorrowedFd<'_>, tid: u32) -> Looked<()> {
+        let mount_namespace = Miss::at("mount namespace");
+        let inode = match link_inode(task, "ns/mnt", b"mnt") {
+            Ok(inode) => inode,
+            Err(e) => return gone_is_fine(mount_namespace(e)),
+        };
+        let root = match rustix::fs::readlinkat(task, "root", Vec::new()) {
+            Ok(root) => root.into_bytes(),
+            Err(e) => return gone_is_fine(mount_namespace(e)),
+        };
+        if self.mounts_read.contains(&(inode, root.clone())) {
+            return Ok(());
+        }
+        if let Err(e) = read_into(task, "mountinfo", &mut self.text) {
+            return gone_is_fine(mount_namespace(e));
+        }
+        for mount in user_namespace_mounts(&self.text) {
+            self.pin(mount.inode, Pin { task: tid, place: Place::Mount(mount.point) });
+        }
+        self.mounts_read.insert((inode, root));
+        Ok(())
+    }
+
+    /// Looks through the task's descriptors, but not again through a table that lists just what
+    /// the leader's does. Returns the table; `None` for a task that has none any more.
+    fn descriptors(
+        &mut self,
+        task: BorrowedFd<'_>,
+        tid: u32,
+        leaders: Option<&FdTable>,
+    ) -> Looked<Option<FdTable>> {
+        let open_descriptors = Miss::at("open descriptors");
+        let table = match self.fds.list(task) {
+            Ok(table) => table,
+            Err(e) => return gone_is_fine(open_descriptors(e)).map(|()| None),
+        };
+        if leaders.is_some_and(|l| l.same_numbers(&table)) {
+            return Ok(Some(table));
+        }
+        match self.fds.user_namespaces(&table) {
+            Ok(found) => {
+                for (inode, fd) in found {
+                    self.pin(inode, Pin { task: tid, place: Place::Descriptor(fd) });
+                }
+            }
+            Err(e) => gone_is_fine(open_descriptors(e))?,
+        }
+        Ok(Some(table))
+    }
+
+    fn pin(&mut self, inode: u64, pin: Pin) {
+        if inode != INITIAL_USER_NAMESPACE && !self.like_host.contains(&inode) {
+            self.pins.entry(inode).or_default().push(pin);
+        }
+    }
+
+    /// Process 1 is the host's own init: it runs with the host's IDs and is trusted to hold no
+    /// namespace of a pod. Inside a virtual machine's sandbox even root may not look into it, and
+    /// nothing could ever be freed there if that counted.
+    fn missed(&mut self, pid: u32, comm: &str, miss: Miss) {
+        let Miss::Blind(what, cause) = miss else { return };
+        let text = format!("process {pid} ({comm}): its {what} cannot be read: {cause}");
+        if pid == 1 {
+            self.notes.push(format!("{text}; it is the host's init and trusted"));
+        } else {
+            self.blind.push(format!("{text}; run as root with CAP_SYS_PTRACE"));
+        }
+    }
+}
+
+/// A zombie has neither mounts nor descriptors, yet its threads may.
+fn gone_is_fine(miss: Miss) -> Looked<()> {
+    match miss {
+        Miss::Gone => Ok(()),
+        blind => Err(blind),
+    }
+}
+
+/// Opens for reading the directory's entries.
+pub(crate) fn open_directory(at: impl AsFd, path: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(at, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Opens to reach what is below; holds on to the very task, so that a reused number cannot mislead.
+fn open_path(at: impl AsFd, name: String) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(at, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn numbers_in(directory: &OwnedFd) -> Result<Vec<u32>, Errno> {
+    let mut numbers = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        numbers.extend(entry?.file_name().to_str().ok().and_then(|n| n.parse::<u32>().ok()));
+    }
+    Ok(numbers)
+}
+
+/// The inode in a link such as `user:[4026531837]`.
+pub(crate) fn namespace_inode(link: &[u8], kind: &[u8]) -> Option<u64> {
+    let number = link.strip_prefix(kind)?.strip_prefix(b":[")?.strip_suffix(b"]")?;
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+fn link_inode(task: BorrowedFd<'_>, name: &str, kind: &[u8]) -> Result<u64, Errno> {
+    let link = rustix::fs::readlinkat(task, name, Vec::new())?;
+    namespace_inode(link.as_bytes(), kind).ok_or(Errno::ILSEQ)
+}
+
+/// Reads a whole small file into `text`, whose memory is kept from one file to the next.
+pub(crate) fn read_into(at: impl AsFd, name: impl AsRef<Path>, text: &mut Vec<u8>) -> Result<(), Errno> {
+    let file = rustix::fs::openat(at, name.as_ref(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    text.clear();
+    loop {
+        text.reserve(4096);
+        if rustix::io::read(&file, rustix::buffer::spare_capacity(text))? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_link_is_read_whole_or_not_at_all() {
+        assert_eq!(namespace_inode(b"user:[4026531837]", b"user"), Some(4_026_531_837));
+        assert_eq!(namespace_inode(b"net:[1]", b"user"), None);
+        assert_eq!(namespace_inode(b"user:[1", b"user"), None);
+        assert_eq!(namespace_inode(b"/tmp/user:[1]", b"user"), None);
+    }
+}

@@ -1,0 +1,223 @@
+use std::ffi::{c_int, c_long, c_void};
+use std::fs::File;
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::ptr;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_signal, waitid};
+
+use crate::{Error, Result};
+
+/// The child makes four system calls at most; 16 KiB is plenty, also without optimisation.
+const STACK_UNITS: usize = 16 * 1024 / size_of::<u128>();
+
+/// Without an exit signal: no handler or `wait` elsewhere in this process hears of the child.
+const FLAGS: c_int = libc::CLONE_NEWUSER | libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_PIDFD;
+
+/// A process in a user namespace of its own that does nothing, and is gone when this is dropped.
+///
+/// It shares our memory (so that its making costs the same in a process of any size) and dies when
+/// we do, however that happens.
+pub(crate) struct PausedChild {
+    pid: libc::pid_t,
+    pidfd: OwnedFd,
+    /// The child runs on this until it is reaped. `u128` for the alignment that ABIs ask of stacks.
+    stack: Box<[u128]>,
+}
+
+impl PausedChild {
+    pub(crate) fn start() -> Result<Self> {
+        let mut stack = vec![0u128; STACK_UNITS].into_boxed_slice();
+        let mut pidfd: c_int = -1;
+        let top = stack.as_mut_ptr_range().end.cast::<c_void>();
+        let parent = usize::try_from(std::process::id()).unwrap_or(usize::MAX);
+        // A handler of ours must never run in the child, on our memory: it starts with all blocked.
+        let _blocked = BlockedSignals::all()?;
+        // SAFETY: `stack` outlives the child (see `Drop`), is aligned, grows down from `top` and is
+        // used by nobody else; `pidfd` lives across the call, which is where the kernel writes it;
+        // `pause_until_killed` touches no memory but its stack.
+        let pid = unsafe {
+            libc::clone(pause_until_killed, top, FLAGS, ptr::without_provenance_mut(parent), &raw mut pidfd)
+        };
+        if pid < 0 {
+            return Err(Error::StartChild { errno: last_errno() });
+        }
+        // SAFETY: clone succeeded, so CLONE_PIDFD has stored a descriptor that nobody else owns.
+        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+        Ok(Self { pid, pidfd, stack })
+    }
+
+    /// The child's directory in /proc, proven to be the child's and of no later process: everything
+    /// opened below it fails once the child is gone.
+    pub(crate) fn proc_dir(&self) -> Result<ProcDir> {
+        let path = PathBuf::from(format!("/proc/{}", self.pid));
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        let fd = rustix::fs::open(&path, flags, Mode::empty())
+            .map_err(|errno| Error::Open { path: path.clone(), errno })?;
+        // Still running after the directory was opened: its process ID was not used anew before.
+        match self.wait(WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT) {
+            Ok(None) => Ok(ProcDir { fd, path }),
+            _ => Err(Error::ChildGone { pid: self.pid }),
+        }
+    }
+
+    fn wait(&self, options: WaitIdOptions) -> rustix::io::Result<Option<WaitIdStatus>> {
+        // Children without an exit signal are invisible to a wait without __WALL.
+        let all = WaitIdOptions::from_bits_retain(libc::__WALL.cast_unsigned());
+        waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED | all | options)
+    }
+
+    fn end(&self) -> rustix::io::Result<()> {
+        pidfd_send_signal(&self.pidfd, Signal::KILL)?;
+        loop {
+            match self.wait(WaitIdOptions::empty()) {
+                Err(Errno::INTR) => {}
+                // ECHILD: another wait in this process came first; gone all the same.
+                Ok(_) | Err(Errno::CHILD) => return Ok(()),
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+}
+
+impl Drop for PausedChild {
+    fn drop(&mut self) {
+        // A child that may still run keeps its stack: a leak is harmless, a freed stack is not.
+        if !matches!(self.end(), Ok(()) | Err(Errno::SRCH)) {
+            mem::forget(mem::take(&mut self.stack));
+        }
+    }
+}
+
+/// A process's directory in /proc.
+pub(crate) struct ProcDir {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl ProcDir {
+    pub(crate) fn open(&self, name: &str, flags: OFlags) -> Result<File> {
+        rustix::fs::openat(&self.fd, name, flags | OFlags::CLOEXEC, Mode::empty())
+            .map(File::from)
+            .map_err(|errno| Error::Open { path: self.path.join(name), errno })
+    }
+}
+
+/// The child. It shares our memory, thread-local storage included, so it makes only system calls
+/// that cannot fail (a failing one would write our `errno`) and never returns.
+extern "C" fn pause_until_killed(parent: *mut c_void) -> c_int {
+    raw_call(libc::SYS_prctl, libc::PR_SET_PDEATHSIG.into(), libc::SIGKILL.into());
+    // If the parent died before the call above, no signal will come. (If only the thread did that made
+    // us, we are now another's of its threads, and the last of them takes us along.)
+    if usize::try_from(raw_call(libc::SYS_getppid, 0, 0)) != Ok(parent.addr()) {
+        raw_call(libc::SYS_exit_group, 1, 0);
+    }
+    loop {
+        // No descriptors and no time limit: waits for ever. (Not every architecture has `pause`.)
+        raw_call(libc::SYS_ppoll, 0, 0);
+    }
+}
+
+fn raw_call(number: c_long, first: c_long, second: c_long) -> c_long {
+    // SAFETY: the calls made above are given plain numbers and null pointers that they allow.
+    unsafe { libc::syscall(number, first, second, 0 as c_long, 0 as c_long, 0 as c_long) }
+}
+
+/// All signals of this thread blocked until dropped.
+struct BlockedSignals {
+    before: libc::sigset_t,
+}
+
+impl BlockedSignals {
+    fn all() -> Result<Self> {
+        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: the pointer is valid for writing a whole set.
+        unsafe { libc::sigfillset(all.as_mut_ptr()) };
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: `all` was filled above; `before` is valid for writing a whole set.
+        let failed = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
+        if failed != 0 {
+            return Err(Error::StartChild { errno: Errno::from_raw_os_error(failed) });
+        }
+        // SAFETY: the call succeeded, so it has written the set.
+        Ok(Self { before: unsafe { before.assume_init() } })
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        // SAFETY: `before` is the set that the kernel gave us; no old set is asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, ptr::null_mut()) };
+    }
+}
+
+/// The reason why the libc call just made failed.
+pub(crate) fn last_errno() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn the_child_is_gone_when_its_handle_is() {
+        let child = PausedChild::start().unwrap();
+        let dir = PathBuf::from(format!("/proc/{}", child.pid));
+        assert!(dir.exists());
+        drop(child);
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn a_child_killed_by_somebody_else_is_noticed() {
+        let child = PausedChild::start().unwrap();
+        child.end().unwrap();
+        assert!(child.proc_dir().is_err());
+    }
+
+    /// The kernel sends the signal when a parent's thread ends: for the child that is our death.
+    #[test]
+    fn a_child_that_has_come_to_rest_dies_with_its_maker() {
+        let child = thread::spawn(|| {
+            let child = mem::ManuallyDrop::new(PausedChild::start().unwrap());
+            soon("the child rests", || state(child.pid) == Some('S'));
+            child
+        });
+        let child = child.join().unwrap();
+        soon("the child is dead", || child.wait(WaitIdOptions::NOHANG).unwrap().is_some());
+        assert!(!Path::new(&format!("/proc/{}", child.pid)).exists());
+    }
+
+    fn state(pid: libc::pid_t) -> Option<char> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit(") ").next().and_then(|fields| fields.chars().next())
+    }
+
+    fn soon(what: &str, holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !holds() {
+            assert!(Instant::now() < deadline, "not within 10 s: {what}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn our_own_signals_are_as_before() {
+        let mask = || {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            status.lines().find(|line| line.starts_with("SigBlk")).unwrap().to_owned()
+        };
+        let before = mask();
+        drop(PausedChild::start().unwrap());
+        assert_eq!(mask(), before);
+    }
+}

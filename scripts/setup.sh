@@ -1,0 +1,48 @@
+#!/bin/sh
+# Installs the Debian packages that `make test` and `make run` need. Does nothing if all are there.
+set -eu
+
+# Each package with a program by which it is known to be there.
+needs='runc:runc busybox-static:busybox strace:strace uidmap:getsubids util-linux:unshare'
+
+# Administrators' programs count also where the caller's PATH leaves them out.
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+
+static_busybox() {
+    [ -x /bin/busybox ] && ! head -c 4096 /bin/busybox | grep -qa '/ld-'
+}
+
+missing=
+for need in $needs; do
+    package=${need%%:*}
+    program=${need#*:}
+    case $package in
+        busybox-static) static_busybox && continue ;;
+        *) command -v "$program" >/dev/null && continue ;;
+    esac
+    missing="$missing $package"
+done
+
+if [ -z "$missing" ]; then
+    exit 0
+fi
+
+if ! command -v apt-get >/dev/null; then
+    echo "error: these Debian packages are missing and there is no apt-get to install them:$missing" >&2
+    echo >&2
+    echo "hint: install what corresponds to them with this system's own package manager" >&2
+    exit 1
+fi
+
+if [ "$(id -u)" -ne 0 ]; then
+    echo "error: these packages are missing and only root can install them:$missing" >&2
+    echo >&2
+    echo "hint: sudo $0" >&2
+    exit 1
+fi
+
+echo "installing:$missing" >&2
+export DEBIAN_FRONTEND=noninteractive
+apt-get -q update >&2
+# shellcheck disable=SC2086 # the list is meant to be split into words
+apt-get -q install -y --no-install-recommends $missing >&2
