@@ -26,3 +26,9 @@ pub use block::{BlockError, BlockLength, IdBlock, LengthError, UNIT};
 pub use id::{ContainerId, HostId, IdKind, IdOutOfRange};
 pub use mapping::{CallerMapping, IdMapping, MappingError, Unmapped, UserNamespace};
 pub use span::{HostSpan, SpanError};
+
+/// How many cases each property is tried on: 10 000, or what `PROPTEST_CASES` says.
+#[cfg(test)]
+pub(crate) fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000)
+}

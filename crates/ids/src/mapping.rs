@@ -298,7 +298,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(10_000))]
+        #![proptest_config(ProptestConfig::with_cases(crate::cases()))]
         #[test]
         fn what_goes_in_comes_back_out(c in 0u64..1 << 33, h in 0u64..1 << 33, n in 0u64..1 << 33, id in 0u64..u64::from(u32::MAX)) {
             if let Ok(m) = IdMapping::new(c, h, n) {

@@ -136,7 +136,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(10_000))]
+        #![proptest_config(ProptestConfig::with_cases(crate::cases()))]
         #[test]
         fn a_sighting_finds_just_those_that_a_search_of_all_would(
             uses in prop::collection::vec(a_use(), 0..30), first in 0u64..260, n in 1u64..80,

@@ -224,7 +224,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(10_000))]
+    #![proptest_config(ProptestConfig::with_cases(crate::cases()))]
     #[test]
     fn the_allocator_decides_as_the_model(
         runs in prop_oneof![

@@ -289,7 +289,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(10_000))]
+        #![proptest_config(ProptestConfig::with_cases(crate::cases()))]
 
         #[test]
         fn every_block_is_read_back(unit in 1u64..65_535) {

@@ -139,7 +139,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(10_000))]
+        #![proptest_config(ProptestConfig::with_cases(crate::cases()))]
 
         #[test]
         fn what_is_printed_is_read_back(map in vec(any_mapping(), 0..8)) {

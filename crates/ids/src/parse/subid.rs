@@ -303,7 +303,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(10_000))]
+        #![proptest_config(ProptestConfig::with_cases(crate::cases()))]
 
         #[test]
         fn good_lines_are_read_back(lines in vec(("[a-z0-9_]{1,8}", any_span()), 0..6)) {

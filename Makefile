@@ -1,0 +1,45 @@
+# What each target does: `make help`. Tiers of tests and their times: docs/contributing.md.
+SHELL := /bin/sh
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := subid getsubids proc_map kubelet_record
+
+.PHONY: help run build setup fmt lint test-fast test test-conformance soak bench fuzz clean
+
+help: ## Shows this.
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
+
+run: setup ## Runs one container in its own block of host IDs and proves it (root).
+	cargo run -q -p wardlet --example skeleton
+
+build: ## Builds the release binary.
+	cargo build --release -p wardlet
+
+setup: ## Installs the Debian packages that run and test need, if any is missing.
+	@scripts/setup.sh
+
+fmt: ## Formats the code.
+	cargo fmt --all
+
+lint: ## Formatting and clippy, without a warning.
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+test-fast: ## Unit tests, 10 000-case properties, the command line; no root, no components.
+	scripts/test.sh fast
+
+test: setup lint ## Everything that CI runs (root).
+	scripts/test.sh full
+
+fuzz: ## Fuzzes every parser of foreign input for FUZZ_SECONDS each (nightly toolchain, cargo-fuzz).
+	@command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked --version 0.13.2
+	@for t in $(FUZZ_TARGETS); do \
+		mkdir -p fuzz/corpus/$$t && \
+		cargo +nightly fuzz run $$t fuzz/corpus/$$t fuzz/seeds/$$t -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
+
+soak: setup ## Long crash histories, a million model cases, fuzzing: hours (root).
+	PROPTEST_CASES=1000000 WARDLET_ROUNDS=300 scripts/test.sh full
+	$(MAKE) fuzz FUZZ_SECONDS=1800
+
+clean: ## Removes what was built.
+	cargo clean

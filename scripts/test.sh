@@ -1,0 +1,62 @@
+#!/bin/sh
+# Runs the tests of a tier, prints what each suite took and the ten slowest tests.
+#   scripts/test.sh fast    no root, no components
+#   scripts/test.sh full    everything that `make test` promises
+# A test that needs root is in a file named root_*, one that needs a component or time in slow_*.
+set -eu
+tier=${1:-full}
+cd "$(dirname "$0")/.."
+
+if [ "$tier" = full ] && [ "$(id -u)" -ne 0 ]; then
+    echo "error: the full tier tries the real kernel and needs root" >&2
+    echo >&2
+    echo "hint: sudo make test, or make test-fast for what needs no root" >&2
+    exit 2
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT INT TERM
+began=$(date +%s)
+
+echo "building the tests" >&2
+cargo build --workspace --bins --examples --quiet
+cargo test --workspace --no-run --message-format=json 2>"$work/build.log" >"$work/build.json" || {
+    cargo test --workspace --no-run
+    exit 1
+}
+sed -n 's/.*"profile":{[^}]*"test":true.*"executable":"\([^"]*\)".*/\1/p' "$work/build.json" | sort -u >"$work/suites"
+[ -s "$work/suites" ] || { echo "error: cargo built no tests" >&2; exit 1; }
+
+failed=0 passed=0
+: >"$work/times"
+while read -r suite; do
+    name=$(basename "$suite" | sed 's/-[0-9a-f]\{16\}$//')
+    case "$tier:$name" in
+        fast:root_* | fast:slow_*) continue ;;
+    esac
+    start=$(date +%s)
+    # Cargo's own variables, as `cargo test` would set them: tests find the manifest and cargo by them.
+    manifest=$(grep -F "\"executable\":\"$suite\"" "$work/build.json" |
+        sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*/\1/p' | head -n 1)
+    # The flag only makes the test harness print each test's time.
+    if (cd "$manifest" && CARGO_MANIFEST_DIR=$manifest RUSTC_BOOTSTRAP=1 \
+        "$suite" -Zunstable-options --report-time) >"$work/out" 2>&1; then
+        mark=ok
+    else
+        mark=FAILED
+        failed=$((failed + 1))
+        cat "$work/out"
+    fi
+    count=$(sed -n 's/^test result: [^.]*\. \([0-9]*\) passed.*/\1/p' "$work/out")
+    passed=$((passed + ${count:-0}))
+    printf '%-40s %-6s %4s tests %4s s\n' "$(basename "$manifest")/$name" "$mark" "${count:-0}" $(($(date +%s) - start))
+    sed -n "s|^test \(.*\) \.\.\. .* <\([0-9.]*\)s>\$|\2 $(basename "$manifest")/\1|p" "$work/out" >>"$work/times"
+done <"$work/suites"
+
+echo
+echo "the ten slowest tests, in seconds:"
+sort -rn "$work/times" | head -n 10
+echo
+echo "tier $tier took $(($(date +%s) - began)) s"
+echo "tests: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]
