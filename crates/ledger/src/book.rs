@@ -104,6 +104,11 @@ impl Book {
         }
     }
 
+    /// Drops members of leases that there are not.
+    pub(crate) fn forget_orphans(&mut self) {
+        self.members.retain(|_, m| self.leases.contains_key(&m.lease));
+    }
+
     fn forget_freed_inside(&mut self, block: IdBlock) -> Vec<LeaseRow> {
         let starting = self.freed.range((block.base().get(), 0)..=(block.last().get(), u32::MAX));
         let inside = starting.filter(|(_, row)| block.span().covers(row.uids.span()));

@@ -80,7 +80,7 @@ pub(crate) struct Db {
 }
 
 impl Db {
-    /// Opens the file, or makes it with empty tables. To be called with the lock held.
+    /// Opens the file, or makes it without any table. To be called with the lock held.
     pub(crate) fn open(path: &Path) -> Result<Self, ReadError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
@@ -94,21 +94,23 @@ impl Db {
         connection.pragma_update(None, "journal_mode", "WAL").map_err(tried)?;
         connection.pragma_update(None, "synchronous", "FULL").map_err(tried)?;
         connection.set_prepared_statement_cache_capacity(16);
-        let db = Self { path: path.to_owned(), inode: inode(path).unwrap_or(0), connection };
-        db.create_tables().map_err(tried)?;
-        Ok(db)
+        Ok(Self { path: path.to_owned(), inode: inode(path).unwrap_or(0), connection })
     }
 
-    fn create_tables(&self) -> rusqlite::Result<()> {
-        let tables: u32 =
-            self.connection.query_row("SELECT count(*) FROM sqlite_schema", [], |r| r.get(0))?;
-        if tables > 0 {
-            return Ok(());
-        }
-        let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
-        transaction.execute_batch(SCHEMA)?;
-        write_head(&transaction, Head { next: 1, ..Head::default() })?;
-        transaction.commit()
+    /// Makes empty tables where there are none.
+    pub(crate) fn create_tables(&self) -> Result<(), ReadError> {
+        let create = || -> rusqlite::Result<()> {
+            let tables: u32 =
+                self.connection.query_row("SELECT count(*) FROM sqlite_schema", [], |r| r.get(0))?;
+            if tables > 0 {
+                return Ok(());
+            }
+            let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
+            transaction.execute_batch(SCHEMA)?;
+            write_head(&transaction, Head { next: 1, ..Head::default() })?;
+            transaction.commit()
+        };
+        create().map_err(|e| judge("cannot make tables in", &self.path, e))
     }
 
     /// Whether the file we have open is still the one that the path names.
@@ -180,7 +182,15 @@ impl Db {
         let failed = |e| judge("cannot check", &self.path, e);
         let found: String =
             self.connection.query_row("PRAGMA quick_check(1)", [], |r| r.get(0)).map_err(failed)?;
-        if found == "ok" { Ok(()) } else { Err(ReadError::Damaged(found)) }
+        if found != "ok" {
+            return Err(ReadError::Damaged(found));
+        }
+        // A header that claims a format of the future makes SQLite refuse to write.
+        let writable = std::fs::metadata(&self.path).is_ok_and(|m| !m.permissions().readonly());
+        if writable && self.connection.is_readonly("main").map_err(failed)? {
+            return Err(ReadError::Damaged("its header claims a format that cannot be written".to_owned()));
+        }
+        Ok(())
     }
 
     /// Folds the log into the file itself, so that the file can be renamed alone.

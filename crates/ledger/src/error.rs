@@ -55,7 +55,7 @@ pub enum LedgerError {
         first: Holder,
     },
     /// Blocks that exist elsewhere cannot be entered.
-    #[error("{holder}: {source}")]
+    #[error("{holder}: {source}{}", with.as_ref().map(|w| format!(", that of {w}")).unwrap_or_default())]
     Adoption {
         /// Whose blocks they are.
         holder: Holder,

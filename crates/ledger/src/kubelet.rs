@@ -85,17 +85,24 @@ impl Ledger {
     /// Enters every record under `pods` as the lease of its pod. One that cannot be is named and
     /// stops none of the others. Doing it again changes nothing.
     pub fn import(&self, pods: &Path) -> Result<Vec<Imported>, LedgerError> {
-        let mut done = Vec::new();
-        for file in read_records(pods)? {
-            let outcome = match file.claim() {
-                Ok((holder, block)) => {
-                    self.adopt(LeaseRequest::new(holder), Blocks::same(block)).map_err(|e| e.to_string())
-                }
-                Err(why) => Err(why),
+        let files = read_records(pods)?;
+        let claims: Vec<_> = files.iter().map(RecordFile::claim).collect();
+        let outcomes = self.adopt_all(claims)?;
+        let done = files.into_iter().zip(outcomes);
+        Ok(done.map(|(file, outcome)| Imported { path: file.path, pod: file.pod, outcome }).collect())
+    }
+
+    /// All of a node's records in one transaction.
+    fn adopt_all(
+        &self,
+        claims: Vec<Result<(Holder, IdBlock), String>>,
+    ) -> Result<Vec<Result<Lease, String>>, LedgerError> {
+        self.submit(move |book, moment| {
+            let adopt = |book: &mut Book, holder, block| {
+                book.adopt(&LeaseRequest::new(holder), Blocks::same(block), moment).map_err(|e| e.to_string())
             };
-            done.push(Imported { path: file.path, pod: file.pod, outcome });
-        }
-        Ok(done)
+            Ok(claims.into_iter().map(|c| c.and_then(|(holder, block)| adopt(book, holder, block))).collect())
+        })
     }
 
     /// Writes the record of every lease whose holder has a directory under `pods`, as the kubelet

@@ -222,7 +222,7 @@ impl Ledger {
     }
 
     /// Puts `op` in line and waits until it is on disk.
-    fn submit<T: Send + 'static>(
+    pub(crate) fn submit<T: Send + 'static>(
         &self,
         op: impl FnOnce(&mut Book, &Moment) -> Result<T, LedgerError> + Send + 'static,
     ) -> Result<T, LedgerError> {

@@ -40,20 +40,24 @@ impl MarkFile {
         (crc32fast::hash(json.as_bytes()) == crc).then(|| serde_json::from_str(json).ok())?
     }
 
-    /// Makes sure that the mark covers `leased` before anybody is told of them.
-    pub(crate) fn cover(&mut self, leased: impl Iterator<Item = Blocks>) -> Result<(), LedgerError> {
-        let (mut uid, mut gid) = (0, 0);
-        for blocks in leased {
-            uid = uid.max(blocks.uids.last().get());
-            gid = gid.max(blocks.gids.last().get());
-        }
-        if self.known.is_some_and(|m| uid <= m.uid && gid <= m.gid) {
+    /// Makes sure that the mark covers `leased` before anybody is told of them. A mark that was lost is
+    /// made anew over `all` that is written down, or it would be too low for what was leased before.
+    pub(crate) fn cover(
+        &mut self,
+        leased: impl Iterator<Item = Blocks>,
+        all: impl Iterator<Item = Blocks>,
+    ) -> Result<(), LedgerError> {
+        let need = highest(leased);
+        if self.known.is_some_and(|m| need.uid <= m.uid && need.gid <= m.gid) {
             return Ok(());
         }
         // Another process may have raised it further than we know: never lower it.
-        let now = self.read().unwrap_or_default();
+        let (now, need) = match self.read() {
+            Some(now) => (now, need),
+            None => (Mark::default(), highest(all)),
+        };
         let raise = |have: u32, need: u32| if need > have { need.saturating_add(STRIDE) } else { have };
-        let mark = Mark { uid: raise(now.uid, uid), gid: raise(now.gid, gid) };
+        let mark = Mark { uid: raise(now.uid, need.uid), gid: raise(now.gid, need.gid) };
         if mark != now {
             let json = serde_json::to_string(&mark).unwrap_or_default();
             let text = format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()));
@@ -62,4 +66,11 @@ impl MarkFile {
         self.known = Some(mark);
         Ok(())
     }
+}
+
+fn highest(blocks: impl Iterator<Item = Blocks>) -> Mark {
+    blocks.fold(Mark::default(), |m, b| Mark {
+        uid: m.uid.max(b.uids.last().get()),
+        gid: m.gid.max(b.gids.last().get()),
+    })
 }

@@ -39,7 +39,8 @@ pub(crate) struct Mirror {
     path: PathBuf,
     /// Length and last sequence number after our own last write: while both hold, nobody else wrote.
     known: Option<(u64, u64)>,
-    /// Changes since the last snapshot, and how many rows that had.
+    /// Changes since the last snapshot, whoever made them, and how many rows that had: a process that
+    /// makes one change and ends must not leave it to others that do the same.
     appended: u64,
     rows: u64,
 }
@@ -65,7 +66,10 @@ impl Mirror {
             Some((known, seq)) if known == length => Some(seq),
             _ => {
                 let seq = read_tail(&self.path, length)?;
+                let (begun, rows) = read_begin(&self.path).unwrap_or((seq, 0));
                 self.known = Some((length, seq));
+                self.appended = seq.saturating_sub(begun);
+                self.rows = rows;
                 Some(seq)
             }
         }
@@ -146,6 +150,16 @@ fn parse_line(line: &[u8]) -> Option<Line> {
     serde_json::from_str(json).ok()
 }
 
+/// Where the snapshot at the head of the copy was made, and how many rows it has.
+fn read_begin(path: &Path) -> Option<(u64, u64)> {
+    let mut head = Vec::new();
+    File::open(path).ok()?.take(256).read_to_end(&mut head).ok()?;
+    match parse_line(head.split(|&b| b == b'\n').next()?)? {
+        Line::Begin { seq, rows } => Some((seq, rows)),
+        Line::Lease(_) | Line::Member(_) => None,
+    }
+}
+
 fn read_tail(path: &Path, length: u64) -> Option<u64> {
     let mut file = File::open(path).ok()?;
     let start = length.saturating_sub(16 * 1024);
@@ -215,8 +229,9 @@ impl Replay {
             self.due -= 1;
         } else {
             self.whole &= seq == self.seq + 1;
-            self.seq = self.seq.max(seq);
         }
+        // Of a copy with holes a later change may pass for a row of the snapshot: count it all the same.
+        self.seq = self.seq.max(seq);
         match line {
             Some(Line::Lease(row)) => self.lease(row),
             Some(Line::Member(row)) => {

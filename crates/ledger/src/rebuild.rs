@@ -4,6 +4,7 @@
 //! its pods, and every block up to the high-water mark for which nothing speaks is pinned: it may be
 //! in use, so it is given to nobody until an operator has it looked at.
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use ids::allocator::{Blocks, LeaseId, State};
@@ -14,6 +15,7 @@ use crate::book::{Book, Moment};
 use crate::db::{Changes, Db, Head, ReadError, Rows};
 use crate::durable;
 use crate::error::LedgerError;
+use crate::holder::Holder;
 use crate::kubelet;
 use crate::lease::LeaseRequest;
 use crate::mark::Mark;
@@ -26,14 +28,16 @@ impl Store {
         let copy = self.mirror.read()?;
         let mark = self.mark.read();
         let (seq, rows, whole) = copy.map_or((0, Rows::default(), false), |c| (c.seq, c.rows, c.whole));
-        let mut book = book_of(&self.terms.allocator(), seq, rows, whole);
+        let reason = format!(
+            "the ledger was damaged ({why}) and nothing says who has this block; \
+             `wardlet ids gc --unpin HOST_ID` frees it once nothing uses it"
+        );
+        let next = next_number(&rows);
+        let rows = if whole { rows } else { rows.distrusted(&reason) };
+        let mut book = book_of(&self.terms.allocator(), Head { seq, next, ..Head::default() }, rows);
         let mut pinned = 0;
         if !whole {
             self.adopt_records(&mut book, moment);
-            let reason = format!(
-                "the ledger was damaged ({why}) and nothing says who has this block; \
-                 `wardlet ids gc --unpin HOST_ID` frees it once nothing uses it"
-            );
             pinned = pin_unknown(&mut book, mark, &reason, moment);
         }
         book.take_changes();
@@ -70,26 +74,29 @@ impl Store {
         }
         remove_if_there(&durable::beside(&self.paths.db, "-shm"))?;
         if !whole {
-            set_aside(&self.paths.mirror, &label)?;
+            keep_aside(&self.paths.mirror, &label)?;
         }
         durable::rename(&fresh, &self.paths.db)?;
         let (leases, members) = book.rows();
         self.mirror.rewrite(book.head.seq, leases, members)?;
-        self.mark.cover(book.leases.values().map(LeaseRow::blocks))
+        let held = || book.leases.values().map(LeaseRow::blocks);
+        self.mark.cover(held(), held())
     }
 }
 
-/// The newest row of each block wins; of a copy with holes, only what is held is believed.
-fn book_of(allocator: &ids::allocator::Allocator, seq: u64, mut rows: Rows, whole: bool) -> Book {
-    if !whole {
-        rows.leases.retain(|r| r.standing != Standing::Free);
-    }
+/// The newest row of each block wins.
+fn book_of(allocator: &ids::allocator::Allocator, head: Head, mut rows: Rows) -> Book {
     rows.leases.sort_by_key(|r| std::cmp::Reverse(r.seq));
-    let next = rows.leases.iter().map(|r| r.id.0 + 1).max().unwrap_or(1);
-    let head = Head { seq, next, ..Head::default() };
     let (mut book, _older) = Book::new(allocator.clone(), head, rows);
+    book.forget_orphans();
     book.recount();
     book
+}
+
+/// A lease number that no row, of whatever age, has.
+fn next_number(rows: &Rows) -> u64 {
+    let leases = rows.leases.iter().map(|r| r.id.0);
+    leases.chain(rows.members.iter().map(|m| m.lease.0)).max().unwrap_or(0) + 1
 }
 
 fn pin_unknown(book: &mut Book, mark: Option<Mark>, reason: &str, moment: &Moment) -> usize {
@@ -142,16 +149,16 @@ fn unknown_blocks(book: &Book, pool: &IdPool, kind: IdKind, up_to: u32) -> Vec<I
     blocks
 }
 
-/// A block of the other kind that is in nobody's way: a row always has both.
+/// A block of the other kind that nobody has, outside the pool if there is one: a row always has both.
 fn spare(book: &Book, pool: &IdPool, kind: IdKind, like: IdBlock) -> Option<IdBlock> {
     let length = u64::from(like.length());
-    let taken = |b: &IdBlock| {
-        pool.spans(kind).iter().any(|s: &HostSpan| s.overlaps(b.span()))
-            || book.allocator.overlapping(kind, *b).is_some()
+    let nobodys = || {
+        (1..u64::from(u32::MAX) / length)
+            .filter_map(|i| IdBlock::new(i * length, length).ok())
+            .filter(|b| book.allocator.overlapping(kind, *b).is_none())
     };
-    (1..u64::from(u32::MAX) / length)
-        .filter_map(|i| IdBlock::new(i * length, length).ok())
-        .find(|b| !taken(b))
+    let outside = |b: &IdBlock| !pool.spans(kind).iter().any(|s: &HostSpan| s.overlaps(b.span()));
+    nobodys().find(outside).or_else(|| nobodys().next())
 }
 
 fn write_database(path: &Path, book: &Book) -> Result<(), LedgerError> {
@@ -160,6 +167,7 @@ fn write_database(path: &Path, book: &Book) -> Result<(), LedgerError> {
         ReadError::Damaged(why) => LedgerError::io("cannot make", path, std::io::Error::other(why)),
     };
     let db = Db::open(path).map_err(failed)?;
+    db.create_tables().map_err(failed)?;
     let (leases, members) = book.rows();
     let rows = Rows {
         leases: leases.cloned().collect::<Vec<LeaseRow>>(),
@@ -170,24 +178,59 @@ fn write_database(path: &Path, book: &Book) -> Result<(), LedgerError> {
 }
 
 fn set_aside(path: &Path, label: &str) -> Result<(), LedgerError> {
-    if !path.exists() {
-        return Ok(());
-    }
-    let free = |n: &u32| -> Option<PathBuf> {
-        let suffix = if *n == 0 { label.to_owned() } else { format!("{label}-{n}") };
-        let aside = durable::beside(path, &suffix);
-        (!aside.exists()).then_some(aside)
-    };
-    match (0..10_000).find_map(|n| free(&n)) {
+    match aside(path, label) {
         Some(aside) => durable::rename(path, &aside),
         None => Ok(()),
     }
+}
+
+/// Gives the file a second name and leaves it the first: until there is a new one, a copy with holes
+/// is all that whoever begins again has to go by.
+fn keep_aside(path: &Path, label: &str) -> Result<(), LedgerError> {
+    let Some(aside) = aside(path, label) else { return Ok(()) };
+    std::fs::hard_link(path, &aside).map_err(|e| LedgerError::io("cannot link to", &aside, e))?;
+    durable::sync_dir(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// A name for a file that is to go aside; `None` if there is no file.
+fn aside(path: &Path, label: &str) -> Option<PathBuf> {
+    let free = |n: u32| -> Option<PathBuf> {
+        let suffix = if n == 0 { label.to_owned() } else { format!("{label}-{n}") };
+        let aside = durable::beside(path, &suffix);
+        (!aside.exists()).then_some(aside)
+    };
+    path.exists().then(|| (0..10_000).find_map(free))?
 }
 
 fn remove_if_there(path: &Path) -> Result<(), LedgerError> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(LedgerError::io("cannot remove", path, e)),
         _ => Ok(()),
+    }
+}
+
+impl Rows {
+    /// Of a copy with holes, what can still be believed: that a block is somebody's. That it was given
+    /// back or is free may be out of date, and of two rows that name one holder the older one is.
+    fn distrusted(mut self, reason: &str) -> Self {
+        self.leases.retain(|r| r.standing != Standing::Free);
+        self.leases.sort_by_key(|r| std::cmp::Reverse(r.seq));
+        let own: HashMap<Holder, u64> =
+            self.leases.iter().rev().filter_map(|r| Some((r.holder.clone()?, r.seq))).collect();
+        self.members.retain(|m| !m.joined || own.get(&m.holder).is_none_or(|&seq| seq < m.seq));
+        let mut named: HashSet<Holder> =
+            self.members.iter().filter(|m| m.joined).map(|m| m.holder.clone()).collect();
+        for row in &mut self.leases {
+            row.holder = row.holder.take().filter(|h| named.insert(h.clone()));
+            if row.holder.is_some() {
+                row.standing = Standing::Held(State::Leased);
+            } else {
+                row.standing = Standing::Held(State::Pinned);
+                row.shared = false;
+                row.reason.get_or_insert_with(|| reason.to_owned());
+            }
+        }
+        self
     }
 }
 

@@ -121,7 +121,8 @@ impl Store {
         if changes.rows.leases.is_empty() && changes.rows.members.is_empty() {
             return Ok(());
         }
-        self.mark.cover(changes.rows.leases.iter().map(LeaseRow::blocks))?;
+        self.mark
+            .cover(changes.rows.leases.iter().map(LeaseRow::blocks), book.rows().0.map(LeaseRow::blocks))?;
         db.begin()?.commit(&changes, book.head)?;
         self.copy(&changes);
         Ok(())
@@ -178,11 +179,11 @@ impl Store {
     }
 
     fn load(&mut self) -> Result<(), ReadError> {
-        let lost = !self.paths.db.exists() && (self.paths.mirror.exists() || self.paths.mark.exists());
-        if lost {
-            return Err(ReadError::Damaged("it is missing".to_owned()));
-        }
+        let new = self.is_new()?;
         let db = Db::open(&self.paths.db)?;
+        if new {
+            db.create_tables()?;
+        }
         let (head, rows) = db.load()?;
         db.check_structure()?;
         let (book, contradicting) = Book::new(self.terms.allocator(), head, rows);
@@ -192,6 +193,19 @@ impl Store {
         self.db = Some(db);
         self.book = Some(book);
         self.keep_copy(head)
+    }
+
+    /// Whether nothing says that there ever was a ledger here. Where something does, a database that is
+    /// missing or empty is not one to be filled: SQLite would begin by deleting its log.
+    fn is_new(&self) -> Result<bool, ReadError> {
+        let spoken_of = self.paths.mirror.exists() || self.paths.mark.exists();
+        let log = durable::beside(&self.paths.db, "-wal").exists();
+        match std::fs::metadata(&self.paths.db) {
+            Ok(found) if found.len() > 0 => Ok(!spoken_of),
+            Ok(_) if spoken_of || log => Err(ReadError::Damaged("it is empty".to_owned())),
+            Err(_) if spoken_of || log => Err(ReadError::Damaged("it is missing".to_owned())),
+            _ => Ok(true),
+        }
     }
 
     /// Compares the copy with the database, and writes it anew where it is behind.

@@ -1,1 +1,38 @@
-fn main() {}
+//! The command line of wardlet: it parses, wires and prints; what is true is decided in the crates
+//! behind it.
+//!
+//! - [`cli`]: the words of the command line.
+//! - [`config`]: the typed configuration and how it is read.
+//! - [`pool`]: where the node's pool of IDs comes from.
+//! - [`node`]: one node as a command sees it: configuration, pool, census, ledger.
+//! - [`commands`]: one file for each command.
+//! - [`output`], [`words`], [`picture`], [`lease_view`], [`verdict_view`], [`time`]: how answers look.
+//! - [`failure`]: what is said, and which exit code is given, when there is no answer.
+
+mod cli;
+mod commands;
+mod config;
+mod failure;
+mod lease_view;
+mod node;
+mod output;
+mod picture;
+mod pool;
+mod time;
+mod verdict_view;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match commands::run(&cli) {
+        Ok(answer) => answer.into(),
+        Err(failure) => {
+            words::failure(&failure);
+            failure.exit_code()
+        }
+    }
+}

@@ -1,0 +1,175 @@
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use ledger::Holder;
+
+use crate::output::Format;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  it holds, or it was done
+  1  it does not hold, or it was refused
+  2  it could not be found out: wrong usage or configuration, or no access
+
+Answers go to stdout, everything else to stderr.";
+
+/// Runs pods with host user and group IDs that no other pod has.
+#[derive(Debug, Parser)]
+#[command(name = "wardlet", version, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Globals {
+    /// Where the ledger is kept
+    #[arg(long, global = true, value_name = "DIR", default_value = "/var/lib/wardlet")]
+    pub(crate) state_dir: PathBuf,
+    /// The root under which the host's /etc, /proc and /var are found
+    #[arg(long, global = true, value_name = "DIR", default_value = "/")]
+    pub(crate) host_root: PathBuf,
+    /// The configuration [default: /etc/wardlet/config.yaml under the host root, if it is there]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// How answers are written
+    #[arg(short, long, global = true, value_enum, value_name = "FORMAT", default_value = "table")]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The host's ID space: who has what, overlaps, leaks
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Ids(IdsCommand),
+    /// The configuration in effect, every default included, and the pool that follows from it
+    #[command(after_help = examples("wardlet config\n  wardlet config > /etc/wardlet/config.yaml\n  wardlet config -o json --config new.yaml"))]
+    Config,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum IdsCommand {
+    /// Give a holder a block of host IDs; asked again, the same one
+    #[command(after_help = examples("wardlet ids lease web\n  wardlet ids lease db --ids 131072 --place /srv/db\n  wardlet ids lease job-1 --shared batch -o json"))]
+    Lease(LeaseArgs),
+    /// Give back what a holder has; the block is free once nothing uses it and it has rested
+    #[command(after_help = examples("wardlet ids release web\n  wardlet ids release job-1 -o json"))]
+    Release {
+        /// Who gives back
+        holder: Holder,
+    },
+    /// Every block that is not free, and a picture of the ID space
+    #[command(after_help = examples("wardlet ids list\n  wardlet ids list -o json | jq '.[].holder'"))]
+    List,
+    /// What IDs inside a holder's user namespace are on the host, or the reverse
+    #[command(after_help = examples("wardlet ids translate web --uid 1000 --gid 1000\n  wardlet ids translate web --uid 66536 --reverse\n\nAn ID that is not mapped: exit code 1, never a number."))]
+    Translate(TranslateArgs),
+    /// Who has, uses or claims a host ID; exit code 1 if nobody
+    #[command(after_help = examples("wardlet ids owner 66536\n  wardlet ids owner 66536 -o json"))]
+    Owner {
+        /// The ID as the host sees it
+        host_id: u64,
+    },
+    /// Everybody on the host who has IDs, with overlaps and leaks; exit code 1 if there are any
+    #[command(after_help = examples("wardlet ids audit\n  wardlet ids audit -o json | jq .findings\n\nNeeds no ledger: a node with only kubelet and containerd can be audited.\nExit code 2 if nothing wrong was seen but not everything could be seen."))]
+    Audit,
+    /// Free what is vacant, and say what keeps the rest
+    #[command(after_help = examples("wardlet ids gc --dry-run\n  wardlet ids gc --earlier-boots\n  wardlet ids gc --unpin 65536"))]
+    Gc(GcArgs),
+    /// Take over the blocks that a kubelet gave to its pods
+    #[command(after_help = examples("wardlet ids import /var/lib/kubelet --dry-run\n  wardlet ids import /var/lib/kubelet"))]
+    Import {
+        /// The kubelet's root directory, or its pods directory
+        dir: PathBuf,
+        /// Only say what would be taken over
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Hand blocks back to a kubelet: write the record of every lease whose pod it knows
+    #[command(after_help = examples("wardlet ids export /var/lib/kubelet\n  wardlet ids export /var/lib/kubelet -o json"))]
+    Export {
+        /// The kubelet's root directory, or its pods directory
+        dir: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LeaseArgs {
+    /// Who gets the block: a pod's UID, or a name of your choice
+    pub(crate) holder: Holder,
+    /// How many IDs [default: userNamespaces.idsPerPod]
+    #[arg(long, value_name = "N")]
+    pub(crate) ids: Option<u64>,
+    /// Join the block of this name, which all who join it share
+    #[arg(long, value_name = "NAME", conflicts_with = "write_record")]
+    pub(crate) shared: Option<Holder>,
+    /// The lease ends with this boot, released or not
+    #[arg(long)]
+    pub(crate) until_reboot: bool,
+    /// A file or directory that these IDs will own; while it exists, the block is not free
+    #[arg(long = "place", value_name = "PATH")]
+    pub(crate) places: Vec<PathBuf>,
+    /// With a pair of SELinux categories that no other lease has
+    #[arg(long)]
+    pub(crate) categories: bool,
+    /// Also write the kubelet's record of the pod
+    #[arg(long)]
+    pub(crate) write_record: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TranslateArgs {
+    /// Whose user namespace
+    pub(crate) holder: Holder,
+    /// A user ID
+    #[arg(long, value_name = "N")]
+    pub(crate) uid: Option<u64>,
+    /// A group ID
+    #[arg(long, value_name = "N")]
+    pub(crate) gid: Option<u64>,
+    /// From host IDs to those inside
+    #[arg(long)]
+    pub(crate) reverse: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GcArgs {
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Release leases of earlier boots that nothing uses or claims and that have nothing on disk
+    #[arg(long)]
+    pub(crate) earlier_boots: bool,
+    /// Send the pinned block that starts at this host ID on its way to being free
+    #[arg(long, value_name = "HOST_ID")]
+    pub(crate) unpin: Vec<u32>,
+}
+
+fn examples(commands: &str) -> String {
+    format!("Examples:\n  {commands}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn every_word_of_the_command_line_is_in_order() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_examples_in_its_help() {
+        let ids = Cli::command();
+        let ids = ids.find_subcommand("ids").unwrap();
+        for command in ids.get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.matches("\n  wardlet ids ").count() >= 2, "{}: {help}", command.get_name());
+        }
+    }
+}

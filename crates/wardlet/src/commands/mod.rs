@@ -1,0 +1,73 @@
+//! One file for each command: it asks the node and prints the answer.
+
+mod audit;
+mod config;
+mod export;
+mod gc;
+mod import;
+mod lease;
+mod list;
+mod owner;
+mod release;
+mod translate;
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::{Cli, Command, IdsCommand};
+use crate::failure::{Answer, Failure};
+use crate::node::Node;
+use crate::output::Format;
+
+/// What every command is given.
+struct Session {
+    node: Node,
+    format: Format,
+}
+
+/// Whether a command acts or only says what it would do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Act,
+    DryRun,
+}
+
+impl Mode {
+    fn dry_run_if(dry_run: bool) -> Self {
+        if dry_run { Self::DryRun } else { Self::Act }
+    }
+}
+
+pub(crate) fn run(cli: &Cli) -> Result<Answer, Failure> {
+    let session = Session { node: Node::new(&cli.globals)?, format: cli.globals.output };
+    match &cli.command {
+        Command::Config => config::run(&session),
+        Command::Ids(command) => ids(&session, command),
+    }
+}
+
+fn ids(session: &Session, command: &IdsCommand) -> Result<Answer, Failure> {
+    match command {
+        IdsCommand::Lease(args) => lease::run(session, args),
+        IdsCommand::Release { holder } => release::run(session, holder),
+        IdsCommand::List => list::run(session),
+        IdsCommand::Translate(args) => translate::run(session, args),
+        IdsCommand::Owner { host_id } => owner::run(session, *host_id),
+        IdsCommand::Audit => audit::run(session),
+        IdsCommand::Gc(args) => gc::run(session, args),
+        IdsCommand::Import { dir, dry_run } => import::run(session, dir, Mode::dry_run_if(*dry_run)),
+        IdsCommand::Export { dir } => export::run(session, dir),
+    }
+}
+
+/// The `pods` directory of the kubelet whose root, or whose `pods` directory itself, is `dir`.
+fn pods_under(dir: &Path) -> Result<PathBuf, Failure> {
+    let pods = dir.join("pods");
+    if pods.is_dir() {
+        return Ok(pods);
+    }
+    if dir.is_dir() {
+        return Ok(dir.to_owned());
+    }
+    Err(Failure::unknown(format!("{} is no directory", dir.display()))
+        .with_hint("name the kubelet's root directory, such as /var/lib/kubelet"))
+}

@@ -1,0 +1,145 @@
+use std::io;
+use std::path::Path;
+
+use ids::BlockLength;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{Config, Settings, unknown};
+use crate::failure::Failure;
+
+/// The configuration in `named`, or in `default` if that is there.
+pub(crate) fn load(named: Option<&Path>, default: &Path) -> Result<Config, Failure> {
+    let file = named.unwrap_or(default);
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok(Config { settings: parse(file, &text)?, file: Some(file.to_owned()) }),
+        Err(e) if e.kind() == io::ErrorKind::NotFound && named.is_none() => Ok(Config::default()),
+        Err(e) => Err(Failure::unknown(format!("cannot read the configuration {}: {e}", file.display()))
+            .with_hint("name a readable file with --config, or leave it out for the defaults")),
+    }
+}
+
+/// A setting that cannot be as it is written.
+struct Wrong {
+    field: String,
+    cause: String,
+    way_out: String,
+}
+
+fn parse(file: &Path, text: &str) -> Result<Settings, Failure> {
+    let tree = tree(file, text)?;
+    let known = serde_json::to_value(Settings::default())
+        .map_err(|e| Failure::unknown(format!("the default settings cannot be written down: {e}")))?;
+    if let Some(path) = unknown::first(&tree, &known) {
+        return Err(unknown_key(file, &path, &known));
+    }
+    // A section or a setting without a value means its default.
+    let tree = without_nulls(tree);
+    let settings = Settings::deserialize(&tree).map_err(|e| wrong_value(&tree, &known, &e));
+    settings.and_then(checked).map_err(|Wrong { field, cause, way_out }| {
+        Failure::unknown(format!("{}: {field}: {cause}", file.display())).with_hint(way_out)
+    })
+}
+
+fn tree(file: &Path, text: &str) -> Result<Value, Failure> {
+    let read = if text.trim().is_empty() { Ok(Value::Null) } else { serde_saphyr::from_str(text) };
+    match read {
+        Ok(Value::Null) => Ok(Value::Object(Map::new())),
+        Ok(map @ Value::Object(_)) => Ok(map),
+        Ok(_) => Err(Failure::unknown(format!("{}: it is no map of settings", file.display()))
+            .with_hint("`wardlet config` shows what a whole file looks like")),
+        Err(e) => {
+            let e = e.without_snippet();
+            Err(Failure::unknown(format!("{}: {e}", file.display()))
+                .with_hint("write it as YAML, each key once"))
+        }
+    }
+}
+
+fn unknown_key(file: &Path, path: &str, known: &Value) -> Failure {
+    let hint = unknown::nearest(path, known).map_or_else(
+        || format!("known here: {}", unknown::beside_it(path, known).join(", ")),
+        |nearest| format!("did you mean {nearest}?"),
+    );
+    Failure::unknown(format!("{}: {path}: there is no such setting", file.display())).with_hint(hint)
+}
+
+fn without_nulls(tree: Value) -> Value {
+    let Value::Object(map) = tree else { return tree };
+    let kept = map.into_iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k, without_nulls(v)));
+    Value::Object(kept.collect())
+}
+
+/// Which setting is wrong: since each has a default, each can be tried alone.
+fn wrong_value(tree: &Value, known: &Value, whole: &serde_json::Error) -> Wrong {
+    let wrong = leaves(tree).into_iter().find_map(|(path, leaf)| {
+        let wrapped = |inner, key: &String| Value::Object(Map::from_iter([(key.clone(), inner)]));
+        let cause = Settings::deserialize(&path.iter().rev().fold(leaf.clone(), wrapped)).err()?;
+        let default = path.iter().try_fold(known, |value, key| value.get(key));
+        let way_out = way_out(&path, leaf, default);
+        Some(Wrong { field: path.join("."), cause: cause.to_string(), way_out })
+    });
+    wrong.unwrap_or_else(|| Wrong {
+        field: "settings".to_owned(),
+        cause: whole.to_string(),
+        way_out: "`wardlet config` shows every setting".to_owned(),
+    })
+}
+
+fn leaves(tree: &Value) -> Vec<(Vec<String>, &Value)> {
+    match tree {
+        Value::Object(map) if !map.is_empty() => {
+            let below = map.iter().flat_map(|(key, value)| {
+                leaves(value).into_iter().map(move |(mut path, leaf)| {
+                    path.insert(0, key.clone());
+                    (path, leaf)
+                })
+            });
+            below.collect()
+        }
+        leaf => vec![(Vec::new(), leaf)],
+    }
+}
+
+fn way_out(path: &[String], value: &Value, default: Option<&Value>) -> String {
+    let in_pool = path.iter().any(|key| key == "pool");
+    if path.last().is_some_and(|key| key == "idsPerPod")
+        && let Some(Err(e)) = value.as_u64().map(BlockLength::try_from)
+    {
+        return if e.below == e.above {
+            format!("use {}", e.below)
+        } else {
+            format!("use {} or {}", e.below, e.above)
+        };
+    }
+    match default {
+        _ if in_pool => "write a list of FIRST-LAST, such as [\"65536-131071\"]".to_owned(),
+        Some(default @ (Value::Number(_) | Value::String(_))) => {
+            format!("leave it out for its default, {default}")
+        }
+        _ => "leave it out for its default, or see `wardlet config`".to_owned(),
+    }
+}
+
+/// What no type of a single setting can say.
+fn checked(settings: Settings) -> Result<Settings, Wrong> {
+    let owner = &settings.user_namespaces.subid_owner;
+    let pods = &settings.kubelet.pods_dir;
+    let pool = &settings.user_namespaces.pool;
+    let (field, cause, way_out) = if owner.is_empty() || owner.starts_with('-') || owner.contains(':') {
+        ("userNamespaces.subidOwner", "it is no user name", "leave it out for its default, \"kubelet\"")
+    } else if pool.gids.is_some() && pool.uids.is_none() {
+        let way_out = "add uids; gids may be left out if they are the same";
+        ("userNamespaces.pool", "it has gids and no uids", way_out)
+    } else if !pods.is_absolute() || pods.file_name().is_none_or(|name| name != "pods") {
+        let way_out = "it is the directory pods under the kubelet's root";
+        ("kubelet.podsDir", "it is no absolute path that ends in /pods", way_out)
+    } else {
+        return Ok(settings);
+    };
+    Err(Wrong { field: field.to_owned(), cause: cause.to_owned(), way_out: way_out.to_owned() })
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
