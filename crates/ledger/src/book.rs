@@ -14,7 +14,7 @@ use crate::clock::BootId;
 use crate::db::{Changes, Head, Rows};
 use crate::error::LedgerError;
 use crate::holder::Holder;
-use crate::lease::{Categories, Lease, LeaseRequest, Tenure};
+use crate::lease::{Categories, Lease, LeaseRequest};
 use crate::row::{LeaseRow, MemberRow, Standing};
 
 /// The here and now that a change happens in.
@@ -34,7 +34,7 @@ pub(crate) struct Book {
     /// Keyed by first user ID and length.
     freed: BTreeMap<(u32, u32), LeaseRow>,
     holders: HashMap<Holder, LeaseId>,
-    members: HashMap<Holder, MemberRow>,
+    pub(crate) members: HashMap<Holder, MemberRow>,
     pairs: HashSet<CategoryPair>,
     changes: Changes,
 }
@@ -73,35 +73,43 @@ impl Book {
         Ok(())
     }
 
-    /// Takes in rows that another process has written since `self.head`.
+    /// Takes in rows that another process has written since `self.head`. They must add up to what the
+    /// new head vouches for: SQLite does not check what it reads from a log that is in use.
     pub(crate) fn catch_up(&mut self, head: Head, rows: Rows) -> Result<(), String> {
+        let mut tally = Tally { count: self.head.count, sum: self.head.sum };
         for row in rows.leases {
-            self.forget(row.id);
+            tally.add(row.digest());
+            tally.drop_all(self.forget(row.id).iter().map(LeaseRow::digest));
             if row.standing == Standing::Free {
                 self.allocator.remember_freed(row.blocks(), row.seq);
-                self.members.retain(|_, m| m.lease != row.id);
-                self.freed.insert(freed_key(&row), row);
+                let left = self.members.extract_if(|_, m| m.lease == row.id);
+                tally.drop_all(left.map(|(_, m)| m.digest()));
+                tally.drop_all(self.freed.insert(freed_key(&row), row).iter().map(LeaseRow::digest));
             } else {
-                self.forget_freed_inside(row.uids);
+                tally.drop_all(self.forget_freed_inside(row.uids).iter().map(LeaseRow::digest));
                 self.enter(row).map_err(|id| format!("lease {} contradicts another", id.0))?;
             }
         }
-        self.members.extend(rows.members.into_iter().map(|m| (m.holder.clone(), m)));
+        for row in rows.members {
+            tally.add(row.digest());
+            tally.drop_all(self.members.insert(row.holder.clone(), row).iter().map(MemberRow::digest));
+        }
         self.head = head;
-        Ok(())
+        let vouched = Tally { count: head.count, sum: head.sum };
+        if tally == vouched { Ok(()) } else { Err("its new rows do not match its head".to_owned()) }
     }
 
     /// Drops a lease from memory, as if it had never been read.
-    fn forget(&mut self, id: LeaseId) {
-        if let Some(row) = self.leases.remove(&id) {
-            self.allocator.forget(id);
-            if let Some(holder) = &row.holder {
-                self.holders.remove(holder);
-            }
-            if let Some(pair) = row.categories {
-                self.pairs.remove(&pair);
-            }
+    fn forget(&mut self, id: LeaseId) -> Option<LeaseRow> {
+        let row = self.leases.remove(&id)?;
+        self.allocator.forget(id);
+        if let Some(holder) = &row.holder {
+            self.holders.remove(holder);
         }
+        if let Some(pair) = row.categories {
+            self.pairs.remove(&pair);
+        }
+        Some(row)
     }
 
     /// Drops members of leases that there are not.
@@ -322,51 +330,26 @@ impl Book {
         self.head.sum = self.head.sum.wrapping_sub(row.digest());
         self.changes.removed_members.push(row.seq);
     }
+}
 
-    pub(crate) fn member(&self, holder: &Holder) -> Option<&MemberRow> {
-        self.members.get(holder).filter(|m| m.joined)
+/// How many rows there are and what their digests add up to.
+#[derive(PartialEq, Eq)]
+struct Tally {
+    count: u64,
+    sum: u64,
+}
+
+impl Tally {
+    fn add(&mut self, digest: u64) {
+        self.count = self.count.wrapping_add(1);
+        self.sum = self.sum.wrapping_add(digest);
     }
 
-    pub(crate) fn members_of(&self, id: LeaseId) -> Vec<Holder> {
-        let joined = self.members.values().filter(|m| m.lease == id && m.joined);
-        let mut holders: Vec<Holder> = joined.map(|m| m.holder.clone()).collect();
-        holders.sort();
-        holders
-    }
-
-    /// Members that were to last until a reboot and are of another boot.
-    pub(crate) fn members_of_earlier_boots(&self, boot: &BootId) -> Vec<Holder> {
-        let gone = |m: &&MemberRow| m.joined && m.tenure == Tenure::UntilReboot && m.boot != *boot;
-        self.members.values().filter(gone).map(|m| m.holder.clone()).collect()
-    }
-
-    /// A lease as others see it.
-    pub(crate) fn view(&self, row: &LeaseRow, moment: &Moment) -> Lease {
-        Lease {
-            id: row.id,
-            holder: row.holder.clone(),
-            state: row.state().unwrap_or(State::Pinned),
-            uids: row.uids,
-            gids: row.gids,
-            members: row.shared.then(|| self.members_of(row.id)),
-            tenure: row.tenure,
-            since: row.since,
-            earlier_boot: row.boot != moment.boot,
-            places: row.places.iter().map(Into::into).collect(),
-            categories: row.categories,
-            note: row.reason.clone().or_else(|| self.note(row)),
+    fn drop_all(&mut self, digests: impl Iterator<Item = u64>) {
+        for digest in digests {
+            self.count = self.count.wrapping_sub(1);
+            self.sum = self.sum.wrapping_sub(digest);
         }
-    }
-
-    fn note(&self, row: &LeaseRow) -> Option<String> {
-        let pool = self.allocator.pool();
-        let inside = pool.holds(IdKind::Uid, row.uids) && pool.holds(IdKind::Gid, row.gids);
-        (!inside).then(|| {
-            format!(
-                "lies outside the pool ({}): stays its holder's until released, then it is given to nobody",
-                pool.origin()
-            )
-        })
     }
 }
 

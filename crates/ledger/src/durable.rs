@@ -31,14 +31,16 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), LedgerError> {
     synced.map_err(|e| LedgerError::io("cannot sync", dir, e))
 }
 
-/// Makes a directory for root's eyes only, and makes its name durable.
+/// Makes a directory for root's eyes only, and makes its name durable. One that is there but still empty
+/// may have been made by a process that was killed before it could.
 pub(crate) fn make_dir(dir: &Path) -> Result<(), LedgerError> {
-    if dir.is_dir() {
+    if std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
         return Ok(());
     }
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
     made.map_err(|e| LedgerError::io("cannot make directory", dir, e))?;
-    dir.ancestors().skip(1).filter(|a| !a.as_os_str().is_empty()).try_for_each(sync_dir)
+    let above = dir.ancestors().skip(1);
+    above.map(|a| if a.as_os_str().is_empty() { Path::new(".") } else { a }).try_for_each(sync_dir)
 }
 
 /// The path with `suffix` behind its last name.

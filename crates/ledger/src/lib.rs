@@ -28,6 +28,7 @@ mod row;
 mod settle;
 mod shared;
 mod store;
+mod view;
 
 pub use clock::{BootId, Clock, SystemClock};
 pub use error::LedgerError;

@@ -1,14 +1,15 @@
 //! A copy of every row outside SQLite, one checked line each: what the ledger is rebuilt from.
 //!
 //! ```text
-//! <crc32> {"Begin":{"seq":7,"rows":2}}      the rows that follow are all there were at 7
-//! <crc32> {"Lease":{...}}                   those rows
+//! <crc32> {"Begin":{"seq":7,"rows":2,"boot":"…"}}   the rows that follow are all there were at 7
+//! <crc32> {"Lease":{...}}                           those rows
 //! <crc32> {"Member":{...}}
-//! <crc32> {"Lease":{"seq":8,...}}           every change since, none left out
+//! <crc32> {"Lease":{"seq":8,...}}                   every change since, none left out
 //! ```
 //!
 //! It is written after the commit and not synced by itself: after a power loss it may lag behind the
-//! database and is written anew. It can never be ahead of it. If it is, the database has lost rows.
+//! database. So the first change of every boot writes it anew, and only a copy of this boot is taken for
+//! complete. It can never be ahead of the database. If it is, the database has lost rows.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use ids::allocator::LeaseId;
 use serde::{Deserialize, Serialize};
 
+use crate::clock::BootId;
 use crate::db::Rows;
 use crate::durable;
 use crate::error::LedgerError;
@@ -29,7 +31,7 @@ const COMPACT_AFTER: u64 = 4096;
 
 #[derive(Debug, Serialize, Deserialize)]
 enum Line {
-    Begin { seq: u64, rows: u64 },
+    Begin { seq: u64, rows: u64, boot: BootId },
     Lease(LeaseRow),
     Member(MemberRow),
 }
@@ -37,40 +39,52 @@ enum Line {
 #[derive(Debug)]
 pub(crate) struct Mirror {
     path: PathBuf,
-    /// Length and last sequence number after our own last write: while both hold, nobody else wrote.
-    known: Option<(u64, u64)>,
+    boot: BootId,
+    /// Length and end after our own last write: while the length holds, nobody else wrote.
+    known: Option<(u64, Tail)>,
     /// Changes since the last snapshot, whoever made them, and how many rows that had: a process that
     /// makes one change and ends must not leave it to others that do the same.
     appended: u64,
     rows: u64,
 }
 
+/// How far the copy goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tail {
+    pub(crate) seq: u64,
+    /// Whether it was begun in this boot, so that no power loss can have cost it lines.
+    pub(crate) of_this_boot: bool,
+}
+
 /// What the copy says.
 #[derive(Debug)]
-pub(crate) struct Copy {
+pub(crate) struct Copied {
     pub(crate) seq: u64,
     pub(crate) rows: Rows,
-    /// Whether every line was there and whole, so that what it does not mention was never leased.
+    /// Whether every line was there and whole, and of this boot, so that what it does not mention was
+    /// never leased.
     pub(crate) whole: bool,
 }
 
 impl Mirror {
-    pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), known: None, appended: 0, rows: 0 }
+    pub(crate) fn new(path: &Path, boot: BootId) -> Self {
+        Self { path: path.to_owned(), boot, known: None, appended: 0, rows: 0 }
     }
 
-    /// The last sequence number in the copy, or `None` if it is missing or its end is torn.
-    pub(crate) fn tail(&mut self) -> Option<u64> {
+    /// How far the copy goes, or `None` if it is missing or its end is torn.
+    pub(crate) fn tail(&mut self) -> Option<Tail> {
         let length = std::fs::metadata(&self.path).ok()?.len();
         match self.known {
-            Some((known, seq)) if known == length => Some(seq),
+            Some((known, tail)) if known == length => Some(tail),
             _ => {
                 let seq = read_tail(&self.path, length)?;
-                let (begun, rows) = read_begin(&self.path).unwrap_or((seq, 0));
-                self.known = Some((length, seq));
-                self.appended = seq.saturating_sub(begun);
-                self.rows = rows;
-                Some(seq)
+                let begin = read_begin(&self.path);
+                let of_this_boot = begin.as_ref().is_some_and(|b| b.boot == self.boot);
+                self.appended = seq.saturating_sub(begin.as_ref().map_or(seq, |b| b.seq));
+                self.rows = begin.map_or(0, |b| b.rows);
+                let tail = Tail { seq, of_this_boot };
+                self.known = Some((length, tail));
+                Some(tail)
             }
         }
     }
@@ -87,12 +101,16 @@ impl Mirror {
             push_line(&mut text, line);
         }
         let before = self.known.take();
-        let failed = |e| LedgerError::io("cannot write", &self.path, e);
-        let mut file = OpenOptions::new().append(true).open(&self.path).map_err(failed)?;
-        file.write_all(text.as_bytes()).map_err(failed)?;
+        let written =
+            OpenOptions::new().append(true).open(&self.path).and_then(|mut f| f.write_all(text.as_bytes()));
+        if let Err(e) = written {
+            // A copy that lacks a change must not pass for a whole one: none is better.
+            let _ = std::fs::remove_file(&self.path);
+            return Err(LedgerError::io("cannot write", &self.path, e));
+        }
         self.appended += u64::try_from(lines.len()).unwrap_or(u64::MAX);
         let written = u64::try_from(text.len()).unwrap_or(u64::MAX);
-        self.known = before.map(|(length, _)| (length + written, seq));
+        self.known = before.map(|(length, tail)| (length + written, Tail { seq, ..tail }));
         Ok(())
     }
 
@@ -112,21 +130,27 @@ impl Mirror {
         // The row changed last is always still there, so that the last line says where the copy stands.
         lines.sort_by_key(|(seq, _)| *seq);
         let mut whole = String::new();
-        push_line(&mut whole, &Line::Begin { seq, rows: u64::try_from(lines.len()).unwrap_or(u64::MAX) });
+        let rows = u64::try_from(lines.len()).unwrap_or(u64::MAX);
+        push_line(&mut whole, &Line::Begin { seq, rows, boot: self.boot.clone() });
         for (_, line) in &lines {
             push_line(&mut whole, line);
         }
         durable::replace(&self.path, whole.as_bytes())?;
         self.appended = 0;
-        self.rows = u64::try_from(lines.len()).unwrap_or(u64::MAX);
-        self.known = Some((u64::try_from(whole.len()).unwrap_or(u64::MAX), seq));
+        self.rows = rows;
+        let length = u64::try_from(whole.len()).unwrap_or(u64::MAX);
+        self.known = Some((length, Tail { seq, of_this_boot: true }));
         Ok(())
     }
 
     /// Reads all of it; `None` if there is no copy.
-    pub(crate) fn read(&self) -> Result<Option<Copy>, LedgerError> {
+    pub(crate) fn read(&self) -> Result<Option<Copied>, LedgerError> {
         match std::fs::read(&self.path) {
-            Ok(bytes) => Ok(Some(replay(&bytes))),
+            Ok(bytes) => {
+                let copied = replay(&bytes);
+                let of_this_boot = read_begin(&self.path).is_some_and(|b| b.boot == self.boot);
+                Ok(Some(Copied { whole: copied.whole && of_this_boot, ..copied }))
+            }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(LedgerError::io("cannot read", &self.path, e)),
         }
@@ -150,12 +174,18 @@ fn parse_line(line: &[u8]) -> Option<Line> {
     serde_json::from_str(json).ok()
 }
 
-/// Where the snapshot at the head of the copy was made, and how many rows it has.
-fn read_begin(path: &Path) -> Option<(u64, u64)> {
+/// The line at the head of the copy: where and when its snapshot was made.
+struct Begin {
+    seq: u64,
+    rows: u64,
+    boot: BootId,
+}
+
+fn read_begin(path: &Path) -> Option<Begin> {
     let mut head = Vec::new();
-    File::open(path).ok()?.take(256).read_to_end(&mut head).ok()?;
+    File::open(path).ok()?.take(512).read_to_end(&mut head).ok()?;
     match parse_line(head.split(|&b| b == b'\n').next()?)? {
-        Line::Begin { seq, rows } => Some((seq, rows)),
+        Line::Begin { seq, rows, boot } => Some(Begin { seq, rows, boot }),
         Line::Lease(_) | Line::Member(_) => None,
     }
 }
@@ -185,7 +215,7 @@ struct Replay {
     due: u64,
 }
 
-fn replay(bytes: &[u8]) -> Copy {
+fn replay(bytes: &[u8]) -> Copied {
     let mut state = Replay::default();
     let mut lines = bytes.split(|&b| b == b'\n');
     let mut last = lines.next_back();
@@ -200,13 +230,13 @@ fn replay(bytes: &[u8]) -> Copy {
     state.whole &= state.due == 0;
     let rows =
         Rows { leases: state.leases.into_values().collect(), members: state.members.into_values().collect() };
-    Copy { seq: state.seq, rows, whole: state.whole }
+    Copied { seq: state.seq, rows, whole: state.whole }
 }
 
 impl Replay {
     fn begin(&mut self, line: Option<&[u8]>) {
         match line.and_then(parse_line) {
-            Some(Line::Begin { seq, rows }) => {
+            Some(Line::Begin { seq, rows, .. }) => {
                 self.whole = true;
                 self.seq = seq;
                 self.due = rows;

@@ -1,7 +1,7 @@
 //! When the database is damaged: set it aside, and write it anew from everything that still speaks.
 //!
-//! The copy speaks for every lease. Where the copy itself has holes, the kubelet's records speak for
-//! its pods, and every block up to the high-water mark for which nothing speaks is pinned: it may be
+//! The copy speaks for every lease. Where the copy itself has holes, or is of another boot and so may
+//! have lost its end with the power, the kubelet's records speak for its pods, and every block up to the high-water mark for which nothing speaks is pinned: it may be
 //! in use, so it is given to nobody until an operator has it looked at.
 
 use std::collections::{HashMap, HashSet};
@@ -77,6 +77,9 @@ impl Store {
             keep_aside(&self.paths.mirror, &label)?;
         }
         durable::rename(&fresh, &self.paths.db)?;
+        for suffix in ["-wal", "-shm"] {
+            remove_if_there(&durable::beside(&fresh, suffix))?;
+        }
         let (leases, members) = book.rows();
         self.mirror.rewrite(book.head.seq, leases, members)?;
         let held = || book.leases.values().map(LeaseRow::blocks);

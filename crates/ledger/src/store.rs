@@ -85,7 +85,7 @@ impl Store {
         durable::make_dir(dir)?;
         let mut store = Self {
             lock: Arc::new(Lock::open(&paths.lock, terms.patience)?),
-            mirror: Mirror::new(&paths.mirror),
+            mirror: Mirror::new(&paths.mirror, moment.boot.clone()),
             mark: MarkFile::new(&paths.mark),
             paths,
             terms,
@@ -208,13 +208,13 @@ impl Store {
         }
     }
 
-    /// Compares the copy with the database, and writes it anew where it is behind.
+    /// Compares the copy with the database, and writes it anew where it is behind or of another boot.
     fn keep_copy(&mut self, head: Head) -> Result<(), ReadError> {
         match self.mirror.tail() {
-            Some(tail) if tail == head.seq => Ok(()),
-            Some(tail) if tail > head.seq => Err(ReadError::Damaged(format!(
-                "it ends at change {}, but its copy goes on to {tail}",
-                head.seq
+            Some(tail) if tail.seq == head.seq && tail.of_this_boot => Ok(()),
+            Some(tail) if tail.seq > head.seq => Err(ReadError::Damaged(format!(
+                "it ends at change {}, but its copy goes on to {}",
+                head.seq, tail.seq
             ))),
             _ => {
                 let Some(book) = &self.book else { return Ok(()) };

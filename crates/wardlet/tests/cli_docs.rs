@@ -136,3 +136,22 @@ fn every_link_between_the_docs_leads_somewhere() {
         }
     }
 }
+
+/// SPEC.md: numbered promises, each with tests that exist.
+#[test]
+fn every_promise_names_tests_that_exist() {
+    let spec = std::fs::read_to_string(top().join("SPEC.md")).unwrap();
+    let is_promise = |l: &str| l.split_once(". **").is_some_and(|(n, _)| n.parse::<u32>().is_ok());
+    let (mut promise, mut held) = (None, true);
+    for line in spec.lines() {
+        if is_promise(line) {
+            assert!(held, "nothing holds {promise:?}");
+            (promise, held) = (Some(line.to_owned()), false);
+        } else if let Some((file, test)) = line.trim_start().strip_prefix("- ").and_then(|l| l.split_once(": ")) {
+            let text = std::fs::read_to_string(top().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+            assert!(text.contains(&format!("fn {test}(")), "{file} has no test {test}");
+            held = true;
+        }
+    }
+    assert!(held && promise.is_some(), "nothing holds {promise:?}");
+}

@@ -1,0 +1,208 @@
+//! Processes under test, what they acknowledged, and what must be true of the ledger they leave.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use ids::allocator::State;
+use ids::pool::IdPool;
+use ledger::{BootId, Lease, LeaseRequest, Ledger, Options};
+
+use crate::common::{Told, holder};
+
+/// The program `examples/actor.rs`, built if nobody has.
+pub fn actor() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let here = std::env::current_exe().unwrap();
+        let profile = here.parent().and_then(Path::parent).expect("tests lie in target/PROFILE/deps");
+        let actor = profile.join("examples/actor");
+        if !actor.exists() {
+            let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
+            let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+            let words = ["build", "--example", "actor", "--manifest-path", manifest];
+            let built = Command::new(cargo).args(words).status().unwrap();
+            assert!(built.success(), "cannot build the example `actor`");
+        }
+        actor
+    })
+}
+
+/// A command that is strace over the actor; strace is a Debian package that these tests need.
+pub fn traced(options: &[&str], dir: &Path, ops: &[String]) -> Command {
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq"]).args(options).arg(actor()).arg(dir).args(ops);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+pub fn need_strace() {
+    let found = Command::new("strace").arg("-V").output();
+    assert!(found.is_ok_and(|o| o.status.success()), "this test needs strace: apt-get install strace");
+}
+
+pub fn spawn_actor(dir: &Path, ops: &[String]) -> Child {
+    let mut command = Command::new(actor());
+    command.arg(dir).args(ops).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Runs the operations to their end and returns what was acknowledged.
+pub fn act(dir: &Path, ops: &[String]) -> String {
+    let done = spawn_actor(dir, ops).wait_with_output().unwrap();
+    assert!(done.status.success(), "{ops:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
+}
+
+pub fn ops(words: &[&str]) -> Vec<String> {
+    words.iter().map(|w| (*w).to_owned()).collect()
+}
+
+/// How much is to be tried: 1 unless `WARDLET_ROUNDS` says more.
+pub fn rounds() -> usize {
+    std::env::var("WARDLET_ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1).max(1)
+}
+
+/// Chance that can be had again: the seed is printed, and taken from `WARDLET_SEED`.
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new() -> Self {
+        let clock = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into();
+        let seed = std::env::var("WARDLET_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(clock);
+        println!("WARDLET_SEED={seed}");
+        Self(seed)
+    }
+
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end.max(1)
+    }
+
+    pub fn coin(&mut self) -> bool {
+        self.below(2) == 0
+    }
+}
+
+/// What actors were told to do and what they said they had done.
+#[derive(Debug, Clone, Default)]
+pub struct Promises {
+    /// The first host ID of every lease that was acknowledged, by its holder.
+    pub leased: BTreeMap<String, u32>,
+    pub released: BTreeSet<String>,
+    /// Holders whose release was asked for, acknowledged or not.
+    pub leaving: BTreeSet<String>,
+}
+
+impl Promises {
+    pub fn asked(&mut self, ops: &[String]) {
+        self.leaving.extend(ops.iter().filter_map(|op| op.strip_prefix("release:")).map(str::to_owned));
+    }
+
+    /// Takes in whole lines; a line cut short was never said.
+    pub fn heard(&mut self, said: &str) {
+        for line in said.split_inclusive('\n').filter_map(|l| l.strip_suffix('\n')) {
+            match line.split(' ').collect::<Vec<_>>()[..] {
+                ["ack", "lease" | "join", name, id] => {
+                    self.leased.insert(name.to_owned(), id.parse().unwrap());
+                }
+                ["ack", "release", name] => {
+                    self.released.insert(name.to_owned());
+                }
+                ["ack", ..] => {}
+                _ => panic!("not an acknowledgement: {line}"),
+            }
+        }
+    }
+}
+
+pub fn open_at(dir: &Path, pool: IdPool) -> Ledger {
+    Ledger::open(options_at(dir, pool)).unwrap_or_else(|e| panic!("{} does not open: {e}", dir.display()))
+}
+
+pub fn options_at(dir: &Path, pool: IdPool) -> Options {
+    let mut options =
+        Options::new(dir, pool, BootId("boot-1".to_owned()), Arc::new(Told::default()) as Arc<_>);
+    options.patience = Duration::from_secs(20);
+    options
+}
+
+/// Opens what a crash has left, and checks that every promise was kept, that no two leases overlap,
+/// that nothing was taken for damage, and that the next lease is nobody else's.
+pub fn check_kept(dir: &Path, pool: IdPool, promises: &Promises) {
+    let ledger = open_at(dir, pool);
+    assert_eq!(ledger.take_notices(), Vec::<String>::new(), "a crash was taken for damage");
+    check_promises(&ledger, promises);
+    let before = ledger.list().unwrap();
+    let probe = ledger.lease(LeaseRequest::new(holder("probe"))).unwrap();
+    assert!(!before.iter().any(|l| overlaps(l, &probe)), "{probe:?} is somebody's: {before:?}");
+    check_disjoint(&ledger.list().unwrap());
+}
+
+pub fn check_promises(ledger: &Ledger, promises: &Promises) {
+    let held = ledger.list().unwrap();
+    check_disjoint(&held);
+    assert!(held.iter().all(|l| l.state != State::Pinned), "pinned without a reason: {held:?}");
+    let by_name: BTreeMap<&str, &Lease> = held.iter().flat_map(|l| names(l).map(move |n| (n, l))).collect();
+    for (name, base) in &promises.leased {
+        let lease = by_name.get(name.as_str());
+        if promises.released.contains(name) {
+            assert!(lease.is_none_or(|l| l.state != State::Leased), "{name} was released");
+        } else if !promises.leaving.contains(name) {
+            let lease = lease.unwrap_or_else(|| panic!("the acknowledged lease of {name} is gone"));
+            assert_eq!((lease.uids.base().get(), lease.state), (*base, State::Leased), "{name}");
+        }
+    }
+}
+
+fn names(lease: &Lease) -> impl Iterator<Item = &str> {
+    lease.holder.iter().chain(lease.members.iter().flatten()).map(ledger::Holder::as_str)
+}
+
+pub fn check_disjoint(leases: &[Lease]) {
+    for (i, a) in leases.iter().enumerate() {
+        for b in &leases[i + 1..] {
+            assert!(!overlaps(a, b), "{a:?} and {b:?} overlap");
+        }
+    }
+}
+
+pub fn overlaps(a: &Lease, b: &Lease) -> bool {
+    a.uids.span().overlaps(b.uids.span()) || a.gids.span().overlaps(b.gids.span())
+}
+
+/// Says where it happened, if it happened.
+pub struct Where(String);
+
+impl Where {
+    pub fn new(what: String) -> Self {
+        Self(what)
+    }
+
+    /// Nothing happened.
+    pub fn over(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Where {
+    fn drop(&mut self) {
+        if !self.0.is_empty() {
+            println!("it happened here: {}", self.0);
+        }
+    }
+}
