@@ -3,7 +3,10 @@ SHELL := /bin/sh
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := subid getsubids proc_map kubelet_record
 
-.PHONY: help run build setup fmt lint test-fast test test-conformance soak bench fuzz clean
+# Programs of the peers that we are measured against; outside the checkout, as all components.
+CACHE := $(or $(WARDLET_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/wardlet)
+
+.PHONY: help run build setup components fmt lint test-fast test test-conformance soak bench fuzz clean
 
 help: ## Shows this.
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -27,8 +30,24 @@ lint: ## Formatting and clippy, without a warning.
 test-fast: ## Unit tests, 10 000-case properties, the command line; no root, no components.
 	scripts/test.sh fast
 
-test: setup lint ## Everything that CI runs (root).
+components: setup ## Installs what the full tests need: an API server, containerd, runc, VM kernels (root).
+	cargo run -q -p testbed -- install test
+	cargo run -q -p vm --bin vm -- install
+
+test: setup lint components ## Everything that CI runs (root).
 	scripts/test.sh full
+
+test-conformance: setup ## Upstream's own user namespace tests on a real node; critest where it is at hand (root).
+	cargo run -q -p testbed -- install node conformance
+	cargo run -q -p testbed -- show-userns
+	cargo run -q -p testbed -- e2e-userns
+	cargo run -q -p testbed -- critest
+
+bench: setup ## Measures us against the peers; table, JSON and plot in benches/results (root, Go).
+	testbed/peers/build.sh $(CACHE)/peers
+	cargo run --release -q -p bench -- run --peers $(CACHE)/peers \
+		--driver benches/pods/podman.sh --driver benches/pods/kubelet.sh \
+		--json benches/results/bench.json --plot benches/results/bench.svg
 
 fuzz: ## Fuzzes every parser of foreign input for FUZZ_SECONDS each (nightly toolchain, cargo-fuzz).
 	@command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked --version 0.13.2
@@ -37,7 +56,7 @@ fuzz: ## Fuzzes every parser of foreign input for FUZZ_SECONDS each (nightly too
 		cargo +nightly fuzz run $$t fuzz/corpus/$$t fuzz/seeds/$$t -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
 
-soak: setup ## Long crash histories, a million model cases, fuzzing: hours (root).
+soak: components ## Long crash histories, a million model cases, fuzzing: hours (root).
 	PROPTEST_CASES=1000000 WARDLET_ROUNDS=300 scripts/test.sh full
 	$(MAKE) fuzz FUZZ_SECONDS=1800
 

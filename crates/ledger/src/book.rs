@@ -53,7 +53,11 @@ impl Book {
             changes: Changes::default(),
         };
         let (held, free): (Vec<_>, Vec<_>) = rows.leases.into_iter().partition(|r| r.state().is_some());
-        let contradicting = held.into_iter().filter_map(|row| book.enter(row).err()).collect();
+        let entered = held.iter().filter_map(|r| Some((r.id, r.blocks(), r.state()?))).collect();
+        let contradicting = book.allocator.adopt_all(entered);
+        for row in held.into_iter().filter(|r| !contradicting.contains(&r.id)) {
+            book.index(row);
+        }
         for row in free {
             book.allocator.remember_freed(row.blocks(), row.seq);
             book.freed.insert(freed_key(&row), row);
@@ -65,12 +69,16 @@ impl Book {
     fn enter(&mut self, row: LeaseRow) -> Result<(), LeaseId> {
         let state = row.state().ok_or(row.id)?;
         self.allocator.adopt(row.id, row.blocks(), state).map_err(|_| row.id)?;
+        self.index(row);
+        Ok(())
+    }
+
+    fn index(&mut self, row: LeaseRow) {
         if let Some(holder) = &row.holder {
             self.holders.insert(holder.clone(), row.id);
         }
         self.pairs.extend(row.categories);
         self.leases.insert(row.id, row);
-        Ok(())
     }
 
     /// Takes in rows that another process has written since `self.head`. They must add up to what the

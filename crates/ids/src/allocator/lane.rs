@@ -123,13 +123,20 @@ impl Lane {
     /// Counts a lease in: its units are free no more.
     pub(super) fn take(&mut self, block: IdBlock) {
         for unit in self.units_of(block) {
-            self.enter_through(unit);
-            if let Some(state) = self.units.get_mut(&unit) {
+            while self.cursor < unit {
+                self.enter_next();
+            }
+            if self.cursor == unit {
+                // Never free in any index, so there is none to take it out of.
+                self.cursor = unit.saturating_add(1);
+                self.units.insert(unit, Unit { takers: 1, freed: 0 });
+                self.free -= 1;
+            } else if let Some(state) = self.units.get_mut(&unit) {
                 state.takers += 1;
                 if state.takers == 1 {
                     self.free -= 1;
+                    self.refresh(unit);
                 }
-                self.refresh(unit);
             }
         }
     }
@@ -164,10 +171,12 @@ impl Lane {
     }
 
     /// The units of the pool that `block` covers, wholly or in part.
-    fn units_of(&self, block: IdBlock) -> Vec<u32> {
+    fn units_of(&self, block: IdBlock) -> impl Iterator<Item = u32> + use<> {
         let n = self.unit.get();
         let (first, last) = (block.base().get() / n, block.last().get() / n);
-        (first..=last).filter(|&u| self.in_pool(u)).collect()
+        let runs: Vec<Run> =
+            self.runs.iter().filter(|r| first <= r.last && r.first <= last).copied().collect();
+        runs.into_iter().flat_map(move |r| r.first.max(first)..=r.last.min(last))
     }
 
     fn enter_through(&mut self, unit: u32) {

@@ -202,18 +202,47 @@ impl Allocator {
                 return Err(Adoption::Overlapping { kind, block, with, theirs });
             }
         }
-        for (kind, lane) in lanes(&mut self.uids, &mut self.gids) {
-            lane.take(blocks.of(kind));
-        }
-        if self.gids.is_none() && blocks.uids != blocks.gids {
-            self.uids.take(blocks.gids);
-        }
+        self.take(blocks);
         for kind in [IdKind::Uid, IdKind::Gid] {
             self.by_base.insert((kind, blocks.of(kind).base().get()), id);
         }
         self.held.insert(id, Held { blocks, state });
         *self.tally.of(state) += 1;
         Ok(())
+    }
+
+    /// Enters many at once, as at a start: like [`Self::adopt`] for each, in one pass. Those that contradict
+    /// one before them, in the order given, are not entered but returned.
+    pub fn adopt_all(&mut self, leases: Vec<(LeaseId, Blocks, State)>) -> Vec<LeaseId> {
+        let first = |kind: IdKind| move |l: &&(LeaseId, Blocks, State)| l.1.of(kind).base();
+        let apart = |kind: IdKind| {
+            let mut sorted: Vec<&(LeaseId, Blocks, State)> = leases.iter().collect();
+            sorted.sort_unstable_by_key(first(kind));
+            sorted.windows(2).all(|pair| matches!(pair, [a, b] if a.1.of(kind).last() < b.1.of(kind).base()))
+        };
+        let ids: std::collections::HashSet<LeaseId> = leases.iter().map(|l| l.0).collect();
+        let simple = self.held.is_empty() && ids.len() == leases.len();
+        if !simple || !apart(IdKind::Uid) || !apart(IdKind::Gid) {
+            let refused = |(id, blocks, state)| self.adopt(id, blocks, state).err().map(|_| id);
+            return leases.into_iter().filter_map(refused).collect();
+        }
+        for &(_, blocks, state) in &leases {
+            self.take(blocks);
+            *self.tally.of(state) += 1;
+        }
+        let bases = |kind: IdKind| leases.iter().map(move |l| ((kind, l.1.of(kind).base().get()), l.0));
+        self.by_base = bases(IdKind::Uid).chain(bases(IdKind::Gid)).collect();
+        self.held = leases.iter().map(|&(id, blocks, state)| (id, Held { blocks, state })).collect();
+        Vec::new()
+    }
+
+    fn take(&mut self, blocks: Blocks) {
+        for (kind, lane) in lanes(&mut self.uids, &mut self.gids) {
+            lane.take(blocks.of(kind));
+        }
+        if self.gids.is_none() && blocks.uids != blocks.gids {
+            self.uids.take(blocks.gids);
+        }
     }
 
     /// Remembers that `blocks` were freed before, so that their age counts.

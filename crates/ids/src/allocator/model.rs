@@ -205,9 +205,8 @@ impl World {
         for &(blocks, sequence) in &self.freed {
             anew.remember_freed(blocks, sequence);
         }
-        for row in &self.rows {
-            anew.adopt(row.id, row.blocks, row.state).unwrap();
-        }
+        let rows = self.rows.iter().map(|r| (r.id, r.blocks, r.state)).collect();
+        assert_eq!(anew.adopt_all(rows), []);
         self.allocator = anew;
     }
 
@@ -330,6 +329,16 @@ fn a_lease_of_an_earlier_pool_or_block_length_stays_out_of_everybodys_way() {
         .adopt(LeaseId(2), Blocks::same(IdBlock::new(2 * UNIT, 2 * UNIT).unwrap()), State::Leased)
         .unwrap_err();
     assert!(matches!(e, Adoption::Overlapping { with: LeaseId(0), .. }));
+}
+
+#[test]
+fn of_many_entered_at_once_those_that_contradict_an_earlier_one_are_refused() {
+    let at = |unit: u64, n: u64| Blocks::same(IdBlock::new(unit * UNIT, n * UNIT).unwrap());
+    let mut a = Allocator::new(pool(&[(1, 40)]), None);
+    let leases = [(0, at(8, 1)), (1, at(2, 2)), (2, at(3, 1)), (1, at(20, 1)), (3, at(8, 4))];
+    let leases = leases.map(|(id, blocks)| (LeaseId(id), blocks, State::Leased)).to_vec();
+    assert_eq!(a.adopt_all(leases), [LeaseId(2), LeaseId(1), LeaseId(3)]);
+    assert_eq!((a.counts().leased, a.counts().free), (2, 37));
 }
 
 #[test]

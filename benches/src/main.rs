@@ -1,0 +1,142 @@
+//! Measures us and our peers side by side: `bench run`.
+//!
+//! - [`subject`] drives a program that is measured, [`worker`] is our own such program.
+//! - [`leases`], [`conflicts`], [`pods`] are the suites.
+//! - [`measure`] sums samples up and judges them, by [`stats`]; [`report`] and [`plot`] show them.
+//!
+//! Speed never fails a run, but with `--check`.
+
+mod conflicts;
+mod dice;
+mod leases;
+mod machine;
+mod measure;
+mod plot;
+mod pods;
+mod report;
+mod stats;
+mod subject;
+mod worker;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::dice::Dice;
+use crate::leases::Leases;
+use crate::machine::Machine;
+use crate::pods::Pods;
+use crate::report::Report;
+
+/// Measures us and our peers side by side.
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Runs the suites, prints the table.
+    Run(Box<Run>),
+    /// Is our side of the ledger's suite: obeys commands from stdin.
+    #[command(hide = true)]
+    Worker,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    Leases,
+    Conflicts,
+    Pods,
+}
+
+#[derive(Args)]
+struct Run {
+    /// What to measure; everything unless said.
+    suites: Vec<Suite>,
+    /// The directory with the peers' programs (testbed/peers/build.sh makes them).
+    #[arg(long)]
+    peers: PathBuf,
+    /// Where to make scratch directories; on the filesystem that is to be measured.
+    #[arg(long, default_value = "/var/tmp")]
+    dir: PathBuf,
+    /// How many pairs of runs, where a run is short.
+    #[arg(long, default_value_t = 100)]
+    samples: usize,
+    /// The pod that is started and stopped.
+    #[arg(long, default_value = "benches/pods/pod.yaml")]
+    manifest: PathBuf,
+    /// How a peer is driven to start and stop a pod; may be given more than once.
+    #[arg(long = "driver")]
+    drivers: Vec<PathBuf>,
+    /// How many times each pod is started and stopped.
+    #[arg(long, default_value_t = 20)]
+    pod_samples: usize,
+    /// Also write everything as JSON to this file.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Also draw the distributions into this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
+    /// Have the same order and the same draws as a run before.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Exit with 1 if a goal is not met.
+    #[arg(long)]
+    check: bool,
+}
+
+impl Run {
+    fn wants(&self, suite: Suite) -> bool {
+        self.suites.is_empty() || self.suites.contains(&suite)
+    }
+
+    fn run(&self) -> anyhow::Result<Report> {
+        let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_secs());
+        let seed = self.seed.unwrap_or_else(clock);
+        let (machine, mut dice) = (Machine::look(&self.dir)?, Dice::new(seed));
+        let mut report = Report { machine, seed, measures: vec![], syncs: vec![], notes: vec![] };
+        if self.wants(Suite::Leases) {
+            let peer = self.peers.join("userns-manager");
+            let leases = Leases { peer: &peer, dir: &self.dir, samples: self.samples, dice: dice.clone() };
+            leases.run(&mut report)?;
+        }
+        if self.wants(Suite::Conflicts) {
+            conflicts::run(&self.peers.join("selinux-cache"), &mut dice, &mut report)?;
+        }
+        if self.wants(Suite::Pods) {
+            let pods = Pods { manifest: &self.manifest, samples: self.pod_samples };
+            pods.run(&self.drivers, &mut dice, &mut report)?;
+        }
+        Ok(report)
+    }
+
+    fn show(&self) -> anyhow::Result<ExitCode> {
+        let report = self.run()?;
+        print!("{}", report.table());
+        if let Some(path) = &self.json {
+            report.write_json(path)?;
+        }
+        if let Some(path) = &self.plot {
+            report::write(path, &plot::draw(&report))?;
+        }
+        Ok(if self.check && !report.all_met() { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    }
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Verb::Run(run) => run.show(),
+        Verb::Worker => worker::obey_all(std::io::stdin().lock(), std::io::stdout().lock())
+            .context("worker")
+            .map(|()| ExitCode::SUCCESS),
+    };
+    done.unwrap_or_else(|e| {
+        eprintln!("error: {e:#}");
+        ExitCode::from(2)
+    })
+}

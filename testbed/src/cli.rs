@@ -1,0 +1,84 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use testbed::{Containerd, Part};
+
+/// Real Kubernetes and real runtimes in private namespaces, for tests.
+#[derive(Debug, Parser)]
+#[command(name = "testbed", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Installs components into the cache: a set (test, node, conformance, peers, all) or single ones.
+    Install {
+        /// Sets and components.
+        #[arg(default_value = "test", value_name = "SET|COMPONENT")]
+        names: Vec<String>,
+    },
+    /// Starts a testbed and waits until it is ready.
+    Up(Up),
+    /// Ends a testbed and makes sure that nothing of it is left.
+    Down {
+        /// Which.
+        #[arg(default_value = "default")]
+        name: String,
+        /// All of them.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Lists testbeds, after cleaning up what crashed ones left.
+    Status,
+    /// Runs a command inside, with the components on PATH and KUBECONFIG set.
+    Exec {
+        /// In which.
+        name: String,
+        /// The command and its arguments.
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+    /// Prints the log of a part.
+    Logs {
+        /// Of which testbed.
+        name: String,
+        /// Of which part or daemon.
+        part: String,
+    },
+    /// A pod with `hostUsers: false` on a real kubelet and containerd: prints its uid_map.
+    ShowUserns,
+    /// Upstream's end-to-end specs of user namespaces on a real kubelet and containerd.
+    E2eUserns,
+    /// critest on containerd, if critest is at hand; exit status 2 if not.
+    Critest,
+    #[command(hide = true)]
+    InternalKeep { name: String },
+    #[command(hide = true)]
+    InternalEnter { name: String },
+    #[command(hide = true)]
+    InternalSupervise { name: String },
+    #[command(hide = true)]
+    InternalTokens { name: String },
+    #[command(hide = true)]
+    InternalFaults { name: String },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Up {
+    /// etcd, apiserver, controller-manager, scheduler, registry, containerd, kubelet; what they need comes
+    /// along. Without any: a whole node.
+    pub(crate) parts: Vec<Part>,
+    /// Its name.
+    #[arg(long, default_value = "default")]
+    pub(crate) name: String,
+    /// Where its data goes.
+    #[arg(long)]
+    pub(crate) dir: Option<PathBuf>,
+    /// Which containerd.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) containerd: Containerd,
+}

@@ -1,0 +1,242 @@
+//! A running testbed, as tests and the command line hold it.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::Signal;
+
+use super::control::{self, Request};
+use super::launch::{await_ready, check, create, last_words, spawn_keeper};
+use super::parts::{Containerd, Part, Parts};
+use super::record::{Lifetime, Record};
+use super::{lock, supervise, sweep};
+use crate::process::ProcessId;
+use crate::{Error, Result};
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Its name; none makes one up.
+    pub name: Option<String>,
+    /// What it is made of.
+    pub parts: Parts,
+    /// Which containerd.
+    pub containerd: Containerd,
+    /// Where its data goes, if not to the usual place.
+    pub data_root: Option<PathBuf>,
+    /// How long it lives.
+    pub lifetime: Lifetime,
+}
+
+impl From<Parts> for Options {
+    fn from(parts: Parts) -> Self {
+        let lifetime = Lifetime::Users { linger: 0 };
+        Self { name: None, parts, containerd: Containerd::Pinned, data_root: None, lifetime }
+    }
+}
+
+/// A testbed that is ready. Dropping one that was started with [`Testbed::start`] ends it; if this process is
+/// killed instead, the testbed notices and ends itself.
+#[derive(Debug)]
+pub struct Testbed {
+    record: Record,
+    /// Held for as long as we use it.
+    users: Option<File>,
+    /// Whether it ends with this value.
+    ends: Ends,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    WithThis,
+    ByItself,
+}
+
+impl Testbed {
+    /// Starts a testbed that ends with the value returned.
+    ///
+    /// # Errors
+    /// If a component is missing or a part does not become ready; nothing is left then.
+    pub fn start(options: impl Into<Options>) -> Result<Self> {
+        let options = options.into();
+        check(&options)?;
+        let ends = if options.lifetime == Lifetime::Detached { Ends::ByItself } else { Ends::WithThis };
+        sweep::leftovers()?;
+        let guard = lock()?;
+        let (record, users) = create(options)?;
+        let name = record.name.clone();
+        let words = spawn_keeper(&record)?;
+        drop(guard);
+        let record = await_ready(&name).map_err(|error| last_words(&name, words, error))?;
+        Ok(Self { record, users: Some(users), ends })
+    }
+
+    /// One that is up already; it goes on living when the value returned is dropped.
+    ///
+    /// # Errors
+    /// If there is none of this name or it is not ready.
+    pub fn attach(name: &str) -> Result<Self> {
+        let record = Record::read(name)?;
+        if !record.tended() {
+            return Err(Error::Absent { name: name.to_owned() });
+        }
+        let path = record.places.users();
+        let users = File::open(&path).map_err(Error::file("open", &path))?;
+        // Refused only by a supervisor that has already decided to end.
+        if flock(&users, FlockOperation::NonBlockingLockShared).is_err() {
+            return Err(Error::Absent { name: name.to_owned() });
+        }
+        let record = await_ready(name)?;
+        Ok(Self { record, users: Some(users), ends: Ends::ByItself })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// What it is and what it made.
+    #[must_use]
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// The administrator's kubeconfig. Its server is reached inside only.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.record.places.pki().join("admin.kubeconfig")
+    }
+
+    /// The kubeconfig of node0, which [`crate::faults`] can cut off from the API server.
+    #[must_use]
+    pub fn node_kubeconfig(&self) -> PathBuf {
+        self.record.places.pki().join("kubelet.kubeconfig")
+    }
+
+    /// containerd's socket, which is reached from outside too.
+    #[must_use]
+    pub fn containerd_socket(&self) -> PathBuf {
+        self.record.places.containerd_socket()
+    }
+
+    /// The process that holds the namespaces.
+    #[must_use]
+    pub fn supervisor(&self) -> Option<ProcessId> {
+        self.record.supervisor
+    }
+
+    /// A command that will run inside: network, mounts and cgroups of the testbed, the components on PATH,
+    /// `KUBECONFIG` and containerd's address set.
+    #[must_use]
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        command(&self.record, program.as_ref())
+    }
+
+    /// Starts a part again that was killed, and waits until it is ready.
+    ///
+    /// # Errors
+    /// If it does not become ready.
+    pub fn restart(&mut self, part: Part) -> Result<()> {
+        self.restart_under(part, &[])
+    }
+
+    /// The same, as a child of another program: `strace` with its arguments.
+    ///
+    /// # Errors
+    /// If it does not become ready.
+    pub fn restart_under(&mut self, part: Part, wrapper: &[String]) -> Result<()> {
+        let outcome = control::ask(&self.record, &Request::Start { part, wrapper: wrapper.to_vec() });
+        self.record = Record::read(&self.record.name)?;
+        outcome
+    }
+
+    /// Leaves the end to the supervisor, which sees the last user go.
+    pub(crate) fn outlived(mut self) -> Self {
+        self.ends = Ends::ByItself;
+        self
+    }
+
+    /// Ends it and makes sure that nothing is left.
+    ///
+    /// # Errors
+    /// If something is left.
+    pub fn down(mut self) -> Result<()> {
+        self.ends = Ends::ByItself;
+        self.users = None;
+        down(&self.record.name)
+    }
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        self.users = None;
+        if self.ends == Ends::WithThis {
+            // Nothing can be returned from here; what is left is found by the next that starts.
+            let _ = down(&self.record.name);
+        }
+    }
+}
+
+/// Ends the testbed `name`.
+///
+/// # Errors
+/// If there is none or something of it is left.
+pub fn down(name: &str) -> Result<()> {
+    let record = Record::read(name)?;
+    if record.tended() {
+        if control::ask(&record, &Request::Down).is_err() {
+            // It is still starting, or hangs: the keeper cleans up after it.
+            if let Some(supervisor) = Record::read(name).ok().and_then(|record| record.supervisor) {
+                supervisor.signal(Signal::KILL);
+            }
+        }
+        await_end(&record, Duration::from_secs(60));
+    }
+    let _guard = lock()?;
+    // The keeper has swept; if it could not, this says why.
+    match Record::read(name) {
+        Ok(left) => sweep::sweep(&left)?,
+        Err(Error::Absent { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let _ = fs::remove_dir(crate::paths::RUN_ROOT);
+    let _ = fs::remove_dir(crate::paths::DATA_ROOT);
+    Ok(())
+}
+
+fn await_end(record: &Record, patience: Duration) {
+    let began = Instant::now();
+    while record.tended() && began.elapsed() < patience {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    if let Some(keeper) = record.keeper {
+        keeper.signal(Signal::KILL);
+    }
+}
+
+/// Joins the testbed's cgroups before it becomes the command, so that whatever it leaves is found; then goes
+/// to the directory it was called from, which /run of the host is not.
+const JOIN: &str = r#"for d in /sys/fs/cgroup/daemons /sys/fs/cgroup/*/daemons; do
+    [ ! -d "$d" ] || echo $$ > "$d/cgroup.procs"
+done
+cd "$0" 2>/dev/null || cd /
+exec "$@""#;
+
+fn command(record: &Record, program: &std::ffi::OsStr) -> Command {
+    let pid = record.supervisor.map_or(0, |process| process.pid);
+    let socket = record.places.containerd_socket();
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &pid.to_string(), "--mount", "--net", "--cgroup", "--", "sh", "-c", JOIN]);
+    command.arg(std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))).arg(program);
+    command
+        .env("PATH", supervise::path(record))
+        .env("KUBECONFIG", record.places.pki().join("admin.kubeconfig"))
+        .env("CONTAINERD_ADDRESS", &socket)
+        .env("CONTAINERD_NAMESPACE", "k8s.io")
+        .env("CONTAINER_RUNTIME_ENDPOINT", format!("unix://{}", socket.display()));
+    command
+}

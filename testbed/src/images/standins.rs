@@ -1,0 +1,152 @@
+//! The stand-ins: images under upstream's names, made of Debian's busybox-static, a pause of our own and
+//! upstream's agnhost where it is installed. Nothing is fetched from anywhere.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::layer::{Entry, layer};
+use super::oci::{Image, RunAs};
+use crate::install::debian::static_busybox;
+use crate::{Error, Result, cache, program};
+
+/// What sandboxes are made of.
+pub const PAUSE: &str = "registry.k8s.io/pause:3.10.2";
+/// A shell and tools.
+pub const BUSYBOX: &str = "registry.k8s.io/e2e-test-images/busybox:1.37.0-2";
+const BUSYBOX_NAMES: &[&str] =
+    &[BUSYBOX, "registry.k8s.io/e2e-test-images/busybox:1.36.1-1", "localhost/busybox:1"];
+/// Upstream's test program, if it is installed.
+pub const AGNHOST: &str = "registry.k8s.io/e2e-test-images/agnhost:2.66.1";
+const AGNHOST_NAMES: &[&str] = &[AGNHOST, "registry.k8s.io/e2e-test-images/agnhost:2.55"];
+
+/// An image of some size that only the registry has: what containerd already holds it would not pull.
+pub const REGISTRY_ONLY: &str = "localhost/registry-only:1";
+
+/// The programs that go into the images.
+#[derive(Debug)]
+pub(crate) struct Ingredients {
+    busybox: PathBuf,
+    agnhost: Option<PathBuf>,
+}
+
+const PAUSE_C: &str = include_str!("../../images/pause.c");
+
+impl Ingredients {
+    pub(crate) fn find() -> Result<Self> {
+        let busybox = static_busybox().ok_or_else(|| Error::CannotBeHad {
+            what: "a static busybox".into(),
+            cause: "Debian's busybox-static is not installed: testbed install tools".into(),
+        })?;
+        Ok(Self { busybox, agnhost: cache::program("agnhost", "agnhost").ok() })
+    }
+
+    /// Changes with anything that goes into the images.
+    pub(crate) fn fingerprint(&self) -> Result<String> {
+        let busybox = fs::read(&self.busybox).map_err(Error::file("read", &self.busybox))?;
+        let agnhost = self.agnhost.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let names = [PAUSE, REGISTRY_ONLY]
+            .iter()
+            .chain(BUSYBOX_NAMES)
+            .chain(AGNHOST_NAMES)
+            .copied()
+            .collect::<String>();
+        let all = [busybox, PAUSE_C.into(), agnhost.into_bytes(), names.into_bytes()].concat();
+        Ok(super::oci::sha256(&all).chars().skip(7).take(12).collect())
+    }
+
+    /// Makes all images in `work`: archives, and a registry's store.
+    pub(crate) fn make(&self, work: &Path) -> Result<()> {
+        let archives = work.join("archives");
+        fs::create_dir_all(&archives).map_err(Error::file("make", &archives))?;
+        let busybox = busybox_root(&self.busybox)?;
+        let mut images = vec![("pause", pause(work)?), ("busybox", image_of_busybox(&busybox)?)];
+        if let Some(path) = &self.agnhost {
+            images.push(("agnhost", image_of_agnhost(busybox, path)?));
+        }
+        let only = image_of_noise()?;
+        only.write_store(&work.join("registry"))?;
+        for (name, image) in images {
+            image.write_archive(&archives.join(format!("{name}.tar")))?;
+            image.write_store(&work.join("registry"))?;
+        }
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(Error::file("read", path))
+}
+
+fn file(path: &str, mode: u32, bytes: impl Into<Vec<u8>>) -> Entry {
+    Entry::File { path: path.to_owned(), mode, bytes: bytes.into() }
+}
+
+fn pause(work: &Path) -> Result<Image> {
+    let (source, out) = (work.join("pause.c"), work.join("pause"));
+    fs::write(&source, PAUSE_C).map_err(Error::file("write", &source))?;
+    program::run(Command::new("gcc").args(["-Os", "-static", "-s", "-o"]).arg(&out).arg(&source))?;
+    let entries = [file("pause", 0o755, read(&out)?)];
+    let _ = fs::remove_file(source);
+    let _ = fs::remove_file(out);
+    let run = RunAs { entrypoint: vec!["/pause"], user: "65535:65535", ..RunAs::default() };
+    Ok(Image::new(&[PAUSE], layer(&entries)?, &run))
+}
+
+/// A root filesystem in which every applet has its usual path.
+fn busybox_root(busybox: &Path) -> Result<Vec<Entry>> {
+    let directories = [
+        "bin", "dev", "etc", "home", "lib", "proc", "root", "sbin", "sys", "tmp", "usr", "usr/bin",
+        "usr/sbin", "var", "var/run",
+    ];
+    let mut entries: Vec<Entry> = directories
+        .iter()
+        .map(|path| {
+            let mode = if *path == "tmp" { 0o1777 } else { 0o755 };
+            Entry::Directory { path: (*path).to_owned(), mode }
+        })
+        .collect();
+    entries.push(file("bin/busybox", 0o755, read(busybox)?));
+    entries.push(file(
+        "etc/passwd",
+        0o644,
+        "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n",
+    ));
+    entries.push(file("etc/group", 0o644, "root:x:0:\nnobody:x:65534:\n"));
+    let applets = program::text(Command::new(busybox).arg("--list-full"))?;
+    let usual =
+        |path: &&str| directories.iter().any(|dir| path.rsplit_once('/').is_some_and(|(at, _)| at == *dir));
+    let links = applets.lines().filter(|path| *path != "bin/busybox").filter(usual);
+    entries.extend(links.map(|path| Entry::Link { path: path.to_owned(), target: "/bin/busybox".into() }));
+    Ok(entries)
+}
+
+fn image_of_busybox(root: &[Entry]) -> Result<Image> {
+    let run = RunAs { command: vec!["sh"], ..RunAs::default() };
+    Ok(Image::new(BUSYBOX_NAMES, layer(root)?, &run))
+}
+
+/// Three megabytes that no compression makes smaller and that are the same every time.
+fn image_of_noise() -> Result<Image> {
+    let mut noise = Vec::new();
+    let mut state = ring::digest::digest(&ring::digest::SHA256, b"wardlet's testbed");
+    while noise.len() < 3 << 20 {
+        noise.extend_from_slice(state.as_ref());
+        state = ring::digest::digest(&ring::digest::SHA256, state.as_ref());
+    }
+    let entries = [file("noise", 0o644, noise)];
+    Ok(Image::new(&[REGISTRY_ONLY], layer(&entries)?, &RunAs::default()))
+}
+
+/// Upstream's image has a second name for the program, and a certificate for its servers; so has ours.
+fn image_of_agnhost(mut root: Vec<Entry>, agnhost: &Path) -> Result<Image> {
+    root.push(file("agnhost", 0o755, read(agnhost)?));
+    root.push(Entry::Link { path: "agnhost-2".into(), target: "/agnhost".into() });
+    let key = rcgen::KeyPair::generate().map_err(Error::crypto("agnhost's key"))?;
+    let params = crate::cluster::authority("localhost")?;
+    let certificate = params.self_signed(&key).map_err(Error::crypto("agnhost's certificate"))?;
+    root.push(file("localhost.crt", 0o644, certificate.pem()));
+    root.push(file("localhost.key", 0o644, key.serialize_pem()));
+    let run = RunAs { entrypoint: vec!["/agnhost"], command: vec!["pause"], ..RunAs::default() };
+    Ok(Image::new(AGNHOST_NAMES, layer(&root)?, &run))
+}

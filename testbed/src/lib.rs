@@ -1,0 +1,34 @@
+//! Real Kubernetes and real runtimes for tests, in namespaces of their own.
+//!
+//! - [`catalogue`]: every component with its pinned version, and the sets of components that the tiers need.
+//! - [`install`]: builds them from their Go modules, or takes Debian's, into the [`cache`].
+//! - [`Testbed`]: a subset of etcd, API server, controller manager, scheduler, registry, containerd and kubelet,
+//!   started in private mount, network and cgroup namespaces; [`shared`]: one control plane per test run.
+//! - [`images`]: stand-ins under upstream's names, made here.
+//! - [`registry`]: the real registry with basic and token authentication, and a proxy that makes faults.
+//! - [`faults`]: parts stopped, killed, cut off, out of disk, slow.
+//! - [`yardstick`]: what a real kubelet on containerd gives, one command each.
+//!
+//! A testbed has three layers of processes: the keeper, outside, which cleans up; the supervisor, inside, which
+//! holds the namespaces; the daemons, its children. Whoever of them is killed, the ones below die with it, and
+//! whatever had got away is found by its cgroup.
+
+pub mod cache;
+pub mod catalogue;
+pub mod cluster;
+mod error;
+pub mod faults;
+pub mod images;
+pub mod install;
+pub mod paths;
+mod process;
+mod program;
+pub mod registry;
+pub mod yardstick;
+
+pub use cluster::parts::{Containerd, Part, Parts};
+pub use cluster::record::{Lifetime, Record};
+pub use cluster::shared::shared;
+pub use cluster::testbed::{Options, Testbed};
+pub use error::{Error, Result};
+pub use process::ProcessId;

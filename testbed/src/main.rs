@@ -1,0 +1,161 @@
+//! The program `testbed`: parses, calls, prints.
+
+mod cli;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use testbed::cluster::{launch, record, supervise, sweep, testbed as cluster};
+use testbed::{Error, Lifetime, Options, Parts, Record, Testbed, catalogue, install, registry, yardstick};
+
+use cli::{Cli, Up, Verb};
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            let known = error.downcast_ref::<Error>();
+            if let Some(hint) = known.and_then(Error::hint) {
+                eprintln!("\nhint: {hint}");
+            }
+            let unknowable = known.is_some_and(|error| matches!(error, Error::CannotBeHad { .. }));
+            ExitCode::from(if unknowable { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(verb: Verb) -> Result<ExitCode> {
+    match verb {
+        Verb::Install { names } => install_components(&names)?,
+        Verb::Up(options) => up(options)?,
+        Verb::Down { all: true, .. } => down(&record::names())?,
+        Verb::Down { name, .. } => down(&[name])?,
+        Verb::Status => status()?,
+        Verb::Exec { name, command } => return exec(&name, &command),
+        Verb::Logs { name, part } => {
+            let path = Record::read(&name)?.places.log(&part);
+            print!("{}", std::fs::read_to_string(&path).with_context(|| path.display().to_string())?);
+        }
+        Verb::ShowUserns => show_userns()?,
+        Verb::E2eUserns => return e2e_userns(),
+        Verb::Critest => return critest(),
+        Verb::InternalKeep { name } => supervise::keep(&name)?,
+        Verb::InternalEnter { name } => launch::enter(&name)?,
+        Verb::InternalSupervise { name } => supervise::supervise(&name)?,
+        Verb::InternalTokens { name } => registry::serve_tokens(&name)?,
+        Verb::InternalFaults { name } => registry::serve_faults(&name)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn install_components(names: &[String]) -> Result<()> {
+    let chosen = catalogue::select(names)?;
+    let began = Instant::now();
+    let done = install::install(&chosen, &mut |words| {
+        eprintln!("{:>5.0} s  {words}", began.elapsed().as_secs_f64());
+    })?;
+    println!("{:<26}{:<12}{:>8}{:>9}", "COMPONENT", "VERSION", "SECONDS", "MB");
+    for one in &done {
+        let seconds = one.seconds.map_or_else(|| "there".into(), |seconds| format!("{seconds:.0}"));
+        println!("{:<26}{:<12}{seconds:>8}{:>9.1}", one.component.name, one.component.version, one.megabytes);
+    }
+    eprintln!("{} components in {:.0} s", done.len(), began.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn up(options: Up) -> Result<()> {
+    let parts = if options.parts.is_empty() { Parts::node() } else { Parts::of(&options.parts) };
+    report_leftovers()?;
+    let began = Instant::now();
+    let testbed = Testbed::start(Options {
+        name: Some(options.name),
+        parts,
+        containerd: options.containerd,
+        data_root: options.dir,
+        lifetime: Lifetime::Detached,
+    })?;
+    eprintln!("{} is ready after {:.1} s", testbed.name(), began.elapsed().as_secs_f64());
+    eprintln!("testbed exec {} -- COMMAND", testbed.name());
+    println!("{}", testbed.kubeconfig().display());
+    Ok(())
+}
+
+fn report_leftovers() -> Result<()> {
+    for name in sweep::leftovers()? {
+        eprintln!("cleaned up after {name}, which nobody looked after any more");
+    }
+    Ok(())
+}
+
+fn down(names: &[String]) -> Result<()> {
+    for name in names {
+        cluster::down(name)?;
+        eprintln!(
+            "{name} is down: no process, mount, namespace, cgroup, network device or file of it is left"
+        );
+    }
+    Ok(())
+}
+
+fn status() -> Result<()> {
+    report_leftovers()?;
+    println!("{:<20}{:<10}{:<12}DAEMONS", "NAME", "STATE", "SUPERVISOR");
+    for name in record::names() {
+        let Ok(record) = Record::read(&name) else { continue };
+        let daemons: Vec<String> = record
+            .daemons
+            .iter()
+            .map(|daemon| format!("{}{}", daemon.name, if daemon.process.alive() { "" } else { " (ended)" }))
+            .collect();
+        let state = match record.state {
+            record::State::Starting => "starting",
+            record::State::Ready => "ready",
+            record::State::Failed(_) => "failed",
+        };
+        let supervisor = record.supervisor.map_or_else(|| "-".into(), |process| process.pid.to_string());
+        println!("{name:<20}{state:<10}{supervisor:<12}{}", daemons.join(", "));
+    }
+    Ok(())
+}
+
+fn exec(name: &str, command: &[String]) -> Result<ExitCode> {
+    let testbed = Testbed::attach(name)?;
+    let Some((program, arguments)) = command.split_first() else { return Ok(ExitCode::SUCCESS) };
+    let status = testbed.command(program).args(arguments).status().context("cannot run nsenter")?;
+    Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+}
+
+fn show_userns() -> Result<()> {
+    let began = Instant::now();
+    let testbed = Testbed::start(Parts::node())?;
+    eprintln!("a node is ready after {:.1} s", began.elapsed().as_secs_f64());
+    println!("{}", yardstick::show_userns(&testbed)?);
+    testbed.down()?;
+    Ok(())
+}
+
+fn e2e_userns() -> Result<ExitCode> {
+    let testbed = Testbed::start(Parts::node())?;
+    let began = Instant::now();
+    let specs = yardstick::e2e(&testbed, "UserNamespacesSupport")?;
+    testbed.down()?;
+    Ok(summary("user-namespace specs", specs, began))
+}
+
+fn critest() -> Result<ExitCode> {
+    let program = yardstick::find_critest()?;
+    let testbed = Testbed::start(yardstick::parts_for_critest())?;
+    let began = Instant::now();
+    let specs = yardstick::critest(&testbed, &program)?;
+    testbed.down()?;
+    Ok(summary("critest", specs, began))
+}
+
+fn summary(what: &str, specs: yardstick::Specs, began: Instant) -> ExitCode {
+    let seconds = began.elapsed().as_secs_f64();
+    println!("{what}: {} of {} passed in {seconds:.0} s", specs.passed, specs.ran);
+    ExitCode::from(u8::from(specs.failed > 0 || specs.ran == 0))
+}

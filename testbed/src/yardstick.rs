@@ -1,0 +1,170 @@
+//! The yardstick: what a real kubelet on a real containerd does with `hostUsers: false`, one command each.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::cluster::parts::{Part, Parts};
+use crate::{Error, Result, Testbed, cache, images, program};
+
+/// A pod in a user namespace of its own that shows its map and a volume's owner, then waits.
+fn pod() -> String {
+    let command = "cat /proc/self/uid_map; id; ls -lnd /data; sleep 1000";
+    serde_json::json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "ward"},
+        "spec": {
+            "hostUsers": false,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{
+                "name": "c", "image": images::BUSYBOX, "imagePullPolicy": "Never",
+                "command": ["sh", "-c", command],
+                "volumeMounts": [{"name": "d", "mountPath": "/data"}],
+            }],
+            "volumes": [{"name": "d", "emptyDir": {}}],
+        },
+    })
+    .to_string()
+}
+
+/// Runs the pod on a node that is up and returns what it printed.
+///
+/// # Errors
+/// If the pod does not run within a minute.
+pub fn show_userns(testbed: &Testbed) -> Result<String> {
+    apply(testbed, &pod())?;
+    let began = Instant::now();
+    loop {
+        let logs = program::text(testbed.command("kubectl").args(["logs", "ward"])).unwrap_or_default();
+        if logs.lines().count() >= 3 {
+            let _ = program::run(testbed.command("kubectl").args(["delete", "pod", "ward", "--now"]));
+            return Ok(logs);
+        }
+        if began.elapsed() > Duration::from_secs(60) {
+            let cause = program::text(testbed.command("kubectl").args(["describe", "pod", "ward"]));
+            let cause = program::tail(&cause.unwrap_or_default());
+            return Err(Error::NotReady { part: "the pod".into(), seconds: 60, cause });
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// `kubectl apply` of a text.
+///
+/// # Errors
+/// If the API server refuses it.
+pub fn apply(testbed: &Testbed, manifest: &str) -> Result<()> {
+    let spawn = |source| Error::Spawn { program: "kubectl apply".into(), source };
+    let mut command = testbed.command("kubectl");
+    command.args(["apply", "-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(spawn)?;
+    if let Some(mut input) = child.stdin.take() {
+        input.write_all(manifest.as_bytes()).map_err(spawn)?;
+    }
+    let output = child.wait_with_output().map_err(spawn)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = program::tail(&String::from_utf8_lossy(&output.stderr));
+    Err(Error::Program { program: "kubectl apply".into(), status: output.status.to_string(), said })
+}
+
+/// How many specs there were, and what became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Specs {
+    /// Were run.
+    pub ran: u32,
+    /// Did as they should.
+    pub passed: u32,
+    /// Did not.
+    pub failed: u32,
+}
+
+/// Upstream's end-to-end specs that match `focus`, on a node that is up; their words go to stderr.
+///
+/// # Errors
+/// If they are not installed or say nothing that can be counted.
+pub fn e2e(testbed: &Testbed, focus: &str) -> Result<Specs> {
+    let binary = cache::program("e2e", "e2e.test")?;
+    let report = testbed.record().places.log("e2e");
+    let mut command = testbed.command(binary);
+    command
+        .args(["--provider=skeleton", "--ginkgo.no-color", "--ginkgo.timeout=20m"])
+        .arg(format!("--ginkgo.focus={focus}"))
+        .arg(format!("--kubeconfig={}", testbed.kubeconfig().display()));
+    count(&mut command, &report)
+}
+
+/// Where critest is.
+///
+/// # Errors
+/// If it is not there: it cannot be had from any registry.
+pub fn find_critest() -> Result<PathBuf> {
+    let named = std::env::var_os("CRITEST").map(PathBuf::from).or_else(|| program::find("critest"));
+    named.ok_or_else(|| Error::CannotBeHad {
+        what: "critest".into(),
+        cause: "it is neither on PATH nor named by CRITEST, and no registry has it: nothing was run".into(),
+    })
+}
+
+/// critest against containerd alone.
+///
+/// # Errors
+/// If it says nothing that can be counted.
+pub fn critest(testbed: &Testbed, critest: &Path) -> Result<Specs> {
+    let endpoint = format!("unix://{}", testbed.containerd_socket().display());
+    let mut command = testbed.command(critest);
+    command.arg(format!("--runtime-endpoint={endpoint}")).arg(format!("--image-endpoint={endpoint}"));
+    count(command.arg("--ginkgo.no-color"), &testbed.record().places.log("critest"))
+}
+
+/// What critest needs to be up.
+#[must_use]
+pub fn parts_for_critest() -> Parts {
+    Parts::of(&[Part::Containerd, Part::Registry])
+}
+
+fn count(command: &mut Command, log: &Path) -> Result<Specs> {
+    let file = fs::File::create(log).map_err(Error::file("make", log))?;
+    let copy = file.try_clone().map_err(Error::file("open", log))?;
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(file)
+        .stderr(copy)
+        .status()
+        .map_err(|source| Error::Spawn { program: program::line(command), source })?;
+    let text = fs::read_to_string(log).map_err(Error::file("read", log))?;
+    for line in text.lines().filter(|line| line.contains("[FAILED]") || line.contains("[Fail]")) {
+        eprintln!("{line}");
+    }
+    specs(&text).ok_or_else(|| Error::Program {
+        program: program::line(command),
+        status: status.to_string(),
+        said: program::tail(&text),
+    })
+}
+
+/// Reads ginkgo's summary: `Ran 7 of 3206 Specs` … `7 Passed | 0 Failed`.
+fn specs(text: &str) -> Option<Specs> {
+    let number_before = |word: &str| {
+        let summary = text.lines().rev().find(|line| line.contains(" Passed") && line.contains(" Failed"))?;
+        let before = summary.split(word).next()?;
+        before.split_whitespace().last()?.parse().ok()
+    };
+    let ran =
+        text.lines().find_map(|line| line.split_once("Ran ")?.1.split(" of ").next()?.trim().parse().ok())?;
+    Some(Specs { ran, passed: number_before(" Passed")?, failed: number_before(" Failed")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_of_ginkgo_is_counted() {
+        let text = "…\nRan 7 of 3206 Specs in 35.2 seconds\nFAIL! -- 5 Passed | 2 Failed | 0 Pending | 3199 Skipped\n";
+        assert_eq!(specs(text), Some(Specs { ran: 7, passed: 5, failed: 2 }));
+        assert_eq!(specs("panic: no cluster"), None);
+    }
+}
