@@ -15,7 +15,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that a pure room must not have, directly: they bring in I/O, clocks, threads or logs.
-const IMPURE: &[&str] = &["rustix", "libc", "nix", "tokio", "tracing", "log", "rusqlite", "procfs", "tempfile"];
+const IMPURE: &[&str] =
+    &["rustix", "libc", "nix", "tokio", "tracing", "log", "rusqlite", "procfs", "tempfile"];
 const PURE: &[&str] = &["ids", "labels"];
 
 fn metadata() -> serde_json::Value {
@@ -32,7 +33,11 @@ fn metadata() -> serde_json::Value {
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let text = |v: &serde_json::Value| v.as_str().unwrap().to_owned();
     let metadata = metadata();
-    let ours = metadata["packages"].as_array().unwrap().iter().filter(|p| text(&p["manifest_path"]).contains("/crates/"));
+    let ours = metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|p| text(&p["manifest_path"]).contains("/crates/"));
     ours.map(|package| {
         let normal = package["dependencies"].as_array().unwrap().iter().filter(|d| d["kind"] != "dev");
         (text(&package["name"]), normal.map(|d| text(&d["name"])).collect())

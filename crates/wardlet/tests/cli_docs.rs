@@ -147,7 +147,9 @@ fn every_promise_names_tests_that_exist() {
         if is_promise(line) {
             assert!(held, "nothing holds {promise:?}");
             (promise, held) = (Some(line.to_owned()), false);
-        } else if let Some((file, test)) = line.trim_start().strip_prefix("- ").and_then(|l| l.split_once(": ")) {
+        } else if let Some((file, test)) =
+            line.trim_start().strip_prefix("- ").and_then(|l| l.split_once(": "))
+        {
             let text = std::fs::read_to_string(top().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
             assert!(text.contains(&format!("fn {test}(")), "{file} has no test {test}");
             held = true;
