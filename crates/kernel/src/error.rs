@@ -3,6 +3,9 @@ use std::path::PathBuf;
 use ids::IdKind;
 use rustix::io::Errno;
 
+/// The key under which an overlay takes a lower layer's descriptor.
+pub(crate) const LOWER_BY_DESCRIPTOR: &str = "lowerdir+";
+
 /// What this crate's calls return.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -77,6 +80,22 @@ pub enum Error {
         /// The kernel's own words on it, if it had any.
         log: Vec<String>,
     },
+    /// The mount points for the layers of an overlay could not be made or taken away.
+    #[error("cannot make mount points at {}: {errno}", dir.display())]
+    MountPoints {
+        /// The directory that they were to be in.
+        dir: PathBuf,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// An overlay has more layers than this kernel can be told of.
+    #[error("cannot make an overlay with upper layer {}: {layers} lower layers are too many", upper.display())]
+    TooManyLayers {
+        /// The upper layer.
+        upper: PathBuf,
+        /// How many there are.
+        layers: usize,
+    },
     /// The mount namespace could not be entered, made private or left.
     #[error("cannot {step}: {errno}")]
     MountNamespace {
@@ -132,16 +151,31 @@ impl Error {
             }
             Self::Idmap { errno: Errno::NOSYS, .. } => Some("idmapped mounts take Linux 5.12 or later"),
             Self::Overlay { errno: Errno::NODEV, .. } => Some("load the kernel's overlay module"),
-            Self::Overlay { errno: Errno::INVAL, step: OverlayStep::Layer(key), log, .. }
-                if unknown(key, log) =>
-            {
-                Some("overlay layers given as descriptors take Linux 6.13 or later")
+            error if error.is_of_layers_by_descriptor() => {
+                Some("overlay layers given by descriptor take Linux 6.13 or later")
+            }
+            Self::TooManyLayers { .. } => {
+                Some("before Linux 6.13, which takes up to 500, about 150 fit into one mount")
             }
             Self::Overlay { log, .. } if log.is_empty() => Some("`dmesg | grep overlay` may name the reason"),
             Self::MountNamespace { errno: Errno::PERM, .. }
             | Self::CloneMount { errno: Errno::PERM, .. }
+            | Self::MountPoints { errno: Errno::PERM, .. }
             | Self::Attach { errno: Errno::PERM, .. } => Some("run as root: mounting takes CAP_SYS_ADMIN"),
             _ => None,
+        }
+    }
+
+    /// Whether the kernel refused the way in which an overlay's layers were given, and not a layer.
+    pub(crate) fn is_of_layers_by_descriptor(&self) -> bool {
+        let Self::Overlay { step: OverlayStep::Layer(LOWER_BY_DESCRIPTOR), errno, log, .. } = self else {
+            return false;
+        };
+        match *errno {
+            // No descriptors at all (to 6.4), or none that cannot be read from (6.5 to 6.12).
+            Errno::OPNOTSUPP | Errno::BADF => true,
+            Errno::INVAL => unknown(LOWER_BY_DESCRIPTOR, log),
+            _ => false,
         }
     }
 }
@@ -186,6 +220,31 @@ mod tests {
         };
         assert!(error.to_string().ends_with("(the kernel says: overlay: no)"), "{error}");
         assert_eq!(error.hint(), None);
+    }
+
+    #[test]
+    fn a_refused_layer_is_told_from_a_refused_descriptor() {
+        let refusal = |step, errno, words: &[&str]| Error::Overlay {
+            upper: "/u".into(),
+            step,
+            errno,
+            log: words.iter().map(|word| (*word).to_owned()).collect(),
+        };
+        let lower = OverlayStep::Layer(LOWER_BY_DESCRIPTOR);
+        for (errno, words) in [
+            (Errno::OPNOTSUPP, None),
+            (Errno::BADF, None),
+            (Errno::INVAL, None),
+            (Errno::INVAL, Some("overlay: Unknown parameter 'lowerdir+'")),
+        ] {
+            let words: Vec<&str> = words.into_iter().collect();
+            assert!(refusal(lower, errno, &words).is_of_layers_by_descriptor(), "{errno} {words:?}");
+        }
+        let of_a_layer = "overlay: filesystem on /l not supported";
+        assert!(!refusal(lower, Errno::INVAL, &[of_a_layer]).is_of_layers_by_descriptor());
+        assert!(!refusal(lower, Errno::NOMEM, &[]).is_of_layers_by_descriptor());
+        let upper = OverlayStep::Layer("upperdir");
+        assert!(!refusal(upper, Errno::OPNOTSUPP, &[]).is_of_layers_by_descriptor());
     }
 
     #[test]

@@ -42,13 +42,7 @@ impl DetachedMount {
     /// A clone of what is mounted at `source`, seen through the maps of `userns`: a file that is
     /// container ID's on disk shows as the host ID that it maps to.
     pub fn idmapped(source: &Path, userns: &UsernsFd, access: Access, submounts: Submounts) -> Result<Self> {
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-        let recursive = match submounts {
-            Submounts::Without => OpenTreeFlags::empty(),
-            Submounts::Included => OpenTreeFlags::AT_RECURSIVE,
-        };
-        let fd = open_tree(CWD, source, flags | recursive)
-            .map_err(|errno| Error::CloneMount { path: source.to_owned(), errno })?;
+        let fd = clone_mount(source, submounts)?;
         idmap(fd.as_fd(), userns, access, submounts)
             .map_err(|errno| Error::Idmap { path: source.to_owned(), errno })?;
         Ok(Self::new(fd, format!("the idmapped mount of {}", source.display())))
@@ -57,8 +51,13 @@ impl DetachedMount {
     /// Attaches it to `target`, where it stays until it is unmounted. A last component that is a
     /// symbolic link is not followed.
     pub fn attach(self, target: &Path) -> Result<()> {
+        self.attach_to(target)
+    }
+
+    /// For one who goes on to name the mount by its descriptor, and then uses it up.
+    pub(crate) fn attach_to(&self, target: &Path) -> Result<()> {
         move_mount(&self.fd, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-            .map_err(|errno| Error::Attach { what: self.what, target: target.to_owned(), errno })
+            .map_err(|errno| Error::Attach { what: self.what.clone(), target: target.to_owned(), errno })
     }
 }
 
@@ -66,6 +65,16 @@ impl AsFd for DetachedMount {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+pub(crate) fn clone_mount(source: &Path, submounts: Submounts) -> Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let recursive = match submounts {
+        Submounts::Without => OpenTreeFlags::empty(),
+        Submounts::Included => OpenTreeFlags::AT_RECURSIVE,
+    };
+    open_tree(CWD, source, flags | recursive)
+        .map_err(|errno| Error::CloneMount { path: source.to_owned(), errno })
 }
 
 fn idmap(

@@ -57,12 +57,12 @@ impl Drop for PrivateMountNamespace {
 /// Runs `work` on a thread of its own in a mount namespace of its own, which ends with it.
 pub fn in_private_mount_namespace<T, F>(work: F) -> Result<T>
 where
-    F: FnOnce() -> T + Send,
+    F: FnOnce(&PrivateMountNamespace) -> T + Send,
     T: Send,
 {
     let inside = || {
-        let _namespace = PrivateMountNamespace::enter()?;
-        Ok(work())
+        let namespace = PrivateMountNamespace::enter()?;
+        Ok(work(&namespace))
     };
     thread::scope(|scope| {
         let thread = thread::Builder::new()

@@ -1,23 +1,28 @@
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_fd, fsmount, fsopen,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, fsconfig_create, fsconfig_set_fd, fsmount, fsopen,
+    mount,
 };
 
-use crate::error::OverlayStep;
-use crate::{DetachedMount, Error, Result};
+use crate::error::{LOWER_BY_DESCRIPTOR, OverlayStep};
+use crate::mount::clone_mount;
+use crate::mount_points::{self, MountPoints};
+use crate::{DetachedMount, Error, Result, Submounts};
 
 /// The longest message that the kernel keeps about a filesystem being made fits several times.
 const LOG_MESSAGE: usize = 4096;
 
-/// An overlay to be made. Its lower layers have no mount points, so there are none to leak.
-#[derive(Debug, Clone, Copy)]
+/// An overlay to be made. The layers below are used up by it, whichever way they are given to the
+/// kernel, and no mount of them is left at any path.
+#[derive(Debug)]
 pub struct Overlay<'a> {
     /// The layers below, the topmost first.
-    pub lowers: &'a [DetachedMount],
+    pub lowers: Vec<DetachedMount>,
     /// The directory that takes all changes. Not idmapped: its root must be owned by the host IDs
     /// of the container's root before the overlay is made.
     pub upper: &'a Path,
@@ -25,13 +30,67 @@ pub struct Overlay<'a> {
     pub work: &'a Path,
 }
 
+/// How the kernel was given the layers below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LayersGiven {
+    /// As they are, attached nowhere. Taken by Linux 6.13 and later.
+    ByDescriptor,
+    /// Attached to mount points for as long as the overlay was being made. Such an overlay shows
+    /// its layers in mountinfo as descriptors of its maker, which lead nowhere later.
+    ByMountPoint,
+}
+
+impl fmt::Display for LayersGiven {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ByDescriptor => "by descriptor",
+            Self::ByMountPoint => "by mount point",
+        })
+    }
+}
+
 impl Overlay<'_> {
-    /// Makes it.
-    pub fn make(&self) -> Result<DetachedMount> {
+    /// Makes it by descriptor where the kernel takes layers so, else by mount point. Each call tries
+    /// anew: the kernel's answer decides, not its version.
+    pub fn make(self, points: MountPoints<'_>) -> Result<(DetachedMount, LayersGiven)> {
+        match self.try_by_descriptor() {
+            Ok(overlay) => Ok((overlay, LayersGiven::ByDescriptor)),
+            Err(refusal) if refusal.is_of_layers_by_descriptor() => {
+                Ok((self.make_by_mount_point(points)?, LayersGiven::ByMountPoint))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes it without any mount point, or not at all.
+    pub fn make_by_descriptor(self) -> Result<DetachedMount> {
+        self.try_by_descriptor()
+    }
+
+    /// Makes it with mount points for the layers, also where the kernel can do without.
+    pub fn make_by_mount_point(self, points: MountPoints<'_>) -> Result<DetachedMount> {
+        // Opened before anything is covered: they may lie below the mount points.
+        let (upper, work) = (directory(self.upper)?, directory(self.work)?);
+        let lowers: Vec<_> = self.lowers.iter().map(AsFd::as_fd).collect();
+        let options = mount_points::options(&lowers, upper.as_fd(), work.as_fd())
+            .ok_or_else(|| Error::TooManyLayers { upper: self.upper.to_owned(), layers: lowers.len() })?;
+        points.cover(|cover| {
+            for (number, lower) in self.lowers.iter().enumerate() {
+                lower.attach_to(&cover.point(number)?)?;
+            }
+            let merged = cover.point("merged")?;
+            mount("overlay", &merged, "overlay", MountFlags::empty(), options.as_c_str())
+                .map_err(|errno| self.failed(OverlayStep::Mount, errno, vec![]))?;
+            // The overlay has clones of the layers' mounts, and outlives theirs and its own here.
+            Ok(DetachedMount::new(clone_mount(&merged, Submounts::Without)?, self.name()))
+        })
+    }
+
+    fn try_by_descriptor(&self) -> Result<DetachedMount> {
         let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)
             .map_err(|errno| self.failed(OverlayStep::Open, errno, vec![]))?;
-        for lower in self.lowers {
-            self.set(&context, "lowerdir+", lower.as_fd())?;
+        for lower in &self.lowers {
+            self.set(&context, LOWER_BY_DESCRIPTOR, lower.as_fd())?;
         }
         // By descriptor too: as text, a path ends at 255 bytes and backslashes have a meaning.
         self.set(&context, "upperdir", directory(self.upper)?.as_fd())?;
@@ -39,12 +98,16 @@ impl Overlay<'_> {
         fsconfig_create(&context).map_err(|errno| self.failed(OverlayStep::Create, errno, log(&context)))?;
         let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
             .map_err(|errno| self.failed(OverlayStep::Mount, errno, log(&context)))?;
-        Ok(DetachedMount::new(mount, format!("the overlay over {}", self.upper.display())))
+        Ok(DetachedMount::new(mount, self.name()))
     }
 
     fn set(&self, context: &OwnedFd, key: &'static str, layer: BorrowedFd<'_>) -> Result<()> {
         fsconfig_set_fd(context, key, layer)
             .map_err(|errno| self.failed(OverlayStep::Layer(key), errno, log(context)))
+    }
+
+    fn name(&self) -> String {
+        format!("the overlay over {}", self.upper.display())
     }
 
     fn failed(&self, step: OverlayStep, errno: Errno, log: Vec<String>) -> Error {

@@ -43,7 +43,7 @@ fn owners_are_shifted_through_a_clone_of(source: &Path, target: &Path) {
 fn a_directory_on_disk_shows_shifted_owners() {
     let scratch = tempfile::tempdir_in("/var/tmp").unwrap();
     let (source, target) = directories(&scratch);
-    without_touching_the_host(scratch.path(), || owners_are_shifted_through_a_clone_of(&source, &target));
+    without_touching_the_host(scratch.path(), |_| owners_are_shifted_through_a_clone_of(&source, &target));
     assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
 }
 
@@ -51,7 +51,7 @@ fn a_directory_on_disk_shows_shifted_owners() {
 fn a_tmpfs_shows_shifted_owners() {
     let scratch = tempfile::tempdir().unwrap();
     let (source, target) = directories(&scratch);
-    without_touching_the_host(scratch.path(), || {
+    without_touching_the_host(scratch.path(), |_| {
         tmpfs(&source);
         owners_are_shifted_through_a_clone_of(&source, &target);
     });
@@ -62,7 +62,7 @@ fn user_and_group_ids_may_be_mapped_to_different_blocks() {
     let scratch = tempfile::tempdir().unwrap();
     let (source, target) = directories(&scratch);
     file_of(&source.join("file"), 5, 6);
-    without_touching_the_host(scratch.path(), || {
+    without_touching_the_host(scratch.path(), |_| {
         let userns = UsernsFd::create(&map_from(BASE), &map_from(BASE + 65_536)).unwrap();
         let clone = DetachedMount::idmapped(&source, &userns, Access::ReadWrite, Submounts::Without).unwrap();
         clone.attach(&target).unwrap();
@@ -74,7 +74,7 @@ fn user_and_group_ids_may_be_mapped_to_different_blocks() {
 fn a_read_only_clone_cannot_be_written_through() {
     let scratch = tempfile::tempdir().unwrap();
     let (source, target) = directories(&scratch);
-    without_touching_the_host(scratch.path(), || {
+    without_touching_the_host(scratch.path(), |_| {
         let clone =
             DetachedMount::idmapped(&source, &userns(), Access::ReadOnly, Submounts::Without).unwrap();
         clone.attach(&target).unwrap();
@@ -89,7 +89,7 @@ fn mounts_below_are_mapped_when_included_and_empty_when_not() {
     let scratch = tempfile::tempdir().unwrap();
     let (source, target) = directories(&scratch);
     let below = source.join("below");
-    without_touching_the_host(scratch.path(), || {
+    without_touching_the_host(scratch.path(), |_| {
         tmpfs(&below);
         file_of(&below.join("file"), 1, 1);
         let clone = |submounts| DetachedMount::idmapped(&source, &userns(), Access::ReadWrite, submounts);
@@ -113,7 +113,7 @@ fn a_filesystem_that_cannot_be_idmapped_is_named_with_the_reason() {
 fn a_mount_is_not_mapped_twice() {
     let scratch = tempfile::tempdir().unwrap();
     let (source, target) = directories(&scratch);
-    without_touching_the_host(scratch.path(), || {
+    without_touching_the_host(scratch.path(), |_| {
         let again =
             |path: &Path| DetachedMount::idmapped(path, &userns(), Access::ReadWrite, Submounts::Without);
         again(&source).unwrap().attach(&target).unwrap();
@@ -130,7 +130,7 @@ fn missing_paths_are_named() {
     assert!(error.to_string().contains("/nonexistent/source"), "{error}");
     let scratch = tempfile::tempdir().unwrap();
     let (source, target) = directories(&scratch);
-    without_touching_the_host(scratch.path(), || {
+    without_touching_the_host(scratch.path(), |_| {
         let clone =
             DetachedMount::idmapped(&source, &userns(), Access::ReadWrite, Submounts::Without).unwrap();
         let error = clone.attach(&target.join("missing")).unwrap_err();

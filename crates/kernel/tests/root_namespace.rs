@@ -15,7 +15,7 @@ fn here() -> PathBuf {
 fn a_mount_made_inside_is_neither_seen_nor_left_outside() {
     let scratch = tempfile::tempdir().unwrap();
     let outside = here();
-    in_private_mount_namespace(|| {
+    in_private_mount_namespace(|_| {
         assert_ne!(here(), outside);
         mount("tmpfs", scratch.path(), "tmpfs", MountFlags::empty(), None).unwrap();
         fs::write(scratch.path().join("inside"), "").unwrap();
@@ -47,7 +47,7 @@ fn a_forgotten_guard_still_leaves() {
 
 #[test]
 fn nothing_inside_is_shared_with_the_host() {
-    in_private_mount_namespace(|| {
+    in_private_mount_namespace(|_| {
         let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
         assert!(!mounts.contains(" shared:"), "{mounts}");
     })
@@ -57,7 +57,7 @@ fn nothing_inside_is_shared_with_the_host() {
 #[test]
 fn a_panic_inside_arrives_outside() {
     let caught = std::panic::catch_unwind(|| {
-        in_private_mount_namespace(|| assert!(fs::exists("/nonexistent").unwrap()))
+        in_private_mount_namespace(|_| assert!(fs::exists("/nonexistent").unwrap()))
     });
     assert!(caught.is_err());
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use ids::{IdBlock, IdMapping};
-use kernel::UsernsFd;
+use kernel::{PrivateMountNamespace, UsernsFd};
 
 /// The first host ID of the block that tests map to.
 pub(crate) const BASE: u32 = 1_073_741_824;
@@ -30,7 +30,7 @@ pub(crate) fn file_of(path: &Path, uid: u32, gid: u32) {
 }
 
 /// Runs `body` where its mounts cannot reach the host, and proves that none did.
-pub(crate) fn without_touching_the_host(scratch: &Path, body: impl FnOnce() + Send) {
+pub(crate) fn without_touching_the_host(scratch: &Path, body: impl FnOnce(&PrivateMountNamespace) + Send) {
     kernel::in_private_mount_namespace(body).unwrap();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(scratch.to_str().unwrap()), "a mount reached the host: {mounts}");

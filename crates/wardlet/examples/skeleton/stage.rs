@@ -2,7 +2,9 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use kernel::{Access, DetachedMount, Overlay, Submounts, UsernsFd};
+use kernel::{
+    Access, DetachedMount, LayersGiven, MountPoints, Overlay, PrivateMountNamespace, Submounts, UsernsFd,
+};
 
 use crate::layer;
 use crate::lease::Leased;
@@ -32,17 +34,26 @@ impl Stage {
         })
     }
 
-    /// Mounts the root filesystem and the volume through the map of the lease.
-    pub(crate) fn mount(&self, scratch: &Scratch, leased: Leased) -> anyhow::Result<()> {
+    /// Mounts the root filesystem and the volume through the map of the lease, and says how the
+    /// kernel took the image's layer.
+    pub(crate) fn mount(
+        &self,
+        scratch: &Scratch,
+        leased: Leased,
+        namespace: &PrivateMountNamespace,
+    ) -> anyhow::Result<LayersGiven> {
         let userns = UsernsFd::create(&[leased.uid_map()], &[leased.gid_map()])?;
         // Before the overlay is made, which takes its root's owner from here.
         chown(&self.upper, Some(leased.uids.base().get()), Some(leased.gids.base().get()))
             .with_context(|| format!("cannot give {} to the container's root", self.upper.display()))?;
         let layer = DetachedMount::idmapped(&self.layer, &userns, Access::ReadOnly, Submounts::Without)?;
         let work = scratch.directory("work")?;
-        Overlay { lowers: &[layer], upper: &self.upper, work: &work }.make()?.attach(&self.root)?;
+        let points = scratch.directory("mount-points")?;
+        let overlay = Overlay { lowers: vec![layer], upper: &self.upper, work: &work };
+        let (overlay, given) = overlay.make(MountPoints { dir: &points, namespace })?;
+        overlay.attach(&self.root)?;
         DetachedMount::idmapped(&self.volume, &userns, Access::ReadWrite, Submounts::Without)?
             .attach(&self.mapped_volume)?;
-        Ok(())
+        Ok(given)
     }
 }

@@ -72,16 +72,18 @@ impl Run {
     fn in_private_namespace(&self) -> anyhow::Result<()> {
         let host_mounts = File::open("/proc/thread-self/mountinfo").context("cannot open the mount table")?;
         let namespace = PrivateMountNamespace::enter()?;
-        let outcome = self.play(&host_mounts);
+        let outcome = self.play(&host_mounts, &namespace);
         namespace.leave()?;
         outcome
     }
 
-    fn play(&self, host_mounts: &File) -> anyhow::Result<()> {
+    fn play(&self, host_mounts: &File, namespace: &PrivateMountNamespace) -> anyhow::Result<()> {
         let stage = Stage::set(&self.scratch, &self.tools.busybox)?;
         let before = evidence::before(&stage)?;
-        stage.mount(&self.scratch, self.leased)?;
-        say("mounted root and volume, idmapped, in a mount namespace of their own");
+        let given = stage.mount(&self.scratch, self.leased, namespace)?;
+        say(&format!(
+            "mounted root (layers given {given}) and volume, idmapped, in a mount namespace of their own"
+        ));
         let spec = config::specification(&stage, self.leased, &self.name);
         let mut container = Container::start(&self.tools.runc, self.scratch.path(), &self.name, &spec)?;
         let inside = container.listen()?;

@@ -64,8 +64,11 @@ pub(crate) fn var_is_a_disk_that_keeps_labels(vm: &Vm) {
 }
 
 pub(crate) fn our_own_tests_run_inside(vm: &Vm) {
-    let tests = vm.exec(&["/opt/root_namespace"]).unwrap();
-    assert!(tests.success() && tests.text().contains("test result: ok"), "{}{}", tests.text(), tests.words());
+    for program in ["/opt/root_namespace", "/opt/root_overlay"] {
+        let tests = vm.exec(&[program]).unwrap();
+        let ok = tests.success() && tests.text().contains("test result: ok");
+        assert!(ok, "{program}: {}{}", tests.text(), tests.words());
+    }
 }
 
 pub(crate) fn the_whole_of_wardlet_runs_inside(vm: &Vm) {

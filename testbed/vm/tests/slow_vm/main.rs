@@ -108,6 +108,7 @@ fn boot(series: Series) -> Vm {
         Payload::new(&program("vm", "vm-probe"), "/bin/vm-probe"),
         Payload::new(&program("wardlet", "wardlet"), "/bin/wardlet"),
         Payload::new(&vm::static_test("kernel", "root_namespace").unwrap(), "/opt/root_namespace"),
+        Payload::new(&vm::static_test("kernel", "root_overlay").unwrap(), "/opt/root_overlay"),
         Payload::new(Path::new("/usr/bin/env"), "/opt/dynamic-env"),
     ];
     let vm = Vm::boot(&Options { payloads, ..Options::new(series) }).unwrap();

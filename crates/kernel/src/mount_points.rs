@@ -1,0 +1,93 @@
+use std::ffi::CString;
+use std::fmt::Display;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+use crate::{Error, PrivateMountNamespace, Result};
+
+/// mount(2) reads one page, the closing NUL included, and drops the rest without a word.
+const LONGEST_OPTIONS: usize = 4095;
+
+/// Where layers may be attached while an overlay is made of them.
+#[derive(Debug, Clone, Copy)]
+pub struct MountPoints<'a> {
+    /// A directory, covered for the moment: what is in it stays, and nothing is added to it.
+    pub dir: &'a Path,
+    /// The proof that the host sees none of them, and that no crash leaves any behind.
+    pub namespace: &'a PrivateMountNamespace,
+}
+
+impl<'a> MountPoints<'a> {
+    /// Runs `work` with a small filesystem over the directory, then takes that off with all that was
+    /// mounted in it, whatever came of the work.
+    pub(crate) fn cover<T>(self, work: impl FnOnce(Cover<'a>) -> Result<T>) -> Result<T> {
+        let cover = Cover { dir: self.dir };
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        mount("tmpfs", self.dir, "tmpfs", flags, c"mode=0700").map_err(|errno| cover.failed(errno))?;
+        let outcome = work(cover);
+        let lifted = unmount(self.dir, UnmountFlags::DETACH).map_err(|errno| cover.failed(errno));
+        let value = outcome?;
+        lifted.map(|()| value)
+    }
+}
+
+/// The small filesystem that the mount points are in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cover<'a> {
+    dir: &'a Path,
+}
+
+impl Cover<'_> {
+    pub(crate) fn point(&self, name: impl Display) -> Result<PathBuf> {
+        let path = self.dir.join(name.to_string());
+        rustix::fs::mkdir(&path, Mode::RWXU).map_err(|errno| self.failed(errno))?;
+        Ok(path)
+    }
+
+    fn failed(&self, errno: Errno) -> Error {
+        Error::MountPoints { dir: self.dir.to_owned(), errno }
+    }
+}
+
+/// The options of an overlay as mount(2) takes them, if they fit. Layers are named by descriptor, so
+/// no path is too long and none needs escapes, of which kernels have had different ideas.
+pub(crate) fn options(
+    lowers: &[BorrowedFd<'_>],
+    upper: BorrowedFd<'_>,
+    work: BorrowedFd<'_>,
+) -> Option<CString> {
+    let lowers: Vec<String> = lowers.iter().copied().map(through_proc).collect();
+    let text = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        lowers.join(":"),
+        through_proc(upper),
+        through_proc(work)
+    );
+    CString::new(text).ok().filter(|text| text.as_bytes().len() <= LONGEST_OPTIONS)
+}
+
+fn through_proc(layer: BorrowedFd<'_>) -> String {
+    format!("/proc/thread-self/fd/{}", layer.as_raw_fd())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn options_that_mount_would_cut_off_are_refused() {
+        let file = File::open("/dev/null").unwrap();
+        let fd = file.as_fd();
+        let longest = |layers: usize| options(&vec![fd; layers], fd, fd);
+        // More than the 128 that images have at most, with any number of digits up to three.
+        assert!(longest(140).is_some());
+        assert!(longest(200).is_none());
+    }
+}
