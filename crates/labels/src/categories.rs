@@ -3,7 +3,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// How many categories the targeted policies have: c0 to c1023.
-const CATEGORIES: u32 = 1024;
+pub(crate) const CATEGORIES: u32 = 1024;
 
 /// Two different categories, lower first: what tells one pod's processes and files from another's
 /// under an SELinux policy with multi-category security.

@@ -1,5 +1,22 @@
-//! SELinux labels. For now the part that keeps pods apart: pairs of MCS categories.
+//! SELinux labels, read and compared as text; nothing here asks the kernel.
+//!
+//! - [`Label`], [`Level`]: a whole label in the one form that the kernel prints.
+//! - [`SelinuxOptions`], [`effective`]: what somebody asks for, part by part.
+//! - [`HostDefaults`]: the host's own contexts file; fills in what was not asked for, and says which
+//!   label a process's files get. No level means no volume label: categories are never made up here.
+//! - [`PartialLabel`]: comparison where some parts are known to the node alone.
+//! - [`CategoryPair`]: two categories, what tells one pod from another.
 
 mod categories;
+mod compare;
+mod contexts;
+mod label;
+mod level;
+mod options;
 
 pub use categories::{CategoryPair, NotAPair};
+pub use compare::{Comparison, PartialLabel};
+pub use contexts::{ContextsError, HostDefaults};
+pub use label::{Label, LabelError, Name, Part};
+pub use level::{Categories, Level, Sensitivity};
+pub use options::{SelinuxOptions, effective};

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use ledger::Holder;
+use plan::KubernetesVersion;
 
 use crate::output::Format;
 
@@ -45,6 +46,9 @@ pub(crate) enum Command {
     /// The host's ID space: who has what, overlaps, leaks
     #[command(subcommand, after_help = EXIT_CODES)]
     Ids(IdsCommand),
+    /// What would happen to the pods of these manifests here, and why
+    #[command(after_help = examples("wardlet explain pod.yaml\n  wardlet explain manifests/ --kubernetes 1.36\n  kubectl get pods -A -o yaml | wardlet explain - -o json\n  wardlet explain pod.yaml --feature-gates UserNamespacesSupport=false\n\nNothing is started. Exit code 1 if a pod would be refused, 2 if a manifest cannot be understood."))]
+    Explain(ExplainArgs),
     /// The configuration in effect, every default included, and the pool that follows from it
     #[command(after_help = examples("wardlet config\n  wardlet config > /etc/wardlet/config.yaml\n  wardlet config -o json --config new.yaml"))]
     Config,
@@ -94,6 +98,22 @@ pub(crate) enum IdsCommand {
         /// The kubelet's root directory, or its pods directory
         dir: PathBuf,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// Manifests, directories of manifests, or - for standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Facts of another node, in YAML or JSON, instead of this one's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) facts: Option<PathBuf>,
+    /// Feature gates that are not at their default: A=true,B=false
+    #[arg(long, value_name = "GATES")]
+    pub(crate) feature_gates: Vec<String>,
+    /// The Kubernetes version whose gates' defaults hold
+    #[arg(long, value_name = "VERSION", default_value_t = KubernetesVersion::NEWEST)]
+    pub(crate) kubernetes: KubernetesVersion,
 }
 
 #[derive(Debug, Args)]

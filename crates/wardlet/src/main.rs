@@ -6,12 +6,14 @@
 //! - [`pool`]: where the node's pool of IDs comes from.
 //! - [`node`]: one node as a command sees it: configuration, pool, census, ledger.
 //! - [`commands`]: one file for each command.
+//! - [`explain`]: what `explain` reads, finds out and shows.
 //! - [`output`], [`words`], [`picture`], [`lease_view`], [`verdict_view`], [`time`]: how answers look.
 //! - [`failure`]: what is said, and which exit code is given, when there is no answer.
 
 mod cli;
 mod commands;
 mod config;
+mod explain;
 mod failure;
 mod lease_view;
 mod node;

@@ -37,6 +37,10 @@ impl Node {
         self.config.settings.user_namespaces.max_pods
     }
 
+    pub(crate) fn host_root(&self) -> &HostRoot {
+        &self.host_root
+    }
+
     pub(crate) fn state_dir(&self) -> &Path {
         &self.state_dir
     }

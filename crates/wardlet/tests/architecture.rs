@@ -11,13 +11,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kernel", &["ids"]),
     ("census", &["ids"]),
     ("ledger", &["ids", "labels"]),
-    ("wardlet", &["ids", "labels", "census", "ledger"]),
+    ("plan", &["ids", "labels"]),
+    ("manifest", &["plan", "labels"]),
+    ("wardlet", &["ids", "labels", "plan", "manifest", "kernel", "census", "ledger"]),
 ];
 
 /// Crates that a pure room must not have, directly: they bring in I/O, clocks, threads or logs.
 const IMPURE: &[&str] =
     &["rustix", "libc", "nix", "tokio", "tracing", "log", "rusqlite", "procfs", "tempfile"];
-const PURE: &[&str] = &["ids", "labels"];
+const PURE: &[&str] = &["ids", "labels", "plan", "manifest"];
 
 fn metadata() -> serde_json::Value {
     let output = Command::new(env!("CARGO"))

@@ -66,10 +66,12 @@ fn reads_as(found: &[&str], expected: &[&str]) -> bool {
     }
 }
 
-/// A kubelet's directory is an argument, not looked up under the host root: it is that of the page's host.
+/// A kubelet's directory and a manifest are arguments, not looked up under the host root: they are those of
+/// the page's host.
 fn on_host(words: &str) -> String {
-    let [_, command, ..] = words.split_whitespace().collect::<Vec<_>>()[..] else { return words.to_owned() };
-    if ["import", "export"].contains(&command) { words.replace(" /", " HOST/") } else { words.to_owned() }
+    let words_apart: Vec<&str> = words.split_whitespace().collect();
+    let takes_paths = matches!(words_apart[..], ["explain", ..] | [_, "import" | "export", ..]);
+    if takes_paths { words.replace(" /", " HOST/") } else { words.to_owned() }
 }
 
 fn run_console(page: &str, host: &Host, lines: &[String]) -> usize {

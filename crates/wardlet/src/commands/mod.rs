@@ -2,6 +2,7 @@
 
 mod audit;
 mod config;
+mod explain;
 mod export;
 mod gc;
 mod import;
@@ -41,6 +42,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Answer, Failure> {
     let session = Session { node: Node::new(&cli.globals)?, format: cli.globals.output };
     match &cli.command {
         Command::Config => config::run(&session),
+        Command::Explain(args) => explain::run(&session, args),
         Command::Ids(command) => ids(&session, command),
     }
 }

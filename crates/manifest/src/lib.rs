@@ -1,0 +1,42 @@
+//! Kubernetes objects from text: read strictly, checked by the API's rules, and pods lowered to intents.
+//!
+//! - [`read`]: bytes to [`Object`]s. YAML and JSON become a tree by Kubernetes' own rules, with a
+//!   [`Position`] for every value; the tree becomes the API's types, and what has no place in them is a
+//!   [`Finding`] with line, path and suggestion. Nothing that is in doubt is read.
+//! - [`validate`]: the API server's rules under given feature gates.
+//! - [`unsupported`]: what the API takes and we do not run.
+//! - [`violations`]: the Pod Security Standards, with and without user namespaces.
+//! - [`defaulted`], [`static_pod`]: what holds where a pod says nothing.
+//! - [`lower`]: a pod and the objects it names to an intent of the planner's.
+//! - [`Schema`]: every field that the API's types have.
+//!
+//! Reading works on bytes that the caller has; nothing here touches the machine.
+
+mod defaults;
+mod finding;
+mod lower;
+mod object;
+mod place;
+mod read;
+mod reading;
+mod standards;
+mod tree;
+mod typed;
+mod unsupported;
+mod validate;
+
+pub use defaults::{StaticSource, defaulted, static_pod};
+pub use finding::{Finding, Problem};
+pub use lower::{Cluster, IDS, VOLUME_POLICY, lower};
+pub use object::{Object, PodRef, Resource};
+pub use place::Position;
+pub use read::{MAX_ALIASED, MAX_BYTES, MAX_DEPTH, MAX_VALUES};
+pub use reading::{Reading, Skipped, Unknowns, read, read_with};
+pub use standards::{Level, Violation, violations};
+pub use tree::{Key, Node, Value};
+pub use typed::{Field, Schema};
+pub use unsupported::unsupported;
+pub use validate::{NotAQuantity, Quantity, validate};
+
+/// The API's types, for callers that work with what was read.
+pub use k8s_openapi;

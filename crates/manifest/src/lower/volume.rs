@@ -1,0 +1,136 @@
+use k8s_openapi::api::core::v1::{
+    PersistentVolume as ClusterVolume, PersistentVolumeSpec, Volume as PodVolume,
+};
+use plan::{AccessMode, Medium, PersistentSource, PersistentVolume, Volume, VolumeSource};
+
+use super::Cluster;
+use crate::object::PodRef;
+use crate::validate::volume_kinds;
+
+pub(super) fn all(pod: &PodRef<'_>, cluster: &Cluster<'_>, root: &str) -> Vec<Volume> {
+    let volumes = pod.spec.volumes.iter().flatten().enumerate();
+    volumes
+        .map(|(index, volume)| Volume {
+            name: volume.name.clone(),
+            field: format!("{root}volumes[{index}]"),
+            source: source(volume, pod, cluster),
+        })
+        .collect()
+}
+
+fn source(volume: &PodVolume, pod: &PodRef<'_>, cluster: &Cluster<'_>) -> VolumeSource {
+    if let Some(claim) = volume.persistent_volume_claim.as_ref() {
+        return claimed(&claim.claim_name, pod, cluster);
+    }
+    if volume.ephemeral.is_some() {
+        return claimed(&format!("{}-{}", pod.object.name(), volume.name), pod, cluster);
+    }
+    if let Some(csi) = volume.csi.as_ref() {
+        return VolumeSource::CsiInline { driver: csi.driver.clone() };
+    }
+    if let Some(host) = volume.host_path.as_ref() {
+        return VolumeSource::HostPath { path: host.path.clone() };
+    }
+    if let Some(dir) = volume.empty_dir.as_ref() {
+        return VolumeSource::EmptyDir(medium(dir.medium.as_deref().unwrap_or_default()));
+    }
+    match volume_kinds(volume).find(|(_, is_set)| *is_set).map_or("", |(kind, _)| kind) {
+        "configMap" => VolumeSource::ConfigMap,
+        "secret" => VolumeSource::Secret,
+        "downwardAPI" => VolumeSource::DownwardApi,
+        "projected" => VolumeSource::Projected,
+        "image" => VolumeSource::Image,
+        "nfs" => VolumeSource::Nfs,
+        "iscsi" => VolumeSource::Iscsi,
+        "fc" => VolumeSource::FibreChannel,
+        other => VolumeSource::Other(other.to_owned()),
+    }
+}
+
+fn medium(medium: &str) -> Medium {
+    match medium {
+        "Memory" => Medium::Memory,
+        huge if huge.starts_with("HugePages") => Medium::HugePages,
+        _ => Medium::Disk,
+    }
+}
+
+fn claimed(claim: &str, pod: &PodRef<'_>, cluster: &Cluster<'_>) -> VolumeSource {
+    let volume = cluster.volume_of(pod.object.namespace(), claim);
+    match volume.and_then(|v| v.spec.as_ref().map(|spec| persistent(v, spec, cluster))) {
+        Some(volume) => VolumeSource::Persistent(volume),
+        None => VolumeSource::Claim { name: claim.to_owned() },
+    }
+}
+
+fn persistent(
+    volume: &ClusterVolume,
+    spec: &PersistentVolumeSpec,
+    cluster: &Cluster<'_>,
+) -> PersistentVolume {
+    let (source, fs_type) = persistent_source(spec, cluster);
+    PersistentVolume {
+        name: volume.metadata.name.clone().unwrap_or_default(),
+        access_modes: spec.access_modes.iter().flatten().filter_map(|mode| access_mode(mode)).collect(),
+        source,
+        fs_type: fs_type.filter(|t| !t.is_empty()),
+    }
+}
+
+fn access_mode(mode: &str) -> Option<AccessMode> {
+    match mode {
+        "ReadWriteOncePod" => Some(AccessMode::ReadWriteOncePod),
+        "ReadWriteOnce" => Some(AccessMode::ReadWriteOnce),
+        "ReadOnlyMany" => Some(AccessMode::ReadOnlyMany),
+        "ReadWriteMany" => Some(AccessMode::ReadWriteMany),
+        _ => None,
+    }
+}
+
+fn persistent_source(
+    spec: &PersistentVolumeSpec,
+    cluster: &Cluster<'_>,
+) -> (PersistentSource, Option<String>) {
+    if let Some(csi) = spec.csi.as_ref() {
+        let selinux_mount = cluster.selinux_mount(&csi.driver);
+        return (PersistentSource::Csi { driver: csi.driver.clone(), selinux_mount }, csi.fs_type.clone());
+    }
+    if let Some(iscsi) = spec.iscsi.as_ref() {
+        return (PersistentSource::Iscsi, iscsi.fs_type.clone());
+    }
+    if let Some(fc) = spec.fc.as_ref() {
+        return (PersistentSource::FibreChannel, fc.fs_type.clone());
+    }
+    if let Some(host) = spec.host_path.as_ref() {
+        return (PersistentSource::HostPath { path: host.path.clone() }, None);
+    }
+    if let Some(local) = spec.local.as_ref() {
+        return (PersistentSource::Local { path: local.path.clone() }, local.fs_type.clone());
+    }
+    if spec.nfs.is_some() {
+        return (PersistentSource::Nfs, None);
+    }
+    (PersistentSource::Other(other_kind(spec).to_owned()), None)
+}
+
+fn other_kind(s: &PersistentVolumeSpec) -> &'static str {
+    let kinds = [
+        ("awsElasticBlockStore", s.aws_elastic_block_store.is_some()),
+        ("azureDisk", s.azure_disk.is_some()),
+        ("azureFile", s.azure_file.is_some()),
+        ("cephfs", s.cephfs.is_some()),
+        ("cinder", s.cinder.is_some()),
+        ("flexVolume", s.flex_volume.is_some()),
+        ("flocker", s.flocker.is_some()),
+        ("gcePersistentDisk", s.gce_persistent_disk.is_some()),
+        ("glusterfs", s.glusterfs.is_some()),
+        ("photonPersistentDisk", s.photon_persistent_disk.is_some()),
+        ("portworxVolume", s.portworx_volume.is_some()),
+        ("quobyte", s.quobyte.is_some()),
+        ("rbd", s.rbd.is_some()),
+        ("scaleIO", s.scale_io.is_some()),
+        ("storageos", s.storageos.is_some()),
+        ("vsphereVolume", s.vsphere_volume.is_some()),
+    ];
+    kinds.into_iter().find(|(_, is_set)| *is_set).map_or("unknown", |(kind, _)| kind)
+}

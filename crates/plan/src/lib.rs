@@ -1,0 +1,48 @@
+//! What would happen to a pod here, and why: decided once, in one pure function.
+//!
+//! - [`Intent`]: what somebody wants, free of Kubernetes types; [`Volume`] and its kinds.
+//! - [`Facts`]: what the node can do, as tried.
+//! - [`Policy`]: the operator's word: feature [`Gates`] and [`Rules`].
+//! - [`plan`]: the three to a [`Plan`] with its reasons, or to [`Refusal`]s.
+//! - [`selinux`]: the one table that decides how a volume gets its label, and what becomes of a
+//!   second pod that wants another one.
+//!
+//! Nothing here reads a file, a clock or an environment: the same input gives the same plan.
+
+mod facts;
+mod gate;
+mod gates;
+mod intent;
+mod isolation;
+mod labelling;
+mod notes;
+mod outcome;
+mod plan;
+mod policy;
+mod refusal;
+mod safe;
+pub mod selinux;
+mod userns;
+mod volume;
+mod volumes;
+
+pub use facts::{
+    Facts, FilesystemFacts, HandlerFacts, KernelFacts, PoolFacts, RuntimeFacts, SelinuxFacts, SelinuxState,
+    Support,
+};
+pub use gate::{Gate, KubernetesVersion, UnknownVersion};
+pub use gates::{GateError, GateOrigin, GateRequests, GateState, Gates, ResolvedGates};
+pub use intent::{
+    Capabilities, ChangePolicy, Container, Device, HostNamespaces, Intent, Mount, ProcMount, Propagation,
+    RecursiveReadOnly, Stage, VolumeChoice, Who,
+};
+pub use outcome::{
+    HowLabelled, Idmap, LabelPlan, MountPlan, Namespaces, Owner, Owners, Plan, UserNamespaceMode,
+    UserNamespacePlan, VolumePlan,
+};
+pub use plan::plan;
+pub use policy::{
+    CannotIdmap, Isolate, OnClosedGate, Policy, Rules, VolumePolicy, VolumeRule, VolumeRuleFor,
+};
+pub use refusal::{Refusal, Warning};
+pub use volume::{AccessMode, Medium, PersistentSource, PersistentVolume, Volume, VolumeKind, VolumeSource};

@@ -1,0 +1,138 @@
+use crate::facts::Facts;
+use crate::intent::{Container, Intent, Mount, ProcMount, Propagation, RecursiveReadOnly};
+use crate::isolation::{self, Isolation};
+use crate::labelling;
+use crate::notes::Notes;
+use crate::outcome::{
+    Idmap, MountPlan, Namespaces, Owner, Owners, Plan, UserNamespaceMode, UserNamespacePlan, VolumePlan,
+};
+use crate::policy::Policy;
+use crate::refusal::{Refusal, Warning};
+use crate::selinux::VolumeLabel;
+use crate::volume::Volume;
+use crate::volumes::Way;
+
+/// What will be done for this intent on such a node under such a policy, or why nothing.
+///
+/// Isolation that was asked for is either in the plan, or the plan names the operator's closed
+/// gate, or there is no plan.
+pub fn plan(intent: &Intent, facts: &Facts, policy: &Policy) -> Result<Plan, Vec<Refusal>> {
+    let mut notes = Notes::default();
+    let isolation = isolation::isolate(intent, facts, policy, &mut notes);
+    labelling::check(intent, facts, policy, &mut notes);
+    check_containers(intent, &isolation, facts, &mut notes);
+    let volumes = volume_plans(labelling::decide_all(intent, facts, policy, &mut notes), &isolation);
+    let mounts = mount_plans(intent, &isolation, facts, &volumes);
+    if !notes.refusals.is_empty() {
+        return Err(notes.refusals);
+    }
+    let owner = |host| if host { Owner::Host } else { Owner::Own };
+    Ok(Plan {
+        who: intent.who.clone(),
+        user_namespace: UserNamespacePlan { mode: isolation.mode, length: isolation.length },
+        namespaces: Namespaces {
+            network: owner(intent.host.network),
+            pid: owner(intent.host.pid),
+            ipc: owner(intent.host.ipc),
+        },
+        closed_gate: isolation.closed_gate,
+        lease_categories: labelling::needs_categories(intent, facts),
+        volumes,
+        mounts,
+        warnings: notes.warnings,
+        reasons: notes.reasons,
+    })
+}
+
+fn check_containers(intent: &Intent, isolation: &Isolation<'_>, facts: &Facts, notes: &mut Notes) {
+    let isolated = isolation.mode != UserNamespaceMode::Host;
+    for container in &intent.containers {
+        let field = &container.field;
+        if container.proc_mount == ProcMount::Unmasked && !isolated {
+            notes.refuse(Refusal::new(
+                format!("{field}.securityContext.procMount"),
+                "all of /proc is only for pods with a user namespace of their own",
+                "set spec.hostUsers to false where the gate UserNamespacesSupport is on, or procMount to Default",
+            ));
+        }
+        if container.privileged && isolated {
+            let text = "privileged inside its user namespace only, not on the host";
+            notes.warn(Warning::new(format!("{field}.securityContext.privileged"), text));
+        }
+        for mount in &container.mounts {
+            check_mount(mount, intent, facts, notes);
+            if mount.propagation == Propagation::Bidirectional && isolated {
+                let text = "mounts that a pod with a user namespace makes never reach the host";
+                notes.warn(Warning::new(format!("{}.mountPropagation", mount.field), text));
+            }
+        }
+    }
+}
+
+fn check_mount(mount: &Mount, intent: &Intent, facts: &Facts, notes: &mut Notes) {
+    if intent.volume(&mount.volume).is_none() {
+        let cause = format!("there is no volume {:?}", mount.volume);
+        notes.refuse(Refusal::new(format!("{}.name", mount.field), cause, "name one of the pod's volumes"));
+    }
+    if mount.recursive_read_only == RecursiveReadOnly::Enabled && !rro(intent, facts) {
+        notes.refuse(Refusal::new(
+            format!("{}.recursiveReadOnly", mount.field),
+            "the runtime cannot make mounts below a mount read-only",
+            "set recursiveReadOnly to IfPossible, or use another runtime",
+        ));
+    }
+}
+
+fn rro(intent: &Intent, facts: &Facts) -> bool {
+    facts.runtime.handlers.get(&intent.runtime_handler).is_some_and(|h| h.recursive_read_only_mounts)
+}
+
+fn volume_plans(labels: Vec<(&Volume, VolumeLabel)>, isolation: &Isolation<'_>) -> Vec<VolumePlan> {
+    let of = |(volume, label): (&Volume, VolumeLabel)| VolumePlan {
+        name: volume.name.clone(),
+        owners: owners(&volume.name, isolation),
+        label,
+    };
+    labels.into_iter().map(of).collect()
+}
+
+fn owners(volume: &str, isolation: &Isolation<'_>) -> Owners {
+    match isolation.volumes.iter().find(|v| v.volume.name == volume).map(|v| &v.how) {
+        Some(Ok(Way::Idmapped(_))) => Owners::Idmapped,
+        Some(Ok(Way::Shared)) => Owners::SharedBlocks,
+        Some(Ok(Way::ChownOnce)) => Owners::ChownedOnce,
+        _ => Owners::AsOnDisk,
+    }
+}
+
+fn idmap(mode: UserNamespaceMode, owners: Owners) -> Idmap {
+    match (mode, owners) {
+        (UserNamespaceMode::Host, _) | (_, Owners::AsOnDisk | Owners::ChownedOnce) => Idmap::None,
+        (UserNamespaceMode::Own, Owners::Idmapped) => Idmap::Own,
+        (_, Owners::Idmapped | Owners::SharedBlocks) => Idmap::Shared,
+    }
+}
+
+fn mount_plans(
+    intent: &Intent,
+    isolation: &Isolation<'_>,
+    facts: &Facts,
+    volumes: &[VolumePlan],
+) -> Vec<MountPlan> {
+    let of = |(container, mount): (&Container, &Mount)| {
+        let volume = volumes.iter().find(|v| v.name == mount.volume)?;
+        let presented = isolation.volumes.iter().find(|v| v.volume.name == mount.volume);
+        let owners = presented.map_or("the pod has the host's users", |v| &v.why);
+        Some(MountPlan {
+            container: container.name.clone(),
+            volume: mount.volume.clone(),
+            path: mount.path.clone(),
+            idmap: idmap(isolation.mode, volume.owners),
+            label: labelling::of_mount(&volume.label, container, intent, facts),
+            recursive_read_only: mount.recursive_read_only != RecursiveReadOnly::Disabled
+                && rro(intent, facts),
+            why: format!("{owners}; {}", volume.label.why),
+        })
+    };
+    intent.mounts().filter_map(of).collect()
+}

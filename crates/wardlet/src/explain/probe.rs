@@ -1,0 +1,142 @@
+//! What the kernel can do, by trying it; nothing that is tried outlives the trial.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use census::HostRoot;
+use ids::IdMapping;
+use kernel::{Access, DetachedMount, Submounts, UsernsFd};
+use plan::{FilesystemFacts, KernelFacts, Support, VolumeKind};
+
+use super::facts::Notes;
+use super::mount_table::MountTable;
+
+const MAX_USER_NAMESPACES: &str = "/proc/sys/user/max_user_namespaces";
+
+/// The overflow ID: nobody's, so that no lease of anybody is touched by a trial.
+const NOBODY: u64 = 65_534;
+
+/// What the trials are about.
+pub(super) struct Subject<'a> {
+    pub(super) host_root: &'a HostRoot,
+    /// Where the node makes the pods' own volumes.
+    pub(super) state_dir: &'a Path,
+    /// Paths of the host that pods name.
+    pub(super) host_paths: BTreeSet<&'a str>,
+}
+
+pub(super) type Tried = (KernelFacts, FilesystemFacts);
+
+/// Tries what is asked about; what cannot be tried from here is taken to work, with a note.
+pub(super) fn tried(subject: &Subject<'_>, notes: &mut Notes) -> Tried {
+    let cause = if !subject.host_root.is_own() {
+        "--host-root is not /"
+    } else if !is_root() {
+        "that takes root"
+    } else {
+        return on_own_kernel(subject, notes);
+    };
+    notes.of_isolation(format!(
+        "the kernel was not tried, for {cause}: it is taken to support user namespaces, and whether volumes can be idmapped is open"
+    ));
+    let kernel = KernelFacts {
+        user_namespaces: Support::Yes,
+        max_user_namespaces: max_user_namespaces(subject.host_root).unwrap_or(u32::MAX.into()),
+        idmapped_mounts: Support::Yes,
+    };
+    (kernel, FilesystemFacts::default())
+}
+
+/// The owner of a process's own directory in /proc is its effective user.
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
+}
+
+fn max_user_namespaces(host_root: &HostRoot) -> Option<u64> {
+    std::fs::read_to_string(host_root.path(MAX_USER_NAMESPACES)).ok()?.trim().parse().ok()
+}
+
+fn on_own_kernel(subject: &Subject<'_>, notes: &mut Notes) -> Tried {
+    let max_user_namespaces = max_user_namespaces(subject.host_root).unwrap_or_else(|| {
+        notes.of_isolation(format!("{MAX_USER_NAMESPACES} cannot be read: no limit is assumed"));
+        u32::MAX.into()
+    });
+    let (mut filesystems, places) = filesystems(subject);
+    let (user_namespaces, idmapped_mounts) = match user_namespace() {
+        Ok(userns) => {
+            filesystems.idmap =
+                places.iter().map(|(name, place)| (name.clone(), idmap(place, &userns))).collect();
+            (Support::Yes, any(&filesystems.idmap))
+        }
+        Err(cause) => (Support::No(cause), Support::Yes),
+    };
+    (KernelFacts { user_namespaces, max_user_namespaces, idmapped_mounts }, filesystems)
+}
+
+fn user_namespace() -> Result<UsernsFd, String> {
+    let line = [IdMapping::new(0, NOBODY, 1).map_err(|e| e.to_string())?];
+    UsernsFd::create(&line, &line).map_err(|e| e.to_string())
+}
+
+fn idmap(place: &Path, userns: &UsernsFd) -> Support {
+    match DetachedMount::idmapped(place, userns, Access::ReadOnly, Submounts::Without) {
+        Ok(_) => Support::Yes,
+        Err(error) => Support::No(error.to_string()),
+    }
+}
+
+/// Whether any filesystem at all could be idmapped; where none was there to try, nothing speaks against.
+fn any(tried: &BTreeMap<String, Support>) -> Support {
+    let works = tried.values().any(|support| *support == Support::Yes);
+    match tried.values().next() {
+        Some(failed) if !works => failed.clone(),
+        _ => Support::Yes,
+    }
+}
+
+/// Which filesystems lie under what is asked about, and a place to try each.
+fn filesystems(subject: &Subject<'_>) -> (FilesystemFacts, BTreeMap<String, PathBuf>) {
+    const TMPFS: &str = "tmpfs";
+    let mounts = MountTable::own();
+    let mut facts = FilesystemFacts::default();
+    let mut places = BTreeMap::new();
+    let mut under = |path: &Path| {
+        let place = nearest_existing(path)?;
+        let filesystem = mounts.under(&place)?.to_owned();
+        places.entry(filesystem.clone()).or_insert(place);
+        Some(filesystem)
+    };
+    if let Some(filesystem) = under(subject.state_dir) {
+        facts.kinds.insert(VolumeKind("emptyDir".to_owned()), filesystem);
+    }
+    for path in &subject.host_paths {
+        if let Some(filesystem) = under(Path::new(path)) {
+            facts.paths.insert((*path).to_owned(), filesystem);
+        }
+    }
+    if let Some(place) = mounts.place_of(TMPFS) {
+        places.entry(TMPFS.to_owned()).or_insert_with(|| place.to_owned());
+    }
+    (facts, places)
+}
+
+/// The path itself or what of it exists, free of symbolic links.
+fn nearest_existing(path: &Path) -> Option<PathBuf> {
+    std::path::absolute(path).ok()?.ancestors().find_map(|above| above.canonicalize().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_filesystem_that_works_proves_the_kernel() {
+        let no = || Support::No("EINVAL".to_owned());
+        let of =
+            |list: &[(&str, Support)]| any(&list.iter().map(|(n, s)| ((*n).into(), s.clone())).collect());
+        assert_eq!(of(&[("nfs", no()), ("xfs", Support::Yes)]), Support::Yes);
+        assert_eq!(of(&[("nfs", no())]), no());
+        assert_eq!(of(&[]), Support::Yes);
+    }
+}
