@@ -23,6 +23,17 @@ ledger:
   lockSeconds: 30
 kubelet:
   podsDir: /var/lib/kubelet/pods
+policy:
+  volumes:
+    rules: []
+    otherwise: own
+    cannotIdmap: refuse
+    podsMayChoose:
+    - refuse
+    - ephemeralOnly
+  onClosedGate: asBefore
+  isolate: whenAsked
+  defaultChangePolicy: null
 # the pool: default: everything from 65536 up, nothing else is configured
 #   uids 65536-4294901759
 #   gids 65536-4294901759

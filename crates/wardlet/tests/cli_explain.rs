@@ -308,3 +308,46 @@ hint: name a manifest with a Pod, or with a workload that makes pods
     );
     assert_eq!(host.run("explain HOST/missing.yaml").code, Some(2));
 }
+
+/// `isolate: whenSafe` isolates a pod that says nothing where nothing is lost by it, and else says what.
+#[test]
+fn the_operators_policy_decides_for_pods_that_say_nothing() {
+    let host = host_with(&[]);
+    host.write(
+        "plain.yaml",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: plain}\nspec:\n  containers: [{name: app, image: x}]\n",
+    );
+    assert_eq!(mode(&host, "explain HOST/plain.yaml"), "host");
+    host.config("policy: {isolate: whenSafe}\n");
+    assert_eq!(mode(&host, "explain HOST/plain.yaml"), "own");
+    let ran = host.run("explain HOST/pod.yaml");
+    assert!(ran.stdout.contains("the host's, because nobody asked and volume scratch"), "{ran:?}");
+}
+
+#[test]
+fn a_closed_gate_refuses_where_the_operator_says_so() {
+    let host = host_with(&["hostUsers: false"]);
+    let words = "explain HOST/pod.yaml --feature-gates UserNamespacesSupport=false";
+    assert_eq!(host.run(words).code, Some(0));
+    host.config("policy: {onClosedGate: refuse}\n");
+    assert_eq!(host.run(words).code, Some(1));
+}
+
+#[test]
+fn a_rule_for_a_kind_of_volume_gives_the_shared_block() {
+    let host = host_with(&["hostUsers: false"]);
+    host.config("policy: {volumes: {rules: [{kinds: [emptyDir], rule: sharedBlock}]}}\n");
+    assert_eq!(mode(&host, "explain HOST/pod.yaml"), "shared");
+}
+
+#[test]
+fn a_misspelt_policy_is_refused_with_the_nearest() {
+    let host = host_with(&["hostUsers: false"]);
+    host.config("policy: {onClosedGates: refuse}\n");
+    let ran = host.run("explain HOST/pod.yaml");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("did you mean policy.onClosedGate?"), "{ran:?}");
+    host.config("policy: {isolate: sometimes}\n");
+    let ran = host.run("explain HOST/pod.yaml");
+    assert!(ran.code == Some(2) && ran.stderr.contains("policy.isolate"), "{ran:?}");
+}

@@ -1,5 +1,5 @@
 use manifest::{Cluster, Object};
-use plan::{Facts, GateError, GateRequests, Gates, Intent, Policy, Rules};
+use plan::{Facts, GateError, GateRequests, Gates, Intent, Policy};
 
 use super::Session;
 use crate::cli::ExplainArgs;
@@ -23,7 +23,7 @@ pub(super) fn run(session: &Session, args: &ExplainArgs) -> Result<Answer, Failu
     let candidates = candidates(&reading.objects, &gates)?;
     let intents: Vec<&Intent> = candidates.iter().filter_map(|c| c.intent.as_ref()).collect();
     let (facts, notes) = facts_for(session, args, &intents)?;
-    let policy = Policy { gates, rules: Rules::default() };
+    let policy = Policy { gates, rules: session.node.config.settings.policy.clone() };
     let verdicts: Vec<Verdict<'_>> = candidates.iter().map(|c| c.judge(&facts, &policy)).collect();
     notes.iter().for_each(|note| words::note(note));
     let explanation = Explanation { pods: verdicts.iter().map(PodView::new).collect(), notes, facts: &facts };

@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) user_namespaces: UserNamespaceSettings,
     pub(crate) ledger: LedgerSettings,
     pub(crate) kubelet: KubeletSettings,
+    /// What the operator decided about isolation, volumes and closed gates.
+    pub(crate) policy: plan::Rules,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
