@@ -10,6 +10,7 @@ mod conflicts;
 mod dice;
 mod leases;
 mod machine;
+mod manifests;
 mod measure;
 mod plot;
 mod pods;
@@ -50,6 +51,7 @@ enum Verb {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Suite {
     Leases,
+    Manifests,
     Conflicts,
     Pods,
 }
@@ -104,6 +106,9 @@ impl Run {
             let peer = self.peers.join("userns-manager");
             let leases = Leases { peer: &peer, dir: &self.dir, samples: self.samples, dice: dice.clone() };
             leases.run(&mut report)?;
+        }
+        if self.wants(Suite::Manifests) {
+            manifests::run(&mut dice, &mut report)?;
         }
         if self.wants(Suite::Conflicts) {
             conflicts::run(&self.peers.join("selinux-cache"), &mut dice, &mut report)?;
