@@ -195,11 +195,31 @@ fn empty_dir(report: &mut Report<'_>, path: &Path<'_>, dir: &EmptyDirVolumeSourc
 fn iscsi(report: &mut Report<'_>, path: &Path<'_>, volume: &ISCSIVolumeSource) {
     report.needs(&path.field("targetPortal"), &volume.target_portal, anything);
     report.needs(&path.field("iqn"), &volume.iqn, |iqn| {
-        let holds = ["iqn.", "eui.", "naa."].iter().any(|start| iqn.starts_with(start));
-        if holds { Ok(()) } else { Err("must start with iqn., eui. or naa.") }
+        let holds = is_iscsi_name(iqn);
+        if holds { Ok(()) } else { Err("must be iqn.YYYY-MM.DOMAIN:NAME, or eui. or naa. and its digits") }
     });
     if !(0..=255).contains(&volume.lun) {
         report.invalid(&path.field("lun"), volume.lun, "must be from 0 to 255");
+    }
+}
+
+/// The three forms of an iSCSI name that the API takes.
+fn is_iscsi_name(name: &str) -> bool {
+    let digits = |text: &str, n: usize| text.len() == n && text.chars().all(|c| c.is_ascii_digit());
+    let word = |text: &str, n: usize| text.len() == n && text.chars().all(|c| c.is_ascii_alphanumeric());
+    let month = |text: &str| text.split_once('-').is_some_and(|(y, m)| digits(y, 4) && digits(m, 2));
+    let domain = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.')
+    };
+    let target =
+        |text: &str| !text.is_empty() && !text.contains(|c: char| ",;*&$|".contains(c) || c.is_whitespace());
+    match name.split_once('.') {
+        Some(("iqn", rest)) => rest.split_once('.').is_some_and(|(date, rest)| {
+            month(date) && rest.split_once(':').is_some_and(|(d, name)| domain(d) && target(name))
+        }),
+        Some(("eui", id)) => word(id, 16),
+        Some(("naa", id)) => word(id, 32),
+        _ => false,
     }
 }
 
