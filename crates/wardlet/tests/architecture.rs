@@ -13,7 +13,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ledger", &["ids", "labels"]),
     ("plan", &["ids", "labels"]),
     ("manifest", &["plan", "labels"]),
-    ("wardlet", &["ids", "labels", "plan", "manifest", "kernel", "census", "ledger"]),
+    ("wire", &[]),
+    ("images", &["ids", "kernel"]),
+    ("volumes", &["ids", "labels", "plan", "kernel", "wire"]),
+    ("wardlet", &["ids", "labels", "plan", "manifest", "kernel", "census", "ledger", "volumes", "wire", "images"]),
 ];
 
 /// Crates that a pure room must not have, directly: they bring in I/O, clocks, threads or logs.

@@ -1,0 +1,1 @@
+//! Images: pulled or imported, verified, unpacked once for all mappings.

@@ -1,0 +1,1 @@
+//! The CRI contract as far as we use it.
