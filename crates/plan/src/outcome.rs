@@ -98,6 +98,8 @@ pub enum Owners {
     SharedBlocks,
     /// They are given to the pod's block on disk, once.
     ChownedOnce,
+    /// The node makes them, with the host IDs of the pod's block.
+    Translated,
 }
 
 /// What one container sees of a volume.

@@ -101,13 +101,16 @@ fn owners(volume: &str, isolation: &Isolation<'_>) -> Owners {
         Some(Ok(Way::Idmapped(_))) => Owners::Idmapped,
         Some(Ok(Way::Shared)) => Owners::SharedBlocks,
         Some(Ok(Way::ChownOnce)) => Owners::ChownedOnce,
+        Some(Ok(Way::Translated)) => Owners::Translated,
         _ => Owners::AsOnDisk,
     }
 }
 
 fn idmap(mode: UserNamespaceMode, owners: Owners) -> Idmap {
     match (mode, owners) {
-        (UserNamespaceMode::Host, _) | (_, Owners::AsOnDisk | Owners::ChownedOnce) => Idmap::None,
+        (UserNamespaceMode::Host, _) | (_, Owners::AsOnDisk | Owners::ChownedOnce | Owners::Translated) => {
+            Idmap::None
+        }
         (UserNamespaceMode::Own, Owners::Idmapped) => Idmap::Own,
         (_, Owners::Idmapped | Owners::SharedBlocks) => Idmap::Shared,
     }

@@ -69,7 +69,7 @@ fn volumes(intent: &Intent, facts: &Facts, policy: &Policy) -> Vec<String> {
         let name = &presented.volume.name;
         if matches!(presented.volume.source, VolumeSource::HostPath { .. }) {
             found.push(format!("volume {name} is a path of the host, whose owners it would no longer be"));
-        } else if presented.how != Ok(Way::Idmapped(Tried::Works)) {
+        } else if !matches!(presented.how, Ok(Way::Idmapped(Tried::Works) | Way::Translated)) {
             found.push(format!("volume {name}: {}", presented.why));
         }
     }

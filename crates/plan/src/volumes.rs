@@ -23,6 +23,8 @@ pub(crate) enum Way {
     Shared,
     /// As it is, with its files given to the pod's block.
     ChownOnce,
+    /// As the node makes it: with the pod's host IDs.
+    Translated,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +79,11 @@ fn own(volume: &Volume, facts: &Facts, cannot: CannotIdmap) -> Decided {
             let on = filesystem.as_deref().unwrap_or("a filesystem not known yet");
             let why = format!("{on}: whether it can be idmapped is tried before the pod starts");
             return (Ok(Way::Idmapped(Tried::NotYet)), why);
+        }
+        // What the node makes for this pod alone can be the pod's on disk just as well.
+        Idmappable::No { filesystem, cause } if volume.source.is_ephemeral() => {
+            let why = format!("{filesystem} cannot be idmapped ({cause}): made with the pod's host IDs");
+            return (Ok(Way::Translated), why);
         }
         Idmappable::No { filesystem, cause } => (filesystem, cause),
     };

@@ -51,6 +51,20 @@ fn a_filesystem_that_cannot_is_refused_by_name_with_the_ways_out() {
     assert!(refusal.hint.contains("sharedBlock") && refusal.hint.contains("chownOnce"));
 }
 
+/// Memory cannot be idmapped before Linux 6.3.
+#[test]
+fn what_the_node_makes_and_cannot_idmap_is_made_with_the_pods_host_ids() {
+    let mut facts = facts();
+    facts.filesystems.idmap.insert("tmpfs".into(), Support::No("Invalid argument".into()));
+    for source in [VolumeSource::Secret, VolumeSource::Projected, VolumeSource::EmptyDir(Medium::Memory)] {
+        let plan = plan(&isolated(source.clone()), &facts, &Policy::default()).unwrap();
+        assert_eq!(plan.user_namespace.mode, UserNamespaceMode::Own, "{source:?}");
+        assert_eq!(plan.volumes[0].owners, Owners::Translated, "{source:?}");
+        assert_eq!(plan.mounts[0].idmap, Idmap::None, "{source:?}");
+        assert!(plan.mounts[0].why.contains("made with the pod's host IDs"), "{}", plan.mounts[0].why);
+    }
+}
+
 #[test]
 fn a_filesystem_that_nobody_tried_yet_is_tried_before_the_pod_starts() {
     let hugepages = isolated(VolumeSource::EmptyDir(Medium::HugePages));
