@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::child::last_errno;
+use crate::userns::last_errno;
 use crate::{Error, Result};
 
 /// How late a signal is noticed that comes just before the wait for something else begins.

@@ -1,26 +1,36 @@
 //! What only the kernel can do, each behind a safe call that owns its descriptors.
 //!
-//! - [`UsernsFd`]: a user namespace with given maps and no process in it.
-//! - [`DetachedMount`]: a mount that is attached nowhere yet; idmapped clones are made as such.
-//! - [`Overlay`]: an overlay whose lower layers are detached mounts, given by descriptor or, where the
-//!   kernel does not take that, by [`MountPoints`] that are gone again when it is made.
-//! - [`PrivateMountNamespace`]: mounts that the host never sees and that no crash leaves behind.
-//! - [`interrupt`]: Ctrl-C and its like, as a question one can ask.
+//! | where | what |
+//! |---|---|
+//! | [`path`](mod@path) | [`Dir`] and [`Node`]: files and directories reached from one that is held open, so that no link, `..` or racing rename leads outside; trees made and removed that way |
+//! | [`mount`](mod@mount) | [`MountTable`]: what is mounted. [`DetachedMount`]: a clone or a new [`Filesystem`] that is attached nowhere yet, idmapped or otherwise changed by [`Attributes`]. [`Overlay`]: from such layers, given by descriptor or, where the kernel does not take that, by [`MountPoints`] that are gone again when it is made |
+//! | [`userns`](mod@userns) | [`UsernsFd`]: a user namespace with given maps and no process in it, counted against the pod's own user. [`UsernsCache`]: one for each map, kept by pins over restarts |
+//! | [`namespace`](mod@namespace) | [`PrivateMountNamespace`]: mounts that the host never sees and that no crash leaves behind. [`Process`]: a process held by descriptor, and [`Namespaces`] it is in. [`Join`]: a program started in all of them at once |
+//! | [`probe`](mod@probe) | what this kernel and this filesystem can do, by trying it |
+//! | [`calls`](mod@calls) | [`Kernel`]: the calls that change something, as a trait; [`Live`] makes them, [`Recorder`] also writes them down, [`Dry`] makes none |
+//! | [`interrupt`] | Ctrl-C and its like, as a question one can ask |
 //!
 //! This is the only crate with `unsafe` in it.
 
-mod child;
+pub mod calls;
 mod error;
 pub mod interrupt;
-mod mount;
-mod mount_points;
-mod namespace;
-mod overlay;
-mod userns;
+pub mod mount;
+pub mod namespace;
+pub mod path;
+pub mod probe;
+pub mod userns;
 
+pub use calls::{Call, Dry, Kernel, Live, Recorder};
 pub use error::{Error, OverlayStep, Result};
-pub use mount::{Access, DetachedMount, Submounts};
-pub use mount_points::MountPoints;
-pub use namespace::{PrivateMountNamespace, in_private_mount_namespace};
-pub use overlay::{LayersGiven, Overlay};
-pub use userns::UsernsFd;
+pub use mount::{
+    Access, Attributes, DetachedMount, Filesystem, FilesystemKind, Flags, FsOption, FsValue, LayersGiven,
+    MountEntry, MountPoints, MountTable, Overlay, Propagation, Source, Submounts, Target, Unmount, unmount,
+    verify_context,
+};
+pub use namespace::{
+    Join, Namespace, NamespaceId, NamespaceKind, Namespaces, PrivateMountNamespace, Process,
+    in_private_mount_namespace,
+};
+pub use path::{Dir, DirMode, Entry, Kind, LastLink, Node, Owner, Removed, Stat, Within};
+pub use userns::{Charge, IdMaps, UsernsCache, UsernsFd};

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use common::{BASE, file_of, map_from, owner, userns, without_touching_the_host};
+use common::{BASE, file_of, map_from, owner, release, userns, without_touching_the_host};
 use kernel::{Access, DetachedMount, Error, Submounts, UsernsFd};
 use rustix::mount::{MountFlags, mount};
 use tempfile::TempDir;
@@ -109,17 +109,30 @@ fn a_filesystem_that_cannot_be_idmapped_is_named_with_the_reason() {
     assert!(error.hint().unwrap().contains("cannot be idmapped"));
 }
 
+/// Linux 6.15 gives an idmapped mount another map; before, it is refused by name.
 #[test]
-fn a_mount_is_not_mapped_twice() {
-    let scratch = tempfile::tempdir().unwrap();
+fn a_second_map_takes_the_place_of_the_first_or_is_refused() {
+    let scratch = tempfile::tempdir_in("/var/tmp").unwrap();
     let (source, target) = directories(&scratch);
+    file_of(&source.join("file"), 1, 2);
     without_touching_the_host(scratch.path(), |_| {
-        let again =
-            |path: &Path| DetachedMount::idmapped(path, &userns(), Access::ReadWrite, Submounts::Without);
-        again(&source).unwrap().attach(&target).unwrap();
-        let error = again(&target).unwrap_err();
-        assert!(error.hint().unwrap().contains("idmapped already"), "{error}");
+        let through = |path: &Path, userns: &UsernsFd| {
+            DetachedMount::idmapped(path, userns, Access::ReadWrite, Submounts::Without)
+        };
+        through(&source, &userns()).unwrap().attach(&target).unwrap();
+        let other = UsernsFd::create(&map_from(BASE + 65_536), &map_from(BASE + 131_072)).unwrap();
+        let again = through(&target, &other);
+        println!("Linux {:?}: {}", release(), if again.is_ok() { "mapped anew" } else { "refused" });
+        if release() < (6, 15) {
+            let error = again.unwrap_err();
+            assert_eq!(error, Error::AlreadyIdmapped { path: target.clone() });
+            assert!(error.hint().unwrap().contains("6.15"), "{error}");
+        } else {
+            again.unwrap().attach(&target).unwrap();
+            assert_eq!(owner(&target.join("file")), (BASE + 65_536 + 1, BASE + 131_072 + 2));
+        }
     });
+    assert_eq!(owner(&source.join("file")), (1, 2));
 }
 
 #[test]

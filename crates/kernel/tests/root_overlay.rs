@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
-use common::{BASE, file_of, owner, userns, without_touching_the_host};
+use common::{BASE, file_of, owner, release, userns, without_touching_the_host};
 use kernel::{
     Access, DetachedMount, Error, LayersGiven, MountPoints, Overlay, PrivateMountNamespace, Result, Submounts,
 };
@@ -93,13 +93,6 @@ fn takes_descriptors() -> bool {
     let layers = Layers::new();
     let (upper, work) = (layers.dir("upper"), layers.dir("work"));
     Overlay { lowers: vec![layers.lower("top")], upper: &upper, work: &work }.make_by_descriptor().is_ok()
-}
-
-/// Major and minor number of the running kernel.
-fn release() -> (u32, u32) {
-    let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = text.split(['.', '-']).map(|number| number.trim().parse().unwrap());
-    (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
 #[test]

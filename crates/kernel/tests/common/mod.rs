@@ -3,7 +3,10 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use ids::{IdBlock, IdMapping};
 use kernel::{PrivateMountNamespace, UsernsFd};
@@ -34,4 +37,32 @@ pub(crate) fn without_touching_the_host(scratch: &Path, body: impl FnOnce(&Priva
     kernel::in_private_mount_namespace(body).unwrap();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(scratch.to_str().unwrap()), "a mount reached the host: {mounts}");
+}
+
+/// Major and minor number of the running kernel.
+pub(crate) fn release() -> (u32, u32) {
+    let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = text.split(['.', '-']).map(|number| number.trim().parse().unwrap());
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+/// How often a race is run: `WARDLET_ROUNDS` makes it longer.
+pub(crate) fn rounds() -> usize {
+    std::env::var("WARDLET_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
+}
+
+/// Runs `body` while another thread does `attack` over and over.
+pub(crate) fn under_attack<T>(mut attack: impl FnMut() + Send, body: impl FnOnce() -> T) -> T {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                attack();
+            }
+        });
+        // The attacker is stopped also when the body panics, or nobody would ever hear of it.
+        let outcome = catch_unwind(AssertUnwindSafe(body));
+        over.store(true, Ordering::Relaxed);
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }

@@ -2,9 +2,10 @@ use std::ffi::{c_int, c_long, c_void};
 use std::fs::File;
 use std::io;
 use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -16,7 +17,10 @@ use crate::{Error, Result};
 const STACK_UNITS: usize = 16 * 1024 / size_of::<u128>();
 
 /// Without an exit signal: no handler or `wait` elsewhere in this process hears of the child.
-const FLAGS: c_int = libc::CLONE_NEWUSER | libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_PIDFD;
+const FLAGS: c_int = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_PIDFD;
+
+/// The child has not come to rest yet.
+const UNDER_WAY: i32 = i32::MIN;
 
 /// A process in a user namespace of its own that does nothing, and is gone when this is dropped.
 ///
@@ -27,28 +31,68 @@ pub(crate) struct PausedChild {
     pidfd: OwnedFd,
     /// The child runs on this until it is reaped. `u128` for the alignment that ABIs ask of stacks.
     stack: Box<[u128]>,
+    /// The child reads and writes it until it is reaped.
+    orders: Box<Orders>,
+}
+
+/// What the child is told, and where it tells what came of it.
+struct Orders {
+    parent: libc::pid_t,
+    /// A user namespace to go into; negative for none.
+    join: c_int,
+    /// 0 once it rests, the kernel's answer if it could not go in.
+    outcome: AtomicI32,
 }
 
 impl PausedChild {
+    /// In a user namespace of its own, without maps yet.
     pub(crate) fn start() -> Result<Self> {
+        Self::clone(libc::CLONE_NEWUSER, -1)
+    }
+
+    /// In this user namespace. Returns when the child is in it.
+    pub(crate) fn start_in(namespace: BorrowedFd<'_>) -> Result<Self> {
+        let child = Self::clone(0, namespace.as_raw_fd())?;
+        loop {
+            // Nothing here touches `errno`, which is the child's until it has told: rustix does not.
+            match child.orders.outcome.load(Ordering::Acquire) {
+                UNDER_WAY if child.is_running() => rustix::thread::sched_yield(),
+                UNDER_WAY => return Err(Error::ChildGone { pid: child.pid }),
+                0 => return Ok(child),
+                errno => {
+                    let errno = Errno::from_raw_os_error(errno);
+                    return Err(Error::AskNamespace { what: "the maps of a user namespace", errno });
+                }
+            }
+        }
+    }
+
+    fn clone(flags: c_int, join: c_int) -> Result<Self> {
         let mut stack = vec![0u128; STACK_UNITS].into_boxed_slice();
         let mut pidfd: c_int = -1;
         let top = stack.as_mut_ptr_range().end.cast::<c_void>();
-        let parent = usize::try_from(std::process::id()).unwrap_or(usize::MAX);
+        let parent = libc::pid_t::try_from(std::process::id()).unwrap_or(libc::pid_t::MAX);
+        let orders = Box::new(Orders { parent, join, outcome: AtomicI32::new(UNDER_WAY) });
         // A handler of ours must never run in the child, on our memory: it starts with all blocked.
         let _blocked = BlockedSignals::all()?;
-        // SAFETY: `stack` outlives the child (see `Drop`), is aligned, grows down from `top` and is
-        // used by nobody else; `pidfd` lives across the call, which is where the kernel writes it;
-        // `pause_until_killed` touches no memory but its stack.
+        // SAFETY: `stack` and `orders` outlive the child (see `Drop`); the stack is aligned, grows down
+        // from `top` and is used by nobody else; `pidfd` lives across the call, which is where the
+        // kernel writes it; `pause_until_killed` touches no memory but its stack and its orders.
         let pid = unsafe {
-            libc::clone(pause_until_killed, top, FLAGS, ptr::without_provenance_mut(parent), &raw mut pidfd)
+            libc::clone(
+                pause_until_killed,
+                top,
+                FLAGS | flags,
+                ptr::from_ref::<Orders>(&orders).cast_mut().cast(),
+                &raw mut pidfd,
+            )
         };
         if pid < 0 {
             return Err(Error::StartChild { errno: last_errno() });
         }
         // SAFETY: clone succeeded, so CLONE_PIDFD has stored a descriptor that nobody else owns.
         let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-        Ok(Self { pid, pidfd, stack })
+        Ok(Self { pid, pidfd, stack, orders })
     }
 
     /// The child's directory in /proc, proven to be the child's and of no later process: everything
@@ -59,10 +103,11 @@ impl PausedChild {
         let fd = rustix::fs::open(&path, flags, Mode::empty())
             .map_err(|errno| Error::Open { path: path.clone(), errno })?;
         // Still running after the directory was opened: its process ID was not used anew before.
-        match self.wait(WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT) {
-            Ok(None) => Ok(ProcDir { fd, path }),
-            _ => Err(Error::ChildGone { pid: self.pid }),
-        }
+        if self.is_running() { Ok(ProcDir { fd, path }) } else { Err(Error::ChildGone { pid: self.pid }) }
+    }
+
+    fn is_running(&self) -> bool {
+        matches!(self.wait(WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT), Ok(None))
     }
 
     fn wait(&self, options: WaitIdOptions) -> rustix::io::Result<Option<WaitIdStatus>> {
@@ -89,6 +134,8 @@ impl Drop for PausedChild {
         // A child that may still run keeps its stack: a leak is harmless, a freed stack is not.
         if !matches!(self.end(), Ok(()) | Err(Errno::SRCH)) {
             mem::forget(mem::take(&mut self.stack));
+            let nobodys = Orders { parent: 0, join: -1, outcome: AtomicI32::new(0) };
+            mem::forget(mem::replace(&mut self.orders, Box::new(nobodys)));
         }
     }
 }
@@ -108,12 +155,19 @@ impl ProcDir {
 }
 
 /// The child. It shares our memory, thread-local storage included, so it makes only system calls
-/// that cannot fail (a failing one would write our `errno`) and never returns.
-extern "C" fn pause_until_killed(parent: *mut c_void) -> c_int {
+/// that cannot fail (a failing one would write our `errno`) and never returns. The one that can fail
+/// comes first, while its maker waits without touching `errno`.
+extern "C" fn pause_until_killed(orders: *mut c_void) -> c_int {
+    // SAFETY: `PausedChild` keeps the orders where they are until this process is gone, and nobody has
+    // a mutable reference to them.
+    let orders = unsafe { &*orders.cast::<Orders>() };
+    let joined = join(orders.join);
+    // After that: a change of namespace makes the kernel forget the signal.
     raw_call(libc::SYS_prctl, libc::PR_SET_PDEATHSIG.into(), libc::SIGKILL.into());
+    orders.outcome.store(joined, Ordering::Release);
     // If the parent died before the call above, no signal will come. (If only the thread did that made
     // us, we are now another's of its threads, and the last of them takes us along.)
-    if usize::try_from(raw_call(libc::SYS_getppid, 0, 0)) != Ok(parent.addr()) {
+    if raw_call(libc::SYS_getppid, 0, 0) != c_long::from(orders.parent) {
         raw_call(libc::SYS_exit_group, 1, 0);
     }
     loop {
@@ -122,8 +176,15 @@ extern "C" fn pause_until_killed(parent: *mut c_void) -> c_int {
     }
 }
 
+fn join(namespace: c_int) -> i32 {
+    if namespace < 0 || raw_call(libc::SYS_setns, namespace.into(), libc::CLONE_NEWUSER.into()) == 0 {
+        return 0;
+    }
+    io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
 fn raw_call(number: c_long, first: c_long, second: c_long) -> c_long {
-    // SAFETY: the calls made above are given plain numbers and null pointers that they allow.
+    // SAFETY: the calls made above are given plain numbers, descriptors and null pointers that they allow.
     unsafe { libc::syscall(number, first, second, 0 as c_long, 0 as c_long, 0 as c_long) }
 }
 

@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::{MountFlags, UnmountFlags};
 
+use super::filesystem::LONGEST_OPTIONS;
 use crate::{Error, PrivateMountNamespace, Result};
-
-/// mount(2) reads one page, the closing NUL included, and drops the rest without a word.
-const LONGEST_OPTIONS: usize = 4095;
 
 /// Where layers may be attached while an overlay is made of them.
 #[derive(Debug, Clone, Copy)]
@@ -27,9 +25,11 @@ impl<'a> MountPoints<'a> {
     pub(crate) fn cover<T>(self, work: impl FnOnce(Cover<'a>) -> Result<T>) -> Result<T> {
         let cover = Cover { dir: self.dir };
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-        mount("tmpfs", self.dir, "tmpfs", flags, c"mode=0700").map_err(|errno| cover.failed(errno))?;
+        rustix::mount::mount("tmpfs", self.dir, "tmpfs", flags, c"mode=0700")
+            .map_err(|errno| cover.failed(errno))?;
         let outcome = work(cover);
-        let lifted = unmount(self.dir, UnmountFlags::DETACH).map_err(|errno| cover.failed(errno));
+        let lifted =
+            rustix::mount::unmount(self.dir, UnmountFlags::DETACH).map_err(|errno| cover.failed(errno));
         let value = outcome?;
         lifted.map(|()| value)
     }
@@ -53,21 +53,32 @@ impl Cover<'_> {
     }
 }
 
-/// The options of an overlay as mount(2) takes them, if they fit. Layers are named by descriptor, so
-/// no path is too long and none needs escapes, of which kernels have had different ideas.
-pub(crate) fn options(
-    lowers: &[BorrowedFd<'_>],
-    upper: BorrowedFd<'_>,
-    work: BorrowedFd<'_>,
-) -> Option<CString> {
-    let lowers: Vec<String> = lowers.iter().copied().map(through_proc).collect();
-    let text = format!(
-        "lowerdir={},upperdir={},workdir={}",
-        lowers.join(":"),
-        through_proc(upper),
-        through_proc(work)
-    );
-    CString::new(text).ok().filter(|text| text.as_bytes().len() <= LONGEST_OPTIONS)
+/// An overlay's layers, open.
+pub(super) struct Layers<'a> {
+    pub(super) lowers: &'a [BorrowedFd<'a>],
+    pub(super) upper: BorrowedFd<'a>,
+    pub(super) work: BorrowedFd<'a>,
+}
+
+impl Layers<'_> {
+    /// The options as mount(2) takes them, if they fit. Layers are named by descriptor, so no path is
+    /// too long and none needs escapes, of which kernels have had different ideas.
+    pub(super) fn options(&self, label: Option<&str>) -> Option<CString> {
+        let lowers: Vec<String> = self.lowers.iter().copied().map(through_proc).collect();
+        // In quotes, so that its commas are its own; it can have none of those itself.
+        let label = match label {
+            Some(label) if label.contains('"') => return None,
+            Some(label) => format!(",context=\"{label}\""),
+            None => String::new(),
+        };
+        let text = format!(
+            "lowerdir={},upperdir={},workdir={}{label}",
+            lowers.join(":"),
+            through_proc(self.upper),
+            through_proc(self.work)
+        );
+        CString::new(text).ok().filter(|text| text.as_bytes().len() <= LONGEST_OPTIONS)
+    }
 }
 
 fn through_proc(layer: BorrowedFd<'_>) -> String {
@@ -85,7 +96,7 @@ mod tests {
     fn options_that_mount_would_cut_off_are_refused() {
         let file = File::open("/dev/null").unwrap();
         let fd = file.as_fd();
-        let longest = |layers: usize| options(&vec![fd; layers], fd, fd);
+        let longest = |layers: usize| Layers { lowers: &vec![fd; layers], upper: fd, work: fd }.options(None);
         // More than the 128 that images have at most, with any number of digits up to three.
         assert!(longest(140).is_some());
         assert!(longest(200).is_none());

@@ -1,0 +1,135 @@
+use std::fmt;
+use std::ops::BitOr;
+
+use serde::Serialize;
+
+use super::Submounts;
+use crate::UsernsFd;
+
+/// Whether a mount can be written through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Access {
+    /// As the filesystem allows.
+    #[default]
+    ReadWrite,
+    /// Not at all.
+    ReadOnly,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReadWrite => "rw",
+            Self::ReadOnly => "ro",
+        })
+    }
+}
+
+/// Where mounts that are made below a mount turn up as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Propagation {
+    /// Nowhere, in neither direction.
+    Private,
+    /// In this one come those of its peers, not the other way round (`HostToContainer`).
+    Slave,
+    /// In both directions (`Bidirectional`).
+    Shared,
+    /// Nowhere, and it cannot be bound.
+    Unbindable,
+}
+
+impl Propagation {
+    pub(crate) fn bits(self) -> u64 {
+        match self {
+            Self::Private => libc::MS_PRIVATE,
+            Self::Slave => libc::MS_SLAVE,
+            Self::Shared => libc::MS_SHARED,
+            Self::Unbindable => libc::MS_UNBINDABLE,
+        }
+    }
+}
+
+impl fmt::Display for Propagation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Private => "private",
+            Self::Slave => "slave",
+            Self::Shared => "shared",
+            Self::Unbindable => "unbindable",
+        })
+    }
+}
+
+/// What a mount forbids. Put together with `|`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Flags(u64);
+
+impl Flags {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// Setuid and setgid bits and file capabilities have no effect.
+    pub const NOSUID: Self = Self(libc::MOUNT_ATTR_NOSUID);
+    /// Devices cannot be opened.
+    pub const NODEV: Self = Self(libc::MOUNT_ATTR_NODEV);
+    /// Programs cannot be run.
+    pub const NOEXEC: Self = Self(libc::MOUNT_ATTR_NOEXEC);
+    /// Symbolic links are not followed.
+    pub const NOSYMFOLLOW: Self = Self(libc::MOUNT_ATTR_NOSYMFOLLOW);
+
+    const NAMES: [(Self, &'static str); 4] = [
+        (Self::NOSUID, "nosuid"),
+        (Self::NODEV, "nodev"),
+        (Self::NOEXEC, "noexec"),
+        (Self::NOSYMFOLLOW, "nosymfollow"),
+    ];
+
+    /// Whether all of `other` are in it.
+    #[must_use]
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| name)
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// What is to be changed about a mount. The default changes nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Attributes<'a> {
+    /// Owners are translated by the maps of this user namespace.
+    pub idmap: Option<&'a UsernsFd>,
+    /// Whether it becomes read-only. A mount that is read-only already stays so.
+    pub access: Access,
+    /// Whether this holds for the mounts below as well; one that cannot be changed so fails all.
+    pub submounts: Submounts,
+    /// How it is to share mounts from now on; as it does, unless said.
+    pub propagation: Option<Propagation>,
+    /// What it forbids, beside what it forbids already.
+    pub flags: Flags,
+}
+
+impl Attributes<'_> {
+    /// Whether there is nothing to change.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.idmap.is_none()
+            && self.access == Access::ReadWrite
+            && self.propagation.is_none()
+            && self.flags == Flags::NONE
+    }
+}

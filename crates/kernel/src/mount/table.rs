@@ -1,0 +1,244 @@
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use crate::{Error, Result};
+
+/// What is mounted in a mount namespace, in the kernel's order: a mount comes after the one below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountTable(Vec<MountEntry>);
+
+/// One line of mountinfo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountEntry {
+    /// The mount's number, as statx tells it.
+    pub id: u64,
+    /// The number of the mount that it is mounted on.
+    pub parent: u64,
+    /// The filesystem's number, major and minor.
+    pub device: (u32, u32),
+    /// Which part of the filesystem is mounted.
+    pub root: PathBuf,
+    /// Where, as seen from the reader's root.
+    pub point: PathBuf,
+    /// Options of this mount.
+    pub options: Vec<String>,
+    /// How it shares mounts with others: `shared:3`, `master:4`, …; nothing if private.
+    pub propagation: Vec<String>,
+    /// The filesystem's type.
+    pub filesystem: String,
+    /// What it was mounted from.
+    pub source: String,
+    /// Options of the filesystem. A SELinux context keeps its quotes and the commas in them.
+    pub super_options: Vec<String>,
+}
+
+impl MountEntry {
+    /// Whether owners are translated on their way through this mount.
+    #[must_use]
+    pub fn idmapped(&self) -> bool {
+        self.options.iter().any(|option| option == "idmapped")
+    }
+
+    /// Whether this mount, or the filesystem itself, cannot be written to.
+    #[must_use]
+    pub fn read_only(&self) -> bool {
+        [&self.options, &self.super_options].into_iter().flatten().any(|option| option == "ro")
+    }
+
+    /// The SELinux label that every file of this mount has, without its quotes.
+    #[must_use]
+    pub fn context(&self) -> Option<&str> {
+        let value = self.super_options.iter().find_map(|option| option.strip_prefix("context="))?;
+        Some(value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value))
+    }
+}
+
+impl MountTable {
+    /// That of the calling thread.
+    pub fn read() -> Result<Self> {
+        Self::from_file(Path::new("/proc/thread-self/mountinfo"))
+    }
+
+    /// That of a process.
+    pub fn of(pid: u32) -> Result<Self> {
+        Self::from_file(Path::new(&format!("/proc/{pid}/mountinfo")))
+    }
+
+    fn from_file(path: &Path) -> Result<Self> {
+        let text = fs::read(path).map_err(|error| Error::Open {
+            path: path.to_owned(),
+            errno: Errno::from_io_error(&error).unwrap_or(Errno::IO),
+        })?;
+        Self::parse_bytes(&text)
+    }
+
+    /// From the text of a mountinfo file.
+    pub fn parse(text: &str) -> Result<Self> {
+        Self::parse_bytes(text.as_bytes())
+    }
+
+    fn parse_bytes(text: &[u8]) -> Result<Self> {
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let entry = |line| entry(line).ok_or_else(|| Error::MountInfo { line: lossy(line) });
+        lines.map(entry).collect::<Result<_>>().map(Self)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &MountEntry> {
+        self.0.iter()
+    }
+
+    /// The mounts at `path` or anywhere below it.
+    pub fn under<'a>(&'a self, path: &'a Path) -> impl DoubleEndedIterator<Item = &'a MountEntry> {
+        self.iter().filter(move |mount| mount.point.starts_with(path))
+    }
+
+    /// The mounts below `path`, without one at the path itself.
+    pub fn below<'a>(&'a self, path: &'a Path) -> impl DoubleEndedIterator<Item = &'a MountEntry> {
+        self.under(path).filter(move |mount| mount.point != path)
+    }
+
+    /// The mount that is seen at `path`, if it is a mount point: the last of those stacked there.
+    #[must_use]
+    pub fn at(&self, path: &Path) -> Option<&MountEntry> {
+        self.iter().rev().find(|mount| mount.point == path)
+    }
+
+    /// The mount with this number, as [`crate::Stat`] has it.
+    #[must_use]
+    pub fn by_id(&self, id: u64) -> Option<&MountEntry> {
+        self.iter().find(|mount| mount.id == id)
+    }
+}
+
+fn entry(line: &[u8]) -> Option<MountEntry> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let mut next = || fields.next();
+    let (id, parent) = (number(next()?)?, number(next()?)?);
+    let device = text(next()?);
+    let (major, minor) = device.split_once(':')?;
+    let (root, point) = (path(next()?), path(next()?));
+    let options = list(next()?);
+    let propagation =
+        std::iter::from_fn(&mut next).take_while(|field| *field != b"-").map(text).collect::<Vec<_>>();
+    let (filesystem, source) = (text(next()?), text(next()?));
+    Some(MountEntry {
+        id,
+        parent,
+        device: (major.parse().ok()?, minor.parse().ok()?),
+        root,
+        point,
+        options,
+        propagation,
+        filesystem,
+        source,
+        super_options: list(next()?),
+    })
+}
+
+fn number(field: &[u8]) -> Option<u64> {
+    std::str::from_utf8(field).ok()?.parse().ok()
+}
+
+fn path(field: &[u8]) -> PathBuf {
+    OsString::from_vec(unescape(field)).into()
+}
+
+fn text(field: &[u8]) -> String {
+    lossy(&unescape(field))
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Space, tab, newline, backslash and the like are written as a backslash and three octal digits.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        let escaped = (*first == b'\\').then(|| after.split_at_checked(3)).flatten();
+        match escaped.and_then(|(digits, tail)| Some((octal(digits)?, tail))) {
+            Some((byte, tail)) => {
+                bytes.push(byte);
+                rest = tail;
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
+fn octal(digits: &[u8]) -> Option<u8> {
+    let text = std::str::from_utf8(digits).ok()?;
+    let only_digits = text.bytes().all(|digit| (b'0'..b'8').contains(&digit));
+    only_digits.then(|| u8::from_str_radix(text, 8).ok()).flatten()
+}
+
+/// Options between commas, but for commas in quotes.
+fn list(field: &[u8]) -> Vec<String> {
+    let text = text(field);
+    let mut quoted = false;
+    text.split(|letter| {
+        quoted ^= letter == '"';
+        letter == ',' && !quoted
+    })
+    .map(str::to_owned)
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+22 1 254:0 / / rw,relatime - ext4 /dev/root rw
+30 22 0:25 / /run/a\\040b\\134c rw,nosuid,idmapped shared:3 master:1 - tmpfs a\\040source rw,size=1k
+31 22 7:0 /part /mnt ro,relatime - ext4 /dev/loop0 rw,context=\"system_u:object_r:t:s0:c1,c2\",x
+32 31 0:26 / /mnt/in rw - tmpfs none rw,seclabel
+33 22 0:27 / /mnt rw - ramfs none rw
+";
+
+    #[test]
+    fn every_field_is_read_and_unescaped() {
+        let table = MountTable::parse(TEXT).unwrap();
+        let run = table.by_id(30).unwrap();
+        assert_eq!(run.point, Path::new("/run/a b\\c"));
+        assert_eq!((run.parent, run.device, run.source.as_str()), (22, (0, 25), "a source"));
+        assert_eq!(run.propagation, ["shared:3", "master:1"]);
+        assert_eq!((run.idmapped(), run.read_only(), run.context()), (true, false, None));
+        let part = table.by_id(31).unwrap();
+        assert_eq!((part.root.as_path(), part.read_only()), (Path::new("/part"), true));
+        assert_eq!(part.context(), Some("system_u:object_r:t:s0:c1,c2"));
+        assert_eq!(part.super_options.len(), 3);
+    }
+
+    #[test]
+    fn paths_are_compared_by_whole_names_and_the_topmost_mount_counts() {
+        let table = MountTable::parse(TEXT).unwrap();
+        assert_eq!(table.at(Path::new("/mnt")).unwrap().id, 33);
+        assert!(table.at(Path::new("/mn")).is_none());
+        let ids = |found: Vec<&MountEntry>| found.iter().map(|mount| mount.id).collect::<Vec<_>>();
+        assert_eq!(ids(table.under(Path::new("/mnt")).collect()), [31, 32, 33]);
+        assert_eq!(ids(table.below(Path::new("/mnt")).collect()), [32]);
+        assert_eq!(table.under(Path::new("/mn")).count(), 0);
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_shown() {
+        let error = MountTable::parse("22 1 nonsense").unwrap_err();
+        assert_eq!(error.to_string(), "cannot read this line of mountinfo: \"22 1 nonsense\"");
+    }
+
+    #[test]
+    fn our_own_table_has_a_root() {
+        assert!(MountTable::read().unwrap().at(Path::new("/")).is_some());
+    }
+}

@@ -1,0 +1,15 @@
+//! Paths that cannot lead astray: everything is opened relative to a directory that is held open.
+
+mod dir;
+mod make;
+mod node;
+mod remove;
+mod resolve;
+mod stat;
+
+pub use dir::{Dir, Entry};
+pub use make::DirMode;
+pub use node::Node;
+pub use remove::Removed;
+pub use resolve::{LastLink, Within};
+pub use stat::{Kind, Owner, Stat};

@@ -1,0 +1,55 @@
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use ids::HostId;
+use rustix::process::{DumpableBehavior, dumpable_behavior, set_dumpable_behavior};
+use rustix::thread::{capabilities, set_capabilities, set_thread_res_uid};
+
+use crate::{Error, Result};
+
+/// Whose user namespaces a new one is counted among: there is a limit for each user, and one of root's
+/// that is reached would keep every other pod from starting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charge {
+    /// The user that is root inside. That user owns the namespace, too.
+    Pod,
+    /// The caller.
+    Caller,
+}
+
+/// Runs `work` as another user with all our capabilities, on a thread that ends with it. No other thread
+/// of this process is ever that user.
+pub(crate) fn as_user<T: Send>(user: HostId, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let on_the_thread = || {
+        let failed = |errno| Error::Charge { uid: user.get(), errno };
+        let ours = capabilities(None).map_err(failed)?;
+        // Only the effective ID: the saved one stays ours, so the permitted capabilities do, too.
+        let uid = rustix::process::Uid::from_raw(user.get());
+        set_thread_res_uid(None, uid, None).map_err(failed)?;
+        set_capabilities(None, ours).map_err(failed)?;
+        work()
+    };
+    without_side_effects(|| {
+        thread::scope(|scope| {
+            let thread = thread::Builder::new()
+                .spawn_scoped(scope, on_the_thread)
+                .map_err(|error| Error::Thread { cause: error.to_string() })?;
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    })
+}
+
+/// A thread or a child on our memory that becomes somebody else makes the kernel treat all of this
+/// process as one that must not be looked into (`PR_SET_DUMPABLE`). That is put back. One at a time:
+/// a second one would find, and later restore, what the first one has changed.
+pub(crate) fn without_side_effects<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = dumpable_behavior();
+    let outcome = work();
+    if let Ok(DumpableBehavior::Dumpable) = before {
+        // It cannot fail for a value that was there before.
+        let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
+    }
+    outcome
+}

@@ -1,0 +1,16 @@
+//! User namespaces that have maps and no process, for mounts and pods to come.
+
+mod cache;
+mod charge;
+mod child;
+mod descriptor;
+mod maps;
+mod pin;
+
+pub use cache::UsernsCache;
+pub use charge::Charge;
+pub use descriptor::UsernsFd;
+pub use maps::IdMaps;
+
+pub(crate) use charge::as_user;
+pub(crate) use child::last_errno;
