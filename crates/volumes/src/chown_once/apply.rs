@@ -1,0 +1,57 @@
+use std::os::fd::AsFd;
+
+use ids::IdKind;
+use kernel::{Dir, Owner};
+use rustix::io::Errno;
+
+use super::Shifted;
+use super::entry::{Entry, Identity};
+use super::error::Error;
+use super::inventory::shifted_capability;
+use super::shift::{Fate, Shift};
+use crate::ownership::change::{Change, SET_ID, capability, change};
+use crate::ownership::walk::{Held, hold};
+
+/// Carries an entry out, at the first time or once more.
+///
+/// Exactly once: an owner is shifted only if it is the very one that was entered, which after the
+/// shift it is not, since no ID is on both sides. A file that is not the one that was entered, by its
+/// number and the time it was made, is left alone.
+pub(crate) fn carry_out(tree: &Dir, shift: &Shift, entry: &Entry, so_far: &mut Shifted) -> Result<(), Error> {
+    let failed = |errno| Error::Step { step: "shift", path: tree.path().join(&entry.path), errno };
+    let held = match hold(tree.as_fd(), &entry.path) {
+        Ok(held) if Identity::of(&held.facts) == entry.identity => held,
+        Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+            so_far.vanished += 1;
+            return Ok(());
+        }
+        Err(Errno::XDEV) => return Err(Error::MountBelow { path: tree.path().join(&entry.path) }),
+        Err(errno) => return Err(failed(errno)),
+    };
+    let to = wanted(shift, entry, &held).map_err(failed)?;
+    if change(&held, &to).map_err(failed)? {
+        so_far.files += 1;
+    }
+    Ok(())
+}
+
+fn wanted(shift: &Shift, entry: &Entry, held: &Held) -> Result<Change, Errno> {
+    let facts = &held.facts;
+    let next = |kind, entered: u32, found: u32| match shift.fate(kind, entered) {
+        Fate::Becomes(id) if found == entered => id,
+        _ => found,
+    };
+    let owner =
+        Owner { uid: next(IdKind::Uid, entry.uid, facts.uid), gid: next(IdKind::Gid, entry.gid, facts.gid) };
+    let is_shifted = (owner.uid, owner.gid) == (facts.uid, facts.gid);
+    // What the kernel took away with the owner, and somebody killed right after could not give back.
+    let lost_bits = facts.mode != entry.mode && facts.mode.with(entry.mode.and(SET_ID)) == entry.mode;
+    let mode = if is_shifted && lost_bits { entry.mode } else { facts.mode };
+    let capability = match (is_shifted, capability(held)?) {
+        (false, found) => found,
+        (true, Some(_)) => None,
+        (true, None) => entry.capability.clone(),
+    };
+    let capability = capability.map(|raw| shifted_capability(shift, &raw)).transpose();
+    Ok(Change { owner, mode, capability: capability.map_err(|_| Errno::INVAL)? })
+}

@@ -1,0 +1,86 @@
+/// Scratch space that ends with its pod.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EmptyDir {
+    /// What it lives on.
+    pub medium: Medium,
+    /// How much it may hold. In memory the kernel sees to that; on disk whoever asks for its usage.
+    pub size_limit: Option<u64>,
+    /// Its permissions; 0777 unless said.
+    pub mode: Option<u32>,
+}
+
+/// What scratch space lives on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Medium {
+    /// The node's disk.
+    #[default]
+    Disk,
+    /// Memory.
+    Memory,
+    /// Huge pages.
+    HugePages {
+        /// Their size in bytes; the kernel's default unless said.
+        page_size: Option<u64>,
+    },
+}
+
+/// A medium that there is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no medium: it may be \"\", \"Memory\", \"HugePages\" or \"HugePages-<size>\"")]
+pub struct BadMedium(pub String);
+
+impl Medium {
+    /// The medium of this name: `HugePages-2Mi`.
+    pub fn parse(name: &str) -> Result<Self, BadMedium> {
+        let bad = || BadMedium(name.to_owned());
+        match name {
+            "" => Ok(Self::Disk),
+            "Memory" => Ok(Self::Memory),
+            "HugePages" => Ok(Self::HugePages { page_size: None }),
+            _ => {
+                let size = name.strip_prefix("HugePages-").ok_or_else(bad)?;
+                Ok(Self::HugePages { page_size: Some(bytes(size).ok_or_else(bad)?) })
+            }
+        }
+    }
+}
+
+/// A whole number of bytes with one of the suffixes that page sizes have.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match text.strip_prefix(digits)? {
+        "" => 0,
+        "Ki" => 10,
+        "Mi" => 20,
+        "Gi" => 30,
+        _ => return None,
+    };
+    let number: u64 = digits.parse().ok()?;
+    number.checked_mul(1 << shift).filter(|bytes| bytes.is_power_of_two())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_are_named_as_in_a_pod() {
+        assert_eq!(Medium::parse(""), Ok(Medium::Disk));
+        assert_eq!(Medium::parse("Memory"), Ok(Medium::Memory));
+        let huge = |page_size| Ok(Medium::HugePages { page_size });
+        assert_eq!(Medium::parse("HugePages"), huge(None));
+        assert_eq!(Medium::parse("HugePages-2Mi"), huge(Some(2 << 20)));
+        assert_eq!(Medium::parse("HugePages-1Gi"), huge(Some(1 << 30)));
+        for bad in [
+            "memory",
+            "Disk",
+            "HugePages-",
+            "HugePages-3Mi",
+            "HugePages-2M",
+            "HugePages-0",
+            "HugePages-99999999999Gi",
+        ] {
+            assert_eq!(Medium::parse(bad), Err(BadMedium(bad.to_owned())));
+        }
+    }
+}

@@ -1,0 +1,146 @@
+use std::ffi::OsStr;
+use std::os::fd::AsRawFd;
+use std::path::{Component, Path, PathBuf};
+
+use kernel::{Dir, DirMode, LastLink, Node, Owner, Within};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid, fchmod, fchown, linkat, openat};
+use rustix::io::Errno;
+
+use super::HostPathType;
+use super::host_path_type::{OrCreate, in_words};
+use crate::error::{Error, Result};
+use crate::name::VolumeName;
+
+pub(crate) const DIRECTORY_MODE: u32 = 0o755;
+const FILE_MODE: u32 = 0o644;
+
+/// Something of the host's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPath {
+    /// Where it is: absolute. Its symbolic links are followed, as those of any path of the host.
+    pub path: PathBuf,
+    /// What it is to be.
+    pub kind: HostPathType,
+}
+
+/// What is done about a hostPath that is missing.
+pub(crate) struct Creating<'a> {
+    /// Whose it will be on disk.
+    pub(crate) owner: Owner,
+    /// Is told the last directory that is there and the path of those that are not.
+    pub(crate) announce: &'a mut dyn FnMut(&Path, &Path) -> Result<()>,
+}
+
+impl HostPath {
+    /// What is there, held; `None` where nothing is and the type allows to make it.
+    ///
+    /// The type is checked on what is held, and that is what is mounted later: nothing that is put in
+    /// its place in between can be mounted unchecked.
+    pub(crate) fn find(&self, volume: &VolumeName) -> Result<Option<Node>> {
+        let found = root()?.node(self.below_root(volume)?, Within::AsRoot, LastLink::Follow);
+        let node = match found {
+            Ok(node) => node,
+            Err(kernel::Error::Below { errno: Errno::NOENT, .. }) => {
+                return match self.kind.or_create() {
+                    OrCreate::Nothing => Err(Error::NoHostPath {
+                        volume: volume.clone(),
+                        path: self.path.clone(),
+                        wanted: self.kind,
+                    }),
+                    _ => Ok(None),
+                };
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let found = node.stat()?.kind;
+        if self.kind.allows(found) {
+            return Ok(Some(node));
+        }
+        let (volume, path) = (volume.clone(), self.path.clone());
+        Err(Error::OtherType { volume, path, wanted: self.kind, found: in_words(found) })
+    }
+
+    /// What is there, made if it has to be. What is made here is the host's, and stays.
+    pub(crate) fn find_or_create(&self, volume: &VolumeName, creating: &mut Creating<'_>) -> Result<Node> {
+        if let Some(node) = self.find(volume)? {
+            return Ok(node);
+        }
+        match self.kind.or_create() {
+            OrCreate::File => self.create_file(volume, creating.owner)?,
+            _ => self.create_dirs(volume, creating)?,
+        }
+        self.find(volume)?.ok_or_else(|| Error::NoHostPath {
+            volume: volume.clone(),
+            path: self.path.clone(),
+            wanted: self.kind,
+        })
+    }
+
+    /// The nearest directory above it that is there.
+    pub(crate) fn nearest(&self, volume: &VolumeName) -> Result<(Dir, PathBuf)> {
+        let (root, path) = (root()?, self.below_root(volume)?);
+        for there in path.ancestors().skip(1) {
+            match root.open_below(there, Within::AsRoot) {
+                Err(kernel::Error::Below { errno: Errno::NOENT, .. }) => {}
+                dir => return Ok((dir?, path.strip_prefix(there).unwrap_or(path).to_owned())),
+            }
+        }
+        Ok((root, path.to_owned()))
+    }
+
+    fn create_dirs(&self, volume: &VolumeName, creating: &mut Creating<'_>) -> Result<()> {
+        let (dir, rest) = self.nearest(volume)?;
+        (creating.announce)(dir.path(), &rest)?;
+        dir.make_dirs(&rest, DirMode { mode: DIRECTORY_MODE, owner: Some(creating.owner) })?;
+        Ok(())
+    }
+
+    fn create_file(&self, volume: &VolumeName, owner: Owner) -> Result<()> {
+        let path = self.below_root(volume)?;
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(self.bad(volume, "is the root directory"));
+        };
+        let parent = root()?.open_below(parent, Within::AsRoot)?;
+        match new_file(&parent, name, owner) {
+            // Somebody else was quicker; whether it is a file is looked at afterwards.
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(Error::io("make", &self.path, errno)),
+        }
+    }
+
+    fn below_root(&self, volume: &VolumeName) -> Result<&Path> {
+        if self.path.components().any(|c| c == Component::ParentDir) {
+            return Err(self.bad(volume, "has \"..\" in it"));
+        }
+        self.path.strip_prefix("/").map_err(|_| self.bad(volume, "is not absolute"))
+    }
+
+    fn bad(&self, volume: &VolumeName, why: &'static str) -> Error {
+        Error::BadHostPath { volume: volume.clone(), path: self.path.clone(), why }
+    }
+}
+
+fn root() -> Result<Dir> {
+    Ok(Dir::open(Path::new("/"))?)
+}
+
+/// A new empty file that has its owner and mode from the moment it has a name.
+fn new_file(dir: &Dir, name: &OsStr, owner: Owner) -> std::result::Result<(), Errno> {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(FILE_MODE);
+    let (file, named) = match openat(dir, c".", flags | OFlags::TMPFILE, mode) {
+        Ok(file) => (file, false),
+        // Not every filesystem has files without names.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+            (openat(dir, name, flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW, mode)?, true)
+        }
+        Err(errno) => return Err(errno),
+    };
+    fchown(&file, Some(Uid::from_raw(owner.uid)), Some(Gid::from_raw(owner.gid)))?;
+    fchmod(&file, mode)?;
+    if named {
+        return Ok(());
+    }
+    let own = format!("/proc/thread-self/fd/{}", file.as_raw_fd());
+    linkat(CWD, own, dir, name, AtFlags::SYMLINK_FOLLOW)
+}

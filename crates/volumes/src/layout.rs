@@ -1,0 +1,74 @@
+//! Where things are, below the state directory. docs/design/volumes.md has it drawn.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::{ContainerName, VolumeName};
+
+/// The directory of all pods.
+pub(crate) const PODS: &str = "pods";
+/// A pod's volumes, by kind and name.
+pub(crate) const VOLUMES: &str = "volumes";
+/// Parts of volumes, mounted for runtimes that take paths only.
+pub(crate) const SUB_PATHS: &str = "volume-subpaths";
+/// What a volume needs besides itself.
+pub(crate) const PLUGINS: &str = "plugins";
+/// Journals of trees that are given to pods.
+pub(crate) const CHOWN_ONCE: &str = "chown-once";
+/// What was made for a pod.
+pub(crate) const RECORD: &str = "volumes.json";
+/// The record while it is being written.
+pub(crate) const NEW_RECORD: &str = "volumes.json.new";
+/// For root's eyes, and those of the group root.
+pub(crate) const DIR_MODE: u32 = 0o750;
+
+/// A kind of volume that has a directory of its own in a pod's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum MadeKind {
+    /// Scratch space.
+    EmptyDir,
+    /// Keys of a ConfigMap.
+    ConfigMap,
+    /// Keys of a Secret.
+    Secret,
+    /// Fields of the pod.
+    DownwardApi,
+    /// Several of these.
+    Projected,
+    /// An image of several layers.
+    Image,
+    /// A tree of the host's that was given to the pod's block.
+    HostPath,
+}
+
+impl MadeKind {
+    /// The directory of this kind, named as the kubelet does: tools that look for volumes know it.
+    pub(crate) fn dir(self) -> &'static str {
+        match self {
+            Self::EmptyDir => "kubernetes.io~empty-dir",
+            Self::ConfigMap => "kubernetes.io~configmap",
+            Self::Secret => "kubernetes.io~secret",
+            Self::DownwardApi => "kubernetes.io~downward-api",
+            Self::Projected => "kubernetes.io~projected",
+            Self::Image => "kubernetes.io~image",
+            Self::HostPath => "kubernetes.io~host-path",
+        }
+    }
+
+    /// Where a volume of this kind is in its pod's directory.
+    pub(crate) fn volume(self, name: &VolumeName) -> PathBuf {
+        [VOLUMES, self.dir(), name.as_str()].iter().collect()
+    }
+
+    /// Where a volume of this kind has what it needs besides itself.
+    pub(crate) fn beside(self, name: &VolumeName) -> PathBuf {
+        [PLUGINS, self.dir(), name.as_str()].iter().collect()
+    }
+}
+
+/// Where a part of a volume is mounted, in the pod's directory.
+pub(crate) fn sub_path(volume: &VolumeName, container: &ContainerName, index: usize) -> PathBuf {
+    Path::new(SUB_PATHS).join(volume.as_str()).join(container.as_str()).join(index.to_string())
+}

@@ -1,0 +1,128 @@
+//! Trees of the host's that are given to a pod's block, file by file, and taken back.
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use ids::{CallerMapping, IdKind, UserNamespace};
+use kernel::Dir;
+use rustix::fs::{FlockOperation, flock};
+
+use super::dir::{self, IfMissing, OURS};
+use super::path_of;
+use crate::chown_once::{self, ChownOnce};
+use crate::error::{Error, Result};
+use crate::kinds::HostPath;
+use crate::layout::CHOWN_ONCE;
+use crate::name::{PodUid, VolumeName};
+use crate::record::{Given, MadeVolume, Record};
+use crate::wanted::Wanted;
+
+/// The longest name that a file can have.
+const LONGEST_NAME: usize = 255;
+
+/// What the record is to say before a tree is given.
+pub(crate) fn intent(wanted: &Wanted, path: &HostPath) -> Given {
+    let lines = |kind| wanted.users.lines(kind).unwrap_or_default();
+    Given { path: path.path.clone(), uids: lines(IdKind::Uid), gids: lines(IdKind::Gid) }
+}
+
+/// The trees that are given, under one state directory.
+pub(crate) struct Trees<'a> {
+    pub(crate) state: &'a Dir,
+}
+
+impl Trees<'_> {
+    /// Gives the tree to the block that the record names. Only the tree that the path itself names: a
+    /// link could have been put there to give away something else.
+    pub(crate) fn give(&self, volume: &VolumeName, given: &Given) -> Result<()> {
+        let tree = Dir::open(&given.path)?;
+        if path_of(tree.as_fd()) != clean(&given.path) {
+            let why = "leads elsewhere by a symbolic link: chownOnce takes the path of the tree itself";
+            return Err(Error::BadHostPath { volume: volume.clone(), path: given.path.clone(), why });
+        }
+        let journals = self.journals()?;
+        let (journal, ids) = (journal(&journals, volume, &given.path)?, ids(given, volume)?);
+        let job = ChownOnce { tree: &tree, journal: &journal, ids: &ids };
+        job.give(&mut |_| {}).map(drop).map_err(failed(volume))
+    }
+
+    /// Makes sure that no pod of another block has any of the trees, for as long as what is returned
+    /// lives: by then the record must say that this pod has them. So whoever is the last to have a tree in
+    /// the records may take it back.
+    pub(crate) fn claim(&self, pod: &PodUid, volumes: &[MadeVolume]) -> Result<Option<Dir>> {
+        let claimed: Vec<_> = volumes.iter().filter_map(|v| Some((&v.name, v.given.as_ref()?))).collect();
+        if claimed.is_empty() {
+            return Ok(None);
+        }
+        let journals = self.journals()?;
+        let others = self.others(pod)?;
+        for (volume, given) in claimed {
+            let journal = journal(&journals, volume, &given.path)?;
+            if others.iter().any(|other| other.path == given.path && other != given) {
+                let cause = chown_once::Error::GivenToOthers { tree: given.path.clone(), journal };
+                return Err(failed(volume)(cause));
+            }
+        }
+        Ok(Some(journals))
+    }
+
+    /// Takes the tree back, unless another pod of the same block has it too. One that is gone is fine.
+    pub(crate) fn take_back(&self, pod: &PodUid, volume: &VolumeName, given: &Given) -> Result<()> {
+        let journals = self.journals()?;
+        let journal = journal(&journals, volume, &given.path)?;
+        let is_used = self.others(pod)?.iter().any(|other| other.path == given.path);
+        if is_used || !journal.exists() || !given.path.exists() {
+            return Ok(());
+        }
+        let (tree, ids) = (Dir::open(&given.path)?, ids(given, volume)?);
+        let job = ChownOnce { tree: &tree, journal: &journal, ids: &ids };
+        job.take_back(&mut |_| {}).map(drop).map_err(failed(volume))
+    }
+
+    /// The directory of the journals, locked: whether another pod has a tree cannot change meanwhile.
+    fn journals(&self) -> Result<Dir> {
+        let journals = self.state.make_dirs(Path::new(CHOWN_ONCE), OURS)?;
+        let locked = flock(&journals, FlockOperation::LockExclusive);
+        locked.map_err(|errno| Error::io("lock", journals.path(), errno))?;
+        Ok(journals)
+    }
+
+    /// What the records of other pods say. Each is written before its tree is given.
+    fn others(&self, pod: &PodUid) -> Result<Vec<Given>> {
+        let mut found = vec![];
+        for other in dir::all(self.state)?.into_iter().filter(|other| other != pod) {
+            let Some(dir) = dir::peek(self.state, &other, IfMissing::Leave)? else { continue };
+            let record = Record::read(&dir)?;
+            found.extend(record.into_iter().flat_map(|r| r.volumes).filter_map(|v| v.given));
+        }
+        Ok(found)
+    }
+}
+
+/// A journal's name is its tree's path.
+fn journal(journals: &Dir, volume: &VolumeName, path: &Path) -> Result<PathBuf> {
+    let bad = |why| Error::BadHostPath { volume: volume.clone(), path: path.to_owned(), why };
+    let text = clean(path);
+    let text = text.to_str().ok_or_else(|| bad("is no text"))?;
+    let name = text.replace('%', "%25").replace('/', "%2F");
+    if name.len() > LONGEST_NAME - ".new".len() {
+        return Err(bad("is too long for the name of its journal"));
+    }
+    Ok(journals.path().join(name))
+}
+
+/// The path without empty parts.
+fn clean(path: &Path) -> PathBuf {
+    path.components().collect()
+}
+
+fn ids(given: &Given, volume: &VolumeName) -> Result<UserNamespace> {
+    CallerMapping::new(given.uids.clone(), given.gids.clone())
+        .map(UserNamespace::Caller)
+        .map_err(|cause| Error::BadMap { volume: volume.clone(), cause })
+}
+
+fn failed(volume: &VolumeName) -> impl FnOnce(chown_once::Error) -> Error {
+    let volume = volume.clone();
+    move |cause| Error::ChownOnce { volume, cause: Box::new(cause) }
+}

@@ -1,0 +1,198 @@
+//! The volumes of pods as a state: what is wanted against what is there.
+//!
+//! Everything is written down before it is made ([`crate::record`]), every step can be taken again, and
+//! whoever is killed anywhere leaves what the next one completes or removes.
+
+mod content;
+mod dir;
+mod given;
+mod half_made;
+mod layers;
+pub(crate) mod place;
+mod remove;
+mod set_up;
+mod sub_mount;
+pub(crate) mod users;
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kernel::{Dir, Kernel};
+
+use crate::error::{Error, Result};
+use crate::name::{PodUid, VolumeName};
+use crate::present::{HostMount, Presented};
+use crate::probe::{Notice, Probe, Trial};
+use crate::record::{MadeState, Record};
+use crate::usage::{self, Usage};
+use crate::wanted::{Source, Wanted, WantedMount};
+use crate::writer::Written;
+use dir::{IfMissing, PodDir};
+use place::Finder;
+use remove::Removal;
+use set_up::{Recorded, SetUp};
+use sub_mount::SubMount;
+use users::Users;
+
+/// The volumes of all pods under one state directory.
+#[derive(Debug, Clone)]
+pub struct PodVolumes {
+    state: Arc<Dir>,
+    kernel: Arc<dyn Kernel>,
+}
+
+impl PodVolumes {
+    /// Those under this directory, which exists.
+    pub fn open(state: &Path, kernel: Arc<dyn Kernel>) -> Result<Self> {
+        let failed = |e: std::io::Error| Error::io("open", state, crate::record::errno_of(&e));
+        // As mountinfo has it: without links.
+        let state = Dir::open(&state.canonicalize().map_err(failed)?)?;
+        Ok(Self { state: Arc::new(state), kernel })
+    }
+
+    /// Tries every volume's filesystem and makes nothing.
+    pub fn probe(&self, wanted: &Wanted) -> Result<Vec<Notice>> {
+        let users = Users::of(wanted, &*self.kernel)?;
+        self.try_all(wanted, &users).map(notices)
+    }
+
+    /// Makes the pod's volumes what is wanted, whatever is there already. Nothing at all is made if one of
+    /// them cannot be had. What a container has put into scratch space stays.
+    pub fn set_up(&self, wanted: &Wanted) -> Result<Vec<Notice>> {
+        unique(wanted)?;
+        let users = Users::of(wanted, &*self.kernel)?;
+        let trials = self.try_all(wanted, &users)?;
+        let Some(pod) = PodDir::lock(&self.state, &wanted.pod, IfMissing::Make)? else { return Ok(vec![]) };
+        let (mut record, recorded) = match Record::read(pod.dir())? {
+            Some(record) => (record, Recorded::Yes),
+            None if pod.has_volumes()? => return Err(Error::NoRecord { dir: pod.dir().path().to_owned() }),
+            None => (Record::new(wanted.pod.clone()), Recorded::NotYet),
+        };
+        let (kernel, state) = (&*self.kernel, &*self.state);
+        let set_up = SetUp { kernel, state, pod: &pod, wanted, users: &users, trials: &trials, recorded };
+        set_up.run(&mut record)?;
+        Ok(notices(trials))
+    }
+
+    /// Writes what has changed in the files that the node writes. A container sees all of a volume's old
+    /// files or all of its new ones.
+    pub fn update(&self, wanted: &Wanted) -> Result<Vec<(VolumeName, Written)>> {
+        let users = Users::of(wanted, &*self.kernel)?;
+        let finder = self.finder(wanted, &users)?;
+        let mut done = vec![];
+        for volume in &wanted.volumes {
+            let Source::Written(written) = &volume.source else { continue };
+            let (dir, made) = finder.made(&volume.name)?;
+            let outcome = content::payload(&dir, made, &written.payload, (wanted, &users))?;
+            done.push((volume.name.clone(), outcome));
+        }
+        Ok(done)
+    }
+
+    /// What a container sees of a volume, as a mount that is attached nowhere yet.
+    pub fn present(&self, wanted: &Wanted, mount: &WantedMount) -> Result<Presented> {
+        let users = Users::of(wanted, &*self.kernel)?;
+        let mut finder = self.finder(wanted, &users)?;
+        let place = finder.place(mount)?;
+        Presented::of(&place, mount, (&*self.kernel, &users))
+    }
+
+    /// The same for a runtime that takes paths of the host. A part of a volume is mounted at a path of its
+    /// own for it, until the pod's volumes are torn down.
+    pub fn host_mount(&self, wanted: &Wanted, mount: &WantedMount) -> Result<HostMount> {
+        let users = Users::of(wanted, &*self.kernel)?;
+        let mut finder = self.finder(wanted, &users)?;
+        if let Some(image) = HostMount::of_image(wanted, mount) {
+            return Ok(image);
+        }
+        let place = finder.place(mount)?;
+        let path = match &mount.sub_path {
+            None => place.path(),
+            Some(_) => {
+                let (kernel, state) = (&*self.kernel, &*self.state);
+                SubMount { kernel, state, pod: &finder.pod }.make(&mut finder.record, mount, &place)?
+            }
+        };
+        Ok(HostMount::at(path, place.idmapped, wanted, mount))
+    }
+
+    /// How much is in a volume that the node made.
+    pub fn usage(&self, pod: &PodUid, volume: &VolumeName) -> Result<Usage> {
+        let missing = || Error::NotSetUp { pod: pod.clone(), volume: volume.clone() };
+        let held = PodDir::lock(&self.state, pod, IfMissing::Leave)?.ok_or_else(missing)?;
+        let record = Record::read(held.dir())?.ok_or_else(missing)?;
+        let made = record.volume(volume).ok_or_else(missing)?;
+        let dir = held.open(&made.kind.volume(volume))?;
+        // Counting takes long, and nobody has to wait for it.
+        drop(held);
+        usage::of(&dir)
+    }
+
+    /// Removes all that was made for the pod, and nothing else. Nothing there is fine.
+    pub fn tear_down(&self, pod: &PodUid) -> Result<()> {
+        let Some(pod) = PodDir::lock(&self.state, pod, IfMissing::Leave)? else { return Ok(()) };
+        match Record::read(pod.dir())? {
+            None if pod.has_volumes()? => return Err(Error::NoRecord { dir: pod.dir().path().to_owned() }),
+            None => {}
+            Some(mut record) => {
+                let removal = Removal { kernel: &*self.kernel, state: &self.state, pod: &pod };
+                removal.volumes(&mut record, &|_| true)?;
+                removal.sub_paths(&mut record, &|_| true)?;
+            }
+        }
+        Record::remove(pod.dir())?;
+        pod.remove()
+    }
+
+    /// Every pod that has a directory here.
+    pub fn pods(&self) -> Result<Vec<PodUid>> {
+        dir::all(&self.state)
+    }
+
+    /// Tears down every pod but those that are wanted; each on its own.
+    pub fn remove_orphans(&self, wanted: &BTreeSet<PodUid>) -> Result<Vec<(PodUid, Result<()>)>> {
+        let orphans = self.pods()?.into_iter().filter(|pod| !wanted.contains(pod));
+        Ok(orphans.map(|pod| (pod.clone(), self.tear_down(&pod))).collect())
+    }
+
+    fn try_all(&self, wanted: &Wanted, users: &Users<'_>) -> Result<Vec<Trial>> {
+        Probe { kernel: &*self.kernel, state: &self.state, users }.all(wanted)
+    }
+
+    fn finder<'a>(&self, wanted: &'a Wanted, users: &'a Users<'a>) -> Result<Finder<'a>> {
+        let none = || wanted.volumes.first().map(|v| v.name.clone());
+        let not_set_up = |volume| Error::NotSetUp { pod: wanted.pod.clone(), volume };
+        let pod = PodDir::lock(&self.state, &wanted.pod, IfMissing::Leave)?;
+        let record = pod.as_ref().map(|pod| Record::read(pod.dir())).transpose()?.flatten();
+        match (pod, record, none()) {
+            (Some(pod), Some(record), _) => Ok(Finder { pod, record, wanted, users }),
+            (_, _, Some(volume)) => Err(not_set_up(volume)),
+            (_, _, None) => Err(Error::NoRecord { dir: self.state.path().join(wanted.pod.as_str()) }),
+        }
+    }
+}
+
+fn notices(trials: Vec<Trial>) -> Vec<Notice> {
+    trials.into_iter().filter_map(|trial| trial.notice).collect()
+}
+
+fn unique(wanted: &Wanted) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    match wanted.volumes.iter().find(|v| !seen.insert(&v.name)) {
+        None => Ok(()),
+        Some(twice) => Err(Error::TwoOfAName { pod: wanted.pod.clone(), volume: twice.name.clone() }),
+    }
+}
+
+/// By what path an open file is reached now.
+pub(crate) fn path_of(fd: BorrowedFd<'_>) -> PathBuf {
+    let link = PathBuf::from(format!("/proc/thread-self/fd/{}", fd.as_raw_fd()));
+    std::fs::read_link(&link).unwrap_or(link)
+}
+
+/// Whether a volume may be used.
+fn usable(state: MadeState) -> bool {
+    state == MadeState::Ready
+}

@@ -1,0 +1,155 @@
+//! Taking away what the record says was made, and nothing else.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use kernel::{Dir, Kernel, MountTable, Unmount};
+use rustix::fs::{AtFlags, unlinkat};
+use rustix::io::Errno;
+
+use super::dir::PodDir;
+use super::given::Trees;
+use crate::error::{Error, Result};
+use crate::layout::MadeKind;
+use crate::name::VolumeName;
+use crate::record::{MadeState, MadeSubPath, MadeVolume, MountMark, Record};
+
+/// What it takes to remove volumes of a pod.
+pub(crate) struct Removal<'a> {
+    pub(crate) kernel: &'a dyn Kernel,
+    pub(crate) state: &'a Dir,
+    pub(crate) pod: &'a PodDir,
+}
+
+impl Removal<'_> {
+    /// Removes these volumes with all that hangs on them, and strikes from the record what is gone.
+    /// One that cannot be removed keeps none of the others.
+    pub(crate) fn volumes(&self, record: &mut Record, gone: &dyn Fn(&MadeVolume) -> bool) -> Result<()> {
+        let names: Vec<VolumeName> =
+            record.volumes.iter().filter(|v| gone(v)).map(|v| v.name.clone()).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let fresh = |v: &&mut MadeVolume| names.contains(&v.name) && v.state != MadeState::Leaving;
+        let mut changed = false;
+        for volume in record.volumes.iter_mut().filter(fresh) {
+            volume.state = MadeState::Leaving;
+            changed = true;
+        }
+        if changed {
+            record.write(self.pod.dir())?;
+        }
+        let mut errors = vec![];
+        for name in &names {
+            if let Err(error) = self.one(record, name) {
+                errors.push(error);
+            }
+        }
+        record.write(self.pod.dir())?;
+        Error::all(errors)
+    }
+
+    fn one(&self, record: &mut Record, name: &VolumeName) -> Result<()> {
+        self.sub_paths(record, &|s| s.volume == *name)?;
+        let Some(volume) = record.volume(name).cloned() else { return Ok(()) };
+        match &volume.given {
+            Some(given) => Trees { state: self.state }.take_back(self.pod.uid(), name, given)?,
+            None => self.made(&volume)?,
+        }
+        record.volumes.retain(|v| v.name != *name);
+        record.half_made.retain(|h| h.volume != *name);
+        Ok(())
+    }
+
+    fn made(&self, volume: &MadeVolume) -> Result<()> {
+        let path = volume.kind.volume(&volume.name);
+        if let Some(mark) = volume.mount {
+            self.unmount(&path, mark, Unmount::Now)?;
+        }
+        self.tree(&path)?;
+        match volume.kind {
+            MadeKind::Image => self.tree(&volume.kind.beside(&volume.name)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes mounted parts of volumes. What they show is the volumes', and stays.
+    pub(crate) fn sub_paths(&self, record: &mut Record, gone: &dyn Fn(&MadeSubPath) -> bool) -> Result<()> {
+        let mut errors = vec![];
+        let mut left = vec![];
+        for part in std::mem::take(&mut record.sub_paths) {
+            let removed = if gone(&part) { self.sub_path(&part).map(|()| true) } else { Ok(false) };
+            match removed {
+                Ok(true) => {}
+                Ok(false) => left.push(part),
+                Err(error) => {
+                    errors.push(error);
+                    left.push(part);
+                }
+            }
+        }
+        record.sub_paths = left;
+        Error::all(errors)
+    }
+
+    fn sub_path(&self, part: &MadeSubPath) -> Result<()> {
+        let point = part.point();
+        self.unmount(&point, part.mount, Unmount::Lazy)?;
+        let (Some(above), Some(name)) = (point.parent(), point.file_name()) else { return Ok(()) };
+        if let Some(dir) = self.pod.find(above)? {
+            remove_point(&dir, name)?;
+        }
+        self.pod.prune(above)
+    }
+
+    /// Unmounts what the record and the kernel agree is ours. Something else on top of it, or in its
+    /// place, is somebody else's.
+    fn unmount(&self, below: &Path, mark: MountMark, how: Unmount) -> Result<()> {
+        let point = self.pod.path(below);
+        match MountTable::read()?.at(&point) {
+            None => Ok(()),
+            Some(found) if mark.is(found) => match self.kernel.unmount(&point, how) {
+                // Or gone by itself in between. What lies there now is seen when the directory is removed.
+                Ok(()) | Err(kernel::Error::NotMounted { .. }) => Ok(()),
+                Err(kernel::Error::Unmount { errno: Errno::BUSY, .. }) => Err(Error::InUse { point }),
+                Err(error) => Err(error.into()),
+            },
+            Some(found) => Err(foreign(found)),
+        }
+    }
+
+    fn tree(&self, below: &Path) -> Result<()> {
+        let (Some(above), Some(name)) = (below.parent(), below.file_name()) else { return Ok(()) };
+        // Whoever was killed may have left a part of the way to it.
+        let Some(dir) = self.pod.find(above)? else { return self.pod.prune(above) };
+        match dir.remove_tree(name) {
+            Ok(_) => self.pod.prune(above),
+            Err(kernel::Error::MountInTheWay { path }) => Err(match MountTable::read()?.at(&path) {
+                Some(found) => foreign(found),
+                None => kernel::Error::MountInTheWay { path }.into(),
+            }),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A mount point is an empty file or an empty directory. Anything else is not ours, and stays.
+fn remove_point(dir: &Dir, name: &OsStr) -> Result<()> {
+    let failed = |errno| Error::io("remove", &dir.path().join(name), errno);
+    match unlinkat(dir, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(Errno::NOTDIR) => match unlinkat(dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(failed(errno)),
+        },
+        Err(errno) => Err(failed(errno)),
+    }
+}
+
+pub(crate) fn foreign(found: &kernel::MountEntry) -> Error {
+    Error::ForeignMount {
+        point: found.point.clone(),
+        filesystem: found.filesystem.clone(),
+        from: found.source.clone(),
+    }
+}

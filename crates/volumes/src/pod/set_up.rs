@@ -1,0 +1,220 @@
+//! From what is wanted and what is there to what is wanted.
+
+use std::path::Path;
+
+use kernel::{Dir, DirMode, Kernel, MountTable, Target};
+use plan::Owners;
+use rustix::fs::{Gid, Mode, Uid, fchmod, fchown};
+
+use super::dir::PodDir;
+use super::remove::{Removal, foreign};
+use super::users::Users;
+use super::{given, half_made, layers};
+use crate::error::{Error, Result};
+use crate::filesystems::Base;
+use crate::kinds::{Creating, DIRECTORY_MODE, HostPath};
+use crate::layout::MadeKind;
+use crate::probe::Trial;
+use crate::record::{HalfMade, MadeState, MadeVolume, MountMark, Numbers, Record};
+use crate::wanted::{Source, Wanted, WantedVolume};
+
+/// What it takes to set up a pod's volumes.
+pub(crate) struct SetUp<'a> {
+    pub(crate) kernel: &'a dyn Kernel,
+    pub(crate) state: &'a Dir,
+    pub(crate) pod: &'a PodDir,
+    pub(crate) wanted: &'a Wanted,
+    pub(crate) users: &'a Users<'a>,
+    /// What was found out about each volume, in their order.
+    pub(crate) trials: &'a [Trial],
+    /// Whether the pod has a record on disk.
+    pub(crate) recorded: Recorded,
+}
+
+/// Whether a pod has a record on disk. One without a volume of the node's making gets one, too: it says
+/// that the pod is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    Yes,
+    NotYet,
+}
+
+impl SetUp<'_> {
+    /// Each step finds out what is left of it to do; none is taken before the record tells of it.
+    pub(crate) fn run(&self, record: &mut Record) -> Result<()> {
+        let removal = Removal { kernel: self.kernel, state: self.state, pod: self.pod };
+        removal.volumes(record, &|made| made.state == MadeState::Leaving || !self.is_wanted(made))?;
+        self.note_down(record)?;
+        half_made::repair(self.pod, record)?;
+        self.make_dirs(record)?;
+        self.mount(record)?;
+        for volume in &self.wanted.volumes {
+            self.fill(record, volume)?;
+        }
+        self.ready(record)
+    }
+
+    fn is_wanted(&self, made: &MadeVolume) -> bool {
+        self.wanted.volume(&made.name).and_then(made_kind) == Some(made.kind)
+    }
+
+    /// What is wanted and not in the record yet.
+    fn note_down(&self, record: &mut Record) -> Result<()> {
+        let pairs = self.wanted.volumes.iter().zip(self.trials);
+        let unknown = pairs.filter(|(volume, _)| record.volume(&volume.name).is_none());
+        let fresh: Vec<_> = unknown.filter_map(|(volume, trial)| self.intent(volume, trial)).collect();
+        if fresh.is_empty() && self.recorded == Recorded::Yes {
+            return Ok(());
+        }
+        let _claimed = given::Trees { state: self.state }.claim(self.pod.uid(), &fresh)?;
+        record.volumes.extend(fresh);
+        record.write(self.pod.dir())
+    }
+
+    fn intent(&self, volume: &WantedVolume, trial: &Trial) -> Option<MadeVolume> {
+        let given = match &volume.source {
+            Source::HostPath(path) => Some(given::intent(self.wanted, path)),
+            _ => None,
+        };
+        Some(MadeVolume {
+            name: volume.name.clone(),
+            kind: made_kind(volume)?,
+            state: MadeState::Making,
+            numbers: trial.numbers,
+            mount: None,
+            given,
+        })
+    }
+
+    fn make_dirs(&self, record: &Record) -> Result<()> {
+        for made in record.volumes.iter().filter(|made| made.given.is_none()) {
+            let path = made.kind.volume(&made.name);
+            if self.pod.find(&path)?.is_none() {
+                self.pod.make(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Mounts what has a mount and does not have it. All are made first, then written down, then
+    /// attached: one that was never attached is gone with whoever made it.
+    fn mount(&self, record: &mut Record) -> Result<()> {
+        let table = MountTable::read()?;
+        let mut fresh = vec![];
+        for volume in &self.wanted.volumes {
+            let made = record.volume_mut(&volume.name).filter(|made| made.given.is_none());
+            let Some(made) = made else { continue };
+            let (below, numbers) = (made.kind.volume(&made.name), made.numbers);
+            let point = self.pod.path(&below);
+            match (table.at(&point), made.mount) {
+                (Some(found), Some(mark)) if mark.is(found) => continue,
+                (Some(found), _) => return Err(foreign(found)),
+                (None, _) => {}
+            }
+            if let Some(mount) = self.filesystem(volume, numbers)? {
+                made.mount = Some(MountMark::of(&mount, &point)?);
+                // Whatever was in it is gone with the mount.
+                made.state = MadeState::Making;
+                fresh.push((below, mount));
+            }
+        }
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        record.write(self.pod.dir())?;
+        for (below, mount) in fresh {
+            let target = self.pod.open(&below)?;
+            self.kernel.attach(mount, Target::Node(std::os::fd::AsFd::as_fd(&target)))?;
+        }
+        Ok(())
+    }
+
+    fn filesystem(&self, volume: &WantedVolume, numbers: Numbers) -> Result<Option<kernel::DetachedMount>> {
+        match (&volume.source, Base::of(&volume.source)) {
+            (_, Some(base)) => base.make(self.kernel, self.users.root(numbers)?),
+            (Source::Image(image), None) => {
+                let layers = layers::Layers { kernel: self.kernel, pod: self.pod, users: self.users };
+                layers.stack(&volume.name, image, numbers)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Gives a volume its owner, its mode and its files.
+    fn fill(&self, record: &mut Record, volume: &WantedVolume) -> Result<()> {
+        if let Source::HostPath(path) = &volume.source {
+            self.create(record, volume, path)?;
+        }
+        let Some(made) = record.volume(&volume.name) else { return Ok(()) };
+        if let Some(given) = &made.given {
+            return given::Trees { state: self.state }.give(&volume.name, given);
+        }
+        let Some(base) = Base::of(&volume.source) else { return Ok(()) };
+        let dir = self.pod.open(&made.kind.volume(&made.name))?;
+        if made.state == MadeState::Making {
+            let owner = Some(self.users.root(made.numbers)?);
+            give(&dir, DirMode { mode: base.mode(), owner })?;
+        }
+        super::content::write(&dir, volume, made, (self.wanted, self.users))
+    }
+
+    /// A hostPath that is missing, if it is to be made. It is the host's from then on.
+    fn create(&self, record: &mut Record, volume: &WantedVolume, path: &HostPath) -> Result<()> {
+        let owner = self.users.root(match volume.owners {
+            Owners::SharedBlocks | Owners::Translated => Numbers::Hosts,
+            // A tree that is given away later is made as all that is in it.
+            Owners::Idmapped | Owners::AsOnDisk | Owners::ChownedOnce => Numbers::Containers,
+        })?;
+        let mut announce = |there: &Path, rest: &Path| {
+            record.half_made.push(HalfMade {
+                volume: volume.name.clone(),
+                host: Some("/".into()),
+                below: there.strip_prefix("/").unwrap_or(there).to_owned(),
+                path: rest.to_owned(),
+                mode: DIRECTORY_MODE,
+                owner: (owner.uid, owner.gid),
+            });
+            record.write(self.pod.dir())
+        };
+        path.find_or_create(&volume.name, &mut Creating { owner, announce: &mut announce }).map(drop)
+    }
+
+    fn ready(&self, record: &mut Record) -> Result<()> {
+        let unfinished = record.volumes.iter().any(|v| v.state == MadeState::Making);
+        if !unfinished && record.half_made.is_empty() {
+            return Ok(());
+        }
+        for volume in &mut record.volumes {
+            volume.state = MadeState::Ready;
+        }
+        record.half_made.clear();
+        record.write(self.pod.dir())
+    }
+}
+
+/// What a volume is in the record; `None` for one that the node makes nothing for.
+pub(crate) fn made_kind(volume: &WantedVolume) -> Option<MadeKind> {
+    match &volume.source {
+        Source::EmptyDir(_) => Some(MadeKind::EmptyDir),
+        Source::Written(written) => Some(written.kind.made()),
+        Source::Image(image) if image.layers.len() > 1 => Some(MadeKind::Image),
+        Source::HostPath(_) if volume.owners == Owners::ChownedOnce => Some(MadeKind::HostPath),
+        Source::Image(_) | Source::HostPath(_) => None,
+    }
+}
+
+/// In whose numbers a volume's files are that the node does not make.
+pub(crate) fn numbers_of(volume: &WantedVolume) -> Numbers {
+    match volume.owners {
+        Owners::Idmapped | Owners::AsOnDisk => Numbers::Containers,
+        Owners::SharedBlocks | Owners::ChownedOnce | Owners::Translated => Numbers::Hosts,
+    }
+}
+
+pub(crate) fn give(dir: &Dir, like: DirMode) -> Result<()> {
+    let owner = like.owner.map(|owner| (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid)));
+    owner
+        .map_or(Ok(()), |(user, group)| fchown(dir, Some(user), Some(group)))
+        .and_then(|()| fchmod(dir, Mode::from_raw_mode(like.mode)))
+        .map_err(|errno| Error::io("give owner and mode to", dir.path(), errno))
+}

@@ -1,0 +1,165 @@
+//! What a container is given: a mount to attach, or a path and how to mount it.
+
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use ids::{IdKind, IdMapping};
+use kernel::{
+    Access, Attributes, DetachedMount, Dir, DirMode, Flags, Kernel, Kind, LastLink, Owner,
+    Propagation as KernelPropagation, Source as From, Submounts, Target, Within,
+};
+use plan::Propagation;
+use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, openat};
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+use crate::pod::place::Place;
+use crate::pod::users::Users;
+use crate::sub_path::SubPath;
+use crate::wanted::{MountAccess, Relabel, Source, Wanted, WantedMount};
+
+/// What a container sees of a volume: a mount that is attached nowhere, for whoever has the container's
+/// file tree in a mount namespace of its own. Dropped, it leaves nothing.
+#[derive(Debug)]
+pub struct Presented {
+    /// Where it goes in the container.
+    pub path: PathBuf,
+    mount: DetachedMount,
+    kind: Kind,
+}
+
+/// What a runtime is told that mounts by itself; the fields of a CRI mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostMount {
+    /// Where it goes in the container.
+    pub container_path: PathBuf,
+    /// What is mounted; empty for an image.
+    pub host_path: PathBuf,
+    /// Whether it can be written through.
+    pub access: MountAccess,
+    /// How mounts below it travel.
+    pub propagation: Propagation,
+    /// Whether its files are to be relabelled.
+    pub relabel: Relabel,
+    /// The map of user IDs that it is to be idmapped by; none if it is not.
+    pub uid_mappings: Vec<IdMapping>,
+    /// The same for group IDs.
+    pub gid_mappings: Vec<IdMapping>,
+    /// The image, for an image volume.
+    pub image: Option<String>,
+    /// The part of the image.
+    pub image_sub_path: Option<SubPath>,
+}
+
+impl Presented {
+    pub(crate) fn of(place: &Place, mount: &WantedMount, with: (&dyn Kernel, &Users<'_>)) -> Result<Self> {
+        let (kernel, users) = with;
+        let mut clone = kernel.clone_mount(From::Node(place.as_fd()), Submounts::Included)?;
+        let read_only = place.image || mount.access == MountAccess::RecursiveReadOnly;
+        let all = Attributes {
+            idmap: users.idmap().filter(|_| place.idmapped),
+            access: if read_only { Access::ReadOnly } else { Access::ReadWrite },
+            submounts: Submounts::Included,
+            propagation: Some(propagation(mount.propagation)),
+            flags: if place.image { Flags::NOEXEC } else { Flags::NONE },
+        };
+        kernel.set_attributes(&mut clone, &all)?;
+        if mount.access == MountAccess::ReadOnly {
+            // Those below keep what they have: that is what a plain read-only mount means to a pod.
+            let top = Attributes { access: Access::ReadOnly, ..Attributes::default() };
+            kernel.set_attributes(&mut clone, &top)?;
+        }
+        Ok(Self { path: mount.path.clone(), mount: clone, kind: place.kind })
+    }
+
+    /// The mount itself.
+    #[must_use]
+    pub fn into_mount(self) -> DetachedMount {
+        self.mount
+    }
+
+    /// Attaches it in a container's file tree. Links there are followed as the container would: none
+    /// leads out of the tree. A mount point that is missing is made and given to `owner`.
+    pub fn attach(self, kernel: &dyn Kernel, tree: &Dir, owner: Owner) -> Result<()> {
+        let below = self.path.strip_prefix("/").unwrap_or(&self.path);
+        let find = || tree.node(below, Within::AsRoot, LastLink::Follow);
+        let target = match find() {
+            Err(kernel::Error::Below { errno: Errno::NOENT, .. }) => {
+                make_point(tree, below, (self.kind, owner))?;
+                find()?
+            }
+            found => found?,
+        };
+        Ok(kernel.attach(self.mount, Target::Node(target.as_fd()))?)
+    }
+}
+
+impl HostMount {
+    /// Runtimes have image volumes of their own; they resolve the sub path, too.
+    pub(crate) fn of_image(wanted: &Wanted, mount: &WantedMount) -> Option<Self> {
+        let Source::Image(image) = &wanted.volume(&mount.volume)?.source else { return None };
+        let all = Self::at(PathBuf::new(), true, wanted, mount);
+        let (image, image_sub_path) = (Some(image.reference.clone()), mount.sub_path.clone());
+        Some(Self { image, image_sub_path, access: MountAccess::ReadOnly, ..all })
+    }
+
+    pub(crate) fn at(path: PathBuf, idmapped: bool, wanted: &Wanted, mount: &WantedMount) -> Self {
+        let lines = |kind| wanted.users.lines(kind).filter(|_| idmapped).unwrap_or_default();
+        Self {
+            container_path: mount.path.clone(),
+            host_path: path,
+            access: mount.access,
+            propagation: mount.propagation,
+            relabel: mount.relabel,
+            uid_mappings: lines(IdKind::Uid),
+            gid_mappings: lines(IdKind::Gid),
+            image: None,
+            image_sub_path: None,
+        }
+    }
+}
+
+fn propagation(wanted: Propagation) -> KernelPropagation {
+    match wanted {
+        Propagation::None => KernelPropagation::Private,
+        Propagation::HostToContainer => KernelPropagation::Slave,
+        Propagation::Bidirectional => KernelPropagation::Shared,
+    }
+}
+
+/// Makes an empty directory or file with the directories on the way to it, all inside the tree.
+fn make_point(tree: &Dir, below: &Path, like: (Kind, Owner)) -> Result<()> {
+    let (kind, owner) = like;
+    let (dirs, file) = match (kind, below.parent(), below.file_name()) {
+        (Kind::Directory, _, _) | (_, None, _) | (_, _, None) => (below, None),
+        (_, Some(above), Some(name)) => (above, Some(name)),
+    };
+    let above = make_dirs(tree, dirs, owner)?;
+    file.map_or(Ok(()), |name| make_file(&above, name, owner))
+}
+
+fn make_dirs(tree: &Dir, below: &Path, owner: Owner) -> Result<Dir> {
+    for there in below.ancestors() {
+        match tree.open_below(there, Within::AsRoot) {
+            Err(kernel::Error::Below { errno: Errno::NOENT, .. }) => {}
+            found => {
+                let rest = below.strip_prefix(there).unwrap_or(Path::new(""));
+                return Ok(found?.make_dirs(rest, DirMode { mode: 0o755, owner: Some(owner) })?);
+            }
+        }
+    }
+    Ok(tree.open_below(Path::new(""), Within::AsRoot)?)
+}
+
+fn make_file(dir: &Dir, name: &OsStr, owner: Owner) -> Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let failed = |errno| Error::io("make", &dir.path().join(name), errno);
+    match openat(dir, name, flags, Mode::from_raw_mode(0o644)) {
+        Ok(file) => {
+            fchown(&file, Some(Uid::from_raw(owner.uid)), Some(Gid::from_raw(owner.gid))).map_err(failed)
+        }
+        Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(failed(errno)),
+    }
+}

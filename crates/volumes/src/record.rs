@@ -1,0 +1,250 @@
+//! What was made for a pod, written down before it is made.
+//!
+//! A thing that exists in a pod's directory and not in its record was made by somebody else. A thing in
+//! the record may exist or not: whoever reads the record looks.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use ids::IdMapping;
+use kernel::{Dir, MountEntry, MountTable};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, renameat, statx, unlinkat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::layout::{MadeKind, NEW_RECORD, RECORD, sub_path};
+use crate::name::{ContainerName, PodUid, VolumeName};
+
+/// The version that is written. docs/design/volumes.md says what each had.
+const VERSION: u32 = 1;
+
+/// What was made for a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Record {
+    version: u32,
+    pub(crate) pod: PodUid,
+    pub(crate) volumes: Vec<MadeVolume>,
+    /// Parts of volumes that are mounted for a runtime that takes paths.
+    pub(crate) sub_paths: Vec<MadeSubPath>,
+    /// Directories that are being made for volumes, and may not have their owner and mode yet.
+    pub(crate) half_made: Vec<HalfMade>,
+}
+
+/// A volume in a pod's directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct MadeVolume {
+    pub(crate) name: VolumeName,
+    pub(crate) kind: MadeKind,
+    pub(crate) state: MadeState,
+    pub(crate) numbers: Numbers,
+    /// The mount at the volume's directory, if it is one, known before it is attached.
+    pub(crate) mount: Option<MountMark>,
+    /// The host's tree that it is, if its files are given to the pod's block.
+    pub(crate) given: Option<Given>,
+}
+
+/// A tree of the host's whose files are given to a block.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Given {
+    pub(crate) path: PathBuf,
+    pub(crate) uids: Vec<IdMapping>,
+    pub(crate) gids: Vec<IdMapping>,
+}
+
+/// How far a volume is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum MadeState {
+    /// Its directory, mount and content may be there or not.
+    Making,
+    /// It is there, and what is in it may be the pod's: never made anew while it is there.
+    Ready,
+    /// What is in it may be gone in part: never used again.
+    Leaving,
+}
+
+/// In whose numbers the owners of a volume's files are written on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Numbers {
+    /// The container's; the mount is idmapped, or the pod has the host's users.
+    Containers,
+    /// The host's: those that the pod's block maps the container's to.
+    Hosts,
+}
+
+/// A part of a volume, mounted at a path of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct MadeSubPath {
+    pub(crate) volume: VolumeName,
+    pub(crate) container: ContainerName,
+    pub(crate) index: usize,
+    pub(crate) mount: MountMark,
+}
+
+/// Directories that are being made for a volume: in it, or on the host for a hostPath.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct HalfMade {
+    pub(crate) volume: VolumeName,
+    /// The host's directory that `below` starts at; the volume's own if `None`.
+    pub(crate) host: Option<PathBuf>,
+    /// The last directory that was there.
+    pub(crate) below: PathBuf,
+    /// Those that were not.
+    pub(crate) path: PathBuf,
+    /// The permissions that each is given.
+    pub(crate) mode: u32,
+    /// The user and the group that each is given.
+    pub(crate) owner: (u32, u32),
+}
+
+/// What tells a mount of ours from one that somebody else put in its place: the kernel's number of it
+/// and of its filesystem, both known while it is attached nowhere yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct MountMark {
+    id: u64,
+    device: (u32, u32),
+}
+
+impl MountMark {
+    pub(crate) fn of(mount: impl AsFd, what: &Path) -> Result<Self> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT;
+        let found = statx(mount, c"", flags, StatxFlags::MNT_ID | StatxFlags::INO)
+            .map_err(|errno| Error::io("look at", what, errno))?;
+        Ok(Self { id: found.stx_mnt_id, device: (found.stx_dev_major, found.stx_dev_minor) })
+    }
+
+    pub(crate) fn is(self, entry: &MountEntry) -> bool {
+        // Some filesystems tell files of one mount by several numbers, none of which is mountinfo's.
+        let same_device = entry.device == self.device || entry.filesystem == "btrfs";
+        entry.id == self.id && same_device
+    }
+
+    /// Whether it is what one sees at `point`.
+    pub(crate) fn is_at(self, table: &MountTable, point: &Path) -> bool {
+        table.at(point).is_some_and(|entry| self.is(entry))
+    }
+}
+
+impl MadeSubPath {
+    pub(crate) fn point(&self) -> PathBuf {
+        sub_path(&self.volume, &self.container, self.index)
+    }
+}
+
+impl Record {
+    pub(crate) fn new(pod: PodUid) -> Self {
+        Self { version: VERSION, pod, volumes: vec![], sub_paths: vec![], half_made: vec![] }
+    }
+
+    /// The record in a pod's directory; `None` where there is none.
+    pub(crate) fn read(dir: &Dir) -> Result<Option<Self>> {
+        let path = dir.path().join(RECORD);
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = match openat(dir, RECORD, flags, Mode::empty()) {
+            Ok(fd) => File::from(fd),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(Error::io("open", &path, errno)),
+        };
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(|e| Error::io("read", &path, errno_of(&e)))?;
+        Self::parse(&text, &path).map(Some)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self> {
+        let damaged =
+            |e: serde_json::Error| Error::DamagedRecord { path: path.to_owned(), cause: e.to_string() };
+        let value: serde_json::Value = serde_json::from_str(text).map_err(damaged)?;
+        match value.get("version").and_then(serde_json::Value::as_u64) {
+            Some(found) if found > u64::from(VERSION) => {
+                Err(Error::NewerRecord { path: path.to_owned(), found, known: VERSION })
+            }
+            _ => serde_json::from_value(value).map_err(damaged),
+        }
+    }
+
+    /// Has it on disk when it returns: the old record or this one, never a mixture.
+    pub(crate) fn write(&self, dir: &Dir) -> Result<()> {
+        let path = dir.path().join(NEW_RECORD);
+        let failed = |errno| Error::io("write", &path, errno);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(openat(dir, NEW_RECORD, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?);
+        let mut text = serde_json::to_vec_pretty(self)
+            .map_err(|e| Error::DamagedRecord { path: path.clone(), cause: e.to_string() })?;
+        text.push(b'\n');
+        let written = file.write_all(&text).and_then(|()| file.sync_all());
+        written.map_err(|e| failed(errno_of(&e)))?;
+        renameat(dir, NEW_RECORD, dir, RECORD).map_err(failed)?;
+        Ok(dir.sync()?)
+    }
+
+    /// Takes the record away; nothing that was made may be left by then.
+    pub(crate) fn remove(dir: &Dir) -> Result<()> {
+        for name in [NEW_RECORD, RECORD] {
+            match unlinkat(dir, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(Error::io("remove", &dir.path().join(name), errno)),
+            }
+        }
+        Ok(dir.sync()?)
+    }
+
+    pub(crate) fn volume(&self, name: &VolumeName) -> Option<&MadeVolume> {
+        self.volumes.iter().find(|v| v.name == *name)
+    }
+
+    pub(crate) fn volume_mut(&mut self, name: &VolumeName) -> Option<&mut MadeVolume> {
+        self.volumes.iter_mut().find(|v| v.name == *name)
+    }
+}
+
+pub(crate) fn errno_of(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of the first version, as it must be readable for ever.
+    const FIRST: &str = include_str!("../tests/fixtures/volumes-v1.json");
+
+    fn parse(text: &str) -> Result<Record> {
+        Record::parse(text, Path::new("volumes.json"))
+    }
+
+    #[test]
+    fn a_record_of_the_first_version_is_read() {
+        let record = parse(FIRST).unwrap();
+        assert_eq!(record.pod.as_str(), "0d3a5c1e");
+        assert_eq!(record.volumes.len(), 4);
+        assert_eq!(record.volumes[3].given.as_ref().unwrap().path, Path::new("/srv/nfs"));
+        assert_eq!(record.volumes[1].mount, Some(MountMark { id: 412, device: (0, 57) }));
+        assert_eq!(record.sub_paths[0].point(), Path::new("volume-subpaths/cache/main/2"));
+        assert_eq!(parse(&serde_json::to_string(&record).unwrap()).unwrap(), record);
+    }
+
+    #[test]
+    fn a_record_of_a_newer_version_is_named_as_such() {
+        let error = parse(&FIRST.replace("\"version\": 1", "\"version\": 2")).unwrap_err();
+        assert!(matches!(error, Error::NewerRecord { found: 2, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_record_with_a_name_that_leads_elsewhere_is_damaged() {
+        for bad in ["../../etc", "a/b", ".."] {
+            let text = FIRST.replace("\"name\": \"cache\"", &format!("\"name\": \"{bad}\""));
+            assert!(matches!(parse(&text), Err(Error::DamagedRecord { .. })), "{bad}");
+        }
+        assert!(matches!(parse("{"), Err(Error::DamagedRecord { .. })));
+    }
+}

@@ -1,0 +1,99 @@
+//! How much is in a volume.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use kernel::Dir;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat2, statat};
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+
+/// How deep a tree is counted. A pod can make one so deep that every level of it costs us a descriptor.
+const DEEPEST: usize = 512;
+
+/// What a volume takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes on the disk or in memory, as allocated.
+    pub bytes: u64,
+    /// Files and directories.
+    pub inodes: u64,
+}
+
+impl Usage {
+    /// Whether it is more than that.
+    #[must_use]
+    pub fn exceeds(self, limit: Option<u64>) -> bool {
+        limit.is_some_and(|limit| self.bytes > limit)
+    }
+}
+
+/// What lies below a directory, the directory included: each file once however many names it has,
+/// nothing of what is mounted below, and what vanishes meanwhile not at all.
+pub(crate) fn of(dir: &Dir) -> Result<Usage> {
+    let mut count = Count { usage: Usage::default(), seen: HashSet::new() };
+    let failed = |errno| Error::io("count what is in", dir.path(), errno);
+    let root = statat(dir, c"", AtFlags::EMPTY_PATH).map_err(failed)?;
+    count.add(&root);
+    count.walk(dir.as_fd(), DEEPEST).map_err(failed)?;
+    Ok(count.usage)
+}
+
+struct Count {
+    usage: Usage,
+    /// Files with several names, by device and number.
+    seen: HashSet<(u64, u64)>,
+}
+
+impl Count {
+    fn add(&mut self, stat: &rustix::fs::Stat) {
+        self.usage.inodes += 1;
+        self.usage.bytes = self.usage.bytes.saturating_add(u64::try_from(stat.st_blocks).unwrap_or(0) * 512);
+    }
+
+    fn walk(&mut self, dir: BorrowedFd<'_>, depth: usize) -> std::result::Result<(), Errno> {
+        // All names first: one descriptor for each level, not two.
+        for name in names(dir)? {
+            match self.one(dir, &name, depth) {
+                // Gone, or something else by now, or a mount.
+                Ok(()) | Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::XDEV) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, dir: BorrowedFd<'_>, name: &OsStr, depth: usize) -> std::result::Result<(), Errno> {
+        let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+            let below = enter(dir, name)?;
+            self.add(&stat);
+            return if depth == 0 { Err(Errno::NAMETOOLONG) } else { self.walk(below.as_fd(), depth - 1) };
+        }
+        if stat.st_nlink == 1 || self.seen.insert((stat.st_dev, stat.st_ino)) {
+            self.add(&stat);
+        }
+        Ok(())
+    }
+}
+
+fn names(dir: BorrowedFd<'_>) -> std::result::Result<Vec<OsString>, Errno> {
+    let mut names = vec![];
+    for entry in rustix::fs::Dir::read_from(dir)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+fn enter(dir: BorrowedFd<'_>, name: &OsStr) -> std::result::Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    openat2(dir, name, flags, Mode::empty(), within)
+}
