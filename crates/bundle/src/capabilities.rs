@@ -1,0 +1,216 @@
+//! Which capabilities a container has, from what was added and dropped.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+/// All that Linux has, by their numbers.
+const ALL: [&str; 41] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "LINUX_IMMUTABLE",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_ADMIN",
+    "NET_RAW",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_MODULE",
+    "SYS_RAWIO",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+    "SYS_PACCT",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_NICE",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "MKNOD",
+    "LEASE",
+    "AUDIT_WRITE",
+    "AUDIT_CONTROL",
+    "SETFCAP",
+    "MAC_OVERRIDE",
+    "MAC_ADMIN",
+    "SYSLOG",
+    "WAKE_ALARM",
+    "BLOCK_SUSPEND",
+    "AUDIT_READ",
+    "PERFMON",
+    "BPF",
+    "CHECKPOINT_RESTORE",
+];
+
+/// What a container has when nobody says anything: what container runtimes agreed on.
+const USUAL: [&str; 14] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FSETID",
+    "FOWNER",
+    "MKNOD",
+    "NET_RAW",
+    "SETGID",
+    "SETUID",
+    "SETFCAP",
+    "SETPCAP",
+    "NET_BIND_SERVICE",
+    "SYS_CHROOT",
+    "KILL",
+    "AUDIT_WRITE",
+];
+
+/// The five sets of a process, with the `CAP_`, in the kernel's order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sets {
+    /// No program it starts can have more.
+    pub bounding: Vec<String>,
+    /// In force.
+    pub effective: Vec<String>,
+    /// Kept by programs that have them in their inheritable set.
+    pub inheritable: Vec<String>,
+    /// Can be put in force.
+    pub permitted: Vec<String>,
+    /// Kept by any program that is not set-user-ID.
+    pub ambient: Vec<String>,
+}
+
+/// What somebody asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Added to the usual ones; `ALL` is all.
+    pub add: Vec<String>,
+    /// Taken away; `ALL` is all but what is added by name.
+    pub drop: Vec<String>,
+    /// Added, and kept by programs that a user other than root starts.
+    pub add_ambient: Vec<String>,
+}
+
+/// A capability that Linux does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no capability {name:?}")]
+pub struct Unknown {
+    /// As it was written.
+    pub name: String,
+}
+
+/// The sets of a container that asked for this.
+///
+/// `ALL` in one list and a name in the other: the name wins, whichever list it is in.
+pub fn of(asked: &Asked) -> Result<Sets, Unknown> {
+    let (add, drop) = (Names::read(&asked.add)?, Names::read(&asked.drop)?);
+    let ambient = Names::read(&asked.add_ambient)?;
+    let usual = USUAL.into_iter().collect();
+    let base: BTreeSet<&str> = match (add.all, drop.all) {
+        (true, _) => ALL.into_iter().collect(),
+        (false, true) => BTreeSet::new(),
+        (false, false) => usual,
+    };
+    let kept = base.into_iter().filter(|name| !drop.names.contains(name));
+    let held: BTreeSet<&str> =
+        kept.chain(add.names.iter().copied()).chain(ambient.names.iter().copied()).collect();
+    Ok(Sets {
+        bounding: written(&held),
+        effective: written(&held),
+        inheritable: written(&ambient.names),
+        permitted: written(&held),
+        ambient: written(&ambient.names),
+    })
+}
+
+/// The sets of a privileged container: all, in its own user namespace.
+#[must_use]
+pub fn all() -> Sets {
+    let all = written(&ALL.into_iter().collect());
+    Sets { bounding: all.clone(), effective: all.clone(), permitted: all, ..Sets::default() }
+}
+
+/// A list of capabilities as somebody wrote it.
+struct Names {
+    all: bool,
+    names: BTreeSet<&'static str>,
+}
+
+impl Names {
+    fn read(list: &[String]) -> Result<Self, Unknown> {
+        let mut read = Self { all: false, names: BTreeSet::new() };
+        for written in list {
+            let upper = written.to_ascii_uppercase();
+            let bare = upper.strip_prefix("CAP_").unwrap_or(&upper);
+            match ALL.into_iter().find(|known| *known == bare) {
+                Some(known) => _ = read.names.insert(known),
+                None if bare == "ALL" => read.all = true,
+                None => return Err(Unknown { name: written.clone() }),
+            }
+        }
+        Ok(read)
+    }
+}
+
+fn written(names: &BTreeSet<&str>) -> Vec<String> {
+    ALL.into_iter().filter(|name| names.contains(name)).map(|name| format!("CAP_{name}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(add: &[&str], drop: &[&str]) -> Asked {
+        let list = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
+        Asked { add: list(add), drop: list(drop), add_ambient: Vec::new() }
+    }
+
+    fn effective(add: &[&str], drop: &[&str]) -> Vec<String> {
+        of(&asked(add, drop)).unwrap().effective
+    }
+
+    #[test]
+    fn nobody_said_anything_means_the_usual_ones() {
+        let sets = of(&Asked::default()).unwrap();
+        assert_eq!(sets.effective.len(), USUAL.len());
+        assert_eq!((sets.inheritable.len(), sets.ambient.len()), (0, 0));
+        assert_eq!(sets.bounding, sets.permitted);
+    }
+
+    #[test]
+    fn a_name_is_known_with_and_without_its_prefix_and_in_any_case() {
+        for name in ["CAP_SYS_ADMIN", "SYS_ADMIN", "sys_admin"] {
+            assert!(effective(&[name], &[]).contains(&"CAP_SYS_ADMIN".to_owned()), "{name}");
+        }
+    }
+
+    #[test]
+    fn dropping_all_and_adding_one_leaves_that_one() {
+        assert_eq!(effective(&["NET_BIND_SERVICE"], &["ALL"]), ["CAP_NET_BIND_SERVICE"]);
+    }
+
+    #[test]
+    fn adding_all_and_dropping_one_leaves_the_others() {
+        let held = effective(&["ALL"], &["CHOWN"]);
+        assert_eq!(held.len(), ALL.len() - 1);
+        assert!(!held.contains(&"CAP_CHOWN".to_owned()));
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_and_not_passed_over() {
+        assert_eq!(of(&asked(&[], &["NET_RAWW"])), Err(Unknown { name: "NET_RAWW".into() }));
+    }
+
+    #[test]
+    fn ambient_ones_are_in_all_five_sets() {
+        let asked =
+            Asked { add_ambient: vec!["NET_RAW".into()], drop: vec!["ALL".into()], ..Asked::default() };
+        let sets = of(&asked).unwrap();
+        for set in [sets.bounding, sets.effective, sets.inheritable, sets.permitted, sets.ambient] {
+            assert_eq!(set, ["CAP_NET_RAW"]);
+        }
+    }
+}

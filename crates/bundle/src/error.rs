@@ -1,0 +1,77 @@
+use std::io;
+use std::path::PathBuf;
+
+/// Why a container could not be made ready or started.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel did not do what was asked of it.
+    #[error(transparent)]
+    Kernel(#[from] kernel::Error),
+    /// A layer's files cannot be made the pod's without changing them, and nobody allowed that.
+    #[error("layer {} cannot be idmapped", layer.display())]
+    LayerNotIdmappable {
+        /// The layer.
+        layer: PathBuf,
+        /// What the kernel said.
+        #[source]
+        cause: kernel::Error,
+    },
+    /// A volume's files cannot be made the pod's without changing them.
+    #[error("{} cannot be idmapped for {}", bind.display(), target.display())]
+    BindNotIdmappable {
+        /// What was to be mounted.
+        bind: PathBuf,
+        /// Where.
+        target: PathBuf,
+        /// What the kernel said.
+        #[source]
+        cause: kernel::Error,
+    },
+    /// The container's maps have no host ID for its root.
+    #[error("the maps of the container's user namespace leave out its {kind} 0")]
+    RootUnmapped {
+        /// User or group.
+        kind: &'static str,
+    },
+    /// An image without a layer has no files to run.
+    #[error("the image of container {id} has no layers")]
+    NoLayers {
+        /// The container.
+        id: String,
+    },
+    /// A file of ours could not be read or written.
+    #[error("{what} {}", path.display())]
+    File {
+        /// What was tried, as a verb.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+impl Error {
+    /// What somebody can do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Kernel(error) => error.hint().map(Into::into),
+            Self::LayerNotIdmappable { .. } => Some(
+                "keep images on ext4, xfs, btrfs or tmpfs, or allow the slow way: onNoIdmap: chown"
+                    .to_owned(),
+            ),
+            Self::BindNotIdmappable { .. } => Some(
+                "use a volume on a filesystem that can be idmapped, or another volume policy for it"
+                    .to_owned(),
+            ),
+            Self::RootUnmapped { .. } => Some("map ID 0 of the container".to_owned()),
+            Self::NoLayers { .. } => Some("import the image again".to_owned()),
+            Self::File { .. } => None,
+        }
+    }
+}
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

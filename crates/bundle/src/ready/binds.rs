@@ -1,0 +1,56 @@
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use kernel::{Access, Attributes, Flags, Kernel, Propagation, Source, Submounts, Target};
+
+use super::{Stage, make_dir, user_namespace};
+use crate::error::{Error, Result};
+use crate::start::{Bind, MountSpec, ReadOnly, Start, Travel};
+
+/// The binds of a container, attached below the stage in their order.
+pub(super) fn make(kernel: &dyn Kernel, start: &Start, stage: Stage<'_>) -> Result<Vec<PathBuf>> {
+    let dir = stage.dir.join("binds");
+    make_dir(&dir)?;
+    let binds = start.mounts.iter().filter_map(|mount| match mount {
+        MountSpec::Bind(bind) => Some(bind),
+        MountSpec::New(_) => None,
+    });
+    binds.enumerate().map(|(number, bind)| one(kernel, bind, &dir.join(number.to_string()))).collect()
+}
+
+fn one(kernel: &dyn Kernel, bind: &Bind, point: &Path) -> Result<PathBuf> {
+    let mut clone = kernel.clone_mount(Source::Path(&bind.source), Submounts::Included)?;
+    let users = bind.ids.as_ref().map(|ids| user_namespace(kernel, ids)).transpose()?;
+    let all = Attributes {
+        idmap: users.as_deref(),
+        access: if bind.read_only == ReadOnly::Recursive { Access::ReadOnly } else { Access::ReadWrite },
+        submounts: Submounts::Included,
+        propagation: Some(propagation(bind.travel)),
+        flags: Flags::NONE,
+    };
+    kernel.set_attributes(&mut clone, &all).map_err(|cause| match users {
+        Some(_) => Error::BindNotIdmappable { bind: bind.source.clone(), target: bind.target.clone(), cause },
+        None => Error::Kernel(cause),
+    })?;
+    make_point(point, &bind.source)?;
+    kernel.attach(clone, Target::Path(point))?;
+    Ok(point.to_owned())
+}
+
+fn propagation(travel: Travel) -> Propagation {
+    match travel {
+        Travel::Private => Propagation::Private,
+        Travel::FromHost => Propagation::Slave,
+        Travel::BothWays => Propagation::Shared,
+    }
+}
+
+/// A mount point of the same kind as what is mounted there.
+fn make_point(point: &Path, like: &Path) -> Result<()> {
+    let failed = |path: &Path, cause| Error::File { what: "make", path: path.to_owned(), cause };
+    let metadata = fs::metadata(like).map_err(|cause| failed(like, cause))?;
+    if metadata.is_dir() {
+        return make_dir(point);
+    }
+    File::create_new(point).map(drop).map_err(|cause| failed(point, cause))
+}

@@ -1,0 +1,64 @@
+//! A container's files made ready in a mount namespace of ours: what it will see as `/`, and each of
+//! its binds with owners, access and submounts as they are to be.
+//!
+//! The host sees none of it. Whoever runs the OCI runtime does so inside, and all is gone with the
+//! last process there.
+
+mod binds;
+mod rootfs;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use kernel::{
+    Access, Filesystem, FilesystemKind, Flags, IdMaps, Kernel, Owner, PrivateMountNamespace, Target, UsernsFd,
+};
+
+use crate::error::{Error, Result};
+use crate::spec::Ready;
+use crate::start::{IdLines, Start};
+
+pub use rootfs::LayersMapped;
+
+/// What was made, and how.
+#[derive(Debug)]
+pub struct MadeReady {
+    /// For [`crate::spec::of`].
+    pub ready: Ready,
+    /// How the layers' owners were made the pod's.
+    pub layers: LayersMapped,
+}
+
+/// Where things are made ready.
+#[derive(Debug, Clone, Copy)]
+pub struct Stage<'a> {
+    /// An empty directory that every user can pass to: the container's root goes through it when it
+    /// is host user 65536 and up already. It is covered, and nothing is written to it.
+    pub dir: &'a Path,
+    /// The namespace that the calling thread is in.
+    pub namespace: &'a PrivateMountNamespace,
+}
+
+/// Makes `start` ready below the stage.
+pub fn make_ready(kernel: &dyn Kernel, start: &Start, stage: Stage<'_>) -> Result<MadeReady> {
+    kernel.attach(kernel.make_filesystem(&cover())?, Target::Path(stage.dir))?;
+    let users = start.ids.as_ref().map(|ids| user_namespace(kernel, ids)).transpose()?;
+    let (rootfs, layers) = rootfs::make(kernel, start, users.as_deref(), stage)?;
+    let binds = binds::make(kernel, start, stage)?;
+    Ok(MadeReady { ready: Ready { rootfs, binds, devices: Vec::new() }, layers })
+}
+
+/// Small, and passable for everybody.
+fn cover() -> Filesystem {
+    let memory = FilesystemKind::Tmpfs { size: Some(1 << 20), inodes: None, mode: 0o755, owner: Owner::ROOT };
+    Filesystem { kind: memory, context: None, access: Access::ReadWrite, flags: Flags::NODEV | Flags::NOSUID }
+}
+
+fn user_namespace(kernel: &dyn Kernel, ids: &IdLines) -> Result<Arc<UsernsFd>> {
+    Ok(kernel.user_namespace(&IdMaps::new(&ids.uids, &ids.gids))?)
+}
+
+fn make_dir(path: &Path) -> Result<()> {
+    fs::create_dir(path).map_err(|cause| Error::File { what: "make", path: path.to_owned(), cause })
+}

@@ -1,0 +1,240 @@
+//! A [`Start`] as the configuration that OCI runtimes read.
+//!
+//! The runtime gets a root that is ready and binds whose owners are right already: it is never asked
+//! to idmap anything, which some cannot and some pass over in silence.
+
+use std::path::{Path, PathBuf};
+
+use ids::IdMapping;
+use serde_json::{Map, Value, json};
+
+use crate::start::{
+    Bind, Console, Device, DeviceRule, MountSpec, NewMount, Process, ReadOnly, Resources, Seccomp, Space,
+    Start, Travel,
+};
+
+/// Where the things of a [`Start`] are once they are made ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ready {
+    /// The container's `/`.
+    pub rootfs: PathBuf,
+    /// The sources of its binds, in the order in which the binds are in [`Start::mounts`].
+    pub binds: Vec<PathBuf>,
+    /// What each device is, in the order of [`Start::devices`].
+    pub devices: Vec<DeviceNumber>,
+}
+
+/// What a device is to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceNumber {
+    /// `c` or `b`.
+    pub kind: char,
+    /// Its driver.
+    pub major: u32,
+    /// Which of the driver's.
+    pub minor: u32,
+    /// Its permissions.
+    pub mode: u32,
+}
+
+/// The version whose fields are used; no runtime refuses a newer patch.
+const VERSION: &str = "1.0.2";
+
+/// The configuration.
+#[must_use]
+pub fn of(start: &Start, ready: &Ready) -> Value {
+    let mut spec = json!({
+        "ociVersion": VERSION,
+        "root": { "path": ready.rootfs, "readonly": start.rootfs.read_only },
+        "process": process(&start.process),
+        "mounts": mounts(start, ready),
+        "annotations": start.annotations,
+        "linux": linux(start, ready),
+    });
+    if let (Some(name), Space::New) = (&start.hostname, &start.spaces.uts) {
+        set(&mut spec, "hostname", json!(name));
+    }
+    spec
+}
+
+fn process(process: &Process) -> Value {
+    let mut value = json!({
+        "terminal": process.console == Console::Terminal,
+        "user": { "uid": process.user.uid, "gid": process.user.gid, "additionalGids": process.user.groups },
+        "args": process.args,
+        "env": process.env,
+        "cwd": process.cwd,
+        "capabilities": process.capabilities,
+        "noNewPrivileges": process.no_new_privileges,
+        "rlimits": process.rlimits.iter().map(|limit| json!({
+            "type": limit.kind, "soft": limit.soft, "hard": limit.hard,
+        })).collect::<Vec<_>>(),
+    });
+    set_if(&mut value, "oomScoreAdj", process.oom_score_adj);
+    set_if(&mut value, "apparmorProfile", process.apparmor_profile.as_deref());
+    set_if(&mut value, "selinuxLabel", process.selinux_label.as_deref());
+    value
+}
+
+fn mounts(start: &Start, ready: &Ready) -> Vec<Value> {
+    let mut sources = ready.binds.iter();
+    let of = |mount: &MountSpec| match mount {
+        MountSpec::Bind(bind) => bound(bind, sources.next().map_or(bind.source.as_path(), PathBuf::as_path)),
+        MountSpec::New(new) => made(new),
+    };
+    start.mounts.iter().map(of).collect()
+}
+
+fn bound(bind: &Bind, source: &Path) -> Value {
+    let mut options = vec!["rbind"];
+    options.push(match bind.travel {
+        Travel::Private => "rprivate",
+        Travel::FromHost => "rslave",
+        Travel::BothWays => "rshared",
+    });
+    options.push(match bind.read_only {
+        ReadOnly::No => "rw",
+        // Mounts below are made read-only on our side: not every runtime knows `rro`.
+        ReadOnly::Yes | ReadOnly::Recursive => "ro",
+    });
+    options.extend(bind.options.iter().map(String::as_str));
+    json!({ "destination": bind.target, "type": "bind", "source": source, "options": options })
+}
+
+fn made(new: &NewMount) -> Value {
+    json!({
+        "destination": new.target, "type": new.filesystem, "source": new.filesystem, "options": new.options,
+    })
+}
+
+fn linux(start: &Start, ready: &Ready) -> Value {
+    let mut value = json!({
+        "namespaces": namespaces(start),
+        "cgroupsPath": start.cgroup.path,
+        "resources": resources(&start.cgroup.resources, start, ready),
+        "sysctl": start.sysctls,
+        "maskedPaths": start.masked_paths,
+        "readonlyPaths": start.read_only_paths,
+        "devices": devices(start, ready),
+    });
+    if let Some(ids) = start.ids.as_ref().filter(|_| start.spaces.user != Space::Host) {
+        set(&mut value, "uidMappings", lines(&ids.uids));
+        set(&mut value, "gidMappings", lines(&ids.gids));
+    }
+    if let Seccomp::Profile(profile) = &start.process.seccomp {
+        set(&mut value, "seccomp", (**profile).clone());
+    }
+    // A mount made below a volume on the host is to arrive, so `/` cannot be private; none made
+    // inside leaves the private namespace in which the runtime runs.
+    set(&mut value, "rootfsPropagation", json!("rslave"));
+    value
+}
+
+fn lines(maps: &[IdMapping]) -> Value {
+    let line = |line: &IdMapping| {
+        json!({
+            "containerID": line.container().get(),
+            "hostID": u64::from(line.host().first()),
+            "size": line.length(),
+        })
+    };
+    maps.iter().map(line).collect()
+}
+
+fn namespaces(start: &Start) -> Vec<Value> {
+    let spaces = &start.spaces;
+    let kinds = [
+        ("user", &spaces.user),
+        ("network", &spaces.network),
+        ("ipc", &spaces.ipc),
+        ("uts", &spaces.uts),
+        ("pid", &spaces.pid),
+        ("cgroup", &spaces.cgroup),
+    ];
+    let of = |(kind, space): (&str, &Space)| match space {
+        Space::Host => None,
+        Space::New => Some(json!({ "type": kind })),
+        Space::At(path) => Some(json!({ "type": kind, "path": path })),
+    };
+    std::iter::once(json!({ "type": "mount" })).chain(kinds.into_iter().filter_map(of)).collect()
+}
+
+fn devices(start: &Start, ready: &Ready) -> Vec<Value> {
+    // Nodes cannot be made in a user namespace: there they come as binds, and only the rules count.
+    if start.spaces.user != Space::Host {
+        return Vec::new();
+    }
+    let of = |(device, number): (&Device, &DeviceNumber)| {
+        json!({
+            "path": device.target, "type": number.kind, "major": number.major, "minor": number.minor,
+            "fileMode": number.mode,
+        })
+    };
+    start.devices.iter().zip(&ready.devices).map(of).collect()
+}
+
+fn resources(limits: &Resources, start: &Start, ready: &Ready) -> Value {
+    let mut value = json!({ "devices": device_rules(start, ready) });
+    let mut cpu = Value::Object(Map::new());
+    set_if(&mut cpu, "shares", limits.cpu_shares);
+    set_if(&mut cpu, "quota", limits.cpu_quota);
+    set_if(&mut cpu, "period", limits.cpu_period);
+    set_if(&mut cpu, "cpus", limits.cpuset_cpus.as_deref());
+    set_if(&mut cpu, "mems", limits.cpuset_mems.as_deref());
+    let mut memory = Value::Object(Map::new());
+    set_if(&mut memory, "limit", limits.memory);
+    set_if(&mut memory, "swap", limits.memory_swap);
+    for (name, part) in [("cpu", cpu), ("memory", memory)] {
+        if part.as_object().is_some_and(|part| !part.is_empty()) {
+            set(&mut value, name, part);
+        }
+    }
+    set_if(&mut value, "pids", limits.pids.map(|limit| json!({ "limit": limit })));
+    if !limits.hugepages.is_empty() {
+        let page = |(size, limit): (&String, &u64)| json!({ "pageSize": size, "limit": limit });
+        set(&mut value, "hugepageLimits", limits.hugepages.iter().map(page).collect());
+    }
+    if !limits.unified.is_empty() {
+        set(&mut value, "unified", json!(limits.unified));
+    }
+    value
+}
+
+fn device_rules(start: &Start, ready: &Ready) -> Vec<Value> {
+    let nothing = DeviceRule { allow: false, kind: 'a', major: None, minor: None, access: "rwm".into() };
+    let of_device = |(device, number): (&Device, &DeviceNumber)| DeviceRule {
+        allow: true,
+        kind: number.kind,
+        major: Some(number.major),
+        minor: Some(number.minor),
+        access: device.access.clone(),
+    };
+    let given = start.devices.iter().zip(&ready.devices).map(of_device);
+    std::iter::once(nothing)
+        .chain(start.device_rules.iter().cloned())
+        .chain(given)
+        .map(|r| rule(&r))
+        .collect()
+}
+
+fn rule(rule: &DeviceRule) -> Value {
+    let mut value = json!({ "allow": rule.allow, "access": rule.access });
+    if rule.kind != 'a' {
+        set(&mut value, "type", json!(rule.kind));
+    }
+    set_if(&mut value, "major", rule.major);
+    set_if(&mut value, "minor", rule.minor);
+    value
+}
+
+fn set(object: &mut Value, name: &str, value: Value) {
+    if let Some(object) = object.as_object_mut() {
+        object.insert(name.to_owned(), value);
+    }
+}
+
+fn set_if<T: Into<Value>>(object: &mut Value, name: &str, value: Option<T>) {
+    if let Some(value) = value {
+        set(object, name, value.into());
+    }
+}
