@@ -7,10 +7,9 @@
 
 pub(crate) mod facts;
 pub(crate) mod input;
-mod mount_table;
 mod pool;
 mod probe;
-mod selinux;
+pub(crate) mod selinux;
 pub(crate) mod text;
 pub(crate) mod verdict;
 pub(crate) mod view;

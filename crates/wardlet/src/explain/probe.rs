@@ -1,21 +1,16 @@
 //! What the kernel can do, by trying it; nothing that is tried outlives the trial.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use census::HostRoot;
-use ids::IdMapping;
-use kernel::{Access, DetachedMount, Submounts, UsernsFd};
+use kernel::probe::{self, Answer};
 use plan::{FilesystemFacts, KernelFacts, Support, VolumeKind};
 
 use super::facts::Notes;
-use super::mount_table::MountTable;
+use crate::place::{Mounts, is_root, nearest_existing};
 
 const MAX_USER_NAMESPACES: &str = "/proc/sys/user/max_user_namespaces";
-
-/// The overflow ID: nobody's, so that no lease of anybody is touched by a trial.
-const NOBODY: u64 = 65_534;
 
 /// What the trials are about.
 pub(super) struct Subject<'a> {
@@ -48,11 +43,6 @@ pub(super) fn tried(subject: &Subject<'_>, notes: &mut Notes) -> Tried {
     (kernel, FilesystemFacts::default())
 }
 
-/// The owner of a process's own directory in /proc is its effective user.
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
-}
-
 fn max_user_namespaces(host_root: &HostRoot) -> Option<u64> {
     std::fs::read_to_string(host_root.path(MAX_USER_NAMESPACES)).ok()?.trim().parse().ok()
 }
@@ -63,26 +53,20 @@ fn on_own_kernel(subject: &Subject<'_>, notes: &mut Notes) -> Tried {
         u32::MAX.into()
     });
     let (mut filesystems, places) = filesystems(subject);
-    let (user_namespaces, idmapped_mounts) = match user_namespace() {
-        Ok(userns) => {
-            filesystems.idmap =
-                places.iter().map(|(name, place)| (name.clone(), idmap(place, &userns))).collect();
-            (Support::Yes, any(&filesystems.idmap))
-        }
-        Err(cause) => (Support::No(cause), Support::Yes),
-    };
+    let user_namespaces = support(probe::user_namespaces());
+    let mut idmapped_mounts = Support::Yes;
+    if user_namespaces == Support::Yes {
+        let tried = |(name, place): (&String, &PathBuf)| (name.clone(), support(probe::idmap(place)));
+        filesystems.idmap = places.iter().map(tried).collect();
+        idmapped_mounts = any(&filesystems.idmap);
+    }
     (KernelFacts { user_namespaces, max_user_namespaces, idmapped_mounts }, filesystems)
 }
 
-fn user_namespace() -> Result<UsernsFd, String> {
-    let line = [IdMapping::new(0, NOBODY, 1).map_err(|e| e.to_string())?];
-    UsernsFd::create(&line, &line).map_err(|e| e.to_string())
-}
-
-fn idmap(place: &Path, userns: &UsernsFd) -> Support {
-    match DetachedMount::idmapped(place, userns, Access::ReadOnly, Submounts::Without) {
-        Ok(_) => Support::Yes,
-        Err(error) => Support::No(error.to_string()),
+fn support<T>(answer: Answer<T>) -> Support {
+    match answer {
+        Answer::Works(_) => Support::Yes,
+        Answer::Refused(refusal) => Support::No(refusal.error.to_string()),
     }
 }
 
@@ -98,12 +82,12 @@ fn any(tried: &BTreeMap<String, Support>) -> Support {
 /// Which filesystems lie under what is asked about, and a place to try each.
 fn filesystems(subject: &Subject<'_>) -> (FilesystemFacts, BTreeMap<String, PathBuf>) {
     const TMPFS: &str = "tmpfs";
-    let mounts = MountTable::own();
+    let mounts = Mounts::read();
     let mut facts = FilesystemFacts::default();
     let mut places = BTreeMap::new();
     let mut under = |path: &Path| {
         let place = nearest_existing(path)?;
-        let filesystem = mounts.under(&place)?.to_owned();
+        let filesystem = mounts.filesystem_under(&place)?.to_owned();
         places.entry(filesystem.clone()).or_insert(place);
         Some(filesystem)
     };
@@ -119,11 +103,6 @@ fn filesystems(subject: &Subject<'_>) -> (FilesystemFacts, BTreeMap<String, Path
         places.entry(TMPFS.to_owned()).or_insert_with(|| place.to_owned());
     }
     (facts, places)
-}
-
-/// The path itself or what of it exists, free of symbolic links.
-fn nearest_existing(path: &Path) -> Option<PathBuf> {
-    std::path::absolute(path).ok()?.ancestors().find_map(|above| above.canonicalize().ok())
 }
 
 #[cfg(test)]

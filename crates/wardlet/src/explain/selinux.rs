@@ -8,7 +8,7 @@ const ENFORCE: &str = "/sys/fs/selinux/enforce";
 const CONTEXTS: &str = "/usr/share/containers/selinux/contexts";
 const CONFIG: &str = "/etc/selinux/config";
 
-pub(super) fn facts(host_root: &HostRoot, notes: &mut Notes) -> SelinuxFacts {
+pub(crate) fn facts(host_root: &HostRoot, notes: &mut Notes) -> SelinuxFacts {
     let state = match read(host_root, ENFORCE) {
         None => return SelinuxFacts::default(),
         Some(text) if text.trim() == "1" => SelinuxState::Enforcing,

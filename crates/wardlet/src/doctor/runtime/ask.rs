@@ -1,0 +1,60 @@
+//! The questions to a runtime, on its socket.
+
+use std::future::Future;
+use std::time::Duration;
+
+use wire::client::Client;
+use wire::cri::{ImageFsInfoRequest, StatusRequest, StatusResponse, VersionRequest, VersionResponse};
+use wire::{Endpoint, Response, Status};
+
+use crate::doctor::check::Fault;
+
+/// How long a runtime may take for one answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a runtime says of itself.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) version: VersionResponse,
+    pub(super) status: StatusResponse,
+    /// Where its images are, as it names the place.
+    pub(super) images: Option<String>,
+}
+
+/// Asks; nothing is changed by it.
+pub(super) fn ask(endpoint: &Endpoint) -> Result<Told, Fault> {
+    let threads = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let threads = threads.map_err(|e| Fault::new(format!("cannot wait for answers: {e}"), "try again"))?;
+    threads.block_on(asked(endpoint))
+}
+
+async fn asked(endpoint: &Endpoint) -> Result<Told, Fault> {
+    let client = Client::connect(endpoint).await.map_err(|e| Fault::new(e.to_string(), e.hint()))?;
+    let (mut runtime, mut images) = (client.runtime(), client.images());
+    let version = answer(endpoint, runtime.version(VersionRequest::default())).await?;
+    let status = answer(endpoint, runtime.status(StatusRequest { verbose: true })).await?;
+    // Not every runtime knows; nothing but the snapshotter's name depends on it.
+    let places = answer(endpoint, images.image_fs_info(ImageFsInfoRequest {})).await.ok();
+    let place = places.and_then(|places| places.image_filesystems.into_iter().next());
+    Ok(Told { version, status, images: place.and_then(|place| place.fs_id).map(|id| id.mountpoint) })
+}
+
+async fn answer<T>(
+    endpoint: &Endpoint,
+    call: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<T, Fault> {
+    let socket = endpoint.socket().display();
+    match tokio::time::timeout(PATIENCE, call).await {
+        Ok(Ok(response)) => Ok(response.into_inner()),
+        Ok(Err(status)) => {
+            let fix = format!(
+                "see whether {socket} is the CRI socket of a runtime, and whether its CRI plugin is on"
+            );
+            Err(Fault::new(format!("{socket} answers {:?}: {}", status.code(), status.message()), fix))
+        }
+        Err(_) => {
+            let cause = format!("{socket} gives no answer within {} s", PATIENCE.as_secs());
+            Err(Fault::new(cause, "look into the runtime's log: journalctl -u containerd -u crio"))
+        }
+    }
+}

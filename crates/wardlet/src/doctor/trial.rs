@@ -1,0 +1,73 @@
+//! What the running kernel does when it is really asked.
+
+use kernel::probe::{self, Answer};
+
+use super::check::{Check, Desk, Evidence, Fault, Group};
+
+pub(super) const USERS: Desk = Desk::new(Group::UserNamespaces, Evidence::Trial);
+pub(super) const FILES: Desk = Desk::new(Group::Filesystems, Evidence::Trial);
+const KERNEL: Desk = Desk::new(Group::Kernel, Evidence::Trial);
+
+pub(super) fn only_root() -> Fault {
+    Fault::new("only root can try it", "sudo wardlet doctor")
+}
+
+/// A check from a trial; `found` says what was seen.
+pub(super) fn check<T>(desk: Desk, need: &str, answer: Answer<T>, found: impl FnOnce(T) -> String) -> Check {
+    match answer {
+        Answer::Works(seen) => desk.holds(need, found(seen)),
+        Answer::Refused(refusal) => {
+            let fix = refusal.fix.unwrap_or_else(|| NO_FIX.to_owned());
+            let said = refusal.error.to_string();
+            let cause = if refusal.cause == said { said } else { format!("{}: {said}", refusal.cause) };
+            desk.fails(need, "no", Fault::new(cause, fix))
+        }
+    }
+}
+
+const NO_FIX: &str = "boot a newer kernel, or run this outside of the container that it is in";
+
+/// User namespaces: any at all, and counted against the pod's own user.
+pub(super) fn user_namespaces() -> Vec<Check> {
+    let any = check(USERS, "user namespaces can be made", probe::user_namespaces(), |limits| {
+        if limits.nested { "yes, inside of another".to_owned() } else { "yes".to_owned() }
+    });
+    if !any.holds {
+        return vec![any];
+    }
+    let need = "they count against the pod's own user, not all against root";
+    vec![any, check(USERS, need, probe::charged_user_namespaces(), |()| "yes".to_owned()).useful()]
+}
+
+const OOM: &str = "/proc/self/oom_score_adj";
+
+/// The kubelet asks for scores below its own for pods that are killed last. Raising it back is always allowed.
+pub(super) fn oom_score(spared: Spared) -> Check {
+    let need = "a process can be spared when memory runs out (oom_score_adj lowered)";
+    let Some(now) = std::fs::read_to_string(OOM).ok().and_then(|text| text.trim().parse::<i32>().ok()) else {
+        return KERNEL
+            .open(need, Fault::new(format!("{OOM} cannot be read"), "mount -t proc proc /proc"))
+            .useful();
+    };
+    let lowered = now > -1000 && std::fs::write(OOM, (now - 1).to_string()).is_ok();
+    let restored = !lowered || std::fs::write(OOM, now.to_string()).is_ok();
+    let check = match (lowered || now == -1000, restored, spared) {
+        (true, true, _) => KERNEL.holds(need, "yes"),
+        (true, false, _) => KERNEL.holds(need, "yes, once"),
+        (false, _, Spared::ByRuntime) => KERNEL.holds(need, "no, and the runtime does without"),
+        (false, _, Spared::Not) => {
+            let cause = "CAP_SYS_RESOURCE is missing: containerd and runc cannot start containers that are to be spared";
+            let fix = "give the node CAP_SYS_RESOURCE, or set restrict_oom_score_adj = true in containerd's CRI \
+                       configuration and oomScoreAdj: 0 in the kubelet's";
+            KERNEL.fails(need, "no", Fault::new(cause, fix))
+        }
+    };
+    check.useful()
+}
+
+/// Whether the runtime asks for scores that it cannot have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spared {
+    ByRuntime,
+    Not,
+}
