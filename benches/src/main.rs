@@ -1,13 +1,14 @@
 //! Measures us and our peers side by side: `bench run`.
 //!
 //! - [`subject`] drives a program that is measured, [`worker`] is our own such program.
-//! - [`leases`], [`conflicts`], [`pods`] are the suites.
+//! - [`leases`], [`writer`], [`idmap`], [`conflicts`], [`pods`] are the suites.
 //! - [`measure`] sums samples up and judges them, by [`stats`]; [`report`] and [`plot`] show them.
 //!
 //! Speed never fails a run, but with `--check`.
 
 mod conflicts;
 mod dice;
+mod idmap;
 mod leases;
 mod machine;
 mod manifests;
@@ -18,6 +19,7 @@ mod report;
 mod stats;
 mod subject;
 mod worker;
+mod writer;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,10 +29,12 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::dice::Dice;
+use crate::idmap::Idmaps;
 use crate::leases::Leases;
 use crate::machine::Machine;
 use crate::pods::Pods;
 use crate::report::Report;
+use crate::writer::Writers;
 
 /// Measures us and our peers side by side.
 #[derive(Parser)]
@@ -46,12 +50,17 @@ enum Verb {
     /// Is our side of the ledger's suite: obeys commands from stdin.
     #[command(hide = true)]
     Worker,
+    /// Is our side of the atomic writer's suite: obeys commands from stdin.
+    #[command(hide = true)]
+    VolumeWorker,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Suite {
     Leases,
+    Writer,
     Manifests,
+    Idmap,
     Conflicts,
     Pods,
 }
@@ -107,8 +116,16 @@ impl Run {
             let leases = Leases { peer: &peer, dir: &self.dir, samples: self.samples, dice: dice.clone() };
             leases.run(&mut report)?;
         }
+        if self.wants(Suite::Writer) {
+            let peer = self.peers.join("atomic-writer");
+            let writers = Writers { peer: &peer, dir: &self.dir, samples: self.samples, dice: dice.clone() };
+            writers.run(&mut report)?;
+        }
         if self.wants(Suite::Manifests) {
             manifests::run(&mut dice, &mut report)?;
+        }
+        if self.wants(Suite::Idmap) {
+            Idmaps { dir: &self.dir, samples: self.samples }.run(&mut dice, &mut report)?;
         }
         if self.wants(Suite::Conflicts) {
             conflicts::run(&self.peers.join("selinux-cache"), &mut dice, &mut report)?;
@@ -138,6 +155,9 @@ fn main() -> ExitCode {
         Verb::Run(run) => run.show(),
         Verb::Worker => worker::obey_all(std::io::stdin().lock(), std::io::stdout().lock())
             .context("worker")
+            .map(|()| ExitCode::SUCCESS),
+        Verb::VolumeWorker => writer::obey_all(std::io::stdin().lock(), std::io::stdout().lock())
+            .context("volume-worker")
             .map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|e| {

@@ -33,8 +33,13 @@ pub(crate) struct Recipe {
 impl Recipe {
     /// This very program, over our ledger.
     pub(crate) fn ours() -> anyhow::Result<Self> {
+        Self::ours_as("worker")
+    }
+
+    /// This very program, told what to be.
+    pub(crate) fn ours_as(verb: &str) -> anyhow::Result<Self> {
         let own = std::env::current_exe().context("cannot find this program's own file")?;
-        Ok(Self { name: "ours", program: vec![own.into(), "worker".into()] })
+        Ok(Self { name: "ours", program: vec![own.into(), verb.into()] })
     }
 
     /// A peer's program.

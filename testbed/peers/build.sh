@@ -8,7 +8,7 @@ out=$(cd "$out" && pwd)
 cd "$(dirname "$0")"
 
 command -v go >/dev/null || { echo "error: the peers are Go programs and there is no go on PATH" >&2; exit 1; }
-for peer in userns-manager selinux-cache; do
+for peer in userns-manager selinux-cache atomic-writer; do
     if [ -x "$out/$peer" ] && [ -z "$(find "$peer" -newer "$out/$peer" -type f)" ]; then
         continue
     fi

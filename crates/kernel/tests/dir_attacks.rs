@@ -26,7 +26,8 @@ struct Place {
 impl Place {
     /// `volume/sub/file` says "inside"; `volume/evil` is a link to `outside`, where `file` says "outside".
     fn new() -> Self {
-        let place = Self { scratch: tempfile::tempdir().unwrap() };
+        // In memory: a disk would only slow the race down.
+        let place = Self { scratch: tempfile::tempdir_in("/dev/shm").unwrap() };
         fs::create_dir_all(place.at("volume/sub/deep")).unwrap();
         fs::create_dir_all(place.at("outside/deep")).unwrap();
         fs::write(place.at("volume/sub/file"), "inside").unwrap();
@@ -176,16 +177,21 @@ fn no_directory_is_made_outside_while_a_directory_and_a_link_change_places() {
 fn nothing_outside_is_removed_while_a_directory_and_a_link_change_places() {
     let place = Place::new();
     let volume = place.volume();
-    let (tree, sub, evil) =
-        (place.at("volume/tree"), place.at("volume/tree/sub"), place.at("volume/tree/evil"));
+    let tree = place.at("volume/tree");
+    // Many of them, so that a careless removal has many chances to go wrong.
+    let pairs: Vec<_> =
+        (0..16).map(|n| (tree.join(format!("sub-{n}")), tree.join(format!("evil-{n}")))).collect();
     let fill = || {
-        fs::create_dir_all(&sub).unwrap();
-        fs::write(sub.join("file"), "").unwrap();
-        symlink(place.at("outside"), &evil).unwrap();
+        for (sub, evil) in &pairs {
+            fs::create_dir_all(sub).unwrap();
+            symlink(place.at("outside"), evil).unwrap();
+        }
     };
-    // Sooner or later in each round both are gone.
+    // Sooner or later in each round all are gone.
     let attack = || {
-        let _ = renameat_with(CWD, &sub, CWD, &evil, RenameFlags::EXCHANGE);
+        for (sub, evil) in &pairs {
+            let _ = renameat_with(CWD, sub, CWD, evil, RenameFlags::EXCHANGE);
+        }
     };
     let careless = || {
         fill();
@@ -195,7 +201,7 @@ fn nothing_outside_is_removed_while_a_directory_and_a_link_change_places() {
         escaped
     };
     under_attack(attack, || {
-        for _ in 0..rounds() * 200 {
+        for _ in 0..rounds() * 40 {
             fill();
             volume.remove_tree(OsStr::new("tree")).unwrap();
         }

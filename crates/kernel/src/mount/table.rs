@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::{Error, Result};
 
-/// What is mounted in a mount namespace, in the kernel's order: a mount comes after the one below it.
+/// What is mounted in a mount namespace, in the kernel's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountTable(Vec<MountEntry>);
 
@@ -102,10 +102,15 @@ impl MountTable {
         self.under(path).filter(move |mount| mount.point != path)
     }
 
-    /// The mount that is seen at `path`, if it is a mount point: the last of those stacked there.
+    /// The mount that is seen at `path`, if it is a mount point: of those stacked there the one that no other
+    /// is mounted on. (Their order does not tell: since Linux 6.8 it is that of their making, and a mount that
+    /// was made first may have been attached last.)
     #[must_use]
     pub fn at(&self, path: &Path) -> Option<&MountEntry> {
-        self.iter().rev().find(|mount| mount.point == path)
+        let here: Vec<&MountEntry> = self.iter().filter(|mount| mount.point == path).collect();
+        let covered =
+            |mount: &MountEntry| here.iter().any(|other| other.parent == mount.id && other.id != mount.id);
+        here.iter().rev().copied().find(|mount| !covered(mount))
     }
 
     /// The mount with this number, as [`crate::Stat`] has it.
@@ -235,6 +240,18 @@ mod tests {
     fn a_line_that_is_none_is_shown() {
         let error = MountTable::parse("22 1 nonsense").unwrap_err();
         assert_eq!(error.to_string(), "cannot read this line of mountinfo: \"22 1 nonsense\"");
+    }
+
+    #[test]
+    fn of_stacked_mounts_the_one_on_top_is_seen_whichever_was_made_first() {
+        let line =
+            |id: u32, parent: u32, name: &str| format!("{id} {parent} 0:{id} / {name} rw - tmpfs tmpfs rw\n");
+        let made_first = line(30, 1, "/") + &line(31, 40, "/over") + &line(40, 30, "/over");
+        let made_last = line(30, 1, "/") + &line(31, 30, "/over") + &line(40, 31, "/over");
+        for (text, top) in [(made_first, 31), (made_last, 40)] {
+            let table = MountTable::parse(&text).unwrap();
+            assert_eq!(table.at(Path::new("/over")).unwrap().id, top);
+        }
     }
 
     #[test]

@@ -82,6 +82,10 @@ struct Entry {
 
 impl Entry {
     fn enter(&self) -> io::Result<()> {
+        // Until the program runs, this is our memory with our descriptors among the pod's processes: none of
+        // them may look into it. Running the program ends that.
+        // SAFETY: plain numbers.
+        check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) })?;
         if self.mask != 0 {
             // SAFETY: the descriptor is owned by `self`; the call takes plain numbers.
             check(unsafe { libc::setns(self.pidfd.as_raw_fd(), self.mask) })?;
@@ -141,7 +145,8 @@ fn die_with_parent(parent: &OwnedFd) -> io::Result<()> {
 fn wait_in_between(child: libc::pid_t, writing: RawFd) -> ! {
     // Whoever reads from the program, or waits for its start, must not wait for this process.
     close_all_but(writing);
-    let mut status: c_int = 0;
+    // What is told if nothing can be found out: not that all went well.
+    let mut status: c_int = 125 << 8;
     loop {
         // SAFETY: the kernel writes one number to `status`.
         let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };

@@ -124,8 +124,10 @@ impl Removal {
                 Ok(Left::Nothing)
             }
             Err(Errno::NOENT) => Ok(Left::Nothing),
-            // For a directory: the first on Linux, the second by POSIX.
-            Err(Errno::ISDIR | Errno::PERM) if is_dir(place, name) => Ok(Left::Something),
+            // A directory, as Linux says it; it need not be one any more.
+            Err(Errno::ISDIR) => Ok(Left::Something),
+            // A directory, as POSIX says it.
+            Err(Errno::PERM) if is_dir(place, name) => Ok(Left::Something),
             Err(errno) => Err(place.failed(name, errno)),
         }
     }

@@ -54,6 +54,7 @@ on_each_kernel! {
         modules_are_loaded_by_name
         var_is_a_disk_that_keeps_labels
         our_own_tests_run_inside
+        nfs_is_refused_by_name
         the_whole_of_wardlet_runs_inside
     }
 }
@@ -107,10 +108,12 @@ fn boot(series: Series) -> Vm {
     let payloads = vec![
         Payload::new(&program("vm", "vm-probe"), "/bin/vm-probe"),
         Payload::new(&program("wardlet", "wardlet"), "/bin/wardlet"),
-        Payload::new(&vm::static_test("kernel", "root_namespace").unwrap(), "/opt/root_namespace"),
-        Payload::new(&vm::static_test("kernel", "root_overlay").unwrap(), "/opt/root_overlay"),
         Payload::new(Path::new("/usr/bin/env"), "/opt/dynamic-env"),
     ];
+    let tests = machine::OUR_OWN_TESTS
+        .map(|test| Payload::new(&vm::static_test("kernel", test).unwrap(), &format!("/opt/{test}")));
+    let programs = machine::MAKERS_OF_FILESYSTEMS.map(|(from, to)| Payload::new(Path::new(from), to));
+    let payloads = payloads.into_iter().chain(tests).chain(programs).collect();
     let vm = Vm::boot(&Options { payloads, ..Options::new(series) }).unwrap();
     println!("kernel {} booted in {:.1} s", vm.hello().release, vm.boot_time().as_secs_f64());
     assert!(vm.hello().release.starts_with(&format!("{series}.")), "{}", vm.hello().release);

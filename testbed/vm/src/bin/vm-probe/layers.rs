@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use ids::IdMapping;
+use kernel::probe::{self, Answer};
 use kernel::{Access, DetachedMount, Submounts, UsernsFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -137,4 +138,13 @@ fn idmapped_at(source: &str) -> Result<Result<String, kernel::Error>, String> {
 /// For the facts about processes.
 pub(crate) fn idmapped_clone(source: &str) -> Result<String, String> {
     idmapped_at(source)?.map_err(|error| error.to_string())
+}
+
+/// Prints the filesystem's name if it can be idmapped.
+pub(crate) fn try_idmap(path: &str) -> Outcome {
+    match probe::idmap(Path::new(path)) {
+        Answer::Works(name) => println!("{name}"),
+        Answer::Refused(refusal) => return Err(refusal.cause),
+    }
+    Ok(())
 }

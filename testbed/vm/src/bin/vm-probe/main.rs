@@ -3,7 +3,7 @@
 //! `vm-probe FACT` ends with 0 if the fact holds, else says what was found instead. `vm-probe list` names
 //! the facts. The others serve the facts: `vm-probe as LABEL PROGRAM…` becomes the program with that label,
 //! `vm-probe try WHAT PATH` ends with the number of the error that it met, `vm-probe label PATH` prints a
-//! file's label.
+//! file's label, `vm-probe idmap PATH` the name of the filesystem there if it can be idmapped.
 
 mod lab;
 mod layers;
@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         }
         ["as", label, program @ ..] => report(processes::become_labelled(label, program)),
         ["label", path] => report(lab::label(path).map(|label| println!("{label}"))),
+        ["idmap", path] => report(layers::try_idmap(path)),
         ["try", what, path] => ExitCode::from(processes::try_on(what, path)),
         [fact] => report(find(fact).and_then(lab::in_private)),
         _ => report(Err("which fact? `vm-probe list` names them".into())),
