@@ -1,7 +1,7 @@
 # What each target does: `make help`. Tiers of tests and their times: docs/contributing.md.
 SHELL := /bin/sh
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := subid getsubids proc_map kubelet_record label contexts manifest
+FUZZ_TARGETS := subid getsubids proc_map kubelet_record label contexts manifest layer image_manifest image_config
 
 # Programs of the peers that we are measured against; outside the checkout, as all components.
 CACHE := $(or $(WARDLET_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/wardlet)

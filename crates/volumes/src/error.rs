@@ -104,6 +104,18 @@ pub enum Error {
         /// The volume.
         volume: VolumeName,
     },
+    /// A volume was made for the pod with other IDs, and what is in it is theirs.
+    #[error("volume {volume:?} of pod {pod} was made for {made_for}, not for {wanted}")]
+    OtherUsers {
+        /// The pod.
+        pod: PodUid,
+        /// The volume.
+        volume: VolumeName,
+        /// Whose it is: container and host ID and the length of each range.
+        made_for: String,
+        /// Whose it was to be.
+        wanted: String,
+    },
     /// Two volumes of a pod have one name.
     #[error("pod {pod} has two volumes named {volume:?}")]
     TwoOfAName {
@@ -192,6 +204,16 @@ pub enum Error {
         /// Why not.
         cause: Box<chown_once::Error>,
     },
+    /// A tree that is given to the pod's block is not there to be taken back.
+    #[error("volume {volume:?}: {} is missing, but {} says that it is given", tree.display(), journal.display())]
+    GivenTreeMissing {
+        /// The volume.
+        volume: VolumeName,
+        /// The tree.
+        tree: PathBuf,
+        /// The journal of it.
+        journal: PathBuf,
+    },
     /// A record names a map that cannot exist.
     #[error("volume {volume:?}: {cause}")]
     BadMap {
@@ -239,6 +261,10 @@ impl Error {
             Self::DamagedRecord { .. } => {
                 "unmount and remove what is in the pod's directory by hand, the file last"
             }
+            Self::OtherUsers { .. } => "tear the pod's volumes down first, with what is in them",
+            Self::GivenTreeMissing { .. } => {
+                "mount it, and it is taken back; remove the journal if the tree is gone for good"
+            }
             Self::NewerRecord { .. } => "use the newer wardlet",
             Self::Several(errors) => return errors.iter().find_map(Self::hint),
             _ => return None,
@@ -248,6 +274,23 @@ impl Error {
 
     pub(crate) fn io(what: &'static str, path: &Path, errno: Errno) -> Self {
         Self::Io { what, path: path.to_owned(), errno }
+    }
+
+    /// What several steps, none of which waits for another, came to. The same error counts once.
+    pub(crate) fn all_of(outcomes: impl IntoIterator<Item = Result<()>>) -> Result<()> {
+        let mut errors: Vec<Self> = vec![];
+        for error in outcomes.into_iter().filter_map(Result::err) {
+            let each = match error {
+                Self::Several(each) => each,
+                one => vec![one],
+            };
+            for error in each {
+                if !errors.contains(&error) {
+                    errors.push(error);
+                }
+            }
+        }
+        Self::all(errors)
     }
 
     /// All that went wrong, as one; nothing, if nothing did.

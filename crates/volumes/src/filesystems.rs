@@ -34,20 +34,23 @@ impl Base {
     /// `None` for a source that needs no directory of its own.
     pub(crate) fn of(source: &Source) -> Option<Self> {
         match source {
-            Source::EmptyDir(EmptyDir { medium, size_limit, mode }) => Some(match medium {
-                Medium::Disk => Self::Disk { mode: mode.unwrap_or(DISK_MODE) },
-                Medium::Memory => Self::Memory { mode: mode.unwrap_or(TMPFS_MODE), size: *size_limit },
-                Medium::HugePages { page_size } => Self::HugePages {
-                    mode: mode.unwrap_or(TMPFS_MODE),
-                    size: *size_limit,
-                    page_size: *page_size,
-                },
-            }),
+            Source::EmptyDir(empty) => Some(Self::of_scratch(empty)),
             Source::Written(written) => Some(match written.kind {
                 crate::kinds::WrittenKind::ConfigMap => Self::Disk { mode: DISK_MODE },
                 _ => Self::Memory { mode: TMPFS_MODE, size: None },
             }),
             Source::HostPath(_) | Source::Image(_) => None,
+        }
+    }
+
+    fn of_scratch(empty: &EmptyDir) -> Self {
+        let (mode, size) = (empty.mode, empty.limit());
+        match empty.medium {
+            Medium::Disk => Self::Disk { mode: mode.unwrap_or(DISK_MODE) },
+            Medium::Memory => Self::Memory { mode: mode.unwrap_or(TMPFS_MODE), size },
+            Medium::HugePages { page_size } => {
+                Self::HugePages { mode: mode.unwrap_or(TMPFS_MODE), size, page_size }
+            }
         }
     }
 

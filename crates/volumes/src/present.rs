@@ -56,7 +56,7 @@ impl Presented {
     pub(crate) fn of(place: &Place, mount: &WantedMount, with: (&dyn Kernel, &Users<'_>)) -> Result<Self> {
         let (kernel, users) = with;
         let mut clone = kernel.clone_mount(From::Node(place.as_fd()), Submounts::Included)?;
-        let read_only = place.image || mount.access == MountAccess::RecursiveReadOnly;
+        let read_only = place.image || place.access == MountAccess::RecursiveReadOnly;
         let all = Attributes {
             idmap: users.idmap().filter(|_| place.idmapped),
             access: if read_only { Access::ReadOnly } else { Access::ReadWrite },
@@ -65,7 +65,7 @@ impl Presented {
             flags: if place.image { Flags::NOEXEC } else { Flags::NONE },
         };
         kernel.set_attributes(&mut clone, &all)?;
-        if mount.access == MountAccess::ReadOnly {
+        if place.access == MountAccess::ReadOnly {
             // Those below keep what they have: that is what a plain read-only mount means to a pod.
             let top = Attributes { access: Access::ReadOnly, ..Attributes::default() };
             kernel.set_attributes(&mut clone, &top)?;
@@ -106,10 +106,11 @@ impl HostMount {
 
     pub(crate) fn at(path: PathBuf, idmapped: bool, wanted: &Wanted, mount: &WantedMount) -> Self {
         let lines = |kind| wanted.users.lines(kind).filter(|_| idmapped).unwrap_or_default();
+        let source = wanted.volume(&mount.volume).map(|volume| &volume.source);
         Self {
             container_path: mount.path.clone(),
             host_path: path,
-            access: mount.access,
+            access: source.map_or(mount.access, |source| source.access(mount.access)),
             propagation: mount.propagation,
             relabel: mount.relabel,
             uid_mappings: lines(IdKind::Uid),

@@ -3,13 +3,14 @@
 //! A thing that exists in a pod's directory and not in its record was made by somebody else. A thing in
 //! the record may exist or not: whoever reads the record looks.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use ids::IdMapping;
-use kernel::{Dir, MountEntry, MountTable};
+use ids::{IdKind, IdMapping, UserNamespace};
+use kernel::{Dir, IdMaps, MountEntry, MountTable};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, renameat, statx, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,10 @@ use crate::layout::{MadeKind, NEW_RECORD, RECORD, sub_path};
 use crate::name::{ContainerName, PodUid, VolumeName};
 
 /// The version that is written. docs/design/volumes.md says what each had.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+
+/// Filesystems that tell files of one mount by several numbers, none of which need be mountinfo's.
+const MANY_DEVICES: [&str; 3] = ["btrfs", "bcachefs", "overlay"];
 
 /// What was made for a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,11 +31,43 @@ const VERSION: u32 = 1;
 pub(crate) struct Record {
     version: u32,
     pub(crate) pod: PodUid,
+    /// Whom the volumes were made for; `None` in a record of the first version, which does not say it.
+    #[serde(default)]
+    pub(crate) users: Option<Users>,
     pub(crate) volumes: Vec<MadeVolume>,
     /// Parts of volumes that are mounted for a runtime that takes paths.
     pub(crate) sub_paths: Vec<MadeSubPath>,
     /// Directories that are being made for volumes, and may not have their owner and mode yet.
     pub(crate) half_made: Vec<HalfMade>,
+}
+
+/// The maps of a user namespace. Both are empty for the host's users.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Users {
+    uids: Vec<IdMapping>,
+    gids: Vec<IdMapping>,
+}
+
+impl Users {
+    pub(crate) fn of(namespace: &UserNamespace) -> Self {
+        let lines = |kind| namespace.lines(kind).unwrap_or_default();
+        Self { uids: lines(IdKind::Uid), gids: lines(IdKind::Gid) }
+    }
+
+    /// `None` where there is no user namespace.
+    pub(crate) fn maps(&self) -> Option<IdMaps> {
+        (!self.uids.is_empty()).then(|| IdMaps::new(&self.uids, &self.gids))
+    }
+}
+
+impl fmt::Display for Users {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.maps() {
+            Some(maps) => maps.fmt(f),
+            None => f.write_str("the host's users"),
+        }
+    }
 }
 
 /// A volume in a pod's directory.
@@ -94,9 +130,9 @@ pub(crate) struct MadeSubPath {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct HalfMade {
     pub(crate) volume: VolumeName,
-    /// The host's directory that `below` starts at; the volume's own if `None`.
+    /// The host's directory that `below` starts at; the volume's own if `None`. Without links on the way.
     pub(crate) host: Option<PathBuf>,
-    /// The last directory that was there.
+    /// The last directory that was there. Without links on the way.
     pub(crate) below: PathBuf,
     /// Those that were not.
     pub(crate) path: PathBuf,
@@ -124,8 +160,7 @@ impl MountMark {
     }
 
     pub(crate) fn is(self, entry: &MountEntry) -> bool {
-        // Some filesystems tell files of one mount by several numbers, none of which is mountinfo's.
-        let same_device = entry.device == self.device || entry.filesystem == "btrfs";
+        let same_device = entry.device == self.device || MANY_DEVICES.contains(&&*entry.filesystem);
         entry.id == self.id && same_device
     }
 
@@ -143,7 +178,7 @@ impl MadeSubPath {
 
 impl Record {
     pub(crate) fn new(pod: PodUid) -> Self {
-        Self { version: VERSION, pod, volumes: vec![], sub_paths: vec![], half_made: vec![] }
+        Self { version: VERSION, pod, users: None, volumes: vec![], sub_paths: vec![], half_made: vec![] }
     }
 
     /// The record in a pod's directory; `None` where there is none.
@@ -168,7 +203,8 @@ impl Record {
             Some(found) if found > u64::from(VERSION) => {
                 Err(Error::NewerRecord { path: path.to_owned(), found, known: VERSION })
             }
-            _ => serde_json::from_value(value).map_err(damaged),
+            // As which it will be written.
+            _ => serde_json::from_value(value).map_err(damaged).map(|read| Self { version: VERSION, ..read }),
         }
     }
 
@@ -202,6 +238,21 @@ impl Record {
         self.volumes.iter().find(|v| v.name == *name)
     }
 
+    /// Fails if what is in the volume is other users': by its owners on disk, or by layers that were
+    /// idmapped when they were put together.
+    pub(crate) fn refuse_others(&self, made: &MadeVolume, users: &Users) -> Result<()> {
+        let is_bound = made.numbers == Numbers::Hosts || made.kind == MadeKind::Image;
+        match &self.users {
+            Some(others) if others != users && is_bound && made.given.is_none() => Err(Error::OtherUsers {
+                pod: self.pod.clone(),
+                volume: made.name.clone(),
+                made_for: others.to_string(),
+                wanted: users.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn volume_mut(&mut self, name: &VolumeName) -> Option<&mut MadeVolume> {
         self.volumes.iter_mut().find(|v| v.name == *name)
     }
@@ -217,6 +268,9 @@ mod tests {
 
     /// A file of the first version, as it must be readable for ever.
     const FIRST: &str = include_str!("../tests/fixtures/volumes-v1.json");
+
+    /// The same of the second, which has the pod's users.
+    const SECOND: &str = include_str!("../tests/fixtures/volumes-v2.json");
 
     fn parse(text: &str) -> Result<Record> {
         Record::parse(text, Path::new("volumes.json"))
@@ -234,9 +288,23 @@ mod tests {
     }
 
     #[test]
+    fn a_record_of_the_second_version_is_read_and_says_whose_it_is() {
+        let (first, second) = (parse(FIRST).unwrap(), parse(SECOND).unwrap());
+        assert_eq!(second.users.as_ref().unwrap().to_string(), "0:65536:65536");
+        assert_eq!(Record { users: None, ..second.clone() }, first, "all else is as it was");
+        assert_eq!(parse(&serde_json::to_string(&second).unwrap()).unwrap(), second);
+    }
+
+    #[test]
+    fn a_record_is_written_as_one_of_the_newest_version() {
+        let text = serde_json::to_value(parse(FIRST).unwrap()).unwrap();
+        assert_eq!(text["version"], VERSION);
+    }
+
+    #[test]
     fn a_record_of_a_newer_version_is_named_as_such() {
-        let error = parse(&FIRST.replace("\"version\": 1", "\"version\": 2")).unwrap_err();
-        assert!(matches!(error, Error::NewerRecord { found: 2, .. }), "{error}");
+        let error = parse(&SECOND.replace("\"version\": 2", "\"version\": 3")).unwrap_err();
+        assert!(matches!(error, Error::NewerRecord { found: 3, .. }), "{error}");
     }
 
     #[test]

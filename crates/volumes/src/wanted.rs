@@ -46,6 +46,17 @@ pub enum Source {
     Image(ImageTree),
 }
 
+impl Source {
+    /// How a container may have it that asks for `asked`: files that the node writes are never a
+    /// container's to change.
+    pub(crate) fn access(&self, asked: MountAccess) -> MountAccess {
+        match (self, asked) {
+            (Self::Written(_), MountAccess::ReadWrite) => MountAccess::ReadOnly,
+            _ => asked,
+        }
+    }
+}
+
 /// What one container is to see of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedMount {
@@ -59,7 +70,7 @@ pub struct WantedMount {
     pub path: PathBuf,
     /// The part of the volume; `None` is all of it.
     pub sub_path: Option<SubPath>,
-    /// Whether it can be written through.
+    /// Whether it can be written through. Files that the node writes never can.
     pub access: MountAccess,
     /// How mounts below it travel.
     pub propagation: Propagation,

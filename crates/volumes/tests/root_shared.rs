@@ -218,3 +218,82 @@ fn a_tree_that_two_pods_of_a_shared_block_have_goes_back_with_the_last() {
         assert_eq!(on_host(&srv), "0:0 755");
     });
 }
+
+/// A network filesystem that is not mounted looks like a tree that is gone.
+#[test]
+fn a_given_tree_that_is_missing_is_named_and_taken_back_when_it_is_there_again() {
+    alone(|| {
+        let node = Node::new();
+        let srv = node.dir("srv");
+        std::fs::write(srv.join("file"), "text").unwrap();
+        let pod = host_pod("given", 1, &srv, Owners::ChownedOnce);
+        node.volumes.set_up(&pod).unwrap();
+        std::fs::rename(&srv, node.path("elsewhere")).unwrap();
+        for _ in 0..2 {
+            let error = node.volumes.tear_down(&pod.pod).unwrap_err();
+            assert!(matches!(error, Error::GivenTreeMissing { .. }), "{error}");
+            assert!(error.hint().unwrap().contains("mount it"), "{error}");
+        }
+        std::os::unix::fs::symlink("srv", &srv).unwrap();
+        let error = node.volumes.tear_down(&pod.pod).unwrap_err();
+        assert!(matches!(error, Error::Io { .. }), "a path that cannot be looked at is not missing: {error}");
+        std::fs::remove_file(&srv).unwrap();
+        std::fs::rename(node.path("elsewhere"), &srv).unwrap();
+        node.volumes.tear_down(&pod.pod).unwrap();
+        assert_eq!(on_host(&srv.join("file")), "0:0 644");
+    });
+}
+
+/// A static pod keeps its UID when it is changed, and may come with another block.
+#[test]
+fn a_pod_that_comes_again_with_another_block_has_its_tree_given_anew() {
+    alone(|| {
+        let node = Node::new();
+        let srv = node.dir("srv");
+        std::fs::write(srv.join("file"), "text").unwrap();
+        for block in [1, 2, 2] {
+            let pod = host_pod("static", block, &srv, Owners::ChownedOnce);
+            node.volumes.set_up(&pod).unwrap();
+            let root = BASE + block * LENGTH;
+            assert_eq!(on_host(&srv.join("file")), format!("{root}:{root} 644"));
+        }
+        let other = node.dir("other");
+        node.volumes.set_up(&host_pod("static", 2, &other, Owners::ChownedOnce)).unwrap();
+        assert_eq!(on_host(&srv.join("file")), "0:0 644", "another tree is wanted");
+        node.volumes.tear_down(&host_pod("static", 2, &other, Owners::ChownedOnce).pod).unwrap();
+        assert_eq!(on_host(&other), "0:0 755");
+    });
+}
+
+#[test]
+fn a_volume_with_files_of_another_block_is_refused_until_the_pod_is_torn_down() {
+    alone(|| {
+        let node = Node::new();
+        for source in [empty_dir(), config_map(&[("key", "text")])] {
+            let pod = |block| wanted("static", block, vec![volume("v", Owners::Translated, source.clone())]);
+            node.volumes.set_up(&pod(1)).unwrap();
+            let at = node.volumes.host_mount(&pod(1), &mount("v", "/data")).unwrap().host_path;
+            let (first, second) = (BASE + LENGTH, BASE + 2 * LENGTH);
+            for outcome in [
+                node.volumes.set_up(&pod(2)).map(drop),
+                node.volumes.present(&pod(2), &mount("v", "/data")).map(drop),
+            ] {
+                let error = outcome.unwrap_err();
+                let text = format!("made for 0:{first}:{LENGTH}, not for 0:{second}:{LENGTH}");
+                assert!(error.to_string().contains(&text), "{error}");
+                assert!(error.hint().unwrap().contains("tear the pod"), "{error}");
+            }
+            assert!(on_host(&at).starts_with(&format!("{first}:{first} ")));
+            node.volumes.set_up(&pod(1)).unwrap();
+            node.volumes.tear_down(&pod(1).pod).unwrap();
+            node.volumes.set_up(&pod(2)).unwrap();
+            assert!(on_host(&at).starts_with(&format!("{second}:{second} ")));
+            node.volumes.tear_down(&pod(2).pod).unwrap();
+        }
+        let pod = |block| wanted("static", block, vec![idmapped("v", empty_dir())]);
+        node.volumes.set_up(&pod(1)).unwrap();
+        let at = node.show(&pod(2), &mount("v", "/data"), "tree");
+        assert!(node.seen(&pod(2), &at).starts_with("0:0 "), "what is idmapped is anybody's");
+        node.volumes.tear_down(&pod(2).pod).unwrap();
+    });
+}

@@ -107,11 +107,11 @@ fn links_inside_a_volume_are_followed_and_those_that_leave_it_are_refused() {
 }
 
 /// Nothing is announced to anybody in these tests.
-fn unheard(_: &Path, _: &Path) -> Result<()> {
+fn unheard(_: &Dir, _: &Path) -> Result<()> {
     Ok(())
 }
 
-fn make(announce: &mut dyn FnMut(&Path, &Path) -> Result<()>) -> Missing<'_> {
+fn make(announce: &mut dyn FnMut(&Dir, &Path) -> Result<()>) -> Missing<'_> {
     Missing::Make { like: DirMode { mode: 0o2771, owner: Some(Owner { uid: 5, gid: 6 }) }, announce }
 }
 

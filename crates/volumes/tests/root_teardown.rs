@@ -248,7 +248,7 @@ fn a_damaged_or_newer_record_stops_everything_and_is_named() {
         let record = node.state().join("pods/pod/volumes.json");
         let good = std::fs::read_to_string(&record).unwrap();
         for (bad, what) in
-            [("{", "is damaged"), (&*good.replace("\"version\": 1", "\"version\": 9"), "version 9")]
+            [("{", "is damaged"), (&*good.replace("\"version\": 2", "\"version\": 9"), "version 9")]
         {
             std::fs::write(&record, bad).unwrap();
             let error = node.volumes.tear_down(&pod.pod).unwrap_err();
@@ -337,6 +337,51 @@ fn orphans_go_and_the_wanted_stay_also_if_one_cannot_go() {
         node.volumes.remove_orphans(&keep).unwrap().into_iter().for_each(|(_, outcome)| outcome.unwrap());
         assert_eq!(node.volumes.pods().unwrap(), [PodUid::new("wanted").unwrap()]);
         node.volumes.tear_down(&PodUid::new("wanted").unwrap()).unwrap();
+        nothing_is_left(&node);
+    });
+}
+
+#[test]
+fn a_volume_that_cannot_go_keeps_no_part_of_another_and_all_that_fails_is_named() {
+    alone(|| {
+        let node = Node::new();
+        let (outside, srv) = (outside(&node), node.dir("srv"));
+        let host = idmapped("h", host_path(&srv, volumes::kinds::HostPathType::Directory));
+        let pod = wanted("pod", 1, vec![idmapped("v", empty_dir()), idmapped("w", empty_dir()), host]);
+        node.volumes.set_up(&pod).unwrap();
+        let mounted = node.volumes.host_mount(&pod, &part("h", "/data", "part")).unwrap().host_path;
+        let over = ["v", "w"].map(|name| node.state().join(SCRATCH).with_file_name(name));
+        over.iter().for_each(|volume| bind(&outside, volume));
+        let error = node.volumes.tear_down(&pod.pod).unwrap_err();
+        for volume in &over {
+            assert!(error.to_string().contains(volume.to_str().unwrap()), "{error}");
+        }
+        assert!(!mounted.exists(), "the part is still mounted");
+        is_whole(&outside);
+        over.iter().for_each(|volume| kernel::unmount(volume, Unmount::Now).unwrap());
+        node.volumes.tear_down(&pod.pod).unwrap();
+        nothing_is_left(&node);
+    });
+}
+
+#[test]
+fn a_volume_that_cannot_be_updated_keeps_none_of_the_others_old() {
+    alone(|| {
+        let node = Node::new();
+        let outside = outside(&node);
+        let names = ["a", "b", "c"];
+        let pod = |text: &str| {
+            let volumes = names.map(|name| idmapped(name, config_map(&[("key", text)])));
+            wanted("pod", 1, volumes.into())
+        };
+        node.volumes.set_up(&pod("old")).unwrap();
+        let at = |name: &str| node.state().join("pods/pod/volumes/kubernetes.io~configmap").join(name);
+        ["a", "b"].iter().for_each(|name| bind(&outside, &at(name)));
+        let error = node.volumes.update(&pod("new")).unwrap_err();
+        assert!(matches!(&error, Error::Several(both) if both.len() == 2), "{error}");
+        assert_eq!(std::fs::read_to_string(at("c").join("key")).unwrap(), "new");
+        ["a", "b"].iter().for_each(|name| kernel::unmount(&at(name), Unmount::Now).unwrap());
+        node.volumes.tear_down(&pod("new").pod).unwrap();
         nothing_is_left(&node);
     });
 }

@@ -43,7 +43,7 @@ fn after_a_thousand_volumes_mounts_and_descriptors_are_as_before() {
             }
         }
         assert!(all_mounts() > mounts + 600, "{} mounts", all_mounts());
-        assert_eq!(descriptors(), open);
+        assert_eq!(descriptors(), open + pods.len(), "one for the user namespace of each pod");
         for pod in &pods {
             node.volumes.tear_down(&pod.pod).unwrap();
         }
@@ -55,7 +55,27 @@ fn after_a_thousand_volumes_mounts_and_descriptors_are_as_before() {
             1,
             "the part that was made in the hostPath stays"
         );
+        one_block_is_held_as_long_as_a_pod_has_it(&node, open);
     });
+}
+
+fn one_block_is_held_as_long_as_a_pod_has_it(node: &Node, open: usize) {
+    let pods = ["a", "b"].map(|name| wanted(name, 1, vec![idmapped("v", empty_dir())]));
+    for pod in &pods {
+        node.volumes.set_up(pod).unwrap();
+    }
+    assert_eq!(descriptors(), open + 1);
+    node.volumes.tear_down(&pods[0].pod).unwrap();
+    assert_eq!(descriptors(), open + 1, "the other has it");
+    assert!(node.volumes.present(&pods[0], &mount("v", "/data")).is_err());
+    node.volumes.tear_down(&pods[1].pod).unwrap();
+    assert_eq!(descriptors(), open);
+    // What never comes to a record is never torn down.
+    let nowhere = host_path(Path::new("/nonexistent"), HostPathType::Directory);
+    let refused = wanted("refused", 2, vec![idmapped("v", empty_dir()), idmapped("h", nowhere)]);
+    assert!(node.volumes.set_up(&refused).is_err() && node.volumes.present(&pods[0], &mount("v", "/d")).is_err());
+    node.volumes.probe(&pods[0]).unwrap();
+    assert_eq!(descriptors(), open);
 }
 
 fn ten_volumes(n: usize, srv: &Path) -> Wanted {
@@ -73,5 +93,5 @@ fn ten_volumes(n: usize, srv: &Path) -> Wanted {
         empty_dir(),
     ];
     let named = sources.into_iter().enumerate().map(|(i, source)| idmapped(&format!("v{i}"), source));
-    wanted(&format!("pod{n}"), 1, named.collect())
+    wanted(&format!("pod{n}"), u32::try_from(n).unwrap() + 1, named.collect())
 }

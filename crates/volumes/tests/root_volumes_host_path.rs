@@ -9,7 +9,7 @@
 
 mod support;
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use kernel::{Filesystem, FilesystemKind};
@@ -191,5 +191,61 @@ fn a_hostpath_that_leads_to_all_of_the_host_is_never_removed_or_given_away() {
         node.volumes.tear_down(&plain.pod).unwrap();
         assert_eq!(std::fs::read_to_string(root.join("etc/passwd")).unwrap(), "canary");
         assert_eq!((on_host(&root), on_host(&root.join("etc/passwd"))), before);
+    });
+}
+
+/// A set-up was killed, or another volume of the pod keeps failing; until the next try, another pod that can
+/// write to the parent has put a link in its place.
+#[test]
+fn a_half_made_directory_is_finished_and_a_link_in_its_place_gives_nothing_away() {
+    alone(|| {
+        let node = Node::new();
+        let (srv, secret) = (node.dir("srv"), node.dir("secret"));
+        let root = BASE + LENGTH;
+        let source = host_path(&srv.join("parent/keys"), HostPathType::DirectoryOrCreate);
+        let pod = wanted("half", 1, vec![volume("v", Owners::SharedBlocks, source)]);
+        node.volumes.set_up(&pod).unwrap();
+        let below = srv.to_str().unwrap().trim_start_matches('/').to_owned();
+        let halves = [
+            serde_json::json!({ "host": srv, "below": "", "path": "parent/keys" }),
+            serde_json::json!({ "host": "/", "below": below, "path": "parent/keys" }),
+            serde_json::json!({ "host": srv.join("parent"), "below": "", "path": "keys" }),
+            serde_json::json!({ "host": "/", "below": format!("{below}/parent"), "path": "keys" }),
+        ];
+        let again = |half: &serde_json::Value| {
+            let file = node.state().join("pods/half/volumes.json");
+            let mut record: serde_json::Value =
+                serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+            let mut half = half.clone();
+            half["volume"] = "v".into();
+            half["mode"] = 0o755.into();
+            half["owner"] = serde_json::json!([root, root]);
+            record["halfMade"] = serde_json::json!([half]);
+            std::fs::write(&file, record.to_string()).unwrap();
+            node.volumes.set_up(&pod).unwrap();
+        };
+        let private = |path: &Path| {
+            std::fs::create_dir_all(path).unwrap();
+            std::os::unix::fs::chown(path, Some(0), Some(0)).unwrap();
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        };
+        for half in &halves {
+            private(&srv.join("parent/keys"));
+            again(half);
+            assert_eq!(on_host(&srv.join("parent/keys")), format!("{root}:{root} 755"), "{half}");
+            private(&srv.join("parent/keys"));
+            std::fs::write(srv.join("parent/keys/mine"), "text").unwrap();
+            again(half);
+            assert_eq!(on_host(&srv.join("parent/keys")), "0:0 700", "{half}: in use by somebody");
+            std::fs::remove_file(srv.join("parent/keys/mine")).unwrap();
+        }
+        std::fs::rename(srv.join("parent"), srv.join("aside")).unwrap();
+        symlink(&secret, srv.join("parent")).unwrap();
+        for half in &halves {
+            private(&secret.join("keys"));
+            again(half);
+            assert_eq!(on_host(&secret.join("keys")), "0:0 700", "{half}");
+        }
+        node.volumes.tear_down(&pod.pod).unwrap();
     });
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use kernel::{Filesystem, FilesystemKind, Live, Owner, Recorder};
 use plan::Propagation;
 use support::*;
-use volumes::kinds::{EmptyDir, HostPathType, Medium};
+use volumes::kinds::{EmptyDir, HostPathType, Medium, WrittenKind};
 use volumes::{Error, MountAccess, PodVolumes, Source, WantedMount};
 
 fn tmpfs(at: &Path) {
@@ -165,5 +165,29 @@ fn what_is_not_set_up_or_not_there_is_named() {
         let twice = wanted("none", 1, vec![idmapped("v", empty_dir()), idmapped("v", empty_dir())]);
         assert!(matches!(node.volumes.set_up(&twice), Err(Error::TwoOfAName { .. })));
         node.volumes.tear_down(&pod.pod).unwrap();
+    });
+}
+
+#[test]
+fn files_that_the_node_writes_can_never_be_written_by_a_container() {
+    alone(|| {
+        let node = Node::new();
+        for kind in
+            [WrittenKind::ConfigMap, WrittenKind::Secret, WrittenKind::DownwardApi, WrittenKind::Projected]
+        {
+            let source = written(kind, 0o666, vec![secret(&[("key", "old")], &[])]);
+            let pod = wanted("written", 1, vec![idmapped("v", source)]);
+            let at = node.show(&pod, &mount("v", "/data"), &format!("{kind:?}"));
+            let said = node.inside(&pod, (0, 0), &format!("echo new > {0}/key; touch {0}/more", at.display()));
+            assert_eq!(said.matches("Read-only file system").count(), 2, "{kind:?}: {said}");
+            for mount in [mount("v", "/data"), part("v", "/data", "key")] {
+                let host = node.volumes.host_mount(&pod, &mount).unwrap();
+                assert_eq!(host.access, MountAccess::ReadOnly, "{kind:?}");
+            }
+            let all = WantedMount { access: MountAccess::RecursiveReadOnly, ..mount("v", "/data") };
+            assert_eq!(node.volumes.host_mount(&pod, &all).unwrap().access, MountAccess::RecursiveReadOnly);
+            kernel::unmount(&at, kernel::Unmount::Now).unwrap();
+            node.volumes.tear_down(&pod.pod).unwrap();
+        }
     });
 }

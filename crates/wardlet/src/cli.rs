@@ -1,8 +1,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use images::Reference;
 use ledger::Holder;
 use plan::KubernetesVersion;
+use wire::Endpoint;
 
 use crate::output::Format;
 
@@ -49,6 +51,12 @@ pub(crate) enum Command {
     /// What would happen to the pods of these manifests here, and why
     #[command(after_help = examples("wardlet explain pod.yaml\n  wardlet explain manifests/ --kubernetes 1.36\n  kubectl get pods -A -o yaml | wardlet explain - -o json\n  wardlet explain pod.yaml --feature-gates UserNamespacesSupport=false\n\nNothing is started. Exit code 1 if a pod would be refused, 2 if a manifest cannot be understood."))]
     Explain(ExplainArgs),
+    /// Whether this node can give pods user namespaces: each need tried, each failure with cause and fix
+    #[command(after_help = examples("wardlet doctor\n  wardlet doctor -o json | jq '.checks[] | select(.holds | not)'\n  wardlet doctor --runtime-endpoint unix:///run/containerd/containerd.sock\n\nNothing is left of what is tried. Exit code 1 if something that pods need does not hold, 2 if nothing fails but\nsomething could not be found out, as without root."))]
+    Doctor(DoctorArgs),
+    /// Images of the built-in runtime
+    #[command(after_help = EXIT_CODES)]
+    Image(ImageArgs),
     /// The configuration in effect, every default included, and the pool that follows from it
     #[command(after_help = examples("wardlet config\n  wardlet config > /etc/wardlet/config.yaml\n  wardlet config -o json --config new.yaml"))]
     Config,
@@ -101,6 +109,58 @@ pub(crate) enum IdsCommand {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ImageArgs {
+    #[command(subcommand)]
+    pub(crate) command: ImageCommand,
+    /// How registries are reached, and limits [default: /etc/wardlet/registries.yaml, if it is there]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) registries: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImageCommand {
+    /// Take in the images of a file or directory: an OCI layout, or an archive as docker and podman save them
+    #[command(after_help = examples("wardlet image import app.tar\n  wardlet image import layout/ --name registry.example/app:1\n  podman save app | wardlet image import /dev/stdin\n\nArchives may be compressed with gzip or zstd."))]
+    Import {
+        /// An archive, or a directory with an OCI layout
+        #[arg(value_name = "FILE|DIR")]
+        file: PathBuf,
+        /// Its name, instead of the one that it has there
+        #[arg(long, value_name = "REF")]
+        name: Option<Reference>,
+    },
+    /// Fetch an image from its registry, or from a mirror
+    #[command(after_help = examples("wardlet image pull registry.k8s.io/pause:3.10\n  wardlet image pull registry.example/app:1 --auth-file ~/.docker/config.json\n  wardlet image pull registry.example/app:1 --user robot < password\n\nWhat was fetched before it broke off is not fetched again."))]
+    Pull(PullArgs),
+    /// Every image, with its size and the highest IDs that its files belong to
+    #[command(after_help = examples("wardlet image list\n  wardlet image list -o json | jq '.[].names'"))]
+    List,
+    /// Take a name away; with its last name the image goes
+    #[command(after_help = examples("wardlet image rm registry.example/app:1\n  wardlet image rm 3f2a91c0d4e5"))]
+    Rm {
+        /// A name, an ID, or the first digits of one
+        #[arg(value_name = "REF")]
+        name: String,
+    },
+    /// Remove images that have no name and are not used, layers of no image, and broken-off downloads
+    #[command(after_help = examples("wardlet image gc\n  wardlet image gc -o json"))]
+    Gc,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PullArgs {
+    /// Which image: [REGISTRY/]PATH[:TAG][@DIGEST]
+    #[arg(value_name = "REF")]
+    pub(crate) reference: Reference,
+    /// Credentials, as docker and podman write them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) auth_file: Option<PathBuf>,
+    /// Log in as this user; the password is read from standard input
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// Manifests, directories of manifests, or - for standard input
     #[arg(required = true, value_name = "FILE")]
@@ -114,6 +174,14 @@ pub(crate) struct ExplainArgs {
     /// The Kubernetes version whose gates' defaults hold
     #[arg(long, value_name = "VERSION", default_value_t = KubernetesVersion::NEWEST)]
     pub(crate) kubernetes: KubernetesVersion,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The CRI socket of the container runtime [default: the first that listens at
+    /// /run/containerd/containerd.sock, /run/crio/crio.sock or /run/k3s/containerd/containerd.sock]
+    #[arg(long, value_name = "ENDPOINT")]
+    pub(crate) runtime_endpoint: Option<Endpoint>,
 }
 
 #[derive(Debug, Args)]
@@ -190,6 +258,11 @@ mod tests {
         for command in ids.get_subcommands() {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.matches("\n  wardlet ids ").count() >= 2, "{}: {help}", command.get_name());
+        }
+        let image = Cli::command();
+        for command in image.find_subcommand("image").unwrap().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.matches("\n  wardlet image ").count() >= 2, "{}: {help}", command.get_name());
         }
     }
 }

@@ -7,18 +7,24 @@
 //! - [`node`]: one node as a command sees it: configuration, pool, census, ledger.
 //! - [`commands`]: one file for each command.
 //! - [`explain`]: what `explain` reads, finds out and shows.
+//! - [`doctor`]: what `doctor` looks at and tries.
+//! - [`place`]: paths of the node and the filesystems under them.
+//! - [`image`]: what `image` reads and shows.
 //! - [`output`], [`words`], [`picture`], [`lease_view`], [`verdict_view`], [`time`]: how answers look.
 //! - [`failure`]: what is said, and which exit code is given, when there is no answer.
 
 mod cli;
 mod commands;
 mod config;
+mod doctor;
 mod explain;
 mod failure;
+mod image;
 mod lease_view;
 mod node;
 mod output;
 mod picture;
+mod place;
 mod pool;
 mod time;
 mod verdict_view;

@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("manifest", &["plan", "labels"]),
     ("wire", &[]),
     ("images", &["ids", "kernel"]),
+    ("bundle", &["ids", "labels", "plan", "kernel"]),
     ("volumes", &["ids", "labels", "plan", "kernel", "wire"]),
     ("wardlet", &["ids", "labels", "plan", "manifest", "kernel", "census", "ledger", "volumes", "wire", "images"]),
 ];

@@ -124,7 +124,11 @@ impl Inventory<'_> {
         if facts.fixed {
             return Err(Error::Fixed { path: self.tree.path().join(held.path) });
         }
-        let capability = capability(&held).map_err(|errno| self.failed("read", &held.path, errno))?;
+        // What the pod has set does not come back, so it cannot stand in the way either.
+        let capability = match self.shift.direction {
+            Direction::Give => capability(&held).map_err(|errno| self.failed("read", &held.path, errno))?,
+            Direction::Back => None,
+        };
         if let Some(raw) = &capability {
             shifted_capability(self.shift, raw)
                 .map_err(|why| Error::Capability { path: self.tree.path().join(&held.path), why })?;

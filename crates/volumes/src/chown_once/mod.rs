@@ -57,6 +57,8 @@ pub struct Shifted {
     pub files: u64,
     /// Files that were gone, or exchanged for others, when their turn came.
     pub vanished: u64,
+    /// Files that came back without the setuid and setgid bits or the capabilities that they had.
+    pub stripped: u64,
 }
 
 /// What is going on.

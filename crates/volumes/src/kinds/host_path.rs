@@ -28,7 +28,7 @@ pub(crate) struct Creating<'a> {
     /// Whose it will be on disk.
     pub(crate) owner: Owner,
     /// Is told the last directory that is there and the path of those that are not.
-    pub(crate) announce: &'a mut dyn FnMut(&Path, &Path) -> Result<()>,
+    pub(crate) announce: &'a mut dyn FnMut(&Dir, &Path) -> Result<()>,
 }
 
 impl HostPath {
@@ -90,7 +90,7 @@ impl HostPath {
 
     fn create_dirs(&self, volume: &VolumeName, creating: &mut Creating<'_>) -> Result<()> {
         let (dir, rest) = self.nearest(volume)?;
-        (creating.announce)(dir.path(), &rest)?;
+        (creating.announce)(&dir, &rest)?;
         dir.make_dirs(&rest, DirMode { mode: DIRECTORY_MODE, owner: Some(creating.owner) })?;
         Ok(())
     }

@@ -1,7 +1,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use kernel::{Kind, Owner};
-use rustix::fs::{AtFlags, CWD, Gid, Mode as RawMode, Uid, XattrFlags, chmodat, chownat, getxattr, setxattr};
+use rustix::fs::{AtFlags, CWD, Gid, Mode as RawMode, Uid, XattrFlags, chmodat, chownat, getxattr, removexattr, setxattr};
 use rustix::io::Errno;
 
 use super::walk::Held;
@@ -13,6 +13,7 @@ const CAPABILITY_MAX: usize = 64;
 
 /// The bits that the kernel takes away from whatever changes hands, directories excepted.
 pub(crate) const SET_ID: Mode = Mode::cut(0o6000);
+const NOT_SET_ID: Mode = Mode::cut(0o1777);
 
 /// What a file shall have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +51,26 @@ pub(crate) fn change(held: &Held, to: &Change) -> Result<bool, Errno> {
         _ => false,
     };
     Ok(chown || chmod || granted)
+}
+
+/// Takes away what makes a program run as its owner, or with capabilities; tells whether it had any. Not
+/// from directories, where setgid means something else.
+pub(crate) fn strip(held: &mut Held) -> Result<bool, Errno> {
+    let facts = &mut held.facts;
+    if matches!(facts.kind, Kind::Directory | Kind::Symlink) {
+        return Ok(false);
+    }
+    let has_bits = facts.mode.and(SET_ID).bits() != 0;
+    if has_bits {
+        facts.mode = facts.mode.and(NOT_SET_ID);
+        let mode = RawMode::from_raw_mode(facts.mode.bits());
+        chmodat(CWD, own_path(held.fd.as_fd()), mode, AtFlags::empty())?;
+    }
+    let is_capable = capability(held)?.is_some();
+    if is_capable {
+        removexattr(own_path(held.fd.as_fd()), CAPABILITY)?;
+    }
+    Ok(has_bits || is_capable)
 }
 
 pub(crate) fn chown_held(file: BorrowedFd<'_>, owner: Owner) -> Result<(), Errno> {

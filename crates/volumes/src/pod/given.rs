@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::kinds::HostPath;
 use crate::layout::CHOWN_ONCE;
 use crate::name::{PodUid, VolumeName};
-use crate::record::{Given, MadeVolume, Record};
+use crate::record::{Given, MadeVolume, Record, errno_of};
 use crate::wanted::Wanted;
 
 /// The longest name that a file can have.
@@ -66,13 +66,18 @@ impl Trees<'_> {
         Ok(Some(journals))
     }
 
-    /// Takes the tree back, unless another pod of the same block has it too. One that is gone is fine.
+    /// Takes the tree back, unless another pod of the same block has it too. One that is missing may only
+    /// not be mounted: as long as there is a journal of it, it is not forgotten.
     pub(crate) fn take_back(&self, pod: &PodUid, volume: &VolumeName, given: &Given) -> Result<()> {
         let journals = self.journals()?;
         let journal = journal(&journals, volume, &given.path)?;
         let is_used = self.others(pod)?.iter().any(|other| other.path == given.path);
-        if is_used || !journal.exists() || !given.path.exists() {
+        if is_used || !is_there(&journal)? {
             return Ok(());
+        }
+        if !is_there(&given.path)? {
+            let (volume, tree) = (volume.clone(), given.path.clone());
+            return Err(Error::GivenTreeMissing { volume, tree, journal });
         }
         let (tree, ids) = (Dir::open(&given.path)?, ids(given, volume)?);
         let job = ChownOnce { tree: &tree, journal: &journal, ids: &ids };
@@ -97,6 +102,10 @@ impl Trees<'_> {
         }
         Ok(found)
     }
+}
+
+fn is_there(path: &Path) -> Result<bool> {
+    path.try_exists().map_err(|error| Error::io("look for", path, errno_of(&error)))
 }
 
 /// A journal's name is its tree's path.

@@ -1,9 +1,10 @@
 //! Directories that were being made, in volumes or on the host, when whoever made them was killed: they
 //! may be there without the owner and the mode that they were to have.
 
+use std::ffi::OsStr;
 use std::path::{Component, Path};
 
-use kernel::{Dir, DirMode, Owner, Within};
+use kernel::{Dir, DirMode, Owner, Stat, Within};
 use rustix::io::Errno;
 
 use super::dir::PodDir;
@@ -13,6 +14,8 @@ use crate::record::{HalfMade, Record};
 
 /// What a directory has before it is given anything.
 const AT_FIRST: u32 = 0o700;
+/// Where the directory above has it, a new one has it, too.
+const SET_GID: u32 = 0o2000;
 
 /// Finishes them, and forgets them.
 pub(crate) fn repair(pod: &PodDir, record: &mut Record) -> Result<()> {
@@ -29,15 +32,24 @@ pub(crate) fn repair(pod: &PodDir, record: &mut Record) -> Result<()> {
     record.write(pod.dir())
 }
 
-/// The directory that the first of them was being made in, if it is still there.
+/// The directory that the first of them was being made in, if it is still there. The record has its real
+/// path: a link on it was put there since, to have something else given away.
 fn start(pod: &PodDir, record: &Record, half: &HalfMade) -> Result<Option<Dir>> {
-    let (root, within) = match (&half.host, record.volume(&half.volume)) {
-        (Some(path), _) if path == Path::new("/") => (Dir::open(path).ok(), Within::AsRoot),
-        (Some(path), _) => (Dir::open(path).ok(), Within::Beneath),
-        (None, Some(made)) => (pod.find(&made.kind.volume(&made.name))?, Within::Beneath),
-        (None, None) => (None, Within::Beneath),
+    let root = match (&half.host, record.volume(&half.volume)) {
+        (Some(path), _) => without_links(&Dir::open(Path::new("/"))?, path.strip_prefix("/").unwrap_or(path))?,
+        (None, Some(made)) => pod.find(&made.kind.volume(&made.name))?,
+        (None, None) => None,
     };
-    Ok(root.and_then(|root| root.open_below(&half.below, within).ok()))
+    root.map_or(Ok(None), |root| without_links(&root, &half.below))
+}
+
+/// `None` where there is no such directory any more.
+fn without_links(dir: &Dir, below: &Path) -> Result<Option<Dir>> {
+    match dir.open_below(below, Within::NoLinks) {
+        Ok(found) => Ok(Some(found)),
+        Err(kernel::Error::Below { errno: Errno::NOENT | Errno::NOTDIR | Errno::LOOP, .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// What a directory is given that is made in a volume: the permissions of the volume's root, and its
@@ -49,21 +61,26 @@ pub(crate) fn like_root(volume: &Dir, root: Owner) -> Result<DirMode> {
 }
 
 fn finish(mut dir: Dir, path: &Path, like: DirMode) -> Result<()> {
-    let ours = |uid: u32| uid == 0 || like.owner.is_some_and(|owner| owner.uid == uid);
-    for part in path.components() {
-        let Component::Normal(name) = part else { return Ok(()) };
-        dir = match dir.open_below(Path::new(name), Within::NoLinks) {
-            Ok(below) => below,
-            Err(kernel::Error::Below { errno: Errno::NOENT | Errno::NOTDIR | Errno::LOOP, .. }) => {
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
+    let mut parts = path.components().peekable();
+    while let Some(Component::Normal(name)) = parts.next() {
+        dir = match without_links(&dir, Path::new(name))? {
+            Some(below) => below,
+            None => return Ok(()),
         };
-        let found = dir.stat()?;
-        // The one that was being made is as new ones are. Any other is as somebody wanted it.
-        if found.mode & 0o777 == AT_FIRST && ours(found.uid) {
+        let next = parts.peek().map(|part| part.as_os_str());
+        if is_just_made(&dir.stat()?, like) && has_nothing_but(&dir, next)? {
             give(&dir, like)?;
         }
     }
     Ok(())
+}
+
+/// Whether it is as new ones are, or got its owner and nothing more. Any other is as somebody wanted it.
+fn is_just_made(found: &Stat, like: DirMode) -> bool {
+    let owned = found.uid == Owner::ROOT.uid || like.owner.is_some_and(|owner| owner == found.owner());
+    found.mode & !SET_GID == AT_FIRST && owned && !found.is_mount_root
+}
+
+fn has_nothing_but(dir: &Dir, next: Option<&OsStr>) -> Result<bool> {
+    Ok(dir.entries()?.iter().all(|entry| Some(entry.name.as_os_str()) == next))
 }

@@ -8,6 +8,7 @@ mod dir;
 mod given;
 mod half_made;
 mod layers;
+mod namespaces;
 pub(crate) mod place;
 mod remove;
 mod set_up;
@@ -25,11 +26,12 @@ use crate::error::{Error, Result};
 use crate::name::{PodUid, VolumeName};
 use crate::present::{HostMount, Presented};
 use crate::probe::{Notice, Probe, Trial};
-use crate::record::{MadeState, Record};
+use crate::record::{self, MadeState, Record};
 use crate::usage::{self, Usage};
 use crate::wanted::{Source, Wanted, WantedMount};
 use crate::writer::Written;
 use dir::{IfMissing, PodDir};
+use namespaces::Namespaces;
 use place::Finder;
 use remove::Removal;
 use set_up::{Recorded, SetUp};
@@ -54,14 +56,19 @@ impl PodVolumes {
 
     /// Tries every volume's filesystem and makes nothing.
     pub fn probe(&self, wanted: &Wanted) -> Result<Vec<Notice>> {
-        let users = Users::of(wanted, &*self.kernel)?;
-        self.try_all(wanted, &users).map(notices)
+        let tried = Users::of(wanted, &*self.kernel).and_then(|users| self.try_all(wanted, &users));
+        self.forget_unless_recorded(wanted, tried).map(notices)
     }
 
     /// Makes the pod's volumes what is wanted, whatever is there already. Nothing at all is made if one of
     /// them cannot be had. What a container has put into scratch space stays.
     pub fn set_up(&self, wanted: &Wanted) -> Result<Vec<Notice>> {
         unique(wanted)?;
+        let done = self.carry_out(wanted);
+        if done.is_ok() { done } else { self.forget_unless_recorded(wanted, done) }
+    }
+
+    fn carry_out(&self, wanted: &Wanted) -> Result<Vec<Notice>> {
         let users = Users::of(wanted, &*self.kernel)?;
         let trials = self.try_all(wanted, &users)?;
         let Some(pod) = PodDir::lock(&self.state, &wanted.pod, IfMissing::Make)? else { return Ok(vec![]) };
@@ -77,18 +84,22 @@ impl PodVolumes {
     }
 
     /// Writes what has changed in the files that the node writes. A container sees all of a volume's old
-    /// files or all of its new ones.
+    /// files or all of its new ones. One volume that cannot be written keeps none of the others.
     pub fn update(&self, wanted: &Wanted) -> Result<Vec<(VolumeName, Written)>> {
         let users = Users::of(wanted, &*self.kernel)?;
         let finder = self.finder(wanted, &users)?;
-        let mut done = vec![];
+        let (mut done, mut errors) = (vec![], vec![]);
         for volume in &wanted.volumes {
             let Source::Written(written) = &volume.source else { continue };
-            let (dir, made) = finder.made(&volume.name)?;
-            let outcome = content::payload(&dir, made, &written.payload, (wanted, &users))?;
-            done.push((volume.name.clone(), outcome));
+            let outcome = finder.made(&volume.name).and_then(|(dir, made)| {
+                content::payload(&dir, made, &written.payload, (wanted, &users))
+            });
+            match outcome {
+                Ok(outcome) => done.push((volume.name.clone(), outcome)),
+                Err(error) => errors.push(error),
+            }
         }
-        Ok(done)
+        Error::all(errors).map(|()| done)
     }
 
     /// What a container sees of a volume, as a mount that is attached nowhere yet.
@@ -138,8 +149,11 @@ impl PodVolumes {
             None => {}
             Some(mut record) => {
                 let removal = Removal { kernel: &*self.kernel, state: &self.state, pod: &pod };
-                removal.volumes(&mut record, &|_| true)?;
-                removal.sub_paths(&mut record, &|_| true)?;
+                let volumes = removal.volumes(&mut record, &|_| true);
+                let sub_paths = removal.sub_paths(&mut record, &|_| true);
+                Error::all_of([volumes, sub_paths])?;
+                // While the record still tells of it.
+                record.users.map_or(Ok(()), |users| self.namespaces().forget(&users, Some(pod.uid())))?;
             }
         }
         Record::remove(pod.dir())?;
@@ -157,11 +171,30 @@ impl PodVolumes {
         Ok(orphans.map(|pod| (pod.clone(), self.tear_down(&pod))).collect())
     }
 
+    fn namespaces(&self) -> Namespaces<'_> {
+        Namespaces { kernel: &*self.kernel, state: &self.state }
+    }
+
+    /// Lets go of a user namespace that was only tried: no teardown would.
+    fn forget_unless_recorded<T>(&self, wanted: &Wanted, outcome: Result<T>) -> Result<T> {
+        let forgotten = self.namespaces().forget(&record::Users::of(&wanted.users), None);
+        match (outcome, forgotten) {
+            (Ok(done), Ok(())) => Ok(done),
+            (Err(error), Ok(())) | (Ok(_), Err(error)) => Err(error),
+            (Err(error), Err(other)) => Err(Error::Several(vec![error, other])),
+        }
+    }
+
     fn try_all(&self, wanted: &Wanted, users: &Users<'_>) -> Result<Vec<Trial>> {
         Probe { kernel: &*self.kernel, state: &self.state, users }.all(wanted)
     }
 
     fn finder<'a>(&self, wanted: &'a Wanted, users: &'a Users<'a>) -> Result<Finder<'a>> {
+        let found = self.find(wanted, users);
+        if found.is_ok() { found } else { self.forget_unless_recorded(wanted, found) }
+    }
+
+    fn find<'a>(&self, wanted: &'a Wanted, users: &'a Users<'a>) -> Result<Finder<'a>> {
         let none = || wanted.volumes.first().map(|v| v.name.clone());
         let not_set_up = |volume| Error::NotSetUp { pod: wanted.pod.clone(), volume };
         let pod = PodDir::lock(&self.state, &wanted.pod, IfMissing::Leave)?;

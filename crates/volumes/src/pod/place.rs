@@ -1,21 +1,21 @@
 //! What a container is to see, found and held.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kernel::{Dir, Kind, Node};
 
 use super::dir::PodDir;
-use super::half_made::like_root;
+use super::half_made::{self, like_root};
 use super::set_up::numbers_of;
 use super::users::Users;
 use super::{path_of, usable};
 use crate::error::{Error, Result};
 use crate::layout::MadeKind;
 use crate::name::VolumeName;
-use crate::record::{HalfMade, MadeVolume, MountMark, Numbers, Record};
+use crate::record::{self, HalfMade, MadeVolume, MountMark, Numbers, Record};
 use crate::sub_path::{Missing, SubPath, resolve};
-use crate::wanted::{Source, Wanted, WantedMount, WantedVolume};
+use crate::wanted::{MountAccess, Source, Wanted, WantedMount, WantedVolume};
 
 /// What a container is to see.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct Place {
     pub(crate) idmapped: bool,
     /// Whether it is an image's.
     pub(crate) image: bool,
+    /// Whether it can be written through.
+    pub(crate) access: MountAccess,
 }
 
 #[derive(Debug)]
@@ -68,6 +70,7 @@ impl Finder<'_> {
     pub(crate) fn made(&self, name: &VolumeName) -> Result<(Dir, &MadeVolume)> {
         let made = self.record.volume(name).filter(|made| usable(made.state));
         let made = made.ok_or_else(|| self.not_set_up(name))?;
+        self.record.refuse_others(made, &record::Users::of(&self.wanted.users))?;
         let dir = self.pod.open(&made.kind.volume(name))?;
         let found = dir.stat()?;
         let ours = match made.mount {
@@ -90,6 +93,8 @@ impl Finder<'_> {
             pod: self.wanted.pod.clone(),
             volume: mount.volume.clone(),
         })?;
+        // Before the next ones are noted down: what a call that was killed has left is forgotten with them.
+        half_made::repair(&self.pod, &mut self.record)?;
         let (root, numbers) = self.root(volume)?;
         let stacked = self.record.volume(&volume.name).is_some_and(|made| made.kind == MadeKind::Image);
         let held = match &mount.sub_path {
@@ -104,7 +109,8 @@ impl Finder<'_> {
             && volume.owners == plan::Owners::Idmapped
             && self.users.idmap().is_some()
             && !stacked;
-        Ok(Place { held, kind, idmapped, image: matches!(volume.source, Source::Image(_)) })
+        let access = volume.source.access(mount.access);
+        Ok(Place { held, kind, idmapped, image: matches!(volume.source, Source::Image(_)), access })
     }
 
     fn root(&self, volume: &WantedVolume) -> Result<(Held, Numbers)> {
@@ -134,13 +140,20 @@ impl Finder<'_> {
             return resolve(&volume.name, &root, path, Missing::Refuse);
         }
         let like = like_root(&root, self.users.root(numbers)?)?;
-        let host = matches!(volume.source, Source::HostPath(_)).then(|| path_of(root.as_fd()));
+        let is_host = matches!(volume.source, Source::HostPath(_));
+        let real_root = path_of(root.as_fd());
         let owner = like.owner.map_or((0, 0), |owner| (owner.uid, owner.gid));
-        let mut announce = |there: &std::path::Path, rest: &std::path::Path| {
+        let mut announce = |there: &Dir, rest: &Path| {
+            let there = path_of(there.as_fd());
+            let (host, below) = if is_host {
+                (Some(there), PathBuf::new())
+            } else {
+                (None, inside(&real_root, &there)?)
+            };
             self.record.half_made.push(HalfMade {
                 volume: volume.name.clone(),
-                host: host.clone(),
-                below: there.to_owned(),
+                host,
+                below,
                 path: rest.to_owned(),
                 mode: like.mode,
                 owner,
@@ -159,4 +172,10 @@ impl Finder<'_> {
     fn not_set_up(&self, volume: &VolumeName) -> Error {
         Error::NotSetUp { pod: self.wanted.pod.clone(), volume: volume.clone() }
     }
+}
+
+/// A directory's real path below the volume's. It was found in the volume: elsewhere, it was moved.
+fn inside(volume: &Path, dir: &Path) -> Result<PathBuf> {
+    let moved = |_| kernel::Error::Swapped { path: dir.to_owned() };
+    Ok(dir.strip_prefix(volume).map_err(moved)?.to_owned())
 }

@@ -1,21 +1,23 @@
 //! From what is wanted and what is there to what is wanted.
 
-use std::path::Path;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 
 use kernel::{Dir, DirMode, Kernel, MountTable, Target};
 use plan::Owners;
 use rustix::fs::{Gid, Mode, Uid, fchmod, fchown};
 
 use super::dir::PodDir;
+use super::namespaces::Namespaces;
 use super::remove::{Removal, foreign};
 use super::users::Users;
-use super::{given, half_made, layers};
+use super::{given, half_made, layers, path_of};
 use crate::error::{Error, Result};
 use crate::filesystems::Base;
 use crate::kinds::{Creating, DIRECTORY_MODE, HostPath};
 use crate::layout::MadeKind;
 use crate::probe::Trial;
-use crate::record::{HalfMade, MadeState, MadeVolume, MountMark, Numbers, Record};
+use crate::record::{self, Given, HalfMade, MadeState, MadeVolume, MountMark, Numbers, Record};
 use crate::wanted::{Source, Wanted, WantedVolume};
 
 /// What it takes to set up a pod's volumes.
@@ -42,9 +44,13 @@ pub(crate) enum Recorded {
 impl SetUp<'_> {
     /// Each step finds out what is left of it to do; none is taken before the record tells of it.
     pub(crate) fn run(&self, record: &mut Record) -> Result<()> {
+        let users = record::Users::of(&self.wanted.users);
+        for made in record.volumes.iter().filter(|made| self.is_wanted(made)) {
+            record.refuse_others(made, &users)?;
+        }
         let removal = Removal { kernel: self.kernel, state: self.state, pod: self.pod };
         removal.volumes(record, &|made| made.state == MadeState::Leaving || !self.is_wanted(made))?;
-        self.note_down(record)?;
+        self.note_down(record, users)?;
         half_made::repair(self.pod, record)?;
         self.make_dirs(record)?;
         self.mount(record)?;
@@ -54,36 +60,46 @@ impl SetUp<'_> {
         self.ready(record)
     }
 
+    /// A tree that is given to other IDs, or another tree, is taken back before this one is given.
     fn is_wanted(&self, made: &MadeVolume) -> bool {
-        self.wanted.volume(&made.name).and_then(made_kind) == Some(made.kind)
+        let wanted = self.wanted.volume(&made.name);
+        wanted.is_some_and(|v| made_kind(v) == Some(made.kind) && self.given(v) == made.given)
     }
 
     /// What is wanted and not in the record yet.
-    fn note_down(&self, record: &mut Record) -> Result<()> {
+    fn note_down(&self, record: &mut Record, users: record::Users) -> Result<()> {
         let pairs = self.wanted.volumes.iter().zip(self.trials);
         let unknown = pairs.filter(|(volume, _)| record.volume(&volume.name).is_none());
         let fresh: Vec<_> = unknown.filter_map(|(volume, trial)| self.intent(volume, trial)).collect();
-        if fresh.is_empty() && self.recorded == Recorded::Yes {
+        let same_users = record.users.as_ref() == Some(&users);
+        if fresh.is_empty() && self.recorded == Recorded::Yes && same_users {
             return Ok(());
+        }
+        if let Some(others) = record.users.take_if(|_| !same_users) {
+            Namespaces { kernel: self.kernel, state: self.state }.forget(&others, Some(self.pod.uid()))?;
         }
         let _claimed = given::Trees { state: self.state }.claim(self.pod.uid(), &fresh)?;
         record.volumes.extend(fresh);
+        record.users = Some(users);
         record.write(self.pod.dir())
     }
 
     fn intent(&self, volume: &WantedVolume, trial: &Trial) -> Option<MadeVolume> {
-        let given = match &volume.source {
-            Source::HostPath(path) => Some(given::intent(self.wanted, path)),
-            _ => None,
-        };
         Some(MadeVolume {
             name: volume.name.clone(),
             kind: made_kind(volume)?,
             state: MadeState::Making,
             numbers: trial.numbers,
             mount: None,
-            given,
+            given: self.given(volume),
         })
+    }
+
+    fn given(&self, volume: &WantedVolume) -> Option<Given> {
+        match &volume.source {
+            Source::HostPath(path) => Some(given::intent(self.wanted, path)),
+            _ => None,
+        }
     }
 
     fn make_dirs(&self, record: &Record) -> Result<()> {
@@ -124,7 +140,7 @@ impl SetUp<'_> {
         record.write(self.pod.dir())?;
         for (below, mount) in fresh {
             let target = self.pod.open(&below)?;
-            self.kernel.attach(mount, Target::Node(std::os::fd::AsFd::as_fd(&target)))?;
+            self.kernel.attach(mount, Target::Node(target.as_fd()))?;
         }
         Ok(())
     }
@@ -165,11 +181,11 @@ impl SetUp<'_> {
             // A tree that is given away later is made as all that is in it.
             Owners::Idmapped | Owners::AsOnDisk | Owners::ChownedOnce => Numbers::Containers,
         })?;
-        let mut announce = |there: &Path, rest: &Path| {
+        let mut announce = |there: &Dir, rest: &Path| {
             record.half_made.push(HalfMade {
                 volume: volume.name.clone(),
-                host: Some("/".into()),
-                below: there.strip_prefix("/").unwrap_or(there).to_owned(),
+                host: Some(path_of(there.as_fd())),
+                below: PathBuf::new(),
                 path: rest.to_owned(),
                 mode: DIRECTORY_MODE,
                 owner: (owner.uid, owner.gid),

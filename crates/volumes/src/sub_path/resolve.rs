@@ -17,7 +17,7 @@ pub enum Missing<'a> {
         like: DirMode,
         /// Is told the last directory that is there and the path of those that are not, before any is
         /// made.
-        announce: &'a mut dyn FnMut(&Path, &Path) -> Result<()>,
+        announce: &'a mut dyn FnMut(&Dir, &Path) -> Result<()>,
     },
 }
 
@@ -31,7 +31,7 @@ pub fn resolve(volume: &VolumeName, root: &Dir, path: &SubPath, missing: Missing
         Err(kernel::Error::Below { errno: Errno::NOENT, .. }) => {
             let Missing::Make { like, announce } = missing else { return find(root, path).map_err(failed) };
             let way = Way::of(root, path.as_path()).map_err(failed)?;
-            announce(way.there, way.rest)?;
+            announce(&way.dir, way.rest)?;
             way.dir.make_dirs(way.rest, like).map_err(failed)?;
             // From the root again: what was just made may be somewhere else by now.
             find(root, path).map_err(failed)
@@ -48,7 +48,6 @@ fn find(root: &Dir, path: &SubPath) -> kernel::Result<Node> {
 struct Way<'a> {
     /// The last of them.
     dir: Dir,
-    there: &'a Path,
     /// What is left.
     rest: &'a Path,
 }
@@ -59,12 +58,12 @@ impl<'a> Way<'a> {
             match root.open_below(there, Within::Beneath) {
                 Err(kernel::Error::Below { errno: Errno::NOENT, .. }) => {}
                 found => {
-                    return Ok(Self { dir: found?, there, rest: path.strip_prefix(there).unwrap_or(path) });
+                    return Ok(Self { dir: found?, rest: path.strip_prefix(there).unwrap_or(path) });
                 }
             }
         }
-        let (dir, there) = (root.open_below(Path::new(""), Within::Beneath)?, Path::new(""));
-        Ok(Self { dir, there, rest: path })
+        let dir = root.open_below(Path::new(""), Within::Beneath)?;
+        Ok(Self { dir, rest: path })
     }
 }
 

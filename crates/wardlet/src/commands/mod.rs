@@ -2,9 +2,11 @@
 
 mod audit;
 mod config;
+mod doctor;
 mod explain;
 mod export;
 mod gc;
+mod image;
 mod import;
 mod lease;
 mod list;
@@ -42,7 +44,9 @@ pub(crate) fn run(cli: &Cli) -> Result<Answer, Failure> {
     let session = Session { node: Node::new(&cli.globals)?, format: cli.globals.output };
     match &cli.command {
         Command::Config => config::run(&session),
+        Command::Doctor(args) => doctor::run(&session, args),
         Command::Explain(args) => explain::run(&session, args),
+        Command::Image(args) => image::run(&session, args),
         Command::Ids(command) => ids(&session, command),
     }
 }

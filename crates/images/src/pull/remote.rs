@@ -1,0 +1,156 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::reference::Reference;
+
+const DOCKER_IO: &str = "docker.io";
+/// Where docker.io's images really are.
+const DOCKER_HUB: &str = "registry-1.docker.io";
+
+/// How a registry is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scheme {
+    /// TLS, always, unless said otherwise.
+    #[default]
+    Https,
+    /// In the clear, credentials included.
+    PlainHttp,
+}
+
+/// Who is pulling.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credentials {
+    /// A user and a password.
+    Password {
+        /// The user.
+        user: String,
+        /// The password.
+        password: String,
+    },
+    /// A token by which others are had.
+    IdentityToken(String),
+    /// A token for the registry itself.
+    RegistryToken(String),
+}
+
+impl std::fmt::Debug for Credentials {
+    /// Nothing that a log must not hold.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Password { .. } => "Password",
+            Self::IdentityToken(_) => "IdentityToken",
+            Self::RegistryToken(_) => "RegistryToken",
+        })
+    }
+}
+
+/// What is special about one registry.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Registry {
+    /// How it is spoken to.
+    pub scheme: Scheme,
+    /// Files with the certificates of authorities that are trusted in addition, in PEM.
+    pub ca: Vec<PathBuf>,
+    /// `host[:port][/prefix]`, asked before the registry itself, in this order.
+    pub mirrors: Vec<String>,
+    /// Who is pulling; nobody if not said.
+    pub credentials: Option<Credentials>,
+}
+
+/// Everything that is known about registries, by their hosts. Mirrors are registries, too.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Remote {
+    /// By host and port.
+    pub registries: BTreeMap<String, Registry>,
+}
+
+/// One place where an image may be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Host and port.
+    pub host: String,
+    /// How it is spoken to.
+    pub scheme: Scheme,
+    /// The image's repository there.
+    pub repository: String,
+    /// Authorities that are trusted in addition.
+    pub ca: Vec<PathBuf>,
+    /// Who is pulling.
+    pub credentials: Option<Credentials>,
+    /// Of a mirror: whose images are wanted.
+    pub of: Option<String>,
+}
+
+impl Endpoint {
+    /// `https://host:port`.
+    #[must_use]
+    pub fn base(&self) -> String {
+        match self.scheme {
+            Scheme::Https => format!("https://{}", self.host),
+            Scheme::PlainHttp => format!("http://{}", self.host),
+        }
+    }
+}
+
+impl Remote {
+    /// Where to look for an image, in this order.
+    #[must_use]
+    pub fn endpoints(&self, reference: &Reference) -> Vec<Endpoint> {
+        let registry = reference.registry();
+        let mirrors = self.registries.get(registry).map_or(&[][..], |registry| &registry.mirrors);
+        let mirrors = mirrors.iter().map(|mirror| {
+            let (host, prefix) = mirror.split_once('/').unwrap_or((mirror, ""));
+            let prefix = prefix.trim_matches('/');
+            let separator = if prefix.is_empty() { "" } else { "/" };
+            let repository = format!("{prefix}{separator}{}", reference.repository());
+            self.endpoint(host, host, repository, Some(registry))
+        });
+        let host = if registry == DOCKER_IO { DOCKER_HUB } else { registry };
+        let own = self.endpoint(registry, host, reference.repository().to_owned(), None);
+        mirrors.chain([own]).collect()
+    }
+
+    fn endpoint(&self, known_as: &str, host: &str, repository: String, of: Option<&str>) -> Endpoint {
+        let known = self.registries.get(known_as).cloned().unwrap_or_default();
+        Endpoint {
+            host: host.to_owned(),
+            scheme: known.scheme,
+            repository,
+            ca: known.ca,
+            credentials: known.credentials,
+            of: of.map(str::to_owned),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mirrors_come_first_and_have_settings_of_their_own() {
+        let registry =
+            Registry { mirrors: vec!["near:5000".into(), "hub.corp/proxy".into()], ..Registry::default() };
+        let plain = Registry { scheme: Scheme::PlainHttp, ..Registry::default() };
+        let registries =
+            [("docker.io".to_owned(), registry), ("near:5000".to_owned(), plain)].into_iter().collect();
+        let remote = Remote { registries };
+        let found = remote.endpoints(&"busybox".parse().unwrap());
+        let shown: Vec<String> = found.iter().map(|e| format!("{}/{}", e.base(), e.repository)).collect();
+        assert_eq!(
+            shown,
+            [
+                "http://near:5000/library/busybox",
+                "https://hub.corp/proxy/library/busybox",
+                "https://registry-1.docker.io/library/busybox"
+            ]
+        );
+        assert_eq!(found[0].of.as_deref(), Some("docker.io"));
+    }
+
+    #[test]
+    fn credentials_are_not_shown() {
+        let secret = Credentials::Password { user: "u".into(), password: "secret".into() };
+        assert!(!format!("{secret:?}").contains("secret"));
+    }
+}

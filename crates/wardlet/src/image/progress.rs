@@ -1,0 +1,87 @@
+use std::io::{IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use images::{Progress, Step};
+
+use super::view::size;
+use crate::words;
+
+/// How often a terminal's line is written anew.
+const BEAT: Duration = Duration::from_millis(200);
+
+/// Tells on stderr what is being done: on a terminal as it goes on, else a line for each layer. Ctrl-C ends
+/// the work.
+pub(crate) struct Teller {
+    terminal: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The last thing that was begun.
+    subject: String,
+    written: Option<Instant>,
+}
+
+impl Teller {
+    pub(crate) fn new() -> Self {
+        let state = State { subject: String::new(), written: None };
+        Self { terminal: std::io::stderr().is_terminal(), state: Mutex::new(state) }
+    }
+
+    /// Leaves the terminal's line.
+    pub(crate) fn end(&self) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.terminal && state.written.is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+
+    fn on_terminal(&self, state: &mut State, text: &str) {
+        if state.written.is_none_or(|written| written.elapsed() >= BEAT) {
+            state.written = Some(Instant::now());
+            let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
+        }
+    }
+}
+
+impl Progress for Teller {
+    fn step(&self, step: Step<'_>) -> ControlFlow<()> {
+        if kernel::interrupt::asked() {
+            return ControlFlow::Break(());
+        }
+        let (subject, detail) = words_of(step);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.terminal {
+            self.on_terminal(&mut state, &format!("{subject}{detail}"));
+        } else if state.subject != subject {
+            words::say(&subject);
+        }
+        state.subject = subject;
+        ControlFlow::Continue(())
+    }
+}
+
+/// What is done, and how far it is.
+fn words_of(step: Step<'_>) -> (String, String) {
+    match step {
+        Step::Fetching { what, done, total } => {
+            (format!("fetching {}", short(what)), format!(": {} of {}", size(done), size(total)))
+        }
+        Step::Reading { what, done } => (format!("reading {what}"), format!(": {}", size(done))),
+        Step::Unpacking { what, layer, layers, entries } => {
+            (format!("unpacking {} ({layer} of {layers})", short(what)), format!(": {entries} entries"))
+        }
+        Step::Waiting { what } => (format!("waiting for another wardlet at {}", short(what)), String::new()),
+        Step::Present { what } => (format!("there already: {}", short(what)), String::new()),
+    }
+}
+
+/// Twelve digits of a digest tell it from others.
+fn short(what: &str) -> String {
+    match what.split_once("sha256:") {
+        Some((before, hex)) => format!("{before}{}", hex.get(..12).unwrap_or(hex)),
+        None => what.to_owned(),
+    }
+}
