@@ -3,7 +3,7 @@
 set -eu
 
 # Each package with a program by which it is known to be there.
-needs='runc:runc busybox-static:busybox strace:strace uidmap:getsubids util-linux:unshare'
+needs='runc:runc busybox-static:busybox strace:strace uidmap:getsubids util-linux:unshare chromium:chromium chromium-driver:chromedriver'
 
 # Administrators' programs count also where the caller's PATH leaves them out.
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"

@@ -1,11 +1,14 @@
 //! Measures us and our peers side by side: `bench run`.
 //!
 //! - [`subject`] drives a program that is measured, [`worker`] is our own such program.
-//! - [`leases`], [`conflicts`], [`pods`] are the suites.
+//! - [`leases`], [`manifests`], [`check`], [`conflicts`], [`pods`] are the suites; [`conflict_engine`] is our
+//!   side of the conflicts.
 //! - [`measure`] sums samples up and judges them, by [`stats`]; [`report`] and [`plot`] show them.
 //!
 //! Speed never fails a run, but with `--check`.
 
+mod check;
+mod conflict_engine;
 mod conflicts;
 mod dice;
 mod leases;
@@ -46,12 +49,16 @@ enum Verb {
     /// Is our side of the ledger's suite: obeys commands from stdin.
     #[command(hide = true)]
     Worker,
+    /// Is our side of the conflicts' suite.
+    #[command(hide = true)]
+    ConflictEngine(conflict_engine::Scene),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Suite {
     Leases,
     Manifests,
+    Check,
     Conflicts,
     Pods,
 }
@@ -110,6 +117,9 @@ impl Run {
         if self.wants(Suite::Manifests) {
             manifests::run(&mut dice, &mut report)?;
         }
+        if self.wants(Suite::Check) {
+            check::run(&self.dir, &mut dice, &mut report)?;
+        }
         if self.wants(Suite::Conflicts) {
             conflicts::run(&self.peers.join("selinux-cache"), &mut dice, &mut report)?;
         }
@@ -139,6 +149,7 @@ fn main() -> ExitCode {
         Verb::Worker => worker::obey_all(std::io::stdin().lock(), std::io::stdout().lock())
             .context("worker")
             .map(|()| ExitCode::SUCCESS),
+        Verb::ConflictEngine(scene) => scene.run().map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|e| {
         eprintln!("error: {e:#}");

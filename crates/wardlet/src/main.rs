@@ -6,10 +6,12 @@
 //! - [`pool`]: where the node's pool of IDs comes from.
 //! - [`node`]: one node as a command sees it: configuration, pool, census, ledger.
 //! - [`commands`]: one file for each command.
+//! - [`check`]: what `check` reads, finds out and shows.
 //! - [`explain`]: what `explain` reads, finds out and shows.
 //! - [`output`], [`words`], [`picture`], [`lease_view`], [`verdict_view`], [`time`]: how answers look.
 //! - [`failure`]: what is said, and which exit code is given, when there is no answer.
 
+mod check;
 mod cli;
 mod commands;
 mod config;

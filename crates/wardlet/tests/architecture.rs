@@ -13,13 +13,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ledger", &["ids", "labels"]),
     ("plan", &["ids", "labels"]),
     ("manifest", &["plan", "labels"]),
-    ("wardlet", &["ids", "labels", "plan", "manifest", "kernel", "census", "ledger"]),
+    ("conflicts", &["labels"]),
+    ("wardlet", &["ids", "labels", "plan", "manifest", "kernel", "census", "ledger", "conflicts"]),
 ];
 
 /// Crates that a pure room must not have, directly: they bring in I/O, clocks, threads or logs.
 const IMPURE: &[&str] =
     &["rustix", "libc", "nix", "tokio", "tracing", "log", "rusqlite", "procfs", "tempfile"];
-const PURE: &[&str] = &["ids", "labels", "plan", "manifest"];
+const PURE: &[&str] = &["ids", "labels", "plan", "manifest", "conflicts"];
 
 fn metadata() -> serde_json::Value {
     let output = Command::new(env!("CARGO"))

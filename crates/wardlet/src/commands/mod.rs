@@ -1,6 +1,7 @@
 //! One file for each command: it asks the node and prints the answer.
 
 mod audit;
+mod check;
 mod config;
 mod explain;
 mod export;
@@ -43,6 +44,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Answer, Failure> {
     match &cli.command {
         Command::Config => config::run(&session),
         Command::Explain(args) => explain::run(&session, args),
+        Command::Check(args) => check::run(&session, args),
         Command::Ids(command) => ids(&session, command),
     }
 }
