@@ -45,6 +45,7 @@ test-conformance: setup ## Upstream's own user namespace tests on a real node; c
 
 bench: setup ## Measures us against the peers; table, JSON and plot in benches/results (root, Go).
 	testbed/peers/build.sh $(CACHE)/peers
+	cargo build --release -q -p wardlet
 	cargo run --release -q -p bench -- run --peers $(CACHE)/peers \
 		--driver benches/pods/podman.sh --driver benches/pods/kubelet.sh \
 		--json benches/results/bench.json --plot benches/results/bench.svg

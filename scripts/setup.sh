@@ -4,7 +4,8 @@ set -eu
 
 # Each package with a program by which it is known to be there.
 needs='runc:runc busybox-static:busybox strace:strace uidmap:getsubids util-linux:unshare
-    e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs btrfs-progs:mkfs.btrfs squashfs-tools:mksquashfs erofs-utils:mkfs.erofs'
+    e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs btrfs-progs:mkfs.btrfs squashfs-tools:mksquashfs erofs-utils:mkfs.erofs
+    chromium:chromium chromium-driver:chromedriver'
 
 # Administrators' programs count also where the caller's PATH leaves them out.
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"

@@ -1,79 +1,199 @@
-//! Upstream's SELinux conflict cache: pods of two labels on one shared volume. We have no such engine
-//! yet; the peer's numbers are the baseline for it.
+//! Our conflict engine beside upstream's SELinux conflict cache: a large cluster with few conflicts, and
+//! one volume that many pods of two labels share.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::dice::Dice;
-use crate::measure::{Measure, Side};
+use crate::measure::{Goal, Measure, Side};
 use crate::report::{Report, say};
 use crate::subject::Answer;
 
-/// Pods on the volume, and how often that many are loaded. The cost grows with the pairs.
-const LOADS: [(usize, usize); 3] = [(100, 100), (300, 20), (1000, 1)];
+/// What a cluster is made of.
+const PODS: usize = 150_000;
+const VOLUMES: usize = 50_000;
+/// How many of the volumes have one pod with another label.
+const CONTESTED: [usize; 2] = [0, 10_000];
+const CLUSTER_LOADS: usize = 20;
+
+/// Pods on one volume, and how often both sides load them. The peer's cost grows with the pairs: where it
+/// would take minutes, we go alone.
+const SHARED: [(usize, usize); 3] = [(100, 100), (300, 20), (1000, 1)];
+const SHARED_ALONE: [(usize, usize); 2] = [(3000, 20), (10_000, 20)];
 const DELETES: usize = 50;
 
-#[derive(Debug, Deserialize)]
+/// "Never slower": the interval's upper end.
+const NOT_SLOWER: Goal = Goal::Part(1.05);
+
+/// What a side prints.
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Measured {
-    load_ns: u64,
-    conflicts: u64,
-    list_ns: u64,
-    scrape_ns: u64,
-    scrape_bytes: u64,
-    heap_bytes: u64,
-    event_ns: Vec<u64>,
-    delete_ns: Vec<u64>,
+pub(crate) struct Measured {
+    pub(crate) load_ns: u64,
+    pub(crate) conflicts: u64,
+    /// Unless there were too many.
+    pub(crate) list_ns: Option<u64>,
+    #[serde(default)]
+    pub(crate) scrape_ns: Option<u64>,
+    #[serde(default)]
+    pub(crate) scrape_bytes: u64,
+    pub(crate) heap_bytes: u64,
+    pub(crate) event_ns: Vec<u64>,
+    pub(crate) delete_ns: Vec<u64>,
 }
 
-/// Measures the peer at `program`.
-pub(crate) fn run(program: &Path, dice: &mut Dice, report: &mut Report) -> anyhow::Result<()> {
-    for (pods, times) in LOADS {
-        say(&format!("SELinux conflict cache, {pods} pods on one volume"));
-        let mut found = [(); 5].map(|()| Side::default());
-        let mut size = String::new();
-        for _ in 0..times {
-            let m = load(program, pods)?;
-            let [loads, lists, scrapes, events, deletes] = &mut found;
-            loads.add(&once(m.load_ns));
-            lists.add(&once(m.list_ns));
-            scrapes.add(&once(m.scrape_ns));
-            m.event_ns.iter().for_each(|&ns| events.add(&once(ns)));
-            m.delete_ns.iter().for_each(|&ns| deletes.add(&once(ns)));
-            size = format!(
-                "{pods} pods: {} series, {} kB a scrape, {} kB of heap",
-                m.conflicts,
-                m.scrape_bytes / 1000,
-                m.heap_bytes / 1000
-            );
-        }
-        for (what, side) in ["load", "list", "scrape", "event", "delete"].into_iter().zip(found) {
-            report.measures.push(Measure::new(
-                &format!("{what}, {pods} pods"),
-                (None, Some(side)),
-                None,
-                dice,
-            ));
-        }
-        report.notes.push(format!("SELinux conflict cache with {size}; ours does not exist yet"));
+/// One side's samples of everything.
+#[derive(Debug, Default)]
+struct Samples {
+    loads: Side,
+    lists: Side,
+    scrapes: Side,
+    events: Side,
+    deletes: Side,
+    last: Measured,
+}
+
+impl Samples {
+    fn add(&mut self, m: Measured) {
+        self.loads.add(&once(m.load_ns));
+        m.list_ns.iter().for_each(|&ns| self.lists.add(&once(ns)));
+        m.scrape_ns.iter().for_each(|&ns| self.scrapes.add(&once(ns)));
+        m.event_ns.iter().for_each(|&ns| self.events.add(&once(ns)));
+        m.delete_ns.iter().for_each(|&ns| self.deletes.add(&once(ns)));
+        self.last = m;
     }
-    Ok(())
 }
 
 fn once(ns: u64) -> Answer {
     Answer { wall_ns: ns, ns: vec![ns], ..Answer::default() }
 }
 
-fn load(program: &Path, pods: usize) -> anyhow::Result<Measured> {
-    let output = Command::new(program)
-        .args([pods.to_string(), DELETES.to_string()])
-        .output()
-        .with_context(|| format!("cannot start {}", program.display()))?;
-    if !output.status.success() {
-        bail!("{} failed: {}", program.display(), String::from_utf8_lossy(&output.stderr).trim());
+/// The two programs.
+struct Programs<'a> {
+    ours: [OsString; 2],
+    peer: &'a Path,
+}
+
+/// Measures both sides.
+pub(crate) fn run(peer: &Path, dice: &mut Dice, report: &mut Report) -> anyhow::Result<()> {
+    let own = std::env::current_exe().context("cannot find this program's own file")?;
+    let programs = Programs { ours: [own.into(), "conflict-engine".into()], peer };
+    for contested in CONTESTED {
+        let scene = [PODS, DELETES, VOLUMES, contested];
+        say(&format!("conflicts, {PODS} pods on {VOLUMES} volumes, {contested} of them contested"));
+        let (mut ours, mut theirs) = (Samples::default(), Samples::default());
+        for _ in 0..CLUSTER_LOADS {
+            programs.both(&scene, dice, (&mut ours, &mut theirs))?;
+        }
+        let name = format!("{PODS} pods, {contested} contested");
+        note(report, &name, &ours, Some(&theirs));
+        let list = if contested == 0 { None } else { Some(NOT_SLOWER) };
+        let goals = [Some(NOT_SLOWER), list, Some(NOT_SLOWER), Some(NOT_SLOWER)];
+        push(report, dice, &name, (ours, Some(theirs)), goals);
     }
-    serde_json::from_slice(&output.stdout).with_context(|| format!("{} gave no JSON", program.display()))
+    for (pods, times) in SHARED {
+        say(&format!("conflicts, {pods} pods on one volume"));
+        let (mut ours, mut theirs) = (Samples::default(), Samples::default());
+        for _ in 0..times {
+            programs.both(&[pods, DELETES], dice, (&mut ours, &mut theirs))?;
+        }
+        shared(report, dice, pods, (ours, Some(theirs)));
+    }
+    for (pods, times) in SHARED_ALONE {
+        say(&format!("conflicts, {pods} pods on one volume, ours alone"));
+        let mut ours = Samples::default();
+        for _ in 0..times {
+            ours.add(programs.ours(&[pods, DELETES])?);
+        }
+        shared(report, dice, pods, (ours, None));
+    }
+    Ok(())
+}
+
+fn shared(report: &mut Report, dice: &mut Dice, pods: usize, sides: (Samples, Option<Samples>)) {
+    let name = format!("{pods} pods on one volume");
+    note(report, &name, &sides.0, sides.1.as_ref());
+    let load = Goal::P99(Duration::from_secs(1));
+    let change = Goal::P99(Duration::from_micros(100));
+    push(report, dice, &name, sides, [Some(load), None, Some(change), Some(change)]);
+}
+
+/// What is no time: sizes and memory.
+fn note(report: &mut Report, name: &str, ours: &Samples, theirs: Option<&Samples>) {
+    let side = |m: &Measured| format!("{} records, {} kB", m.conflicts, m.heap_bytes / 1000);
+    let theirs = theirs.map(|t| {
+        let scrape = t.last.scrape_bytes / 1000;
+        format!("; the peer {} of heap, {scrape} kB a scrape", side(&t.last))
+    });
+    let ours = side(&ours.last);
+    report.notes.push(format!("conflicts, {name}: ours {ours} resident{}", theirs.unwrap_or_default()));
+}
+
+fn push(
+    report: &mut Report,
+    dice: &mut Dice,
+    name: &str,
+    (ours, theirs): (Samples, Option<Samples>),
+    goals: [Option<Goal>; 4],
+) {
+    let apart = |s: Samples| ([s.loads, s.lists, s.events, s.deletes], s.scrapes);
+    let (ours, _) = apart(ours);
+    let (theirs, scrapes) = theirs.map(apart).unzip();
+    let mut theirs = theirs.map(IntoIterator::into_iter);
+    for ((what, side), goal) in ["load", "list", "event", "delete"].into_iter().zip(ours).zip(goals) {
+        let peer = theirs.as_mut().and_then(Iterator::next);
+        let measure = Measure::new(&format!("{what}, {name}"), (Some(side), peer), goal, dice);
+        report.measures.push(measure);
+    }
+    if let Some(scrapes) = scrapes {
+        report.measures.push(Measure::new(&format!("scrape, {name}"), (None, Some(scrapes)), None, dice));
+    }
+}
+
+impl Programs<'_> {
+    /// One run of each side, in an order by chance.
+    fn both(
+        &self,
+        scene: &[usize],
+        dice: &mut Dice,
+        (ours, theirs): (&mut Samples, &mut Samples),
+    ) -> anyhow::Result<()> {
+        let first = dice.heads();
+        if first {
+            ours.add(self.ours(scene)?);
+        }
+        theirs.add(measured(Command::new(self.peer), scene)?);
+        if !first {
+            ours.add(self.ours(scene)?);
+        }
+        let (a, b) = (ours.last.conflicts, theirs.last.conflicts);
+        if a != b {
+            bail!("we found {a} records where the peer found {b}");
+        }
+        Ok(())
+    }
+
+    fn ours(&self, scene: &[usize]) -> anyhow::Result<Measured> {
+        let [program, verb] = &self.ours;
+        let mut command = Command::new(program);
+        command.arg(verb);
+        measured(command, scene)
+    }
+}
+
+fn measured(mut command: Command, scene: &[usize]) -> anyhow::Result<Measured> {
+    let name = command.get_program().display().to_string();
+    let output = command
+        .args(scene.iter().map(usize::to_string))
+        .output()
+        .with_context(|| format!("cannot start {name}"))?;
+    if !output.status.success() {
+        bail!("{name} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    serde_json::from_slice(&output.stdout).with_context(|| format!("{name} gave no JSON"))
 }

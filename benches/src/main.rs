@@ -1,11 +1,14 @@
 //! Measures us and our peers side by side: `bench run`.
 //!
 //! - [`subject`] drives a program that is measured, [`worker`] is our own such program.
-//! - [`leases`], [`writer`], [`idmap`], [`conflicts`], [`pods`] are the suites.
+//! - [`leases`], [`writer`], [`manifests`], [`idmap`], [`check`], [`conflicts`], [`pods`] are the suites;
+//!   [`conflict_engine`] is our side of the conflicts.
 //! - [`measure`] sums samples up and judges them, by [`stats`]; [`report`] and [`plot`] show them.
 //!
 //! Speed never fails a run, but with `--check`.
 
+mod check;
+mod conflict_engine;
 mod conflicts;
 mod dice;
 mod idmap;
@@ -53,6 +56,9 @@ enum Verb {
     /// Is our side of the atomic writer's suite: obeys commands from stdin.
     #[command(hide = true)]
     VolumeWorker,
+    /// Is our side of the conflicts' suite.
+    #[command(hide = true)]
+    ConflictEngine(conflict_engine::Scene),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -61,6 +67,7 @@ enum Suite {
     Writer,
     Manifests,
     Idmap,
+    Check,
     Conflicts,
     Pods,
 }
@@ -127,6 +134,9 @@ impl Run {
         if self.wants(Suite::Idmap) {
             Idmaps { dir: &self.dir, samples: self.samples }.run(&mut dice, &mut report)?;
         }
+        if self.wants(Suite::Check) {
+            check::run(&self.dir, &mut dice, &mut report)?;
+        }
         if self.wants(Suite::Conflicts) {
             conflicts::run(&self.peers.join("selinux-cache"), &mut dice, &mut report)?;
         }
@@ -159,6 +169,7 @@ fn main() -> ExitCode {
         Verb::VolumeWorker => writer::obey_all(std::io::stdin().lock(), std::io::stdout().lock())
             .context("volume-worker")
             .map(|()| ExitCode::SUCCESS),
+        Verb::ConflictEngine(scene) => scene.run().map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|e| {
         eprintln!("error: {e:#}");

@@ -28,7 +28,7 @@ const FACTS: &str = r#"{
 }"#;
 
 /// A pod as people write them, none like the other.
-fn text(number: usize) -> String {
+pub(crate) fn text(number: usize) -> String {
     format!(
         "apiVersion: v1
 kind: Pod

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// The kernel did not do what was asked of it.
     #[error(transparent)]
-    Kernel(#[from] kernel::Error),
+    Kernel(Box<kernel::Error>),
     /// A layer's files cannot be made the pod's without changing them, and nobody allowed that.
     #[error("layer {} cannot be idmapped", layer.display())]
     LayerNotIdmappable {
@@ -14,7 +14,7 @@ pub enum Error {
         layer: PathBuf,
         /// What the kernel said.
         #[source]
-        cause: kernel::Error,
+        cause: Box<kernel::Error>,
     },
     /// A volume's files cannot be made the pod's without changing them.
     #[error("{} cannot be idmapped for {}", bind.display(), target.display())]
@@ -25,7 +25,7 @@ pub enum Error {
         target: PathBuf,
         /// What the kernel said.
         #[source]
-        cause: kernel::Error,
+        cause: Box<kernel::Error>,
     },
     /// The container's maps have no host ID for its root.
     #[error("the maps of the container's user namespace leave out its {kind} 0")]
@@ -50,6 +50,12 @@ pub enum Error {
         #[source]
         cause: io::Error,
     },
+}
+
+impl From<kernel::Error> for Error {
+    fn from(error: kernel::Error) -> Self {
+        Self::Kernel(Box::new(error))
+    }
 }
 
 impl Error {

@@ -27,11 +27,11 @@ mod validate;
 
 pub use defaults::{StaticSource, defaulted, static_pod};
 pub use finding::{Finding, Problem};
-pub use lower::{Cluster, IDS, VOLUME_POLICY, lower};
+pub use lower::{Cluster, IDS, VOLUME_POLICY, lower, lower_volume};
 pub use object::{Object, PodRef, Resource};
 pub use place::Position;
 pub use read::{MAX_ALIASED, MAX_BYTES, MAX_DEPTH, MAX_VALUES};
-pub use reading::{Reading, Skipped, Unknowns, read, read_with};
+pub use reading::{Listed, Reading, Skipped, Unknowns, read, read_listed, read_with};
 pub use standards::{Level, Violation, violations};
 pub use tree::{Key, Node, Value};
 pub use typed::{Field, Schema};

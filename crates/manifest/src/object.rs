@@ -171,10 +171,20 @@ impl Object {
     }
 }
 
-impl PodRef<'_> {
+impl<'a> PodRef<'a> {
+    /// Names of the volumes that a StatefulSet makes claims for, each under its pods' own names.
+    pub fn claim_templates(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let templates = match &self.object.resource {
+            Resource::StatefulSet(set) => set.spec.volume_claim_templates.as_deref().unwrap_or_default(),
+            _ => &[],
+        };
+        templates.iter().filter_map(|claim| claim.metadata.name.as_deref())
+    }
+
     /// A field of the pod's spec, or the spec itself with a dot, as the object writes it:
     /// `spec.template.spec.hostUsers`.
-    pub(crate) fn field(&self, name: &str) -> String {
+    #[must_use]
+    pub fn field(&self, name: &str) -> String {
         let steps: String = self.steps.iter().map(|step| format!("{step}.")).collect();
         format!("{steps}spec.{name}")
     }

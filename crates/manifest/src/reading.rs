@@ -53,9 +53,15 @@ pub fn read(file: &str, bytes: &[u8]) -> Reading {
 /// Reads a manifest; unknown fields as told.
 #[must_use]
 pub fn read_with(file: &str, bytes: &[u8], unknowns: Unknowns) -> Reading {
+    read_listed(file, bytes, unknowns, &Listed::default())
+}
+
+/// Reads a part of a list, cut out of it by the caller; unknown fields as told.
+#[must_use]
+pub fn read_listed(file: &str, bytes: &[u8], unknowns: Unknowns, listed: &Listed) -> Reading {
     let mut sorter = Sorter { file: file.into(), unknowns, reading: Reading::default() };
     match read::documents(bytes) {
-        Ok(documents) => documents.into_iter().for_each(|tree| sorter.take(tree, "", &Listed::default())),
+        Ok(documents) => documents.into_iter().for_each(|tree| sorter.take(tree, "", listed)),
         Err(Stop { at, problem }) => sorter.find(at, String::new(), problem),
     }
     sorter.reading
@@ -71,10 +77,12 @@ impl Reading {
 }
 
 /// What a list says of its items, which need not say it again: `kind: PodList`.
-#[derive(Default)]
-struct Listed {
-    api_version: String,
-    kind: String,
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// Their group and version; empty where the list does not say.
+    pub api_version: String,
+    /// Their kind; empty where the list does not say.
+    pub kind: String,
 }
 
 struct Sorter {

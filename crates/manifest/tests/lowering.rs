@@ -174,3 +174,28 @@ fn a_volume_that_names_its_claim_is_found_too() {
     };
     assert_eq!((volume.name.as_str(), volume.fs_type), ("pv-1", None));
 }
+
+/// A StatefulSet's pods have a volume for each claim template, which no list of volumes names.
+#[test]
+fn claim_templates_of_a_stateful_set_are_volumes_of_its_pods() {
+    let text = "
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      containers:
+      - {name: db, image: i, volumeMounts: [{name: data, mountPath: /data}]}
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+";
+    let intent = lowered(text).unwrap();
+    assert_eq!(intent.volume("data").unwrap().source, VolumeSource::Claim { name: "data-db".into() });
+    let object = &reading(text).objects[0];
+    assert_eq!(manifest::validate(object, &plan::Gates::default()), []);
+}

@@ -11,8 +11,10 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-/// How deep a tree is counted. A pod can make one so deep that every level of it costs us a descriptor.
-const DEEPEST: usize = 512;
+/// How deep a tree is gone into at once: every level costs a descriptor.
+const DEEPEST: usize = 128;
+/// How many directories that lie deeper are held until it is their turn: each costs a descriptor, too.
+const HELD_BACK: usize = 128;
 
 /// What a volume takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,24 +23,30 @@ pub struct Usage {
     pub bytes: u64,
     /// Files and directories.
     pub inodes: u64,
+    /// Whether there is more than that: a tree so deep and so wide down there is not counted whole.
+    pub at_least: bool,
 }
 
 impl Usage {
-    /// Whether it is more than that.
+    /// Whether it is more than that; 0 is no limit. What is not counted whole exceeds any limit, or a pod
+    /// could hide from it.
     #[must_use]
     pub fn exceeds(self, limit: Option<u64>) -> bool {
-        limit.is_some_and(|limit| self.bytes > limit)
+        limit.filter(|limit| *limit > 0).is_some_and(|limit| self.at_least || self.bytes > limit)
     }
 }
 
 /// What lies below a directory, the directory included: each file once however many names it has,
 /// nothing of what is mounted below, and what vanishes meanwhile not at all.
 pub(crate) fn of(dir: &Dir) -> Result<Usage> {
-    let mut count = Count { usage: Usage::default(), seen: HashSet::new() };
+    let mut count = Count { usage: Usage::default(), seen: HashSet::new(), held_back: vec![] };
     let failed = |errno| Error::io("count what is in", dir.path(), errno);
     let root = statat(dir, c"", AtFlags::EMPTY_PATH).map_err(failed)?;
     count.add(&root);
     count.walk(dir.as_fd(), DEEPEST).map_err(failed)?;
+    while let Some(below) = count.held_back.pop() {
+        count.walk(below.as_fd(), DEEPEST).map_err(failed)?;
+    }
     Ok(count.usage)
 }
 
@@ -46,6 +54,8 @@ struct Count {
     usage: Usage,
     /// Files with several names, by device and number.
     seen: HashSet<(u64, u64)>,
+    /// Directories that are counted and not gone into yet.
+    held_back: Vec<OwnedFd>,
 }
 
 impl Count {
@@ -71,12 +81,26 @@ impl Count {
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
             let below = enter(dir, name)?;
             self.add(&stat);
-            return if depth == 0 { Err(Errno::NAMETOOLONG) } else { self.walk(below.as_fd(), depth - 1) };
+            return match depth.checked_sub(1) {
+                Some(depth) => self.walk(below.as_fd(), depth),
+                None => {
+                    self.hold_back(below);
+                    Ok(())
+                }
+            };
         }
         if stat.st_nlink == 1 || self.seen.insert((stat.st_dev, stat.st_ino)) {
             self.add(&stat);
         }
         Ok(())
+    }
+
+    fn hold_back(&mut self, dir: OwnedFd) {
+        if self.held_back.len() < HELD_BACK {
+            self.held_back.push(dir);
+        } else {
+            self.usage.at_least = true;
+        }
     }
 }
 

@@ -327,7 +327,7 @@ fn files_that_appear_meanwhile_are_shifted_at_most_once() {
 /// While the tree is shifted, a directory in it turns into a link to the host's files and back.
 struct Attack {
     /// Ends before what it races on is removed.
-    _racing: Meanwhile,
+    racing: Meanwhile,
     home: Home,
     outside: PathBuf,
 }
@@ -344,7 +344,7 @@ impl Attack {
         symlink(&outside, home.tree().join("link")).unwrap();
         let tree = home.tree();
         let racing = Meanwhile::again_and_again(move || exchange(&tree.join("d"), &tree.join("link")));
-        Self { _racing: racing, home, outside }
+        Self { racing, home, outside }
     }
 
     fn escaped(&self) -> bool {
@@ -355,11 +355,16 @@ impl Attack {
 #[test]
 fn a_link_swapped_in_never_leads_a_shift_outside() {
     let attack = Attack::new();
-    for round in 0..races() / 2 {
+    let (tries, mut given, mut back) = (races() / 2, 0, 0);
+    for round in 0..tries {
         // It may end with an error, as the tree changes all the time; the next call goes on.
         let gone = (attack.home.give(), attack.home.back());
         assert!(!attack.escaped(), "round {round}: {gone:?}");
+        (given, back) = (given + usize::from(gone.0.is_ok()), back + usize::from(gone.1.is_ok()));
     }
+    let swaps = attack.racing.times();
+    println!("{swaps} swaps, given {given} and back {back} of {tries} times under attack");
+    assert!(swaps > 0 && given > 0 && back > 0, "nothing was raced");
 }
 
 /// The same attack on a chown by paths: it is real.

@@ -206,7 +206,7 @@ fn progress_is_told_on_long_walks() {
 /// While the tree is walked, a directory and a file in it turn into links to the host's files and back.
 struct Attack {
     /// Ends before what it races on is removed.
-    _racing: Meanwhile,
+    racing: Meanwhile,
     _scratch: tempfile::TempDir,
     dir: PathBuf,
     outside: PathBuf,
@@ -225,11 +225,12 @@ impl Attack {
         symlink(outside.join("d/f1"), dir.join("link-f")).unwrap();
         let at = dir.clone();
         let racing = Meanwhile::again_and_again(move || {
-            exchange(&at.join("d"), &at.join("link-d"));
+            let swapped = exchange(&at.join("d"), &at.join("link-d"));
             exchange(&at.join("link-d/f1"), &at.join("link-f"));
             exchange(&at.join("d/f1"), &at.join("link-f"));
+            swapped
         });
-        Self { _racing: racing, _scratch: scratch, dir, outside }
+        Self { racing, _scratch: scratch, dir, outside }
     }
 
     fn escaped(&self) -> bool {
@@ -256,6 +257,7 @@ fn a_pod_that_swaps_links_in_cannot_have_anything_outside_given_to_its_group() {
         attack.again();
         assert!(!attack.escaped(), "the test itself follows links");
     }
+    assert!(attack.racing.times() > 0, "nothing was raced");
 }
 
 /// The same attack on a walk by paths, as upstream's is: it is real.

@@ -297,3 +297,32 @@ fn a_volume_with_files_of_another_block_is_refused_until_the_pod_is_torn_down() 
         node.volumes.tear_down(&pod(2).pod).unwrap();
     });
 }
+
+/// Files of an overlay over several filesystems have device numbers that no mount has.
+#[test]
+fn a_part_of_an_overlay_is_known_as_ours_and_goes_with_the_pod() {
+    alone(|| {
+        let node = Node::new();
+        let layers = ["lower", "above"].map(|name| node.path(name));
+        layers.iter().for_each(|layer| mount_at(layer, "tmpfs", vec![]));
+        std::fs::write(layers[0].join("file"), "text").unwrap();
+        let [upper, work] = ["upper", "work"].map(|name| layers[1].join(name));
+        [&upper, &work].iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
+        let option = |key, path: &Path| FsOption::new(key, path.to_str().unwrap());
+        let srv = node.path("srv");
+        let dirs = [("lowerdir", &layers[0]), ("upperdir", &upper), ("workdir", &work)];
+        let mut options: Vec<_> = dirs.map(|(key, path)| option(key, path)).into();
+        options.push(FsOption::new("xino", "off"));
+        mount_at(&srv, "overlay", options);
+        let device = |path: &Path| std::fs::metadata(path).unwrap().dev();
+        assert_ne!(device(&srv), device(&srv.join("file")), "the overlay shows nothing of the sort");
+        let pod = host_pod("part", 1, &srv, Owners::AsOnDisk);
+        node.volumes.set_up(&pod).unwrap();
+        let part = part("v", "/data", "file");
+        let at = node.volumes.host_mount(&pod, &part).unwrap().host_path;
+        assert_eq!(node.volumes.host_mount(&pod, &part).unwrap().host_path, at);
+        assert_eq!(std::fs::read_to_string(&at).unwrap(), "text");
+        node.volumes.tear_down(&pod.pod).unwrap();
+        assert_eq!(mounts_below(&node.state()), Vec::<PathBuf>::new());
+    });
+}

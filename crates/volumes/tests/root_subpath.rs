@@ -64,9 +64,11 @@ impl Scene {
         let swap = || {
             renameat_with(CWD, &good, CWD, &bad, RenameFlags::EXCHANGE).unwrap();
             swaps.fetch_add(1, Ordering::Relaxed);
+            true
         };
-        let outcome = raced(swap, || work(&swaps));
-        println!("{} swaps", swaps.load(Ordering::Relaxed));
+        let (outcome, times) = raced(swap, || work(&swaps));
+        println!("{times} swaps");
+        assert!(times > 0, "nothing was raced");
         if good.is_symlink() {
             swap();
         }

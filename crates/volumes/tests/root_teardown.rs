@@ -123,9 +123,9 @@ fn a_mount_over_a_volume_is_not_presented() {
     });
 }
 
-fn swap(a: &Path, b: &Path) {
+fn swap(a: &Path, b: &Path) -> bool {
     // Either may be gone already.
-    let _ = renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE);
+    renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).is_ok()
 }
 
 /// A volume with a directory and, beside it, a link to the outside, that change places.
@@ -144,15 +144,19 @@ fn a_racing_link_never_makes_a_teardown_delete_outside() {
     alone(|| {
         let node = Node::new();
         let outside = outside(&node);
-        for _ in 0..(40 * rounds()).min(10_000) {
+        let (tries, mut swaps, mut gone) = ((40 * rounds()).min(10_000), 0, 0);
+        for _ in 0..tries {
             let pod = pod(empty_dir());
             node.volumes.set_up(&pod).unwrap();
             let (dir, link) = trap(&node.state().join(SCRATCH), &outside);
             // It may lose the race, with an error; it must not lose anything else.
-            let _ = raced(|| swap(&dir, &link), || node.volumes.tear_down(&pod.pod));
+            let (outcome, times) = raced(|| swap(&dir, &link), || node.volumes.tear_down(&pod.pod));
             is_whole(&outside);
+            (swaps, gone) = (swaps + times, gone + usize::from(outcome.is_ok()));
             node.volumes.tear_down(&pod.pod).unwrap();
         }
+        println!("{swaps} swaps, {gone} of {tries} teardowns succeeded under attack");
+        assert!(swaps > 0 && gone > 0, "nothing was raced");
         nothing_is_left(&node);
     });
 }
@@ -195,27 +199,32 @@ fn racing_mounts_never_make_a_teardown_delete_outside() {
     alone(|| {
         let node = Node::new();
         let outside = outside(&node);
-        for round in 0..(20 * rounds()).min(10_000) {
+        let (tries, mut mounts, mut gone) = ((20 * rounds()).min(10_000), 0, 0);
+        for round in 0..tries {
             let pod = pod(if round % 2 == 0 { empty_dir() } else { memory() });
             node.volumes.set_up(&pod).unwrap();
             let volume = node.state().join(SCRATCH);
             std::fs::create_dir(volume.join("sub")).unwrap();
             let race = || {
+                let mut attached = false;
                 for point in [volume.join("sub"), volume.clone()] {
                     let from = kernel::Source::Path(&outside);
                     let clone = DetachedMount::clone_of(from, Submounts::Without).unwrap();
                     if clone.attach(&point).is_ok() {
+                        attached = true;
                         let _ = kernel::unmount(&point, Unmount::Lazy);
                     }
                 }
+                attached
             };
-            raced(race, || {
-                let _ = node.volumes.tear_down(&pod.pod);
-            });
+            let (outcome, times) = raced(race, || node.volumes.tear_down(&pod.pod));
+            (mounts, gone) = (mounts + times, gone + usize::from(outcome.is_ok()));
             is_whole(&outside);
             node.volumes.tear_down(&pod.pod).unwrap();
             nothing_is_left(&node);
         }
+        println!("mounted {mounts} times, {gone} of {tries} teardowns succeeded under attack");
+        assert!(mounts > 0 && gone > 0, "nothing was raced");
     });
 }
 

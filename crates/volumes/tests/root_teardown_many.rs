@@ -73,7 +73,9 @@ fn one_block_is_held_as_long_as_a_pod_has_it(node: &Node, open: usize) {
     // What never comes to a record is never torn down.
     let nowhere = host_path(Path::new("/nonexistent"), HostPathType::Directory);
     let refused = wanted("refused", 2, vec![idmapped("v", empty_dir()), idmapped("h", nowhere)]);
-    assert!(node.volumes.set_up(&refused).is_err() && node.volumes.present(&pods[0], &mount("v", "/d")).is_err());
+    assert!(
+        node.volumes.set_up(&refused).is_err() && node.volumes.present(&pods[0], &mount("v", "/d")).is_err()
+    );
     node.volumes.probe(&pods[0]).unwrap();
     assert_eq!(descriptors(), open);
 }

@@ -13,7 +13,7 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
-use kernel::{Filesystem, FilesystemKind, Live, Owner, Recorder};
+use kernel::{Dir, DirMode, Filesystem, FilesystemKind, Live, Owner, Recorder};
 use plan::Propagation;
 use support::*;
 use volumes::kinds::{EmptyDir, HostPathType, Medium, WrittenKind};
@@ -178,7 +178,8 @@ fn files_that_the_node_writes_can_never_be_written_by_a_container() {
             let source = written(kind, 0o666, vec![secret(&[("key", "old")], &[])]);
             let pod = wanted("written", 1, vec![idmapped("v", source)]);
             let at = node.show(&pod, &mount("v", "/data"), &format!("{kind:?}"));
-            let said = node.inside(&pod, (0, 0), &format!("echo new > {0}/key; touch {0}/more", at.display()));
+            let said =
+                node.inside(&pod, (0, 0), &format!("echo new > {0}/key; touch {0}/more", at.display()));
             assert_eq!(said.matches("Read-only file system").count(), 2, "{kind:?}: {said}");
             for mount in [mount("v", "/data"), part("v", "/data", "key")] {
                 let host = node.volumes.host_mount(&pod, &mount).unwrap();
@@ -189,5 +190,51 @@ fn files_that_the_node_writes_can_never_be_written_by_a_container() {
             kernel::unmount(&at, kernel::Unmount::Now).unwrap();
             node.volumes.tear_down(&pod.pod).unwrap();
         }
+    });
+}
+
+#[test]
+fn a_limit_of_nothing_is_no_limit() {
+    alone(|| {
+        let node = Node::new();
+        let memory = EmptyDir { medium: Medium::Memory, size_limit: Some(0), mode: None };
+        let pod = wanted("limit", 1, vec![idmapped("m", Source::EmptyDir(memory))]);
+        let at = node.show(&pod, &mount("m", "/data"), "tree");
+        assert_eq!(node.inside(&pod, (0, 0), &format!("echo text > {}/file", at.display())), "");
+        let blocks = rustix::fs::statvfs(&at).unwrap().f_blocks;
+        assert!(blocks > 0, "a tmpfs without the kernel's own limit could take all memory");
+        assert!(!node.volumes.usage(&pod.pod, &name("m")).unwrap().exceeds(Some(0)));
+        node.volumes.tear_down(&pod.pod).unwrap();
+    });
+}
+
+/// Directories in directories, the deepest of which is returned.
+fn chain(dir: &Path, depth: usize) -> Dir {
+    let ours = DirMode { mode: 0o755, owner: None };
+    (0..depth).fold(Dir::open(dir).unwrap(), |dir, _| dir.make_dir("d".as_ref(), ours).unwrap())
+}
+
+#[test]
+fn what_lies_deep_is_counted_and_what_cannot_be_counted_exceeds_any_limit() {
+    alone(|| {
+        let node = Node::new();
+        let pod = wanted("deep", 1, vec![idmapped("a", empty_dir()), idmapped("b", empty_dir())]);
+        node.volumes.set_up(&pod).unwrap();
+        let at = |volume| node.volumes.host_mount(&pod, &mount(volume, "/data")).unwrap().host_path;
+        let usage = |volume| node.volumes.usage(&pod.pod, &name(volume)).unwrap();
+        let deepest = chain(&at("a"), 3000);
+        let flags = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;
+        let file = rustix::fs::openat(&deepest, "big", flags, rustix::fs::Mode::RUSR).unwrap();
+        std::io::Write::write_all(&mut std::fs::File::from(file), &vec![1; 2 << 20]).unwrap();
+        let counted = usage("a");
+        assert_eq!((counted.inodes, counted.at_least), (3002, false));
+        assert!(counted.exceeds(Some(1 << 20)) && !counted.exceeds(Some(1 << 30)), "{counted:?}");
+        let wide = chain(&at("b"), 128);
+        for n in 0..300 {
+            wide.make_dir(format!("w{n}").as_ref(), DirMode { mode: 0o755, owner: None }).unwrap();
+        }
+        let counted = usage("b");
+        assert!(counted.at_least && counted.exceeds(Some(1 << 40)) && !counted.exceeds(None), "{counted:?}");
+        node.volumes.tear_down(&pod.pod).unwrap();
     });
 }

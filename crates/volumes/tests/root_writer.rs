@@ -131,10 +131,10 @@ fn a_reader_never_sees_a_mix_of_two_sets() {
                     Ok((fs::read_to_string(&path)?, fs::metadata(&path)?.mode() & 0o7777))
                 };
                 // The set may be gone by now; then it was the old one.
-                if let (Ok(a), Ok(b), Ok(c)) = (of("a"), of("d/b"), of("d/e/c")) {
-                    assert!(a == b && b == c, "{a:?} {b:?} {c:?}");
-                    read.fetch_add(1, Ordering::Relaxed);
-                }
+                let (Ok(a), Ok(b), Ok(c)) = (of("a"), of("d/b"), of("d/e/c")) else { return false };
+                assert!(a == b && b == c, "{a:?} {b:?} {c:?}");
+                read.fetch_add(1, Ordering::Relaxed);
+                true
             })
         })
         .collect();
@@ -193,26 +193,30 @@ impl Attack {
         for n in 0..FILES {
             fs::write(outside.join(format!("f{n}")), "precious").unwrap();
         }
+        // What is there to be swapped from the start.
+        write_as(&dir, &attacked_files(usize::MAX), &Owners::Translated(block()), None).unwrap();
         let (at, links) = (dir.clone(), scratch.path().join("links"));
         fs::create_dir(&links).unwrap();
         let target = outside.clone();
         let racing = Meanwhile::again_and_again(move || {
+            let mut swapped = false;
             for entry in fs::read_dir(&at).unwrap().flatten() {
                 let name = entry.file_name();
                 if name.to_string_lossy().starts_with("..2") {
                     // Into the set that is being written.
                     let link = links.join("d");
                     let _ = symlink(&target, &link);
-                    exchange(&entry.path().join("d"), &link);
+                    swapped |= exchange(&entry.path().join("d"), &link);
                     let _ = fs::remove_dir_all(&link).or_else(|_| fs::remove_file(&link));
                 }
             }
             for name in ["..data_tmp", "..data"] {
                 let link = links.join(name);
                 let _ = symlink(&target, &link);
-                exchange(&at.join(name), &link);
+                swapped |= exchange(&at.join(name), &link);
                 let _ = fs::remove_dir_all(&link).or_else(|_| fs::remove_file(&link));
             }
+            swapped
         });
         Self { racing, _scratch: scratch, dir, outside }
     }
@@ -240,7 +244,9 @@ fn a_pod_that_swaps_links_in_cannot_have_anything_outside_changed() {
         written += usize::from(done.is_ok());
         assert!(!attack.escaped(), "round {round}: {done:?}");
     }
-    println!("{written} of {} writes succeeded under attack", races());
+    let swaps = attack.racing.times();
+    println!("{swaps} swaps, {written} of {} writes succeeded under attack", races());
+    assert!(swaps > 0 && written > 0, "nothing was raced");
     let Attack { racing, _scratch, dir, .. } = attack;
     drop(racing);
     write_as(&dir, &attacked_files(races()), &Owners::Translated(block()), None).unwrap();

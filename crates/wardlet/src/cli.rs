@@ -6,6 +6,7 @@ use ledger::Holder;
 use plan::KubernetesVersion;
 use wire::Endpoint;
 
+use crate::check::write::PatchFormat;
 use crate::output::Format;
 
 const EXIT_CODES: &str = "\
@@ -57,6 +58,9 @@ pub(crate) enum Command {
     /// Images of the built-in runtime
     #[command(after_help = EXIT_CODES)]
     Image(ImageArgs),
+    /// Which workloads can have user namespaces, and which volumes conflict after an upgrade
+    #[command(after_help = examples("wardlet check manifests/\n  kubectl get pods,deploy,sts,ds,rs,jobs,cronjobs,pv,pvc,csidrivers,sc,runtimeclasses,nodes -A -o json | wardlet check -\n  wardlet check dump/ --to 1.37 --gate\n  wardlet check --cluster --to 1.37 -o html > report.html\n  wardlet check dump/ --write-patches patches --patch-format kustomize\n\nNothing is changed. With --gate, exit code 1 if the upgrade would break something, and 2 if it\nwould not as far as can be seen but not everything could be read. Without, 2 only if nothing\ncould be read."))]
+    Check(CheckArgs),
     /// The configuration in effect, every default included, and the pool that follows from it
     #[command(after_help = examples("wardlet config\n  wardlet config > /etc/wardlet/config.yaml\n  wardlet config -o json --config new.yaml"))]
     Config,
@@ -182,6 +186,46 @@ pub(crate) struct DoctorArgs {
     /// /run/containerd/containerd.sock, /run/crio/crio.sock or /run/k3s/containerd/containerd.sock]
     #[arg(long, value_name = "ENDPOINT")]
     pub(crate) runtime_endpoint: Option<Endpoint>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Manifests, dumps, directories of them with all below, or - for standard input
+    #[arg(required_unless_present = "cluster", value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The objects of a live cluster, with read rights alone; paths are then looked at together with it
+    #[arg(long)]
+    pub(crate) cluster: bool,
+    /// The kubeconfig for --cluster [default: KUBECONFIG, ~/.kube/config, or a pod's service account]
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The kubeconfig's context for --cluster [default: its current one]
+    #[arg(long, value_name = "NAME", requires = "cluster")]
+    pub(crate) context: Option<String>,
+    /// With --cluster, only this namespace
+    #[arg(short, long, value_name = "NAME", requires = "cluster")]
+    pub(crate) namespace: Option<String>,
+    /// The Kubernetes version before the upgrade [default: the one before --to]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) from: Option<KubernetesVersion>,
+    /// The Kubernetes version after the upgrade
+    #[arg(long, value_name = "VERSION", default_value_t = KubernetesVersion::NEWEST)]
+    pub(crate) to: KubernetesVersion,
+    /// Feature gates that are not at their default after the upgrade: A=true,B=false
+    #[arg(long, value_name = "GATES")]
+    pub(crate) feature_gates: Vec<String>,
+    /// Facts of a node, as `wardlet explain -o json` shows them, in YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) facts: Option<PathBuf>,
+    /// Exit with 1 if the upgrade would break something
+    #[arg(long)]
+    pub(crate) gate: bool,
+    /// Write patches into this directory; nothing is applied
+    #[arg(long, value_name = "DIR")]
+    pub(crate) write_patches: Option<PathBuf>,
+    /// How patches are written
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "kubectl")]
+    pub(crate) patch_format: PatchFormat,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@
 //! - [`pool`]: where the node's pool of IDs comes from.
 //! - [`node`]: one node as a command sees it: configuration, pool, census, ledger.
 //! - [`commands`]: one file for each command.
+//! - [`check`]: what `check` reads, finds out and shows.
 //! - [`explain`]: what `explain` reads, finds out and shows.
 //! - [`doctor`]: what `doctor` looks at and tries.
 //! - [`place`]: paths of the node and the filesystems under them.
@@ -13,6 +14,7 @@
 //! - [`output`], [`words`], [`picture`], [`lease_view`], [`verdict_view`], [`time`]: how answers look.
 //! - [`failure`]: what is said, and which exit code is given, when there is no answer.
 
+mod check;
 mod cli;
 mod commands;
 mod config;

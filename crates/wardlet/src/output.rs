@@ -19,6 +19,12 @@ pub(crate) enum Format {
     Json,
     /// As json, in YAML.
     Yaml,
+    /// SARIF 2.1.0, for code scanning; of `check` only.
+    Sarif,
+    /// JUnit XML, for CI systems; of `check` only.
+    Junit,
+    /// A page that stands alone; of `check` only.
+    Html,
 }
 
 impl Format {
@@ -28,8 +34,17 @@ impl Format {
             Self::Table => table(),
             Self::Json => serde_json::to_string_pretty(value).map_err(unprintable)? + "\n",
             Self::Yaml => serde_saphyr::to_string(value).map_err(unprintable)?,
+            Self::Sarif | Self::Junit | Self::Html => return Err(self.unknown_here()),
         };
         write(&text)
+    }
+}
+
+impl Format {
+    fn unknown_here(self) -> Failure {
+        let name = self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+        Failure::unknown(format!("-o {name}: only check can be written like that"))
+            .with_hint("-o table, json or yaml")
     }
 }
 
@@ -38,7 +53,7 @@ fn unprintable(e: impl std::fmt::Display) -> Failure {
 }
 
 /// A reader that has seen enough closes its end: that is no failure.
-fn write(text: &str) -> Result<(), Failure> {
+pub(crate) fn write(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(unprintable(e)),

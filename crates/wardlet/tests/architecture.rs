@@ -13,17 +13,33 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ledger", &["ids", "labels"]),
     ("plan", &["ids", "labels"]),
     ("manifest", &["plan", "labels"]),
+    ("conflicts", &["labels"]),
     ("wire", &[]),
     ("images", &["ids", "kernel"]),
     ("bundle", &["ids", "labels", "plan", "kernel"]),
     ("volumes", &["ids", "labels", "plan", "kernel", "wire"]),
-    ("wardlet", &["ids", "labels", "plan", "manifest", "kernel", "census", "ledger", "volumes", "wire", "images"]),
+    (
+        "wardlet",
+        &[
+            "ids",
+            "labels",
+            "plan",
+            "manifest",
+            "kernel",
+            "census",
+            "ledger",
+            "volumes",
+            "wire",
+            "images",
+            "conflicts",
+        ],
+    ),
 ];
 
 /// Crates that a pure room must not have, directly: they bring in I/O, clocks, threads or logs.
 const IMPURE: &[&str] =
     &["rustix", "libc", "nix", "tokio", "tracing", "log", "rusqlite", "procfs", "tempfile"];
-const PURE: &[&str] = &["ids", "labels", "plan", "manifest"];
+const PURE: &[&str] = &["ids", "labels", "plan", "manifest", "conflicts"];
 
 fn metadata() -> serde_json::Value {
     let output = Command::new(env!("CARGO"))

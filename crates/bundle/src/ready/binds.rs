@@ -29,8 +29,12 @@ fn one(kernel: &dyn Kernel, bind: &Bind, point: &Path) -> Result<PathBuf> {
         flags: Flags::NONE,
     };
     kernel.set_attributes(&mut clone, &all).map_err(|cause| match users {
-        Some(_) => Error::BindNotIdmappable { bind: bind.source.clone(), target: bind.target.clone(), cause },
-        None => Error::Kernel(cause),
+        Some(_) => Error::BindNotIdmappable {
+            bind: bind.source.clone(),
+            target: bind.target.clone(),
+            cause: Box::new(cause),
+        },
+        None => cause.into(),
     })?;
     make_point(point, &bind.source)?;
     kernel.attach(clone, Target::Path(point))?;

@@ -50,7 +50,9 @@ fn lower(kernel: &dyn Kernel, layer: &Path, users: Option<&UsernsFd>) -> Result<
     let attributes = Attributes { idmap: users, access: Access::ReadOnly, ..Attributes::default() };
     match kernel.set_attributes(&mut clone, &attributes) {
         Ok(()) => Ok(clone),
-        Err(cause) if users.is_some() => Err(Error::LayerNotIdmappable { layer: layer.to_owned(), cause }),
+        Err(cause) if users.is_some() => {
+            Err(Error::LayerNotIdmappable { layer: layer.to_owned(), cause: Box::new(cause) })
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -1,5 +1,5 @@
 //! A container that asks for little, for tests to add to.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -15,6 +15,7 @@ use crate::object::PodRef;
 use crate::place::Path;
 
 pub use cluster::Cluster;
+pub use volume::lower_volume;
 
 /// How many IDs a pod wants.
 pub const IDS: &str = "wardlet.dev/ids";

@@ -8,14 +8,21 @@ use crate::object::PodRef;
 use crate::validate::volume_kinds;
 
 pub(super) fn all(pod: &PodRef<'_>, cluster: &Cluster<'_>, root: &str) -> Vec<Volume> {
-    let volumes = pod.spec.volumes.iter().flatten().enumerate();
-    volumes
-        .map(|(index, volume)| Volume {
-            name: volume.name.clone(),
-            field: format!("{root}volumes[{index}]"),
-            source: source(volume, pod, cluster),
-        })
-        .collect()
+    let claimed: Vec<&str> = pod.claim_templates().collect();
+    // A claim template takes the place of a volume of its name.
+    let own = pod.spec.volumes.iter().flatten().enumerate();
+    let own = own.filter(|(_, volume)| !claimed.contains(&volume.name.as_str()));
+    let own = own.map(|(index, volume)| Volume {
+        name: volume.name.clone(),
+        field: format!("{root}volumes[{index}]"),
+        source: source(volume, pod, cluster),
+    });
+    let made = claimed.iter().enumerate().map(|(index, name)| Volume {
+        name: (*name).to_owned(),
+        field: format!("spec.volumeClaimTemplates[{index}]"),
+        source: VolumeSource::Claim { name: format!("{name}-{}", pod.object.name()) },
+    });
+    own.chain(made).collect()
 }
 
 fn source(volume: &PodVolume, pod: &PodRef<'_>, cluster: &Cluster<'_>) -> VolumeSource {
@@ -61,6 +68,12 @@ fn claimed(claim: &str, pod: &PodRef<'_>, cluster: &Cluster<'_>) -> VolumeSource
         Some(volume) => VolumeSource::Persistent(volume),
         None => VolumeSource::Claim { name: claim.to_owned() },
     }
+}
+
+/// A persistent volume as the planner knows it, but for what its driver's object says.
+#[must_use]
+pub fn lower_volume(volume: &ClusterVolume) -> Option<PersistentVolume> {
+    volume.spec.as_ref().map(|spec| persistent(volume, spec, &Cluster::default()))
 }
 
 fn persistent(

@@ -9,7 +9,7 @@ use crate::finding::Problem;
 use crate::place::Path;
 
 pub(super) fn mounts(report: &mut Report<'_>, path: &Path<'_>, container: &Container, pod: &Pod<'_>) {
-    let known = volume_names(pod.spec);
+    let known = volume_names(pod);
     let mut seen = BTreeSet::new();
     let devices: BTreeSet<&str> =
         each(container.volume_devices.as_ref()).map(|(_, d)| d.device_path.as_str()).collect();
@@ -85,7 +85,7 @@ pub(super) fn devices(report: &mut Report<'_>, path: &Path<'_>, container: &Cont
     for (index, device) in list.iter().enumerate() {
         let path = path.index(index);
         let name = path.field("name");
-        exists(report, &name, &device.name, &volume_names(pod.spec));
+        exists(report, &name, &device.name, &volume_names(pod));
         report.once(&name, &device.name, &mut volumes);
         report.needs(&path.field("devicePath"), &device.device_path, names::no_climbing);
         report.once(&path.field("devicePath"), &device.device_path, &mut paths);

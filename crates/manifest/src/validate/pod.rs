@@ -12,6 +12,8 @@ use crate::place::Path;
 /// A pod under its gates, as far as its parts depend on it.
 pub(super) struct Pod<'a> {
     pub(super) spec: &'a PodSpec,
+    /// Volumes that its owner makes for it.
+    claimed: Vec<&'a str>,
     pub(super) gates: &'a Gates,
     /// Whether it asks for a user namespace and the gate lets it.
     pub(super) is_isolated: bool,
@@ -22,6 +24,7 @@ pub(super) fn pod(report: &mut Report<'_>, root: &Path<'_>, found: &PodRef<'_>, 
     let spec = found.spec;
     let pod = Pod {
         spec,
+        claimed: found.claim_templates().collect(),
         gates,
         is_isolated: spec.host_users == Some(false) && gates.on(Gate::UserNamespacesSupport),
         os: spec.os.as_ref().map(|os| os.name.as_str()),
@@ -163,6 +166,7 @@ fn toleration(report: &mut Report<'_>, path: &Path<'_>, toleration: &Toleration)
 }
 
 /// The names of a pod's volumes.
-pub(super) fn volume_names(spec: &PodSpec) -> BTreeSet<&str> {
-    spec.volumes.iter().flatten().map(|v| v.name.as_str()).collect()
+pub(super) fn volume_names<'a>(pod: &Pod<'a>) -> BTreeSet<&'a str> {
+    let own = pod.spec.volumes.iter().flatten().map(|v| v.name.as_str());
+    own.chain(pod.claimed.iter().copied()).collect()
 }

@@ -241,6 +241,14 @@ impl<'a, 'p> Work<'a, 'p> {
     }
 }
 
+impl Drop for Work<'_, '_> {
+    /// A child that was forked meanwhile and has not run its program yet has the descriptor, too: closing
+    /// ours would leave the tree locked.
+    fn drop(&mut self) {
+        let _ = flock(&self.tree, FlockOperation::Unlock);
+    }
+}
+
 fn no_shift(error: &NoShift, tree: PathBuf) -> Error {
     match *error {
         NoShift::NoMap => Error::NoMap { tree },

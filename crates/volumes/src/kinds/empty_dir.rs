@@ -3,10 +3,18 @@
 pub struct EmptyDir {
     /// What it lives on.
     pub medium: Medium,
-    /// How much it may hold. In memory the kernel sees to that; on disk whoever asks for its usage.
+    /// How much it may hold; 0 is no limit. In memory the kernel sees to that; on disk whoever asks for its
+    /// usage.
     pub size_limit: Option<u64>,
     /// Its permissions; 0777 unless said.
     pub mode: Option<u32>,
+}
+
+impl EmptyDir {
+    /// How much it may hold, if there is a limit.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        self.size_limit.filter(|limit| *limit > 0)
+    }
 }
 
 /// What scratch space lives on.

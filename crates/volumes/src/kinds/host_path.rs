@@ -1,9 +1,12 @@
 use std::ffi::OsStr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use kernel::{Dir, DirMode, LastLink, Node, Owner, Within};
-use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid, fchmod, fchown, linkat, openat};
+use rustix::fs::{
+    AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Uid, fchmod, fchown, linkat, openat, renameat_with,
+    unlinkat,
+};
 use rustix::io::Errno;
 
 use super::HostPathType;
@@ -13,6 +16,8 @@ use crate::name::VolumeName;
 
 pub(crate) const DIRECTORY_MODE: u32 = 0o755;
 const FILE_MODE: u32 = 0o644;
+/// How many names are tried for a file that is made aside.
+const NAMES_ASIDE: u32 = 64;
 
 /// Something of the host's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,23 +129,79 @@ fn root() -> Result<Dir> {
     Ok(Dir::open(Path::new("/"))?)
 }
 
-/// A new empty file that has its owner and mode from the moment it has a name.
+/// A new empty file that has its owner and mode from the moment it has this name.
 fn new_file(dir: &Dir, name: &OsStr, owner: Owner) -> std::result::Result<(), Errno> {
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    let mode = Mode::from_raw_mode(FILE_MODE);
-    let (file, named) = match openat(dir, c".", flags | OFlags::TMPFILE, mode) {
-        Ok(file) => (file, false),
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::TMPFILE;
+    let file = match openat(dir, c".", flags, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => file,
         // Not every filesystem has files without names.
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-            (openat(dir, name, flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW, mode)?, true)
-        }
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return new_file_aside(dir, name, owner),
         Err(errno) => return Err(errno),
     };
-    fchown(&file, Some(Uid::from_raw(owner.uid)), Some(Gid::from_raw(owner.gid)))?;
-    fchmod(&file, mode)?;
-    if named {
-        return Ok(());
-    }
+    give(&file, owner)?;
     let own = format!("/proc/thread-self/fd/{}", file.as_raw_fd());
     linkat(CWD, own, dir, name, AtFlags::SYMLINK_FOLLOW)
+}
+
+/// The same by way of another name, which only whoever is killed leaves behind.
+fn new_file_aside(dir: &Dir, name: &OsStr, owner: Owner) -> std::result::Result<(), Errno> {
+    let (file, aside) = file_aside(dir)?;
+    let named = give(&file, owner).and_then(|()| {
+        match renameat_with(dir, &*aside, dir, name, RenameFlags::NOREPLACE) {
+            // Not every filesystem can do that; all with links can do this.
+            Err(Errno::INVAL) => linkat(dir, &*aside, dir, name, AtFlags::empty()),
+            renamed => renamed,
+        }
+    });
+    match unlinkat(dir, &*aside, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => named,
+        Err(errno) => named.and(Err(errno)),
+    }
+}
+
+fn file_aside(dir: &Dir) -> std::result::Result<(OwnedFd, String), Errno> {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+    let mut answer = Err(Errno::EXIST);
+    for number in 0..NAMES_ASIDE {
+        let aside = format!(".wardlet-new-{}-{number}", std::process::id());
+        answer = openat(dir, &*aside, flags, Mode::RUSR | Mode::WUSR).map(|file| (file, aside));
+        if !matches!(answer, Err(Errno::EXIST)) {
+            break;
+        }
+    }
+    answer
+}
+
+fn give(file: &OwnedFd, owner: Owner) -> std::result::Result<(), Errno> {
+    fchown(file, Some(Uid::from_raw(owner.uid)), Some(Gid::from_raw(owner.gid)))?;
+    fchmod(file, Mode::from_raw_mode(FILE_MODE))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_made_aside_gets_its_name_last_replaces_nothing_and_leaves_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dir::open(home.path()).unwrap();
+        let found = std::fs::metadata(home.path()).unwrap();
+        let owner = Owner { uid: found.uid(), gid: found.gid() };
+        let names = || dir.entries().unwrap().into_iter().map(|entry| entry.name).collect::<Vec<_>>();
+        new_file_aside(&dir, "file".as_ref(), owner).unwrap();
+        let made = std::fs::metadata(home.path().join("file")).unwrap();
+        assert_eq!((made.mode() & 0o7777, made.uid(), made.len()), (FILE_MODE, owner.uid, 0));
+        std::fs::write(home.path().join("file"), "text").unwrap();
+        assert_eq!(new_file_aside(&dir, "file".as_ref(), owner), Err(Errno::EXIST));
+        assert_eq!(std::fs::read_to_string(home.path().join("file")).unwrap(), "text");
+        assert_eq!(names(), ["file"]);
+        // One that a killed process of this number has left is not taken for ours.
+        let left = format!(".wardlet-new-{}-0", std::process::id());
+        std::fs::write(home.path().join(&left), "left").unwrap();
+        new_file_aside(&dir, "other".as_ref(), owner).unwrap();
+        assert_eq!(std::fs::read_to_string(home.path().join(&left)).unwrap(), "left");
+        assert_eq!(names().len(), 3);
+    }
 }

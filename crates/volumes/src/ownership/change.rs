@@ -1,7 +1,9 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use kernel::{Kind, Owner};
-use rustix::fs::{AtFlags, CWD, Gid, Mode as RawMode, Uid, XattrFlags, chmodat, chownat, getxattr, removexattr, setxattr};
+use rustix::fs::{
+    AtFlags, CWD, Gid, Mode as RawMode, Uid, XattrFlags, chmodat, chownat, getxattr, removexattr, setxattr,
+};
 use rustix::io::Errno;
 
 use super::walk::Held;

@@ -101,23 +101,30 @@ pub(crate) enum Step {
     Failed(PathBuf, Errno),
 }
 
+/// What is still to be done, with names only: a path for each level of a deep tree would take more memory
+/// than the tree.
 enum Pending {
-    Enter(PathBuf),
-    Leave(PathBuf),
+    Enter(OsString),
+    Leave,
 }
 
 /// Goes through the tree below `root`, and `root` itself last, until `visit` fails. What vanishes
 /// meanwhile is left out. No descriptor is held for a directory whose turn has not come, however deep
 /// the tree.
 pub(crate) fn walk<E>(root: BorrowedFd<'_>, mut visit: impl FnMut(Step) -> Result<(), E>) -> Result<(), E> {
-    let mut pending = vec![Pending::Enter(PathBuf::new())];
+    let mut pending = vec![Pending::Enter(OsString::new())];
+    let mut path = PathBuf::new();
     while let Some(next) = pending.pop() {
         match next {
-            Pending::Leave(path) => one(root, path, &mut visit)?,
-            Pending::Enter(path) => {
+            Pending::Leave => {
+                one(root, path.clone(), &mut visit)?;
+                path.pop();
+            }
+            Pending::Enter(name) => {
+                path.push(name);
                 let mut below = vec![];
                 enter(root, &path, (&mut below, &mut visit))?;
-                pending.push(Pending::Leave(path));
+                pending.push(Pending::Leave);
                 pending.extend(below.into_iter().map(Pending::Enter));
             }
         }
@@ -148,7 +155,7 @@ fn missed<E>(path: PathBuf, errno: Errno, visit: &mut impl FnMut(Step) -> Result
 fn enter<E>(
     root: BorrowedFd<'_>,
     path: &Path,
-    out: (&mut Vec<PathBuf>, &mut impl FnMut(Step) -> Result<(), E>),
+    out: (&mut Vec<OsString>, &mut impl FnMut(Step) -> Result<(), E>),
 ) -> Result<(), E> {
     let (below, visit) = out;
     let (dir, names) = match open_below(root, path, LISTED).and_then(|dir| Ok((names(dir.as_fd())?, dir))) {
@@ -158,11 +165,10 @@ fn enter<E>(
         Err(errno) => return missed(path.to_owned(), errno, visit),
     };
     for name in names {
-        let path = path.join(&name);
         match hold_in(dir.as_fd(), Path::new(&name)) {
-            Ok((_, facts)) if facts.kind == Kind::Directory => below.push(path),
-            Ok((fd, facts)) => visit(Step::File(Held { fd, path, facts }))?,
-            Err(errno) => missed(path, errno, visit)?,
+            Ok((_, facts)) if facts.kind == Kind::Directory => below.push(name),
+            Ok((fd, facts)) => visit(Step::File(Held { fd, path: path.join(&name), facts }))?,
+            Err(errno) => missed(path.join(&name), errno, visit)?,
         }
     }
     Ok(())

@@ -36,7 +36,9 @@ pub(crate) fn repair(pod: &PodDir, record: &mut Record) -> Result<()> {
 /// path: a link on it was put there since, to have something else given away.
 fn start(pod: &PodDir, record: &Record, half: &HalfMade) -> Result<Option<Dir>> {
     let root = match (&half.host, record.volume(&half.volume)) {
-        (Some(path), _) => without_links(&Dir::open(Path::new("/"))?, path.strip_prefix("/").unwrap_or(path))?,
+        (Some(path), _) => {
+            without_links(&Dir::open(Path::new("/"))?, path.strip_prefix("/").unwrap_or(path))?
+        }
         (None, Some(made)) => pod.find(&made.kind.volume(&made.name))?,
         (None, None) => None,
     };

@@ -91,9 +91,9 @@ impl PodVolumes {
         let (mut done, mut errors) = (vec![], vec![]);
         for volume in &wanted.volumes {
             let Source::Written(written) = &volume.source else { continue };
-            let outcome = finder.made(&volume.name).and_then(|(dir, made)| {
-                content::payload(&dir, made, &written.payload, (wanted, &users))
-            });
+            let outcome = finder
+                .made(&volume.name)
+                .and_then(|(dir, made)| content::payload(&dir, made, &written.payload, (wanted, &users)));
             match outcome {
                 Ok(outcome) => done.push((volume.name.clone(), outcome)),
                 Err(error) => errors.push(error),

@@ -145,11 +145,8 @@ impl Finder<'_> {
         let owner = like.owner.map_or((0, 0), |owner| (owner.uid, owner.gid));
         let mut announce = |there: &Dir, rest: &Path| {
             let there = path_of(there.as_fd());
-            let (host, below) = if is_host {
-                (Some(there), PathBuf::new())
-            } else {
-                (None, inside(&real_root, &there)?)
-            };
+            let (host, below) =
+                if is_host { (Some(there), PathBuf::new()) } else { (None, inside(&real_root, &there)?) };
             self.record.half_made.push(HalfMade {
                 volume: volume.name.clone(),
                 host,

@@ -14,7 +14,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ids::{ContainerId, IdBlock, UserNamespace};
 use kernel::{Dir, IdMaps, Kernel, Live, MountTable, Owner};
@@ -266,21 +266,26 @@ pub fn alone(body: impl FnOnce() + Send) {
 }
 
 /// Runs `work` while `race` is repeated as fast as it can be; the race ends with it, also if it panics.
-pub fn raced<T>(race: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
+/// `race` tells whether it did anything. The work begins when it has; how often it had is returned.
+pub fn raced<T>(race: impl Fn() -> bool + Sync, work: impl FnOnce() -> T) -> (T, u64) {
     struct Stop<'a>(&'a AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {
             self.0.store(true, Ordering::Relaxed);
         }
     }
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    let (stop, times) = (AtomicBool::new(false), AtomicU64::new(0));
+    let outcome = std::thread::scope(|scope| {
         let _stop = Stop(&stop);
-        scope.spawn(|| {
+        let racing = scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                race();
+                times.fetch_add(race().into(), Ordering::Relaxed);
             }
         });
+        while times.load(Ordering::Relaxed) == 0 && !racing.is_finished() {
+            std::thread::yield_now();
+        }
         work()
-    })
+    });
+    (outcome, times.into_inner())
 }

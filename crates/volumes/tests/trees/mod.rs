@@ -14,6 +14,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ids::{CallerMapping, ContainerId, IdBlock, IdMapping, UserNamespace};
 use kernel::Dir;
@@ -190,26 +192,36 @@ pub fn run(program: &str, arguments: &[&str]) {
 
 /// Something that goes on in a thread until this is dropped.
 pub struct Meanwhile {
-    stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    stop: Arc<AtomicBool>,
+    times: Arc<AtomicU64>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Meanwhile {
-    pub fn again_and_again(mut what: impl FnMut() + Send + 'static) -> Self {
-        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let told = std::sync::Arc::clone(&stop);
+    /// Comes back when `what` has told for the first time that it did something.
+    pub fn again_and_again(mut what: impl FnMut() -> bool + Send + 'static) -> Self {
+        let (stop, times) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (told, counted) = (Arc::clone(&stop), Arc::clone(&times));
         let thread = std::thread::spawn(move || {
-            while !told.load(std::sync::atomic::Ordering::Relaxed) {
-                what();
+            while !told.load(Ordering::Relaxed) {
+                counted.fetch_add(what().into(), Ordering::Relaxed);
             }
         });
-        Self { stop, thread: Some(thread) }
+        while times.load(Ordering::Relaxed) == 0 && !thread.is_finished() {
+            std::thread::yield_now();
+        }
+        Self { stop, times, thread: Some(thread) }
+    }
+
+    /// How often it did something.
+    pub fn times(&self) -> u64 {
+        self.times.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Meanwhile {
     fn drop(&mut self) {
-        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
             if !std::thread::panicking() {
@@ -219,10 +231,10 @@ impl Drop for Meanwhile {
     }
 }
 
-/// Exchanges two names, whatever they stand for; failing is fine.
-pub fn exchange(a: &Path, b: &Path) {
+/// Exchanges two names, whatever they stand for; failing is fine, and told.
+pub fn exchange(a: &Path, b: &Path) -> bool {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
-    let _ = renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE);
+    renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).is_ok()
 }
 
 /// Chance that can be had again: the seed is printed, and taken from `WARDLET_SEED`.

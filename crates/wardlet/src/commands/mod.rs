@@ -1,6 +1,7 @@
 //! One file for each command: it asks the node and prints the answer.
 
 mod audit;
+mod check;
 mod config;
 mod doctor;
 mod explain;
@@ -47,6 +48,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Answer, Failure> {
         Command::Doctor(args) => doctor::run(&session, args),
         Command::Explain(args) => explain::run(&session, args),
         Command::Image(args) => image::run(&session, args),
+        Command::Check(args) => check::run(&session, args),
         Command::Ids(command) => ids(&session, command),
     }
 }

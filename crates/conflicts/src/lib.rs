@@ -1,0 +1,53 @@
+//! Pods whose volumes cannot have both their labels: found before they meet.
+//!
+//! A volume that is mounted with a SELinux label has one label on a node. Pods that share it and ask for
+//! different ones, or some for one and some for none, wait for each other there.
+//!
+//! - [`Engine`]: what is known of a cluster. [`Pod`], [`Claim`], [`PersistentVolume`] and [`CsiDriver`]
+//!   come, change and leave in any order ([`Change`]); [`Rules`] say how they are compared.
+//! - [`Conflict`]: two pods, in what they differ ([`Property`]), whether they can meet ([`Meeting`]),
+//!   whether anybody waits under the gates as they are ([`Reach`]), how they share the volume
+//!   ([`Sharing`]), and what each may be told ([`PodEvent`]). Made when asked for, one by one.
+//! - [`Effects`]: which conflicts a change caused and [`Ended`].
+//! - [`Trial`]: what would be if pods were others, for the search of a way out.
+//! - [`Remark`]: what is wrong with one pod alone.
+//!
+//! Pods of a volume are kept by what they [`Ask`] for, so that ten thousand pods with two labels are two
+//! groups and not twenty-five million pairs.
+
+mod ask;
+mod conflict;
+mod effects;
+mod engine;
+mod keys;
+mod links;
+mod meeting;
+mod objects;
+mod placement;
+mod pools;
+mod query;
+mod remarks;
+mod row;
+mod rules;
+mod slab;
+mod steering;
+mod trial;
+mod volumes;
+mod wishes;
+
+pub use ask::{Ask, Property, Value};
+pub use conflict::{Conflict, Party, PodEvent, Reach, Sharing};
+pub use effects::{Effects, Ended};
+pub use engine::{Change, Engine};
+pub use keys::{ClaimKey, PodKey, VolumeId};
+pub use links::Unresolved;
+pub use meeting::{Apart, Meeting};
+pub use objects::{
+    AccessMode, Claim, ClaimReference, CsiDriver, Life, Mount, PersistentVolume, Pod, PodVolume,
+    PodVolumeSource, VolumeSource,
+};
+pub use placement::{AntiAffinity, Namespaces, Node, NodeTerm, Operator, Placement, Requirement};
+pub use query::Users;
+pub use remarks::{Remark, Says};
+pub use rules::{ChangePolicy, Gates, PrivilegedOptions, Rules};
+pub use trial::Trial;

@@ -1,0 +1,323 @@
+//! From a pod's claim to the volume behind it, and back to all pods that an object concerns.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use crate::conflict::Reach;
+use crate::keys::{ClaimKey, VolumeId};
+use crate::objects::{AccessMode, Claim, CsiDriver, PersistentVolume, VolumeSource};
+use crate::row::Span;
+use crate::rules::Gates;
+use crate::slab::{Index, Slab};
+
+/// Claims, volumes and drivers, each known or only named by others. They know each other by their
+/// places, so that nothing is looked up by name twice.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    claims: Named<ClaimKey, ClaimRow>,
+    volumes: Named<Arc<str>, VolumeRow>,
+    drivers: Named<Arc<str>, DriverRow>,
+}
+
+#[derive(Debug, Default)]
+struct ClaimRow {
+    known: Option<KnownClaim>,
+    users: Vec<Index>,
+}
+
+#[derive(Debug)]
+struct KnownClaim {
+    uid: Option<Box<str>>,
+    volume: Option<Index>,
+}
+
+#[derive(Debug, Default)]
+struct VolumeRow {
+    known: Option<KnownVolume>,
+    /// The claims that say they are bound to it.
+    claims: Vec<Index>,
+}
+
+#[derive(Debug)]
+struct KnownVolume {
+    id: VolumeId,
+    source: Source,
+    span: Span,
+    owner: Option<(ClaimKey, Option<Box<str>>)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Csi(Index),
+    /// Known without a driver's word.
+    Mountable(bool),
+}
+
+#[derive(Debug, Default)]
+struct DriverRow {
+    selinux_mount: Option<bool>,
+    volumes: BTreeSet<Index>,
+}
+
+/// What is left of an object when it is not known.
+trait Unused {
+    /// Whether nobody names it either.
+    fn unused(&self) -> bool;
+}
+
+impl Unused for ClaimRow {
+    fn unused(&self) -> bool {
+        self.known.is_none() && self.users.is_empty()
+    }
+}
+
+impl Unused for VolumeRow {
+    fn unused(&self) -> bool {
+        self.known.is_none() && self.claims.is_empty()
+    }
+}
+
+impl Unused for DriverRow {
+    fn unused(&self) -> bool {
+        self.selinux_mount.is_none() && self.volumes.is_empty()
+    }
+}
+
+/// Rows with names.
+#[derive(Debug)]
+struct Named<K, T> {
+    rows: Slab<(K, T)>,
+    places: HashMap<K, Index>,
+}
+
+impl<K, T> Default for Named<K, T> {
+    fn default() -> Self {
+        Self { rows: Slab::default(), places: HashMap::new() }
+    }
+}
+
+impl<K: Clone + Eq + Hash, T: Default + Unused> Named<K, T> {
+    /// The place of this name; made if there is none.
+    fn place<Q: Hash + Eq + ?Sized>(&mut self, name: &Q) -> Index
+    where
+        K: Borrow<Q> + for<'a> From<&'a Q>,
+    {
+        if let Some(&place) = self.places.get(name) {
+            return place;
+        }
+        let name = K::from(name);
+        let place = self.rows.insert((name.clone(), T::default()));
+        self.places.insert(name, place);
+        place
+    }
+
+    fn get(&self, place: Index) -> Option<&T> {
+        self.rows.get(place).map(|(_, row)| row)
+    }
+
+    fn get_mut(&mut self, place: Index) -> Option<&mut T> {
+        self.rows.get_mut(place).map(|(_, row)| row)
+    }
+
+    /// Lets a row go if nothing is left of it.
+    fn prune(&mut self, place: Index) {
+        if self.get(place).is_some_and(Unused::unused)
+            && let Some((name, _)) = self.rows.remove(place)
+        {
+            self.places.remove(&name);
+        }
+    }
+}
+
+/// What a claim leads to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Located<'e> {
+    pub(crate) id: &'e VolumeId,
+    /// Whether what provides it can mount it with a label.
+    pub(crate) mountable: bool,
+    pub(crate) span: Span,
+    pub(crate) reach: Reach,
+}
+
+/// Why a claim leads to no volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unresolved {
+    /// The claim is not known.
+    NoClaim,
+    /// It is not bound.
+    NotBound,
+    /// The volume that it is bound to is not known.
+    NoVolume,
+    /// That volume is another claim's.
+    OtherClaims,
+}
+
+impl Links {
+    /// The place of a claim, if anybody has named it.
+    pub(crate) fn find_claim(&self, claim: &ClaimKey) -> Option<Index> {
+        self.claims.places.get(claim).copied()
+    }
+
+    /// The place of a claim for somebody who uses it from now on.
+    pub(crate) fn claim(&mut self, claim: &ClaimKey) -> Index {
+        self.claims.place(claim)
+    }
+
+    pub(crate) fn locate(&self, claim: Index, gates: Gates) -> Result<Located<'_>, Unresolved> {
+        let (key, row) = self.claims.rows.get(claim).ok_or(Unresolved::NoClaim)?;
+        let known = row.known.as_ref().ok_or(Unresolved::NoClaim)?;
+        let volume = known.volume.ok_or(Unresolved::NotBound)?;
+        let volume = self.volumes.get(volume).and_then(|v| v.known.as_ref()).ok_or(Unresolved::NoVolume)?;
+        if let Some((owner, uid)) = &volume.owner
+            && (owner != key || matches!((uid, &known.uid), (Some(a), Some(b)) if a != b))
+        {
+            return Err(Unresolved::OtherClaims);
+        }
+        let mountable = match volume.source {
+            Source::Csi(driver) => self.drivers.get(driver).is_some_and(|d| d.selinux_mount == Some(true)),
+            Source::Mountable(mountable) => mountable,
+        };
+        let enforced = gates.mount || volume.span == Span::OnePod;
+        let reach = if enforced { Reach::Enforced } else { Reach::Counted };
+        Ok(Located { id: &volume.id, mountable, span: volume.span, reach })
+    }
+
+    fn users(&self, claims: &[Index]) -> Vec<Index> {
+        let rows = claims.iter().filter_map(|&claim| self.claims.get(claim));
+        rows.flat_map(|row| &row.users).copied().collect()
+    }
+
+    pub(crate) fn add_user(&mut self, claim: Index, pod: Index) {
+        if let Some(row) = self.claims.get_mut(claim) {
+            row.users.push(pod);
+        }
+    }
+
+    pub(crate) fn remove_user(&mut self, claim: Index, pod: Index) {
+        let Some(row) = self.claims.get_mut(claim) else { return };
+        if let Some(place) = row.users.iter().position(|&p| p == pod) {
+            row.users.swap_remove(place);
+        }
+        self.claims.prune(claim);
+    }
+
+    /// Puts a claim, or takes it away; tells which pods it concerns.
+    pub(crate) fn set_claim(&mut self, key: &ClaimKey, claim: Option<&Claim>) -> Vec<Index> {
+        let place = self.claims.place(key);
+        let volume = claim.and_then(|c| c.volume.as_deref()).map(|name| self.volumes.place(name));
+        if let Some(row) = volume.and_then(|volume| self.volumes.get_mut(volume)) {
+            row.claims.push(place);
+        }
+        let known = claim.map(|c| KnownClaim { uid: c.uid.as_deref().map(Into::into), volume });
+        let before = self.claims.get_mut(place).and_then(|row| std::mem::replace(&mut row.known, known));
+        if let Some(volume) = before.and_then(|known| known.volume) {
+            self.unbind(volume, place);
+        }
+        let users = self.users(&[place]);
+        self.claims.prune(place);
+        users
+    }
+
+    fn unbind(&mut self, volume: Index, claim: Index) {
+        let Some(row) = self.volumes.get_mut(volume) else { return };
+        if let Some(place) = row.claims.iter().position(|&c| c == claim) {
+            row.claims.swap_remove(place);
+        }
+        self.volumes.prune(volume);
+    }
+
+    /// Puts a volume, or takes it away; tells which pods it concerns.
+    pub(crate) fn set_volume(&mut self, name: &str, volume: Option<&PersistentVolume>) -> Vec<Index> {
+        let place = self.volumes.place(name);
+        let known = volume.map(|volume| self.known_volume(place, volume));
+        let source = known.as_ref().map(|known| known.source);
+        let Some(row) = self.volumes.get_mut(place) else { return Vec::new() };
+        let before = std::mem::replace(&mut row.known, known);
+        let users = self.volumes.get(place).map_or_else(Vec::new, |row| self.users(&row.claims));
+        match before.map(|known| known.source) {
+            Some(Source::Csi(driver)) if source != Some(Source::Csi(driver)) => {
+                self.leave_driver(driver, place);
+            }
+            _ => {}
+        }
+        self.volumes.prune(place);
+        users
+    }
+
+    fn known_volume(&mut self, place: Index, volume: &PersistentVolume) -> KnownVolume {
+        let source = match &volume.source {
+            VolumeSource::Csi { driver } => {
+                let driver = self.drivers.place(driver.as_str());
+                if let Some(row) = self.drivers.get_mut(driver) {
+                    row.volumes.insert(place);
+                }
+                Source::Csi(driver)
+            }
+            VolumeSource::Iscsi | VolumeSource::FibreChannel => Source::Mountable(true),
+            VolumeSource::Other => Source::Mountable(false),
+        };
+        let owner = volume.claim.as_ref().map(|c| {
+            // The same text as the claim's own, if that is known.
+            let key = self.claims.places.get_key_value(&c.key).map_or(&c.key, |(key, _)| key);
+            (key.clone(), c.uid.as_deref().map(Into::into))
+        });
+        KnownVolume { id: volume.id.clone(), source, span: span(&volume.access_modes), owner }
+    }
+
+    fn leave_driver(&mut self, driver: Index, volume: Index) {
+        if let Some(row) = self.drivers.get_mut(driver) {
+            row.volumes.remove(&volume);
+        }
+        self.drivers.prune(driver);
+    }
+
+    /// Puts a driver, or takes it away; tells which pods that concerns: none if it can what it could.
+    pub(crate) fn set_driver(&mut self, name: &str, driver: Option<&CsiDriver>) -> Vec<Index> {
+        let place = self.drivers.place(name);
+        let Some(row) = self.drivers.get_mut(place) else { return Vec::new() };
+        let before = std::mem::replace(&mut row.selinux_mount, driver.map(|d| d.selinux_mount));
+        let changes = (before == Some(true)) != (row.selinux_mount == Some(true));
+        let users = if changes { self.users_of_driver(place) } else { Vec::new() };
+        self.drivers.prune(place);
+        users
+    }
+
+    fn users_of_driver(&self, driver: Index) -> Vec<Index> {
+        let volumes = self.drivers.get(driver).into_iter().flat_map(|row| &row.volumes);
+        let rows = volumes.filter_map(|&volume| self.volumes.get(volume));
+        rows.flat_map(|row| self.users(&row.claims)).collect()
+    }
+
+    /// The claims that pods use and that lead to no volume.
+    pub(crate) fn unresolved(&self) -> impl Iterator<Item = (&ClaimKey, Unresolved)> {
+        self.claims.places.iter().filter_map(|(key, &place)| {
+            let used = self.claims.get(place).is_some_and(|row| !row.users.is_empty());
+            let why = self.locate(place, Gates::default()).err()?;
+            used.then_some((key, why))
+        })
+    }
+
+    /// The drivers that volumes name and whose objects are not known.
+    pub(crate) fn undeclared(&self) -> impl Iterator<Item = &str> {
+        let unknown = |place: &Index| self.drivers.get(*place).is_some_and(|d| d.selinux_mount.is_none());
+        self.drivers.places.iter().filter(move |(_, place)| unknown(place)).map(|(name, _)| &**name)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.claims.places.is_empty() && self.volumes.places.is_empty() && self.drivers.places.is_empty()
+    }
+}
+
+/// A mode that is never given with another counts only alone.
+fn span(modes: &[AccessMode]) -> Span {
+    let only = |mode| !modes.is_empty() && modes.iter().all(|&m| m == mode);
+    if only(AccessMode::ReadWriteOncePod) {
+        Span::OnePod
+    } else if only(AccessMode::ReadWriteOnce) {
+        Span::OneNode
+    } else {
+        Span::Anywhere
+    }
+}

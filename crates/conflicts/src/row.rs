@@ -1,0 +1,195 @@
+//! A pod as the engine keeps it.
+
+use std::sync::Arc;
+
+use crate::ask::{Ask, Labels};
+use crate::conflict::Reach;
+use crate::keys::{ClaimKey, PodKey, VolumeId};
+use crate::objects::{Mount, Pod, PodVolume, PodVolumeSource, VolumeSource};
+use crate::placement::Node;
+use crate::pools::Pools;
+use crate::rules::{ChangePolicy, PrivilegedOptions, Rules};
+use crate::slab::Index;
+use crate::steering::Steering;
+
+/// A pod.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) key: PodKey,
+    uid: Option<Box<str>>,
+    pub(crate) policy: ChangePolicy,
+    pub(crate) uses: Box<[Use]>,
+    /// In which groups of which volumes it is now.
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) node: Option<Arc<str>>,
+    pub(crate) steering: Arc<Steering>,
+    pub(crate) labels: Arc<[(Arc<str>, Arc<str>)]>,
+}
+
+/// A pod's use of one of its volumes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Use {
+    pub(crate) name: Arc<str>,
+    pub(crate) source: UseSource,
+    pub(crate) labels: Labels,
+    pub(crate) traits: Traits,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum UseSource {
+    /// By its place; `None` for one that is not known and that nobody waits for.
+    Claim(Option<Index>),
+    Inline {
+        id: VolumeId,
+        mountable: bool,
+    },
+}
+
+/// A pod's place on a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) volume: Index,
+    pub(crate) ask: Ask,
+    pub(crate) manner: Manner,
+}
+
+/// How a pod has a volume, as far as it does not matter for whether there is a conflict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Manner {
+    pub(crate) traits: Traits,
+    pub(crate) span: Span,
+    pub(crate) reach: Reach,
+}
+
+/// How far a volume reaches at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Span {
+    OnePod,
+    OneNode,
+    Anywhere,
+}
+
+/// How a pod's containers mount a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Traits {
+    /// Parts of it only.
+    pub(crate) sub_paths: bool,
+    /// All of them are privileged.
+    pub(crate) privileged: bool,
+    /// All read only.
+    pub(crate) read_only: bool,
+    /// One that is not privileged has no options.
+    pub(crate) unlabelled: bool,
+    /// One that is privileged has options.
+    pub(crate) privileged_options: bool,
+    /// One has options, but no level among them.
+    pub(crate) without_level: bool,
+}
+
+impl Traits {
+    fn of(mounts: &[Mount]) -> Self {
+        let says = |m: &Mount| m.options.as_ref().is_some_and(|o| !o.is_empty());
+        Self {
+            sub_paths: mounts.iter().all(|m| m.sub_path),
+            privileged: mounts.iter().all(|m| m.privileged),
+            read_only: mounts.iter().all(|m| m.read_only),
+            unlabelled: mounts.iter().any(|m| !m.privileged && !says(m)),
+            privileged_options: mounts.iter().any(|m| m.privileged && says(m)),
+            without_level: mounts
+                .iter()
+                .any(|m| says(m) && m.options.as_ref().is_some_and(|o| o.level().is_none())),
+        }
+    }
+
+    /// Of one volume that the pod has under two names.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            sub_paths: self.sub_paths && other.sub_paths,
+            privileged: self.privileged && other.privileged,
+            read_only: self.read_only && other.read_only,
+            unlabelled: self.unlabelled || other.unlabelled,
+            privileged_options: self.privileged_options || other.privileged_options,
+            without_level: self.without_level || other.without_level,
+        }
+    }
+}
+
+/// Finds a claim's place.
+pub(crate) type Claims<'a> = dyn FnMut(&ClaimKey) -> Option<Index> + 'a;
+
+impl Use {
+    fn of(
+        (pod, volume): (&PodKey, &PodVolume),
+        rules: &Rules,
+        pools: &mut Pools,
+        claims: &mut Claims<'_>,
+    ) -> Self {
+        let source = match &volume.source {
+            PodVolumeSource::Claim(name) => UseSource::Claim(claims(&pod.claim(name))),
+            PodVolumeSource::Inline { id, source } => {
+                let mountable = matches!(source, VolumeSource::Iscsi | VolumeSource::FibreChannel);
+                UseSource::Inline { id: id.clone(), mountable }
+            }
+        };
+        let counted = |m: &&Mount| !m.privileged || rules.privileged == PrivilegedOptions::Counted;
+        let options = volume.mounts.iter().filter(counted).filter_map(|m| m.options.as_ref());
+        let labels = Labels::of(options.map(|o| pools.label(o, rules)));
+        Self { name: pools.text(&volume.name), source, labels, traits: Traits::of(&volume.mounts) }
+    }
+}
+
+impl Row {
+    pub(crate) fn of(pod: &Pod, rules: &Rules, pools: &mut Pools, claims: &mut Claims<'_>) -> Self {
+        let policy = pod.change_policy.filter(|_| rules.gates.change_policy);
+        let mounted = pod.volumes.iter().filter(|v| !v.mounts.is_empty());
+        let node = match &pod.placement.node {
+            Node::Unbound => None,
+            Node::Bound(node) | Node::Pinned(node) => Some(pools.text(node)),
+        };
+        let key = pod.key.clone();
+        let uses = mounted.map(|v| Use::of((&key, v), rules, pools, claims)).collect();
+        Self {
+            uses,
+            key,
+            uid: pod.uid.as_deref().map(Into::into),
+            policy: policy.unwrap_or(ChangePolicy::MountOption),
+            entries: Vec::new(),
+            node,
+            steering: pools.steering(&pod.placement),
+            labels: pools.pod_labels(&pod.placement.labels),
+        }
+    }
+
+    pub(crate) fn uid(&self) -> Option<&str> {
+        self.uid.as_deref()
+    }
+
+    pub(crate) fn entry_on(&self, volume: Index) -> Option<&Entry> {
+        self.entries.iter().find(|e| e.volume == volume)
+    }
+
+    /// The claims that it uses, each once.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = Index> {
+        let place = |u: &Use| match u.source {
+            UseSource::Claim(place) => place,
+            UseSource::Inline { .. } => None,
+        };
+        let earlier =
+            move |at: usize, claim: Index| self.uses.iter().take(at).any(|u| place(u) == Some(claim));
+        let all = self.uses.iter().enumerate();
+        all.filter_map(move |(at, u)| place(u).filter(|&claim| !earlier(at, claim)))
+    }
+
+    /// Whether there may be something to say about this pod alone.
+    pub(crate) fn notable(&self) -> bool {
+        let one = |u: &Use| {
+            matches!(u.labels, Labels::Several(_))
+                || u.traits.privileged_options
+                || u.traits.without_level
+                || (u.traits.unlabelled && !matches!(u.labels, Labels::None))
+        };
+        let labelled = self.uses.iter().filter(|u| !matches!(u.labels, Labels::None)).count();
+        // Two names may turn out to be one volume.
+        self.uses.iter().any(one) || (labelled > 0 && self.uses.len() > 1)
+    }
+}

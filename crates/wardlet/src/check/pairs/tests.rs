@@ -1,0 +1,118 @@
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use conflicts::Rules;
+use manifest::{Listed, Position};
+use plan::{Gates, KubernetesVersion};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::check::objects::{Lens, Objects, Origin, Piece};
+
+/// Numbers that are the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % limit
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())].clone()
+    }
+}
+
+fn pod(number: usize, dice: &mut Dice) -> Value {
+    let owner = dice.pick(&["a", "b", "c"]);
+    let context = match dice.below(4) {
+        0 => json!({}),
+        1 => json!({"seLinuxOptions": {"level": "s0:c1"}, "seLinuxChangePolicy": "Recursive"}),
+        n => json!({"seLinuxOptions": {"level": format!("s0:c{n}")}}),
+    };
+    let mut spec = json!({
+        "securityContext": context,
+        "containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "d", "mountPath": "/d"}]}],
+        "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": dice.pick(&["x", "y"])}}],
+    });
+    if dice.below(3) > 0 {
+        spec["nodeName"] = json!(dice.pick(&["n1", "n2", "n3"]));
+    }
+    if dice.below(2) == 0 {
+        spec["nodeSelector"] = json!({"zone": dice.pick(&["p", "q"])});
+    }
+    if dice.below(4) == 0 {
+        let term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": dice.pick(&["a", "b"])}}});
+        spec["affinity"] =
+            json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+    }
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": format!("p{number}"), "uid": format!("{number}"), "labels": {"app": owner},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": owner, "uid": "u", "controller": true}]},
+        "spec": spec,
+    })
+}
+
+fn objects(dice: &mut Dice) -> Objects {
+    let lens = Lens { version: KubernetesVersion::NEWEST, gates: Gates::default() };
+    let mut objects = Objects::new(lens);
+    let count = 2 + dice.below(12);
+    let mut items: Vec<Value> = (0..count).map(|number| pod(number, dice)).collect();
+    for claim in ["x", "y"] {
+        let mode = dice.pick(&["ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]);
+        items.push(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": claim, "uid": claim},
+            "spec": {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}}}));
+    }
+    let text = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    objects.take(&Piece {
+        file: "dump",
+        origin: Origin::Named,
+        bytes: text.as_bytes(),
+        at: Position::START,
+        prefix: String::new(),
+        listed: Listed::default(),
+    });
+    assert!(objects.problems.is_empty(), "{:?}", objects.problems);
+    objects
+}
+
+type Summed = BTreeMap<PairKey, (u64, Meeting, Reach)>;
+
+/// The same by looking at every pair of pods.
+fn naive(engine: &Engine, scene: &Scene) -> Summed {
+    let mut all = Summed::new();
+    for conflict in engine.conflicts() {
+        let [a, b] = [conflict.a, conflict.b].map(|party| {
+            let actor = &scene.actors[party.pod];
+            ((actor.who.clone(), party.value.to_string()), actor.count)
+        });
+        let (a, b) = if a.0 <= b.0 { (a, b) } else { (b, a) };
+        let key = PairKey { volume: conflict.volume.clone(), property: conflict.property, a: a.0, b: b.0 };
+        let sum = all.entry(key).or_insert((0, conflict.meeting(), conflict.reach()));
+        *sum = (sum.0 + a.1 * b.1, sum.1.max(conflict.meeting()), sum.2.max(conflict.reach()));
+    }
+    all
+}
+
+#[test]
+fn a_few_telling_pods_say_the_same_as_every_pair_of_pods() {
+    let mut conflicts = 0;
+    for seed in 0..400 {
+        let mut objects = objects(&mut Dice(seed));
+        let live = objects.take_live();
+        let found = objects.workloads();
+        let scene = Scene::of(&objects, live, &found);
+        for mount in [true, false] {
+            let gates = conflicts::Gates { mount, ..conflicts::Gates::default() };
+            let engine = scene.engine(Rules { gates, ..Rules::default() });
+            let told = pairs(&engine, &scene);
+            let told: Summed = told
+                .into_iter()
+                .map(|(key, pair)| (key, (pair.pairs, pair.nearest.meeting, pair.nearest.reach)))
+                .collect();
+            assert_eq!(told, naive(&engine, &scene), "seed {seed}");
+            conflicts += told.len();
+        }
+    }
+    assert!(conflicts > 1_000, "{conflicts}");
+}

@@ -1,0 +1,110 @@
+use plan::{GateError, GateRequests, Gates, KubernetesVersion};
+
+use super::Session;
+use crate::check::cluster::{self, Access};
+use crate::check::judge::{Question, Version, judge};
+use crate::check::objects::{Lens, Objects};
+use crate::check::report::{Problem, Report};
+use crate::check::text::text;
+use crate::check::{html, input, junit, sarif, write};
+use crate::cli::CheckArgs;
+use crate::explain::facts;
+use crate::failure::{Answer, Failure};
+use crate::output::{self, Format};
+use crate::words;
+
+pub(super) fn run(session: &Session, args: &CheckArgs) -> Result<Answer, Failure> {
+    let mut question = question(args)?;
+    let mut objects = Objects::new(Lens { version: question.to.version, gates: question.to.gates.clone() });
+    if args.cluster {
+        visit(args, &mut question, &mut objects)?;
+    }
+    input::read(&args.paths, &mut objects);
+    let report = judge(&mut objects, &question);
+    report.problems.iter().for_each(say);
+    if objects.count() == 0 {
+        return Err(Failure::unknown("no object could be read")
+            .with_hint("name manifests, a directory of them, or a dump made by kubectl get -o yaml"));
+    }
+    report.notes.iter().for_each(|note| words::note(note));
+    if let Some(dir) = &args.write_patches {
+        let count = write::patches(&report, dir, args.patch_format)?;
+        words::say(&format!("{count} patches written to {}; nothing was applied", dir.display()));
+    }
+    print(session.format, &report)?;
+    Ok(answer(&report, args))
+}
+
+fn print(format: Format, report: &Report) -> Result<(), Failure> {
+    match format {
+        Format::Sarif => output::write(&sarif::render(report)),
+        Format::Junit => output::write(&junit::render(report)),
+        Format::Html => output::write(&html::render(report)),
+        Format::Table | Format::Json | Format::Yaml => format.print(report, || text(report)),
+    }
+}
+
+/// Reads a live cluster. It knows best which version the upgrade starts from.
+fn visit(args: &CheckArgs, question: &mut Question, objects: &mut Objects) -> Result<(), Failure> {
+    let access = Access {
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+        namespace: args.namespace.clone(),
+    };
+    let visit = cluster::read(&access, objects)?;
+    let found = visit.version.as_deref().unwrap_or("of unknown version");
+    words::say(&format!("{} ({found}): {} objects read", visit.server, objects.count()));
+    if let (None, Some(version)) = (args.from, visit.release())
+        && version <= question.to.version
+    {
+        question.from = Version { version, gates: Gates::defaults(version) };
+    }
+    Ok(())
+}
+
+/// With `--gate`, what could not be read may be what breaks: only a whole look is good enough.
+fn answer(report: &Report, args: &CheckArgs) -> Answer {
+    match args.gate {
+        true if !report.breaks.is_empty() => Answer::DoesNotHold,
+        true if !report.problems.is_empty() => Answer::Unknown,
+        _ => Answer::Holds,
+    }
+}
+
+fn say(problem: &Problem) {
+    let place = problem.place.as_ref().map(|p| format!("{}:{}:{}: ", p.file, p.line, p.column));
+    let field = if problem.field.is_empty() { String::new() } else { format!("{}: ", problem.field) };
+    let failure = Failure::unknown(format!("{}{field}{}", place.unwrap_or_default(), problem.cause));
+    words::failure(&match problem.hint.as_str() {
+        "" => failure,
+        hint => failure.with_hint(hint),
+    });
+}
+
+fn question(args: &CheckArgs) -> Result<Question, Failure> {
+    let from = args.from.unwrap_or_else(|| before(args.to));
+    if from > args.to {
+        return Err(Failure::unknown(format!("--from {from} is newer than --to {}", args.to))
+            .with_hint("name the older version first"));
+    }
+    let from = Version { version: from, gates: Gates::defaults(from) };
+    let to = Version { version: args.to, gates: gates(args)? };
+    Ok(Question { from, to, facts: args.facts.as_deref().map(facts::from_file).transpose()? })
+}
+
+/// The version before this one.
+fn before(version: KubernetesVersion) -> KubernetesVersion {
+    KubernetesVersion::all().take_while(|older| *older < version).last().unwrap_or(version)
+}
+
+fn gates(args: &CheckArgs) -> Result<Gates, Failure> {
+    let wrong = |errors: Vec<GateError>| {
+        let list = |of: fn(&GateError) -> String| errors.iter().map(of).collect::<Vec<_>>().join("; ");
+        Failure::unknown(format!("--feature-gates: {}", list(ToString::to_string)))
+            .with_hint(list(GateError::hint))
+    };
+    let requests = GateRequests::parse(&args.feature_gates.join(",")).map_err(wrong)?;
+    let resolved = Gates::resolve(args.to, &requests).map_err(wrong)?;
+    resolved.warnings.iter().for_each(|text| words::warning(text));
+    Ok(resolved.gates)
+}
