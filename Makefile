@@ -40,6 +40,8 @@ test: setup lint components ## Everything that CI runs (root).
 test-conformance: setup ## Upstream's own user namespace tests on a real node; critest where it is at hand (root).
 	cargo run -q -p testbed -- install node conformance
 	cargo run -q -p testbed -- show-userns
+	cargo build -q -p wardlet -p testbed
+	testbed/check-patches.sh target/debug/wardlet target/debug/testbed
 	cargo run -q -p testbed -- e2e-userns
 	cargo run -q -p testbed -- critest
 
