@@ -268,7 +268,7 @@ proptest! {
         let after = plan(&intent, &facts, &policy);
         if before.is_ok() {
             prop_assert!(after.is_ok(), "{:?}", after);
-            prop_assert!(after.unwrap().volumes.iter().all(|v| matches!(v.owners, Owners::AsOnDisk | Owners::Idmapped)));
+            prop_assert!(after.unwrap().volumes.iter().all(|v| matches!(v.owners, Owners::AsOnDisk | Owners::Idmapped | Owners::Translated)));
         }
     }
 
