@@ -17,13 +17,14 @@ const KILLS: usize = 40;
 fn actor() -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let profile = here.parent().and_then(Path::parent).expect("tests lie in target/PROFILE/deps");
-    let actor = profile.join("examples/actor");
+    let actor = profile.join("examples/image_actor");
     if !actor.exists() {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-        let built =
-            Command::new(cargo).args(["build", "--example", "actor", "--manifest-path", manifest]).status();
-        assert!(built.unwrap().success(), "cannot build the example `actor`");
+        let built = Command::new(cargo)
+            .args(["build", "--example", "image_actor", "--manifest-path", manifest])
+            .status();
+        assert!(built.unwrap().success(), "cannot build the example `image_actor`");
     }
     actor
 }
