@@ -33,6 +33,18 @@ pub enum Error {
         /// User or group.
         kind: &'static str,
     },
+    /// Seen from a private mount namespace, no mount of the container's can reach the host.
+    #[error("mounts that the container makes below {} cannot reach the host", target.display())]
+    BothWays {
+        /// Where it was to be mounted.
+        target: PathBuf,
+    },
+    /// Devices are not handed on yet.
+    #[error("device {} cannot be given to a container yet", device.display())]
+    Device {
+        /// The device.
+        device: PathBuf,
+    },
     /// An image without a layer has no files to run.
     #[error("the image of container {id} has no layers")]
     NoLayers {
@@ -65,7 +77,7 @@ impl Error {
         match self {
             Self::Kernel(error) => error.hint().map(Into::into),
             Self::LayerNotIdmappable { .. } => Some(
-                "keep images on ext4, xfs, btrfs or tmpfs, or allow the slow way: onNoIdmap: chown"
+                "keep images on a filesystem that can be idmapped: ext4, xfs, btrfs, or tmpfs from Linux 6.3"
                     .to_owned(),
             ),
             Self::BindNotIdmappable { .. } => Some(
@@ -73,6 +85,8 @@ impl Error {
                     .to_owned(),
             ),
             Self::RootUnmapped { .. } => Some("map ID 0 of the container".to_owned()),
+            Self::BothWays { .. } => Some("mount it with propagation from the host only".to_owned()),
+            Self::Device { .. } => Some("leave the device out".to_owned()),
             Self::NoLayers { .. } => Some("import the image again".to_owned()),
             Self::File { .. } => None,
         }

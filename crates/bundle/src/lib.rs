@@ -16,6 +16,6 @@ mod start;
 
 pub use error::{Error, Result};
 pub use start::{
-    Bind, Cgroup, Console, Device, DeviceRule, IdLines, MountSpec, NewMount, OnNoIdmap, Process, ReadOnly,
-    Resources, Rlimit, Rootfs, Seccomp, Space, Spaces, Start, Travel, User,
+    Bind, Cgroup, Console, Device, DeviceRule, IdLines, MountSpec, NewMount, Process, ReadOnly, Resources,
+    Rlimit, Rootfs, Seccomp, Space, Spaces, Start, Travel, User,
 };

@@ -61,22 +61,6 @@ pub struct Rootfs {
     pub work: PathBuf,
     /// Whether it can be written to at all.
     pub read_only: bool,
-    /// Where the layers cannot be idmapped.
-    pub on_no_idmap: OnNoIdmap,
-}
-
-/// What to do where a layer's filesystem cannot be idmapped.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum OnNoIdmap {
-    /// The container does not start.
-    #[default]
-    Refuse,
-    /// Every file of the image is given to the pod's block in the container's own layer, which takes
-    /// time and, without metacopy, space.
-    Chown,
-    /// The same, also where idmapping would work.
-    AlwaysChown,
 }
 
 /// One mount of a container.

@@ -156,3 +156,18 @@ fn a_pod_with_the_hosts_users_sees_files_as_on_disk() {
     let seen = inside(&start, dir.path(), |made| owner(&made.ready.rootfs.join("file"))).unwrap();
     assert_eq!(seen, (0, 0));
 }
+
+/// Passed over in silence, a container would run without what it asked for.
+#[test]
+fn what_cannot_be_done_is_refused_and_not_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut start = start(dir.path());
+    start.mounts = vec![MountSpec::Bind(Bind { travel: Travel::BothWays, ..bind(dir.path()) })];
+    let error = inside(&start, dir.path(), |_| ()).unwrap_err();
+    assert!(matches!(error, Error::BothWays { .. }), "{error}");
+    start.mounts = Vec::new();
+    start.devices =
+        vec![bundle::Device { source: "/dev/fuse".into(), target: "/dev/fuse".into(), access: "rw".into() }];
+    let error = inside(&start, dir.path(), |_| ()).unwrap_err();
+    assert!(matches!(error, Error::Device { .. }), "{error}");
+}

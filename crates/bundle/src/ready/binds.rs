@@ -19,6 +19,9 @@ pub(super) fn make(kernel: &dyn Kernel, start: &Start, stage: Stage<'_>) -> Resu
 }
 
 fn one(kernel: &dyn Kernel, bind: &Bind, point: &Path) -> Result<PathBuf> {
+    if bind.travel == Travel::BothWays {
+        return Err(Error::BothWays { target: bind.target.clone() });
+    }
     let mut clone = kernel.clone_mount(Source::Path(&bind.source), Submounts::Included)?;
     let users = bind.ids.as_ref().map(|ids| user_namespace(kernel, ids)).transpose()?;
     let all = Attributes {

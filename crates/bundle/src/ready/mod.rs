@@ -42,6 +42,9 @@ pub struct Stage<'a> {
 
 /// Makes `start` ready below the stage.
 pub fn make_ready(kernel: &dyn Kernel, start: &Start, stage: Stage<'_>) -> Result<MadeReady> {
+    if let Some(device) = start.devices.first() {
+        return Err(Error::Device { device: device.source.clone() });
+    }
     kernel.attach(kernel.make_filesystem(&cover())?, Target::Path(stage.dir))?;
     let users = start.ids.as_ref().map(|ids| user_namespace(kernel, ids)).transpose()?;
     let (rootfs, layers) = rootfs::make(kernel, start, users.as_deref(), stage)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bundle::{Cgroup, Console, IdLines, OnNoIdmap, Process, Rootfs, Seccomp, Space, Spaces, Start, User};
+use bundle::{Cgroup, Console, IdLines, Process, Rootfs, Seccomp, Space, Spaces, Start, User};
 use ids::IdMapping;
 
 /// The first host ID of the maps that are used here.
@@ -52,7 +52,6 @@ pub fn start(dir: &Path) -> Start {
             upper: made("rw/upper"),
             work: made("rw/work"),
             read_only: false,
-            on_no_idmap: OnNoIdmap::Refuse,
         },
         mounts: Vec::new(),
         spaces: spaces(Space::New),
