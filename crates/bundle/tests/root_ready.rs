@@ -171,3 +171,14 @@ fn what_cannot_be_done_is_refused_and_not_left_out() {
     let error = inside(&start, dir.path(), |_| ()).unwrap_err();
     assert!(matches!(error, Error::Device { .. }), "{error}");
 }
+
+#[test]
+fn a_device_node_of_an_image_opens_nothing() {
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let start = start(dir.path());
+    let node = start.rootfs.lowers[0].join("null");
+    let kind = rustix::fs::FileType::CharacterDevice;
+    rustix::fs::mknodat(rustix::fs::CWD, &node, kind, 0o666.into(), rustix::fs::makedev(1, 3)).unwrap();
+    let opened = inside(&start, dir.path(), |made| fs::File::open(made.ready.rootfs.join("null")).map(drop));
+    assert_eq!(opened.unwrap().unwrap_err().raw_os_error(), Some(rustix::io::Errno::ACCESS.raw_os_error()));
+}

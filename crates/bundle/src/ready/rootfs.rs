@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use ids::{ContainerId, IdMapping};
 use kernel::{
-    Access, Attributes, DetachedMount, Kernel, LayersGiven, MountPoints, Overlay, Source, Submounts, Target,
-    UsernsFd,
+    Access, Attributes, DetachedMount, Flags, Kernel, LayersGiven, MountPoints, Overlay, Source, Submounts,
+    Target, UsernsFd,
 };
 
 use super::{Stage, make_dir};
@@ -39,7 +39,9 @@ pub(super) fn make(
     make_dir(&point)?;
     make_dir(&spare)?;
     let points = MountPoints { dir: &spare, namespace: stage.namespace };
-    let (mount, given) = kernel.overlay(overlay, points)?;
+    let (mut mount, given) = kernel.overlay(overlay, points)?;
+    // Images may bring device nodes; those of the container are made for it elsewhere.
+    kernel.set_attributes(&mut mount, &Attributes { flags: Flags::NODEV, ..Attributes::default() })?;
     kernel.attach(mount, Target::Path(&point))?;
     let mapped = if users.is_some() { LayersMapped::Idmapped(given) } else { LayersMapped::AsOnDisk(given) };
     Ok((point, mapped))
