@@ -6,6 +6,7 @@
 //! | [`mount`](mod@mount) | [`MountTable`]: what is mounted. [`DetachedMount`]: a clone or a new [`Filesystem`] that is attached nowhere yet, idmapped or otherwise changed by [`Attributes`]. [`Overlay`]: from such layers, given by descriptor or, where the kernel does not take that, by [`MountPoints`] that are gone again when it is made |
 //! | [`userns`](mod@userns) | [`UsernsFd`]: a user namespace with given maps and no process in it, counted against the pod's own user. [`UsernsCache`]: one for each map, kept by pins over restarts |
 //! | [`namespace`](mod@namespace) | [`PrivateMountNamespace`]: mounts that the host never sees and that no crash leaves behind. [`Process`]: a process held by descriptor, and [`Namespaces`] it is in. [`Join`]: a program started in all of them at once |
+//! | [`confine`] | [`confine::Confined`]: one more process in a container, held as its first one is |
 //! | [`probe`](mod@probe) | what this kernel and this filesystem can do, by trying it |
 //! | [`calls`](mod@calls) | [`Kernel`]: the calls that change something, as a trait; [`Live`] makes them, [`Recorder`] also writes them down, [`Dry`] makes none |
 //! | [`interrupt`] | Ctrl-C and its like, as a question one can ask |
@@ -13,7 +14,9 @@
 //! This is the only crate with `unsafe` in it.
 
 pub mod calls;
+pub mod confine;
 mod error;
+mod inherited;
 pub mod interrupt;
 pub mod mount;
 pub mod namespace;
@@ -23,13 +26,14 @@ pub mod userns;
 
 pub use calls::{Call, Dry, Kernel, Live, Recorder};
 pub use error::{Error, OverlayStep, Result};
+pub use inherited::inherited;
 pub use mount::{
     Access, Attributes, DetachedMount, Filesystem, FilesystemKind, Flags, FsOption, FsValue, LayersGiven,
     MountEntry, MountPoints, MountTable, Overlay, Propagation, Source, Submounts, Target, Unmount, unmount,
     verify_context,
 };
 pub use namespace::{
-    Join, Namespace, NamespaceId, NamespaceKind, Namespaces, PrivateMountNamespace, Process,
+    Join, Namespace, NamespaceId, NamespaceKind, Namespaces, PidInit, PrivateMountNamespace, Process,
     in_private_mount_namespace,
 };
 pub use path::{Dir, DirMode, Entry, Kind, LastLink, Node, Owner, Removed, Stat, Within};

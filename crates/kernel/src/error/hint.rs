@@ -53,6 +53,15 @@ impl Error {
                 Some("somebody has a file open there, or something is mounted below")
             }
             Self::Charge { .. } => Some("run as root: taking on another user takes CAP_SETUID"),
+            Self::NewNamespaces { errno: Errno::NOSPC, .. } => {
+                Some("a limit in /proc/sys/user/max_*_namespaces is reached")
+            }
+            Self::NewNamespaces { errno: Errno::PERM, .. } => {
+                Some("run as root: new namespaces take CAP_SYS_ADMIN")
+            }
+            Self::Pin { errno: Errno::EXIST, .. } => {
+                Some("another namespace is pinned there: unpin it first")
+            }
             Self::AskNamespace { errno: Errno::NOTTY, .. } => Some("this kernel cannot be asked that"),
             _ => None,
         }

@@ -285,8 +285,22 @@ pub enum Error {
         /// The kernel's answer.
         errno: Errno,
     },
+    /// New namespaces could not be made.
+    #[error("cannot make new namespaces: cannot {step}: {errno}")]
+    NewNamespaces {
+        /// The step that failed.
+        step: &'static str,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// What was asked for cannot be made that way.
+    #[error("cannot make new namespaces: {what}")]
+    NotSuchNamespaces {
+        /// Why.
+        what: String,
+    },
     /// A namespace could not be kept at a path.
-    #[error("cannot pin a user namespace at {}: {errno}", path.display())]
+    #[error("cannot pin a namespace at {}: {errno}", path.display())]
     Pin {
         /// The path.
         path: PathBuf,
@@ -294,7 +308,7 @@ pub enum Error {
         errno: Errno,
     },
     /// What is pinned is not what was pinned.
-    #[error("{} is not the user namespace that it should be: {found}", path.display())]
+    #[error("{} is not the namespace that it should be: {found}", path.display())]
     OtherPin {
         /// The path.
         path: PathBuf,
@@ -316,6 +330,36 @@ pub enum Error {
         step: &'static str,
         /// Its process ID.
         pid: i32,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// A process could not be made what it was to be.
+    #[error("cannot start a process in the container: cannot {step}: {errno}")]
+    Confine {
+        /// The step that failed.
+        step: &'static str,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// A program could not be run.
+    #[error("cannot run {name:?}: {errno}")]
+    Program {
+        /// As it was named.
+        name: String,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// The caller has other threads, which a copy of it would lack.
+    #[error("a process with {threads} threads cannot be copied")]
+    NotAlone {
+        /// How many there are.
+        threads: usize,
+    },
+    /// A descriptor that was to be left open for us is not.
+    #[error("descriptor {number} was not handed to this program: {errno}")]
+    NotInherited {
+        /// Its number.
+        number: i32,
         /// The kernel's answer.
         errno: Errno,
     },

@@ -1,11 +1,18 @@
-//! Namespaces: a private one for mounts, whose others are, and how to start a program in them.
+//! Namespaces: a private one for mounts, new ones for a pod and the pins that keep them, whose others are,
+//! and how to start a program in them.
 
 mod identity;
+mod init;
 mod join;
+mod make;
+mod pin;
 mod private;
 mod process;
 
 pub use identity::{Namespace, NamespaceId, NamespaceKind};
+pub use init::PidInit;
 pub use join::Join;
+pub use make::make;
+pub(crate) use pin::is_namespace;
 pub use private::{PrivateMountNamespace, in_private_mount_namespace};
 pub use process::{Namespaces, Process};

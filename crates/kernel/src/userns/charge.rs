@@ -39,13 +39,16 @@ pub(crate) fn as_user<T: Send>(user: HostId, work: impl FnOnce() -> Result<T> + 
     })
 }
 
-/// A thread or a child on our memory that becomes somebody else makes the kernel treat all of this
-/// process as one that must not be looked into (`PR_SET_DUMPABLE`). That is put back. One at a time:
-/// a second one would find, and later restore, what the first one has changed.
+/// For a thread or a child on our memory that becomes somebody else: nobody who has power over what it
+/// becomes may look into this process meanwhile (`PR_SET_DUMPABLE`). The kernel sees to that in most
+/// cases and not in all, and never puts it back. One at a time: a second one would find, and later
+/// restore, what the first one has changed.
 pub(crate) fn without_side_effects<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let before = dumpable_behavior();
+    // It cannot fail for this value.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let outcome = work();
     if let Ok(DumpableBehavior::Dumpable) = before {
         // It cannot fail for a value that was there before.

@@ -13,7 +13,7 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_si
 
 use crate::{Error, Result};
 
-/// The child makes four system calls at most; 16 KiB is plenty, also without optimisation.
+/// The child makes six system calls at most; 16 KiB is plenty, also without optimisation.
 const STACK_UNITS: usize = 16 * 1024 / size_of::<u128>();
 
 /// Without an exit signal: no handler or `wait` elsewhere in this process hears of the child.
@@ -38,21 +38,48 @@ pub(crate) struct PausedChild {
 /// What the child is told, and where it tells what came of it.
 struct Orders {
     parent: libc::pid_t,
-    /// A user namespace to go into; negative for none.
-    join: c_int,
-    /// 0 once it rests, the kernel's answer if it could not go in.
+    steps: Steps,
+    /// The step under way; the one that failed, if one did.
+    step: AtomicI32,
+    /// 0 once it rests, the kernel's answer if a step failed.
     outcome: AtomicI32,
 }
+
+/// What the child does before it rests, in this order.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    /// A user namespace to go into; negative for none. It must stay open until the child rests.
+    pub(crate) join: c_int,
+    /// Kinds of namespaces to have new ones of, as flags; 0 for none.
+    pub(crate) unshare: c_int,
+    /// The host's name to be set, by which time the UTS namespace must be a new one.
+    pub(crate) hostname: Option<Vec<u8>>,
+}
+
+const JOINING: i32 = 0;
+const UNSHARING: i32 = 1;
+const NAMING: i32 = 2;
 
 impl PausedChild {
     /// In a user namespace of its own, without maps yet.
     pub(crate) fn start() -> Result<Self> {
-        Self::clone(libc::CLONE_NEWUSER, -1)
+        Self::clone(libc::CLONE_NEWUSER, Steps { join: -1, unshare: 0, hostname: None })
     }
 
     /// In this user namespace. Returns when the child is in it.
     pub(crate) fn start_in(namespace: BorrowedFd<'_>) -> Result<Self> {
-        let child = Self::clone(0, namespace.as_raw_fd())?;
+        let steps = Steps { join: namespace.as_raw_fd(), unshare: 0, hostname: None };
+        Self::start_with(steps).map_err(|error| match error {
+            Error::NewNamespaces { errno, .. } => {
+                Error::AskNamespace { what: "the maps of a user namespace", errno }
+            }
+            other => other,
+        })
+    }
+
+    /// After these steps. Returns when the child has made them.
+    pub(crate) fn start_with(steps: Steps) -> Result<Self> {
+        let child = Self::clone(0, steps)?;
         loop {
             // Nothing here touches `errno`, which is the child's until it has told: rustix does not.
             match child.orders.outcome.load(Ordering::Acquire) {
@@ -61,18 +88,20 @@ impl PausedChild {
                 0 => return Ok(child),
                 errno => {
                     let errno = Errno::from_raw_os_error(errno);
-                    return Err(Error::AskNamespace { what: "the maps of a user namespace", errno });
+                    let step = step_words(child.orders.step.load(Ordering::Acquire));
+                    return Err(Error::NewNamespaces { step, errno });
                 }
             }
         }
     }
 
-    fn clone(flags: c_int, join: c_int) -> Result<Self> {
+    fn clone(flags: c_int, steps: Steps) -> Result<Self> {
         let mut stack = vec![0u128; STACK_UNITS].into_boxed_slice();
         let mut pidfd: c_int = -1;
         let top = stack.as_mut_ptr_range().end.cast::<c_void>();
         let parent = libc::pid_t::try_from(std::process::id()).unwrap_or(libc::pid_t::MAX);
-        let orders = Box::new(Orders { parent, join, outcome: AtomicI32::new(UNDER_WAY) });
+        let (step, outcome) = (AtomicI32::new(JOINING), AtomicI32::new(UNDER_WAY));
+        let orders = Box::new(Orders { parent, steps, step, outcome });
         // A handler of ours must never run in the child, on our memory: it starts with all blocked.
         let _blocked = BlockedSignals::all()?;
         // SAFETY: `stack` and `orders` outlive the child (see `Drop`); the stack is aligned, grows down
@@ -134,7 +163,9 @@ impl Drop for PausedChild {
         // A child that may still run keeps its stack: a leak is harmless, a freed stack is not.
         if !matches!(self.end(), Ok(()) | Err(Errno::SRCH)) {
             mem::forget(mem::take(&mut self.stack));
-            let nobodys = Orders { parent: 0, join: -1, outcome: AtomicI32::new(0) };
+            let steps = Steps { join: -1, unshare: 0, hostname: None };
+            let (step, outcome) = (AtomicI32::new(JOINING), AtomicI32::new(0));
+            let nobodys = Orders { parent: 0, steps, step, outcome };
             mem::forget(mem::replace(&mut self.orders, Box::new(nobodys)));
         }
     }
@@ -155,16 +186,16 @@ impl ProcDir {
 }
 
 /// The child. It shares our memory, thread-local storage included, so it makes only system calls
-/// that cannot fail (a failing one would write our `errno`) and never returns. The one that can fail
-/// comes first, while its maker waits without touching `errno`.
+/// that cannot fail (a failing one would write our `errno`) and never returns. Those that can fail
+/// come first, while its maker waits without touching `errno`.
 extern "C" fn pause_until_killed(orders: *mut c_void) -> c_int {
     // SAFETY: `PausedChild` keeps the orders where they are until this process is gone, and nobody has
     // a mutable reference to them.
     let orders = unsafe { &*orders.cast::<Orders>() };
-    let joined = join(orders.join);
+    let outcome = prepare(orders);
     // After that: a change of namespace makes the kernel forget the signal.
     raw_call(libc::SYS_prctl, libc::PR_SET_PDEATHSIG.into(), libc::SIGKILL.into());
-    orders.outcome.store(joined, Ordering::Release);
+    orders.outcome.store(outcome, Ordering::Release);
     // If the parent died before the call above, no signal will come. (If only the thread did that made
     // us, we are now another's of its threads, and the last of them takes us along.)
     if raw_call(libc::SYS_getppid, 0, 0) != c_long::from(orders.parent) {
@@ -176,11 +207,36 @@ extern "C" fn pause_until_killed(orders: *mut c_void) -> c_int {
     }
 }
 
-fn join(namespace: c_int) -> i32 {
-    if namespace < 0 || raw_call(libc::SYS_setns, namespace.into(), libc::CLONE_NEWUSER.into()) == 0 {
-        return 0;
+/// The steps; 0 or the kernel's answer to the one that failed.
+fn prepare(orders: &Orders) -> i32 {
+    let steps = &orders.steps;
+    let calls: [(i32, &dyn Fn() -> bool); 3] = [
+        (JOINING, &|| {
+            steps.join < 0 || raw_call(libc::SYS_setns, steps.join.into(), libc::CLONE_NEWUSER.into()) == 0
+        }),
+        (UNSHARING, &|| steps.unshare == 0 || raw_call(libc::SYS_unshare, steps.unshare.into(), 0) == 0),
+        (NAMING, &|| steps.hostname.as_ref().is_none_or(|name| set_host_name(name))),
+    ];
+    for (step, call) in calls {
+        orders.step.store(step, Ordering::Release);
+        if !call() {
+            return io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+        }
     }
-    io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+    0
+}
+
+fn set_host_name(name: &[u8]) -> bool {
+    // SAFETY: the kernel reads that many bytes from there, which the child's maker keeps.
+    unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) == 0 }
+}
+
+fn step_words(step: i32) -> &'static str {
+    match step {
+        JOINING => "go into the user namespace that they are to belong to",
+        UNSHARING => "leave our own for new ones",
+        _ => "set the host's name in the new one",
+    }
 }
 
 fn raw_call(number: c_long, first: c_long, second: c_long) -> c_long {

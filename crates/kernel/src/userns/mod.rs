@@ -12,5 +12,5 @@ pub use charge::Charge;
 pub use descriptor::UsernsFd;
 pub use maps::IdMaps;
 
-pub(crate) use charge::as_user;
-pub(crate) use child::last_errno;
+pub(crate) use charge::{as_user, without_side_effects};
+pub(crate) use child::{PausedChild, Steps, last_errno};

@@ -1,30 +1,23 @@
 use std::ffi::OsString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, fstatfs};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::{IdMaps, UsernsFd};
-use crate::mount::{DetachedMount, Source, Submounts, Target, Unmount, unmount};
-use crate::namespace::{Namespace, NamespaceKind};
+use crate::namespace::{Namespace, NamespaceKind, is_namespace};
 use crate::{Error, Result};
 
-/// The magic number of the filesystem that namespaces are files of ("nsfs").
-const NSFS: i64 = 0x6e73_6673;
-
 impl UsernsFd {
-    /// Keeps it alive at `path`, also when this process is gone: a file that is made if there is none.
-    /// The path must be on a mount that is private, or every mount namespace would get a pin of its own.
+    /// Keeps it alive at `path`, as [`Namespace::pin`] does.
     pub fn pin(&self, path: &Path) -> Result<()> {
-        let failed = |errno| Error::Pin { path: path.to_owned(), errno };
-        let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::open(path, flags, Mode::RUSR).map_err(failed)?;
-        if is_namespace(&file).map_err(failed)? {
-            return Err(failed(Errno::EXIST));
-        }
-        DetachedMount::clone_of(Source::Node(self.as_fd()), Submounts::Without)?
-            .attach_to(Target::Node(file.as_fd()))
+        let fd = self.as_fd().try_clone_to_owned();
+        let fd = fd.map_err(|error| Error::Pin {
+            path: path.to_owned(),
+            errno: Errno::from_io_error(&error).unwrap_or(Errno::IO),
+        })?;
+        Namespace::of(fd)?.pin(path)
     }
 
     /// What is pinned at `path`, if it has these maps; `None` if nothing is pinned there (as after a
@@ -51,25 +44,10 @@ impl UsernsFd {
         Err(other(format!("it maps {} and not {wanted}", found.maps())))
     }
 
-    /// Takes a pin away, with its file. Nothing there is fine; a file that is no pin is only removed if
-    /// it is empty.
+    /// Takes a pin away, as [`Namespace::unpin`] does.
     pub fn unpin(path: &Path) -> Result<()> {
-        match unmount(path, Unmount::Lazy) {
-            Ok(()) | Err(Error::NotMounted { .. } | Error::Unmount { errno: Errno::NOENT, .. }) => {}
-            Err(error) => return Err(error),
-        }
-        match std::fs::symlink_metadata(path) {
-            Ok(meta) if meta.is_file() && meta.len() == 0 => {
-                rustix::fs::unlink(path).map_err(|errno| Error::Remove { path: path.to_owned(), errno })
-            }
-            Ok(_) => Err(Error::OtherPin { path: path.to_owned(), found: "it is no empty file".to_owned() }),
-            Err(_) => Ok(()),
-        }
+        Namespace::unpin(path)
     }
-}
-
-fn is_namespace(file: &OwnedFd) -> std::result::Result<bool, Errno> {
-    Ok(fstatfs(file)?.f_type == NSFS)
 }
 
 /// The file that a map's namespace is pinned at.
