@@ -33,17 +33,109 @@ pub enum Error {
         /// User or group.
         kind: &'static str,
     },
-    /// Seen from a private mount namespace, no mount of the container's can reach the host.
-    #[error("mounts that the container makes below {} cannot reach the host", target.display())]
+    /// Mounts made in a user namespace of its own never reach the host.
+    #[error("mounts that the container makes below {} cannot leave its user namespace", target.display())]
     BothWays {
         /// Where it was to be mounted.
         target: PathBuf,
     },
-    /// Devices are not handed on yet.
-    #[error("device {} cannot be given to a container yet", device.display())]
-    Device {
-        /// The device.
+    /// The host keeps the mounts below it to itself.
+    #[error("{} is on a mount that is not shared, so nothing mounted below it can travel", bind.display())]
+    NotShared {
+        /// What was to be mounted.
+        bind: PathBuf,
+    },
+    /// A bind that travels both ways was not held before the mount namespace was entered.
+    #[error("{} was not held before the mount namespace was entered", bind.display())]
+    NotHeld {
+        /// What was to be mounted.
+        bind: PathBuf,
+    },
+    /// What was named as a device is none.
+    #[error("{} is neither a device nor a directory of devices", device.display())]
+    NoDevice {
+        /// What it is instead of a device.
         device: PathBuf,
+    },
+    /// Capabilities were asked for by name that cannot be given here.
+    #[error("the container cannot be given {}", names.join(", "))]
+    Capabilities {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// The container's files do not know the name.
+    #[error("there is no {kind} {name:?} in the container's {}", file.display())]
+    NoSuchUser {
+        /// User or group.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// The file that was looked in.
+        file: PathBuf,
+    },
+    /// The kernel has no such ID.
+    #[error("there can be no {kind} with the ID {id}")]
+    ImpossibleId {
+        /// User or group.
+        kind: &'static str,
+        /// As it was written.
+        id: String,
+    },
+    /// A file of the container's own is not what it should be.
+    #[error("the container's {} cannot be read: {why}", file.display())]
+    UnfitFile {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A file of the image belongs to somebody who has no ID in the container.
+    #[error("{} of the image belongs to {kind} {id}, which the maps of the container leave out", file.display())]
+    Unmapped {
+        /// The file, from the image's root.
+        file: PathBuf,
+        /// User or group.
+        kind: &'static str,
+        /// Its number in the image.
+        id: u32,
+    },
+    /// This host has no control groups.
+    #[error("no control groups are mounted")]
+    NoCgroups,
+    /// A control group cannot be at this path.
+    #[error("there can be no control group {path:?}: {why}")]
+    CgroupPath {
+        /// The path, or the part of it that is wrong.
+        path: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// What was to be limited cannot be limited here.
+    #[error("nothing here can set {controller} of the control group {}", group.display())]
+    NoController {
+        /// The group.
+        group: PathBuf,
+        /// The controller, or the file of one.
+        controller: String,
+    },
+    /// The kernel did not take a value of a control group.
+    #[error("write {value:?} to {}", path.display())]
+    CgroupFile {
+        /// The file.
+        path: PathBuf,
+        /// What was to be written.
+        value: String,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// Processes that were killed did not end.
+    #[error("processes of the control group {} do not end: {processes:?}", path.display())]
+    StillRunning {
+        /// The group.
+        path: PathBuf,
+        /// Their numbers.
+        processes: Vec<u32>,
     },
     /// An image without a layer has no files to run.
     #[error("the image of container {id} has no layers")]
@@ -86,7 +178,27 @@ impl Error {
             ),
             Self::RootUnmapped { .. } => Some("map ID 0 of the container".to_owned()),
             Self::BothWays { .. } => Some("mount it with propagation from the host only".to_owned()),
-            Self::Device { .. } => Some("leave the device out".to_owned()),
+            Self::NotShared { .. } => {
+                Some("make its mount shared on the host (mount --make-shared)".to_owned())
+            }
+            Self::NoDevice { .. } => Some("name a device of the host, such as /dev/fuse".to_owned()),
+            Self::Capabilities { .. } => Some(
+                "drop them: with the host's users, a container has at most what the runtime itself has"
+                    .to_owned(),
+            ),
+            Self::NoSuchUser { .. } => {
+                Some("name the user by number, or use an image that has the name".to_owned())
+            }
+            Self::Unmapped { .. } => Some("give the pod a longer range of IDs".to_owned()),
+            Self::NoCgroups => Some("mount cgroup2 at /sys/fs/cgroup".to_owned()),
+            Self::NoController { .. } => {
+                Some("leave the limit out, or start the kernel with the controller".to_owned())
+            }
+            Self::StillRunning { .. } => {
+                Some("they wait for a device or a network filesystem; see /proc/PID/stack".to_owned())
+            }
+            Self::CgroupPath { .. } | Self::CgroupFile { .. } => None,
+            Self::ImpossibleId { .. } | Self::UnfitFile { .. } | Self::NotHeld { .. } => None,
             Self::NoLayers { .. } => Some("import the image again".to_owned()),
             Self::File { .. } => None,
         }

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use ids::IdMapping;
 use serde_json::{Map, Value, json};
 
+use crate::capabilities::Sets;
 use crate::start::{
-    Bind, Console, Device, DeviceRule, MountSpec, NewMount, Process, ReadOnly, Resources, Seccomp, Space,
-    Start, Travel,
+    Bind, Console, DeviceRule, ImageVolume, MountSpec, NewMount, Process, ReadOnly, Resources, Seccomp,
+    Space, Start, Travel, User,
 };
 
 /// Where the things of a [`Start`] are once they are made ready.
@@ -20,11 +21,32 @@ pub struct Ready {
     pub rootfs: PathBuf,
     /// The sources of its binds, in the order in which the binds are in [`Start::mounts`].
     pub binds: Vec<PathBuf>,
-    /// What each device is, in the order of [`Start::devices`].
-    pub devices: Vec<DeviceNumber>,
+    /// The sources of its image's volumes, in the order of [`Start::volumes`].
+    pub volumes: Vec<PathBuf>,
+    /// Its devices: of a directory, all that are below it.
+    pub devices: Vec<ReadyDevice>,
+    /// Who its first process is.
+    pub user: User,
+    /// That user's home, where the container's files name one.
+    pub home: Option<String>,
+    /// What it may do beyond its user, as far as that can be given here.
+    pub capabilities: Sets,
 }
 
-/// What a device is to the kernel.
+/// A device of a container, found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadyDevice {
+    /// Where it appears.
+    pub target: PathBuf,
+    /// `r`, `w` and `m`.
+    pub access: String,
+    /// What it is.
+    pub number: DeviceNumber,
+    /// What is bound there; `None` where a node can be made instead.
+    pub bind: Option<PathBuf>,
+}
+
+/// What a device is to the kernel, and who may use its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceNumber {
     /// `c` or `b`.
@@ -35,6 +57,10 @@ pub struct DeviceNumber {
     pub minor: u32,
     /// Its permissions.
     pub mode: u32,
+    /// The user that it belongs to on the host.
+    pub uid: u32,
+    /// The group that it belongs to on the host.
+    pub gid: u32,
 }
 
 /// The version whose fields are used; no runtime refuses a newer patch.
@@ -46,7 +72,7 @@ pub fn of(start: &Start, ready: &Ready) -> Value {
     let mut spec = json!({
         "ociVersion": VERSION,
         "root": { "path": ready.rootfs, "readonly": start.rootfs.read_only },
-        "process": process(&start.process),
+        "process": process(&start.process, ready),
         "mounts": mounts(start, ready),
         "annotations": start.annotations,
         "linux": linux(start, ready),
@@ -57,14 +83,15 @@ pub fn of(start: &Start, ready: &Ready) -> Value {
     spec
 }
 
-fn process(process: &Process) -> Value {
+fn process(process: &Process, ready: &Ready) -> Value {
+    let user = &ready.user;
     let mut value = json!({
         "terminal": process.console == Console::Terminal,
-        "user": { "uid": process.user.uid, "gid": process.user.gid, "additionalGids": process.user.groups },
+        "user": { "uid": user.uid, "gid": user.gid, "additionalGids": user.groups },
         "args": process.args,
-        "env": process.env,
+        "env": environment(process, ready.home.as_deref()),
         "cwd": process.cwd,
-        "capabilities": process.capabilities,
+        "capabilities": ready.capabilities,
         "noNewPrivileges": process.no_new_privileges,
         "rlimits": process.rlimits.iter().map(|limit| json!({
             "type": limit.kind, "soft": limit.soft, "hard": limit.hard,
@@ -76,13 +103,50 @@ fn process(process: &Process) -> Value {
     value
 }
 
+/// Every process has a home; that of a user whom the container does not know is `/`.
+fn environment(process: &Process, home: Option<&str>) -> Vec<String> {
+    let mut env = process.env.clone();
+    if !env.iter().any(|variable| variable.starts_with("HOME=")) {
+        env.push(format!("HOME={}", home.unwrap_or("/")));
+    }
+    env
+}
+
 fn mounts(start: &Start, ready: &Ready) -> Vec<Value> {
     let mut sources = ready.binds.iter();
     let of = |mount: &MountSpec| match mount {
-        MountSpec::Bind(bind) => bound(bind, sources.next().map_or(bind.source.as_path(), PathBuf::as_path)),
-        MountSpec::New(new) => made(new),
+        MountSpec::Bind(bind) => {
+            let source = sources.next().map_or(bind.source.as_path(), PathBuf::as_path);
+            (bind.target.clone(), bound(bind, source))
+        }
+        MountSpec::New(new) => (new.target.clone(), made(new)),
     };
-    start.mounts.iter().map(of).collect()
+    let mut mounts: Vec<(PathBuf, Value)> = start.mounts.iter().map(of).collect();
+    let mut volumes: Vec<_> = start.volumes.iter().zip(&ready.volumes).collect();
+    volumes.sort_by_key(|(volume, _)| volume.target.components().count());
+    for (volume, source) in volumes {
+        let below = |(target, _): &(PathBuf, Value)| target.starts_with(&volume.target);
+        let place = mounts.iter().position(below).unwrap_or(mounts.len());
+        mounts.insert(place, (volume.target.clone(), image_volume(volume, source)));
+    }
+    let devices =
+        ready.devices.iter().filter_map(|device| Some(node(&device.target, device.bind.as_deref()?)));
+    mounts.into_iter().map(|(_, mount)| mount).chain(devices).collect()
+}
+
+fn image_volume(volume: &ImageVolume, source: &Path) -> Value {
+    json!({
+        "destination": volume.target, "type": "bind", "source": source,
+        "options": ["rbind", "rprivate", "rw", "nodev"],
+    })
+}
+
+/// A device where no node can be made: one that was made outside.
+fn node(target: &Path, source: &Path) -> Value {
+    json!({
+        "destination": target, "type": "bind", "source": source,
+        "options": ["bind", "rprivate", "rw", "nosuid", "noexec"],
+    })
 }
 
 fn bound(bind: &Bind, source: &Path) -> Value {
@@ -115,7 +179,7 @@ fn linux(start: &Start, ready: &Ready) -> Value {
         "sysctl": start.sysctls,
         "maskedPaths": start.masked_paths,
         "readonlyPaths": start.read_only_paths,
-        "devices": devices(start, ready),
+        "devices": devices(ready),
     });
     if let Some(ids) = start.ids.as_ref().filter(|_| start.spaces.user != Space::Host) {
         set(&mut value, "uidMappings", lines(&ids.uids));
@@ -124,9 +188,12 @@ fn linux(start: &Start, ready: &Ready) -> Value {
     if let Seccomp::Profile(profile) = &start.process.seccomp {
         set(&mut value, "seccomp", (**profile).clone());
     }
-    // A mount made below a volume on the host is to arrive, so `/` cannot be private; none made
-    // inside leaves the private namespace in which the runtime runs.
-    set(&mut value, "rootfsPropagation", json!("rslave"));
+    // A mount made below a volume on the host is to arrive, so `/` cannot be private. Shared, it lets
+    // out what is made below a bind that is the host's own; all else stays in the private namespace
+    // in which the runtime runs.
+    let both_ways = |mount: &MountSpec| matches!(mount, MountSpec::Bind(b) if b.travel == Travel::BothWays);
+    let propagation = if start.mounts.iter().any(both_ways) { "rshared" } else { "rslave" };
+    set(&mut value, "rootfsPropagation", json!(propagation));
     value
 }
 
@@ -159,18 +226,16 @@ fn namespaces(start: &Start) -> Vec<Value> {
     std::iter::once(json!({ "type": "mount" })).chain(kinds.into_iter().filter_map(of)).collect()
 }
 
-fn devices(start: &Start, ready: &Ready) -> Vec<Value> {
-    // Nodes cannot be made in a user namespace: there they come as binds, and only the rules count.
-    if start.spaces.user != Space::Host {
-        return Vec::new();
-    }
-    let of = |(device, number): (&Device, &DeviceNumber)| {
+/// Nodes cannot be made in a user namespace: there they come as binds, and only the rules count.
+fn devices(ready: &Ready) -> Vec<Value> {
+    let of = |device: &ReadyDevice| {
+        let number = &device.number;
         json!({
             "path": device.target, "type": number.kind, "major": number.major, "minor": number.minor,
-            "fileMode": number.mode,
+            "fileMode": number.mode, "uid": number.uid, "gid": number.gid,
         })
     };
-    start.devices.iter().zip(&ready.devices).map(of).collect()
+    ready.devices.iter().filter(|device| device.bind.is_none()).map(of).collect()
 }
 
 fn resources(limits: &Resources, start: &Start, ready: &Ready) -> Value {
@@ -202,14 +267,14 @@ fn resources(limits: &Resources, start: &Start, ready: &Ready) -> Value {
 
 fn device_rules(start: &Start, ready: &Ready) -> Vec<Value> {
     let nothing = DeviceRule { allow: false, kind: 'a', major: None, minor: None, access: "rwm".into() };
-    let of_device = |(device, number): (&Device, &DeviceNumber)| DeviceRule {
+    let of_device = |device: &ReadyDevice| DeviceRule {
         allow: true,
-        kind: number.kind,
-        major: Some(number.major),
-        minor: Some(number.minor),
+        kind: device.number.kind,
+        major: Some(device.number.major),
+        minor: Some(device.number.minor),
         access: device.access.clone(),
     };
-    let given = start.devices.iter().zip(&ready.devices).map(of_device);
+    let given = ready.devices.iter().map(of_device);
     std::iter::once(nothing)
         .chain(start.device_rules.iter().cloned())
         .chain(given)

@@ -15,6 +15,8 @@ pub struct Start {
     pub rootfs: Rootfs,
     /// What is mounted there, in order.
     pub mounts: Vec<MountSpec>,
+    /// Directories that the image wants to be volumes; mounted before whatever is mounted below them.
+    pub volumes: Vec<ImageVolume>,
     /// The namespaces it is in; that of its mounts is always new.
     pub spaces: Spaces,
     /// The maps of its user namespace; `None` with the host's.
@@ -61,6 +63,31 @@ pub struct Rootfs {
     pub work: PathBuf,
     /// Whether it can be written to at all.
     pub read_only: bool,
+    /// How the layers' files become those of the container's users; no matter with the host's.
+    pub owners: Owners,
+}
+
+/// How the files of an image become those of a user namespace's users.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Owners {
+    /// They are seen through its maps, or the container does not start.
+    #[default]
+    Idmap,
+    /// They are seen through its maps; where the kernel cannot do that, they are given to its users.
+    IdmapOrChown,
+    /// They are given to its users, one by one, in the container's own layer.
+    Chown,
+}
+
+/// A directory of an image that is to outlive the container's other changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ImageVolume {
+    /// Where it is on the host. Its parent exists; it is made, and filled from the image, if it is not there.
+    pub source: PathBuf,
+    /// Where it appears, and where it is in the image.
+    pub target: PathBuf,
 }
 
 /// One mount of a container.
@@ -170,8 +197,8 @@ pub struct Process {
     pub env: Vec<String>,
     /// Where it starts; made if it is missing.
     pub cwd: PathBuf,
-    /// Who it is.
-    pub user: User,
+    /// Who it is to be.
+    pub user: WantedUser,
     /// What it may do beyond its user.
     pub capabilities: crate::capabilities::Sets,
     /// Whether no program it starts may gain more.
@@ -199,6 +226,33 @@ pub enum Console {
     Pipes,
     /// A terminal.
     Terminal,
+}
+
+/// Who a process is to be. What is not said is looked up in the container's own files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WantedUser {
+    /// `user` or `user:group`, each a name or a number: the image's, or the pod's user name.
+    pub name: Option<String>,
+    /// The user's number; counts before the name.
+    pub uid: Option<u32>,
+    /// The group's number; counts before any other.
+    pub gid: Option<u32>,
+    /// The groups that the pod gives it.
+    pub groups: Vec<u32>,
+    /// Whether the image's groups count.
+    pub policy: GroupPolicy,
+}
+
+/// Whether a user is also in the groups that the image's own files name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GroupPolicy {
+    /// It is.
+    #[default]
+    Merge,
+    /// It is in those that the pod gives it only.
+    Strict,
 }
 
 /// Who a process is, by container-side numbers.

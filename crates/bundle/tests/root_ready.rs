@@ -7,31 +7,10 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use bundle::ready::{LayersMapped, MadeReady, Stage, make_ready};
-use bundle::{Bind, Error, MountSpec, ReadOnly, Space, Start, Travel};
+use bundle::ready::{FromHost, LayersMapped, Stage, make_ready};
+use bundle::{Bind, MountSpec, ReadOnly, Space, Travel};
 use kernel::{Live, MountTable, in_private_mount_namespace};
-use support::{BASE, maps, start};
-
-fn owner(path: &Path) -> (u64, u64) {
-    let metadata = fs::symlink_metadata(path).unwrap();
-    (metadata.uid().into(), metadata.gid().into())
-}
-
-/// Makes it ready and looks at it there.
-fn inside<T: Send>(
-    start: &Start,
-    dir: &Path,
-    look: impl Fn(&MadeReady) -> T + Send + Sync,
-) -> Result<T, Error> {
-    let stage = dir.join("stage");
-    fs::create_dir_all(&stage).unwrap();
-    fs::set_permissions(&stage, fs::Permissions::from_mode(0o755)).unwrap();
-    in_private_mount_namespace(|namespace| {
-        let made = make_ready(&Live::default(), start, Stage { dir: &stage, namespace })?;
-        Ok(look(&made))
-    })
-    .unwrap()
-}
+use support::{BASE, inside, maps, owner, start};
 
 fn bind(source: &Path) -> Bind {
     Bind {
@@ -109,7 +88,9 @@ fn recursively_read_only_holds_for_what_is_mounted_below() {
     fs::create_dir(&stage).unwrap();
     let (above, under) = in_private_mount_namespace(|namespace| {
         rustix::mount::mount("tmpfs", &below, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
-        let made = make_ready(&Live::default(), &start, Stage { dir: &stage, namespace }).unwrap();
+        let made =
+            make_ready(&Live::default(), &start, FromHost::default(), Stage { dir: &stage, namespace })
+                .unwrap();
         let written = |path: PathBuf| fs::write(path.join("new"), "").unwrap_err().raw_os_error();
         (written(made.ready.binds[0].clone()), written(made.ready.binds[0].join("below")))
     })
@@ -157,21 +138,6 @@ fn a_pod_with_the_hosts_users_sees_files_as_on_disk() {
     assert_eq!(seen, (0, 0));
 }
 
-/// Passed over in silence, a container would run without what it asked for.
-#[test]
-fn what_cannot_be_done_is_refused_and_not_left_out() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut start = start(dir.path());
-    start.mounts = vec![MountSpec::Bind(Bind { travel: Travel::BothWays, ..bind(dir.path()) })];
-    let error = inside(&start, dir.path(), |_| ()).unwrap_err();
-    assert!(matches!(error, Error::BothWays { .. }), "{error}");
-    start.mounts = Vec::new();
-    start.devices =
-        vec![bundle::Device { source: "/dev/fuse".into(), target: "/dev/fuse".into(), access: "rw".into() }];
-    let error = inside(&start, dir.path(), |_| ()).unwrap_err();
-    assert!(matches!(error, Error::Device { .. }), "{error}");
-}
-
 #[test]
 fn a_device_node_of_an_image_opens_nothing() {
     let dir = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -181,4 +147,21 @@ fn a_device_node_of_an_image_opens_nothing() {
     rustix::fs::mknodat(rustix::fs::CWD, &node, kind, 0o666.into(), rustix::fs::makedev(1, 3)).unwrap();
     let opened = inside(&start, dir.path(), |made| fs::File::open(made.ready.rootfs.join("null")).map(drop));
     assert_eq!(opened.unwrap().unwrap_err().raw_os_error(), Some(rustix::io::Errno::ACCESS.raw_os_error()));
+}
+
+#[test]
+fn a_capability_that_we_do_not_have_is_refused_by_name_and_left_out_of_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut start = start(dir.path());
+    (start.ids, start.spaces) = (None, support::spaces(Space::Host));
+    start.process.capabilities = bundle::capabilities::all();
+    let given = inside(&start, dir.path(), |made| made.ready.capabilities.bounding.clone()).unwrap();
+    let all = bundle::capabilities::all().bounding;
+    assert!(given.contains(&"CAP_SYS_ADMIN".to_owned()));
+    for missing in all.iter().filter(|name| !given.contains(name)) {
+        let asked = bundle::capabilities::Asked { add: vec![missing.clone()], ..Default::default() };
+        start.process.capabilities = bundle::capabilities::of(&asked).unwrap();
+        let error = inside(&start, dir.path(), |_| ()).unwrap_err();
+        assert_eq!(error.to_string(), format!("the container cannot be given {missing}"));
+    }
 }

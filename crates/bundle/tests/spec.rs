@@ -3,8 +3,8 @@
 
 mod support;
 
-use bundle::spec::{self, DeviceNumber, Ready};
-use bundle::{Bind, Device, MountSpec, NewMount, ReadOnly, Seccomp, Space, Start, Travel};
+use bundle::spec::{self, DeviceNumber, Ready, ReadyDevice};
+use bundle::{Bind, ImageVolume, MountSpec, NewMount, ReadOnly, Seccomp, Space, Start, Travel, User};
 use serde_json::{Value, json};
 
 fn container() -> (tempfile::TempDir, Start) {
@@ -13,10 +13,29 @@ fn container() -> (tempfile::TempDir, Start) {
     (dir, start)
 }
 
+fn ready(start: &Start) -> Ready {
+    let volume = |number| format!("/stage/volumes/{number}").into();
+    Ready {
+        rootfs: "/stage/rootfs".into(),
+        binds: vec!["/stage/binds/0".into()],
+        volumes: (0..start.volumes.len()).map(volume).collect(),
+        devices: Vec::new(),
+        user: User { uid: 7, gid: 8, groups: vec![8, 9] },
+        home: Some("/home/seven".into()),
+        capabilities: start.process.capabilities.clone(),
+    }
+}
+
 fn told(start: &Start) -> Value {
-    let number = DeviceNumber { kind: 'c', major: 10, minor: 229, mode: 0o666 };
-    let devices = vec![number; start.devices.len()];
-    spec::of(start, &Ready { rootfs: "/stage/rootfs".into(), binds: vec!["/stage/binds/0".into()], devices })
+    spec::of(start, &ready(start))
+}
+
+/// With /dev/fuse, as a bind or as a node.
+fn told_with_device(start: &Start, bind: Option<&str>) -> Value {
+    let number = DeviceNumber { kind: 'c', major: 10, minor: 229, mode: 0o660, uid: 0, gid: 6 };
+    let device =
+        ReadyDevice { target: "/dev/fuse".into(), access: "rw".into(), number, bind: bind.map(Into::into) };
+    spec::of(start, &Ready { devices: vec![device], ..ready(start) })
 }
 
 #[test]
@@ -67,22 +86,72 @@ fn maps_are_told_with_a_user_namespace_and_not_without() {
 
 #[test]
 fn all_devices_are_forbidden_before_any_is_allowed() {
-    let (_dir, mut start) = container();
-    start.devices =
-        vec![Device { source: "/dev/fuse".into(), target: "/dev/fuse".into(), access: "rw".into() }];
-    let rules = told(&start)["linux"]["resources"]["devices"].clone();
+    let (_dir, start) = container();
+    let rules = told_with_device(&start, None)["linux"]["resources"]["devices"].clone();
     assert_eq!(rules[0], json!({ "allow": false, "access": "rwm" }));
     assert_eq!(rules[1], json!({ "allow": true, "type": "c", "major": 10, "minor": 229, "access": "rw" }));
 }
 
 #[test]
-fn device_nodes_are_asked_for_only_where_they_can_be_made() {
+fn a_device_is_a_node_with_its_owner_or_a_bind_but_never_both() {
+    let (_dir, start) = container();
+    let node = told_with_device(&start, None);
+    assert_eq!(
+        node["linux"]["devices"],
+        json!([{
+            "path": "/dev/fuse", "type": "c", "major": 10, "minor": 229, "fileMode": 0o660, "uid": 0, "gid": 6,
+        }])
+    );
+    assert_eq!(node["mounts"], json!([]));
+    let bound = told_with_device(&start, Some("/stage/devices/0"));
+    assert_eq!(bound["linux"]["devices"], json!([]));
+    assert_eq!(bound["mounts"][0]["source"], "/stage/devices/0");
+}
+
+#[test]
+fn the_user_that_was_found_is_told_and_has_a_home() {
     let (_dir, mut start) = container();
-    start.devices =
-        vec![Device { source: "/dev/fuse".into(), target: "/dev/fuse".into(), access: "rw".into() }];
-    assert_eq!(told(&start)["linux"]["devices"], json!([]));
-    (start.spaces.user, start.ids) = (Space::Host, None);
-    assert_eq!(told(&start)["linux"]["devices"][0]["path"], "/dev/fuse");
+    let told_now = told(&start);
+    assert_eq!(told_now["process"]["user"], json!({ "uid": 7, "gid": 8, "additionalGids": [8, 9] }));
+    assert_eq!(told_now["process"]["env"], json!(["PATH=/bin", "HOME=/home/seven"]));
+    start.process.env.push("HOME=/elsewhere".into());
+    assert_eq!(told(&start)["process"]["env"], json!(["PATH=/bin", "HOME=/elsewhere"]));
+    let unknown = Ready { home: None, ..ready(&start) };
+    start.process.env.clear();
+    assert_eq!(spec::of(&start, &unknown)["process"]["env"], json!(["HOME=/"]));
+}
+
+/// A volume at `/run` that came after `/run/secrets` would hide it.
+#[test]
+fn an_images_volume_comes_before_what_is_mounted_below_it_and_after_the_rest() {
+    let (_dir, mut start) = container();
+    let made = |target: &str| {
+        MountSpec::New(NewMount { filesystem: "tmpfs".into(), target: target.into(), options: vec![] })
+    };
+    start.mounts = vec![made("/dev"), made("/run/secrets"), made("/tmp")];
+    let volume = |target: &str| ImageVolume { source: "/v".into(), target: target.into() };
+    start.volumes = vec![volume("/dev/x"), volume("/run"), volume("/data/below"), volume("/data")];
+    let told = told(&start);
+    let order: Vec<_> = told["mounts"].as_array().unwrap().iter().map(|m| &m["destination"]).collect();
+    assert_eq!(order, ["/dev", "/run", "/run/secrets", "/tmp", "/data", "/dev/x", "/data/below"]);
+    assert_eq!(told["mounts"][1]["source"], "/stage/volumes/1");
+}
+
+#[test]
+fn root_is_shared_only_where_mounts_travel_both_ways() {
+    let (_dir, mut start) = container();
+    assert_eq!(told(&start)["linux"]["rootfsPropagation"], "rslave");
+    start.mounts = vec![MountSpec::Bind(Bind {
+        source: "/srv".into(),
+        target: "/srv".into(),
+        ids: None,
+        read_only: ReadOnly::No,
+        travel: Travel::BothWays,
+        options: vec![],
+    })];
+    let told = told(&start);
+    assert_eq!(told["linux"]["rootfsPropagation"], "rshared");
+    assert_eq!(told["mounts"][0]["options"], json!(["rbind", "rshared", "rw"]));
 }
 
 #[test]

@@ -1,28 +1,42 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use kernel::{Access, Attributes, Flags, Kernel, Propagation, Source, Submounts, Target};
+use kernel::{Access, Attributes, DetachedMount, Flags, Kernel, Propagation, Source, Submounts, Target};
 
-use super::{Stage, make_dir, user_namespace};
+use super::{FromHost, Stage, make_dir, user_namespace};
 use crate::error::{Error, Result};
 use crate::start::{Bind, MountSpec, ReadOnly, Start, Travel};
 
 /// The binds of a container, attached below the stage in their order.
-pub(super) fn make(kernel: &dyn Kernel, start: &Start, stage: Stage<'_>) -> Result<Vec<PathBuf>> {
+pub(super) fn make(
+    kernel: &dyn Kernel,
+    start: &Start,
+    mut held: FromHost,
+    stage: Stage<'_>,
+) -> Result<Vec<PathBuf>> {
     let dir = stage.dir.join("binds");
     make_dir(&dir)?;
-    let binds = start.mounts.iter().filter_map(|mount| match mount {
-        MountSpec::Bind(bind) => Some(bind),
-        MountSpec::New(_) => None,
-    });
-    binds.enumerate().map(|(number, bind)| one(kernel, bind, &dir.join(number.to_string()))).collect()
+    let one = |(number, bind): (usize, &Bind)| {
+        let clone = match bind.travel {
+            Travel::BothWays => held.take(bind)?,
+            Travel::Private | Travel::FromHost => {
+                kernel.clone_mount(Source::Path(&bind.source), Submounts::Included)?
+            }
+        };
+        one(kernel, bind, clone, &dir.join(number.to_string()))
+    };
+    all(start).enumerate().map(one).collect()
 }
 
-fn one(kernel: &dyn Kernel, bind: &Bind, point: &Path) -> Result<PathBuf> {
-    if bind.travel == Travel::BothWays {
-        return Err(Error::BothWays { target: bind.target.clone() });
-    }
-    let mut clone = kernel.clone_mount(Source::Path(&bind.source), Submounts::Included)?;
+/// The binds among a container's mounts.
+pub(super) fn all(start: &Start) -> impl Iterator<Item = &Bind> {
+    start.mounts.iter().filter_map(|mount| match mount {
+        MountSpec::Bind(bind) => Some(bind),
+        MountSpec::New(_) => None,
+    })
+}
+
+fn one(kernel: &dyn Kernel, bind: &Bind, mut clone: DetachedMount, point: &Path) -> Result<PathBuf> {
     let users = bind.ids.as_ref().map(|ids| user_namespace(kernel, ids)).transpose()?;
     let all = Attributes {
         idmap: users.as_deref(),
@@ -54,10 +68,16 @@ fn propagation(travel: Travel) -> Propagation {
 
 /// A mount point of the same kind as what is mounted there.
 fn make_point(point: &Path, like: &Path) -> Result<()> {
-    let failed = |path: &Path, cause| Error::File { what: "make", path: path.to_owned(), cause };
-    let metadata = fs::metadata(like).map_err(|cause| failed(like, cause))?;
-    if metadata.is_dir() {
-        return make_dir(point);
-    }
-    File::create_new(point).map(drop).map_err(|cause| failed(point, cause))
+    let metadata =
+        fs::metadata(like).map_err(|cause| Error::File { what: "look at", path: like.to_owned(), cause })?;
+    if metadata.is_dir() { make_dir(point) } else { make_file(point) }
+}
+
+/// A mount point for anything but a directory.
+fn make_file(point: &Path) -> Result<()> {
+    File::create_new(point).map(drop).map_err(|cause| Error::File {
+        what: "make",
+        path: point.to_owned(),
+        cause,
+    })
 }

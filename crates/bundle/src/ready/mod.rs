@@ -4,21 +4,34 @@
 //! The host sees none of it. Whoever runs the OCI runtime does so inside, and all is gone with the
 //! last process there.
 
+mod attribute;
 mod binds;
+mod capabilities;
+mod chown;
+mod copy;
+mod devices;
+mod host;
+mod image;
+mod overlay;
+mod owner;
 mod rootfs;
+mod volumes;
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use kernel::{
-    Access, Filesystem, FilesystemKind, Flags, IdMaps, Kernel, Owner, PrivateMountNamespace, Target, UsernsFd,
+    Access, Dir, Filesystem, FilesystemKind, Flags, IdMaps, Kernel, Owner, PrivateMountNamespace, Target,
+    UsernsFd,
 };
 
 use crate::error::{Error, Result};
 use crate::spec::Ready;
 use crate::start::{IdLines, Start};
 
+pub use chown::{ChownCost, chown_cost, chown_estimate};
+pub use host::{FromHost, from_host};
 pub use rootfs::LayersMapped;
 
 /// What was made, and how.
@@ -40,16 +53,18 @@ pub struct Stage<'a> {
     pub namespace: &'a PrivateMountNamespace,
 }
 
-/// Makes `start` ready below the stage.
-pub fn make_ready(kernel: &dyn Kernel, start: &Start, stage: Stage<'_>) -> Result<MadeReady> {
-    if let Some(device) = start.devices.first() {
-        return Err(Error::Device { device: device.source.clone() });
-    }
+/// Makes `start` ready below the stage, with what [`from_host`] took for it before.
+pub fn make_ready(kernel: &dyn Kernel, start: &Start, held: FromHost, stage: Stage<'_>) -> Result<MadeReady> {
+    let capabilities = capabilities::given(start)?;
     kernel.attach(kernel.make_filesystem(&cover())?, Target::Path(stage.dir))?;
     let users = start.ids.as_ref().map(|ids| user_namespace(kernel, ids)).transpose()?;
     let (rootfs, layers) = rootfs::make(kernel, start, users.as_deref(), stage)?;
-    let binds = binds::make(kernel, start, stage)?;
-    Ok(MadeReady { ready: Ready { rootfs, binds, devices: Vec::new() }, layers })
+    let namespace = users.as_deref();
+    let volumes = volumes::make(kernel, start, volumes::Users { namespace, layers }, stage)?;
+    let binds = binds::make(kernel, start, held, stage)?;
+    let devices = devices::make(kernel, start, stage)?;
+    let (user, home) = crate::user::resolve(&Dir::open(&rootfs)?, &start.process.user)?;
+    Ok(MadeReady { ready: Ready { rootfs, binds, volumes, devices, user, home, capabilities }, layers })
 }
 
 /// Small, and passable for everybody.

@@ -2,15 +2,16 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use ids::{ContainerId, IdMapping};
 use kernel::{
     Access, Attributes, DetachedMount, Flags, Kernel, LayersGiven, MountPoints, Overlay, Source, Submounts,
     Target, UsernsFd,
 };
 
+use super::chown::{self, At, ChownCost};
 use super::{Stage, make_dir};
 use crate::error::{Error, Result};
-use crate::start::{IdLines, Start};
+use crate::maps::host_of;
+use crate::start::{IdLines, Owners, Start};
 
 /// How an image's files came to be the pod's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum LayersMapped {
     AsOnDisk(LayersGiven),
     /// Each layer is seen through the pod's maps.
     Idmapped(LayersGiven),
+    /// Each file was given to the pod's users in the container's own layer.
+    Chowned(ChownCost),
 }
 
 /// The container's `/`, attached below the stage.
@@ -32,19 +35,48 @@ pub(super) fn make(
     let top = rootfs.lowers.first().ok_or_else(|| Error::NoLayers { id: start.id.clone() })?;
     // The overlay's root has the owner and mode of the upper directory, which is not idmapped.
     give_to_root(&rootfs.upper, start.ids.as_ref(), top)?;
+    let point = stage.dir.join("rootfs");
+    make_dir(&point)?;
+    let at = At { point: &point, stage };
+    let mapped = match (&start.ids, rootfs.owners) {
+        (Some(ids), Owners::Chown) => LayersMapped::Chowned(chown::mount(kernel, start, ids, at)?),
+        (Some(ids), Owners::IdmapOrChown) => match seen_through(kernel, start, users, at) {
+            Err(error) if cannot_map(&error) => LayersMapped::Chowned(chown::mount(kernel, start, ids, at)?),
+            answer => answer?,
+        },
+        _ => seen_through(kernel, start, users, at)?,
+    };
+    Ok((point, mapped))
+}
+
+/// Whether this kernel cannot idmap the layers, or make an overlay of layers that are.
+fn cannot_map(error: &Error) -> bool {
+    match error {
+        Error::LayerNotIdmappable { .. } => true,
+        Error::Kernel(error) => matches!(**error, kernel::Error::Overlay { .. }),
+        _ => false,
+    }
+}
+
+/// An overlay whose layers are seen through the pod's maps, or as they are.
+fn seen_through(
+    kernel: &dyn Kernel,
+    start: &Start,
+    users: Option<&UsernsFd>,
+    at: At<'_>,
+) -> Result<LayersMapped> {
+    let rootfs = &start.rootfs;
     let layer = |layer: &PathBuf| lower(kernel, layer, users);
     let lowers = rootfs.lowers.iter().map(layer).collect::<Result<Vec<_>>>()?;
     let overlay = Overlay { lowers, upper: &rootfs.upper, work: &rootfs.work };
-    let (point, spare) = (stage.dir.join("rootfs"), stage.dir.join("layers"));
-    make_dir(&point)?;
+    let spare = at.stage.dir.join("layers");
     make_dir(&spare)?;
-    let points = MountPoints { dir: &spare, namespace: stage.namespace };
+    let points = MountPoints { dir: &spare, namespace: at.stage.namespace };
     let (mut mount, given) = kernel.overlay(overlay, points)?;
     // Images may bring device nodes; those of the container are made for it elsewhere.
     kernel.set_attributes(&mut mount, &Attributes { flags: Flags::NODEV, ..Attributes::default() })?;
-    kernel.attach(mount, Target::Path(&point))?;
-    let mapped = if users.is_some() { LayersMapped::Idmapped(given) } else { LayersMapped::AsOnDisk(given) };
-    Ok((point, mapped))
+    kernel.attach(mount, Target::Path(at.point))?;
+    Ok(if users.is_some() { LayersMapped::Idmapped(given) } else { LayersMapped::AsOnDisk(given) })
 }
 
 fn lower(kernel: &dyn Kernel, layer: &Path, users: Option<&UsernsFd>) -> Result<DetachedMount> {
@@ -66,15 +98,10 @@ fn give_to_root(upper: &Path, ids: Option<&IdLines>, like: &Path) -> Result<()> 
     };
     let mode = fs::symlink_metadata(like).map_err(failed("look at", like))?.permissions().mode();
     if let Some(ids) = ids {
-        let uid = root_of(&ids.uids).ok_or(Error::RootUnmapped { kind: "user" })?;
-        let gid = root_of(&ids.gids).ok_or(Error::RootUnmapped { kind: "group" })?;
+        let uid = host_of(&ids.uids, 0).ok_or(Error::RootUnmapped { kind: "user" })?;
+        let gid = host_of(&ids.gids, 0).ok_or(Error::RootUnmapped { kind: "group" })?;
         chown(upper, Some(uid), Some(gid)).map_err(failed("give to the container's root", upper))?;
     }
     fs::set_permissions(upper, Permissions::from_mode(mode & 0o7777))
         .map_err(failed("set the mode of", upper))
-}
-
-/// The host ID of the container's ID 0.
-fn root_of(lines: &[IdMapping]) -> Option<u32> {
-    lines.iter().find(|line| line.container() == ContainerId::ROOT).map(|line| line.host().first())
 }

@@ -1,12 +1,17 @@
 //! A container that asks for little, for tests to add to.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use bundle::{Cgroup, Console, IdLines, Process, Rootfs, Seccomp, Space, Spaces, Start, User};
+use bundle::ready::{MadeReady, Stage, from_host, make_ready};
+use bundle::{
+    Cgroup, Console, Error, IdLines, Owners, Process, Rootfs, Seccomp, Space, Spaces, Start, WantedUser,
+};
 use ids::IdMapping;
+use kernel::{Live, in_private_mount_namespace};
 
 /// The first host ID of the maps that are used here.
 pub const BASE: u64 = 1_048_576;
@@ -26,7 +31,7 @@ pub fn process(args: &[&str]) -> Process {
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         env: vec!["PATH=/bin".into()],
         cwd: "/".into(),
-        user: User::default(),
+        user: WantedUser::default(),
         capabilities: bundle::capabilities::of(&bundle::capabilities::Asked::default()).unwrap(),
         no_new_privileges: false,
         rlimits: Vec::new(),
@@ -52,8 +57,10 @@ pub fn start(dir: &Path) -> Start {
             upper: made("rw/upper"),
             work: made("rw/work"),
             read_only: false,
+            owners: Owners::Idmap,
         },
         mounts: Vec::new(),
+        volumes: Vec::new(),
         spaces: spaces(Space::New),
         ids: Some(maps()),
         process: process(&["/bin/true"]),
@@ -66,4 +73,39 @@ pub fn start(dir: &Path) -> Start {
         cgroup: Cgroup::default(),
         annotations: BTreeMap::new(),
     }
+}
+
+/// Permissions that name one user and one group beside the owner, as the kernel writes them.
+pub fn acl(user: u64, group: u64) -> Vec<u8> {
+    let (user, group) = (u32::try_from(user).unwrap(), u32::try_from(group).unwrap());
+    let nobody = u32::MAX;
+    let entries =
+        [(1_u16, 7, nobody), (2, 6, user), (4, 4, nobody), (8, 4, group), (16, 6, nobody), (32, 0, nobody)];
+    let entry = |(kind, permissions, id): (u16, u16, u32)| {
+        [&kind.to_le_bytes()[..], &permissions.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
+    [2, 0, 0, 0].into_iter().chain(entries.into_iter().flat_map(entry)).collect()
+}
+
+pub fn owner(path: &Path) -> (u64, u64) {
+    let metadata = fs::symlink_metadata(path).unwrap();
+    (metadata.uid().into(), metadata.gid().into())
+}
+
+/// Makes it ready and looks at it there.
+pub fn inside<T: Send>(
+    start: &Start,
+    dir: &Path,
+    look: impl Fn(&MadeReady) -> T + Send + Sync,
+) -> Result<T, Error> {
+    let stage = dir.join("stage");
+    fs::create_dir_all(&stage).unwrap();
+    fs::set_permissions(&stage, fs::Permissions::from_mode(0o755)).unwrap();
+    let kernel = Live::default();
+    let held = from_host(&kernel, start)?;
+    in_private_mount_namespace(|namespace| {
+        let made = make_ready(&kernel, start, held, Stage { dir: &stage, namespace })?;
+        Ok(look(&made))
+    })
+    .unwrap()
 }

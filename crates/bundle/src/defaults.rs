@@ -1,0 +1,80 @@
+//! What every container has that did not ask for anything else.
+
+use crate::maps::host_of;
+pub use crate::paths::{masked_paths, read_only_paths};
+use crate::start::{Bind, IdLines, MountSpec, NewMount, ReadOnly, Space, Spaces, Travel};
+
+/// Whether a container is privileged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Privilege {
+    /// It is not: it can change neither devices nor control groups.
+    #[default]
+    Usual,
+    /// It is.
+    Privileged,
+}
+
+/// The group that terminals belong to, by custom.
+const TTY: u32 = 5;
+
+/// The filesystems that a container has beside its image, each before what is mounted on it.
+///
+/// The kernel makes some of them only for whoever owns the namespace that they show; in a user
+/// namespace with the host's network, processes or IPC, those are the host's, bound.
+#[must_use]
+pub fn mounts(spaces: &Spaces, ids: Option<&IdLines>, privilege: Privilege) -> Vec<MountSpec> {
+    let foreign = |space: &Space| spaces.user != Space::Host && *space == Space::Host;
+    let access = match privilege {
+        Privilege::Usual => "ro",
+        Privilege::Privileged => "rw",
+    };
+    let safe = ["nosuid", "noexec", "nodev"];
+    let with = |more: &[&'static str]| [&safe, more].concat();
+    let proc = if foreign(&spaces.pid) { bound("/proc", ReadOnly::No) } else { made("proc", "/proc", &safe) };
+    let mqueue = if foreign(&spaces.ipc) {
+        bound("/dev/mqueue", ReadOnly::No)
+    } else {
+        made("mqueue", "/dev/mqueue", &safe)
+    };
+    let sys = if foreign(&spaces.network) {
+        bound("/sys", ReadOnly::Recursive)
+    } else {
+        made("sysfs", "/sys", &with(&[access]))
+    };
+    vec![
+        proc,
+        made("tmpfs", "/dev", &["nosuid", "strictatime", "mode=755", "size=65536k"]),
+        terminals(ids),
+        mqueue,
+        sys,
+        made("cgroup", "/sys/fs/cgroup", &with(&["relatime", access])),
+    ]
+}
+
+fn terminals(ids: Option<&IdLines>) -> MountSpec {
+    let mut options = vec!["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"];
+    // A group that is not mapped is refused by the kernel.
+    if ids.is_none_or(|ids| host_of(&ids.gids, TTY).is_some()) {
+        options.push("gid=5");
+    }
+    made("devpts", "/dev/pts", &options)
+}
+
+fn made(filesystem: &str, target: &str, options: &[&str]) -> MountSpec {
+    MountSpec::New(NewMount {
+        filesystem: filesystem.to_owned(),
+        target: target.into(),
+        options: options.iter().map(|option| (*option).to_owned()).collect(),
+    })
+}
+
+fn bound(path: &str, read_only: ReadOnly) -> MountSpec {
+    MountSpec::Bind(Bind {
+        source: path.into(),
+        target: path.into(),
+        ids: None,
+        read_only,
+        travel: Travel::FromHost,
+        options: ["nosuid", "noexec", "nodev"].map(str::to_owned).into(),
+    })
+}

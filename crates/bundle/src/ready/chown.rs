@@ -1,0 +1,171 @@
+//! The files of an image given to the users of a container, for kernels and filesystems that cannot show
+//! them so.
+//!
+//! Each is given to its user through an overlay that copies up no more than what changed. What it is to
+//! belong to is computed from the image, never from what is found: so it makes no difference how far
+//! somebody came who was killed at it.
+
+use std::fs::{self, File, Metadata, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use kernel::{Kernel, Owner};
+use rustix::fs::{XattrFlags, lsetxattr};
+use serde::{Deserialize, Serialize};
+
+use super::attribute::{self, NAMING_IDS};
+use super::overlay::{Plain, sync_dir};
+use super::owner::NewOwner;
+use super::{Stage, image};
+use crate::error::{Error, Result};
+use crate::start::{IdLines, Start};
+
+const VERSION: u32 = 1;
+
+/// What it took to give an image's files to a container's users. It is kept beside the container's
+/// changes, and says that nothing is left to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChownCost {
+    version: u32,
+    /// How many files and directories it was.
+    pub files: u64,
+    /// How long it took, without what somebody did before who was stopped.
+    pub millis: u64,
+}
+
+/// How many files and directories there are to be given away, at most: those that one layer hides from
+/// another are counted, too. It changes nothing and needs no mount.
+pub fn chown_estimate(start: &Start) -> Result<u64> {
+    let mut found = 0;
+    let mut left: Vec<PathBuf> = start.rootfs.lowers.clone();
+    while let Some(dir) = left.pop() {
+        for entry in entries(&dir)? {
+            found += 1;
+            if look(&entry)?.is_dir() {
+                left.push(entry);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What it took to give the files of this container away, once that is done.
+pub fn chown_cost(start: &Start) -> Result<Option<ChownCost>> {
+    read(&record(start))
+}
+
+/// The container's `/` at `point`, in which every file is its users'.
+pub(super) fn mount(kernel: &dyn Kernel, start: &Start, ids: &IdLines, at: At<'_>) -> Result<ChownCost> {
+    let lowers = &start.rootfs.lowers;
+    Plain { lowers, changes: Some(&start.rootfs) }.mount_at(at.point)?;
+    if let Some(cost) = chown_cost(start)? {
+        return Ok(cost);
+    }
+    let since = Instant::now();
+    let image = image::attach(kernel, start, at.stage)?;
+    let files = give(Trees { image: &image, merged: at.point }, NewOwner::Mapped(ids))?;
+    let millis = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let cost = ChownCost { version: VERSION, files, millis };
+    write(&record(start), &cost)?;
+    Ok(cost)
+}
+
+/// Where the container's `/` is made.
+#[derive(Clone, Copy)]
+pub(super) struct At<'a> {
+    pub(super) point: &'a Path,
+    pub(super) stage: Stage<'a>,
+}
+
+/// The same files, as they are in the image and as the container will see them.
+#[derive(Clone, Copy)]
+struct Trees<'a> {
+    image: &'a Path,
+    merged: &'a Path,
+}
+
+/// Nobody else changes either tree: the image never changes, and the container has not begun.
+fn give(trees: Trees<'_>, owner: NewOwner<'_>) -> Result<u64> {
+    let mut files = 0;
+    let mut left = vec![PathBuf::new()];
+    while let Some(dir) = left.pop() {
+        for entry in entries(&trees.image.join(&dir))? {
+            let Some(name) = entry.file_name() else { continue };
+            let rel = dir.join(name);
+            let metadata = look(&entry)?;
+            if metadata.is_dir() {
+                left.push(rel.clone());
+            }
+            give_one(trees, &rel, &metadata, owner)?;
+            files += 1;
+        }
+    }
+    Ok(files)
+}
+
+/// A change of owner takes away what a program may do beyond its user, which is given back.
+fn give_one(trees: Trees<'_>, rel: &Path, wanted: &Metadata, owner: NewOwner<'_>) -> Result<()> {
+    let (from, to) = (trees.image.join(rel), trees.merged.join(rel));
+    let failed = |what: &'static str| {
+        let path = to.clone();
+        move |cause| Error::File { what, path, cause }
+    };
+    let new = owner.of(Owner { uid: wanted.uid(), gid: wanted.gid() }, rel)?;
+    let present = look(&to)?;
+    if (present.uid(), present.gid()) != (new.uid, new.gid) {
+        lchown(&to, Some(new.uid), Some(new.gid)).map_err(failed("change the owner of"))?;
+    }
+    if wanted.is_symlink() {
+        return Ok(());
+    }
+    let mode = wanted.permissions().mode() & 0o7777;
+    if look(&to)?.permissions().mode() & 0o7777 != mode {
+        fs::set_permissions(&to, Permissions::from_mode(mode)).map_err(failed("set the mode of"))?;
+    }
+    for name in NAMING_IDS {
+        let Some(raw) = attribute::read(&from, name)? else { continue };
+        let new = owner.attribute(name, raw, rel)?;
+        if attribute::read(&to, name)?.as_ref() != Some(&new) {
+            lsetxattr(&to, name, &new, XattrFlags::empty())
+                .map_err(|errno| failed("set the attributes of")(errno.into()))?;
+        }
+    }
+    Ok(())
+}
+
+fn look(path: &Path) -> Result<Metadata> {
+    fs::symlink_metadata(path).map_err(|cause| Error::File { what: "look at", path: path.to_owned(), cause })
+}
+
+fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |cause| Error::File { what: "read", path: dir.to_owned(), cause };
+    let paths = |entry: io::Result<fs::DirEntry>| entry.map(|entry| entry.path());
+    fs::read_dir(dir).map_err(failed)?.map(paths).collect::<io::Result<_>>().map_err(failed)
+}
+
+fn record(start: &Start) -> PathBuf {
+    start.rootfs.upper.with_file_name("owners.json")
+}
+
+/// A record that cannot be read says nothing: all is looked at again.
+fn read(path: &Path) -> Result<Option<ChownCost>> {
+    match fs::read(path) {
+        Ok(text) => Ok(serde_json::from_slice(&text).ok().filter(|cost: &ChownCost| cost.version == VERSION)),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(Error::File { what: "read", path: path.to_owned(), cause }),
+    }
+}
+
+fn write(path: &Path, cost: &ChownCost) -> Result<()> {
+    let failed = |cause| Error::File { what: "write", path: path.to_owned(), cause };
+    let beside = path.with_extension("json.new");
+    let text = serde_json::to_vec(cost).map_err(|error| failed(error.into()))?;
+    File::create(&beside)
+        .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&beside, path))
+        .map_err(failed)?;
+    path.parent().map_or(Ok(()), sync_dir)
+}

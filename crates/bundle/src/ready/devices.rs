@@ -1,0 +1,132 @@
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+
+use kernel::{
+    Access, Dir, Filesystem, FilesystemKind, Flags, Kernel, Kind, LastLink, Node, Owner, Stat, Target, Within,
+};
+use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
+
+use super::{Stage, make_dir};
+use crate::error::{Error, Result};
+use crate::maps::host_of;
+use crate::spec::{DeviceNumber, ReadyDevice};
+use crate::start::{Device, IdLines, Space, Start};
+
+/// What of a directory of devices a container has of its own.
+const NOT_HANDED_ON: [&str; 7] = ["pts", "ptmx", "console", "shm", "fd", "mqueue", ".udev"];
+
+/// Those that every runtime gives to every container by itself, and stumbles over when they are there.
+const USUAL: [(&str, (u32, u32)); 6] = [
+    ("/dev/null", (1, 3)),
+    ("/dev/zero", (1, 5)),
+    ("/dev/full", (1, 7)),
+    ("/dev/random", (1, 8)),
+    ("/dev/urandom", (1, 9)),
+    ("/dev/tty", (5, 0)),
+];
+
+/// How far below a directory devices are looked for.
+const DEEPEST: usize = 16;
+
+/// The devices of a container. In a user namespace, where none can be made, each is made below the stage
+/// for its users: the host's own node would be nobody's there.
+pub(super) fn make(kernel: &dyn Kernel, start: &Start, stage: Stage<'_>) -> Result<Vec<ReadyDevice>> {
+    let mut found = Vec::new();
+    for device in &start.devices {
+        let before = found.len();
+        look(device, &mut found)?;
+        if found.len() == before {
+            return Err(Error::NoDevice { device: device.source.clone() });
+        }
+    }
+    found.retain(|device| !usual(device));
+    if let (Some(ids), false) = (&start.ids, start.spaces.user == Space::Host || found.is_empty()) {
+        let dir = stage.dir.join("devices");
+        make_dir(&dir)?;
+        kernel.attach(kernel.make_filesystem(&nodes())?, Target::Path(&dir))?;
+        for (number, device) in found.iter_mut().enumerate() {
+            let point = dir.join(number.to_string());
+            node(&point, device.number, ids)?;
+            device.bind = Some(point);
+        }
+    }
+    Ok(found)
+}
+
+/// Unlike all else below the stage, this lets devices be opened.
+fn nodes() -> Filesystem {
+    let memory = FilesystemKind::Tmpfs { size: Some(1 << 20), inodes: None, mode: 0o755, owner: Owner::ROOT };
+    let flags = Flags::NOSUID | Flags::NOEXEC;
+    Filesystem { kind: memory, context: None, access: Access::ReadWrite, flags }
+}
+
+/// A node that belongs to the same numbers inside as the host's does outside; to root, where those have no
+/// host ID.
+fn node(point: &Path, number: DeviceNumber, ids: &IdLines) -> Result<()> {
+    let failed = |cause| Error::File { what: "make", path: point.to_owned(), cause };
+    let kind = if number.kind == 'b' { FileType::BlockDevice } else { FileType::CharacterDevice };
+    let device = makedev(number.major, number.minor);
+    mknodat(CWD, point, kind, Mode::empty(), device).map_err(|errno| failed(errno.into()))?;
+    let owner = |lines, id| host_of(lines, id).or_else(|| host_of(lines, 0));
+    chown(point, owner(&ids.uids, number.uid), owner(&ids.gids, number.gid)).map_err(failed)?;
+    fs::set_permissions(point, Permissions::from_mode(number.mode)).map_err(failed)
+}
+
+fn look(device: &Device, found: &mut Vec<ReadyDevice>) -> Result<()> {
+    let node = Node::open(&device.source)?;
+    let stat = node.stat()?;
+    if stat.kind == Kind::Directory {
+        return below(device, &node.open_dir()?, Path::new(""), found);
+    }
+    found.extend(number(&stat).map(|number| ready(device, Path::new(""), number)));
+    Ok(())
+}
+
+/// All devices below a directory, each at the same place below the target. What is no device is left out.
+fn below(device: &Device, dir: &Dir, rel: &Path, found: &mut Vec<ReadyDevice>) -> Result<()> {
+    if rel.components().count() > DEEPEST {
+        return Err(Error::NoDevice { device: device.source.join(rel) });
+    }
+    let mut entries = dir.entries()?;
+    entries.sort_by(|one, other| one.name.cmp(&other.name));
+    for entry in entries.into_iter().filter(|entry| handed_on(&entry.name)) {
+        let name = Path::new(&entry.name);
+        match entry.kind {
+            Kind::Directory => {
+                below(device, &dir.open_below(name, Within::NoLinks)?, &rel.join(name), found)?
+            }
+            Kind::CharDevice | Kind::BlockDevice => {
+                let stat = dir.node(name, Within::NoLinks, LastLink::Keep)?.stat()?;
+                found.extend(number(&stat).map(|number| ready(device, &rel.join(name), number)));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn usual(device: &ReadyDevice) -> bool {
+    let number = (device.number.major, device.number.minor);
+    USUAL.iter().any(|(path, usual)| device.target == Path::new(path) && *usual == number)
+}
+
+fn handed_on(name: &OsStr) -> bool {
+    !NOT_HANDED_ON.iter().any(|own| name == *own)
+}
+
+fn ready(device: &Device, rel: &Path, number: DeviceNumber) -> ReadyDevice {
+    let target = if rel.as_os_str().is_empty() { device.target.clone() } else { device.target.join(rel) };
+    ReadyDevice { target, access: device.access.clone(), number, bind: None }
+}
+
+fn number(stat: &Stat) -> Option<DeviceNumber> {
+    let kind = match stat.kind {
+        Kind::CharDevice => 'c',
+        Kind::BlockDevice => 'b',
+        _ => return None,
+    };
+    let (major, minor) = (major(stat.rdev), minor(stat.rdev));
+    Some(DeviceNumber { kind, major, minor, mode: stat.mode, uid: stat.uid, gid: stat.gid })
+}

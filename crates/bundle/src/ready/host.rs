@@ -1,0 +1,40 @@
+use std::path::Path;
+
+use kernel::{DetachedMount, Kernel, MountTable, Node, Source, Submounts};
+
+use super::binds;
+use crate::error::{Error, Result};
+use crate::start::{Bind, Space, Start, Travel};
+
+/// Mounts that stay peers of the host's, in the order of the binds that want them.
+#[derive(Debug, Default)]
+pub struct FromHost(Vec<Option<DetachedMount>>);
+
+/// Takes what has to be taken where the host's own mounts are seen: before a private mount namespace
+/// is entered, in which nothing that is mounted reaches the host any more.
+pub fn from_host(kernel: &dyn Kernel, start: &Start) -> Result<FromHost> {
+    let both_ways = binds::all(start).filter(|bind| bind.travel == Travel::BothWays);
+    let clone = |bind: &Bind| {
+        if start.spaces.user != Space::Host {
+            return Err(Error::BothWays { target: bind.target.clone() });
+        }
+        shared(&bind.source)?;
+        Ok(Some(kernel.clone_mount(Source::Path(&bind.source), Submounts::Included)?))
+    };
+    both_ways.map(clone).collect::<Result<_>>().map(FromHost)
+}
+
+impl FromHost {
+    /// The next one, which is `bind`'s.
+    pub(super) fn take(&mut self, bind: &Bind) -> Result<DetachedMount> {
+        self.0.iter_mut().find_map(Option::take).ok_or_else(|| Error::NotHeld { bind: bind.source.clone() })
+    }
+}
+
+fn shared(source: &Path) -> Result<()> {
+    let mount = Node::open(source)?.mount_id()?;
+    let table = MountTable::read()?;
+    let shares =
+        table.by_id(mount).is_some_and(|m| m.propagation.iter().any(|tag| tag.starts_with("shared:")));
+    if shares { Ok(()) } else { Err(Error::NotShared { bind: source.to_owned() }) }
+}
