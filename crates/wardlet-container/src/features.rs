@@ -1,0 +1,179 @@
+//! What an engine says that it can do, and what it does when tried: not all that is said is true, and not all
+//! that is true is said.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bundle::{
+    Bind, Cgroup, Console, Engine, IdLines, Job, MountSpec, NewMount, Owners, Process, ReadOnly, Resources,
+    Rootfs, Seccomp, Space, Spaces, Start, Travel, WantedUser,
+};
+use ids::IdMapping;
+use kernel::Dir;
+use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::{run, sealed, sweep};
+
+/// The word that makes this program look around in a container that it tries.
+pub(crate) const TRIAL: &str = "look-around";
+const BUILT_IN: &str = "libcontainer";
+/// Any block does that is nobody's: what belongs to it is gone when the trial is over.
+const BLOCK: u64 = 4_000_000_000 - 4_000_000_000 % 65_536;
+
+/// Prints what is known of an engine: the built-in one by its name, others by their path.
+pub(crate) fn command(engine: &str) -> Result<(), Failure> {
+    let engine = match engine {
+        BUILT_IN => Engine::Libcontainer,
+        path if path.starts_with('/') => Engine::Oci { path: path.into(), args: vec![] },
+        other => {
+            return Err(Failure::of(format!("{other:?} is no engine")).hinted("name a path or libcontainer"));
+        }
+    };
+    let (says, silent) = match says(&engine) {
+        Ok(said) => (said, Value::Null),
+        Err(failure) => (Value::Null, json!(failure.what)),
+    };
+    let tried = match try_out(&engine) {
+        Ok(()) => json!({ "works": true, "cause": null }),
+        Err(failure) => json!({ "works": false, "cause": failure.what }),
+    };
+    println!(
+        "{}",
+        json!({
+            "engine": engine, "says": says, "saysNothing": silent, "tried": { "userNamespaceWithIdmappedBind": tried },
+        })
+    );
+    Ok(())
+}
+
+fn says(engine: &Engine) -> Result<Value, Failure> {
+    let Engine::Oci { path, args } = engine else {
+        return Ok(json!({ "linux": {
+            "namespaces": ["cgroup", "ipc", "mount", "network", "pid", "time", "user", "uts"],
+            "cgroup": { "v1": true, "v2": true, "systemd": false },
+            "seccomp": { "enabled": true },
+            "mountExtensions": { "idmap": { "enabled": false } },
+        } }));
+    };
+    let failed =
+        |cause: &dyn std::fmt::Display| Failure::during(&format!("{} features", path.display()), cause);
+    let done = Command::new(path).args(args).arg("features").output().map_err(|cause| failed(&cause))?;
+    if !done.status.success() {
+        return Err(failed(&String::from_utf8_lossy(&done.stderr)));
+    }
+    serde_json::from_slice(&done.stdout).map_err(|cause| failed(&cause))
+}
+
+/// Runs a container in a user namespace of its own over this host's files, with a directory of ours bound
+/// through its maps, and has this program look around there.
+fn try_out(engine: &Engine) -> Result<(), Failure> {
+    let failed = |cause: std::io::Error| Failure::during("cannot make a place for the trial", cause);
+    let id = format!("trial-{}", std::process::id());
+    let place = PathBuf::from(format!("/run/wardlet-{id}"));
+    for name in ["volume", "upper", "work", "state"] {
+        fs::create_dir_all(place.join(name)).map_err(failed)?;
+    }
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o711)).map_err(failed)?;
+    let outcome = in_place(engine, &place, &id);
+    Dir::open(Path::new("/run"))?.remove_tree(place.file_name().unwrap_or_default())?;
+    outcome
+}
+
+fn in_place(engine: &Engine, place: &Path, id: &str) -> Result<(), Failure> {
+    let program = std::env::var_os(sealed::FILE).map(PathBuf::from);
+    let program = program.ok_or_else(|| Failure::of("cannot find this program's file"))?;
+    let job = Job {
+        version: 1,
+        engine: engine.clone(),
+        run_dir: place.join("c"),
+        start: start(place, id, &program)?,
+    };
+    let state = place.join("state");
+    crate::files::write(&state.join("job.json"), json!(job).to_string().as_bytes())?;
+    // Whoever starts it, it is to be waited for here.
+    set_child_subreaper(Some(getpid()))
+        .map_err(|errno| Failure::during("cannot take in the container", errno))?;
+    let started = run::start(&state, None)?;
+    let pid = Pid::from_raw(started.process.pid());
+    let ended = waitpid(pid, WaitOptions::empty());
+    sweep::after_failure(&job)?;
+    match ended.ok().flatten().and_then(|(_, status)| status.exit_status()) {
+        Some(0) => Ok(()),
+        Some(code) => {
+            Err(Failure::of(format!("files of the volume are not the container's root's (code {code})")))
+        }
+        None => Err(Failure::of("the container ended before it had looked around")),
+    }
+}
+
+/// What is done in the container: its root must own what the host's root owns, and be able to write there.
+pub(crate) fn trial(volume: &Path) -> u8 {
+    let owned = fs::metadata(volume).is_ok_and(|found| (found.uid(), found.gid()) == (0, 0));
+    let written = fs::write(volume.join("written"), "").is_ok();
+    match (owned, written) {
+        (true, true) => 0,
+        (false, _) => 10,
+        (true, false) => 11,
+    }
+}
+
+fn start(place: &Path, id: &str, program: &Path) -> Result<Start, Failure> {
+    let line =
+        IdMapping::new(0, BLOCK, 65_536).map_err(|cause| Failure::during("the trial's maps", cause))?;
+    let ids = IdLines { uids: vec![line], gids: vec![line] };
+    let new = || Space::New;
+    let word = |text: &Path| text.display().to_string();
+    let target = Path::new("/run");
+    Ok(Start {
+        id: id.to_owned(),
+        rootfs: Rootfs {
+            lowers: vec!["/".into()],
+            upper: place.join("upper"),
+            work: place.join("work"),
+            read_only: false,
+            owners: Owners::Idmap,
+        },
+        mounts: vec![
+            MountSpec::New(NewMount { filesystem: "proc".into(), target: "/proc".into(), options: vec![] }),
+            MountSpec::New(NewMount { filesystem: "tmpfs".into(), target: "/dev".into(), options: vec![] }),
+            MountSpec::Bind(Bind {
+                source: place.join("volume"),
+                target: target.to_owned(),
+                ids: Some(ids.clone()),
+                read_only: ReadOnly::No,
+                travel: Travel::Private,
+                options: vec![],
+            }),
+        ],
+        volumes: vec![],
+        spaces: Spaces { user: new(), network: new(), ipc: new(), uts: new(), pid: new(), cgroup: new() },
+        ids: Some(ids),
+        process: Process {
+            args: vec![word(program), TRIAL.to_owned(), word(target)],
+            env: vec!["PATH=/usr/bin:/bin".into()],
+            cwd: "/".into(),
+            user: WantedUser::default(),
+            capabilities: bundle::capabilities::Sets::default(),
+            no_new_privileges: true,
+            rlimits: vec![],
+            oom_score_adj: None,
+            apparmor_profile: None,
+            selinux_label: None,
+            seccomp: Seccomp::Unconfined,
+            console: Console::Pipes,
+        },
+        hostname: None,
+        sysctls: BTreeMap::new(),
+        masked_paths: vec![],
+        read_only_paths: vec![],
+        devices: vec![],
+        device_rules: vec![],
+        cgroup: Cgroup { path: format!("/wardlet-{id}"), resources: Resources::default() },
+        annotations: BTreeMap::new(),
+    })
+}

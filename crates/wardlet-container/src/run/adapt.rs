@@ -1,0 +1,98 @@
+//! A configuration as one engine or the other wants it.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+use kernel::Namespace;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+
+/// With a home: an engine that finds none would ask the container's own libraries for it.
+pub(super) fn with_home(mut config: Value) -> Value {
+    let env = config.pointer_mut("/process/env").and_then(Value::as_array_mut);
+    if let Some(env) = env {
+        let has = env.iter().any(|entry| entry.as_str().is_some_and(|entry| entry.starts_with("HOME=")));
+        if !has {
+            env.push(json!("HOME=/"));
+        }
+    }
+    config
+}
+
+/// For the built-in engine, which
+/// - takes `noNewPrivileges: false` for a wish to set the filter after the capabilities are gone,
+/// - sets limits when it may no longer raise them: room is made for them from here,
+/// - knows `slave`, which means all below as well, and not `rslave`,
+/// - opens namespaces when it may no longer reach their paths: they are held open here.
+pub(super) fn for_built_in(mut config: Value, held: &mut Vec<OwnedFd>) -> Result<Value, Failure> {
+    if let Some(process) = config.get_mut("process").and_then(Value::as_object_mut) {
+        if process.get("noNewPrivileges") == Some(&json!(false)) {
+            process.remove("noNewPrivileges");
+        }
+        process.remove("rlimits");
+    }
+    if let Some(travel) = config.pointer_mut("/linux/rootfsPropagation")
+        && let Some(bare) = travel.as_str().and_then(|name| name.strip_prefix('r')).map(str::to_owned)
+    {
+        *travel = json!(bare);
+    }
+    let namespaces = config.pointer_mut("/linux/namespaces").and_then(Value::as_array_mut);
+    for namespace in namespaces.into_iter().flatten() {
+        let Some(path) = namespace.get("path").and_then(Value::as_str) else { continue };
+        let fd = hold(Path::new(path))?;
+        let by_number = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        held.push(fd);
+        if let Some(namespace) = namespace.as_object_mut() {
+            namespace.insert("path".to_owned(), json!(by_number));
+        }
+    }
+    Ok(config)
+}
+
+/// Has a user namespace that exists already instead of a new one.
+pub(super) fn with_users(config: &mut Value, users: &OwnedFd) {
+    let namespaces = config.pointer_mut("/linux/namespaces").and_then(Value::as_array_mut);
+    for namespace in namespaces.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if namespace.get("type") == Some(&json!("user")) && !namespace.contains_key("path") {
+            namespace.insert("path".to_owned(), json!(format!("/proc/self/fd/{}", users.as_raw_fd())));
+        }
+    }
+}
+
+fn hold(path: &Path) -> Result<OwnedFd, Failure> {
+    let namespace = Namespace::open(path)?;
+    let fd = std::os::fd::AsFd::as_fd(&namespace).try_clone_to_owned();
+    fd.map_err(|cause| Failure::during(&format!("cannot hold {}", path.display()), cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_is_added_only_where_there_is_none() {
+        let env = |words: &[&str]| {
+            let config = with_home(json!({ "process": { "env": words } }));
+            config.pointer("/process/env").unwrap().to_string()
+        };
+        assert_eq!(env(&["A=b"]), r#"["A=b","HOME=/"]"#);
+        assert_eq!(env(&["HOME=/root"]), r#"["HOME=/root"]"#);
+    }
+
+    #[test]
+    fn the_built_in_engine_gets_what_it_does_right() {
+        let config = json!({
+            "process": { "noNewPrivileges": false, "rlimits": [{}] },
+            "linux": { "rootfsPropagation": "rslave", "namespaces": [{ "type": "network", "path": "/proc/self/ns/net" }, { "type": "user" }] },
+        });
+        let mut held = Vec::new();
+        let mut adapted = for_built_in(config, &mut held).unwrap();
+        with_users(&mut adapted, &held[0]);
+        let path = format!("/proc/self/fd/{}", held[0].as_raw_fd());
+        assert_eq!(adapted["linux"]["rootfsPropagation"], json!("slave"));
+        assert_eq!(adapted["process"], json!({}));
+        assert_eq!(adapted["linux"]["namespaces"][0]["path"], json!(path));
+        assert_eq!(adapted["linux"]["namespaces"][1]["path"], json!(path));
+    }
+}
