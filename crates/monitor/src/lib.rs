@@ -1,0 +1,27 @@
+//! One process per pod: its containers' streams, logs and exit codes.
+//!
+//! - [`Launch`]: starts a pod's monitor, which outlives whoever started it.
+//! - [`Client`]: a connection to one. [`Request`]s are answered by [`Reply`]s; [`Event`]s come unasked.
+//! - [`record`]: what a monitor writes down: who runs ([`Started`]) and how it ended ([`Exit`]).
+//! - [`job`]: the part of a container's `job.json` that a monitor reads.
+//! - [`packet`]: one message of the socket, with descriptors.
+//!
+//! The program `wardlet-monitor` is made of the same parts. It has one thread, and nothing in it waits
+//! for anything but in one place.
+
+pub mod client;
+pub mod durable;
+mod error;
+pub mod job;
+mod launch;
+pub mod message;
+pub mod packet;
+pub mod record;
+
+pub use client::Client;
+pub use error::{Error, Result};
+pub use launch::{Launch, SharedPid};
+pub use message::{
+    Attach, Event, Exited, Failed, Listed, LogLimits, Reply, Request, Start, Started as StartedReply, Stdin,
+};
+pub use record::{Ending, Exit, MonitorRecord, ProcessMark, Started, User};

@@ -1,0 +1,215 @@
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use monitor::LogLimits;
+
+use crate::note::note;
+
+/// The file of a container's log. What cannot be written is left out and counted: the container goes on.
+#[derive(Debug)]
+pub(crate) struct Log {
+    path: PathBuf,
+    file: File,
+    size: u64,
+    limits: Option<LogLimits>,
+    lost: Lost,
+    /// The file ends within a line.
+    cut: bool,
+}
+
+#[derive(Debug, Default)]
+struct Lost {
+    bytes: u64,
+    why: Option<io::Error>,
+}
+
+impl Log {
+    pub(crate) fn open(path: &Path, limits: Option<LogLimits>) -> io::Result<Self> {
+        let (file, size) = open(path)?;
+        Ok(Self { path: path.to_owned(), file, size, limits, lost: Lost::default(), cut: false })
+    }
+
+    /// Somebody has moved the file away. If no new one can be had, the old one stays in use.
+    pub(crate) fn reopen(&mut self) -> io::Result<()> {
+        (self.file, self.size) = open(&self.path)?;
+        self.cut = false;
+        Ok(())
+    }
+
+    /// Adds whole lines.
+    pub(crate) fn append(&mut self, lines: &[u8]) {
+        let mut rest = lines;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at_checked(self.fitting(rest)).unwrap_or((rest, &[]));
+            self.rotate_before(now.len());
+            self.append_to_file(now);
+            rest = later;
+        }
+    }
+
+    /// How many bytes of these lines go into one file: lines are never cut for it.
+    fn fitting(&self, lines: &[u8]) -> usize {
+        let Some(limits) = self.limits else { return lines.len() };
+        let room = usize::try_from(limits.max_size.saturating_sub(self.size)).unwrap_or(usize::MAX);
+        let end = |part: &[u8]| part.iter().rposition(|byte| *byte == b'\n').map(|place| place + 1);
+        let first = lines.iter().position(|byte| *byte == b'\n').map_or(lines.len(), |place| place + 1);
+        lines.get(..room.min(lines.len())).and_then(end).unwrap_or(first)
+    }
+
+    fn append_to_file(&mut self, lines: &[u8]) {
+        if self.cut {
+            self.cut = self.write(b"\n") == 0;
+        }
+        let written = self.write(lines);
+        if let Some((_, rest)) = lines.split_at_checked(written).filter(|(_, rest)| !rest.is_empty()) {
+            self.lost.bytes += u64::try_from(rest.len()).unwrap_or(0);
+            self.cut |= written > 0 && lines.get(written - 1) != Some(&b'\n');
+        }
+    }
+
+    /// What there is to say about what was left out.
+    pub(crate) fn complaint(&self) -> Option<String> {
+        let why = self.lost.why.as_ref()?;
+        Some(format!("{} bytes of the log were not written: {why}", self.lost.bytes))
+    }
+
+    /// As much as can be written; how much that was.
+    fn write(&mut self, bytes: &[u8]) -> usize {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match self.file.write(rest) {
+                Ok(0) => break,
+                Ok(length) => rest = rest.get(length..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    if self.lost.why.is_none() {
+                        note(format_args!("cannot write {}: {error}", self.path.display()));
+                    }
+                    self.lost.why = Some(error);
+                    break;
+                }
+            }
+        }
+        let written = bytes.len() - rest.len();
+        self.size += u64::try_from(written).unwrap_or(0);
+        written
+    }
+
+    fn rotate_before(&mut self, more: usize) {
+        let Some(limits) = self.limits else { return };
+        let more = u64::try_from(more).unwrap_or(u64::MAX);
+        if self.size == 0 || self.size.saturating_add(more) <= limits.max_size {
+            return;
+        }
+        if let Err(error) = self.rotate(limits.max_files) {
+            // One try for each file that would be full: a log that cannot be moved is not looked at again
+            // with every line.
+            self.size = 0;
+            note(format_args!("cannot rotate {}: {error}", self.path.display()));
+        }
+    }
+
+    fn rotate(&mut self, kept: u32) -> io::Result<()> {
+        if kept == 0 {
+            std::fs::remove_file(&self.path)?;
+            return self.reopen();
+        }
+        for number in (1..kept).rev() {
+            match std::fs::rename(self.numbered(number), self.numbered(number + 1)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        std::fs::rename(&self.path, self.numbered(1))?;
+        self.reopen()
+    }
+
+    fn numbered(&self, number: u32) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(format!(".{number}"));
+        name.into()
+    }
+}
+
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir)?;
+    }
+    let file = File::options().append(true).create(true).mode(0o640).open(path)?;
+    let size = file.metadata()?.len();
+    Ok((file, size))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn read(path: &Path) -> String {
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn a_log_is_made_with_its_directory_and_added_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pod/container/0.log");
+        Log::open(&path, None).unwrap().append(b"one\n");
+        Log::open(&path, None).unwrap().append(b"two\n");
+        assert_eq!(read(&path), "one\ntwo\n");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o137, 0);
+    }
+
+    #[test]
+    fn a_log_that_was_moved_away_begins_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, moved) = (dir.path().join("0.log"), dir.path().join("moved"));
+        let mut log = Log::open(&path, None).unwrap();
+        log.append(b"one\n");
+        std::fs::rename(&path, &moved).unwrap();
+        log.append(b"two\n");
+        log.reopen().unwrap();
+        log.append(b"three\n");
+        assert_eq!((read(&moved), read(&path)), ("one\ntwo\n".to_owned(), "three\n".to_owned()));
+    }
+
+    #[test]
+    fn a_log_that_has_grown_too_large_is_kept_under_a_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.log");
+        let mut log = Log::open(&path, Some(LogLimits { max_size: 11, max_files: 2 })).unwrap();
+        for line in ["one\n", "two\n", "three\n", "four\n", "this is longer\n", "six\n"] {
+            log.append(line.as_bytes());
+        }
+        let numbered = |number: u32| dir.path().join(format!("0.log.{number}"));
+        assert_eq!(read(&path), "six\n");
+        assert_eq!(read(&numbered(1)), "this is longer\n");
+        assert_eq!(read(&numbered(2)), "three\nfour\n");
+        assert!(!numbered(3).exists());
+    }
+
+    #[test]
+    fn with_no_file_kept_the_log_begins_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.log");
+        let mut log = Log::open(&path, Some(LogLimits { max_size: 5, max_files: 0 })).unwrap();
+        log.append(b"one\n");
+        log.append(b"two\n");
+        assert_eq!(read(&path), "two\n");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    /// `/dev/full` says what a full disk says.
+    #[test]
+    fn what_cannot_be_written_is_counted() {
+        let mut log = Log::open(Path::new("/dev/full"), None).unwrap();
+        log.append(b"1234\n");
+        log.append(b"5678\n");
+        assert_eq!(
+            log.complaint().unwrap(),
+            "10 bytes of the log were not written: No space left on device (os error 28)"
+        );
+    }
+}

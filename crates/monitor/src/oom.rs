@@ -1,0 +1,49 @@
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// How often the kernel has killed something in this control group for want of memory. What cannot be
+/// read has not happened: the group is made after this is first asked.
+pub(crate) fn kills(hierarchies: &Path, cgroup: &Path) -> u64 {
+    let files: [(&str, &str); 2] = [("memory", "memory.oom_control"), ("", "memory.events")];
+    let paths = files.map(|(hierarchy, file)| hierarchies.join(hierarchy).join(cgroup).join(file));
+    paths.iter().find_map(read).unwrap_or(0)
+}
+
+fn read(path: &PathBuf) -> Option<u64> {
+    let mut text = String::new();
+    std::fs::File::open(path).ok()?.take(4096).read_to_string(&mut text).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(path: &str, text: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+        root
+    }
+
+    #[test]
+    fn the_counter_of_version_1_is_read() {
+        let text = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n";
+        let root = written("memory/pod/c/memory.oom_control", text);
+        assert_eq!(kills(root.path(), Path::new("pod/c")), 3);
+    }
+
+    #[test]
+    fn the_counter_of_version_2_is_read() {
+        let text = "low 0\nhigh 0\nmax 7\noom 2\noom_kill 1\noom_group_kill 0\n";
+        let root = written("pod/c/memory.events", text);
+        assert_eq!(kills(root.path(), Path::new("pod/c")), 1);
+    }
+
+    #[test]
+    fn no_group_is_no_kill() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(kills(root.path(), Path::new("pod/c")), 0);
+    }
+}

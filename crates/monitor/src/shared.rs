@@ -1,0 +1,53 @@
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use kernel::Process;
+use kernel::namespace::PidInit;
+use monitor::{MonitorRecord, SharedPid};
+use rustix::process::{Pid, Signal};
+
+/// The process that keeps the PID namespace which a pod's containers share.
+pub(crate) struct Shared {
+    process: Process,
+}
+
+impl Shared {
+    /// The one that an earlier monitor of this pod has started, or a new one.
+    pub(crate) fn find_or_start(dir: &Path, owner: &SharedPid) -> Result<Self, String> {
+        if let Some(process) = earlier(dir) {
+            return Ok(Self { process });
+        }
+        let userns = match owner {
+            SharedPid::Host => None,
+            SharedPid::Userns(path) => Some(
+                File::open(path)
+                    .map_err(|error| format!("cannot open user namespace {}: {error}", path.display()))?,
+            ),
+        };
+        let init = PidInit::start(userns.as_ref().map(AsFd::as_fd)).map_err(|error| error.to_string())?;
+        Ok(Self { process: init.process })
+    }
+
+    /// Its number, while it lives.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        let lives = self.process.is_running().unwrap_or(false);
+        lives.then(|| self.process.pid().unsigned_abs())
+    }
+
+    pub(crate) fn is(&self, pid: Pid) -> bool {
+        self.process.pid() == pid.as_raw_nonzero().get()
+    }
+
+    /// Ends it, with all that is in its namespace.
+    pub(crate) fn end(self) {
+        let _ = self.process.signal(Signal::KILL);
+    }
+}
+
+/// Looked at once it is held: until then its number might be given to another.
+fn earlier(dir: &Path) -> Option<Process> {
+    let mark = MonitorRecord::read(dir).ok()??.pid_namespace?;
+    let process = Process::open(mark.pid).ok()?;
+    (mark.is_same() && process.is_running().ok()?).then_some(process)
+}
