@@ -1,0 +1,213 @@
+//! The built-in network: a bridge on the host, and for each pod a pair of devices with one end at the
+//! bridge and the other as `eth0` in the pod.
+
+mod device;
+mod inside;
+mod outside;
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use self::device::Guard;
+use crate::error::{Error, Result};
+use crate::firewall::{Firewall, Forward};
+use crate::lease::{Book, Record};
+use crate::netlink::Socket;
+use crate::netlink::route::{self, Link};
+use crate::pod::{Addresses, Pod};
+use crate::subnet::Subnets;
+use crate::thread::Netns;
+
+pub(crate) use inside::{counters, loopback_up};
+
+/// What one bridge is to be.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) name: String,
+    pub(crate) subnets: Subnets,
+    pub(crate) mtu: Option<u32>,
+}
+
+/// The bridge and the leases of its pods. All methods are called in the host's network namespace.
+#[derive(Debug)]
+pub(crate) struct Bridge {
+    name: String,
+    mtu: Option<u32>,
+    book: Book,
+    /// Held while rules are made from the leases, so that the last to make them has seen all leases. What
+    /// it holds is why there are no rules, if there are none.
+    firewall: Mutex<Option<String>>,
+}
+
+impl Bridge {
+    /// Makes the bridge and the firewall's rules ready, from whatever state. The words say what was changed
+    /// on the host.
+    pub(crate) fn open(plan: Plan, dir: &Path) -> Result<(Self, Vec<String>)> {
+        let (book, mut words) = Book::open(dir, plan.subnets)?;
+        let bridge = Self { name: plan.name, mtu: plan.mtu, book, firewall: Mutex::new(None) };
+        words.extend(bridge.restore()?);
+        Ok((bridge, words))
+    }
+
+    fn restore(&self) -> Result<Vec<String>> {
+        let mut socket = Socket::route()?;
+        let records = self.book.records();
+        let mut words = device::ensure(&mut socket, &self.plan(), &records)?;
+        words.extend(outside::tidy(&mut socket, &self.name, &records)?);
+        let mut firewall = self.firewall.lock().unwrap_or_else(PoisonError::into_inner);
+        *firewall = self.rules().install(&self.forwards()).err().map(|error| error.to_string());
+        let guard = if firewall.is_none() { Guard::There } else { Guard::Missing };
+        device::route_loopback(&self.name, guard)?;
+        if let Some(why) = &*firewall {
+            words.push(format!(
+                "pods reach nothing outside that does not know their addresses, and host ports are refused: {why}"
+            ));
+        }
+        Ok(words)
+    }
+
+    pub(crate) fn set_up(&self, pod: &Pod) -> Result<Addresses> {
+        let netns = Netns::open(&pod.netns)?;
+        self.check_firewall(pod)?;
+        let leased = self.book.lease(pod)?;
+        let made = self.connect(pod, &leased.record, &netns);
+        if made.is_err() && leased.is_new {
+            // Nobody was told of the address; if this fails, too, the lease is found later.
+            let _ = self.tear_down(&pod.id);
+        }
+        made.map(|()| Addresses { ips: leased.record.addresses })
+    }
+
+    fn connect(&self, pod: &Pod, record: &Record, netns: &Netns) -> Result<()> {
+        let mut socket = Socket::route()?;
+        let bridge = self.device(&mut socket)?;
+        let end = outside::Outside { bridge: &bridge, pod, record };
+        let made = end.ensure(&mut socket, netns)?;
+        let inside = inside::Inside { record, peer: made.index };
+        netns.run(|| inside.ensure())?;
+        if pod.host_ports.is_empty() {
+            return Ok(());
+        }
+        self.forward()?;
+        let to = record.address().into_iter();
+        let new: Vec<_> =
+            to.flat_map(|to| pod.host_ports.iter().map(move |from| Forward { from: *from, to })).collect();
+        Firewall::forget(None, &new)
+    }
+
+    pub(crate) fn tear_down(&self, sandbox: &str) -> Result<()> {
+        route::remove_link(&mut Socket::route()?, &outside::name(sandbox))?;
+        let Some(record) = self.book.close_ports(sandbox) else { return Ok(()) };
+        if !record.host_ports.is_empty() {
+            self.forward()?;
+            Firewall::forget(record.address(), &[])?;
+        }
+        self.book.end(sandbox)
+    }
+
+    pub(crate) fn sandboxes(&self) -> Vec<String> {
+        self.book.records().into_iter().map(|record| record.sandbox).collect()
+    }
+
+    /// Mends what others have removed.
+    pub(crate) fn ready(&self) -> Result<()> {
+        self.device(&mut Socket::route()?)?;
+        let firewall = self.firewall.lock().unwrap_or_else(PoisonError::into_inner);
+        if firewall.is_none() && !self.rules().is_installed()? {
+            self.rules().install(&self.forwards())?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn subnets(&self) -> Subnets {
+        self.book.subnets()
+    }
+
+    /// Gives pods addresses of other subnets from now on. Those that have some keep them.
+    pub(crate) fn turn_to(&self, wanted: Subnets) -> Result<Vec<String>> {
+        if self.subnets() == wanted {
+            return Ok(Vec::new());
+        }
+        let plan = Plan { subnets: wanted, ..self.plan() };
+        device::check(&mut Socket::route()?, &plan, &self.book.records())?;
+        self.book.turn_to(wanted);
+        self.restore()
+    }
+
+    /// The bridge; made again with all that is at it if somebody has removed it.
+    fn device(&self, socket: &mut Socket) -> Result<Link> {
+        if let Some(found) = route::link(socket, &self.name)?.filter(|found| found.up) {
+            return Ok(found);
+        }
+        self.restore()?;
+        let gone = || Error::Answer { what: format!("find the bridge {} just made", self.name) };
+        route::link(socket, &self.name)?.ok_or_else(gone)
+    }
+
+    fn check_firewall(&self, pod: &Pod) -> Result<()> {
+        let Some(port) = pod.host_ports.first() else { return Ok(()) };
+        let firewall = self.firewall.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*firewall {
+            None => Ok(()),
+            Some(cause) => Err(Error::NoFirewall { port: *port, cause: cause.clone() }),
+        }
+    }
+
+    fn forward(&self) -> Result<()> {
+        let firewall = self.firewall.lock().unwrap_or_else(PoisonError::into_inner);
+        // Without rules there is nothing to take away, and nothing is added.
+        if firewall.is_some() { Ok(()) } else { self.rules().forward(&self.forwards()) }
+    }
+
+    fn forwards(&self) -> Vec<Forward> {
+        let forward = |(from, to): (_, Ipv4Addr)| Forward { from, to };
+        self.book.ports().into_iter().map(forward).collect()
+    }
+
+    fn rules(&self) -> Firewall {
+        Firewall { bridge: self.name.clone(), subnets: self.book.all_subnets() }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan { name: self.name.clone(), subnets: self.subnets(), mtu: self.mtu }
+    }
+}
+
+/// Takes a pod from a bridge that makes no more pods' networks.
+pub(crate) fn forget(book: &Book, sandbox: &str) -> Result<()> {
+    route::remove_link(&mut Socket::route()?, &outside::name(sandbox))?;
+    book.end(sandbox)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pod::{HostPort, Protocol};
+
+    /// No kernel without nftables is at hand: only the finding is pretended, not what follows from it.
+    #[test]
+    fn without_nftables_only_host_ports_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (book, _) = Book::open(dir.path(), Subnets::DEFAULT).unwrap();
+        let firewall = Mutex::new(Some("Protocol not supported".to_owned()));
+        let bridge = Bridge { name: "wardlet0".to_owned(), mtu: None, book, firewall };
+        let mut pod = Pod {
+            id: "0123456789abcdef".to_owned(),
+            name: "web".to_owned(),
+            namespace: "default".to_owned(),
+            uid: "uid".to_owned(),
+            netns: "/proc/thread-self/ns/net".into(),
+            host_ports: vec![],
+            annotations: [].into(),
+        };
+        bridge.check_firewall(&pod).unwrap();
+        let port = HostPort { protocol: Protocol::Tcp, host_ip: None, host_port: 8080, container_port: 80 };
+        pod.host_ports.push(port);
+        let error = bridge.set_up(&pod).unwrap_err();
+        let words = "the host port tcp 8080 needs nftables, and the kernel said: Protocol not supported";
+        assert_eq!(error.to_string(), words);
+        assert!(error.hint().is_some());
+        assert!(bridge.book.records().is_empty());
+    }
+}

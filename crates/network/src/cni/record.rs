@@ -1,0 +1,176 @@
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::configuration::List;
+use super::invocation::PATIENCE;
+use crate::error::{Error, Result};
+use crate::pod::check_id;
+
+/// The version that we write.
+pub(super) const VERSION: u32 = 1;
+
+/// What plugins were told for a pod. It is there before the first of them runs, and stays until all have
+/// taken it back: with the same words, whatever the configuration says by then.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Record {
+    pub(super) version: u32,
+    pub(super) sandbox: String,
+    pub(super) netns: PathBuf,
+    pub(super) arguments: String,
+    pub(super) capabilities: BTreeMap<String, Value>,
+    pub(super) bin_dirs: Vec<PathBuf>,
+    pub(super) list: List,
+    /// What they gave, once all have.
+    pub(super) result: Option<Value>,
+}
+
+/// `<state>/network/cni/<sandbox>.json`, and beside it `<sandbox>.log` while a plugin runs.
+#[derive(Debug)]
+pub(super) struct Cache {
+    dir: PathBuf,
+}
+
+impl Cache {
+    pub(super) fn open(dir: &Path) -> Result<Self> {
+        fs::create_dir_all(dir).map_err(Error::io("cannot make", dir))?;
+        Ok(Self { dir: dir.to_owned() })
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<String>> {
+        let listed = fs::read_dir(&self.dir).map_err(Error::io("cannot list", &self.dir))?;
+        let mut found = Vec::new();
+        for entry in listed {
+            let name = entry.map_err(Error::io("cannot list", &self.dir))?.file_name();
+            let id = name.to_str().and_then(|name| name.strip_suffix(".json"));
+            found.extend(id.filter(|id| check_id(id).is_ok()).map(str::to_owned));
+        }
+        Ok(found)
+    }
+
+    pub(super) fn read(&self, sandbox: &str) -> Result<Option<Record>> {
+        let path = self.path(sandbox, "json");
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(Error::io("cannot read", &path))?,
+        };
+        let wrong = |why: String| Error::Record { path: path.clone(), why };
+        let record: Record = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+        if record.version != VERSION {
+            return Err(wrong(format!("it is of version {}; this wardlet knows {VERSION}", record.version)));
+        }
+        Ok(Some(record))
+    }
+
+    pub(super) fn write(&self, record: &Record) -> Result<()> {
+        let (path, fresh) = (self.path(&record.sandbox, "json"), self.path(&record.sandbox, "new"));
+        let text = serde_json::to_vec(record)
+            .map_err(|error| Error::Record { path: fresh.clone(), why: error.to_string() })?;
+        let write = || {
+            let mut file =
+                File::options().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&fresh, &path)?;
+            File::open(&self.dir)?.sync_all()
+        };
+        write().map_err(Error::io("cannot write", &path))
+    }
+
+    /// The record goes last.
+    pub(super) fn remove(&self, sandbox: &str) -> Result<()> {
+        for kind in ["log", "new", "json"] {
+            let path = self.path(sandbox, kind);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(Error::io("cannot remove", &path)(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The file that a plugin complains to. It is locked, and the plugin has it open: one that goes on after
+    /// we were killed is waited for here, before another is run for the same pod.
+    pub(super) fn log(&self, sandbox: &str) -> Result<File> {
+        let path = self.path(sandbox, "log");
+        let open =
+            File::options().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
+        let file = open.map_err(Error::io("cannot open", &path))?;
+        let begun = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::Error(error)) => return Err(Error::io("cannot lock", &path)(error)),
+                Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(Error::CniBusy { sandbox: sandbox.to_owned(), waited: PATIENCE });
+                }
+            }
+        }
+        file.set_len(0).map_err(Error::io("cannot empty", &path))?;
+        Ok(file)
+    }
+
+    fn path(&self, sandbox: &str, kind: &str) -> PathBuf {
+        self.dir.join(format!("{sandbox}.{kind}"))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    pub(in super::super) fn record() -> Record {
+        let list = json!({ "name": "n", "version": "1.0.0", "plugins": [{ "kind": "ptp", "settings": {} }] });
+        Record {
+            version: VERSION,
+            sandbox: "0123456789abcdef".to_owned(),
+            netns: "/run/ns".into(),
+            arguments: "K8S_POD_NAME=a".to_owned(),
+            capabilities: BTreeMap::new(),
+            bin_dirs: vec!["/opt/cni/bin".into()],
+            list: serde_json::from_value(list).unwrap(),
+            result: None,
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_read_and_goes_as_a_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(dir.path()).unwrap();
+        let kept = Record { result: Some(json!({ "ips": [] })), ..record() };
+        assert_eq!(cache.read(&kept.sandbox).unwrap(), None);
+        cache.write(&kept).unwrap();
+        drop(cache.log(&kept.sandbox).unwrap());
+        assert_eq!(cache.read(&kept.sandbox).unwrap(), Some(kept.clone()));
+        assert_eq!(cache.list().unwrap(), [kept.sandbox.as_str()]);
+        cache.remove(&kept.sandbox).unwrap();
+        cache.remove(&kept.sandbox).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_record_of_another_version_or_cut_short_is_told_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(dir.path()).unwrap();
+        let newer = Record { version: 2, ..record() };
+        cache.write(&newer).unwrap();
+        let error = cache.read(&newer.sandbox).unwrap_err().to_string();
+        assert!(error.contains("0123456789abcdef.json") && error.contains("version 2"), "{error}");
+        fs::write(dir.path().join("0123456789abcdef.json"), "{").unwrap();
+        assert!(cache.read(&newer.sandbox).is_err());
+    }
+}

@@ -1,0 +1,86 @@
+//! Connections that the kernel remembers. It asks the rules for the first packet only: who goes on sending
+//! from the same port is led to where the rules once said, for as long as that is remembered.
+
+use std::net::Ipv4Addr;
+
+use rustix::io::Errno;
+
+use super::Forward;
+use crate::error::{Error, Result};
+use crate::netlink::{Attributes, Request, Socket, find, flags};
+use crate::pod::Protocol;
+
+const GET: u16 = 1 << 8 | 1;
+const DELETE: u16 = 1 << 8 | 2;
+const HEADER: [u8; 4] = [2, 0, 0, 0];
+
+const ASKED: u16 = 1;
+const ANSWERED: u16 = 2;
+const ADDRESSES: u16 = 1;
+const PORTS: u16 = 2;
+
+/// One direction of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Direction {
+    from: Ipv4Addr,
+    to: Ipv4Addr,
+    protocol: u8,
+    to_port: u16,
+}
+
+/// Forgets the connections through ports of the host that were led to this pod.
+pub(super) fn forget_pod(pod: Ipv4Addr) -> Result<()> {
+    forget(|asked, answered| answered.from == pod && asked.to != pod)
+}
+
+/// Forgets datagrams to these ports that came while they led nowhere.
+pub(super) fn forget_unled(forwards: &[Forward]) -> Result<()> {
+    let is_of = |forward: &Forward, asked: Direction| {
+        forward.from.protocol == Protocol::Udp
+            && (asked.protocol, asked.to_port) == (Protocol::Udp.number(), forward.from.host_port)
+            && forward.from.only_at().is_none_or(|ip| ip == asked.to)
+    };
+    forget(|asked, answered| {
+        let unchanged = (answered.from, answered.to) == (asked.to, asked.from);
+        unchanged && forwards.iter().any(|forward| is_of(forward, asked))
+    })
+}
+
+fn forget(chosen: impl Fn(Direction, Direction) -> bool) -> Result<()> {
+    let mut socket = Socket::netfilter()?;
+    let request = Request::new(GET, flags::DUMP, &HEADER, &Attributes::new());
+    let known = match socket.call("list the known connections", request) {
+        // A kernel that does not tell.
+        Err(Error::Netlink { errno: Errno::OPNOTSUPP | Errno::INVAL, .. }) => return Ok(()),
+        other => other?,
+    };
+    for body in known {
+        let Some((asked, answered)) = read(&body) else { continue };
+        if !chosen(asked, answered) {
+            continue;
+        }
+        let tuple = body.get(4..).and_then(|attributes| find(attributes, ASKED)).unwrap_or_default();
+        let attributes = Attributes::new().bytes(ASKED | 0x8000, tuple);
+        match socket.call("forget a connection", Request::new(DELETE, 0, &HEADER, &attributes)) {
+            Err(Error::Netlink { errno: Errno::NOENT, .. }) | Ok(_) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn read(body: &[u8]) -> Option<(Direction, Direction)> {
+    let attributes = body.get(4..)?;
+    Some((direction(find(attributes, ASKED)?)?, direction(find(attributes, ANSWERED)?)?))
+}
+
+fn direction(tuple: &[u8]) -> Option<Direction> {
+    let (addresses, ports) = (find(tuple, ADDRESSES)?, find(tuple, PORTS)?);
+    let address = |kind| Some(Ipv4Addr::from(*find(addresses, kind)?.first_chunk::<4>()?));
+    Some(Direction {
+        from: address(1)?,
+        to: address(2)?,
+        protocol: *find(ports, 1)?.first()?,
+        to_port: u16::from_be_bytes(*find(ports, 3)?.first_chunk()?),
+    })
+}

@@ -1,0 +1,71 @@
+//! The pods' part of the host's firewall: one nftables table of our own for each family, named like the
+//! bridge. Every change is one batch that the kernel takes as a whole or not at all.
+
+mod conntrack;
+mod expression;
+mod nft;
+mod ruleset;
+
+use std::net::Ipv4Addr;
+
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+use crate::netlink::Socket;
+use crate::pod::{HostPort, Protocol};
+use crate::subnet::Subnets;
+
+pub(crate) use nft::Family;
+
+/// A port of the host and the pod that it leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Forward {
+    pub(crate) from: HostPort,
+    pub(crate) to: Ipv4Addr,
+}
+
+/// The rules for one bridge.
+#[derive(Debug, Clone)]
+pub(crate) struct Firewall {
+    pub(crate) bridge: String,
+    pub(crate) subnets: Vec<Subnets>,
+}
+
+impl Firewall {
+    /// Makes all rules anew, whatever was there.
+    pub(crate) fn install(&self, forwards: &[Forward]) -> Result<()> {
+        let batch = ruleset::whole(self, forwards);
+        Socket::netfilter()?.send("make the firewall's rules", &batch).map(drop)
+    }
+
+    /// Forgets where connections were led before: `gone` is a pod's address, `new` are ports just forwarded.
+    pub(crate) fn forget(gone: Option<Ipv4Addr>, new: &[Forward]) -> Result<()> {
+        if let Some(pod) = gone {
+            conntrack::forget_pod(pod)?;
+        }
+        if new.iter().any(|forward| forward.from.protocol == Protocol::Udp) {
+            conntrack::forget_unled(new)?;
+        }
+        Ok(())
+    }
+
+    /// Makes these the forwarded ports, and no others.
+    pub(crate) fn forward(&self, forwards: &[Forward]) -> Result<()> {
+        let batch = ruleset::ports(self, forwards);
+        match Socket::netfilter()?.send("forward the host's ports", &batch) {
+            // Somebody has removed our rules.
+            Err(Error::Netlink { errno: Errno::NOENT, .. }) => self.install(forwards),
+            other => other.map(drop),
+        }
+    }
+
+    /// Whether the rules are there.
+    pub(crate) fn is_installed(&self) -> Result<bool> {
+        let request = nft::get_table(Family::V4, &self.bridge);
+        match Socket::netfilter()?.call("look at the firewall's rules", request) {
+            Ok(_) => Ok(true),
+            Err(Error::Netlink { errno: Errno::NOENT, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

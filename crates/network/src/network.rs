@@ -1,0 +1,235 @@
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::bridge::{self, Bridge, Plan};
+use crate::cni::Cni;
+use crate::error::{Error, Result};
+use crate::lease::Book;
+use crate::pod::{Addresses, Interface, Pod, check_id};
+use crate::settings::{Kind, Settings};
+use crate::subnet::Subnets;
+use crate::thread::{Netns, apart};
+use crate::turns::Turns;
+
+/// How long another process may take to give up the state.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The network of this node's pods. Clones are the same network.
+#[derive(Debug, Clone)]
+pub struct Network {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Where bridge, firewall and plugins are.
+    host: Netns,
+    kind: Kind,
+    maker: Maker,
+    /// Plugins that have been run for pods are run again to take it back, whoever makes the network now.
+    cni: Cni,
+    cidr: PathBuf,
+    turns: Turns,
+    notices: Mutex<Vec<String>>,
+    /// Held for as long as we live.
+    _lock: File,
+}
+
+#[derive(Debug)]
+enum Maker {
+    Bridge(Bridge),
+    /// Pods of a bridge from before are only taken from it.
+    Other(Book),
+}
+
+impl Network {
+    /// Makes ready what all pods share, in the network namespace of the calling thread: the host's.
+    pub async fn open(settings: Settings) -> Result<Self> {
+        let host = Netns::of_this_thread()?;
+        let open = move || {
+            host.enter()?;
+            Inner::open(settings, host)
+        };
+        Ok(Self { inner: Arc::new(apart(open).await?) })
+    }
+
+    /// What was changed on the host or found amiss since the last call, in words: for the log.
+    #[must_use]
+    pub fn notices(&self) -> Vec<String> {
+        std::mem::take(&mut *self.inner.notices.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Gives a pod its network, loopback included, or makes sure that it has it. If it fails, nothing is
+    /// left of it, but for what [`leases`](Self::leases) tells.
+    pub async fn set_up(&self, pod: &Pod) -> Result<Addresses> {
+        check_id(&pod.id)?;
+        let mut pod = pod.clone();
+        // As the CRI has it: a port of the container alone.
+        pod.host_ports.retain(|port| port.host_port != 0);
+        self.at_host(move |inner| inner.set_up(&pod)).await
+    }
+
+    /// Takes a pod's network away; that it has none, or that its namespace is gone, is fine.
+    pub async fn tear_down(&self, id: &str, netns: Option<&Path>) -> Result<()> {
+        check_id(id)?;
+        let (id, netns) = (id.to_owned(), netns.map(Path::to_owned));
+        self.at_host(move |inner| inner.tear_down(&id, netns.as_deref())).await
+    }
+
+    /// The sandboxes that something is kept for.
+    pub async fn leases(&self) -> Result<Vec<String>> {
+        self.at_host(|inner| inner.leases()).await
+    }
+
+    /// Whether pods can get a network now; why not, if not.
+    pub async fn ready(&self) -> std::result::Result<(), String> {
+        self.at_host(|inner| inner.ready()).await.map_err(|error| error.to_string())
+    }
+
+    /// The subnets that the cluster has given this node, as a CRI runtime is told them. What the settings
+    /// say is stronger.
+    pub async fn set_pod_cidr(&self, cidr: &str) -> Result<()> {
+        let cidr = cidr.trim().to_owned();
+        // As the kubelet says it while it knows of none.
+        if cidr.is_empty() { Ok(()) } else { self.at_host(move |inner| inner.set_pod_cidr(&cidr)).await }
+    }
+
+    /// Switches on the loopback device of a network namespace.
+    pub async fn loopback_up(&self, netns: &Path) -> Result<()> {
+        let netns = netns.to_owned();
+        apart(move || Netns::open(&netns)?.run(bridge::loopback_up)).await
+    }
+
+    /// What went through each interface of a network namespace.
+    pub async fn counters(&self, netns: &Path) -> Result<Vec<Interface>> {
+        let netns = netns.to_owned();
+        apart(move || Netns::open(&netns)?.run(bridge::counters)).await
+    }
+
+    async fn at_host<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let inner = Arc::clone(&self.inner);
+        let inside = move || {
+            inner.host.enter()?;
+            work(&inner)
+        };
+        apart(inside).await
+    }
+}
+
+impl Inner {
+    fn open(settings: Settings, host: Netns) -> Result<Self> {
+        settings.kind.check()?;
+        let dir = settings.state.join("network");
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
+        made.map_err(Error::io("cannot make", &dir))?;
+        let lock = lock(&dir)?;
+        let cidr = dir.join("pod-cidr");
+        let (maker, notices) = Maker::open(&settings.kind, &dir, &cidr)?;
+        let (cni, notices) = (Cni::open(&dir)?, Mutex::new(notices));
+        Ok(Self {
+            host,
+            kind: settings.kind,
+            maker,
+            cni,
+            cidr,
+            turns: Turns::default(),
+            notices,
+            _lock: lock,
+        })
+    }
+
+    fn set_up(&self, pod: &Pod) -> Result<Addresses> {
+        let _turn = self.turns.take(&pod.id);
+        Netns::open(&pod.netns)?.run(bridge::loopback_up)?;
+        match (&self.maker, &self.kind) {
+            (Maker::Bridge(bridge), _) => bridge.set_up(pod),
+            (Maker::Other(_), Kind::Cni { conf_dir, bin_dirs }) => self.cni.set_up(pod, conf_dir, bin_dirs),
+            (Maker::Other(_), _) => Ok(Addresses::default()),
+        }
+    }
+
+    fn tear_down(&self, id: &str, netns: Option<&Path>) -> Result<()> {
+        let _turn = self.turns.take(id);
+        self.cni.tear_down(id, netns)?;
+        match &self.maker {
+            Maker::Bridge(bridge) => bridge.tear_down(id),
+            Maker::Other(book) => bridge::forget(book, id),
+        }
+    }
+
+    fn leases(&self) -> Result<Vec<String>> {
+        let mut all = match &self.maker {
+            Maker::Bridge(bridge) => bridge.sandboxes(),
+            Maker::Other(book) => book.records().into_iter().map(|record| record.sandbox).collect(),
+        };
+        all.extend(self.cni.sandboxes()?);
+        all.sort();
+        all.dedup();
+        Ok(all)
+    }
+
+    fn ready(&self) -> Result<()> {
+        match (&self.maker, &self.kind) {
+            (Maker::Bridge(bridge), _) => bridge.ready(),
+            (Maker::Other(_), Kind::Cni { conf_dir, bin_dirs }) => Cni::ready(conf_dir, bin_dirs),
+            (Maker::Other(_), _) => Ok(()),
+        }
+    }
+
+    fn set_pod_cidr(&self, cidr: &str) -> Result<()> {
+        let Maker::Bridge(bridge) = &self.maker else { return Ok(()) };
+        let wanted: Subnets = cidr.parse()?;
+        let words = if matches!(self.kind, Kind::Bridge { subnets: Some(_), .. }) {
+            let kept = bridge.subnets();
+            let differs = kept != wanted;
+            differs
+                .then(|| format!("pods have addresses of {kept} as set, not of the cluster's {wanted}"))
+                .into_iter()
+                .collect()
+        } else {
+            let words = bridge.turn_to(wanted)?;
+            fs::write(&self.cidr, cidr).map_err(Error::io("cannot write", &self.cidr))?;
+            words
+        };
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(words);
+        Ok(())
+    }
+}
+
+impl Maker {
+    fn open(kind: &Kind, dir: &Path, cidr: &Path) -> Result<(Self, Vec<String>)> {
+        let Kind::Bridge { name, subnets, mtu } = kind else {
+            let (book, words) = Book::open(dir, Subnets::DEFAULT)?;
+            return Ok((Self::Other(book), words));
+        };
+        let told = || fs::read_to_string(cidr).ok().and_then(|text| text.parse().ok());
+        let subnets = subnets.or_else(told).unwrap_or(Subnets::DEFAULT);
+        let (bridge, words) = Bridge::open(Plan { name: name.clone(), subnets, mtu: *mtu }, dir)?;
+        Ok((Self::Bridge(bridge), words))
+    }
+}
+
+/// A process that was killed may have been about to start another, which has the lock until it begins: that
+/// is waited for.
+fn lock(dir: &Path) -> Result<File> {
+    let path = dir.join("lock");
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(Error::io("cannot open", &path))?;
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => return Err(Error::io("cannot lock", &path)(error)),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: dir.to_owned() }),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::subnet::Subnets;
+
+/// How pods get their network.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The node's state; ours is the directory `network` in it.
+    pub state: PathBuf,
+    /// Who makes it.
+    pub kind: Kind,
+}
+
+/// Who makes the pods' network.
+#[derive(Debug, Clone)]
+pub enum Kind {
+    /// We do: a bridge, with an address of its own for each pod.
+    Bridge {
+        /// The bridge's name. The nftables table has the same.
+        name: String,
+        /// Its subnets; `None`: what [`set_pod_cidr`](crate::Network::set_pod_cidr) says, and until then
+        /// [`Subnets::DEFAULT`].
+        subnets: Option<Subnets>,
+        /// The greatest packet; `None`: that of the device that the default route leads to, else 1500.
+        mtu: Option<u32>,
+    },
+    /// CNI plugins.
+    Cni {
+        /// Where their configuration is; the first file by name counts.
+        conf_dir: PathBuf,
+        /// Where they are.
+        bin_dirs: Vec<PathBuf>,
+    },
+    /// Nobody: pods have loopback only.
+    None,
+}
+
+/// The bridge's name where none is given.
+pub const BRIDGE: &str = "wardlet0";
+
+impl Default for Kind {
+    fn default() -> Self {
+        Self::Bridge { name: BRIDGE.to_owned(), subnets: None, mtu: None }
+    }
+}
+
+impl Kind {
+    /// The kernel's rules for names of devices, and some of ours.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Self::Bridge { name, mtu, .. } = self else { return Ok(()) };
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        if name.is_empty() || name.len() > 15 || !name.bytes().all(plain) {
+            return Err(Error::DeviceName { name: name.clone() });
+        }
+        match mtu {
+            Some(mtu) if !(1280..=65_535).contains(mtu) => Err(Error::Mtu { mtu: *mtu }),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bridge(name: &str, mtu: Option<u32>) -> Kind {
+        Kind::Bridge { name: name.to_owned(), subnets: None, mtu }
+    }
+
+    #[test]
+    fn names_and_sizes_that_cannot_be_are_refused() {
+        Kind::default().check().unwrap();
+        bridge("br-0_a", Some(9000)).check().unwrap();
+        for name in ["", "a-name-that-is-too-long", "a/b", "a b", ".."] {
+            assert!(bridge(name, None).check().is_err(), "{name}");
+        }
+        assert!(bridge("br0", Some(1000)).check().is_err());
+    }
+}
