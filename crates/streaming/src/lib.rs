@@ -1,0 +1,33 @@
+//! Exec, attach and port-forward: the HTTP server whose URLs a CRI runtime gives out.
+//!
+//! - [`Server`]: gives out URLs, each good for one client within a minute, and serves those who come, over WebSocket
+//!   or SPDY/3.1, as Kubernetes' clients speak them.
+//! - [`Handler`]: what the runtime does for them, with [`Streams`] of bytes.
+//! - [`enum@Error`]: why there is no URL.
+//!
+//! A client's request becomes an upgrade (`connection`, `negotiate`); each kind of connection (`websocket`, `spdy`)
+//! carries streams (`link`), which a session (`command`, `ports`) lends to the handler (`lent`).
+
+mod command;
+mod connection;
+mod error;
+#[doc(hidden)]
+pub mod fuzzing;
+mod handler;
+mod lent;
+mod link;
+mod negotiate;
+mod ports;
+mod resize;
+mod server;
+mod spdy;
+mod status;
+mod tokens;
+mod websocket;
+
+pub use error::{Error, Result};
+pub use handler::{
+    Answer, AttachRequest, Connection, Ended, ExecRequest, Handler, PortForwardRequest, ReadWrite, Reader,
+    Size, Streams, Writer,
+};
+pub use server::Server;
