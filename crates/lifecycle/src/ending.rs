@@ -1,0 +1,119 @@
+use std::time::Duration;
+
+use crate::action::{Action, StopReason, Task};
+use crate::container::ContainerName;
+use crate::moment::Moment;
+use crate::observed::Sandbox;
+use crate::pod::Role;
+use crate::state::{Takedown, Terminal};
+use crate::status::Phase;
+use crate::turn::{Turn, key};
+
+/// The least grace of a pod that is ended from outside.
+const LEAST_POD_GRACE: Duration = Duration::from_secs(1);
+
+impl Turn<'_> {
+    /// Begins the pod's end if it was asked for or its time is over. The first cause stands; a later one
+    /// can only shorten the grace.
+    pub(crate) fn consider_end(&mut self) {
+        let deadline = self.active_deadline();
+        let (pod, is_ending) = (self.pod, self.is_ending());
+        if let Some(eviction) = pod.eviction() {
+            let (reason, message) = (eviction.reason.clone(), eviction.message.clone());
+            self.end_from_outside(StopReason::Evicted, Some((reason, message)));
+        }
+        if deadline.is_some_and(|at| at <= self.now) {
+            let message = "the pod was active on the node for longer than its activeDeadlineSeconds";
+            let why = ("DeadlineExceeded".to_owned(), message.to_owned());
+            self.end_from_outside(StopReason::DeadlineExceeded, Some(why));
+        } else if let Some(at) = deadline.filter(|_| !is_ending) {
+            self.wake_at(at);
+        }
+        if pod.deletion().is_some() {
+            self.end_from_outside(StopReason::Deleted, None);
+        }
+        if self.state.terminal.is_some() && !self.is_ending() {
+            self.begin_takedown(StopReason::PodFinished, self.pod.spec().grace);
+        }
+    }
+
+    fn active_deadline(&self) -> Option<Moment> {
+        Some(self.state.started?.after(self.pod.spec().active_deadline?))
+    }
+
+    fn end_from_outside(&mut self, reason: StopReason, failed: Option<(String, String)>) {
+        if let Some((reason, message)) = failed.filter(|_| !self.is_ending()) {
+            let (reason, message) = (Some(reason), Some(message));
+            self.state.terminal.get_or_insert(Terminal { phase: Phase::Failed, reason, message });
+        }
+        let asked = match (self.pod.deletion().map(|d| d.grace), self.pod.eviction().map(|e| e.grace)) {
+            (Some(Some(a)), Some(Some(b))) => a.min(b),
+            (Some(Some(grace)), _) | (_, Some(Some(grace))) => grace,
+            _ => self.pod.spec().grace,
+        };
+        self.begin_takedown(reason, asked.max(LEAST_POD_GRACE));
+    }
+
+    /// Everything is to go down for good within `grace` from now, or earlier if that was so already.
+    pub(crate) fn begin_takedown(&mut self, reason: StopReason, grace: Duration) {
+        let asked = self.now.after(grace);
+        match &mut self.state.takedown {
+            // The same request seen again has a later moment, which changes nothing.
+            Some(takedown) => {
+                takedown.deadline = takedown.deadline.min(asked);
+                if !takedown.is_final {
+                    takedown.is_final = true;
+                    takedown.reason = reason;
+                }
+            }
+            none => *none = Some(Takedown { reason, deadline: asked, is_final: true, done: None }),
+        }
+    }
+
+    /// Everything is to go down so that a new sandbox can be made.
+    pub(crate) fn begin_renewal(&mut self) {
+        let deadline = self.now.after(self.pod.spec().grace);
+        let reason = StopReason::SandboxChanged;
+        self.state.takedown.get_or_insert(Takedown { reason, deadline, is_final: false, done: None });
+    }
+
+    /// Containers first, all at once but for the sidecars' order; sandboxes when no container is left.
+    pub(crate) fn take_down(&mut self) {
+        let Some(takedown) = self.state.takedown.clone() else { return };
+        let living: Vec<_> = self.living().map(key).collect();
+        for instance in living {
+            self.condemn(instance, takedown.reason, takedown.deadline);
+        }
+        if self.is_anything_up() {
+            return;
+        }
+        for attempt in self.sandboxes_to_stop().map(|sandbox| sandbox.attempt).collect::<Vec<_>>() {
+            self.order(Action::StopSandbox { attempt });
+        }
+    }
+
+    /// Whether a container runs or may soon.
+    fn is_anything_up(&self) -> bool {
+        let is_coming = |task: &Task| matches!(task, Task::Start(..) | Task::MakeSandbox(_));
+        self.living().next().is_some() || self.observed.under_way.iter().any(is_coming)
+    }
+
+    /// A sandbox that is not ready may have been lost: its network is released by stopping it.
+    fn sandboxes_to_stop(&self) -> impl Iterator<Item = &Sandbox> {
+        let stopped = &self.state.stopped_sandboxes;
+        self.observed.sandboxes.iter().filter(|s| s.ready || !stopped.contains(&s.attempt))
+    }
+
+    pub(crate) fn is_all_down(&self) -> bool {
+        !self.is_anything_up() && self.sandboxes_to_stop().next().is_none()
+    }
+
+    /// Whether a sidecar must be left running for others: regular containers, and sidecars after it.
+    pub(crate) fn is_still_needed(&self, sidecar: &ContainerName) -> bool {
+        let after = self.pod.each().skip_while(|(_, c)| c.name != *sidecar).skip(1);
+        let mut users = after.filter(|(role, _)| matches!(role, Role::Sidecar | Role::Regular));
+        users.any(|(_, user)| {
+            self.is_starting(&user.name) || self.living().any(|instance| instance.container == user.name)
+        })
+    }
+}

@@ -1,0 +1,211 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::container::{Container, ContainerName, Probe, ProbeKind, RestartPolicy};
+use crate::error::Malformed;
+
+/// What a container is in its pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Runs to its end before the next is started.
+    Init,
+    /// An init container that goes on running beside the regular ones.
+    Sidecar,
+    /// What the pod is for.
+    Regular,
+    /// Added to a running pod to look into it; never started again.
+    Ephemeral,
+}
+
+/// Whose network a pod has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// Its own: a sandbox without an address is no good.
+    Own,
+    /// The host's.
+    Host,
+}
+
+/// What a pod is, before it is known to make sense.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// For containers without a policy of their own.
+    pub restart: RestartPolicy,
+    /// Init containers and sidecars, in their order.
+    pub init: Vec<Container>,
+    /// Regular containers, in their order.
+    pub containers: Vec<Container>,
+    /// Ephemeral containers.
+    pub ephemeral: Vec<Container>,
+    /// Between being asked to end and being killed.
+    pub grace: Duration,
+    /// How long the pod may be active at all.
+    pub active_deadline: Option<Duration>,
+    /// Conditions, set by others, without which the pod is not ready.
+    pub readiness_gates: Vec<String>,
+    /// Whose network it has.
+    pub network: Network,
+}
+
+impl Spec {
+    /// A pod of these regular containers, everything else as Kubernetes has it by default.
+    #[must_use]
+    pub fn of(containers: Vec<Container>) -> Self {
+        Self {
+            restart: RestartPolicy::Always,
+            init: Vec::new(),
+            containers,
+            ephemeral: Vec::new(),
+            grace: Duration::from_secs(30),
+            active_deadline: None,
+            readiness_gates: Vec::new(),
+            network: Network::Own,
+        }
+    }
+}
+
+/// Somebody asked for the pod's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deletion {
+    /// The grace asked for, if another than the pod's.
+    pub grace: Option<Duration>,
+}
+
+/// The node gives the pod up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Eviction {
+    /// The pod's reason, as `Evicted` or `Terminated`.
+    pub reason: String,
+    /// Why, in words.
+    pub message: String,
+    /// The grace given, if another than the pod's.
+    pub grace: Option<Duration>,
+}
+
+/// A pod that makes sense: names are unique, probes and hooks are where they are allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    spec: Spec,
+    deletion: Option<Deletion>,
+    eviction: Option<Eviction>,
+}
+
+impl Pod {
+    /// A pod that nobody has asked to end.
+    ///
+    /// # Errors
+    /// If the spec breaks a rule that Kubernetes' validation has too.
+    pub fn new(spec: Spec) -> Result<Self, Malformed> {
+        if spec.containers.is_empty() {
+            return Err(Malformed::NoContainers);
+        }
+        let pod = Self { spec, deletion: None, eviction: None };
+        let mut names = BTreeSet::new();
+        for (role, container) in pod.each() {
+            if !names.insert(&container.name) {
+                return Err(Malformed::NameTwice { name: container.name.clone() });
+            }
+            check(role, container)?;
+        }
+        Ok(pod)
+    }
+
+    /// The same pod, to be ended; a later call with less grace shortens it.
+    #[must_use]
+    pub fn deleted(mut self, deletion: Deletion) -> Self {
+        self.deletion = Some(deletion);
+        self
+    }
+
+    /// The same pod, given up by the node.
+    #[must_use]
+    pub fn evicted(mut self, eviction: Eviction) -> Self {
+        self.eviction = Some(eviction);
+        self
+    }
+
+    /// What it is.
+    #[must_use]
+    pub const fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Whether its end was asked for.
+    #[must_use]
+    pub const fn deletion(&self) -> Option<&Deletion> {
+        self.deletion.as_ref()
+    }
+
+    /// Whether the node gave it up.
+    #[must_use]
+    pub const fn eviction(&self) -> Option<&Eviction> {
+        self.eviction.as_ref()
+    }
+
+    /// Every container: init containers and sidecars in their order, then regular ones, then ephemeral.
+    pub fn each(&self) -> impl Iterator<Item = (Role, &Container)> {
+        let init = self.spec.init.iter().map(|c| (init_role(c), c));
+        let regular = self.spec.containers.iter().map(|c| (Role::Regular, c));
+        let ephemeral = self.spec.ephemeral.iter().map(|c| (Role::Ephemeral, c));
+        init.chain(regular).chain(ephemeral)
+    }
+
+    /// Whether `container` is to be started again after it ended by itself with `code`.
+    #[must_use]
+    pub fn restarts_after(&self, container: &Container, code: i32) -> bool {
+        let rules = container.restart.iter().flat_map(|own| &own.rules);
+        let policy = self.policy(container);
+        rules.into_iter().any(|rule| rule.holds(code))
+            || policy == RestartPolicy::Always
+            || (policy == RestartPolicy::OnFailure && code != 0)
+    }
+
+    /// The policy that holds for a container when no rule does.
+    pub(crate) fn policy(&self, container: &Container) -> RestartPolicy {
+        container.restart.as_ref().map_or(self.spec.restart, |own| own.policy)
+    }
+}
+
+pub(crate) fn init_role(container: &Container) -> Role {
+    if container.is_restartable() { Role::Sidecar } else { Role::Init }
+}
+
+fn check(role: Role, container: &Container) -> Result<(), Malformed> {
+    let name = || container.name.clone();
+    let bare = matches!(role, Role::Init | Role::Ephemeral);
+    if bare && (container.post_start || container.pre_stop) {
+        return Err(Malformed::HookNotAllowed { container: name() });
+    }
+    if role == Role::Ephemeral && container.restart.is_some() {
+        return Err(Malformed::EphemeralRestart { container: name() });
+    }
+    for kind in ProbeKind::ALL {
+        let Some(probe) = container.probe(kind) else { continue };
+        if bare {
+            return Err(Malformed::ProbeNotAllowed { container: name(), kind });
+        }
+        check_probe(&container.name, kind, probe)?;
+    }
+    Ok(())
+}
+
+fn check_probe(container: &ContainerName, kind: ProbeKind, probe: &Probe) -> Result<(), Malformed> {
+    let zero = |field| Malformed::ZeroInProbe { container: container.clone(), kind, field };
+    if probe.period.is_zero() {
+        return Err(zero("periodSeconds"));
+    }
+    if probe.timeout.is_zero() {
+        return Err(zero("timeoutSeconds"));
+    }
+    if probe.failure_threshold == 0 {
+        return Err(zero("failureThreshold"));
+    }
+    if probe.success_threshold == 0 {
+        return Err(zero("successThreshold"));
+    }
+    if kind != ProbeKind::Readiness && probe.success_threshold != 1 {
+        let found = probe.success_threshold;
+        return Err(Malformed::SuccessThreshold { container: container.clone(), kind, found });
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+use std::fmt;
+
+use crate::moment::Moment;
+use crate::observed::ConditionStatus;
+use crate::pod::Role;
+use crate::status::{ContainerState, ContainerStatus, Phase};
+use crate::turn::Turn;
+
+/// A condition that is the node's to set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ConditionKind {
+    /// The pod is on a node.
+    PodScheduled,
+    /// There is a sandbox with a network.
+    PodReadyToStartContainers,
+    /// The init containers are done and the sidecars up.
+    Initialized,
+    /// All containers are ready.
+    ContainersReady,
+    /// So is the pod, by its readiness gates too.
+    Ready,
+    /// The node gives the pod up.
+    DisruptionTarget,
+}
+
+impl fmt::Display for ConditionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// One condition of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    /// Which.
+    pub kind: ConditionKind,
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// Why not, by Kubernetes' names; may be empty.
+    pub reason: &'static str,
+    /// In words; may be empty.
+    pub message: String,
+    /// Since when it has this status.
+    pub since: Moment,
+}
+
+/// Whether a condition holds, and why not.
+struct Finding(ConditionStatus, &'static str, String);
+
+impl Finding {
+    const HOLDS: Self = Self(ConditionStatus::True, "", String::new());
+
+    const fn fails(reason: &'static str, message: String) -> Self {
+        Self(ConditionStatus::False, reason, message)
+    }
+}
+
+type Statuses<'a> = &'a [(Role, ContainerStatus)];
+
+impl Turn<'_> {
+    pub(crate) fn conditions(&mut self, all: Statuses<'_>, phase: Phase) -> Vec<Condition> {
+        let sandbox = match self.good_sandbox() {
+            Some(_) => Finding::HOLDS,
+            None => Finding::fails("", String::new()),
+        };
+        let mut found = vec![
+            (ConditionKind::PodScheduled, Finding::HOLDS),
+            (ConditionKind::PodReadyToStartContainers, sandbox),
+            (ConditionKind::Initialized, initialized(all, phase)),
+            (ConditionKind::ContainersReady, containers_ready(all, phase)),
+            (ConditionKind::Ready, self.ready(all, phase)),
+        ];
+        if let Some(eviction) = self.pod.eviction() {
+            let finding = Finding(ConditionStatus::True, "TerminationByKubelet", eviction.message.clone());
+            found.push((ConditionKind::DisruptionTarget, finding));
+        }
+        let dated = found.into_iter().map(|(kind, Finding(status, reason, message))| {
+            let since = self.transition(kind, status);
+            Condition { kind, status, reason, message, since }
+        });
+        dated.collect()
+    }
+
+    fn ready(&self, all: Statuses<'_>, phase: Phase) -> Finding {
+        let containers = containers_ready(all, phase);
+        if containers.0 != ConditionStatus::True {
+            return containers;
+        }
+        let gates = self.pod.spec().readiness_gates.iter();
+        let closed: Vec<&str> = gates
+            .filter(|gate| self.observed.conditions.get(*gate) != Some(&ConditionStatus::True))
+            .map(String::as_str)
+            .collect();
+        if closed.is_empty() {
+            return Finding::HOLDS;
+        }
+        let message = format!("readiness gates that are not True: {}", closed.join(", "));
+        Finding::fails("ReadinessGatesNotReady", message)
+    }
+}
+
+fn initialized(all: Statuses<'_>, phase: Phase) -> Finding {
+    if phase == Phase::Succeeded {
+        return Finding(ConditionStatus::True, "PodCompleted", String::new());
+    }
+    let has_begun = |(role, status): &(Role, ContainerStatus)| {
+        *role == Role::Regular && !matches!(status.state, ContainerState::Waiting { .. })
+    };
+    if all.iter().any(has_begun) {
+        return Finding::HOLDS;
+    }
+    let incomplete = names(all, |role, status| match role {
+        Role::Init => !status.ready,
+        Role::Sidecar => !status.started,
+        Role::Regular | Role::Ephemeral => false,
+    });
+    if incomplete.is_empty() {
+        return Finding::HOLDS;
+    }
+    let message = format!("containers with incomplete status: [{incomplete}]");
+    Finding::fails("ContainersNotInitialized", message)
+}
+
+fn containers_ready(all: Statuses<'_>, phase: Phase) -> Finding {
+    match phase {
+        Phase::Succeeded => return Finding::fails("PodCompleted", String::new()),
+        Phase::Failed => return Finding::fails("PodFailed", String::new()),
+        Phase::Pending | Phase::Running => {}
+    }
+    let unready = names(all, |role, status| matches!(role, Role::Sidecar | Role::Regular) && !status.ready);
+    if unready.is_empty() {
+        return Finding::HOLDS;
+    }
+    Finding::fails("ContainersNotReady", format!("containers with unready status: [{unready}]"))
+}
+
+fn names(all: Statuses<'_>, is_meant: impl Fn(Role, &ContainerStatus) -> bool) -> String {
+    let meant = all.iter().filter(|(role, status)| is_meant(*role, status));
+    meant.map(|(_, status)| status.name.as_str()).collect::<Vec<_>>().join(" ")
+}

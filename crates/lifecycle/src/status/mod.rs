@@ -1,0 +1,170 @@
+//! What is said of a pod: its phase, its conditions, its containers.
+
+mod conditions;
+mod containers;
+mod phase;
+
+use crate::container::ContainerName;
+use crate::moment::Moment;
+use crate::observed::{ConditionStatus, Exit};
+use crate::pod::Role;
+use crate::state::Terminal;
+use crate::turn::Turn;
+
+pub use conditions::{Condition, ConditionKind};
+
+/// Where a pod is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Not all of its containers have been started.
+    Pending,
+    /// All were started; one runs or will again.
+    Running,
+    /// All have ended well, for good.
+    Succeeded,
+    /// All have ended, one of them badly, for good.
+    Failed,
+}
+
+impl Phase {
+    /// Whether a pod stays in it for ever.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+/// What is being done with a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// It is kept as it should be.
+    Syncing,
+    /// It is being ended.
+    Terminating,
+    /// Nothing of it runs and nothing will: volumes and IDs can be given back.
+    Terminated,
+}
+
+/// What a container is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ContainerState {
+    /// It is to be started.
+    Waiting {
+        /// Why it is not, by Kubernetes' names.
+        reason: String,
+        /// In words; may be empty.
+        message: String,
+    },
+    /// It runs.
+    Running {
+        /// Since when.
+        since: Moment,
+    },
+    /// It has ended.
+    Terminated(Exit),
+}
+
+/// What is said of one container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerStatus {
+    /// Which.
+    pub name: ContainerName,
+    /// What it does.
+    pub state: ContainerState,
+    /// How the instance before ended.
+    pub last: Option<Exit>,
+    /// A regular container or sidecar: takes work. An init container: done.
+    pub ready: bool,
+    /// It runs and has come up.
+    pub started: bool,
+    /// How often it was started again.
+    pub restart_count: u32,
+}
+
+/// What is said of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Its phase.
+    pub phase: Phase,
+    /// Why, if it was ended by the node: `DeadlineExceeded`, `Evicted`.
+    pub reason: Option<String>,
+    /// The same in words.
+    pub message: Option<String>,
+    /// What is being done with it.
+    pub stage: Stage,
+    /// When the node took it on.
+    pub started: Moment,
+    /// The conditions that are ours to set.
+    pub conditions: Vec<Condition>,
+    /// Its init containers and sidecars.
+    pub init: Vec<ContainerStatus>,
+    /// Its regular containers.
+    pub containers: Vec<ContainerStatus>,
+    /// Its ephemeral containers.
+    pub ephemeral: Vec<ContainerStatus>,
+}
+
+impl Turn<'_> {
+    pub(crate) fn status(&mut self) -> Status {
+        let stage = self.stage();
+        if stage == Stage::Terminated
+            && let Some(takedown) = &mut self.state.takedown
+        {
+            takedown.done.get_or_insert(self.now);
+        }
+        let changes = self.pod.each().filter_map(|(_, c)| self.says_otherwise_at(c)).min();
+        self.wake = changes.into_iter().chain(self.wake).min();
+        let all: Vec<_> = self.pod.each().map(|(role, c)| (role, self.container_status(role, c))).collect();
+        let of = |wanted: &[Role]| -> Vec<ContainerStatus> {
+            let some = all.iter().filter(|(role, _)| wanted.contains(role));
+            some.map(|(_, status)| status.clone()).collect()
+        };
+        let (init, containers) = (of(&[Role::Init, Role::Sidecar]), of(&[Role::Regular]));
+        let phase = self.settle_phase(&all, stage);
+        let conditions = self.conditions(&all, phase);
+        let terminal = self.state.terminal.as_ref();
+        Status {
+            phase,
+            reason: terminal.and_then(|t| t.reason.clone()),
+            message: terminal.and_then(|t| t.message.clone()),
+            stage,
+            started: self.state.started.unwrap_or(self.now),
+            conditions,
+            init,
+            containers,
+            ephemeral: of(&[Role::Ephemeral]),
+        }
+    }
+
+    fn stage(&self) -> Stage {
+        match (self.is_ending(), self.is_all_down()) {
+            (false, _) => Stage::Syncing,
+            (true, false) => Stage::Terminating,
+            (true, true) => Stage::Terminated,
+        }
+    }
+
+    /// A phase that is final is kept; a pod of which nothing is left has one.
+    fn settle_phase(&mut self, all: &[(Role, ContainerStatus)], stage: Stage) -> Phase {
+        if let Some(terminal) = &self.state.terminal {
+            return terminal.phase;
+        }
+        let phase = match (self.phase(all, stage), stage) {
+            (Phase::Pending | Phase::Running, Stage::Terminated) => Phase::Failed,
+            (phase, _) => phase,
+        };
+        if phase.is_final() {
+            self.state.terminal = Some(Terminal { phase, reason: None, message: None });
+        }
+        phase
+    }
+
+    /// Since when a condition has had its status.
+    pub(crate) fn transition(&mut self, kind: ConditionKind, status: ConditionStatus) -> Moment {
+        let entry = self.state.conditions.entry(kind).or_insert((status, self.now));
+        if entry.0 != status {
+            *entry = (status, self.now);
+        }
+        entry.1
+    }
+}
