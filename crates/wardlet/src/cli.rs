@@ -58,6 +58,9 @@ pub(crate) enum Command {
     /// Images of the built-in runtime
     #[command(after_help = EXIT_CODES)]
     Image(ImageArgs),
+    /// The built-in runtime on a socket, for a kubelet or crictl
+    #[command(after_help = examples("wardlet cri\n  wardlet cri --engine /usr/sbin/runc --network none\n  wardlet cri --listen unix:///run/test/cri.sock --state-dir /var/lib/test --run-dir /run/test\n  kubelet --container-runtime-endpoint unix:///run/wardlet/cri.sock ...\n\nIt serves until it is told to end (SIGTERM, Ctrl-C) and logs to stderr, one line per event. Pods go on\nwithout it; the next one on the same directories takes them over. The socket is printed when it serves."))]
+    Cri(CriArgs),
     /// Which workloads can have user namespaces, and which volumes conflict after an upgrade
     #[command(after_help = examples("wardlet check manifests/\n  kubectl get pods,deploy,sts,ds,rs,jobs,cronjobs,pv,pvc,csidrivers,sc,runtimeclasses,nodes -A -o json | wardlet check -\n  wardlet check dump/ --to 1.37 --gate\n  wardlet check --cluster --to 1.37 -o html > report.html\n  wardlet check dump/ --write-patches patches --patch-format kustomize\n\nNothing is changed. With --gate, exit code 1 if the upgrade would break something, and 2 if it\nwould not as far as can be seen but not everything could be read. Without, 2 only if nothing\ncould be read."))]
     Check(CheckArgs),
@@ -226,6 +229,70 @@ pub(crate) struct CheckArgs {
     /// How patches are written
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "kubectl")]
     pub(crate) patch_format: PatchFormat,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CriArgs {
+    /// The socket that it serves on
+    #[arg(long, value_name = "ENDPOINT", default_value = "unix:///run/wardlet/cri.sock")]
+    pub(crate) listen: Endpoint,
+    /// Where sockets and pinned namespaces are kept; gone with a reboot, and short
+    #[arg(long, value_name = "DIR", default_value = "/run/wardlet")]
+    pub(crate) run_dir: PathBuf,
+    /// What starts containers: libcontainer, which is built in, or the path of an OCI runtime
+    #[arg(long, value_name = "ENGINE", default_value = "libcontainer")]
+    pub(crate) engine: String,
+    /// Who makes the pods' network
+    #[arg(long, value_enum, value_name = "KIND", default_value = "bridge")]
+    pub(crate) network: NetworkKind,
+    /// The bridge's name
+    #[arg(long, value_name = "NAME", default_value = network::BRIDGE)]
+    pub(crate) bridge_name: String,
+    /// The pods' addresses, IPv4 or both, as 10.1.2.0/24,fd00:1:2::/64 [default: the kubelet's pod CIDR, else
+    /// 10.244.77.0/24]
+    #[arg(long, value_name = "SUBNETS")]
+    pub(crate) bridge_subnet: Option<network::Subnets>,
+    /// Where CNI's configuration is; the first file by name counts
+    #[arg(long, value_name = "DIR", default_value = "/etc/cni/net.d")]
+    pub(crate) cni_conf_dir: PathBuf,
+    /// Where CNI's plugins are; may be given several times
+    #[arg(long = "cni-bin-dir", value_name = "DIR", default_values = ["/opt/cni/bin", "/usr/lib/cni"])]
+    pub(crate) cni_bin_dirs: Vec<PathBuf>,
+    /// Where exec, attach and port-forward are served, without TLS; port 0 is any
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(crate) streaming_address: std::net::SocketAddr,
+    /// The control group above pods that come without one; what is in it and unknown is removed
+    #[arg(long, value_name = "PATH", default_value = "/wardlet")]
+    pub(crate) cgroup: String,
+    /// How an image's files become a pod's own
+    #[arg(long, value_enum, value_name = "HOW", default_value = "idmap")]
+    pub(crate) owners: OwnersHow,
+    /// Where wardlet-container and wardlet-monitor are [default: beside this program]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) programs: Option<PathBuf>,
+    /// How registries are reached, and limits [default: /etc/wardlet/registries.yaml, if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) registries: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum NetworkKind {
+    /// A bridge of our own: an address for each pod, no outside tool
+    Bridge,
+    /// CNI plugins
+    Cni,
+    /// Loopback only
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OwnersHow {
+    /// Seen through the pod's maps, or the container does not start
+    Idmap,
+    /// Seen through the pod's maps; given to the pod where the filesystem cannot do that
+    IdmapOrChown,
+    /// Given to the pod, file by file, in the container's own layer
+    Chown,
 }
 
 #[derive(Debug, Args)]

@@ -18,6 +18,27 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("images", &["ids", "kernel"]),
     ("bundle", &["ids", "labels", "plan", "kernel"]),
     ("volumes", &["ids", "labels", "plan", "kernel", "wire"]),
+    ("lifecycle", &[]),
+    ("network", &[]),
+    ("streaming", &[]),
+    ("monitor", &["kernel"]),
+    ("wardlet-container", &["ids", "kernel", "bundle"]),
+    (
+        "runtime",
+        &[
+            "ids",
+            "labels",
+            "kernel",
+            "census",
+            "ledger",
+            "wire",
+            "images",
+            "bundle",
+            "network",
+            "streaming",
+            "monitor",
+        ],
+    ),
     (
         "wardlet",
         &[
@@ -32,6 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "wire",
             "images",
             "conflicts",
+            "runtime",
         ],
     ),
 ];
@@ -39,7 +61,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Crates that a pure room must not have, directly: they bring in I/O, clocks, threads or logs.
 const IMPURE: &[&str] =
     &["rustix", "libc", "nix", "tokio", "tracing", "log", "rusqlite", "procfs", "tempfile"];
-const PURE: &[&str] = &["ids", "labels", "plan", "manifest", "conflicts"];
+const PURE: &[&str] = &["ids", "labels", "plan", "manifest", "conflicts", "lifecycle"];
 
 fn metadata() -> serde_json::Value {
     let output = Command::new(env!("CARGO"))

@@ -3,6 +3,7 @@
 mod audit;
 mod check;
 mod config;
+mod cri;
 mod doctor;
 mod explain;
 mod export;
@@ -49,6 +50,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Answer, Failure> {
         Command::Explain(args) => explain::run(&session, args),
         Command::Image(args) => image::run(&session, args),
         Command::Check(args) => check::run(&session, args),
+        Command::Cri(args) => cri::run(&session, args),
         Command::Ids(command) => ids(&session, command),
     }
 }

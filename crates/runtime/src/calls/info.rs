@@ -1,0 +1,59 @@
+//! What is told to whoever asks for more.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use wire::cri::StatusResponse;
+
+use crate::book::{Container, Sandbox};
+use crate::life::Life;
+use crate::node::Node;
+use crate::status::{self, Facts, Handler};
+
+pub(super) async fn status(node: &Node, verbose: bool) -> StatusResponse {
+    let settings = &node.settings;
+    let name = status::handler_name(&settings.engine);
+    let handlers = [Handler { name, abilities: node.abilities }];
+    let facts = Facts {
+        runtime: Ok(()),
+        network: node.network.ready().await,
+        handlers: &handlers,
+        state_dir: &settings.state,
+        settings: json!({
+            "runDir": settings.run,
+            "engine": handlers.first().map(|handler| &handler.name),
+            "cgroup": settings.cgroup,
+            "streaming": node.streams.get().map(|streams| streams.address().to_string()),
+        }),
+    };
+    status::status(&facts, verbose)
+}
+
+/// By convention JSON under one key.
+fn under_info(value: &Value) -> BTreeMap<String, String> {
+    BTreeMap::from([("info".to_owned(), value.to_string())])
+}
+
+pub(super) fn sandbox(sandbox: &Sandbox) -> BTreeMap<String, String> {
+    let record = sandbox.record();
+    under_info(&json!({
+        "runDir": sandbox.places.run,
+        "cgroupParent": record.cgroup.path(),
+        "uidMappings": record.ids.as_ref().map(|ids| &ids.uids),
+        "gidMappings": record.ids.as_ref().map(|ids| &ids.gids),
+    }))
+}
+
+pub(super) fn container(container: &Container) -> BTreeMap<String, String> {
+    let record = container.record();
+    let pid = match container.life() {
+        Life::Running(started) => started.pid,
+        _ => 0,
+    };
+    under_info(&json!({
+        "sandboxID": record.sandbox,
+        "pid": pid,
+        "stateDir": container.places.state,
+        "cgroup": record.cgroup,
+    }))
+}

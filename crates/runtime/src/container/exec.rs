@@ -1,0 +1,287 @@
+//! One more process in a container, by `wardlet-container exec`.
+
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use command_fds::{CommandFdExt, FdMapping};
+use monitor::packet::{self, Received, Sent};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use wire::cri::ExecSyncResponse;
+
+use super::{called, running};
+use crate::book::{Container, locked};
+use crate::error::{Error, Result};
+use crate::node::Node;
+use crate::readiness::Readiness;
+
+/// Where the helper finds its end of the conversation.
+const CONVERSATION: i32 = 3;
+/// What is kept of both streams together, so that one message can carry it; the rest is read and dropped.
+const LONGEST_OUTPUT: usize = wire::LONGEST_MESSAGE - 4096;
+/// How long output is waited for after its writer has ended: a grandchild may keep the pipe for ever.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// What is to be run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Wanted {
+    pub(crate) args: Vec<String>,
+    pub(crate) env: Option<Vec<String>>,
+    pub(crate) tty: bool,
+    pub(crate) size: Option<(u16, u16)>,
+    pub(crate) user: Option<bundle::WantedUser>,
+    pub(crate) cwd: Option<String>,
+}
+
+impl Wanted {
+    pub(crate) fn new(args: Vec<String>) -> Self {
+        Self { args, env: None, tty: false, size: None, user: None, cwd: None }
+    }
+}
+
+/// What the helper tells.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Told {
+    Started(Started),
+    Failed(Failure),
+    Exited(Ending),
+}
+
+/// Whatever else is told of it, that it was started is enough.
+#[derive(Debug, Deserialize)]
+struct Started {}
+
+#[derive(Debug, Deserialize)]
+struct Failure {
+    what: String,
+    hint: Option<String>,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Ending {
+    Code(i32),
+    Signal(i32),
+}
+
+impl Ending {
+    /// As shells count.
+    pub(crate) fn code(self) -> i32 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => 128 + signal,
+        }
+    }
+}
+
+/// The standard streams of a process.
+pub(crate) struct Streams {
+    pub(crate) stdin: Stdio,
+    pub(crate) stdout: Stdio,
+    pub(crate) stderr: Stdio,
+}
+
+/// A process that was started in a container. It is killed when this is dropped.
+pub(crate) struct Exec {
+    pub(crate) child: Child,
+    /// The master's end of its terminal, if it has one.
+    pub(crate) terminal: Option<OwnedFd>,
+    socket: Readiness,
+    /// Told once, and asked for by whoever was interrupted meanwhile.
+    ending: Option<Ending>,
+    what: String,
+}
+
+impl Exec {
+    /// Starts it, and returns once it runs.
+    pub(crate) async fn start(
+        node: &Node,
+        container: &Container,
+        wanted: &Wanted,
+        streams: Streams,
+    ) -> Result<Self> {
+        running(container)?;
+        let what = format!("run {:?} in {}", wanted.args.join(" "), called(container));
+        let failed = |cause: String| Error::Step { step: what.clone(), cause, hint: None };
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .map_err(|errno| failed(errno.to_string()))?;
+        let mut command = Command::new(&node.settings.programs.container);
+        command.arg("exec").arg(&container.places.state).kill_on_drop(true);
+        command.stdin(streams.stdin).stdout(streams.stdout).stderr(streams.stderr);
+        command
+            .fd_mappings(vec![FdMapping { parent_fd: theirs, child_fd: CONVERSATION }])
+            .map_err(|cause| failed(cause.to_string()))?;
+        let child = command.spawn().map_err(|cause| failed(cause.to_string()))?;
+        // It holds the other end: for as long as it lives, the conversation would not end.
+        drop(command);
+        let socket = Readiness::of(ours).map_err(|cause| failed(cause.to_string()))?;
+        let mut exec = Self { child, terminal: None, socket, ending: None, what };
+        exec.ask(wanted).await?;
+        match exec.next().await? {
+            (Told::Started(_), mut descriptors) => {
+                exec.terminal = descriptors.pop();
+                Ok(exec)
+            }
+            (Told::Failed(failure), _) => {
+                Err(Error::Step { step: exec.what.clone(), cause: failure.what, hint: failure.hint })
+            }
+            (Told::Exited(_), _) => Err(exec.failed("it ended before it began")),
+        }
+    }
+
+    fn failed(&self, cause: impl Into<String>) -> Error {
+        Error::Step { step: self.what.clone(), cause: cause.into(), hint: None }
+    }
+
+    async fn ask(&self, wanted: &Wanted) -> Result<()> {
+        let bytes = serde_json::to_vec(wanted).map_err(|cause| self.failed(cause.to_string()))?;
+        if bytes.len() > packet::LARGEST {
+            return Err(Error::invalid("cmd", format!("{} bytes are too many for a command", bytes.len())));
+        }
+        match packet::send(&self.socket, &bytes, &[])? {
+            Sent::Not => Err(self.failed("the helper takes no command")),
+            _ => Ok(()),
+        }
+    }
+
+    async fn next(&self) -> Result<(Told, Vec<OwnedFd>)> {
+        loop {
+            match packet::receive(&self.socket)? {
+                Received::Packet(packet) => {
+                    let told = serde_json::from_slice(&packet.bytes)
+                        .map_err(|cause| self.failed(format!("the helper's answer: {cause}")))?;
+                    return Ok((told, packet.descriptors));
+                }
+                Received::Nothing => {
+                    self.socket.wait().await.map_err(|cause| self.failed(cause.to_string()))?;
+                }
+                Received::End => return Err(self.failed("the helper is gone")),
+                Received::Oversized => return Err(self.failed("the helper's answer is too large")),
+            }
+        }
+    }
+
+    /// Until it has ended. Whoever stops waiting may wait again.
+    pub(crate) async fn ended(&mut self) -> Result<Ending> {
+        let ending = match self.ending {
+            Some(ending) => ending,
+            None => match self.next().await? {
+                (Told::Exited(ending), _) => ending,
+                (Told::Failed(failure), _) => return Err(self.failed(failure.what)),
+                (Told::Started(_), _) => return Err(self.failed("it was started twice")),
+            },
+        };
+        self.ending = Some(ending);
+        // Nobody else waits for the helper.
+        let _ = self.child.wait().await;
+        Ok(ending)
+    }
+
+    /// Kills it.
+    pub(crate) async fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill().await;
+    }
+}
+
+/// Runs a command to its end and returns what it wrote.
+pub(crate) async fn sync(
+    node: Arc<Node>,
+    id: String,
+    cmd: Vec<String>,
+    seconds: i64,
+) -> Result<ExecSyncResponse> {
+    if cmd.is_empty() {
+        return Err(Error::invalid("cmd", "there is nothing to run"));
+    }
+    let container = node.book.container(&id)?;
+    let words = cmd.join(" ");
+    let streams = Streams { stdin: Stdio::null(), stdout: Stdio::piped(), stderr: Stdio::piped() };
+    let mut exec = Exec::start(&node, &container, &Wanted::new(cmd), streams).await?;
+    let room = Arc::new(Mutex::new(LONGEST_OUTPUT));
+    let out = Kept::of(exec.child.stdout.take(), &room);
+    let err = Kept::of(exec.child.stderr.take(), &room);
+    let ending = match u64::try_from(seconds) {
+        Ok(0) | Err(_) => exec.ended().await?,
+        Ok(seconds) => match timeout(Duration::from_secs(seconds), exec.ended()).await {
+            Ok(ending) => ending?,
+            Err(_) => {
+                exec.kill().await;
+                let what = format!("{words:?} in {}", called(&container));
+                return Err(Error::Deadline { what, seconds });
+            }
+        },
+    };
+    let (stdout, stderr) = tokio::join!(out.text(), err.text());
+    Ok(ExecSyncResponse { stdout, stderr, exit_code: ending.code() })
+}
+
+/// What somebody writes, as far as it is kept.
+struct Kept {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reading: Option<JoinHandle<()>>,
+}
+
+impl Kept {
+    /// As long as there is room, which it may share with others.
+    fn of(stream: Option<impl AsyncRead + Unpin + Send + 'static>, room: &Arc<Mutex<usize>>) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let (into, room) = (Arc::clone(&bytes), Arc::clone(room));
+        Self { bytes, reading: stream.map(|stream| tokio::spawn(keep(stream, into, room))) }
+    }
+
+    async fn text(self) -> Vec<u8> {
+        if let Some(mut reading) = self.reading
+            && timeout(DRAIN, &mut reading).await.is_err()
+        {
+            reading.abort();
+        }
+        std::mem::take(&mut *locked(&self.bytes))
+    }
+}
+
+async fn keep(mut stream: impl AsyncRead + Unpin, into: Arc<Mutex<Vec<u8>>>, room: Arc<Mutex<usize>>) {
+    let mut buffer = vec![0; 32 << 10];
+    while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+        let mut left = locked(&room);
+        let taken = read.min(*left);
+        *left -= taken;
+        locked(&into).extend(buffer.iter().take(taken));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_helper_tells_is_understood() {
+        let told = |text: &str| serde_json::from_str::<Told>(text).unwrap();
+        assert!(matches!(told(r#"{"started":{"pid":7}}"#), Told::Started(_)));
+        assert!(matches!(told(r#"{"exited":{"code":3}}"#), Told::Exited(Ending::Code(3))));
+        assert!(matches!(told(r#"{"exited":{"signal":9}}"#), Told::Exited(Ending::Signal(9))));
+        let failed = r#"{"failed":{"what":"no","hint":null,"reason":"StartError"}}"#;
+        assert!(matches!(told(failed), Told::Failed(Failure { what, hint: None }) if what == "no"));
+        assert_eq!(Ending::Signal(9).code(), 137);
+    }
+
+    #[tokio::test]
+    async fn output_beyond_the_limit_is_read_and_dropped() {
+        let text = vec![b'a'; LONGEST_OUTPUT];
+        let room = Arc::new(Mutex::new(LONGEST_OUTPUT));
+        let (one, two) = (text.clone(), text);
+        let one = Kept::of(Some(std::io::Cursor::new(one)), &room);
+        let two = Kept::of(Some(std::io::Cursor::new(two)), &room);
+        let (one, two) = tokio::join!(one.text(), two.text());
+        assert_eq!(one.len() + two.len(), LONGEST_OUTPUT, "both go into one message");
+    }
+}

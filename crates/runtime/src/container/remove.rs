@@ -1,0 +1,47 @@
+use std::sync::Arc;
+
+use wire::cri::ContainerEventType;
+
+use super::{called, create, ended, stop};
+use crate::book::Container;
+use crate::error::Result;
+use crate::node::{Node, blocking, remove_dir};
+use crate::{durable, events};
+
+/// Ends a container by force and takes away all of it; none there is fine.
+pub(crate) async fn remove(node: Arc<Node>, id: String) -> Result<()> {
+    let Ok(container) = node.book.container(&id) else { return Ok(()) };
+    let sandbox = node.book.sandbox(container.sandbox.as_str())?;
+    let _gate = sandbox.gate.lock().await;
+    if node.book.container(container.id.as_str()).is_err() {
+        return Ok(());
+    }
+    take_away(&node, &container).await?;
+    node.tell(&format!("{} is removed", called(&container)));
+    events::tell(&node, ContainerEventType::ContainerDeletedEvent, &container.id, &sandbox);
+    Ok(())
+}
+
+/// All steps of it, each of which may have been done before. Under the gate.
+pub(crate) async fn take_away(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
+    stop::kill(node, container).await?;
+    ended::clean(node, container).await?;
+    let (on_node, of_container) = (Arc::clone(node), Arc::clone(container));
+    blocking(move || take_files(&on_node, &of_container)).await?;
+    node.book.remove_container(&container.id);
+    Ok(())
+}
+
+/// Takes away what a container has on disk, and lets go of its images. Blocks.
+pub(crate) fn take_files(node: &Node, container: &Container) -> Result<()> {
+    remove_dir(&container.places.run)?;
+    node.images.release(&create::holder(&container.id, None))?;
+    for (index, mount) in container.record().config.mounts.iter().enumerate() {
+        if mount.image.is_some() {
+            node.images.release(&create::holder(&container.id, Some(index)))?;
+        }
+    }
+    // Without its record a directory is nobody's, and goes with the next start of a server.
+    durable::remove(&container.places.record())?;
+    remove_dir(&container.places.state)
+}

@@ -1,0 +1,90 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use monitor::Request;
+use tokio::time::timeout;
+
+use super::{called, ended};
+use crate::book::Container;
+use crate::error::{Error, Result};
+use crate::life::Life;
+use crate::monitors;
+use crate::node::{Node, blocking};
+
+/// How long a process may take to end after it was killed.
+const AFTER_KILL: Duration = Duration::from_secs(2);
+/// How often it is killed again: one may be started by another just then.
+const KILLS: u32 = 10;
+
+/// Asks a container to end, and kills it when the time is over; one that does not run is fine.
+pub(crate) async fn stop(node: Arc<Node>, id: String, seconds: i64) -> Result<()> {
+    let Ok(container) = node.book.container(&id) else { return Ok(()) };
+    if !matches!(container.life(), Life::Running(_)) {
+        return Ok(());
+    }
+    let grace = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    if !grace.is_zero() {
+        ask(&node, &container).await?;
+        if timeout(grace, container.ended()).await.is_ok() {
+            return Ok(());
+        }
+        node.tell(&format!("{} has not ended within {seconds} s and is killed", called(&container)));
+    }
+    kill(&node, &container).await
+}
+
+/// Sends the container's own signal to its first process.
+async fn ask(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
+    let sandbox = node.book.sandbox(container.sandbox.as_str())?;
+    let (on_node, asked) = (Arc::clone(node), Arc::clone(container));
+    blocking(move || {
+        let request = Request::Signal { container: asked.id.to_string(), signal: asked.record().stop_signal };
+        let mut client = monitors::client(&on_node, &sandbox)?;
+        match monitors::done(client.call(&request, &[])?) {
+            // It ended just now.
+            Err(_)
+                if !matches!(
+                    Life::read(&asked.places.state, &asked.record().stage),
+                    Ok(Life::Running(_))
+                ) =>
+            {
+                Ok(())
+            }
+            answer => answer,
+        }
+    })
+    .await
+}
+
+/// Kills everything in the container's control group, until its first process has ended.
+pub(crate) async fn kill(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
+    for _ in 0..KILLS {
+        if !matches!(container.life(), Life::Running(_)) {
+            return Ok(());
+        }
+        let (on_node, cgroup, life) = (Arc::clone(node), container.record().cgroup, container.life());
+        blocking(move || {
+            on_node.groups.kill_all(&cgroup)?;
+            kill_first(&life)
+        })
+        .await?;
+        if timeout(AFTER_KILL, container.ended()).await.is_ok() {
+            return Ok(());
+        }
+        // Whoever was to tell may be gone.
+        let (on_node, dead) = (Arc::clone(node), Arc::clone(container));
+        blocking(move || ended::bury(&on_node, &dead)).await?;
+        ended::settle(node, container.id.as_str()).await;
+    }
+    Err(Error::Step {
+        step: format!("kill {}", called(container)),
+        cause: "it has not ended".to_owned(),
+        hint: Some("a process that waits for a disk or a server that is gone cannot be killed".to_owned()),
+    })
+}
+
+/// The first process itself, in case it has left its control group.
+fn kill_first(life: &Life) -> Result<()> {
+    let Life::Running(started) = life else { return Ok(()) };
+    monitors::kill(started.process())
+}

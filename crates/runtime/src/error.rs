@@ -1,0 +1,235 @@
+use std::io;
+use std::path::PathBuf;
+
+use wire::{Code, Status};
+
+/// Why the runtime did not do what was asked of it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no such thing.
+    #[error("there is no {what} {id:?}")]
+    NotFound {
+        /// Sandbox or container.
+        what: &'static str,
+        /// As it was asked for.
+        id: String,
+    },
+    /// What was asked for cannot be.
+    #[error("{field}: {cause}")]
+    Invalid {
+        /// The field, as CRI names it.
+        field: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// What was asked for is not done.
+    #[error(transparent)]
+    Refused(#[from] crate::order::Refusal),
+    /// Another one has this name.
+    #[error("the name of {what} {name:?} is taken by {by}")]
+    NameTaken {
+        /// Sandbox or container.
+        what: &'static str,
+        /// The name, made of its metadata.
+        name: String,
+        /// Whose it is.
+        by: String,
+    },
+    /// It is not in the state that this needs.
+    #[error("{what} {id} is {state}; {needed}")]
+    State {
+        /// Sandbox or container.
+        what: &'static str,
+        /// Which.
+        id: String,
+        /// What it is.
+        state: &'static str,
+        /// What it had to be.
+        needed: &'static str,
+    },
+    /// It took longer than the caller allows.
+    #[error("{what} took longer than {seconds} s")]
+    Deadline {
+        /// What was done.
+        what: String,
+        /// How long it was given.
+        seconds: u64,
+    },
+    /// This runtime does not do that.
+    #[error("{what} is not something this runtime does")]
+    NotOffered {
+        /// The call.
+        what: &'static str,
+    },
+    /// Another server uses the directory.
+    #[error("another server uses {}", dir.display())]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// A file of ours could not be read or written.
+    #[error("cannot {what} {}: {cause}", path.display())]
+    File {
+        /// What was tried, as a verb.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// A file of ours does not hold what it should.
+    #[error("{}: {cause}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: serde_json::Error,
+    },
+    /// A program of ours could not be run or failed.
+    #[error("{program}: {cause}")]
+    Program {
+        /// Which.
+        program: String,
+        /// What became of it.
+        cause: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// A step of making or unmaking something failed.
+    #[error("cannot {step}: {cause}")]
+    Step {
+        /// The step, as a verb and its object.
+        step: String,
+        /// What was said.
+        cause: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// The kernel did not do what was asked of it.
+    #[error(transparent)]
+    Kernel(Box<kernel::Error>),
+    /// A container's files or control group could not be made ready.
+    #[error(transparent)]
+    Bundle(Box<bundle::Error>),
+    /// The image cannot be used.
+    #[error(transparent)]
+    Images(Box<images::Error>),
+    /// The socket cannot be served.
+    #[error(transparent)]
+    Wire(Box<wire::Error>),
+}
+
+/// What this crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    pub(crate) fn invalid(field: &str, cause: impl Into<String>) -> Self {
+        Self::Invalid { field: field.to_owned(), cause: cause.into() }
+    }
+
+    pub(crate) fn step(step: impl Into<String>, cause: impl std::error::Error) -> Self {
+        Self::Step { step: step.into(), cause: chain(&cause), hint: None }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Program { hint, .. } | Self::Step { hint, .. } => hint.clone(),
+            Self::InUse { .. } => Some("end the other server, or choose another --state-dir".to_owned()),
+            Self::NameTaken { .. } => Some("remove the other one, or ask for the next attempt".to_owned()),
+            Self::Json { .. } => Some("if it cannot be repaired, move its directory away".to_owned()),
+            Self::Refused(refusal) => refusal.hint.map(Into::into),
+            Self::Kernel(error) => error.hint().map(Into::into),
+            Self::Bundle(error) => error.hint(),
+            Self::Wire(error) => Some(error.hint().to_owned()),
+            _ => None,
+        }
+    }
+
+    fn code(&self) -> Code {
+        match self {
+            Self::NotFound { .. } => Code::NotFound,
+            Self::Invalid { .. } | Self::Refused(_) => Code::InvalidArgument,
+            Self::NameTaken { .. } => Code::AlreadyExists,
+            Self::State { .. } => Code::FailedPrecondition,
+            Self::Deadline { .. } => Code::DeadlineExceeded,
+            Self::NotOffered { .. } => Code::Unimplemented,
+            Self::Images(error) if matches!(**error, images::Error::Unknown { .. }) => Code::NotFound,
+            Self::Images(error) if matches!(**error, images::Error::BeyondMapping { .. }) => {
+                Code::InvalidArgument
+            }
+            _ => Code::Internal,
+        }
+    }
+}
+
+/// An error with everything it comes from, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let words = cause.to_string();
+        if !text.ends_with(&words) {
+            text = format!("{text}: {words}");
+        }
+        next = cause.source();
+    }
+    text.replace('\n', " ")
+}
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        let mut text = chain(&error);
+        if let Some(hint) = error.hint() {
+            text = format!("{text} (hint: {hint})");
+        }
+        Self::new(error.code(), text)
+    }
+}
+
+impl From<monitor::Error> for Error {
+    fn from(error: monitor::Error) -> Self {
+        let hint = error.hint().map(Into::into);
+        Self::Step { step: "talk to the pod's monitor".to_owned(), cause: error.to_string(), hint }
+    }
+}
+
+impl From<network::Error> for Error {
+    fn from(error: network::Error) -> Self {
+        let hint = error.hint().map(Into::into);
+        Self::Step { step: "give the pod its network".to_owned(), cause: chain(&error), hint }
+    }
+}
+
+impl From<streaming::Error> for Error {
+    fn from(error: streaming::Error) -> Self {
+        let hint = error.hint().map(Into::into);
+        Self::Step { step: "serve streams".to_owned(), cause: chain(&error), hint }
+    }
+}
+
+impl From<kernel::Error> for Error {
+    fn from(error: kernel::Error) -> Self {
+        Self::Kernel(Box::new(error))
+    }
+}
+
+impl From<bundle::Error> for Error {
+    fn from(error: bundle::Error) -> Self {
+        Self::Bundle(Box::new(error))
+    }
+}
+
+impl From<images::Error> for Error {
+    fn from(error: images::Error) -> Self {
+        Self::Images(Box::new(error))
+    }
+}
+
+impl From<wire::Error> for Error {
+    fn from(error: wire::Error) -> Self {
+        Self::Wire(Box::new(error))
+    }
+}

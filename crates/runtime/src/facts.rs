@@ -1,0 +1,73 @@
+//! What holds on this node, found by looking.
+
+use std::fs;
+
+use bundle::cgroup::Version;
+use labels::HostDefaults;
+
+use crate::groups::Groups;
+use crate::order::{AppArmor, CgroupVersion, Node};
+use crate::settings::Settings;
+
+/// The bit of CAP_SYS_RESOURCE.
+const SYS_RESOURCE: u32 = 24;
+
+pub(crate) fn gather(settings: &Settings, groups: &Groups) -> Node {
+    Node {
+        hostname: text("/proc/sys/kernel/hostname").unwrap_or_else(|| "localhost".to_owned()),
+        cgroups: match groups.version() {
+            Version::V2 => CgroupVersion::V2,
+            _ => CgroupVersion::V1,
+        },
+        swap_limits: groups.limits_swap(),
+        hugepage_limits: groups.has("hugetlb"),
+        // They have ours.
+        rlimits: vec![],
+        lowest_oom_score: if may_raise_limits() { None } else { own_oom_score() },
+        pids: None,
+        owners: settings.owners,
+        apparmor: apparmor(),
+        selinux: selinux(settings),
+    }
+}
+
+fn text(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+fn may_raise_limits() -> bool {
+    let status = text("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
+    bits >> SYS_RESOURCE & 1 == 1
+}
+
+fn own_oom_score() -> Option<i32> {
+    text("/proc/self/oom_score_adj")?.parse().ok()
+}
+
+fn apparmor() -> Option<AppArmor> {
+    let enabled = text("/sys/module/apparmor/parameters/enabled")? == "Y";
+    let profiles = text("/sys/kernel/security/apparmor/profiles").unwrap_or_default();
+    let name = |line: &str| line.rsplit_once(" (").map(|(name, _)| name.to_owned());
+    enabled.then(|| AppArmor { default: None, loaded: profiles.lines().filter_map(name).collect() })
+}
+
+/// The first contexts file that is there holds, as for other container runtimes.
+fn selinux(settings: &Settings) -> Option<HostDefaults> {
+    text("/sys/fs/selinux/enforce")?;
+    let config = text("/etc/selinux/config").unwrap_or_default();
+    let policy = config.lines().filter_map(|line| line.trim().strip_prefix("SELINUXTYPE=")).next_back();
+    let of_policy =
+        policy.map(|name| format!("/etc/selinux/{}/contexts/lxc_contexts", name.trim().trim_matches('"')));
+    let candidates = [Some("/usr/share/containers/selinux/contexts".to_owned()), of_policy];
+    let (path, found) =
+        candidates.into_iter().flatten().find_map(|path| Some((path.clone(), text(&path)?)))?;
+    match found.parse() {
+        Ok(defaults) => Some(defaults),
+        Err(error) => {
+            (settings.tell)(&format!("{path}: {error}: containers are not labelled"));
+            None
+        }
+    }
+}

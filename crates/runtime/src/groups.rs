@@ -1,0 +1,77 @@
+use bundle::Resources;
+use bundle::cgroup::{Group, Hierarchies, Version};
+
+use crate::error::Result;
+
+/// The control groups of this host.
+#[derive(Debug)]
+pub(crate) struct Groups(Hierarchies);
+
+impl Groups {
+    pub(crate) fn find() -> Result<Self> {
+        Ok(Self(Hierarchies::find()?))
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        self.0.version()
+    }
+
+    pub(crate) fn has(&self, controller: &str) -> bool {
+        self.0.has(controller)
+    }
+
+    /// Whether swap can be limited, by looking for the file that does it.
+    pub(crate) fn limits_swap(&self) -> bool {
+        let Ok(root) = Group::open(&self.0, "/") else { return false };
+        let files = ["memory.memsw.limit_in_bytes", "memory.swap.max"];
+        root.dirs().any(|dir| files.iter().any(|file| dir.join(file).exists() || below_has(dir, file)))
+    }
+
+    pub(crate) fn make(&self, path: &str) -> Result<()> {
+        Ok(Group::open(&self.0, path)?.make()?)
+    }
+
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        Group::open(&self.0, path).is_ok_and(|group| group.exists())
+    }
+
+    /// Ends everything in it and below; none there is fine.
+    pub(crate) fn kill_all(&self, path: &str) -> Result<()> {
+        let group = Group::open(&self.0, path)?;
+        if group.exists() { Ok(group.kill_all()?) } else { Ok(()) }
+    }
+
+    /// Takes it away with all below it; none there is fine.
+    pub(crate) fn remove(&self, path: &str) -> Result<()> {
+        Ok(Group::open(&self.0, path)?.remove()?)
+    }
+
+    pub(crate) fn apply(&self, path: &str, limits: &Resources) -> Result<()> {
+        Ok(Group::open(&self.0, path)?.apply(limits)?)
+    }
+
+    pub(crate) fn open(&self, path: &str) -> Result<Group> {
+        Ok(Group::open(&self.0, path)?)
+    }
+
+    /// The names of the groups below it, in whichever hierarchy.
+    pub(crate) fn below(&self, path: &str) -> Result<Vec<String>> {
+        let mut names: Vec<String> = vec![];
+        for dir in Group::open(&self.0, path)?.dirs() {
+            // A hierarchy in which it was never made.
+            let Ok(entries) = std::fs::read_dir(dir) else { continue };
+            let dirs = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            names.extend(dirs.filter_map(|entry| entry.file_name().into_string().ok()));
+        }
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+}
+
+/// The root of the unified hierarchy has no limits of its own; any group below it that has them shows that
+/// there are some.
+fn below_has(dir: &std::path::Path, file: &str) -> bool {
+    let Ok(entries) = std::fs::read_dir(dir) else { return false };
+    entries.flatten().any(|entry| entry.path().join(file).exists())
+}

@@ -1,0 +1,101 @@
+//! Sandboxes and containers looked at, for whoever counts.
+
+use std::sync::Arc;
+
+use kernel::NamespaceKind;
+use wire::cri::{ContainerStatsFilter, PodSandboxStatsFilter};
+
+use crate::book::{Container, Sandbox};
+use crate::error::Result;
+use crate::life::Life;
+use crate::node::{Node, blocking};
+use crate::records::SandboxStage;
+use crate::sandbox::spaces::{Own, Sharing};
+use crate::stats::{self, Counters, Link, Processes, Written};
+use crate::{order, view};
+
+/// All containers that have run or run, as far as the filter goes.
+pub(crate) async fn containers(
+    node: &Arc<Node>,
+    filter: Option<ContainerStatsFilter>,
+) -> Result<Vec<stats::Container>> {
+    let filter = filter.unwrap_or_default();
+    let mut found = node.book.containers();
+    found.retain(|container| {
+        matches!(container.life(), Life::Running(_))
+            && container.id.as_str().starts_with(&filter.id)
+            && container.sandbox.as_str().starts_with(&filter.pod_sandbox_id)
+            && view::selected(&container.record().config.labels, &filter.label_selector)
+    });
+    let on_node = Arc::clone(node);
+    blocking(move || found.iter().map(|found| container(&on_node, found)).collect()).await
+}
+
+/// One container. Blocks.
+pub(crate) fn container(node: &Node, of: &Container) -> Result<stats::Container> {
+    let record = of.record();
+    let group = node.groups.open(&record.cgroup)?;
+    let limits = record.config.linux.as_ref().and_then(|linux| linux.resources.as_ref());
+    Ok(stats::Container {
+        id: record.id.to_string(),
+        metadata: record.config.metadata.clone().unwrap_or_default(),
+        labels: record.config.labels.clone(),
+        annotations: record.config.annotations.clone(),
+        image: record.image_name.clone(),
+        cgroup: record.cgroup.clone(),
+        started_at: match of.life() {
+            Life::Running(started) => started.started_at,
+            _ => 0,
+        },
+        // What was refused was never in force.
+        limits: limits.and_then(|limits| order::limits(limits, &node.facts).ok()).unwrap_or_default(),
+        counters: Counters::read(&group),
+        processes: Processes::read(&group.processes().unwrap_or_default()),
+        // It may be removed at this moment.
+        written: Written::read(&of.places.state.join("rw/upper")).ok(),
+    })
+}
+
+/// All sandboxes that are ready, as far as the filter goes.
+pub(crate) async fn sandboxes(
+    node: &Arc<Node>,
+    filter: Option<PodSandboxStatsFilter>,
+) -> Result<Vec<stats::Sandbox>> {
+    let filter = filter.unwrap_or_default();
+    let mut looked = vec![];
+    for found in node.book.sandboxes() {
+        if found.is(SandboxStage::Ready)
+            && found.id.as_str().starts_with(&filter.id)
+            && view::selected(&found.record().config.labels, &filter.label_selector)
+        {
+            looked.push(sandbox(node, &found).await?);
+        }
+    }
+    Ok(looked)
+}
+
+pub(crate) async fn sandbox(node: &Arc<Node>, of: &Arc<Sandbox>) -> Result<stats::Sandbox> {
+    let record = of.record();
+    let links = if Own::of(&record.config)?.network == Sharing::Pod {
+        // It may be stopped at this moment.
+        node.network.counters(&of.places.pin(NamespaceKind::Net)).await.unwrap_or_default()
+    } else {
+        vec![]
+    };
+    let (on_node, id) = (Arc::clone(node), of.id.clone());
+    blocking(move || {
+        let mut running = on_node.book.containers_of(&id);
+        running.retain(|container| matches!(container.life(), Life::Running(_)));
+        Ok(stats::Sandbox {
+            id: id.to_string(),
+            metadata: record.config.metadata.unwrap_or_default(),
+            labels: record.config.labels,
+            annotations: record.config.annotations,
+            counters: Counters::read(&on_node.groups.open(record.cgroup.path())?),
+            cgroup: record.cgroup.path().to_owned(),
+            links: links.iter().filter(|link| link.name != "lo").map(Link::from).collect(),
+            containers: running.iter().map(|running| container(&on_node, running)).collect::<Result<_>>()?,
+        })
+    })
+    .await
+}

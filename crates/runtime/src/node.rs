@@ -1,0 +1,123 @@
+use std::fs::{File, TryLockError};
+use std::future::Future;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use images::Images;
+use network::Network;
+
+use crate::book::Book;
+use crate::durable;
+use crate::error::{Error, Result};
+use crate::events::Events;
+use crate::groups::Groups;
+use crate::layout::Layout;
+use crate::settings::Settings;
+use crate::stats::Rates;
+use crate::status::{self, Abilities};
+
+/// Everything that the calls share.
+pub(crate) struct Node {
+    pub(crate) settings: Settings,
+    pub(crate) layout: Layout,
+    pub(crate) images: Arc<Images>,
+    pub(crate) network: Network,
+    pub(crate) groups: Groups,
+    pub(crate) facts: crate::order::Node,
+    pub(crate) book: Book,
+    pub(crate) events: Events,
+    pub(crate) rates: Rates,
+    pub(crate) abilities: Abilities,
+    pub(crate) streams: OnceLock<streaming::Server>,
+    pub(crate) boot_id: String,
+    _lock: File,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").field("layout", &self.layout).finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// The node as it is on disk, with nobody else at work on it.
+    pub(crate) async fn open(settings: Settings) -> Result<Arc<Self>> {
+        let layout = Layout::make(&settings.state, &settings.run)?;
+        let lock = lock(&layout.lock())?;
+        let images = Images::open(&settings.state.join("images"), settings.limits)?;
+        let state = layout.state().to_owned();
+        let network = Network::open(network::Settings { state, kind: settings.network.clone() }).await?;
+        for notice in network.notices() {
+            (settings.tell)(&format!("network: {notice}"));
+        }
+        let groups = Groups::find()?;
+        let facts = crate::facts::gather(&settings, &groups);
+        let probed = settings.state.clone();
+        let abilities = blocking(move || Ok(status::probe(&probed))).await?;
+        let boot_id = monitor::record::boot_id()?;
+        Ok(Arc::new(Self {
+            settings,
+            layout,
+            images: Arc::new(images),
+            network,
+            groups,
+            facts,
+            book: Book::default(),
+            events: Events::default(),
+            rates: Rates::default(),
+            abilities,
+            streams: OnceLock::new(),
+            boot_id,
+            _lock: lock,
+        }))
+    }
+
+    /// One line of the log.
+    pub(crate) fn tell(&self, line: &str) {
+        (self.settings.tell)(line);
+    }
+}
+
+/// Held for as long as the server lives, however it ends.
+fn lock(path: &Path) -> Result<File> {
+    let file =
+        File::create(path).map_err(|cause| Error::File { what: "make", path: path.to_owned(), cause })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::InUse { dir: path.parent().unwrap_or(path).to_owned() }),
+        Err(TryLockError::Error(cause)) => Err(Error::File { what: "lock", path: path.to_owned(), cause }),
+    }
+}
+
+/// Runs what waits for the kernel or the disk where it keeps nobody else waiting.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|cause| Error::step("finish", cause))?
+}
+
+/// Runs a call to its end, also if the caller hangs up: what is half done helps nobody.
+pub(crate) async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    tokio::spawn(work).await.map_err(|cause| Error::step("finish", cause))?
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Takes a directory of ours away with all below it; none there is fine. No mount is ever entered.
+pub(crate) fn remove_dir(path: &Path) -> Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    kernel::Dir::open(parent)?.remove_tree(name)?;
+    Ok(())
+}
+
+/// Makes a directory of ours.
+pub(crate) fn make_dir(path: &Path) -> Result<()> {
+    durable::make_dir(path)
+}

@@ -1,0 +1,85 @@
+//! Which system calls a container may make.
+
+use std::path::Path;
+
+use bundle::Seccomp;
+use bundle::capabilities::Sets;
+use serde::{Deserialize, Serialize};
+
+use super::super::{Asked, Refusal};
+use super::SECURITY;
+use super::profile::Profile;
+
+/// A profile in the form of OCI, as far as every engine of ours enforces it. Other forms say with fields of
+/// their own what is left out here: read without them, they would allow more than they mean to.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    default_action: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    default_errno_ret: Option<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    architectures: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    flags: Vec<String>,
+    #[serde(default)]
+    syscalls: Vec<Rule>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Rule {
+    names: Vec<String>,
+    action: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    errno_ret: Option<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    args: Vec<Argument>,
+    #[serde(default, skip_serializing)]
+    #[expect(dead_code, reason = "for whoever reads the file")]
+    comment: Option<String>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Argument {
+    index: u32,
+    value: u64,
+    #[serde(default)]
+    value_two: u64,
+    op: String,
+}
+
+/// Needs somebody who answers for the whole life of the container.
+const ASK_SOMEBODY: &str = "SCMP_ACT_NOTIFY";
+
+/// The filter. Nothing said means none, as callers without a default of their own want it.
+pub(crate) fn seccomp(asked: &Asked<'_>, capabilities: &Sets) -> Result<Seccomp, Refusal> {
+    let security = asked.security();
+    let (today, old) = (format!("{SECURITY}.seccomp"), format!("{SECURITY}.seccomp_profile_path"));
+    let profile = Profile::of((&today, security.seccomp.as_ref()), (&old, &security.seccomp_profile_path))?;
+    let field = if security.seccomp.is_some() { format!("{today}.localhost_ref") } else { old };
+    match profile {
+        _ if security.privileged => Ok(Seccomp::Unconfined),
+        Profile::Unsaid | Profile::Unconfined => Ok(Seccomp::Unconfined),
+        Profile::Default => Ok(Seccomp::Profile(Box::new(bundle::seccomp::runtime_default(capabilities)))),
+        Profile::Local(path) => read(asked, Path::new(&path), &field),
+    }
+}
+
+fn read(asked: &Asked<'_>, path: &Path, field: &str) -> Result<Seccomp, Refusal> {
+    let refused = |cause: String| Refusal::new(field, format!("{}: {cause}", path.display()));
+    if !path.is_absolute() {
+        return Err(refused("is not absolute".to_owned()));
+    }
+    let bytes = (asked.read_profile)(path).map_err(|error| refused(error.to_string()))?;
+    let file: File = serde_json::from_slice(&bytes).map_err(|error| {
+        refused(error.to_string()).with_hint("write the profile in the form of OCI's linux.seccomp")
+    })?;
+    let mut actions = file.syscalls.iter().map(|rule| &rule.action).chain([&file.default_action]);
+    if actions.any(|action| action == ASK_SOMEBODY) {
+        return Err(refused(format!("{ASK_SOMEBODY} is not something this runtime does")));
+    }
+    let profile = serde_json::to_value(&file).map_err(|error| refused(error.to_string()))?;
+    Ok(Seccomp::Profile(Box::new(profile)))
+}

@@ -1,0 +1,87 @@
+//! What is mounted in a container, each before what lies below it.
+
+mod given;
+pub(super) mod image;
+mod own;
+pub(super) mod volumes;
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Component, Path, PathBuf};
+
+use bundle::defaults::{self, Privilege};
+use bundle::{Bind, IdLines, MountSpec};
+use wire::cri::ContainerConfig;
+
+use super::{Asked, Refusal, spaces};
+
+/// What a caller's missing directories are made with.
+const MODE: u32 = 0o755;
+
+pub(super) fn of(asked: &Asked<'_>, ids: Option<&IdLines>) -> Result<Vec<MountSpec>, Refusal> {
+    let given = given::of(asked, ids)?;
+    let own = own::of(asked, ids);
+    let own = own.into_iter().filter(|own| !given.iter().any(|given| given.target == own.target));
+    let mut binds: Vec<Bind> = own.chain(given.iter().cloned()).collect();
+    // Of two at one depth the order in which they were given stays.
+    binds.sort_by_key(|bind| bind.target.components().count());
+    let usual = usual(asked, ids)?.into_iter().filter(|usual| !replaced(target(usual), &given));
+    Ok(usual.chain(binds.into_iter().map(MountSpec::Bind)).collect())
+}
+
+fn usual(asked: &Asked<'_>, ids: Option<&IdLines>) -> Result<Vec<MountSpec>, Refusal> {
+    let spaces = spaces::of(asked, ids)?;
+    let privilege = if asked.security().privileged { Privilege::Privileged } else { Privilege::Usual };
+    Ok(defaults::mounts(&spaces, ids, privilege))
+}
+
+/// Whoever brings a `/dev` brings all of it.
+fn replaced(usual: &Path, given: &[Bind]) -> bool {
+    given.iter().any(|given| {
+        given.target == usual || (given.target == Path::new("/dev") && usual.starts_with("/dev"))
+    })
+}
+
+fn target(mount: &MountSpec) -> &Path {
+    match mount {
+        MountSpec::Bind(bind) => &bind.target,
+        MountSpec::New(new) => &new.target,
+    }
+}
+
+/// A path inside of the container without `.` and `..`; it cannot lead above `/`.
+fn inside(path: &str) -> PathBuf {
+    let mut clean = PathBuf::from("/");
+    for component in Path::new(path).components() {
+        match component {
+            Component::Normal(name) => clean.push(name),
+            Component::ParentDir => _ = clean.pop(),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    clean
+}
+
+/// Makes the directories of the host that are to be mounted and are missing, as callers expect it.
+///
+/// # Errors
+/// With the mount whose directory cannot be made.
+pub fn make_missing(config: &ContainerConfig) -> Result<(), Refusal> {
+    let named = config.mounts.iter().enumerate().filter(|(_, mount)| mount.image.is_none());
+    for (index, mount) in named {
+        let path = Path::new(&mount.host_path);
+        let refused = |what: &str, error: &std::io::Error| {
+            let cause = format!("cannot {what} {}: {error}", path.display());
+            Refusal::new(format!("mounts[{index}].host_path"), cause)
+        };
+        match fs::metadata(path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && path.is_absolute() => {
+                let made = fs::DirBuilder::new().recursive(true).mode(MODE).create(path);
+                made.map_err(|error| refused("make", &error))?;
+            }
+            Err(error) => return Err(refused("look at", &error)),
+        }
+    }
+    Ok(())
+}

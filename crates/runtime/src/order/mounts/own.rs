@@ -1,0 +1,35 @@
+//! What the sandbox brings into each of its containers.
+
+use std::path::Path;
+
+use bundle::{Bind, IdLines, ReadOnly, Travel};
+
+use super::super::Asked;
+
+pub(super) fn of(asked: &Asked<'_>, ids: Option<&IdLines>) -> Vec<Bind> {
+    let place = asked.place;
+    let files = [
+        ("/etc/hosts", place.hosts.as_deref()),
+        ("/etc/hostname", place.hostname.as_deref()),
+        ("/etc/resolv.conf", place.resolv_conf.as_deref()),
+    ];
+    // With a root that cannot be written to, these cannot either.
+    let read_only = if asked.security().readonly_rootfs { ReadOnly::Yes } else { ReadOnly::No };
+    let file = |(target, source): (&str, Option<&Path>)| {
+        source.map(|source| Bind { read_only, ids: ids.cloned(), ..bind(source, target) })
+    };
+    // Shared memory belongs to the pod's own root on the host already: seen through the maps, it would be nobody's.
+    let shm = bind(&place.shm, "/dev/shm");
+    files.into_iter().filter_map(file).chain([shm]).collect()
+}
+
+fn bind(source: &Path, target: &str) -> Bind {
+    Bind {
+        source: source.to_owned(),
+        target: target.into(),
+        ids: None,
+        read_only: ReadOnly::No,
+        travel: Travel::Private,
+        options: Vec::new(),
+    }
+}

@@ -1,0 +1,68 @@
+//! The files that every container of a pod sees: hosts, hostname, resolv.conf.
+
+use std::fs;
+use std::path::Path;
+
+use wire::cri::DnsConfig;
+
+use crate::error::{Error, Result};
+use crate::layout::SandboxPlaces;
+
+const HOST_RESOLV_CONF: &str = "/etc/resolv.conf";
+const HOST_HOSTS: &str = "/etc/hosts";
+
+/// Writes the name and the resolver's settings; the addresses are not known yet.
+pub(crate) fn write(places: &SandboxPlaces, hostname: &str, dns: Option<&DnsConfig>) -> Result<()> {
+    put(&places.hostname(), &format!("{hostname}\n"))?;
+    let own = dns.map(resolv_conf).filter(|text| !text.is_empty());
+    // A host without one has no resolver; neither have its pods.
+    let text = own.unwrap_or_else(|| fs::read_to_string(HOST_RESOLV_CONF).unwrap_or_default());
+    put(&places.resolv_conf(), &text)
+}
+
+/// Writes the table of names; with the host's network it is the host's.
+pub(crate) fn write_hosts(places: &SandboxPlaces, hostname: &str, ips: &[String]) -> Result<()> {
+    let hosts = fs::read_to_string(HOST_HOSTS).ok().filter(|_| ips.is_empty());
+    put(&places.hosts(), &hosts.unwrap_or_else(|| hosts_of(hostname, ips)))
+}
+
+fn hosts_of(hostname: &str, ips: &[String]) -> String {
+    let own: String = ips.iter().map(|ip| format!("{ip}\t{hostname}\n")).collect();
+    format!("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n{own}")
+}
+
+fn resolv_conf(dns: &DnsConfig) -> String {
+    let line = |key: &str, values: &[String]| {
+        if values.is_empty() { String::new() } else { format!("{key} {}\n", values.join(" ")) }
+    };
+    let servers: String = dns.servers.iter().map(|server| format!("nameserver {server}\n")).collect();
+    format!("{}{servers}{}", line("search", &dns.searches), line("options", &dns.options))
+}
+
+fn put(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).map_err(|cause| Error::File { what: "write", path: path.to_owned(), cause })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_resolver_is_told_what_the_pod_asks_for() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let dns = DnsConfig {
+            servers: words("10.0.0.10 10.0.0.11"),
+            searches: words("a.svc b.svc"),
+            options: words("ndots:5"),
+        };
+        let text = "search a.svc b.svc\nnameserver 10.0.0.10\nnameserver 10.0.0.11\noptions ndots:5\n";
+        assert_eq!(resolv_conf(&dns), text);
+        assert_eq!(resolv_conf(&DnsConfig::default()), "");
+    }
+
+    #[test]
+    fn a_pod_finds_itself_by_name() {
+        let text = hosts_of("web", &["10.1.0.2".into(), "fd00::2".into()]);
+        assert!(text.ends_with("10.1.0.2\tweb\nfd00::2\tweb\n"), "{text}");
+    }
+}

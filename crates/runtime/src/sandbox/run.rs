@@ -1,0 +1,210 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kernel::NamespaceKind;
+use wire::cri::{ContainerEventType, PodSandboxConfig, PortMapping, Protocol};
+
+use super::spaces::{self, Own, Sharing};
+use super::{called, files, remove, sysctls};
+use crate::book::Sandbox;
+use crate::error::{Error, Result};
+use crate::id::Id;
+use crate::node::{Node, blocking, make_dir, now};
+use crate::records::{CgroupParent, SandboxRecord, SandboxStage, VERSION};
+use crate::{durable, events, monitors, order, status, userns};
+
+/// Makes a sandbox.
+pub(crate) async fn run(node: Arc<Node>, config: PodSandboxConfig, handler: String) -> Result<Id> {
+    let name = super::name(&config)?;
+    let record = record(&node, config, handler)?;
+    let id = record.id.clone();
+    let config = record.config.clone();
+    // Refused before anything is there.
+    let settings = order::sysctls(&config, record.ids.as_ref())?;
+    let ports = host_ports(&config.port_mappings)?;
+    for warning in record.ids.iter().flat_map(userns::warnings) {
+        node.tell(&format!("sandbox {id} of {}: {warning}", called(&config)));
+    }
+    node.book.reserve("sandbox", &name, &id)?;
+    let sandbox = Arc::new(Sandbox::new(record, node.layout.sandbox(&id)));
+    let _gate = sandbox.gate.lock().await;
+    node.book.add_sandbox(Arc::clone(&sandbox));
+    let made = make(&node, &sandbox, Wishes { settings, ports }).await;
+    if let Err(error) = made {
+        if let Err(left) = remove::take_away(&node, &sandbox).await {
+            node.tell(&format!("sandbox {id}: what was made of it is not all gone: {left}"));
+        }
+        return Err(error);
+    }
+    monitors::listen(&node, &sandbox);
+    node.tell(&format!("sandbox {id} of {} is ready{}", called(&config), addresses(&sandbox)));
+    for kind in [ContainerEventType::ContainerCreatedEvent, ContainerEventType::ContainerStartedEvent] {
+        events::tell(&node, kind, &id, &sandbox);
+    }
+    Ok(id)
+}
+
+/// What of a configuration was understood already.
+struct Wishes {
+    settings: BTreeMap<String, String>,
+    ports: Vec<network::HostPort>,
+}
+
+fn record(node: &Node, config: PodSandboxConfig, handler: String) -> Result<SandboxRecord> {
+    status::known_handler(&node.settings, &handler)?;
+    let own = Own::of(&config)?;
+    let linux = config.linux.clone().unwrap_or_default();
+    let options = linux.security_context.and_then(|security| security.namespace_options);
+    let ids = userns::decide(options.as_ref())?;
+    if own.network == Sharing::Host
+        && config.port_mappings.iter().any(|port| port.host_port != port.container_port)
+    {
+        node.tell(&format!("{}: host ports mean nothing in the host's network", called(&config)));
+    }
+    let id = Id::random().map_err(|cause| Error::step("read random numbers", cause))?;
+    let cgroup = match linux.cgroup_parent.as_str() {
+        "" => CgroupParent::Own(format!("{}/{id}", node.settings.cgroup)),
+        given => CgroupParent::Given(given.to_owned()),
+    };
+    Ok(SandboxRecord {
+        version: VERSION,
+        id,
+        created_at: now(),
+        boot_id: node.boot_id.clone(),
+        stage: SandboxStage::Making,
+        config,
+        handler,
+        ids,
+        cgroup,
+        ips: vec![],
+    })
+}
+
+/// Every step of it. What is left of one that fails is the caller's to take away.
+async fn make(node: &Arc<Node>, sandbox: &Arc<Sandbox>, wishes: Wishes) -> Result<()> {
+    let Wishes { settings, ports } = wishes;
+    let record = sandbox.record();
+    let own = Own::of(&record.config)?;
+    let hostname = hostname(node, &record.config, own);
+    let (on_node, of_sandbox, name) = (Arc::clone(node), Arc::clone(sandbox), hostname.clone());
+    blocking(move || {
+        let (record, places) = (of_sandbox.record(), &of_sandbox.places);
+        make_dir(&places.state)?;
+        durable::write(&places.record(), &record)?;
+        make_dir(&places.run)?;
+        spaces::make(places, own, record.ids.as_ref(), &name)?;
+        files::write(places, &name, record.config.dns_config.as_ref())?;
+        sysctls::apply(places, &settings)?;
+        if let CgroupParent::Own(path) = &record.cgroup {
+            on_node.groups.make(path)?;
+        }
+        Ok(())
+    })
+    .await?;
+    let ips = connect(node, sandbox, ports).await?;
+    let (on_node, of_sandbox) = (Arc::clone(node), Arc::clone(sandbox));
+    blocking(move || {
+        files::write_hosts(&of_sandbox.places, &hostname, &ips)?;
+        let mut monitor = monitors::client(&on_node, &of_sandbox)?;
+        if own.pid == Sharing::Pod {
+            let init = monitors::pid_namespace(&mut monitor)?;
+            init.namespace(NamespaceKind::Pid)?.pin(&of_sandbox.places.pin(NamespaceKind::Pid))?;
+        }
+        of_sandbox.change(|record| {
+            record.ips = ips;
+            record.stage = SandboxStage::Ready;
+        })
+    })
+    .await
+}
+
+/// Gives the pod its network, if it has one of its own.
+async fn connect(node: &Node, sandbox: &Sandbox, host_ports: Vec<network::HostPort>) -> Result<Vec<String>> {
+    let record = sandbox.record();
+    if Own::of(&record.config)?.network == Sharing::Host {
+        return Ok(vec![]);
+    }
+    let metadata = record.config.metadata.unwrap_or_default();
+    let pod = network::Pod {
+        id: record.id.to_string(),
+        name: metadata.name,
+        namespace: metadata.namespace,
+        uid: metadata.uid,
+        netns: sandbox.places.pin(NamespaceKind::Net),
+        host_ports,
+        annotations: record.config.annotations.into_iter().collect(),
+    };
+    node.network.loopback_up(&pod.netns).await?;
+    let addresses = node.network.set_up(&pod).await?;
+    Ok(addresses.ips.iter().map(ToString::to_string).collect())
+}
+
+/// What the pod calls itself: in the host's network, what the host does.
+fn hostname(node: &Node, config: &PodSandboxConfig, own: Own) -> String {
+    match (own.network, config.hostname.as_str()) {
+        (Sharing::Pod, name) if !name.is_empty() => name.to_owned(),
+        _ => node.facts.hostname.clone(),
+    }
+}
+
+fn host_ports(given: &[PortMapping]) -> Result<Vec<network::HostPort>> {
+    let mapped = given.iter().enumerate().filter(|(_, port)| port.host_port != 0);
+    mapped
+        .map(|(n, port)| {
+            host_port(port)
+                .map_err(|(field, cause)| Error::invalid(&format!("port_mappings[{n}].{field}"), cause))
+        })
+        .collect()
+}
+
+fn host_port(port: &PortMapping) -> Result<network::HostPort, (&'static str, String)> {
+    let number = |field, number: i32| match u16::try_from(number) {
+        Ok(number) if number != 0 => Ok(number),
+        _ => Err((field, format!("{number} is no port"))),
+    };
+    let host_ip = Some(port.host_ip.as_str()).filter(|ip| !ip.is_empty());
+    let host_ip = host_ip.map(|ip| ip.parse().map_err(|_| ("host_ip", format!("{ip:?} is no address"))));
+    Ok(network::HostPort {
+        protocol: match port.protocol() {
+            Protocol::Tcp => network::Protocol::Tcp,
+            Protocol::Udp => network::Protocol::Udp,
+            Protocol::Sctp => network::Protocol::Sctp,
+        },
+        host_ip: host_ip.transpose()?,
+        host_port: number("host_port", port.host_port)?,
+        container_port: number("container_port", port.container_port)?,
+    })
+}
+
+fn addresses(sandbox: &Sandbox) -> String {
+    let ips = sandbox.record().ips;
+    if ips.is_empty() { String::new() } else { format!(" at {}", ips.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(container_port: i32, host_port: i32, host_ip: &str) -> PortMapping {
+        PortMapping { protocol: 0, container_port, host_port, host_ip: host_ip.into() }
+    }
+
+    #[test]
+    fn ports_without_a_port_of_the_host_are_none_of_ours() {
+        let found = host_ports(&[port(80, 0, ""), port(80, 8080, "10.0.0.1")]).unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].host_port, found[0].container_port), (8080, 80));
+    }
+
+    #[test]
+    fn ports_that_cannot_be_are_refused_by_field() {
+        for (wrong, field) in [
+            (port(80, 70_000, ""), "port_mappings[0].host_port"),
+            (port(0, 80, ""), "port_mappings[0].container_port"),
+            (port(80, 80, "here"), "port_mappings[0].host_ip"),
+        ] {
+            let error = host_ports(&[wrong]).unwrap_err().to_string();
+            assert!(error.starts_with(field), "{error}");
+        }
+    }
+}

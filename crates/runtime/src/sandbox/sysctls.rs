@@ -1,0 +1,86 @@
+//! Kernel settings of a pod's own namespaces.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Component, Path, PathBuf};
+
+use kernel::{Namespace, NamespaceKind};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::error::{Error, Result};
+use crate::layout::SandboxPlaces;
+
+/// One setting, where it belongs.
+#[derive(Debug, PartialEq, Eq)]
+struct Setting {
+    kind: NamespaceKind,
+    file: PathBuf,
+    value: String,
+}
+
+/// Writes the settings in the pod's namespaces, on a thread that ends with that. They are of namespaces that
+/// the pod has of its own, or there is an error.
+pub(crate) fn apply(places: &SandboxPlaces, given: &BTreeMap<String, String>) -> Result<()> {
+    let settings: Vec<Setting> =
+        given.iter().map(|(name, value)| setting(name, value)).collect::<Result<_>>()?;
+    let inside = || settings.iter().try_for_each(|setting| write(places, setting));
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .spawn_scoped(scope, inside)
+            .map_err(|cause| Error::step("start a thread", cause))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// The files of /proc/sys show the namespaces of whoever opens them.
+fn write(places: &SandboxPlaces, setting: &Setting) -> Result<()> {
+    let failed = |cause: String| Error::Step {
+        step: format!("set {} to {:?} in the pod", setting.file.display(), setting.value),
+        cause,
+        hint: None,
+    };
+    let namespace = Namespace::open(&places.pin(setting.kind))?;
+    let kind = match setting.kind {
+        NamespaceKind::Net => LinkNameSpaceType::Network,
+        _ => LinkNameSpaceType::InterProcessCommunication,
+    };
+    move_into_link_name_space(namespace.as_fd(), Some(kind)).map_err(|errno| failed(errno.to_string()))?;
+    match fs::write(&setting.file, &setting.value) {
+        Ok(()) => Ok(()),
+        Err(cause) => Err(failed(cause.to_string())),
+    }
+}
+
+fn setting(name: &str, value: &str) -> Result<Setting> {
+    // With slashes a dot belongs to a name, as in that of an interface.
+    let path = PathBuf::from(if name.contains('/') { name.to_owned() } else { name.replace('.', "/") });
+    let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+    if !path.components().all(plain) {
+        return Err(Error::invalid(&format!("linux.sysctls[{name}]"), "it is no name of a setting"));
+    }
+    let kind = if path.starts_with("net") { NamespaceKind::Net } else { NamespaceKind::Ipc };
+    Ok(Setting { kind, file: Path::new("/proc/sys").join(path), value: value.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_setting_goes_to_the_namespace_it_belongs_to() {
+        let found = |name: &str| setting(name, "1").map(|found| (found.kind, found.file)).unwrap();
+        let file = |path: &str| Path::new("/proc/sys").join(path);
+        assert_eq!(found("net.ipv4.ip_forward"), (NamespaceKind::Net, file("net/ipv4/ip_forward")));
+        let dotted = "net/ipv4/conf/eth0.1/forwarding";
+        assert_eq!(found(dotted), (NamespaceKind::Net, file(dotted)));
+        assert_eq!(found("kernel.sem"), (NamespaceKind::Ipc, file("kernel/sem")));
+    }
+
+    #[test]
+    fn no_name_leads_out_of_the_settings() {
+        for name in ["net/../kernel/panic", "/proc/sys/net/x", "net/ipv4/../../../../etc/passwd"] {
+            assert!(setting(name, "1").unwrap_err().to_string().contains(name), "{name}");
+        }
+    }
+}

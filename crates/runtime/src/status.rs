@@ -1,0 +1,253 @@
+//! What this runtime is, whether it is ready, and what it can do.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bundle::Engine;
+use kernel::probe;
+use serde_json::{Value, json};
+use wire::cri::{
+    CgroupDriver, LinuxRuntimeConfiguration, RuntimeCondition, RuntimeConfigResponse, RuntimeFeatures,
+    RuntimeHandler, RuntimeHandlerFeatures, RuntimeStatus, StatusResponse, VersionResponse,
+};
+
+use crate::order::Refusal;
+use crate::settings::Settings;
+
+/// The version of the contract between a kubelet and any runtime, which kubelets insist on.
+const KUBELET_API: &str = "0.1.0";
+const CRI: &str = "v1";
+const NAME: &str = "wardlet";
+
+/// What was found out about this node and this server.
+#[derive(Debug, Clone)]
+pub struct Facts<'a> {
+    /// Whether containers can be run; why not, in a sentence.
+    pub runtime: Result<(), String>,
+    /// Whether pods can have a network.
+    pub network: Result<(), String>,
+    /// What can start a container, the default first.
+    pub handlers: &'a [Handler],
+    /// Where containers' files are.
+    pub state_dir: &'a Path,
+    /// The other settings, for whoever asks for them: an object.
+    pub settings: Value,
+}
+
+/// Something that starts containers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handler {
+    /// As it is asked for.
+    pub name: String,
+    /// What was seen to work with it.
+    pub abilities: Abilities,
+}
+
+/// What was tried, and works.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// A pod in a user namespace of its own, with its image and volumes idmapped.
+    pub user_namespaces: bool,
+    /// A mount that is read-only with all that is mounted below it.
+    pub recursive_read_only: bool,
+}
+
+/// The name of the handler that starts containers with this engine.
+#[must_use]
+pub fn handler_name(engine: &Engine) -> String {
+    match engine {
+        Engine::Libcontainer => "libcontainer".to_owned(),
+        Engine::Oci { path, .. } => {
+            path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+        }
+    }
+}
+
+/// Whether a sandbox can be asked for with this handler.
+///
+/// # Errors
+/// If there is none of this name.
+pub(crate) fn known_handler(settings: &Settings, asked: &str) -> Result<(), Refusal> {
+    known(&settings.engine, asked)
+}
+
+fn known(engine: &Engine, asked: &str) -> Result<(), Refusal> {
+    let known = handler_name(engine);
+    if asked.is_empty() || asked == known {
+        return Ok(());
+    }
+    let cause = format!("there is no handler {asked:?}, only {known:?}");
+    Err(Refusal::new("runtime_handler", cause).with_hint("leave it empty for the default"))
+}
+
+/// Tries what the kernel and the filesystem of `state_dir` can do. It takes a while, and threads of its own.
+#[must_use]
+pub fn probe(state_dir: &Path) -> Abilities {
+    Abilities {
+        user_namespaces: probe::user_namespaces().works()
+            && probe::idmap(state_dir).works()
+            && probe::overlay_idmap(state_dir).works(),
+        recursive_read_only: probe::recursive_read_only(state_dir).works(),
+    }
+}
+
+/// How much is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// What every caller needs.
+    Usual,
+    /// The settings, too.
+    Verbose,
+}
+
+/// As CRI asks for it.
+impl From<bool> for Detail {
+    fn from(verbose: bool) -> Self {
+        if verbose { Self::Verbose } else { Self::Usual }
+    }
+}
+
+/// Whether the runtime is ready and what it can do.
+#[must_use]
+pub fn status(facts: &Facts<'_>, detail: impl Into<Detail>) -> StatusResponse {
+    let default = facts.handlers.first();
+    StatusResponse {
+        status: Some(RuntimeStatus {
+            conditions: vec![
+                condition("RuntimeReady", "RuntimeNotReady", &facts.runtime),
+                condition("NetworkReady", "NetworkPluginNotReady", &facts.network),
+            ],
+        }),
+        info: if detail.into() == Detail::Verbose { info(facts) } else { BTreeMap::new() },
+        runtime_handlers: default
+            .map(|default| handler("", default.abilities))
+            .into_iter()
+            .chain(facts.handlers.iter().map(|known| handler(&known.name, known.abilities)))
+            .collect(),
+        features: Some(RuntimeFeatures {
+            supplemental_groups_policy: true,
+            // The host's network needs nothing that a user namespace alone does not.
+            user_namespaces_host_network: facts.handlers.iter().any(|known| known.abilities.user_namespaces),
+            mount_options: false,
+        }),
+    }
+}
+
+fn condition(kind: &str, reason: &str, holds: &Result<(), String>) -> RuntimeCondition {
+    let (status, reason, message) = match holds {
+        Ok(()) => (true, String::new(), String::new()),
+        Err(why) => (false, reason.to_owned(), why.clone()),
+    };
+    RuntimeCondition { r#type: kind.to_owned(), status, reason, message }
+}
+
+fn handler(name: &str, abilities: Abilities) -> RuntimeHandler {
+    RuntimeHandler {
+        name: name.to_owned(),
+        features: Some(RuntimeHandlerFeatures {
+            recursive_read_only_mounts: abilities.recursive_read_only,
+            user_namespaces: abilities.user_namespaces,
+        }),
+    }
+}
+
+/// Tools look for `stateDir` under `config` to learn which filesystem containers are on.
+fn info(facts: &Facts<'_>) -> BTreeMap<String, String> {
+    let mut config = facts.settings.clone();
+    if !config.is_object() {
+        config = json!({});
+    }
+    if let Some(config) = config.as_object_mut() {
+        config.insert("stateDir".to_owned(), json!(facts.state_dir));
+    }
+    BTreeMap::from([("config".to_owned(), config.to_string())])
+}
+
+/// Who answers, in which version.
+#[must_use]
+pub fn version() -> VersionResponse {
+    VersionResponse {
+        version: KUBELET_API.to_owned(),
+        runtime_name: NAME.to_owned(),
+        runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
+        runtime_api_version: CRI.to_owned(),
+    }
+}
+
+/// How callers name control groups: by their paths.
+#[must_use]
+pub fn runtime_config() -> RuntimeConfigResponse {
+    let linux = LinuxRuntimeConfiguration { cgroup_driver: CgroupDriver::Cgroupfs.into() };
+    RuntimeConfigResponse { linux: Some(linux) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(handlers: &[Handler]) -> Facts<'_> {
+        Facts {
+            runtime: Ok(()),
+            network: Err("no bridge".to_owned()),
+            handlers,
+            state_dir: Path::new("/var/lib/wardlet"),
+            settings: json!({ "engine": "libcontainer" }),
+        }
+    }
+
+    fn named(name: &str, user_namespaces: bool) -> Handler {
+        Handler { name: name.into(), abilities: Abilities { user_namespaces, recursive_read_only: true } }
+    }
+
+    #[test]
+    fn a_condition_that_does_not_hold_says_why() {
+        let conditions = status(&facts(&[]), Detail::Usual).status.unwrap().conditions;
+        let shown: Vec<_> =
+            conditions.iter().map(|c| (c.r#type.as_str(), c.status, c.message.as_str())).collect();
+        assert_eq!(shown, [("RuntimeReady", true, ""), ("NetworkReady", false, "no bridge")]);
+        assert_eq!(conditions[1].reason, "NetworkPluginNotReady");
+    }
+
+    #[test]
+    fn the_default_handler_is_there_without_a_name_too() {
+        let handlers = [named("libcontainer", true), named("runc", false)];
+        let told = status(&facts(&handlers), Detail::Usual);
+        let users = |handler: &RuntimeHandler| handler.features.unwrap().user_namespaces;
+        let shown: Vec<_> = told.runtime_handlers.iter().map(|h| (h.name.as_str(), users(h))).collect();
+        assert_eq!(shown, [("", true), ("libcontainer", true), ("runc", false)]);
+        assert!(told.features.unwrap().user_namespaces_host_network);
+    }
+
+    #[test]
+    fn a_handler_is_known_by_its_name_or_by_none() {
+        let runc = Engine::Oci { path: "/usr/sbin/runc".into(), args: vec![] };
+        for (engine, name) in [(&runc, ""), (&runc, "runc"), (&Engine::Libcontainer, "libcontainer")] {
+            assert_eq!(known(engine, name), Ok(()));
+        }
+        let refusal = known(&runc, "kata").unwrap_err();
+        assert_eq!(refusal.to_string(), r#"runtime_handler: there is no handler "kata", only "runc""#);
+    }
+
+    #[test]
+    fn nothing_is_claimed_that_did_not_work() {
+        let told = status(&facts(&[named("runc", false)]), Detail::Usual);
+        let features = told.features.unwrap();
+        assert!(!features.user_namespaces_host_network && !features.mount_options);
+        assert!(features.supplemental_groups_policy);
+    }
+
+    #[test]
+    fn settings_are_told_to_whoever_asks_for_them() {
+        assert!(status(&facts(&[]), Detail::Usual).info.is_empty());
+        let info = status(&facts(&[]), Detail::Verbose).info;
+        let config: Value = serde_json::from_str(&info["config"]).unwrap();
+        assert_eq!(config, json!({ "engine": "libcontainer", "stateDir": "/var/lib/wardlet" }));
+    }
+
+    #[test]
+    fn kubelets_get_the_version_that_they_insist_on() {
+        assert_eq!((version().version.as_str(), version().runtime_api_version.as_str()), ("0.1.0", "v1"));
+        let linux = runtime_config().linux.unwrap();
+        assert_eq!(linux.cgroup_driver(), CgroupDriver::Cgroupfs);
+    }
+}

@@ -1,0 +1,107 @@
+//! What pods leave: compared before and after, and ended for certain.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use bundle::cgroup::{Group, Hierarchies};
+use kernel::MountTable;
+use monitor::{MonitorRecord, ProcessMark};
+use rustix::process::Signal;
+
+use super::{House, signal};
+
+/// Everything of a house that a pod could leave.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Traces {
+    pub mounts: BTreeSet<String>,
+    pub devices: BTreeSet<String>,
+    pub groups: BTreeSet<String>,
+    pub processes: BTreeSet<String>,
+    pub files: BTreeSet<String>,
+}
+
+impl Traces {
+    pub fn of(house: &House) -> Self {
+        let table = MountTable::of(house.holder()).unwrap();
+        let net = format!("/proc/{}/net/dev", house.holder());
+        let device = |line: &str| line.split_once(':').map(|(name, _)| name.trim().to_owned());
+        Self {
+            mounts: table.under(&house.dir).map(|mount| mount.point.display().to_string()).collect(),
+            devices: fs::read_to_string(net).unwrap().lines().filter_map(device).collect(),
+            groups: groups(&house.cgroup),
+            processes: processes(&house.dir),
+            files: [house.state().join("runtime"), house.run()].iter().flat_map(|dir| files(dir)).collect(),
+        }
+    }
+}
+
+/// Everything below a directory but what a server always has.
+fn files(dir: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut waiting = vec![dir.to_owned()];
+    while let Some(dir) = waiting.pop() {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                waiting.push(entry.path());
+            }
+            found.insert(entry.path().display().to_string());
+        }
+    }
+    found
+}
+
+/// Control groups below this one, in all hierarchies.
+fn groups(path: &str) -> BTreeSet<String> {
+    let group = Group::open(&Hierarchies::find().unwrap(), path).unwrap();
+    let dirs: Vec<_> = group.dirs().map(Path::to_owned).collect();
+    let below = |dir: &std::path::PathBuf| -> BTreeSet<String> {
+        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+        let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        dirs.map(|entry| entry.path().display().to_string()).collect()
+    };
+    dirs.iter().flat_map(below).collect()
+}
+
+/// Processes whose command line speaks of the directory, but for the server.
+fn processes(dir: &Path) -> BTreeSet<String> {
+    let dir = dir.display().to_string();
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let words = entries.filter_map(|entry| {
+        let text = fs::read(entry.path().join("cmdline")).ok()?;
+        let text = String::from_utf8_lossy(&text).replace('\0', " ");
+        let of_house = text.contains(&dir) && !text.contains(" cri --listen ");
+        of_house.then(|| format!("{} {text}", entry.file_name().to_string_lossy()))
+    });
+    words.collect()
+}
+
+/// Ends every monitor below a run directory, each by what it wrote down about itself.
+pub fn end_monitors(run: &Path) {
+    for entry in fs::read_dir(run.join("sandboxes")).into_iter().flatten().flatten() {
+        let Ok(Some(record)) = MonitorRecord::read(&entry.path()) else { continue };
+        for mark in record.pid_namespace.into_iter().chain([record.process]) {
+            end(mark);
+        }
+    }
+}
+
+fn end(mark: ProcessMark) {
+    if mark.is_same() {
+        signal(mark.pid, Signal::KILL);
+    }
+}
+
+/// Ends everything in a control group of the tests' own, and the group.
+pub fn end_group(path: &str) {
+    let group = Group::open(&Hierarchies::find().unwrap(), path).unwrap();
+    for _ in 0..50 {
+        let killed = !group.exists() || group.kill_all().is_ok();
+        if killed && group.remove().is_ok() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    println!("the control group {path} is left");
+}

@@ -1,0 +1,140 @@
+use std::path::Path;
+
+use bundle::{Engine, Owners};
+use network::Kind;
+use runtime::{Programs, Runtime, Settings};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::Session;
+use crate::cli::{CriArgs, NetworkKind, OwnersHow};
+use crate::failure::{Answer, Failure};
+use crate::image::registries::Registries;
+use crate::{place, words};
+
+const REGISTRIES: &str = "/etc/wardlet/registries.yaml";
+
+pub(super) fn run(session: &Session, args: &CriArgs) -> Result<Answer, Failure> {
+    if !place::is_root() {
+        return Err(Failure::unknown("the runtime needs root").with_hint("run this as root"));
+    }
+    let settings = settings(session, args)?;
+    let threads = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::unknown(format!("cannot start threads: {e}")))?;
+    threads.block_on(serve(settings, args))
+}
+
+async fn serve(settings: Settings, args: &CriArgs) -> Result<Answer, Failure> {
+    // Caught before anything is made: a signal in the midst of it would leave it half made.
+    let (mut terminate, mut interrupt) = (caught(SignalKind::terminate())?, caught(SignalKind::interrupt())?);
+    let runtime = Runtime::open(settings).await?;
+    let told = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        words::say("wardlet cri: the server ends; pods go on, and the next server takes them over");
+    };
+    runtime.serve(&args.listen, told).await?;
+    Ok(Answer::Holds)
+}
+
+fn caught(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|e| Failure::unknown(format!("cannot catch signals: {e}")))
+}
+
+fn settings(session: &Session, args: &CriArgs) -> Result<Settings, Failure> {
+    let default = session.node.host_root().path(REGISTRIES);
+    let registries = Registries::load(args.registries.as_deref(), &default)?;
+    let programs = args.programs.as_deref().map_or_else(Programs::beside_this, Programs::in_dir);
+    let absolute = |path: &Path| {
+        std::path::absolute(path).map_err(|e| Failure::unknown(format!("{}: {e}", path.display())))
+    };
+    Ok(Settings {
+        state: absolute(session.node.state_dir())?,
+        run: absolute(&args.run_dir)?,
+        engine: engine(&args.engine)?,
+        network: kind(args),
+        streaming: args.streaming_address,
+        remote: registries.remote(),
+        limits: registries.limits(),
+        owners: match args.owners {
+            OwnersHow::Idmap => Owners::Idmap,
+            OwnersHow::IdmapOrChown => Owners::IdmapOrChown,
+            OwnersHow::Chown => Owners::Chown,
+        },
+        cgroup: cgroup(&args.cgroup)?,
+        programs: programs?,
+        tell: |line| words::say(&format!("wardlet cri: {line}")),
+    })
+}
+
+fn engine(text: &str) -> Result<Engine, Failure> {
+    let path = Path::new(text);
+    if text == "libcontainer" {
+        return Ok(Engine::Libcontainer);
+    }
+    if path.is_absolute() && path.is_file() {
+        return Ok(Engine::Oci { path: path.to_owned(), args: vec![] });
+    }
+    Err(Failure::unknown(format!("--engine {text}: it is neither libcontainer nor the path of a program"))
+        .with_hint("give the full path of an OCI runtime, such as /usr/sbin/runc"))
+}
+
+fn kind(args: &CriArgs) -> Kind {
+    match args.network {
+        NetworkKind::Bridge => {
+            Kind::Bridge { name: args.bridge_name.clone(), subnets: args.bridge_subnet, mtu: None }
+        }
+        NetworkKind::Cni => {
+            Kind::Cni { conf_dir: args.cni_conf_dir.clone(), bin_dirs: args.cni_bin_dirs.clone() }
+        }
+        NetworkKind::None => Kind::None,
+    }
+}
+
+/// What is in it and unknown is removed: it cannot be the root of all.
+fn cgroup(text: &str) -> Result<String, Failure> {
+    let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    match text.strip_prefix('/') {
+        Some(rest) if rest.split('/').all(plain) => Ok(text.to_owned()),
+        _ => {
+            Err(Failure::unknown(format!("--cgroup {text}: it is no path below the root of control groups"))
+                .with_hint("name one of its own, such as /wardlet"))
+        }
+    }
+}
+
+impl From<runtime::Error> for Failure {
+    fn from(e: runtime::Error) -> Self {
+        let failure = Self::unknown(e.to_string());
+        match e.hint() {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_of_all_control_groups_is_never_ours() {
+        for wrong in ["/", "", "wardlet", "/a/../b", "//", "/a/"] {
+            assert!(cgroup(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(cgroup("/wardlet").unwrap(), "/wardlet");
+        assert_eq!(cgroup("/machine/wardlet").unwrap(), "/machine/wardlet");
+    }
+
+    #[test]
+    fn an_engine_is_built_in_or_a_program() {
+        assert_eq!(engine("libcontainer").unwrap(), Engine::Libcontainer);
+        assert!(matches!(engine("/bin/sh").unwrap(), Engine::Oci { .. }));
+        for wrong in ["runc", "/no/such/runc", ""] {
+            assert!(engine(wrong).unwrap_err().message().contains("neither"), "{wrong}");
+        }
+    }
+}
