@@ -53,8 +53,15 @@ pub(crate) enum Verb {
     ShowUserns,
     /// Upstream's end-to-end specs of user namespaces on a real kubelet and containerd.
     E2eUserns,
-    /// critest on containerd, if critest is at hand; exit status 2 if not.
-    Critest,
+    /// critest on a runtime, if critest is at hand; exit status 2 if not.
+    Critest {
+        /// Which runtime.
+        #[arg(long, value_enum, default_value_t)]
+        containerd: Containerd,
+        /// Only specs that match this.
+        #[arg(long, default_value = "")]
+        focus: String,
+    },
     #[command(hide = true)]
     InternalKeep { name: String },
     #[command(hide = true)]

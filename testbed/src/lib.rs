@@ -20,6 +20,7 @@ mod error;
 pub mod faults;
 pub mod images;
 pub mod install;
+pub mod own;
 pub mod paths;
 mod process;
 mod program;

@@ -8,7 +8,9 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::Parser;
 use testbed::cluster::{launch, record, supervise, sweep, testbed as cluster};
-use testbed::{Error, Lifetime, Options, Parts, Record, Testbed, catalogue, install, registry, yardstick};
+use testbed::{
+    Containerd, Error, Lifetime, Options, Parts, Record, Testbed, catalogue, install, registry, yardstick,
+};
 
 use cli::{Cli, Up, Verb};
 
@@ -41,7 +43,7 @@ fn run(verb: Verb) -> Result<ExitCode> {
         }
         Verb::ShowUserns => show_userns()?,
         Verb::E2eUserns => return e2e_userns(),
-        Verb::Critest => return critest(),
+        Verb::Critest { containerd, focus } => return critest(containerd, &focus),
         Verb::InternalKeep { name } => supervise::keep(&name)?,
         Verb::InternalEnter { name } => launch::enter(&name)?,
         Verb::InternalSupervise { name } => supervise::supervise(&name)?,
@@ -145,11 +147,12 @@ fn e2e_userns() -> Result<ExitCode> {
     Ok(summary("user-namespace specs", specs, began))
 }
 
-fn critest() -> Result<ExitCode> {
+fn critest(containerd: Containerd, focus: &str) -> Result<ExitCode> {
     let program = yardstick::find_critest()?;
-    let testbed = Testbed::start(yardstick::parts_for_critest())?;
+    let parts = yardstick::parts_for_critest();
+    let testbed = Testbed::start(Options { containerd, ..Options::from(parts) })?;
     let began = Instant::now();
-    let specs = yardstick::critest(&testbed, &program)?;
+    let specs = yardstick::critest(&testbed, &program, focus)?;
     testbed.down()?;
     Ok(summary("critest", specs, began))
 }

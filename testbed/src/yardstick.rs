@@ -108,14 +108,17 @@ pub fn find_critest() -> Result<PathBuf> {
     })
 }
 
-/// critest against containerd alone.
+/// critest against the runtime alone: the specs that match `focus`.
 ///
 /// # Errors
 /// If it says nothing that can be counted.
-pub fn critest(testbed: &Testbed, critest: &Path) -> Result<Specs> {
+pub fn critest(testbed: &Testbed, critest: &Path, focus: &str) -> Result<Specs> {
     let endpoint = format!("unix://{}", testbed.containerd_socket().display());
     let mut command = testbed.command(critest);
     command.arg(format!("--runtime-endpoint={endpoint}")).arg(format!("--image-endpoint={endpoint}"));
+    if !focus.is_empty() {
+        command.arg(format!("--ginkgo.focus={focus}"));
+    }
     count(command.arg("--ginkgo.no-color"), &testbed.record().places.log("critest"))
 }
 
@@ -135,8 +138,8 @@ fn count(command: &mut Command, log: &Path) -> Result<Specs> {
         .status()
         .map_err(|source| Error::Spawn { program: program::line(command), source })?;
     let text = fs::read_to_string(log).map_err(Error::file("read", log))?;
-    for line in text.lines().filter(|line| line.contains("[FAILED]") || line.contains("[Fail]")) {
-        eprintln!("{line}");
+    for line in text.lines().filter(|line| line.trim_start().starts_with("[FAIL]")) {
+        eprintln!("{}", line.trim());
     }
     specs(&text).ok_or_else(|| Error::Program {
         program: program::line(command),

@@ -9,7 +9,7 @@ use std::process::Command;
 use super::addresses::{API_SERVER, ETCD, NODE_IP, NODE_NAME};
 use super::parts::{Containerd, Part};
 use super::record::Record;
-use crate::{Error, Result, cache, images, program, registry};
+use crate::{Error, Result, cache, images, own, program, registry};
 
 /// One daemon to start.
 #[derive(Debug, Clone)]
@@ -101,8 +101,15 @@ const SCHEDULER: &str = "--kubeconfig=@PKI@/scheduler.kubeconfig \
     --authentication-kubeconfig=@PKI@/scheduler.kubeconfig \
     --authorization-kubeconfig=@PKI@/scheduler.kubeconfig --bind-address=127.0.0.1 --leader-elect=false";
 
+const WARDLET_CRI: &str = "cri --listen unix://@RUN@/containerd.sock --state-dir @DATA@/wardlet --run-dir @RUN@/wardlet --registries @DATA@/registries.yaml --cgroup /containers";
+
 fn containerd(record: &Record) -> Result<Vec<Launch>> {
+    registry::mirror(record)?;
     let (program, runc, template) = match record.containerd {
+        Containerd::Wardlet => {
+            registry::for_wardlet(record)?;
+            return one(Part::Containerd, own::program("wardlet")?, arguments(record, WARDLET_CRI));
+        }
         Containerd::Pinned => (
             cache::program("containerd", "containerd")?,
             cache::program("runc", "runc")?,
@@ -114,7 +121,6 @@ fn containerd(record: &Record) -> Result<Vec<Launch>> {
             include_str!("../../etc/containerd-debian.toml"),
         ),
     };
-    registry::mirror(record)?;
     let text = template.replace("@RUNC@", &runc.display().to_string()).replace("@PAUSE@", images::PAUSE);
     let config = configuration(record, "containerd.toml", &text)?;
     one(Part::Containerd, program, vec!["-c".into(), config])
@@ -154,7 +160,10 @@ pub(crate) fn ready(record: &Record, part: Part) -> Result<(), String> {
         Part::Registry => registry::ready(),
         Part::Containerd => {
             UnixStream::connect(record.places.containerd_socket()).map_err(|error| error.to_string())?;
-            program::run(ctr(record).arg("version")).map(|_| ()).map_err(said)
+            match record.containerd {
+                Containerd::Wardlet => Ok(()),
+                _ => program::run(ctr(record).arg("version")).map(|_| ()).map_err(said),
+            }
         }
         Part::Kubelet => {
             let node = get(record, &format!("/api/v1/nodes/{NODE_NAME}")).map_err(said)?;
@@ -171,7 +180,7 @@ pub(crate) fn connect(address: &str) -> Result<(), String> {
 pub(crate) fn ctr(record: &Record) -> Command {
     let program = match record.containerd {
         Containerd::Pinned => cache::program("containerd", "ctr").unwrap_or_else(|_| "ctr".into()),
-        Containerd::Debian => "/usr/bin/ctr".into(),
+        Containerd::Debian | Containerd::Wardlet => "/usr/bin/ctr".into(),
     };
     let mut command = Command::new(program);
     command.arg("--address").arg(record.places.containerd_socket()).args(["--namespace", "k8s.io"]);

@@ -32,7 +32,7 @@ pub(super) fn check(options: &Options) -> Result<()> {
             Part::ControllerManager => "kube-controller-manager",
             Part::Scheduler => "kube-scheduler",
             Part::Registry => "registry",
-            Part::Containerd if options.containerd == Containerd::Debian => continue,
+            Part::Containerd if options.containerd != Containerd::Pinned => continue,
             Part::Containerd => "runc",
             Part::Kubelet => "kubelet",
         };

@@ -127,6 +127,8 @@ pub enum Containerd {
     Pinned,
     /// Debian's 1.6 with runc 1.1.
     Debian,
+    /// None: our own runtime in its place, on its socket.
+    Wardlet,
 }
 
 #[cfg(test)]

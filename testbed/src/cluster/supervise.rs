@@ -252,7 +252,7 @@ impl Supervisor {
 /// The pinned programs first; Debian's pair must not find the pinned shim.
 pub(crate) fn path(record: &Record) -> String {
     match record.containerd {
-        super::parts::Containerd::Pinned => cache::search_path(),
+        super::parts::Containerd::Pinned | super::parts::Containerd::Wardlet => cache::search_path(),
         super::parts::Containerd::Debian => format!("/usr/sbin:/usr/bin:/sbin:/bin:{}", cache::search_path()),
     }
 }

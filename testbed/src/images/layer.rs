@@ -13,6 +13,7 @@ pub(crate) enum Entry {
     Directory { path: String, mode: u32 },
     File { path: String, mode: u32, bytes: Vec<u8> },
     Link { path: String, target: String },
+    HardLink { path: String, target: String },
 }
 
 /// A layer and its two digests' sources: the registry names the compressed bytes, the config the plain ones.
@@ -48,6 +49,11 @@ fn pack(entries: &[Entry]) -> std::io::Result<Vec<u8>> {
                 header.set_mode(*mode);
                 header.set_size(bytes.len() as u64);
                 builder.append_data(&mut header, path, bytes.as_slice())?;
+            }
+            Entry::HardLink { path, target } => {
+                header.set_entry_type(tar::EntryType::Link);
+                header.set_mode(0o755);
+                builder.append_link(&mut header, path, target)?;
             }
             Entry::Link { path, target } => {
                 header.set_entry_type(tar::EntryType::Symlink);

@@ -1,6 +1,7 @@
 //! Images without any registry to fetch them from: made once, kept in the cache, imported into containerd
 //! and served by the testbed's own registry.
 
+mod critest;
 mod layer;
 mod oci;
 mod standins;
@@ -14,9 +15,9 @@ use rustix::fs::{FlockOperation, flock};
 pub use standins::{AGNHOST, BUSYBOX, PAUSE, REGISTRY_ONLY};
 
 use crate::cluster::daemons::ctr;
-use crate::cluster::parts::Part;
+use crate::cluster::parts::{Containerd, Part};
 use crate::cluster::record::Record;
-use crate::{Error, Result, paths, program};
+use crate::{Error, Result, own, paths, program};
 use standins::Ingredients;
 
 /// The archives and the registry's store, made if they are not there yet.
@@ -56,6 +57,9 @@ pub(crate) fn prepare(record: &Record) -> Result<()> {
 
 /// Imports all archives into the testbed's containerd, unless it was started again and still has them.
 pub(crate) fn import(record: &Record) -> Result<()> {
+    if record.containerd == Containerd::Wardlet {
+        return import_into_wardlet(record);
+    }
     if program::text(ctr(record).args(["images", "ls", "-q"]))?.lines().any(|name| name == PAUSE) {
         return Ok(());
     }
@@ -66,6 +70,18 @@ pub(crate) fn import(record: &Record) -> Result<()> {
     paths.sort_by_key(|path| path.ends_with("pause.tar"));
     for path in paths {
         program::run(ctr(record).args(["images", "import", "--all-platforms"]).arg(path))?;
+    }
+    Ok(())
+}
+
+/// The store is shared by all processes: the server sees what the command imports.
+fn import_into_wardlet(record: &Record) -> Result<()> {
+    let archives = made()?.join("archives");
+    let entries = fs::read_dir(&archives).map_err(Error::file("read", &archives))?;
+    for entry in entries.flatten() {
+        let mut command = Command::new(own::program("wardlet")?);
+        command.args(["image", "import"]).arg(entry.path());
+        program::run(command.arg("--state-dir").arg(record.places.data.join("wardlet")))?;
     }
     Ok(())
 }

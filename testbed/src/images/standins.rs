@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::critest;
 use super::layer::{Entry, layer};
 use super::oci::{Image, RunAs};
 use crate::install::debian::static_busybox;
@@ -30,7 +31,7 @@ pub(crate) struct Ingredients {
     agnhost: Option<PathBuf>,
 }
 
-const PAUSE_C: &str = include_str!("../../images/pause.c");
+pub(super) const PAUSE_C: &str = include_str!("../../images/pause.c");
 
 impl Ingredients {
     pub(crate) fn find() -> Result<Self> {
@@ -51,7 +52,8 @@ impl Ingredients {
             .chain(AGNHOST_NAMES)
             .copied()
             .collect::<String>();
-        let all = [busybox, PAUSE_C.into(), agnhost.into_bytes(), names.into_bytes()].concat();
+        let critest = critest::fingerprint().into_bytes();
+        let all = [busybox, PAUSE_C.into(), agnhost.into_bytes(), names.into_bytes(), critest].concat();
         Ok(super::oci::sha256(&all).chars().skip(7).take(12).collect())
     }
 
@@ -59,13 +61,16 @@ impl Ingredients {
     pub(crate) fn make(&self, work: &Path) -> Result<()> {
         let archives = work.join("archives");
         fs::create_dir_all(&archives).map_err(Error::file("make", &archives))?;
-        let busybox = busybox_root(&self.busybox)?;
+        let busybox = busybox_root(&self.busybox, Applets::SymbolicLinks)?;
         let mut images = vec![("pause", pause(work)?), ("busybox", image_of_busybox(&busybox)?)];
         if let Some(path) = &self.agnhost {
             images.push(("agnhost", image_of_agnhost(busybox, path)?));
         }
         let only = image_of_noise()?;
         only.write_store(&work.join("registry"))?;
+        for image in critest::images(work, &self.busybox)? {
+            image.write_store(&work.join("registry"))?;
+        }
         for (name, image) in images {
             image.write_archive(&archives.join(format!("{name}.tar")))?;
             image.write_store(&work.join("registry"))?;
@@ -78,23 +83,39 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(Error::file("read", path))
 }
 
-fn file(path: &str, mode: u32, bytes: impl Into<Vec<u8>>) -> Entry {
+pub(super) fn file(path: &str, mode: u32, bytes: impl Into<Vec<u8>>) -> Entry {
     Entry::File { path: path.to_owned(), mode, bytes: bytes.into() }
 }
 
 fn pause(work: &Path) -> Result<Image> {
-    let (source, out) = (work.join("pause.c"), work.join("pause"));
-    fs::write(&source, PAUSE_C).map_err(Error::file("write", &source))?;
-    program::run(Command::new("gcc").args(["-Os", "-static", "-s", "-o"]).arg(&out).arg(&source))?;
-    let entries = [file("pause", 0o755, read(&out)?)];
-    let _ = fs::remove_file(source);
-    let _ = fs::remove_file(out);
+    let entries = [file("pause", 0o755, compile(work, "pause", PAUSE_C)?)];
     let run = RunAs { entrypoint: vec!["/pause"], user: "65535:65535", ..RunAs::default() };
     Ok(Image::new(&[PAUSE], layer(&entries)?, &run))
 }
 
+/// A static program from its source.
+pub(super) fn compile(work: &Path, name: &str, text: &str) -> Result<Vec<u8>> {
+    let (source, out) = (work.join(format!("{name}.c")), work.join(name));
+    fs::write(&source, text).map_err(Error::file("write", &source))?;
+    program::run(Command::new("gcc").args(["-Os", "-static", "-s", "-o"]).arg(&out).arg(&source))?;
+    let bytes = read(&out)?;
+    for file in [source, out] {
+        fs::remove_file(&file).map_err(Error::file("remove", &file))?;
+    }
+    Ok(bytes)
+}
+
+/// How an applet of busybox is found under its own name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Applets {
+    /// As on most systems.
+    SymbolicLinks,
+    /// So that one of them can be hidden without the others.
+    HardLinks,
+}
+
 /// A root filesystem in which every applet has its usual path.
-fn busybox_root(busybox: &Path) -> Result<Vec<Entry>> {
+pub(super) fn busybox_root(busybox: &Path, applets: Applets) -> Result<Vec<Entry>> {
     let directories = [
         "bin", "dev", "etc", "home", "lib", "proc", "root", "sbin", "sys", "tmp", "usr", "usr/bin",
         "usr/sbin", "var", "var/run",
@@ -113,11 +134,14 @@ fn busybox_root(busybox: &Path) -> Result<Vec<Entry>> {
         "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n",
     ));
     entries.push(file("etc/group", 0o644, "root:x:0:\nnobody:x:65534:\n"));
-    let applets = program::text(Command::new(busybox).arg("--list-full"))?;
+    let names = program::text(Command::new(busybox).arg("--list-full"))?;
     let usual =
         |path: &&str| directories.iter().any(|dir| path.rsplit_once('/').is_some_and(|(at, _)| at == *dir));
-    let links = applets.lines().filter(|path| *path != "bin/busybox").filter(usual);
-    entries.extend(links.map(|path| Entry::Link { path: path.to_owned(), target: "/bin/busybox".into() }));
+    let links = names.lines().filter(|path| *path != "bin/busybox").filter(usual);
+    entries.extend(links.map(|path| match applets {
+        Applets::SymbolicLinks => Entry::Link { path: path.to_owned(), target: "/bin/busybox".into() },
+        Applets::HardLinks => Entry::HardLink { path: path.to_owned(), target: "bin/busybox".into() },
+    }));
     Ok(entries)
 }
 

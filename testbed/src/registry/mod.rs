@@ -70,6 +70,21 @@ pub(crate) fn ready() -> Result<(), String> {
     [REGISTRY, REGISTRY_BASIC, REGISTRY_TOKEN, TOKEN_SERVER, FAULT_PROXY].into_iter().try_for_each(connect)
 }
 
+/// Where images come from, for our own runtime: the hosts that tests name, all from the testbed's registry.
+pub(crate) fn for_wardlet(record: &Record) -> Result<()> {
+    let mut text = String::from("registries:\n");
+    for address in [REGISTRY, REGISTRY_BASIC, REGISTRY_TOKEN, FAULT_PROXY] {
+        text.push_str(&format!("  {address}:\n    plainHttp: true\n"));
+    }
+    if record.parts.has(Part::Registry) {
+        for host in ["registry.k8s.io", "gcr.io", "k8s.gcr.io", "localhost"] {
+            text.push_str(&format!("  {host}:\n    mirrors: [\"{REGISTRY}\"]\n"));
+        }
+    }
+    let path = record.places.data.join("registries.yaml");
+    fs::write(&path, text).map_err(Error::file("write", path))
+}
+
 /// containerd's view: every pull goes to the testbed's registry, and our own addresses speak plain HTTP.
 pub(crate) fn mirror(record: &Record) -> Result<()> {
     let root = record.places.data.join("certs.d");
