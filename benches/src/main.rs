@@ -1,8 +1,8 @@
 //! Measures us and our peers side by side: `bench run`.
 //!
 //! - [`subject`] drives a program that is measured, [`worker`] is our own such program.
-//! - [`leases`], [`writer`], [`manifests`], [`idmap`], [`check`], [`conflicts`], [`pods`] are the suites;
-//!   [`conflict_engine`] is our side of the conflicts.
+//! - [`leases`], [`writer`], [`manifests`], [`idmap`], [`check`], [`conflicts`], [`pods`], [`runtime`] are the suites;
+//!   [`conflict_engine`] is our side of the conflicts, [`cri`] drives a runtime, [`memory`] counts its pages.
 //! - [`measure`] sums samples up and judges them, by [`stats`]; [`report`] and [`plot`] show them.
 //!
 //! Speed never fails a run, but with `--check`.
@@ -10,15 +10,18 @@
 mod check;
 mod conflict_engine;
 mod conflicts;
+mod cri;
 mod dice;
 mod idmap;
 mod leases;
 mod machine;
 mod manifests;
 mod measure;
+mod memory;
 mod plot;
 mod pods;
 mod report;
+mod runtime;
 mod stats;
 mod subject;
 mod worker;
@@ -37,6 +40,7 @@ use crate::leases::Leases;
 use crate::machine::Machine;
 use crate::pods::Pods;
 use crate::report::Report;
+use crate::runtime::Runtimes;
 use crate::writer::Writers;
 
 /// Measures us and our peers side by side.
@@ -70,6 +74,7 @@ enum Suite {
     Check,
     Conflicts,
     Pods,
+    Runtime,
 }
 
 #[derive(Args)]
@@ -143,6 +148,9 @@ impl Run {
         if self.wants(Suite::Pods) {
             let pods = Pods { manifest: &self.manifest, samples: self.pod_samples };
             pods.run(&self.drivers, &mut dice, &mut report)?;
+        }
+        if self.wants(Suite::Runtime) {
+            Runtimes { samples: self.pod_samples }.run(&mut dice, &mut report)?;
         }
         Ok(report)
     }
