@@ -5,7 +5,7 @@ set -eu
 # Each package with a program by which it is known to be there.
 needs='runc:runc busybox-static:busybox strace:strace uidmap:getsubids util-linux:unshare
     e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs btrfs-progs:mkfs.btrfs squashfs-tools:mksquashfs erofs-utils:mkfs.erofs
-    chromium:chromium chromium-driver:chromedriver'
+    chromium:chromium chromium-driver:chromedriver pkg-config:pkg-config iproute2:ip'
 
 # Administrators' programs count also where the caller's PATH leaves them out.
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
@@ -24,6 +24,10 @@ for need in $needs; do
     esac
     missing="$missing $package"
 done
+
+# Libraries have no program to be known by.
+[ -e /usr/include/seccomp.h ] || missing="$missing libseccomp-dev"
+[ -x /usr/lib/cni/bridge ] || missing="$missing containernetworking-plugins"
 
 if [ -z "$missing" ]; then
     exit 0
