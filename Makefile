@@ -1,7 +1,8 @@
 # What each target does: `make help`. Tiers of tests and their times: docs/contributing.md.
 SHELL := /bin/sh
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := subid getsubids proc_map kubelet_record label contexts manifest layer image_manifest image_config
+FUZZ_TARGETS := subid getsubids proc_map kubelet_record label contexts manifest layer image_manifest image_config \
+	spdy websocket job_part seccomp_profile users order
 
 # Programs of the peers that we are measured against; outside the checkout, as all components.
 CACHE := $(or $(WARDLET_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/wardlet)
@@ -37,13 +38,16 @@ components: setup ## Installs what the full tests need: an API server, container
 test: setup lint components ## Everything that CI runs (root).
 	scripts/test.sh full
 
-test-conformance: setup ## Upstream's own user namespace tests on a real node; critest where it is at hand (root).
+test-conformance: setup ## Upstream's own tests on a real node, on containerd and on our runtime (root): docs/conformance.md.
 	cargo run -q -p testbed -- install node conformance
-	cargo run -q -p testbed -- show-userns
-	cargo build -q -p wardlet -p testbed
+	cargo build -q -p wardlet -p monitor -p wardlet-container -p testbed
 	testbed/check-patches.sh target/debug/wardlet target/debug/testbed
-	cargo run -q -p testbed -- e2e-userns
-	cargo run -q -p testbed -- critest
+	target/debug/testbed show-userns
+	target/debug/testbed show-userns --containerd wardlet
+	target/debug/testbed e2e-userns
+	target/debug/testbed e2e-userns --containerd wardlet
+	target/debug/testbed critest
+	target/debug/testbed critest --containerd wardlet
 
 bench: setup ## Measures us against the peers; table, JSON and plot in benches/results (root, Go).
 	testbed/peers/build.sh $(CACHE)/peers

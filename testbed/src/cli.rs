@@ -49,10 +49,18 @@ pub(crate) enum Verb {
         /// Of which part or daemon.
         part: String,
     },
-    /// A pod with `hostUsers: false` on a real kubelet and containerd: prints its uid_map.
-    ShowUserns,
-    /// Upstream's end-to-end specs of user namespaces on a real kubelet and containerd.
-    E2eUserns,
+    /// A pod with `hostUsers: false` on a real kubelet and runtime: prints its uid_map.
+    ShowUserns {
+        /// Which runtime.
+        #[arg(long, value_enum, default_value_t)]
+        containerd: Containerd,
+    },
+    /// Upstream's end-to-end specs of user namespaces on a real kubelet and runtime.
+    E2eUserns {
+        /// Which runtime.
+        #[arg(long, value_enum, default_value_t)]
+        containerd: Containerd,
+    },
     /// critest on a runtime, if critest is at hand; exit status 2 if not.
     Critest {
         /// Which runtime.

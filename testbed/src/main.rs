@@ -41,8 +41,8 @@ fn run(verb: Verb) -> Result<ExitCode> {
             let path = Record::read(&name)?.places.log(&part);
             print!("{}", std::fs::read_to_string(&path).with_context(|| path.display().to_string())?);
         }
-        Verb::ShowUserns => show_userns()?,
-        Verb::E2eUserns => return e2e_userns(),
+        Verb::ShowUserns { containerd } => show_userns(containerd)?,
+        Verb::E2eUserns { containerd } => return e2e_userns(containerd),
         Verb::Critest { containerd, focus } => return critest(containerd, &focus),
         Verb::InternalKeep { name } => supervise::keep(&name)?,
         Verb::InternalEnter { name } => launch::enter(&name)?,
@@ -130,17 +130,21 @@ fn exec(name: &str, command: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
 
-fn show_userns() -> Result<()> {
+fn node(containerd: Containerd) -> Result<Testbed> {
+    Ok(Testbed::start(Options { containerd, ..Options::from(Parts::node()) })?)
+}
+
+fn show_userns(containerd: Containerd) -> Result<()> {
     let began = Instant::now();
-    let testbed = Testbed::start(Parts::node())?;
+    let testbed = node(containerd)?;
     eprintln!("a node is ready after {:.1} s", began.elapsed().as_secs_f64());
     println!("{}", yardstick::show_userns(&testbed)?);
     testbed.down()?;
     Ok(())
 }
 
-fn e2e_userns() -> Result<ExitCode> {
-    let testbed = Testbed::start(Parts::node())?;
+fn e2e_userns(containerd: Containerd) -> Result<ExitCode> {
+    let testbed = node(containerd)?;
     let began = Instant::now();
     let specs = yardstick::e2e(&testbed, "UserNamespacesSupport")?;
     testbed.down()?;
@@ -160,5 +164,5 @@ fn critest(containerd: Containerd, focus: &str) -> Result<ExitCode> {
 fn summary(what: &str, specs: yardstick::Specs, began: Instant) -> ExitCode {
     let seconds = began.elapsed().as_secs_f64();
     println!("{what}: {} of {} passed in {seconds:.0} s", specs.passed, specs.ran);
-    ExitCode::from(u8::from(specs.failed > 0 || specs.ran == 0))
+    ExitCode::from(u8::from(specs.failed > specs.known || specs.ran == 0))
 }

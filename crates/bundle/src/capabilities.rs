@@ -88,35 +88,58 @@ pub struct Sets {
 pub struct Asked {
     /// Added to the usual ones; `ALL` is all.
     pub add: Vec<String>,
-    /// Taken away; `ALL` is all but what is added by name.
+    /// Taken away, also from what was added; `ALL` is all but what is added by name.
     pub drop: Vec<String>,
     /// Added, and kept by programs that a user other than root starts.
     pub add_ambient: Vec<String>,
 }
 
-/// A capability that Linux does not have.
+/// A capability that cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no capability {name:?}")]
-pub struct Unknown {
-    /// As it was written.
-    pub name: String,
+pub enum Refused {
+    /// Linux does not have it.
+    #[error("there is no capability {name:?}")]
+    Unknown {
+        /// As it was written.
+        name: String,
+    },
+    /// It was to be kept and to be taken away.
+    #[error("{name:?} is dropped, and cannot be ambient")]
+    DroppedAmbient {
+        /// As it was written.
+        name: String,
+    },
+}
+
+impl Refused {
+    /// The one that was written.
+    #[must_use]
+    pub fn name(&self) -> &String {
+        match self {
+            Self::Unknown { name } | Self::DroppedAmbient { name } => name,
+        }
+    }
 }
 
 /// The sets of a container that asked for this.
 ///
-/// `ALL` in one list and a name in the other: the name wins, whichever list it is in.
-pub fn of(asked: &Asked) -> Result<Sets, Unknown> {
+/// What is dropped by name is never held. `ALL` dropped takes away all but what is added by name, and so also
+/// what `ALL` added.
+pub fn of(asked: &Asked) -> Result<Sets, Refused> {
     let (add, drop) = (Names::read(&asked.add)?, Names::read(&asked.drop)?);
     let ambient = Names::read(&asked.add_ambient)?;
-    let usual = USUAL.into_iter().collect();
+    for name in &asked.add_ambient {
+        if !Names::read(std::slice::from_ref(name))?.names.is_disjoint(&drop.names) {
+            return Err(Refused::DroppedAmbient { name: name.clone() });
+        }
+    }
     let base: BTreeSet<&str> = match (add.all, drop.all) {
-        (true, _) => ALL.into_iter().collect(),
-        (false, true) => BTreeSet::new(),
-        (false, false) => usual,
+        (_, true) => BTreeSet::new(),
+        (true, false) => ALL.into_iter().collect(),
+        (false, false) => USUAL.into_iter().collect(),
     };
-    let kept = base.into_iter().filter(|name| !drop.names.contains(name));
-    let held: BTreeSet<&str> =
-        kept.chain(add.names.iter().copied()).chain(ambient.names.iter().copied()).collect();
+    let added = base.into_iter().chain(add.names.iter().copied()).chain(ambient.names.iter().copied());
+    let held: BTreeSet<&str> = added.filter(|name| !drop.names.contains(name)).collect();
     Ok(Sets {
         bounding: written(&held),
         effective: written(&held),
@@ -140,7 +163,7 @@ struct Names {
 }
 
 impl Names {
-    fn read(list: &[String]) -> Result<Self, Unknown> {
+    fn read(list: &[String]) -> Result<Self, Refused> {
         let mut read = Self { all: false, names: BTreeSet::new() };
         for written in list {
             let upper = written.to_ascii_uppercase();
@@ -148,7 +171,7 @@ impl Names {
             match ALL.into_iter().find(|known| *known == bare) {
                 Some(known) => _ = read.names.insert(known),
                 None if bare == "ALL" => read.all = true,
-                None => return Err(Unknown { name: written.clone() }),
+                None => return Err(Refused::Unknown { name: written.clone() }),
             }
         }
         Ok(read)
@@ -200,8 +223,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_dropped_is_not_held_whatever_is_added() {
+        assert!(!effective(&["SYS_ADMIN"], &["SYS_ADMIN"]).contains(&"CAP_SYS_ADMIN".to_owned()));
+        assert_eq!(effective(&["ALL"], &["ALL"]), Vec::<String>::new());
+        assert_eq!(effective(&["ALL", "KILL"], &["ALL"]), ["CAP_KILL"]);
+        assert_eq!(effective(&["KILL", "CHOWN"], &["ALL", "KILL"]), ["CAP_CHOWN"]);
+        let both = Asked { add_ambient: vec!["KILL".into()], ..asked(&[], &["CAP_KILL"]) };
+        assert_eq!(of(&both), Err(Refused::DroppedAmbient { name: "KILL".into() }));
+    }
+
+    #[test]
     fn an_unknown_name_is_refused_and_not_passed_over() {
-        assert_eq!(of(&asked(&[], &["NET_RAWW"])), Err(Unknown { name: "NET_RAWW".into() }));
+        assert_eq!(of(&asked(&[], &["NET_RAWW"])), Err(Refused::Unknown { name: "NET_RAWW".into() }));
     }
 
     #[test]

@@ -137,6 +137,31 @@ pub enum Error {
         /// Their numbers.
         processes: Vec<u32>,
     },
+    /// An image without a layer has nothing to show.
+    #[error("the image for {} has no layers", target.display())]
+    NothingToShow {
+        /// Where it was to be mounted.
+        target: PathBuf,
+    },
+    /// A part of an image cannot be shown.
+    #[error("{} of an image cannot be mounted at {}", sub_path.display(), target.display())]
+    ImagePath {
+        /// The part.
+        sub_path: PathBuf,
+        /// Where it was to be mounted.
+        target: PathBuf,
+        /// What the kernel said.
+        #[source]
+        cause: Box<kernel::Error>,
+    },
+    /// A part of an image is neither file nor directory.
+    #[error("{} of an image cannot be mounted at {}: it is neither file nor directory", sub_path.display(), target.display())]
+    ImageNode {
+        /// The part.
+        sub_path: PathBuf,
+        /// Where it was to be mounted.
+        target: PathBuf,
+    },
     /// An image without a layer has no files to run.
     #[error("the image of container {id} has no layers")]
     NoLayers {
@@ -199,7 +224,10 @@ impl Error {
             }
             Self::CgroupPath { .. } | Self::CgroupFile { .. } => None,
             Self::ImpossibleId { .. } | Self::UnfitFile { .. } | Self::NotHeld { .. } => None,
-            Self::NoLayers { .. } => Some("import the image again".to_owned()),
+            Self::ImagePath { .. } | Self::ImageNode { .. } => {
+                Some("name a file or directory that the image has; links are not followed".to_owned())
+            }
+            Self::NothingToShow { .. } | Self::NoLayers { .. } => Some("import the image again".to_owned()),
             Self::File { .. } => None,
         }
     }

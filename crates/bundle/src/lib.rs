@@ -30,7 +30,7 @@ pub mod user;
 pub use error::{Error, Result};
 pub use job::{Engine, Job};
 pub use start::{
-    Bind, Cgroup, Console, Device, DeviceRule, GroupPolicy, IdLines, ImageVolume, MountSpec, NewMount,
-    Owners, Process, ReadOnly, Resources, Rlimit, Rootfs, Seccomp, Space, Spaces, Start, Travel, User,
-    WantedUser,
+    Bind, Cgroup, Console, Device, DeviceRule, GroupPolicy, IdLines, ImageFiles, ImageVolume, MountSpec,
+    NewMount, NodeOwner, Owners, Process, ReadOnly, Resources, Rlimit, Rootfs, Seccomp, Space, Spaces, Start,
+    Travel, User, WantedUser,
 };

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use crate::capabilities::Sets;
 use crate::start::{
-    Bind, Console, DeviceRule, ImageVolume, MountSpec, NewMount, Process, ReadOnly, Resources, Seccomp,
-    Space, Start, Travel, User,
+    Bind, Console, DeviceRule, ImageFiles, ImageVolume, MountSpec, NewMount, Process, ReadOnly, Resources,
+    Seccomp, Space, Start, Travel, User,
 };
 
 /// Where the things of a [`Start`] are once they are made ready.
@@ -19,7 +19,7 @@ use crate::start::{
 pub struct Ready {
     /// The container's `/`.
     pub rootfs: PathBuf,
-    /// The sources of its binds, in the order in which the binds are in [`Start::mounts`].
+    /// The sources of its binds and images, in the order in which they are in [`Start::mounts`].
     pub binds: Vec<PathBuf>,
     /// The sources of its image's volumes, in the order of [`Start::volumes`].
     pub volumes: Vec<PathBuf>,
@@ -120,6 +120,10 @@ fn mounts(start: &Start, ready: &Ready) -> Vec<Value> {
             (bind.target.clone(), bound(bind, source))
         }
         MountSpec::New(new) => (new.target.clone(), made(new)),
+        MountSpec::Image(image) => {
+            let source = sources.next().map_or(Path::new(""), PathBuf::as_path);
+            (image.target.clone(), shown(image, source))
+        }
     };
     let mut mounts: Vec<(PathBuf, Value)> = start.mounts.iter().map(of).collect();
     let mut volumes: Vec<_> = start.volumes.iter().zip(&ready.volumes).collect();
@@ -132,6 +136,14 @@ fn mounts(start: &Start, ready: &Ready) -> Vec<Value> {
     let devices =
         ready.devices.iter().filter_map(|device| Some(node(&device.target, device.bind.as_deref()?)));
     mounts.into_iter().map(|(_, mount)| mount).chain(devices).collect()
+}
+
+/// Its owners, and that it cannot be written to, are made sure of on our side; this repeats the latter.
+fn shown(image: &ImageFiles, source: &Path) -> Value {
+    json!({
+        "destination": image.target, "type": "bind", "source": source,
+        "options": ["rbind", "rprivate", "ro", "nodev", "noexec"],
+    })
 }
 
 fn image_volume(volume: &ImageVolume, source: &Path) -> Value {

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ids::IdMapping;
 use serde::{Deserialize, Serialize};
@@ -98,6 +98,20 @@ pub enum MountSpec {
     Bind(Bind),
     /// A filesystem of its own.
     New(NewMount),
+    /// Files of another image.
+    Image(ImageFiles),
+}
+
+impl MountSpec {
+    /// Where it appears.
+    #[must_use]
+    pub fn target(&self) -> &Path {
+        match self {
+            Self::Bind(bind) => &bind.target,
+            Self::New(new) => &new.target,
+            Self::Image(image) => &image.target,
+        }
+    }
 }
 
 /// A file or directory of the host in the container.
@@ -116,6 +130,20 @@ pub struct Bind {
     pub travel: Travel,
     /// Further options, as in an OCI mount: `noexec`, `nodev`, `nosuid`.
     pub options: Vec<String>,
+}
+
+/// Files of an image that is not the container's own: they can be read, neither changed nor run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ImageFiles {
+    /// The image's layers, the uppermost first, with container-side owners.
+    pub layers: Vec<PathBuf>,
+    /// The file or directory of the image that is shown, reached without a link; empty is all of it.
+    pub sub_path: PathBuf,
+    /// Where it appears.
+    pub target: PathBuf,
+    /// The maps it is seen through; `None` leaves owners as on disk.
+    pub ids: Option<IdLines>,
 }
 
 /// Whether a bind can be written through.
@@ -300,6 +328,21 @@ pub struct Device {
     pub target: PathBuf,
     /// `r`, `w` and `m`.
     pub access: String,
+    /// Whose it is in a user namespace.
+    #[serde(default)]
+    pub owner: NodeOwner,
+}
+
+/// Whose a device is in a container with a user namespace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum NodeOwner {
+    /// The host's: nobody's inside, who may do with it what everybody on the host may.
+    #[default]
+    Host,
+    /// The container's: it belongs to the same numbers inside as it does outside. Only for what was given to
+    /// this container by name: its root can open it whatever its mode.
+    Container,
 }
 
 /// A rule about devices.

@@ -11,18 +11,15 @@ use ids::IdMapping;
 use serde_json::Value;
 
 fn at(spaces: &Spaces, ids: Option<&IdLines>, target: &str) -> MountSpec {
-    let of = |mount: &MountSpec| match mount {
-        MountSpec::Bind(bind) => bind.target.clone(),
-        MountSpec::New(new) => new.target.clone(),
-    };
     let all = defaults::mounts(spaces, ids, Privilege::Usual);
-    all.into_iter().find(|mount| of(mount) == std::path::Path::new(target)).unwrap()
+    all.into_iter().find(|mount| mount.target() == std::path::Path::new(target)).unwrap()
 }
 
 fn options(mount: &MountSpec) -> Vec<String> {
     match mount {
         MountSpec::Bind(bind) => bind.options.clone(),
         MountSpec::New(new) => new.options.clone(),
+        MountSpec::Image(_) => Vec::new(),
     }
 }
 

@@ -202,7 +202,7 @@ fn a_process_killed_for_want_of_memory_is_counted() {
     own.group
         .apply(&Resources { memory: Some(8 << 20), memory_swap: Some(8 << 20), ..Resources::default() })
         .unwrap();
-    let mut child = started(&own.group, "x=$(head -c 64000000 /dev/zero | tr '\\0' x); echo $x");
+    let mut child = started(&own.group, "x=$(head -c 20000000 /dev/zero | tr '\\0' x); echo $x");
     child.wait().unwrap();
     own.group.kill_all().unwrap();
     assert!(own.group.read_stats().unwrap().oom_kills.unwrap() >= 1);

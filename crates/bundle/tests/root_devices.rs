@@ -8,12 +8,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use bundle::spec::ReadyDevice;
-use bundle::{Device, Error, Space};
+use bundle::{Device, Error, NodeOwner, Space};
 use rustix::fs::{CWD, FileType, makedev, mknodat};
 use support::{BASE, inside, owner, start};
 
 fn device(source: &Path, target: &str) -> Device {
-    Device { source: source.to_owned(), target: target.into(), access: "rw".into() }
+    let (access, owner) = ("rw".into(), NodeOwner::Container);
+    Device { source: source.to_owned(), target: target.into(), access, owner }
 }
 
 fn node(path: &Path, (major, minor): (u32, u32)) {
@@ -101,6 +102,21 @@ fn a_device_belongs_inside_to_the_numbers_that_it_belongs_to_outside() {
         (owner(&a), owner(&b), mode)
     });
     assert_eq!(seen.unwrap(), ((BASE, BASE + 105), (BASE, BASE), 0o640));
+}
+
+/// A privileged container of a user namespace has all of /dev. Its root would be the root of the host if it
+/// could write to the host's disks.
+#[test]
+fn what_was_not_given_by_name_stays_the_hosts_and_is_nobodys_inside() {
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mut start = start(dir.path());
+    let given = dir.path().join("given");
+    fs::create_dir(&given).unwrap();
+    node(&given.join("disk"), (1, 5));
+    std::os::unix::fs::chown(given.join("disk"), Some(0), Some(6)).unwrap();
+    start.devices = vec![Device { owner: NodeOwner::Host, ..device(&given, "/dev") }];
+    let seen = inside(&start, dir.path(), |made| owner(made.ready.devices[0].bind.as_ref().unwrap()));
+    assert_eq!(seen.unwrap(), (0, 6));
 }
 
 #[test]

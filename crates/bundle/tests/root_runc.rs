@@ -13,10 +13,11 @@ use bundle::cgroup::{Group, Hierarchies};
 use bundle::defaults::{self, Privilege};
 use bundle::ready::{Stage, from_host, make_ready};
 use bundle::{
-    Bind, Device, ImageVolume, MountSpec, Owners, ReadOnly, Seccomp, Space, Start, Travel, WantedUser,
-    seccomp, spec, sysctl,
+    Bind, Device, ImageVolume, MountSpec, NodeOwner, Owners, ReadOnly, Seccomp, Space, Start, Travel,
+    WantedUser, seccomp, spec, sysctl,
 };
 use kernel::{Live, MountTable, in_private_mount_namespace};
+use rustix::fs::{CWD, FileType, makedev, mknodat};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
 /// A container's directory and its control group, which is emptied and removed whatever happens.
@@ -94,6 +95,11 @@ impl Drop for Place {
     }
 }
 
+fn device(source: &str, target: &str, access: &str) -> Device {
+    let owner = NodeOwner::Container;
+    Device { source: source.into(), target: target.into(), access: access.into(), owner }
+}
+
 fn both(check: impl Fn(Space)) {
     [Space::New, Space::Host].into_iter().for_each(check);
 }
@@ -140,8 +146,7 @@ fn a_device_can_be_used_and_others_cannot() {
                       head -c 1 /dev/kmsg 2>/dev/null || echo none; \
                       busybox mknod /tmp/full c 1 7 2>/dev/null; head -c 1 /tmp/full 2>/dev/null || echo none";
         let mut start = place.start(user, &script.replace("busybox", "/bin/busybox"));
-        start.devices =
-            vec![Device { source: "/dev/zero".into(), target: "/dev/given".into(), access: "r".into() }];
+        start.devices = vec![device("/dev/zero", "/dev/given", "r")];
         let said = place.run(&start);
         let words: Vec<&str> = said.split_whitespace().collect();
         assert_eq!(words, ["00", "00", "none", "none"], "{said}");
@@ -157,10 +162,27 @@ fn a_device_opens_only_as_it_was_given_and_one_that_was_not_given_not_at_all() {
                       (: >>/dev/given) 2>/dev/null || echo not written; \
                       /bin/busybox mknod /dev/mine c 1 11 2>/dev/null; (: </dev/mine) 2>/dev/null || echo shut";
         let mut start = place.start(user, script);
-        let device = Device { source: "/dev/fuse".into(), target: "/dev/given".into(), access: "r".into() };
-        start.devices = vec![device];
+        start.devices = vec![device("/dev/fuse", "/dev/given", "r")];
         assert_eq!(place.run(&start).lines().collect::<Vec<_>>(), ["read", "not written", "shut"]);
     });
+}
+
+/// What a privileged container of a user namespace gets of a disk.
+#[test]
+fn the_root_of_a_user_namespace_cannot_open_a_device_that_stayed_the_hosts() {
+    let nodes = tempfile::tempdir_in("/var/tmp").unwrap();
+    let disk = nodes.path().join("disk");
+    mknodat(CWD, &disk, FileType::CharacterDevice, 0o660.into(), makedev(1, 5)).unwrap();
+    let said = |owner| {
+        let place = Place::new();
+        let mut start = place.start(Space::New, "(: </dev/given/disk) 2>/dev/null && echo open || echo shut");
+        start.process.capabilities = bundle::capabilities::all();
+        let given = device(nodes.path().to_str().unwrap(), "/dev/given", "rwm");
+        start.devices = vec![Device { owner, ..given }];
+        place.run(&start)
+    };
+    assert_eq!(said(NodeOwner::Host).trim(), "shut");
+    assert_eq!(said(NodeOwner::Container).trim(), "open");
 }
 
 #[test]
@@ -170,7 +192,7 @@ fn all_devices_of_the_host_can_be_given_and_terminals_stay_the_containers_own() 
         let script = "head -c 1 /dev/full | od -An -tx1; head -c 1 /dev/zero | od -An -tx1; \
                       stat -c %t:%T /dev/full; ls -l /dev/ptmx";
         let mut start = place.start(user, script);
-        start.devices = vec![Device { source: "/dev".into(), target: "/dev".into(), access: "rwm".into() }];
+        start.devices = vec![Device { owner: NodeOwner::Host, ..device("/dev", "/dev", "rwm") }];
         let said = place.run(&start);
         let words: Vec<&str> = said.split_whitespace().collect();
         assert_eq!(words[..3], ["00", "00", "1:7"], "{said}");

@@ -133,3 +133,17 @@ fn a_container_made_ready_knows_its_user() {
     start.process.user = named("eve");
     assert!(matches!(inside(&start, dir.path(), |_| ()).unwrap_err(), Error::NoSuchUser { .. }));
 }
+
+/// The container may have written them: they must not cost more than they are worth.
+#[test]
+fn more_groups_than_the_kernel_takes_are_refused_and_so_is_a_file_that_is_too_large() {
+    let many = |count: u32| (1..=count).map(|gid| format!("g:x:{gid}:ann\n")).collect::<String>();
+    let most = image("ann:x:1000:0::/:\n", &many(65_535));
+    assert_eq!(found(most.path(), &named("ann")).unwrap().0.groups.len(), 65_536);
+    let more = image("ann:x:1000:0::/:\n", &many(65_536));
+    let error = found(more.path(), &named("ann")).unwrap_err().to_string();
+    assert!(error.contains("/etc/group") && error.contains("65536 groups"), "{error}");
+    let large = image("ann:x:1000:0::/:\n", &"#".repeat((2 << 20) + 1));
+    let error = found(large.path(), &named("ann")).unwrap_err().to_string();
+    assert!(error.contains("/etc/group") && error.contains("2 MiB"), "{error}");
+}

@@ -18,8 +18,10 @@ pub mod confine;
 mod error;
 mod inherited;
 pub mod interrupt;
+mod keyring;
 pub mod mount;
 pub mod namespace;
+mod oom_score;
 pub mod path;
 pub mod probe;
 pub mod userns;
@@ -27,6 +29,7 @@ pub mod userns;
 pub use calls::{Call, Dry, Kernel, Live, Recorder};
 pub use error::{Error, OverlayStep, Result};
 pub use inherited::inherited;
+pub use keyring::new_session_keyring;
 pub use mount::{
     Access, Attributes, DetachedMount, Filesystem, FilesystemKind, Flags, FsOption, FsValue, LayersGiven,
     MountEntry, MountPoints, MountTable, Overlay, Propagation, Source, Submounts, Target, Unmount, unmount,
@@ -36,5 +39,6 @@ pub use namespace::{
     Join, Namespace, NamespaceId, NamespaceKind, Namespaces, PidInit, PrivateMountNamespace, Process,
     in_private_mount_namespace,
 };
+pub use oom_score::not_spared;
 pub use path::{Dir, DirMode, Entry, Kind, LastLink, Node, Owner, Removed, Stat, Within};
 pub use userns::{Charge, IdMaps, UsernsCache, UsernsFd};

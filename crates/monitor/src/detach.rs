@@ -1,11 +1,13 @@
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use kernel::{Access, Attributes, DetachedMount, Source, Submounts};
 use monitor::{SharedPid, record};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -24,8 +26,8 @@ pub(crate) fn launch(arguments: &Arguments) -> Result<(), String> {
     hand_nothing_on()?;
     let dir = std::fs::canonicalize(&arguments.dir)
         .map_err(|error| format!("cannot find {}: {error}", arguments.dir.display()))?;
-    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    let mut command = Command::new(program);
+    let own = Own::find(arguments)?;
+    let mut command = Command::new(own.path());
     command.arg0("wardlet-monitor").arg(&dir).arg(DETACHED);
     command.arg("--container-program").arg(&arguments.container_program);
     match &arguments.shared_pid {
@@ -47,6 +49,38 @@ pub(crate) fn launch(arguments: &Arguments) -> Result<(), String> {
         Ok(words) if words.is_empty() => Err("the monitor ended without a word".to_owned()),
         Ok(words) => Err(String::from_utf8_lossy(&words).trim().to_owned()),
         Err(why) => Err(why),
+    }
+}
+
+/// This program's file, as the monitor runs it.
+enum Own {
+    Plain(PathBuf),
+    /// Through a mount that nothing else can reach and nobody can write to.
+    Sealed(DetachedMount),
+}
+
+impl Own {
+    /// The first process of a shared PID namespace is a copy of the monitor that all containers of the pod
+    /// see: with it they would have our file, to be overwritten by the host's root once nobody runs it.
+    fn find(arguments: &Arguments) -> Result<Self, String> {
+        if arguments.shared_pid.is_none() {
+            let found = std::env::current_exe();
+            return found.map(Self::Plain).map_err(|error| format!("cannot find this program: {error}"));
+        }
+        let sealed = || {
+            let source = Source::Path(Path::new("/proc/self/exe"));
+            let mut mount = DetachedMount::clone_of(source, Submounts::Without)?;
+            mount.set(&Attributes { access: Access::ReadOnly, ..Attributes::default() })?;
+            Ok(Self::Sealed(mount))
+        };
+        sealed().map_err(|error: kernel::Error| format!("cannot keep this program's file safe: {error}"))
+    }
+
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::Plain(path) => path.clone(),
+            Self::Sealed(mount) => format!("/proc/self/fd/{}", mount.as_fd().as_raw_fd()).into(),
+        }
     }
 }
 

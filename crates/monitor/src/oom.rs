@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 /// How often the kernel has killed something in this control group for want of memory. What cannot be
 /// read has not happened: the group is made after this is first asked.
 pub(crate) fn kills(hierarchies: &Path, cgroup: &Path) -> u64 {
-    let files: [(&str, &str); 2] = [("memory", "memory.oom_control"), ("", "memory.events")];
+    let files = [("memory", "memory.oom_control"), ("", "memory.events"), ("unified", "memory.events")];
     let paths = files.map(|(hierarchy, file)| hierarchies.join(hierarchy).join(cgroup).join(file));
     paths.iter().find_map(read).unwrap_or(0)
 }
@@ -39,6 +39,13 @@ mod tests {
         let text = "low 0\nhigh 0\nmax 7\noom 2\noom_kill 1\noom_group_kill 0\n";
         let root = written("pod/c/memory.events", text);
         assert_eq!(kills(root.path(), Path::new("pod/c")), 1);
+    }
+
+    /// As on hosts that have both versions, and memory in the second.
+    #[test]
+    fn the_counter_of_version_2_is_read_beside_version_1() {
+        let root = written("unified/pod/c/memory.events", "oom 2\noom_kill 5\n");
+        assert_eq!(kills(root.path(), Path::new("pod/c")), 5);
     }
 
     #[test]

@@ -41,7 +41,8 @@ pub enum Received {
 
 /// Receives without waiting.
 pub fn receive(socket: impl AsFd) -> Result<Received> {
-    let mut bytes = vec![0; size(&socket)];
+    let Some(size) = size(&socket) else { return Ok(Received::Nothing) };
+    let mut bytes = vec![0; size];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
@@ -66,13 +67,18 @@ pub fn receive(socket: impl AsFd) -> Result<Received> {
     Ok(Received::Packet(Packet { bytes, descriptors }))
 }
 
-/// How much the next packet needs, so that no more memory is touched than that. One that is too large, or
-/// that nobody can tell the size of, is cut.
-fn size(socket: impl AsFd) -> usize {
+/// How much the next packet needs, so that no more memory is touched than that; `None` if there is none yet:
+/// one that came right after this must not be cut to a size that was guessed. One that is too large, or that
+/// nobody can tell the size of, is cut.
+fn size(socket: impl AsFd) -> Option<usize> {
     let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
-    match recv(socket, &mut [0; 1], flags) {
-        Ok((_, size)) if size <= LARGEST => size.max(1),
-        _ => 1,
+    loop {
+        match recv(&socket, &mut [0; 1], flags) {
+            Ok((_, size)) if size <= LARGEST => return Some(size.max(1)),
+            Err(Errno::AGAIN) => return None,
+            Err(Errno::INTR) => {}
+            Ok(_) | Err(_) => return Some(1),
+        }
     }
 }
 

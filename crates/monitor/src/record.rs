@@ -50,11 +50,23 @@ impl ProcessMark {
     }
 }
 
-/// A process's name may hold anything, brackets and spaces included: what counts is behind the last one.
 fn start_time(stat: &[u8]) -> Option<u64> {
+    field(stat, 22)
+}
+
+/// A field behind the name, by its number. The name may hold anything, brackets and spaces included: what
+/// counts is behind the last one.
+fn field<T: std::str::FromStr>(stat: &[u8], number: usize) -> Option<T> {
     let behind = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(stat.get(behind + 1..)?).ok()?;
-    rest.split_ascii_whitespace().nth(22 - 3)?.parse().ok()
+    rest.split_ascii_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
+}
+
+/// The parent of a process, also of one that has ended and that nobody has waited for.
+pub fn parent(pid: u32) -> Result<u32> {
+    let path = format!("/proc/{pid}/stat");
+    let text = std::fs::read(&path).map_err(Error::file("read", &path))?;
+    field(&text, 4).ok_or_else(|| Error::Record { path: path.into(), why: "it has no parent".to_owned() })
 }
 
 /// The present boot of this machine.

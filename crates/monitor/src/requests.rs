@@ -2,9 +2,10 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use kernel::namespace::send_signal;
 use monitor::{Attach, Reply, Request, Start, StartedReply};
 use rustix::event::PollFlags;
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::process::Signal;
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::connection::Question;
@@ -138,12 +139,11 @@ impl Pod {
 
     fn signal(&mut self, name: &str, number: i32) -> Result<(), String> {
         let container = self.living(name)?;
-        let signal = Signal::from_named_raw(number).ok_or_else(|| format!("{number} is no signal"))?;
         match &container.stage {
-            Stage::Running(running) => pidfd_send_signal(&running.pidfd, signal)
+            Stage::Running(running) => send_signal(&running.pidfd, number)
                 .map_err(|errno| format!("cannot signal container {name}: {errno}")),
             // That it was not started is then told to whoever wanted it.
-            Stage::Starting(starting) if signal == Signal::KILL => {
+            Stage::Starting(starting) if number == Signal::KILL.as_raw() => {
                 starting.helper.kill();
                 Ok(())
             }

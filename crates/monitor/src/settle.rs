@@ -33,9 +33,10 @@ pub(crate) fn settle(arguments: &Arguments) -> Result<Pod, String> {
     umask(Mode::WGRP | Mode::WOTH);
     let asked_to_end = Arc::new(AtomicBool::new(false));
     let signals = signals(&asked_to_end).map_err(|error| format!("cannot catch signals: {error}"))?;
-    let shared = arguments.shared_pid.as_ref().map(|owner| Shared::find_or_start(&dir, owner)).transpose()?;
+    let mut shared =
+        arguments.shared_pid.as_ref().map(|owner| Shared::find_or_start(&dir, owner)).transpose()?;
     let pod = Pod {
-        listener: listen(&dir, shared.as_ref())?,
+        listener: listen(&dir, shared.as_mut())?,
         dir,
         program: arguments.container_program.clone(),
         hierarchies: HIERARCHIES.into(),
@@ -78,15 +79,21 @@ fn signals(asked_to_end: &Arc<AtomicBool>) -> std::io::Result<UnixStream> {
 }
 
 /// Who can connect can also find out who we are: the record comes first.
-fn listen(dir: &Path, shared: Option<&Shared>) -> Result<std::os::fd::OwnedFd, String> {
+fn listen(dir: &Path, shared: Option<&mut Shared>) -> Result<std::os::fd::OwnedFd, String> {
     let said = |error: monitor::Error| error.to_string();
     let record = MonitorRecord {
         version: record::VERSION,
         process: ProcessMark::of(std::process::id()).map_err(said)?,
-        pid_namespace: shared.and_then(Shared::pid).map(ProcessMark::of).transpose().map_err(said)?,
+        pid_namespace: shared
+            .as_deref()
+            .and_then(Shared::pid)
+            .map(ProcessMark::of)
+            .transpose()
+            .map_err(said)?,
     };
     let bytes = serde_json::to_vec(&record).map_err(|error| error.to_string())?;
     durable::write(&dir.join(record::MONITOR), &bytes).map_err(said)?;
+    shared.map_or(Ok(()), Shared::recorded)?;
     let path = dir.join(record::SOCKET);
     listener(&path, SocketType::SEQPACKET)
         .map_err(|errno| format!("cannot listen at {}: {errno}", path.display()))

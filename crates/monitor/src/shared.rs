@@ -10,13 +10,15 @@ use rustix::process::{Pid, Signal};
 /// The process that keeps the PID namespace which a pod's containers share.
 pub(crate) struct Shared {
     process: Process,
+    /// Until it is written down where it is: it ends with this process.
+    new: Option<PidInit>,
 }
 
 impl Shared {
     /// The one that an earlier monitor of this pod has started, or a new one.
     pub(crate) fn find_or_start(dir: &Path, owner: &SharedPid) -> Result<Self, String> {
         if let Some(process) = earlier(dir) {
-            return Ok(Self { process });
+            return Ok(Self { process, new: None });
         }
         let userns = match owner {
             SharedPid::Host => None,
@@ -26,7 +28,14 @@ impl Shared {
             ),
         };
         let init = PidInit::start(userns.as_ref().map(AsFd::as_fd)).map_err(|error| error.to_string())?;
-        Ok(Self { process: init.process })
+        let process = Process::open(init.process.pid().unsigned_abs()).map_err(|error| error.to_string())?;
+        Ok(Self { process, new: Some(init) })
+    }
+
+    /// It is written down where it is: a later monitor finds it, so it may outlive this one.
+    pub(crate) fn recorded(&mut self) -> Result<(), String> {
+        let Some(mut new) = self.new.take() else { return Ok(()) };
+        new.let_go().map_err(|error| error.to_string())
     }
 
     /// Its number, while it lives.

@@ -73,8 +73,11 @@ fn a_signal_ends_it_and_is_told_as_such() {
     pod.start(&mut client, "two", "sleep 1000");
     for number in [0, -1, 1000] {
         let what = refused(&mut client, &Request::Signal { container: "two".to_owned(), signal: number });
-        assert_eq!(what, format!("{number} is no signal"));
+        assert!(what.starts_with("cannot signal container two: "), "{what}");
     }
+    // Images name real-time signals, too: systemd ends with SIGRTMIN+3.
+    done(&mut client, &Request::Signal { container: "two".to_owned(), signal: 37 });
+    assert_eq!(next_exit(&mut client).exit.ending, Ending::Signal(37));
 }
 
 #[test]
@@ -97,8 +100,12 @@ fn a_start_that_fails_is_told_with_the_helpers_words() {
     assert_eq!(told.2, "RunContainerError");
     let told = failing(&mut client, "three", "fail", "{\"started\":{\"pid\":\"x\"}}");
     assert!(told.0.starts_with("the helper's result cannot be understood"), "{}", told.0);
+    // Whatever it names would be signalled, and written down as the container's.
+    let foreign = format!(r#"{{"started":{{"pid":{}}}}}"#, std::process::id());
+    let told = failing(&mut client, "four", "fail", &foreign);
+    assert!(told.0.ends_with("which it has not started"), "{}", told.0);
     assert_eq!(list(&mut client), []);
-    for name in ["one", "two", "three"] {
+    for name in ["one", "two", "three", "four"] {
         let left: Vec<_> =
             std::fs::read_dir(pod.container_dir(name)).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(left.len(), 3, "records or space for them are left: {left:?}");

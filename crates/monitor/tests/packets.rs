@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use monitor::message::{Asked, Told};
 use monitor::packet::{self, Received, Sent};
 use monitor::{Attach, Reply, Request, Stdin};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, socketpair};
 use support::*;
 
 /// Random numbers that come again with the same seed (Marsaglia's xorshift).
@@ -169,4 +169,36 @@ fn a_client_that_takes_no_answer_is_let_go_and_others_are_served() {
         !matches!(packet::send(&socket, &question, &[]), Ok(Sent::All | Sent::Not))
     });
     assert_eq!(list(&mut client), []);
+}
+
+/// It was cut to nothing once: its size was asked for right before it came.
+#[test]
+fn a_packet_that_comes_while_one_looks_for_it_is_whole() {
+    let (reading, writing) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    let count = 20_000;
+    let sender = std::thread::spawn(move || {
+        let mut sent = 0;
+        while sent < count {
+            match packet::send(&writing, b"a packet", &[]).unwrap() {
+                Sent::All => sent += 1,
+                Sent::Not => std::thread::yield_now(),
+            }
+            // So that the other side often finds nothing.
+            std::thread::yield_now();
+        }
+    });
+    let mut received = 0;
+    while received < count {
+        match packet::receive(&reading).unwrap() {
+            Received::Packet(packet) => {
+                assert_eq!(packet.bytes, b"a packet");
+                received += 1;
+            }
+            Received::Nothing => {}
+            Received::End => panic!("the end after {received}"),
+            Received::Oversized => panic!("packet {received} was cut"),
+        }
+    }
+    sender.join().unwrap();
 }

@@ -132,6 +132,10 @@ fn a_shared_pid_namespace_outlives_the_monitor_and_ends_with_the_pod() {
     let pid = shared(&mut client).unwrap();
     assert_ne!(namespace(pid, "pid"), namespace(std::process::id(), "pid"));
     let init = ProcessMark::of(pid).unwrap();
+    // All containers of the pod see it: what it runs from must not be theirs to overwrite.
+    let program = PathBuf::from(format!("/proc/{pid}/exe"));
+    let changed = fs::set_permissions(&program, program.metadata().unwrap().permissions()).unwrap_err();
+    assert_eq!(changed.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
     pod.kill_monitor();
     let mut client = pod.spawn();
     assert_eq!(shared(&mut client), Some(pid), "the next monitor finds it");

@@ -1,4 +1,5 @@
 use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -194,7 +195,7 @@ impl Inner {
                 .collect()
         } else {
             let words = bridge.turn_to(wanted)?;
-            fs::write(&self.cidr, cidr).map_err(Error::io("cannot write", &self.cidr))?;
+            write_whole(&self.cidr, cidr).map_err(Error::io("cannot write", &self.cidr))?;
             words
         };
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(words);
@@ -213,6 +214,16 @@ impl Maker {
         let (bridge, words) = Bridge::open(Plan { name: name.clone(), subnets, mtu: *mtu }, dir)?;
         Ok((Self::Bridge(bridge), words))
     }
+}
+
+/// Half of it would be another subnet, or none.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let beside = path.with_extension("new");
+    let mut file = File::create(&beside)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    File::open(path.parent().unwrap_or(path))?.sync_all()
 }
 
 /// A process that was killed may have been about to start another, which has the lock until it begins: that

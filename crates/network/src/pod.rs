@@ -130,6 +130,10 @@ pub struct Interface {
     pub rx_errors: u64,
     /// Packets that could not be sent.
     pub tx_errors: u64,
+    /// Packets that came and for which there was no room.
+    pub rx_dropped: u64,
+    /// Packets to be sent for which there was no room.
+    pub tx_dropped: u64,
 }
 
 /// IDs become names of files and devices: nothing else may.

@@ -10,9 +10,11 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, TcpStream};
-use std::time::Instant;
+use std::net::{IpAddr, TcpStream, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use kernel::Namespace;
 use network::{Error, Kind};
 use support::*;
 
@@ -210,6 +212,40 @@ fn what_goes_through_is_counted() {
     assert!(after.tx_packets >= before.tx_packets + 10, "{before:?} {after:?}");
     assert!(after.rx_bytes >= before.rx_bytes + 80, "{before:?} {after:?}");
     assert_eq!((after.rx_errors, after.tx_errors), (0, 0));
+}
+
+/// A pair takes no packet that is larger than what its other end is set to.
+#[test]
+fn packets_for_which_there_is_no_room_are_counted_apart() {
+    let lab = Lab::new();
+    let network = lab.open(bridge());
+    let ward = Ward::new("one");
+    let address = lab.set_up(&network, &ward);
+    let dropped = || {
+        let all = lab.runtime.block_on(network.counters(&ward.pod.netns)).unwrap();
+        let eth0 = all.into_iter().find(|interface| interface.name == "eth0").unwrap();
+        (eth0.rx_dropped, eth0.tx_dropped)
+    };
+    let known = ["lo".to_owned(), "up0".to_owned(), "wardlet0".to_owned()];
+    let outer = lab.devices().into_iter().find(|name| !known.contains(name)).unwrap();
+    let send = |from: &Namespace, to: &str| {
+        at(from, || UdpSocket::bind("0.0.0.0:0").unwrap().send_to(&[0; 1200], (to, 9))).unwrap();
+    };
+    at(&ward.ns, || ip("link set eth0 mtu 600"));
+    let sent = (0..500).find(|_| {
+        send(&lab.host, &address.to_string());
+        thread::sleep(Duration::from_millis(10));
+        dropped().0 > 0
+    });
+    assert!(sent.is_some() && dropped().1 == 0, "{:?}", dropped());
+    at(&ward.ns, || ip("link set eth0 mtu 1500"));
+    lab.at_host(|| ip(&format!("link set {outer} mtu 600")));
+    let sent = (0..500).find(|_| {
+        send(&ward.ns, "10.244.77.1");
+        thread::sleep(Duration::from_millis(10));
+        dropped().1 > 0
+    });
+    assert!(sent.is_some(), "{:?}", dropped());
 }
 
 #[test]

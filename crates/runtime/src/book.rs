@@ -20,6 +20,8 @@ pub(crate) struct Sandbox {
     /// Held by whoever makes, changes or unmakes the sandbox or makes or removes a container of it. Nothing
     /// of another sandbox waits for it.
     pub(crate) gate: tokio::sync::Mutex<()>,
+    /// Held by whoever starts or ends its monitor.
+    pub(crate) monitor: Mutex<()>,
     record: Mutex<SandboxRecord>,
 }
 
@@ -29,6 +31,7 @@ impl Sandbox {
             id: record.id.clone(),
             places,
             gate: tokio::sync::Mutex::default(),
+            monitor: Mutex::default(),
             record: Mutex::new(record),
         }
     }
@@ -159,28 +162,30 @@ impl Book {
 
     /// The sandbox with this ID, or with the only one that begins so.
     pub(crate) fn sandbox(&self, id: &str) -> Result<Arc<Sandbox>> {
-        one(&locked(&self.0).sandboxes, id).ok_or_else(|| not_found("sandbox", id))
+        one(&locked(&self.0).sandboxes, ("sandbox", id))
     }
 
     /// The container with this ID, or with the only one that begins so.
     pub(crate) fn container(&self, id: &str) -> Result<Arc<Container>> {
-        one(&locked(&self.0).containers, id).ok_or_else(|| not_found("container", id))
+        one(&locked(&self.0).containers, ("container", id))
     }
 }
 
-fn one<T>(shelf: &BTreeMap<Id, Arc<T>>, id: &str) -> Option<Arc<T>> {
-    if id.is_empty() {
-        return None;
-    }
-    let mut found = shelf.iter().filter(|(known, _)| known.as_str().starts_with(id));
+fn one<T>(shelf: &BTreeMap<Id, Arc<T>>, (what, id): (&'static str, &str)) -> Result<Arc<T>> {
+    let mut found = shelf.iter().filter(|(known, _)| !id.is_empty() && known.as_str().starts_with(id));
     match (found.next(), found.next()) {
-        (Some((_, only)), None) => Some(Arc::clone(only)),
-        _ => None,
+        (Some((_, only)), None) => Ok(Arc::clone(only)),
+        (None, _) => Err(Error::NotFound { what, id: id.to_owned() }),
+        (Some(_), Some(_)) => Err(Error::invalid(what, format!("more than one begins with {id:?}"))),
     }
 }
 
-fn not_found(what: &'static str, id: &str) -> Error {
-    Error::NotFound { what, id: id.to_owned() }
+/// That there is none is fine to whoever wants it gone; that it is not said which one is not.
+pub(crate) fn if_any<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Err(Error::NotFound { .. }) => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 /// Whoever panicked with it has changed nothing: each change is one step.
@@ -208,9 +213,11 @@ mod tests {
         let id = |text: &str| Id::parse(&format!("{text}{}", "0".repeat(32 - text.len()))).unwrap();
         let shelf: BTreeMap<Id, Arc<u8>> =
             [(id("ab1"), Arc::new(1)), (id("ab2"), Arc::new(2))].into_iter().collect();
-        assert_eq!(one(&shelf, "ab1").as_deref(), Some(&1));
-        assert_eq!(one(&shelf, "ab"), None);
-        assert_eq!(one(&shelf, ""), None);
-        assert_eq!(one(&shelf, id("ab2").as_str()).as_deref(), Some(&2));
+        let one = |id: &str| one(&shelf, ("container", id));
+        assert_eq!(*one("ab1").unwrap(), 1);
+        assert_eq!(*one(id("ab2").as_str()).unwrap(), 2);
+        assert!(if_any(one("")).unwrap().is_none());
+        assert!(if_any(one("c")).unwrap().is_none());
+        assert!(if_any(one("ab")).is_err(), "nobody can tell which of them is to go");
     }
 }

@@ -1,10 +1,12 @@
 //! Files that are whole or not there, also after a crash.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,6 +16,8 @@ use crate::error::{Error, Result};
 /// Whoever may read a record may read a pod's environment.
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Writes `value` beside `path` and renames it there; it is on disk on return.
 pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
@@ -76,6 +80,18 @@ pub(crate) fn make_passable_dir(path: &Path) -> Result<()> {
     make_dir(path)?;
     let mode = fs::metadata(path).map_err(failed)?.permissions().mode();
     fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777 | 0o011)).map_err(failed)
+}
+
+/// Takes the lock of a file. A server that was killed may have been about to start a program, which has the lock
+/// until it begins: that is waited for.
+pub(crate) fn lock(file: &File) -> Result<(), TryLockError> {
+    let since = Instant::now();
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if since.elapsed() < LOCK_PATIENCE => sleep(LOCK_PAUSE),
+            outcome => return outcome,
+        }
+    }
 }
 
 fn sync_parent(path: &Path) -> Result<()> {

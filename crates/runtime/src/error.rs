@@ -68,6 +68,16 @@ pub enum Error {
         /// The directory.
         dir: PathBuf,
     },
+    /// There are pods of another state directory where this server would have its own.
+    #[error("{} in {place} is of a pod that another state directory than {} knows", id, state.display())]
+    Foreign {
+        /// One of the pods.
+        id: String,
+        /// Where it is.
+        place: String,
+        /// The state directory that does not know it.
+        state: PathBuf,
+    },
     /// A file of ours could not be read or written.
     #[error("cannot {what} {}: {cause}", path.display())]
     File {
@@ -138,6 +148,12 @@ impl Error {
         match self {
             Self::Program { hint, .. } | Self::Step { hint, .. } => hint.clone(),
             Self::InUse { .. } => Some("end the other server, or choose another --state-dir".to_owned()),
+            Self::Foreign { .. } => Some(
+                "mount or name the --state-dir that knows these pods, or choose another --run-dir, --cgroup and \
+                 --bridge-name; to give them up, end their processes, remove their control groups and unmount \
+                 what is below the run directory"
+                    .to_owned(),
+            ),
             Self::NameTaken { .. } => Some("remove the other one, or ask for the next attempt".to_owned()),
             Self::Json { .. } => Some("if it cannot be repaired, move its directory away".to_owned()),
             Self::Refused(refusal) => refusal.hint.map(Into::into),

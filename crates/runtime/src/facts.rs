@@ -11,6 +11,7 @@ use crate::settings::Settings;
 
 /// The bit of CAP_SYS_RESOURCE.
 const SYS_RESOURCE: u32 = 24;
+const HUGEPAGES: &str = "hugetlb";
 
 pub(crate) fn gather(settings: &Settings, groups: &Groups) -> Node {
     Node {
@@ -20,7 +21,7 @@ pub(crate) fn gather(settings: &Settings, groups: &Groups) -> Node {
             _ => CgroupVersion::V1,
         },
         swap_limits: groups.limits_swap(),
-        hugepage_limits: groups.has("hugetlb"),
+        hugepage_limits: limits_hugepages(groups),
         // They have ours.
         rlimits: vec![],
         lowest_oom_score: if may_raise_limits() { None } else { own_oom_score() },
@@ -29,6 +30,18 @@ pub(crate) fn gather(settings: &Settings, groups: &Groups) -> Node {
         apparmor: apparmor(),
         selinux: selinux(settings),
     }
+}
+
+/// Beside hierarchies of version 1, engines set no limit in the unified one, and refuse what only it has.
+fn limits_hugepages(groups: &Groups) -> bool {
+    let own = text("/proc/self/cgroup").unwrap_or_default();
+    groups.has(HUGEPAGES) && (groups.version() == Version::V2 || of_its_own(HUGEPAGES, &own))
+}
+
+/// Whether the controller is in a hierarchy of version 1, by the lines of a `/proc/PID/cgroup`.
+fn of_its_own(controller: &str, lines: &str) -> bool {
+    let controllers = lines.lines().filter_map(|line| line.split(':').nth(1));
+    controllers.flat_map(|names| names.split(',')).any(|name| name == controller)
 }
 
 fn text(path: &str) -> Option<String> {
@@ -69,5 +82,18 @@ fn selinux(settings: &Settings) -> Option<HostDefaults> {
             (settings.tell)(&format!("{path}: {error}: containers are not labelled"));
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kubelet says 0 for every size of huge pages: on such a host each of its containers failed to start.
+    #[test]
+    fn a_controller_of_the_unified_hierarchy_is_none_of_version_1() {
+        assert!(!of_its_own(HUGEPAGES, "10:cpu,cpuacct:/a\n1:name=systemd:/\n0::/hugetlb\n"));
+        assert!(of_its_own(HUGEPAGES, "11:hugetlb:/\n0::/\n"));
+        assert!(of_its_own("cpuacct", "10:cpu,cpuacct:/a\n"));
     }
 }

@@ -1,3 +1,5 @@
+use std::path::{Path, PathBuf};
+
 use bundle::Resources;
 use bundle::cgroup::{Group, Hierarchies, Version};
 
@@ -54,6 +56,11 @@ impl Groups {
         Ok(Group::open(&self.0, path)?)
     }
 
+    /// Its directories, one in each hierarchy.
+    pub(crate) fn dirs(&self, path: &str) -> Result<Vec<PathBuf>> {
+        Ok(Group::open(&self.0, path)?.dirs().map(Path::to_owned).collect())
+    }
+
     /// The names of the groups below it, in whichever hierarchy.
     pub(crate) fn below(&self, path: &str) -> Result<Vec<String>> {
         let mut names: Vec<String> = vec![];
@@ -66,6 +73,34 @@ impl Groups {
         names.sort();
         names.dedup();
         Ok(names)
+    }
+
+    /// The paths of all groups with such a name, wherever they are. None is looked for below another.
+    pub(crate) fn named(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+        let mut found = vec![];
+        // The root itself is nobody's, and cannot be opened; whatever is right below it leads there.
+        let below = Group::open(&self.0, "/wardlet")?;
+        for root in below.dirs().filter_map(std::path::Path::parent) {
+            let mut waiting = vec![(root.to_owned(), String::new())];
+            while let Some((dir, path)) = waiting.pop() {
+                // One that is removed just now has nothing below it.
+                for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+                    let Ok(name) = entry.file_name().into_string() else { continue };
+                    if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                        continue;
+                    }
+                    let path = format!("{path}/{name}");
+                    if wanted(&name) {
+                        found.push(path);
+                    } else {
+                        waiting.push((entry.path(), path));
+                    }
+                }
+            }
+        }
+        found.sort();
+        found.dedup();
+        Ok(found)
     }
 }
 

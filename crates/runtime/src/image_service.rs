@@ -11,19 +11,23 @@ mod pulls;
 mod view;
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use images::{Error, Image, Images, Reference, Remote};
+use tokio::sync::Semaphore;
 use tonic::codegen::BoxStream;
 use wire::cri::image_service_server::ImageService;
 use wire::cri::{self, FilesystemIdentifier, FilesystemUsage, ImageFilter, UInt64Value};
 use wire::{Code, Request, Response, Status};
 
-use crate::stats::disk;
+use crate::stats::{Ledger, Round, disk};
 use pulls::{Pulls, Wanted};
 
+/// As many look at what the disk holds at a time; each may take long.
+const LOOKING: usize = 2;
 /// How many images one message of a stream has.
 const A_MESSAGE: usize = 100;
 
@@ -36,6 +40,8 @@ pub struct ImageSettings {
     pub pinned: BTreeSet<String>,
     /// Where containers keep what they write.
     pub containers: PathBuf,
+    /// How much that is.
+    pub written: Arc<Ledger>,
 }
 
 /// The image service.
@@ -44,13 +50,19 @@ pub struct ImageServer {
     images: Arc<Images>,
     settings: Arc<ImageSettings>,
     pulls: Arc<Pulls>,
+    looking: Arc<Semaphore>,
 }
 
 impl ImageServer {
     /// Over this store, which others may use meanwhile.
     #[must_use]
     pub fn new(images: Arc<Images>, settings: ImageSettings) -> Self {
-        Self { images, settings: Arc::new(settings), pulls: Arc::default() }
+        Self {
+            images,
+            settings: Arc::new(settings),
+            pulls: Arc::default(),
+            looking: Arc::new(Semaphore::new(LOOKING)),
+        }
     }
 
     /// Does something with the store on a thread that may block.
@@ -149,20 +161,34 @@ impl ImageService for ImageServer {
         let answer = self.with(|images, settings| {
             let stored = images.usage().map_err(refused)?;
             let stored = disk::Usage { bytes: stored.bytes, inodes: stored.inodes };
+            let place = if same_filesystem(images.root(), &settings.containers) {
+                images.root()
+            } else {
+                &settings.containers
+            };
             Ok(cri::ImageFsInfoResponse {
                 image_filesystems: vec![filesystem(images.root(), stored)],
-                container_filesystems: vec![filesystem(&settings.containers, written(&settings.containers))],
+                container_filesystems: vec![filesystem(place, written(settings))],
             })
         });
+        let _turn = self.looking.acquire().await;
         Ok(Response::new(answer.await?))
     }
 }
 
 /// What all containers have written. One that is taken away meanwhile takes nothing.
-fn written(containers: &Path) -> disk::Usage {
-    let all = std::fs::read_dir(containers).into_iter().flatten().flatten();
-    let places = all.flat_map(|entry| ["rw", "volumes"].map(|name| entry.path().join(name)));
-    places.filter_map(|place| disk::usage(&place).ok()).fold(disk::Usage::default(), disk::Usage::and)
+fn written(settings: &ImageSettings) -> disk::Usage {
+    let round = Round::begin();
+    let all = std::fs::read_dir(&settings.containers).into_iter().flatten().flatten();
+    let places = all.flat_map(|entry| ["rw/upper", "volumes"].map(|name| entry.path().join(name)));
+    let known = places.filter_map(|place| settings.written.usage(&place, round).ok().flatten());
+    known.fold(disk::Usage::default(), disk::Usage::and)
+}
+
+/// To a kubelet, two places of one filesystem are two filesystems unless they are called the same.
+fn same_filesystem(one: &Path, other: &Path) -> bool {
+    let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev()).ok();
+    device(one).is_some_and(|found| device(other) == Some(found))
 }
 
 fn filesystem(path: &Path, usage: disk::Usage) -> FilesystemUsage {

@@ -3,17 +3,19 @@ use std::path::{Path, PathBuf};
 use kernel::NamespaceKind;
 
 use crate::durable;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::Id;
 
 /// Where everything is kept.
 ///
 /// ```text
-/// <state>/runtime/lock                                    held by the server
+/// <state>/runtime/{lock,id}                               held by the server, and who it is
 /// <state>/runtime/sandboxes/<id>/sandbox.json
 /// <state>/runtime/containers/<id>/{container,job,config,started,exit}.json, rw/, volumes/
+/// <state>/runtime/damaged/<id>.json                      records that could not be read
 /// <run>/sandboxes/<id>/{ns/,shm/,hosts,hostname,resolv.conf,monitor.sock,monitor.json}
 /// <run>/containers/<id>/
+/// <run>/{lock,owner}                                      held by the server, and whose pods these are
 /// ```
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
@@ -51,7 +53,8 @@ impl Layout {
         }
         durable::make_passable_dir(&layout.run)?;
         durable::make_passable_dir(&layout.container_runs())?;
-        Ok(layout)
+        // The kernel's table of mounts knows no links: a path through one would never be found there.
+        Ok(Self { state: real(&layout.state)?, run: real(&layout.run)? })
     }
 
     /// The part of the state that is this server's.
@@ -63,12 +66,36 @@ impl Layout {
         self.state.join("lock")
     }
 
+    /// What tells this state from any other.
+    pub(crate) fn own_id(&self) -> PathBuf {
+        self.state.join("id")
+    }
+
+    pub(crate) fn run_lock(&self) -> PathBuf {
+        self.run.join("lock")
+    }
+
+    /// The ID of the state whose pods are in the directory that does not outlive a reboot.
+    pub(crate) fn owner(&self) -> PathBuf {
+        self.run.join("owner")
+    }
+
+    /// The directory that does not outlive a reboot.
+    pub(crate) fn run(&self) -> &Path {
+        &self.run
+    }
+
     pub(crate) fn sandbox_states(&self) -> PathBuf {
         self.state.join("sandboxes")
     }
 
     pub(crate) fn container_states(&self) -> PathBuf {
         self.state.join("containers")
+    }
+
+    /// Records that could not be read, for whoever wants to know what was in them.
+    pub(crate) fn damaged(&self) -> PathBuf {
+        self.state.join("damaged")
     }
 
     pub(crate) fn sandbox_runs(&self) -> PathBuf {
@@ -96,6 +123,10 @@ impl Layout {
             run: self.container_runs().join(id.as_str()),
         }
     }
+}
+
+fn real(path: &Path) -> Result<PathBuf> {
+    std::fs::canonicalize(path).map_err(|cause| Error::File { what: "find", path: path.to_owned(), cause })
 }
 
 impl SandboxPlaces {
@@ -139,5 +170,27 @@ impl ContainerPlaces {
 
     pub(crate) fn exit(&self) -> PathBuf {
         self.state.join("exit.json")
+    }
+
+    /// Where the PID namespace of the container that this one looks into is pinned.
+    pub(crate) fn target(&self) -> PathBuf {
+        self.run.join("target")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_behind_a_link_are_known_by_the_paths_that_the_kernel_shows() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap().join("real");
+        std::fs::create_dir(&real).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let layout = Layout::make(&link.join("s"), &link.join("r")).unwrap();
+        assert_eq!(layout.sandbox_runs(), real.join("r/sandboxes"));
+        assert_eq!(layout.sandbox_states(), real.join("s/runtime/sandboxes"));
     }
 }

@@ -33,6 +33,7 @@ mod looks;
 mod monitors;
 mod node;
 pub mod order;
+mod owner;
 mod readiness;
 mod records;
 mod recover;
@@ -44,6 +45,7 @@ pub mod status;
 mod streams;
 pub mod userns;
 mod view;
+mod watchers;
 
 pub use error::{Error, Result};
 pub use server::Runtime;

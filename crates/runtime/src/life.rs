@@ -79,7 +79,7 @@ impl Life {
 }
 
 impl Ended {
-    fn of(exit: &Exit, started: Option<Started>) -> Self {
+    pub(crate) fn of(exit: &Exit, started: Option<Started>) -> Self {
         let code = exit.code();
         let reason = match (exit.oom, code) {
             (true, _) => "OOMKilled",

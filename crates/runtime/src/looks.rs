@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kernel::NamespaceKind;
+use tokio::sync::SemaphorePermit;
 use wire::cri::{ContainerStatsFilter, PodSandboxStatsFilter};
 
 use crate::book::{Container, Sandbox};
@@ -11,7 +12,7 @@ use crate::life::Life;
 use crate::node::{Node, blocking};
 use crate::records::SandboxStage;
 use crate::sandbox::spaces::{Own, Sharing};
-use crate::stats::{self, Counters, Link, Processes, Written};
+use crate::stats::{self, Counters, Link, Processes, Round, Written};
 use crate::{order, view};
 
 /// All containers that have run or run, as far as the filter goes.
@@ -28,11 +29,23 @@ pub(crate) async fn containers(
             && view::selected(&container.record().config.labels, &filter.label_selector)
     });
     let on_node = Arc::clone(node);
-    blocking(move || found.iter().map(|found| container(&on_node, found)).collect()).await
+    let _turn = turn(node).await;
+    blocking(move || Ok(each(&on_node, &found, Round::begin()))).await
+}
+
+/// A few look at a time: who counts is never in such a hurry as who starts or stops a pod.
+async fn turn(node: &Node) -> Option<SemaphorePermit<'_>> {
+    // Nobody closes it.
+    node.looking.acquire().await.ok()
+}
+
+/// Those of them that can be looked at: one may be ended or removed at this moment.
+fn each(node: &Node, all: &[Arc<Container>], round: Round) -> Vec<stats::Container> {
+    all.iter().filter_map(|one| container(node, one, round).ok()).collect()
 }
 
 /// One container. Blocks.
-pub(crate) fn container(node: &Node, of: &Container) -> Result<stats::Container> {
+pub(crate) fn container(node: &Node, of: &Container, round: Round) -> Result<stats::Container> {
     let record = of.record();
     let group = node.groups.open(&record.cgroup)?;
     let limits = record.config.linux.as_ref().and_then(|linux| linux.resources.as_ref());
@@ -52,7 +65,7 @@ pub(crate) fn container(node: &Node, of: &Container) -> Result<stats::Container>
         counters: Counters::read(&group),
         processes: Processes::read(&group.processes().unwrap_or_default()),
         // It may be removed at this moment.
-        written: Written::read(&of.places.state.join("rw/upper")).ok(),
+        written: Written::read(&of.places.state.join("rw/upper"), &node.written, round).ok().flatten(),
     })
 }
 
@@ -62,19 +75,22 @@ pub(crate) async fn sandboxes(
     filter: Option<PodSandboxStatsFilter>,
 ) -> Result<Vec<stats::Sandbox>> {
     let filter = filter.unwrap_or_default();
+    let round = Round::begin();
     let mut looked = vec![];
     for found in node.book.sandboxes() {
         if found.is(SandboxStage::Ready)
             && found.id.as_str().starts_with(&filter.id)
             && view::selected(&found.record().config.labels, &filter.label_selector)
         {
-            looked.push(sandbox(node, &found).await?);
+            // It may be stopped at this moment.
+            looked.extend(sandbox(node, &found, round).await);
         }
     }
     Ok(looked)
 }
 
-pub(crate) async fn sandbox(node: &Arc<Node>, of: &Arc<Sandbox>) -> Result<stats::Sandbox> {
+pub(crate) async fn sandbox(node: &Arc<Node>, of: &Arc<Sandbox>, round: Round) -> Result<stats::Sandbox> {
+    let _turn = turn(node).await;
     let record = of.record();
     let links = if Own::of(&record.config)?.network == Sharing::Pod {
         // It may be stopped at this moment.
@@ -94,7 +110,7 @@ pub(crate) async fn sandbox(node: &Arc<Node>, of: &Arc<Sandbox>) -> Result<stats
             counters: Counters::read(&on_node.groups.open(record.cgroup.path())?),
             cgroup: record.cgroup.path().to_owned(),
             links: links.iter().filter(|link| link.name != "lo").map(Link::from).collect(),
-            containers: running.iter().map(|running| container(&on_node, running)).collect::<Result<_>>()?,
+            containers: each(&on_node, &running, round),
         })
     })
     .await

@@ -2,13 +2,13 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kernel::{NamespaceKind, Process};
 use monitor::{Client, Event, Launch, MonitorRecord, ProcessMark, Reply, Request, SharedPid};
 use rustix::process::Signal;
 
-use crate::book::Sandbox;
+use crate::book::{Sandbox, locked};
 use crate::container::ended;
 use crate::error::{Error, Result};
 use crate::layout::SandboxPlaces;
@@ -17,6 +17,7 @@ use crate::node::{Node, blocking};
 use crate::readiness::Readiness;
 use crate::records::SandboxStage;
 use crate::sandbox::spaces::{Own, Sharing};
+use crate::watchers;
 
 /// Between two tries to get a monitor.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -25,7 +26,15 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(crate) fn client(node: &Node, sandbox: &Sandbox) -> Result<Client> {
     match Client::connect(&sandbox.places.run) {
         Ok(client) => Ok(client),
-        Err(monitor::Error::NoMonitor { .. }) => start(node, sandbox),
+        Err(monitor::Error::NoMonitor { .. }) => {
+            let _one = locked(&sandbox.monitor);
+            // Somebody else may have been faster, and whoever stops the sandbox may have, too.
+            match Client::connect(&sandbox.places.run) {
+                Ok(client) => Ok(client),
+                Err(error) if sandbox.is(SandboxStage::Stopped) => Err(error.into()),
+                Err(_) => start(node, sandbox),
+            }
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -44,13 +53,26 @@ fn start(node: &Node, sandbox: &Sandbox) -> Result<Client> {
         container_program: node.settings.programs.container.clone(),
         shared_pid,
     };
-    let mut client = match launch.spawn() {
-        Ok(client) => client,
-        // Somebody else of this server was faster.
-        Err(error) => return Client::connect(&sandbox.places.run).map_err(|_| error.into()),
+    let spawned = launch.spawn();
+    if spawned.is_err() {
+        watchers::end_half_made(&sandbox.places.run)?;
+    }
+    let mut client = spawned?;
+    adopt(node, sandbox, &mut client)?;
+    Ok(client)
+}
+
+/// Gives the monitor all containers that run and that it does not know: those of another one that is gone.
+pub(crate) fn adopt(node: &Node, sandbox: &Sandbox, client: &mut Client) -> Result<()> {
+    let known = match client.call(&Request::List, &[])? {
+        Reply::Listed(listed) => listed,
+        _ => vec![],
     };
     for container in node.book.containers_of(&sandbox.id) {
-        if let Life::Running(_) = container.life() {
+        let is_known = known.iter().any(|listed| listed.container == container.id.as_str());
+        if let Life::Running(_) = container.life()
+            && !is_known
+        {
             let request = Request::Adopt {
                 container: container.id.to_string(),
                 dir: container.places.state.clone(),
@@ -59,7 +81,7 @@ fn start(node: &Node, sandbox: &Sandbox) -> Result<Client> {
             done(client.call(&request, &[])?)?;
         }
     }
-    Ok(client)
+    Ok(())
 }
 
 /// The answer to what is done or refused.
@@ -85,18 +107,36 @@ pub(crate) fn pid_namespace(client: &mut Client) -> Result<Process> {
 }
 
 /// Ends the monitor of a pod none of whose containers live; none there is fine. Blocks.
-pub(crate) fn end(places: &SandboxPlaces) -> Result<()> {
-    if let Ok(mut client) = Client::connect(&places.run) {
-        match client.call(&Request::End, &[]) {
-            Ok(reply) => done(reply)?,
-            // It is ended, so it may not come to answer.
-            Err(monitor::Error::Gone { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+pub(crate) fn end(sandbox: &Sandbox) -> Result<()> {
+    let _one = locked(&sandbox.monitor);
+    let places = &sandbox.places;
+    let record = MonitorRecord::read(&places.run)?;
+    let Ok(mut client) = Client::connect(&places.run) else { return end_unasked(places) };
+    match client.call(&Request::End, &[]) {
+        Ok(reply) => done(reply)?,
+        // It is ended, so it may not come to answer.
+        Err(monitor::Error::Gone { .. }) => {}
+        Err(error) => return Err(error.into()),
     }
-    let Some(record) = MonitorRecord::read(&places.run)? else { return Ok(()) };
-    for mark in record.pid_namespace.into_iter().chain([record.process]) {
-        kill(mark)?;
+    for mark in record.into_iter().flat_map(|record| record.pid_namespace.into_iter().chain([record.process]))
+    {
+        kill_of(mark, places)?;
+    }
+    Ok(())
+}
+
+/// Ends all that may be left of a pod's monitor, whatever it still does. Blocks.
+pub(crate) fn end_unasked(places: &SandboxPlaces) -> Result<()> {
+    watchers::end_all(|dir| dir == places.run)?;
+    watchers::end_init(&places.run)
+}
+
+/// Kills one of the monitor's processes. A record may be of another boot, in which others had these numbers.
+fn kill_of(mark: ProcessMark, places: &SandboxPlaces) -> Result<()> {
+    let Ok(process) = Process::open(mark.pid) else { return Ok(()) };
+    let is_ours = watchers::is_of(&process, &places.run) || watchers::is_init(&process);
+    if mark.is_same() && is_ours {
+        process.signal(Signal::KILL)?;
     }
     Ok(())
 }
@@ -115,10 +155,12 @@ pub(crate) fn listen(node: &Arc<Node>, sandbox: &Arc<Sandbox>) {
     let (node, sandbox) = (Arc::clone(node), Arc::clone(sandbox));
     tokio::spawn(async move {
         while sandbox.is(SandboxStage::Ready) {
+            let begun = Instant::now();
             if let Err(error) = session(&node, &sandbox).await {
                 node.tell(&format!("sandbox {}: {error}", sandbox.id));
-                tokio::time::sleep(PAUSE).await;
             }
+            // One that ends as soon as it is there is not started over and over.
+            tokio::time::sleep(PAUSE.saturating_sub(begun.elapsed())).await;
         }
     });
 }
@@ -128,6 +170,8 @@ async fn session(node: &Arc<Node>, sandbox: &Arc<Sandbox>) -> Result<()> {
     let (on_node, of_sandbox) = (Arc::clone(node), Arc::clone(sandbox));
     let connect = move || {
         let mut client = client(&on_node, &of_sandbox)?;
+        // Whoever started it may have been killed before it could.
+        adopt(&on_node, &of_sandbox, &mut client)?;
         // What ended while nobody listened is told now.
         let listed = client.call(&Request::List, &[])?;
         Ok((client, listed))
@@ -135,7 +179,7 @@ async fn session(node: &Arc<Node>, sandbox: &Arc<Sandbox>) -> Result<()> {
     let (mut client, listed) = blocking(connect).await?;
     if let Reply::Listed(containers) = listed {
         for listed in containers.iter().filter(|listed| listed.exit.is_some()) {
-            ended::settle(node, &listed.container).await;
+            ended::settle(node, &listed.container, listed.exit.clone()).await;
         }
     }
     let failed = |cause| Error::step("listen to the pod's monitor", cause);
@@ -143,7 +187,9 @@ async fn session(node: &Arc<Node>, sandbox: &Arc<Sandbox>) -> Result<()> {
     let ready = Readiness::of(socket).map_err(failed)?;
     loop {
         match client.try_next() {
-            Ok(Some(Event::Exited(exited))) => ended::settle(node, &exited.container).await,
+            Ok(Some(Event::Exited(exited))) => {
+                ended::settle(node, &exited.container, Some(exited.exit)).await;
+            }
             Ok(None) => ready.wait().await.map_err(failed)?,
             Err(monitor::Error::Gone { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),

@@ -1,11 +1,13 @@
 use std::fs::{File, TryLockError};
 use std::future::Future;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use images::Images;
 use network::Network;
+use tokio::sync::Semaphore;
 
 use crate::book::Book;
 use crate::durable;
@@ -13,9 +15,13 @@ use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::groups::Groups;
 use crate::layout::Layout;
+use crate::owner;
 use crate::settings::Settings;
-use crate::stats::Rates;
+use crate::stats::{Ledger, Rates};
 use crate::status::{self, Abilities};
+
+/// As many look at what pods use at a time.
+const LOOKING: usize = 4;
 
 /// Everything that the calls share.
 pub(crate) struct Node {
@@ -28,10 +34,15 @@ pub(crate) struct Node {
     pub(crate) book: Book,
     pub(crate) events: Events,
     pub(crate) rates: Rates,
+    /// What containers have written.
+    pub(crate) written: Arc<Ledger>,
+    /// Held by whoever counts what pods use.
+    pub(crate) looking: Semaphore,
     pub(crate) abilities: Abilities,
     pub(crate) streams: OnceLock<streaming::Server>,
     pub(crate) boot_id: String,
-    _lock: File,
+    _locks: [File; 2],
+    _held: Vec<File>,
 }
 
 impl std::fmt::Debug for Node {
@@ -44,14 +55,15 @@ impl Node {
     /// The node as it is on disk, with nobody else at work on it.
     pub(crate) async fn open(settings: Settings) -> Result<Arc<Self>> {
         let layout = Layout::make(&settings.state, &settings.run)?;
-        let lock = lock(&layout.lock())?;
+        let locks = [lock(&layout.lock())?, lock(&layout.run_lock())?];
+        let groups = Groups::find()?;
+        let held = owner::claim(&layout, &groups, &settings.cgroup)?;
         let images = Images::open(&settings.state.join("images"), settings.limits)?;
         let state = layout.state().to_owned();
         let network = Network::open(network::Settings { state, kind: settings.network.clone() }).await?;
         for notice in network.notices() {
             (settings.tell)(&format!("network: {notice}"));
         }
-        let groups = Groups::find()?;
         let facts = crate::facts::gather(&settings, &groups);
         let probed = settings.state.clone();
         let abilities = blocking(move || Ok(status::probe(&probed))).await?;
@@ -66,11 +78,21 @@ impl Node {
             book: Book::default(),
             events: Events::default(),
             rates: Rates::default(),
+            written: Arc::default(),
+            looking: Semaphore::new(LOOKING),
             abilities,
             streams: OnceLock::new(),
             boot_id,
-            _lock: lock,
+            _locks: locks,
+            _held: held,
         }))
+    }
+
+    /// What the network has changed on the host or found amiss.
+    pub(crate) fn tell_notices(&self) {
+        for notice in self.network.notices() {
+            self.tell(&format!("network: {notice}"));
+        }
     }
 
     /// One line of the log.
@@ -81,9 +103,10 @@ impl Node {
 
 /// Held for as long as the server lives, however it ends.
 fn lock(path: &Path) -> Result<File> {
-    let file =
-        File::create(path).map_err(|cause| Error::File { what: "make", path: path.to_owned(), cause })?;
-    match file.try_lock() {
+    // Whoever may open it may hold it for ever.
+    let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path);
+    let file = file.map_err(|cause| Error::File { what: "make", path: path.to_owned(), cause })?;
+    match durable::lock(&file) {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Error::InUse { dir: path.parent().unwrap_or(path).to_owned() }),
         Err(TryLockError::Error(cause)) => Err(Error::File { what: "lock", path: path.to_owned(), cause }),

@@ -1,8 +1,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use wire::Endpoint;
-use wire::server::{Listener, Services};
+use wire::server::{Claim, Services};
 
 use crate::error::{Error, Result};
 use crate::image_service::{ImageServer, ImageSettings};
@@ -39,18 +38,21 @@ impl Runtime {
         let settings = ImageSettings {
             remote: self.node.settings.remote.clone(),
             containers: self.node.layout.container_states(),
+            written: Arc::clone(&self.node.written),
             ..ImageSettings::default()
         };
         Services { runtime: self.clone(), images: ImageServer::new(Arc::clone(&self.node.images), settings) }
     }
 
-    /// Serves on a socket until `shutdown` is done. Pods go on.
+    /// Serves on a socket until `shutdown` is done. Pods go on. The claim is taken before [`Runtime::open`], so
+    /// that nothing is touched by a server that cannot serve.
     ///
     /// # Errors
     /// If the socket cannot be had.
-    pub async fn serve(self, endpoint: &Endpoint, shutdown: impl Future<Output = ()>) -> Result<()> {
-        let listener = Listener::bind(endpoint).await?;
-        self.node.tell(&format!("serving on {endpoint}"));
+    pub async fn serve(self, claim: Claim, shutdown: impl Future<Output = ()>) -> Result<()> {
+        let line = format!("serving on unix://{}", claim.socket().display());
+        let listener = claim.listen()?;
+        self.node.tell(&line);
         let ending = self.clone();
         let until = async move {
             shutdown.await;

@@ -1,9 +1,10 @@
 //! What is behind the URLs of exec, attach and port-forward.
 
+mod output;
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Stdio;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use rustix::termios::{Winsize, tcsetwinsize};
 use streaming::{
@@ -12,16 +13,13 @@ use streaming::{
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use crate::container::attach;
 use crate::container::exec::{Ending, Exec, Streams, Wanted};
 use crate::error::{Result, chain};
 use crate::node::Node;
 use crate::sandbox::forward;
-
-/// How long output is waited for after its writer has ended: a grandchild may keep the pipe for ever.
-pub(crate) const DRAIN: Duration = Duration::from_secs(2);
+use output::{Output, drained};
 
 /// The runtime, as the server of streams sees it. It does not keep the runtime alive.
 #[derive(Debug)]
@@ -72,12 +70,14 @@ async fn exec(node: &Node, request: ExecRequest, mut client: Client) -> Result<E
     let mut output = vec![];
     if let Some(terminal) = &terminal {
         let (reading, writing) = (reader(terminal.as_fd())?, writer(terminal.as_fd())?);
-        output.extend(client.stdout.take().map(|to| pump(reading, to)));
+        output.extend(client.stdout.take().map(|to| Output::carry(reading, to)));
         // Not closed with the client's input: that would be the terminal's end for everybody.
         drop(client.stdin.take().map(|from| pump(from, Box::new(writing))));
     } else {
-        output.extend(exec.child.stdout.take().zip(client.stdout.take()).map(|(from, to)| pump(from, to)));
-        output.extend(exec.child.stderr.take().zip(client.stderr.take()).map(|(from, to)| pump(from, to)));
+        let stdout = exec.child.stdout.take().zip(client.stdout.take());
+        output.extend(stdout.map(|(from, to)| Output::carry(from, to)));
+        let stderr = exec.child.stderr.take().zip(client.stderr.take());
+        output.extend(stderr.map(|(from, to)| Output::carry(from, to)));
         let input = client.stdin.take().zip(exec.child.stdin.take());
         drop(input.map(|(from, to)| pump(from, Box::new(to))));
     }
@@ -107,19 +107,10 @@ fn resize(terminal: &OwnedFd, size: Size) {
 /// Carries bytes from one to the other until one of them ends, and ends the other's input.
 pub(crate) fn pump(mut from: impl AsyncRead + Send + Unpin + 'static, mut to: Writer) -> JoinHandle<()> {
     tokio::spawn(async move {
-        // Whoever broke off knows why; a terminal without a program ends by an error.
+        // Whoever broke off knows why.
         let _ = tokio::io::copy(&mut from, &mut to).await;
         let _ = to.shutdown().await;
     })
-}
-
-/// Until all of it is delivered, or its writer's grandchildren have kept us long enough.
-pub(crate) async fn drained(output: Vec<JoinHandle<()>>) {
-    for mut task in output {
-        if timeout(DRAIN, &mut task).await.is_err() {
-            task.abort();
-        }
-    }
 }
 
 /// A descriptor of ours to read from as it comes.

@@ -126,14 +126,14 @@ async fn lists_show_what_a_filter_names() {
         items.into_iter().map(|item| item.id).collect::<Vec<_>>()
     };
     let by_label = cri::PodSandboxFilter { label_selector: config.labels.clone(), ..Default::default() };
-    assert_eq!(listed(by_label).await, [sandbox.clone()]);
+    assert_eq!(listed(by_label).await, [sandbox.as_str()]);
     let by_id = cri::PodSandboxFilter { id: other[..13].into(), ..Default::default() };
-    assert_eq!(listed(by_id).await, [other.clone()]);
+    assert_eq!(listed(by_id).await, [other.as_str()]);
     let stop = cri::StopPodSandboxRequest { pod_sandbox_id: other.clone() };
     client.runtime().stop_pod_sandbox(stop).await.unwrap();
     let ready = cri::PodSandboxStateValue { state: cri::PodSandboxState::SandboxReady.into() };
     let by_state = cri::PodSandboxFilter { state: Some(ready), ..Default::default() };
-    assert_eq!(listed(by_state).await, [sandbox.clone()]);
+    assert_eq!(listed(by_state).await, [sandbox.as_str()]);
     assert_eq!(sandbox_status(&client, &other).await.unwrap().state(), cri::PodSandboxState::SandboxNotready);
     let filter = Some(cri::ContainerFilter { pod_sandbox_id: sandbox.clone(), ..Default::default() });
     let request = cri::ListContainersRequest { filter };

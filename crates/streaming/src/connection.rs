@@ -1,5 +1,6 @@
 //! One TCP connection: its request is matched with what was asked for, then upgraded.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -24,12 +25,13 @@ use crate::tokens::Wanted;
 use crate::{spdy, websocket};
 
 /// How long a client may take over its request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// No request has more bytes in its line and headers.
 const LONGEST_REQUEST: usize = 64 << 10;
 
-/// As many may be at their requests at a time; others wait. Sessions do not count: each of them was asked for.
+/// As many may be at their requests at a time; who came first makes way for one more, since whoever has
+/// something to ask does so at once. Sessions do not count: each of them was asked for.
 const MOST_ASKING: usize = 128;
 
 /// When a connection cannot be accepted because there are too many files open, trying at once would not help.
@@ -37,18 +39,20 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts clients for ever. When this is dropped, their sessions end.
 pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let asking = Arc::new(Semaphore::new(MOST_ASKING));
+    let mut asking = VecDeque::new();
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        let Ok(permit) = Arc::clone(&asking).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
+                let told_to_go = join(&mut asking);
                 let shared = Arc::clone(&shared);
                 connections.spawn(async move {
-                    let upgraded = timeout(PATIENCE, ask(stream, &shared)).await;
-                    drop(permit);
-                    if let Ok(Some(upgrade)) = upgraded {
+                    let upgraded = tokio::select! {
+                        upgraded = timeout(PATIENCE, ask(stream, &shared)) => upgraded.ok().flatten(),
+                        _ = told_to_go => None,
+                    };
+                    if let Some(upgrade) = upgraded {
                         upgrade.serve(&shared).await;
                     }
                 });
@@ -56,6 +60,20 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
+}
+
+/// Takes a place among those who ask, the oldest one's if there is none left.
+fn join(asking: &mut VecDeque<oneshot::Sender<()>>) -> oneshot::Receiver<()> {
+    asking.retain(|one| !one.is_closed());
+    if asking.len() >= MOST_ASKING
+        && let Some(oldest) = asking.pop_front()
+    {
+        // It may have finished just now.
+        let _ = oldest.send(());
+    }
+    let (tell, told) = oneshot::channel();
+    asking.push_back(tell);
+    told
 }
 
 /// A connection that was upgraded, and to what.

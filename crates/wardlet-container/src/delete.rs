@@ -7,7 +7,8 @@ use crate::{files, sweep};
 /// Takes away what is left of a container: engine's state, control groups, processes of a start that
 /// nobody finished. One that runs is left alone.
 pub(crate) fn command(dir: &Path) -> Result<(), Failure> {
-    if !dir.exists() {
+    if !dir.join(files::JOB).exists() {
+        // Nobody was ever told to start it.
         return Ok(());
     }
     let job = files::job(dir)?;

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 pub(crate) const CONFIG: &str = "config.json";
 pub(crate) const FILTER: &str = "seccomp.bpf";
 pub(crate) const STARTED: &str = "started.json";
-const JOB: &str = "job.json";
+pub(crate) const JOB: &str = "job.json";
 const LOCK: &str = "run.lock";
 const VERSION: u32 = 1;
 /// A profile of system calls may be long, and nothing else is.

@@ -16,6 +16,7 @@ mod failure;
 mod features;
 mod files;
 mod host_id;
+mod place;
 mod run;
 mod sealed;
 mod seccomp;

@@ -50,6 +50,35 @@ fn what_an_engine_refuses_is_told_and_nothing_is_left() {
     }
 }
 
+/// What goes wrong deep inside of an engine is known there only.
+#[test]
+fn the_cause_is_told_and_not_only_what_came_of_it() {
+    let new = |filesystem: &str, options: &[&str]| {
+        bundle::MountSpec::New(bundle::NewMount {
+            filesystem: filesystem.into(),
+            target: "/data".into(),
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
+        })
+    };
+    for engine in engines() {
+        for (mount, cause) in
+            [(new("nosuchfs", &[]), "nosuchfs"), (new("tmpfs", &["size=nonsense"]), "size=nonsense")]
+        {
+            let mut one = Box::new(engine.clone(), Users::Pod, &["/bin/true"]);
+            one.job.start.mounts.push(mount);
+            let failure = failed(&mut one);
+            let what = failure["what"].as_str().unwrap();
+            println!("{what}");
+            assert!(what.contains(cause) && !what.contains('\n'), "{engine:?}: {what}");
+        }
+        let mut one = Box::new(engine.clone(), Users::Pod, &["/bin/true"]);
+        one.job.start.sysctls.insert("kernel.shmmax".into(), "nonsense".into());
+        let failure = failed(&mut one);
+        println!("{failure}");
+        assert!(failure["what"].as_str().unwrap().contains("shmmax"), "{engine:?}: {failure}");
+    }
+}
+
 #[test]
 fn a_way_that_the_containers_root_cannot_go_is_named() {
     let mut one = Box::new(Engine::Libcontainer, Users::Pod, &["/bin/true"]);
@@ -125,5 +154,20 @@ fn how_long_it_takes() {
         times.sort();
         println!("{engine:?}: run {run:?}, exec (median of 20) {:?}", times[10]);
         one.delete_and_look();
+    }
+}
+
+/// The monitor was killed meanwhile: nobody would ever know of the container.
+#[test]
+fn a_container_that_nobody_can_be_told_of_does_not_stay() {
+    for engine in engines() {
+        let one = Box::new(engine, Users::Pod, &["/bin/sleep", "1000"]);
+        let (mut command, result) = one.run_command(&[]);
+        drop(result);
+        let done = command.stderr(std::process::Stdio::piped()).output().unwrap();
+        assert!(!done.status.success());
+        let words = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(words.contains("cannot tell the result"), "{words}");
+        assert_eq!(one.left(), Vec::<String>::new());
     }
 }

@@ -9,7 +9,7 @@ use std::io::{IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixListener;
 
-use bundle::Engine;
+use bundle::{Engine, Owners};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde_json::json;
 use support::{Box, Users, debians_runc, shell};
@@ -43,6 +43,23 @@ fn one_more_process_runs_in_it() {
             assert_eq!(end, json!({ "exited": { "code": 9 } }));
             one.delete_and_look();
         }
+    }
+}
+
+/// Where the kernel cannot idmap the filesystem that the layers are on, as Linux 6.1 cannot a tmpfs, they are
+/// the container's all the same.
+#[test]
+fn files_are_given_to_the_containers_users_where_they_cannot_be_idmapped() {
+    for owners in [Owners::Chown, Owners::IdmapOrChown] {
+        let mut one = Box::new(Engine::Libcontainer, Users::Pod, &["/bin/sleep", "1000"]);
+        let file = one.layer().join("etc/of-ana");
+        std::fs::write(&file, "").unwrap();
+        std::os::unix::fs::chown(&file, Some(1000), Some(1001)).unwrap();
+        one.job.start.rootfs.owners = owners;
+        one.started();
+        let seen = one.shell("stat -c '%u %g' / /bin/busybox /etc/of-ana; touch /new && stat -c %u /new");
+        assert_eq!(seen, "0 0\n0 0\n1000 1001\n0\n", "{owners:?}");
+        one.delete_and_look();
     }
 }
 

@@ -55,11 +55,29 @@ pub(crate) enum Command {
     /// Whether this node can give pods user namespaces: each need tried, each failure with cause and fix
     #[command(after_help = examples("wardlet doctor\n  wardlet doctor -o json | jq '.checks[] | select(.holds | not)'\n  wardlet doctor --runtime-endpoint unix:///run/containerd/containerd.sock\n\nNothing is left of what is tried. Exit code 1 if something that pods need does not hold, 2 if nothing fails but\nsomething could not be found out, as without root."))]
     Doctor(DoctorArgs),
+    /// Proof on the live node that every pod has its IDs, files and namespaces to itself
+    #[command(after_help = examples("wardlet verify\n  wardlet verify default/web -o json | jq .violations\n  wardlet verify --runtime-endpoint unix:///run/containerd/containerd.sock\n  wardlet verify --watch=10\n\nWhat is seen from outside counts: /proc, namespaces, mounts and owners of files. It works without our ledger, and\non a node with only kubelet and containerd. Pods with the host's users are listed and are no violation unless\nthey asked for a user namespace. A violation counts if two looks in a row show it. Exit code 1 if there is any,\n2 if there is none but something could not be seen, as without root."))]
+    Verify(VerifyArgs),
     /// Images of the built-in runtime
     #[command(after_help = EXIT_CODES)]
     Image(ImageArgs),
+    /// Runs pods here and now, each with host IDs of its own where it asks for them
+    #[command(after_help = examples("wardlet run pod.yaml\n  wardlet run manifests/ --isolate\n  wardlet run pod.yaml --detach\n  wardlet run pod.yaml --runtime-endpoint unix:///run/containerd/containerd.sock\n\nConfigMaps and Secrets are taken from the same files, and what changes in them is seen inside. Ctrl-C ends all\npods, a second one hurries. The exit code is that of the first container that failed; 1 if a pod was refused, 2\nif a manifest cannot be understood, 130 after Ctrl-C. A pod that a killed process has left is taken over."))]
+    Run(RunArgs),
+    /// Pods that run here: state, host IDs, address
+    #[command(after_help = examples("wardlet ps\n  wardlet ps -o json | jq '.[].uidMappings'"))]
+    Ps,
+    /// What a pod's containers print
+    #[command(after_help = examples("wardlet logs web\n  wardlet logs web -c app -f"))]
+    Logs(LogsArgs),
+    /// Runs a command in a container of a pod, to its end
+    #[command(after_help = examples("wardlet exec web -- cat /proc/self/uid_map\n  wardlet exec web -c app -- id\n\nThe exit code is the command's."))]
+    Exec(ExecArgs),
+    /// Ends pods and removes them
+    #[command(after_help = examples("wardlet stop web\n  wardlet stop web db --grace 5\n  wardlet stop --all"))]
+    Stop(StopArgs),
     /// The built-in runtime on a socket, for a kubelet or crictl
-    #[command(after_help = examples("wardlet cri\n  wardlet cri --engine /usr/sbin/runc --network none\n  wardlet cri --listen unix:///run/test/cri.sock --state-dir /var/lib/test --run-dir /run/test\n  kubelet --container-runtime-endpoint unix:///run/wardlet/cri.sock ...\n\nIt serves until it is told to end (SIGTERM, Ctrl-C) and logs to stderr, one line per event. Pods go on\nwithout it; the next one on the same directories takes them over. The socket is printed when it serves."))]
+    #[command(after_help = examples("wardlet cri\n  wardlet cri --engine /usr/sbin/runc --network none\n  wardlet cri --listen unix:///run/test/cri.sock --state-dir /var/lib/test --run-dir /run/test\n  kubelet --container-runtime-endpoint unix:///run/wardlet/cri.sock ...\n\nIt serves until it is told to end (SIGTERM, Ctrl-C) and logs to stderr, one line per event.\nPods go on without it; the next one on the same directories takes them over. The socket is\nprinted when it serves."))]
     Cri(CriArgs),
     /// Which workloads can have user namespaces, and which volumes conflict after an upgrade
     #[command(after_help = examples("wardlet check manifests/\n  kubectl get pods,deploy,sts,ds,rs,jobs,cronjobs,pv,pvc,csidrivers,sc,runtimeclasses,nodes -A -o json | wardlet check -\n  wardlet check dump/ --to 1.37 --gate\n  wardlet check --cluster --to 1.37 -o html > report.html\n  wardlet check dump/ --write-patches patches --patch-format kustomize\n\nNothing is changed. With --gate, exit code 1 if the upgrade would break something, and 2 if it\nwould not as far as can be seen but not everything could be read. Without, 2 only if nothing\ncould be read."))]
@@ -192,6 +210,23 @@ pub(crate) struct DoctorArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Only this pod: NAME, NAMESPACE/NAME or UID
+    pub(crate) pod: Option<String>,
+    /// The CRI socket of the container runtime, for the names of pods and what they asked for [default: all that
+    /// listen in the usual places]
+    #[arg(long, value_name = "ENDPOINT")]
+    pub(crate) runtime_endpoint: Option<Endpoint>,
+    /// Look again every so many seconds and show only what changed [default: 5]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) watch: Option<u32>,
+    /// How many files and directories of each mount are looked at, the uppermost first
+    #[arg(long, value_name = "N", default_value_t = 400)]
+    pub(crate) files: usize,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// Manifests, dumps, directories of them with all below, or - for standard input
     #[arg(required_unless_present = "cluster", value_name = "PATH")]
@@ -229,6 +264,80 @@ pub(crate) struct CheckArgs {
     /// How patches are written
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "kubectl")]
     pub(crate) patch_format: PatchFormat,
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct RunArgs {
+    /// Manifests, directories of manifests, or - for standard input
+    #[arg(required = true, value_name = "FILE|DIR")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The CRI socket of containerd or CRI-O [default: the built-in runtime]
+    #[arg(long, value_name = "ENDPOINT")]
+    pub(crate) runtime_endpoint: Option<Endpoint>,
+    /// Give host IDs of their own to all pods that lose nothing by it, and say which were left
+    #[arg(long)]
+    pub(crate) isolate: bool,
+    /// Leave the pods to a process in the background once they are up
+    #[arg(short, long)]
+    pub(crate) detach: bool,
+    /// Whether everything of a pod but its images is removed at its end
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub(crate) rm: bool,
+    /// Print no logs
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Where sockets and pinned namespaces are kept; gone with a reboot, and short
+    #[arg(long, value_name = "DIR", default_value = "/run/wardlet")]
+    pub(crate) run_dir: PathBuf,
+    /// Where wardlet-container and wardlet-monitor are [default: beside this program]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) programs: Option<PathBuf>,
+    /// Write the calls that the runtime was asked for to this file, a line of JSON each
+    #[arg(long, value_name = "FILE")]
+    pub(crate) calls: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// The pod: its name, namespace/name or UID
+    pub(crate) pod: String,
+    /// Only this container
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) container: Option<String>,
+    /// Go on until the pod ends
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExecArgs {
+    /// The pod: its name, namespace/name or UID
+    pub(crate) pod: String,
+    /// In this container [default: the pod's first]
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) container: Option<String>,
+    /// The command
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// The pods: name, namespace/name or UID
+    #[arg(required_unless_present = "all", value_name = "POD")]
+    pub(crate) pods: Vec<String>,
+    /// All pods that run here
+    #[arg(long, conflicts_with = "pods")]
+    pub(crate) all: bool,
+    /// Seconds from being asked to end to being killed [default: the pod's own]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) grace: Option<u64>,
+    /// Where the built-in runtime keeps its sockets
+    #[arg(long, value_name = "DIR", default_value = "/run/wardlet")]
+    pub(crate) run_dir: PathBuf,
+    /// Where wardlet-container and wardlet-monitor are [default: beside this program]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) programs: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

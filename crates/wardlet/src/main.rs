@@ -11,6 +11,8 @@
 //! - [`doctor`]: what `doctor` looks at and tries.
 //! - [`place`]: paths of the node and the filesystems under them.
 //! - [`image`]: what `image` reads and shows.
+//! - [`verify`]: what `verify` looks at, checks and shows.
+//! - [`run`]: what `run`, `ps`, `logs`, `exec` and `stop` do.
 //! - [`output`], [`words`], [`picture`], [`lease_view`], [`verdict_view`], [`time`]: how answers look.
 //! - [`failure`]: what is said, and which exit code is given, when there is no answer.
 
@@ -28,8 +30,10 @@ mod output;
 mod picture;
 mod place;
 mod pool;
+mod run;
 mod time;
 mod verdict_view;
+mod verify;
 mod words;
 
 use std::process::ExitCode;
@@ -39,7 +43,7 @@ use clap::Parser;
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     match commands::run(&cli) {
-        Ok(answer) => answer.into(),
+        Ok(code) => code,
         Err(failure) => {
             words::failure(&failure);
             failure.exit_code()

@@ -59,6 +59,13 @@ impl Node {
         }
     }
 
+    /// The ledger, for whoever keeps it; it is made if there is none.
+    pub(crate) fn ledger(&self) -> Result<Ledger, Failure> {
+        let ledger = Ledger::open(self.options()?)?;
+        words::notices(&ledger);
+        Ok(ledger)
+    }
+
     /// Does `work` with the ledger, which is made if there is none.
     pub(crate) fn with_ledger<T>(
         &self,

@@ -7,7 +7,8 @@ use ledger::Ledger;
 
 use crate::failure::Failure;
 
-fn line(text: &str) {
+/// As it is.
+pub(crate) fn line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 

@@ -23,23 +23,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("streaming", &[]),
     ("monitor", &["kernel"]),
     ("wardlet-container", &["ids", "kernel", "bundle"]),
+    ("runtime", &["ids", "labels", "kernel", "wire", "images", "bundle", "network", "streaming", "monitor"]),
     (
-        "runtime",
-        &[
-            "ids",
-            "labels",
-            "kernel",
-            "wire",
-            "images",
-            "bundle",
-            "network",
-            "streaming",
-            "monitor",
-        ],
+        "agent",
+        &["ids", "labels", "kernel", "census", "ledger", "wire", "manifest", "plan", "lifecycle", "volumes"],
     ),
     (
         "wardlet",
         &[
+            "agent",
             "ids",
             "labels",
             "plan",

@@ -3,7 +3,7 @@
 use std::fs::{self, File, TryLockError};
 use std::future::Future;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -40,24 +40,60 @@ struct SocketFile {
     _lock: File,
 }
 
+/// A socket's place that is ours, on which nobody can connect yet: for whoever has to prepare something that
+/// no other server may be at work on.
+#[derive(Debug)]
+pub struct Claim {
+    path: PathBuf,
+    lock: File,
+}
+
+impl Claim {
+    /// Takes the place; a socket that an ended process has left there is removed. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// If somebody serves there, if the path is something else, or if the directory is not ours to write to.
+    pub async fn take(endpoint: &Endpoint) -> Result<Self> {
+        let path = endpoint.socket().to_owned();
+        let lock = lock(&path)?;
+        clear(&path).await?;
+        Ok(Self { path, lock })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.path
+    }
+
+    /// Listens there.
+    ///
+    /// # Errors
+    /// If the directory is not ours to write to, or somebody who takes no locks has been faster.
+    pub fn listen(self) -> Result<Listener> {
+        let Self { path, lock } = self;
+        let failed = |action| {
+            let path = path.clone();
+            move |source| Error::Listen { action, path, source }
+        };
+        let socket = UnixSocket::new_stream().map_err(failed("make a socket for"))?;
+        socket.bind(&path).map_err(failed("bind"))?;
+        let inode = inode(&path).map_err(failed("look at"))?;
+        let file = SocketFile { path: path.clone(), inode, _lock: lock };
+        // Nobody can connect before it listens, so nobody does with the mode it was made with.
+        fs::set_permissions(&path, fs::Permissions::from_mode(MODE)).map_err(failed("close to others"))?;
+        let listener = socket.listen(BACKLOG).map_err(failed("listen on"))?;
+        Ok(Listener { listener, file })
+    }
+}
+
 impl Listener {
     /// Listens there; a socket that an ended process has left is replaced. Needs a tokio runtime.
     ///
     /// # Errors
-    /// If somebody serves there, if the path is something else, or if the directory is not ours to write to.
+    /// As [`Claim::take`] and [`Claim::listen`].
     pub async fn bind(endpoint: &Endpoint) -> Result<Self> {
-        let path = endpoint.socket();
-        let failed = |action| move |source| Error::Listen { action, path: path.to_owned(), source };
-        let lock = lock(path)?;
-        clear(path).await?;
-        let socket = UnixSocket::new_stream().map_err(failed("make a socket for"))?;
-        socket.bind(path).map_err(failed("bind"))?;
-        let inode = inode(path).map_err(failed("look at"))?;
-        let file = SocketFile { path: path.to_owned(), inode, _lock: lock };
-        // Nobody can connect before it listens, so nobody does with the mode it was made with.
-        fs::set_permissions(path, fs::Permissions::from_mode(MODE)).map_err(failed("close to others"))?;
-        let listener = socket.listen(BACKLOG).map_err(failed("listen on"))?;
-        Ok(Self { listener, file })
+        Claim::take(endpoint).await?.listen()
     }
 
     /// Serves until `shutdown` is done and every call that had begun is answered: a service that streams has to
@@ -127,12 +163,19 @@ fn lock(path: &Path) -> Result<File> {
     let mut name = path.to_owned().into_os_string();
     name.push(".lock");
     let name = PathBuf::from(name);
-    let file =
-        File::create(&name).map_err(|source| Error::Listen { action: "make", path: name.clone(), source })?;
+    let failed = |action| {
+        let path = name.clone();
+        move |source| Error::Listen { action, path, source }
+    };
+    let mut options = File::options();
+    let file = options.write(true).create(true).truncate(false).mode(MODE).open(&name);
+    let file = file.map_err(failed("make"))?;
+    // Whoever may open it may hold it for ever; one that was left may be open to others.
+    file.set_permissions(fs::Permissions::from_mode(MODE)).map_err(failed("close to others"))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Error::Taken { socket: path.to_owned() }),
-        Err(TryLockError::Error(source)) => Err(Error::Listen { action: "lock", path: name, source }),
+        Err(TryLockError::Error(source)) => Err(failed("lock")(source)),
     }
 }
 

@@ -15,7 +15,7 @@ use wire::cri::{
     GetEventsRequest, IdMapping, Image, ImageSpec, KeyValue, ListImagesRequest, ListImagesResponse, Mount,
     StatusRequest, VersionRequest, VersionResponse,
 };
-use wire::server::{Listener, Services};
+use wire::server::{Claim, Listener, Services};
 use wire::{Code, Endpoint, Error, Request, Response, Status};
 
 /// Answers with what it was asked, so that a test sees both directions.
@@ -118,6 +118,21 @@ async fn both_sides_understand_each_other_over_a_socket_that_is_roots_alone_and_
     stop.send(()).unwrap();
     serving.await.unwrap().unwrap();
     assert!(!path.exists());
+}
+
+/// Whoever can open the lock could hold it, and no server would start again.
+#[tokio::test]
+async fn the_lock_of_a_socket_is_roots_alone_also_if_it_was_left_open_to_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = dir.path().join("cri.sock.lock");
+    std::fs::write(&lock, "").unwrap();
+    std::fs::set_permissions(&lock, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let claim = Claim::take(&endpoint(&dir.path().join("cri.sock"))).await.unwrap();
+    assert_eq!(std::fs::metadata(&lock).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!claim.socket().exists(), "nobody can connect before there is somebody to answer");
+    let second = Claim::take(&endpoint(claim.socket())).await.unwrap_err();
+    assert!(matches!(second, Error::Taken { .. }), "{second}");
+    claim.listen().unwrap();
 }
 
 #[tokio::test]

@@ -101,15 +101,23 @@ const SCHEDULER: &str = "--kubeconfig=@PKI@/scheduler.kubeconfig \
     --authentication-kubeconfig=@PKI@/scheduler.kubeconfig \
     --authorization-kubeconfig=@PKI@/scheduler.kubeconfig --bind-address=127.0.0.1 --leader-elect=false";
 
-const WARDLET_CRI: &str = "cri --listen unix://@RUN@/containerd.sock --state-dir @DATA@/wardlet --run-dir @RUN@/wardlet --registries @DATA@/registries.yaml --cgroup /containers";
+const WARDLET_CRI: &str = "cri --listen unix://@RUN@/containerd.sock --state-dir @DATA@/wardlet \
+    --run-dir @RUN@/wardlet --registries @DATA@/registries.yaml --cgroup /containers";
+
+/// Our own runtime, with the engine that `WARDLET_ENGINE` names or its own.
+fn wardlet(record: &Record) -> Result<Vec<Launch>> {
+    registry::for_wardlet(record)?;
+    let mut arguments = arguments(record, WARDLET_CRI);
+    if let Ok(engine) = std::env::var("WARDLET_ENGINE") {
+        arguments.extend(["--engine".to_owned(), engine]);
+    }
+    one(Part::Containerd, own::program("wardlet")?, arguments)
+}
 
 fn containerd(record: &Record) -> Result<Vec<Launch>> {
     registry::mirror(record)?;
     let (program, runc, template) = match record.containerd {
-        Containerd::Wardlet => {
-            registry::for_wardlet(record)?;
-            return one(Part::Containerd, own::program("wardlet")?, arguments(record, WARDLET_CRI));
-        }
+        Containerd::Wardlet => return wardlet(record),
         Containerd::Pinned => (
             cache::program("containerd", "containerd")?,
             cache::program("runc", "runc")?,

@@ -12,6 +12,9 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 const FLAGS: (&str, &str) =
     ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static");
 
+const SECCOMP: [(&str, &str); 2] =
+    [("LIBSECCOMP_LINK_TYPE", "static"), ("LIBSECCOMP_LIB_PATH", "/usr/lib/x86_64-linux-gnu")];
+
 /// Builds the program `name` of the workspace's crate `package`, static. Returns its path. The working
 /// directory must be in the checkout.
 pub fn static_binary(package: &str, name: &str) -> Result<PathBuf> {
@@ -40,6 +43,8 @@ fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // These two, where set, would take the place of the target's own flags.
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env(FLAGS.0, FLAGS.1);
+    // Libraries that are not Rust's are static only where that is said, and is found.
+    command.envs(SECCOMP);
     // The guest has its files in memory.
     command.env("CARGO_PROFILE_DEV_STRIP", "debuginfo");
     command

@@ -112,10 +112,20 @@ fn or_max(limit: i64) -> String {
     if limit < 0 { "max".to_owned() } else { limit.to_string() }
 }
 
-/// Shares of version 1 as a weight of version 2, by the line between the ends of the two ranges.
+/// Shares of version 1 as a weight of version 2: the curve that newer runtimes agreed on, through both ends of
+/// the two ranges and through both defaults, 1024 and 100. The built-in engine has the same, so that a container
+/// whose limits are set anew keeps its weight.
 fn weight(shares: u64) -> u64 {
-    let shares = shares.clamp(SHARES.0, SHARES.1);
-    WEIGHTS.0 + (shares - SHARES.0) * (WEIGHTS.1 - WEIGHTS.0) / (SHARES.1 - SHARES.0)
+    let (least, most) = WEIGHTS;
+    match u32::try_from(shares) {
+        Ok(shares) if u64::from(shares) <= SHARES.0 => least,
+        Ok(shares) if u64::from(shares) < SHARES.1 => {
+            let log = f64::from(shares).log2();
+            let weight = 10_f64.powf((log * log + 125.0 * log) / 612.0 - 7.0 / 34.0).ceil();
+            format!("{weight:.0}").parse().unwrap_or(most).clamp(least, most)
+        }
+        _ => most,
+    }
 }
 
 fn split_quota(place: &Place, limits: &Resources) -> Result<()> {
@@ -178,9 +188,8 @@ mod tests {
 
     #[test]
     fn shares_become_weights_from_end_to_end() {
-        assert_eq!(
-            [weight(0), weight(2), weight(1024), weight(262_144), weight(u64::MAX)],
-            [1, 1, 39, 10_000, 10_000]
-        );
+        let shares = [0, 2, 3, 512, 1024, 2048, 262_143, 262_144, u64::MAX];
+        assert_eq!(shares.map(weight), [1, 1, 2, 59, 100, 174, 10_000, 10_000, 10_000]);
+        assert!((0..4096).is_sorted_by_key(weight));
     }
 }

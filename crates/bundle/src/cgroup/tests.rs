@@ -81,7 +81,7 @@ fn limits_are_written_as_the_unified_hierarchy_reads_them() {
     };
     group.apply(&limits).unwrap();
     let expected = [
-        ("cpu.weight", "39"),
+        ("cpu.weight", "100"),
         ("cpu.max", "20000 100000"),
         ("cpuset.cpus", "0-1"),
         ("cpuset.mems", ""),

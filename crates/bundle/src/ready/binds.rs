@@ -3,11 +3,11 @@ use std::path::{Path, PathBuf};
 
 use kernel::{Access, Attributes, DetachedMount, Flags, Kernel, Propagation, Source, Submounts, Target};
 
-use super::{FromHost, Stage, make_dir, user_namespace};
+use super::{FromHost, Stage, make_dir, shown, user_namespace};
 use crate::error::{Error, Result};
 use crate::start::{Bind, MountSpec, ReadOnly, Start, Travel};
 
-/// The binds of a container, attached below the stage in their order.
+/// The binds and images of a container, attached below the stage in their order.
 pub(super) fn make(
     kernel: &dyn Kernel,
     start: &Start,
@@ -16,27 +16,36 @@ pub(super) fn make(
 ) -> Result<Vec<PathBuf>> {
     let dir = stage.dir.join("binds");
     make_dir(&dir)?;
-    let one = |(number, bind): (usize, &Bind)| {
-        let clone = match bind.travel {
-            Travel::BothWays => held.take(bind)?,
-            Travel::Private | Travel::FromHost => {
-                kernel.clone_mount(Source::Path(&bind.source), Submounts::Included)?
+    let mut made = Vec::new();
+    for mount in &start.mounts {
+        let point = dir.join(made.len().to_string());
+        match mount {
+            MountSpec::New(_) => continue,
+            MountSpec::Image(image) => shown::attach(kernel, image, &point, stage)?,
+            MountSpec::Bind(bind) => {
+                let clone = match bind.travel {
+                    Travel::BothWays => held.take(bind)?,
+                    Travel::Private | Travel::FromHost => {
+                        kernel.clone_mount(Source::Path(&bind.source), Submounts::Included)?
+                    }
+                };
+                one(kernel, bind, clone, &point)?;
             }
-        };
-        one(kernel, bind, clone, &dir.join(number.to_string()))
-    };
-    all(start).enumerate().map(one).collect()
+        }
+        made.push(point);
+    }
+    Ok(made)
 }
 
 /// The binds among a container's mounts.
 pub(super) fn all(start: &Start) -> impl Iterator<Item = &Bind> {
     start.mounts.iter().filter_map(|mount| match mount {
         MountSpec::Bind(bind) => Some(bind),
-        MountSpec::New(_) => None,
+        MountSpec::New(_) | MountSpec::Image(_) => None,
     })
 }
 
-fn one(kernel: &dyn Kernel, bind: &Bind, mut clone: DetachedMount, point: &Path) -> Result<PathBuf> {
+fn one(kernel: &dyn Kernel, bind: &Bind, mut clone: DetachedMount, point: &Path) -> Result<()> {
     let users = bind.ids.as_ref().map(|ids| user_namespace(kernel, ids)).transpose()?;
     let all = Attributes {
         idmap: users.as_deref(),
@@ -54,8 +63,7 @@ fn one(kernel: &dyn Kernel, bind: &Bind, mut clone: DetachedMount, point: &Path)
         None => cause.into(),
     })?;
     make_point(point, &bind.source)?;
-    kernel.attach(clone, Target::Path(point))?;
-    Ok(point.to_owned())
+    Ok(kernel.attach(clone, Target::Path(point))?)
 }
 
 fn propagation(travel: Travel) -> Propagation {
@@ -74,7 +82,7 @@ fn make_point(point: &Path, like: &Path) -> Result<()> {
 }
 
 /// A mount point for anything but a directory.
-fn make_file(point: &Path) -> Result<()> {
+pub(super) fn make_file(point: &Path) -> Result<()> {
     File::create_new(point).map(drop).map_err(|cause| Error::File {
         what: "make",
         path: point.to_owned(),

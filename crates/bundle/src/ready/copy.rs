@@ -1,7 +1,7 @@
 //! A directory of an image copied with all that makes its files what they are: owners, permissions, links,
 //! holes, times and attributes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Read, Seek, SeekFrom as From};
@@ -19,9 +19,36 @@ use super::attribute::{NAMING_IDS, read};
 use super::owner::NewOwner;
 use crate::error::{Error, Result};
 
+/// How much of one image may be copied that was copied before: an image can name one directory by many paths,
+/// and one file in many directories.
+const MOST_AGAIN: u64 = 1 << 30;
+/// What a file costs however short it is.
+const BLOCK: u64 = 4096;
+
+/// What has been copied of an image.
+#[derive(Debug, Default)]
+pub(super) struct Copied {
+    known: BTreeSet<(u64, u64)>,
+    again: u64,
+}
+
+impl Copied {
+    /// Counts one more file before it is copied.
+    fn count(&mut self, file: &Metadata, path: &Path) -> Result<()> {
+        if !self.known.insert((file.dev(), file.ino())) {
+            self.again = self.again.saturating_add(file.blocks().saturating_mul(512).max(BLOCK));
+        }
+        if self.again <= MOST_AGAIN {
+            return Ok(());
+        }
+        let why = "the volumes of its image would hold more than 1 GiB of it several times";
+        Err(Error::UnfitFile { file: path.to_owned(), why })
+    }
+}
+
 /// Copies what is in `from`, and what `from` itself is, into the empty directory `to`.
-pub(super) fn copy(from: &Path, to: &Path, owner: NewOwner<'_>) -> Result<()> {
-    let mut copying = Copying { from, to, owner, links: BTreeMap::new() };
+pub(super) fn copy(from: &Path, to: &Path, owner: NewOwner<'_>, copied: &mut Copied) -> Result<()> {
+    let mut copying = Copying { from, to, owner, copied, links: BTreeMap::new() };
     let mut directories = Vec::new();
     let mut left = vec![PathBuf::new()];
     while let Some(dir) = left.pop() {
@@ -41,6 +68,7 @@ struct Copying<'a> {
     from: &'a Path,
     to: &'a Path,
     owner: NewOwner<'a>,
+    copied: &'a mut Copied,
     /// The first copy of each file that has several names.
     links: BTreeMap<(u64, u64), PathBuf>,
 }
@@ -50,6 +78,10 @@ impl Copying<'_> {
     fn one(&mut self, rel: &Path) -> Result<bool> {
         let (from, to) = (self.from.join(rel), self.to.join(rel));
         let metadata = look(&from)?;
+        // More names of a file that this copy has cost nothing.
+        if !self.links.contains_key(&(metadata.dev(), metadata.ino())) {
+            self.copied.count(&metadata, &from)?;
+        }
         if metadata.is_dir() {
             fs::create_dir(&to).map_err(failed("make", &to))?;
             return Ok(true);
@@ -176,4 +208,28 @@ fn look(path: &Path) -> Result<Metadata> {
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
     let path = path.to_owned();
     move |cause| Error::File { what, path, cause }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_copied_again_and_again_is_counted_and_at_last_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let from = dir.path().join("from");
+        fs::create_dir(&from).unwrap();
+        fs::write(from.join("file"), "text").unwrap();
+        let mut copied = Copied { again: MOST_AGAIN - 2 * BLOCK, ..Copied::default() };
+        let mut into = |name: &str| {
+            let to = dir.path().join(name);
+            fs::create_dir(&to).unwrap();
+            copy(&from, &to, NewOwner::Same, &mut copied)
+        };
+        into("one").unwrap();
+        into("two").unwrap();
+        into("three").unwrap();
+        let error = into("four").unwrap_err().to_string();
+        assert!(error.contains("several times"), "{error}");
+    }
 }

@@ -12,7 +12,7 @@ use super::{Stage, make_dir};
 use crate::error::{Error, Result};
 use crate::maps::host_of;
 use crate::spec::{DeviceNumber, ReadyDevice};
-use crate::start::{Device, IdLines, Space, Start};
+use crate::start::{Device, IdLines, NodeOwner, Space, Start};
 
 /// What of a directory of devices a container has of its own.
 const NOT_HANDED_ON: [&str; 7] = ["pts", "ptmx", "console", "shm", "fd", "mqueue", ".udev"];
@@ -30,29 +30,30 @@ const USUAL: [(&str, (u32, u32)); 6] = [
 /// How far below a directory devices are looked for.
 const DEEPEST: usize = 16;
 
-/// The devices of a container. In a user namespace, where none can be made, each is made below the stage
-/// for its users: the host's own node would be nobody's there.
+/// The devices of a container. In a user namespace, where none can be made, each is made below the stage,
+/// for its users where it was given to them.
 pub(super) fn make(kernel: &dyn Kernel, start: &Start, stage: Stage<'_>) -> Result<Vec<ReadyDevice>> {
     let mut found = Vec::new();
     for device in &start.devices {
-        let before = found.len();
-        look(device, &mut found)?;
-        if found.len() == before {
+        let mut these = Vec::new();
+        look(device, &mut these)?;
+        if these.is_empty() {
             return Err(Error::NoDevice { device: device.source.clone() });
         }
+        these.retain(|device| !usual(device));
+        found.extend(these.into_iter().map(|ready| (device.owner, ready)));
     }
-    found.retain(|device| !usual(device));
     if let (Some(ids), false) = (&start.ids, start.spaces.user == Space::Host || found.is_empty()) {
         let dir = stage.dir.join("devices");
         make_dir(&dir)?;
         kernel.attach(kernel.make_filesystem(&nodes())?, Target::Path(&dir))?;
-        for (number, device) in found.iter_mut().enumerate() {
+        for (number, (owner, device)) in found.iter_mut().enumerate() {
             let point = dir.join(number.to_string());
-            node(&point, device.number, ids)?;
+            node(&point, device.number, Some(ids).filter(|_| *owner == NodeOwner::Container))?;
             device.bind = Some(point);
         }
     }
-    Ok(found)
+    Ok(found.into_iter().map(|(_, device)| device).collect())
 }
 
 /// Unlike all else below the stage, this lets devices be opened.
@@ -62,15 +63,19 @@ fn nodes() -> Filesystem {
     Filesystem { kind: memory, context: None, access: Access::ReadWrite, flags }
 }
 
-/// A node that belongs to the same numbers inside as the host's does outside; to root, where those have no
-/// host ID.
-fn node(point: &Path, number: DeviceNumber, ids: &IdLines) -> Result<()> {
+/// A node that belongs to whom the host's belongs to; with maps, to the same numbers inside as that does
+/// outside, and to root, where those have no host ID.
+fn node(point: &Path, number: DeviceNumber, ids: Option<&IdLines>) -> Result<()> {
     let failed = |cause| Error::File { what: "make", path: point.to_owned(), cause };
     let kind = if number.kind == 'b' { FileType::BlockDevice } else { FileType::CharacterDevice };
     let device = makedev(number.major, number.minor);
     mknodat(CWD, point, kind, Mode::empty(), device).map_err(|errno| failed(errno.into()))?;
-    let owner = |lines, id| host_of(lines, id).or_else(|| host_of(lines, 0));
-    chown(point, owner(&ids.uids, number.uid), owner(&ids.gids, number.gid)).map_err(failed)?;
+    let inside = |lines, id| host_of(lines, id).or_else(|| host_of(lines, 0));
+    let (uid, gid) = match ids {
+        Some(ids) => (inside(&ids.uids, number.uid), inside(&ids.gids, number.gid)),
+        None => (Some(number.uid), Some(number.gid)),
+    };
+    chown(point, uid, gid).map_err(failed)?;
     fs::set_permissions(point, Permissions::from_mode(number.mode)).map_err(failed)
 }
 

@@ -15,6 +15,7 @@ mod image;
 mod overlay;
 mod owner;
 mod rootfs;
+mod shown;
 mod volumes;
 
 use std::fs;

@@ -7,6 +7,8 @@ use kernel::{
     Target, UsernsFd,
 };
 
+use rustix::io::Errno;
+
 use super::chown::{self, At, ChownCost};
 use super::{Stage, make_dir};
 use crate::error::{Error, Result};
@@ -49,11 +51,15 @@ pub(super) fn make(
     Ok((point, mapped))
 }
 
-/// Whether this kernel cannot idmap the layers, or make an overlay of layers that are.
+/// Whether this kernel cannot idmap the layers, or make an overlay of layers that are. Anything else (a full
+/// disk, a layer that is gone) would not be better with new owners.
 fn cannot_map(error: &Error) -> bool {
+    let cannot = [Errno::INVAL, Errno::PERM, Errno::OPNOTSUPP, Errno::NOSYS];
     match error {
         Error::LayerNotIdmappable { .. } => true,
-        Error::Kernel(error) => matches!(**error, kernel::Error::Overlay { .. }),
+        Error::Kernel(error) => {
+            matches!(&**error, kernel::Error::Overlay { errno, .. } if cannot.contains(errno))
+        }
         _ => false,
     }
 }
@@ -79,7 +85,7 @@ fn seen_through(
     Ok(if users.is_some() { LayersMapped::Idmapped(given) } else { LayersMapped::AsOnDisk(given) })
 }
 
-fn lower(kernel: &dyn Kernel, layer: &Path, users: Option<&UsernsFd>) -> Result<DetachedMount> {
+pub(super) fn lower(kernel: &dyn Kernel, layer: &Path, users: Option<&UsernsFd>) -> Result<DetachedMount> {
     let mut clone = kernel.clone_mount(Source::Path(layer), Submounts::Without)?;
     let attributes = Attributes { idmap: users, access: Access::ReadOnly, ..Attributes::default() };
     match kernel.set_attributes(&mut clone, &attributes) {
@@ -104,4 +110,21 @@ fn give_to_root(upper: &Path, ids: Option<&IdLines>, like: &Path) -> Result<()> 
     }
     fs::set_permissions(upper, Permissions::from_mode(mode & 0o7777))
         .map_err(failed("set the mode of", upper))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_kernel_that_cannot_map_is_a_reason_to_change_owners() {
+        let overlay = |errno| {
+            let step = kernel::OverlayStep::Create;
+            Error::from(kernel::Error::Overlay { upper: "/u".into(), step, errno, log: Vec::new() })
+        };
+        assert!(cannot_map(&overlay(Errno::INVAL)) && cannot_map(&overlay(Errno::OPNOTSUPP)));
+        for errno in [Errno::NOSPC, Errno::NOENT, Errno::IO, Errno::BUSY] {
+            assert!(!cannot_map(&overlay(errno)), "{errno}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use kernel::{Attributes, Dir, Flags, Kernel, Propagation, Source, Submounts, Target, UsernsFd, Within};
 use rustix::io::Errno;
 
-use super::copy::copy;
+use super::copy::{Copied, copy};
 use super::overlay::sync_dir;
 use super::owner::NewOwner;
 use super::{LayersMapped, Stage, image, make_dir};
@@ -36,9 +36,10 @@ pub(super) fn make(
     };
     let dir = stage.dir.join("volumes");
     make_dir(&dir)?;
+    let mut copied = Copied::default();
     let one = |(number, volume): (usize, &ImageVolume)| {
         if !there(&volume.source)? {
-            fill(&image::attach(kernel, start, stage)?, volume, owner)?;
+            fill(&image::attach(kernel, start, stage)?, volume, owner, &mut copied)?;
         }
         attach(kernel, volume, users, &dir.join(number.to_string()))
     };
@@ -55,7 +56,7 @@ fn there(source: &Path) -> Result<bool> {
 }
 
 /// Filled beside its place, and put there when it is whole: what a crash leaves is begun anew.
-fn fill(image: &Path, volume: &ImageVolume, owner: NewOwner<'_>) -> Result<()> {
+fn fill(image: &Path, volume: &ImageVolume, owner: NewOwner<'_>, copied: &mut Copied) -> Result<()> {
     let failed = |what: &'static str, path: &Path| {
         let path = path.to_owned();
         move |cause| Error::File { what, path, cause }
@@ -71,7 +72,7 @@ fn fill(image: &Path, volume: &ImageVolume, owner: NewOwner<'_>) -> Result<()> {
     let half = parent.join(&beside);
     make_dir(&half)?;
     match directory(image, &volume.target)? {
-        Some(from) => copy(&from, &half, owner)?,
+        Some(from) => copy(&from, &half, owner, copied)?,
         None => empty(&half, owner)?,
     }
     sync_dir(&half)?;

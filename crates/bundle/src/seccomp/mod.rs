@@ -17,7 +17,8 @@ const PERSONALITIES: [u64; 5] = [0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 /// The last kind of socket that there is.
 const LAST_SOCKETS: u64 = 45;
 /// Kinds of sockets that are nobody's: the kernel's cryptography, which has let containers out before, and
-/// that of virtual machines, which knows no namespaces.
+/// that of virtual machines, which knows no namespaces. Programs of 32 bits that use `socketcall` can have
+/// them: its arguments lie in memory, where no filter can look, and without it they would have no sockets.
 const NO_SOCKETS: [u64; 2] = [38, 40];
 /// "There is no such call": what makes libraries use an older one instead.
 const ENOSYS: u32 = 38;

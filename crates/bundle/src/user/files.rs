@@ -7,8 +7,9 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-/// Larger than any directory of users that somebody put in a file, and nothing to run out of memory by.
-const LARGEST: u64 = 16 << 20;
+/// Larger than any directory of users that somebody put in a file, and nothing to run out of memory or time
+/// by.
+const LARGEST: u64 = 2 << 20;
 
 /// A line of a file with fields between colons.
 pub(super) trait Line: Sized {
@@ -43,26 +44,22 @@ impl Line for Login {
 pub(super) struct Group {
     pub(super) name: String,
     pub(super) gid: u32,
-    members: Vec<String>,
+    /// As they are written.
+    members: String,
 }
 
 impl Group {
     /// A group of the user's own name is its first one, not one of the others.
     pub(super) fn has(&self, user: &str) -> bool {
-        self.name != user && self.members.iter().any(|member| member == user)
+        self.name != user && !user.is_empty() && self.members.split(',').any(|member| member.trim() == user)
     }
 }
 
 impl Line for Group {
     fn parse(fields: &[&str]) -> Option<Self> {
         let [name, _, gid, rest @ ..] = fields else { return None };
-        let members = rest.first().copied().unwrap_or_default();
-        let members = members.split(',').map(str::trim).filter(|member| !member.is_empty());
-        Some(Self {
-            name: named(name)?,
-            gid: gid.parse().ok()?,
-            members: members.map(str::to_owned).collect(),
-        })
+        let members = rest.first().copied().unwrap_or_default().to_owned();
+        Some(Self { name: named(name)?, gid: gid.parse().ok()?, members })
     }
 }
 
@@ -95,7 +92,7 @@ pub(super) fn read<T: Line>(root: &Dir, path: &Path) -> Result<Vec<T>> {
     if u64::try_from(text.len()).is_ok_and(|length| length <= LARGEST) {
         return Ok(lines(&String::from_utf8_lossy(&text)));
     }
-    Err(refused("it is larger than 16 MiB"))
+    Err(refused("it is larger than 2 MiB"))
 }
 
 fn lines<T: Line>(text: &str) -> Vec<T> {

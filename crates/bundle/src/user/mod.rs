@@ -5,6 +5,7 @@
 
 mod files;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use kernel::Dir;
@@ -15,6 +16,8 @@ use files::{Group, Login, read};
 
 const LOGINS: &str = "/etc/passwd";
 const GROUPS: &str = "/etc/group";
+/// The kernel takes no more.
+const MOST_GROUPS: usize = 65_536;
 
 /// A name that is to be looked up, or a number that need not be.
 enum Who<'a> {
@@ -31,12 +34,13 @@ pub fn resolve(root: &Dir, wanted: &WantedUser) -> Result<(User, Option<String>)
     let (uid, login) = first_user(wanted.uid, user, &logins)?;
     let mut groups = GroupFile { root, read: None };
     let gid = first_group(wanted.gid, group, login, &mut groups)?;
-    let mut held = vec![gid];
+    let mut held = Held::new(gid);
     if let (GroupPolicy::Merge, Some(login)) = (wanted.policy, login) {
         let of_user = groups.all()?.iter().filter(|group| group.has(&login.name)).map(|group| group.gid);
-        add_new(&mut held, of_user);
+        held.add(of_user)?;
     }
-    add_new(&mut held, wanted.groups.iter().copied());
+    held.add(wanted.groups.iter().copied())?;
+    let held = held.groups;
     possible("user", uid)?;
     held.iter().try_for_each(|gid| possible("group", *gid))?;
     let home = login.map(|login| login.home.clone()).filter(|home| home.starts_with('/'));
@@ -118,11 +122,23 @@ fn find<'a, T>(entries: &'a [T], name: &str, name_of: impl Fn(&T) -> &String) ->
     entries.iter().find(|entry| name_of(entry) == name)
 }
 
-fn add_new(held: &mut Vec<u32>, more: impl Iterator<Item = u32>) {
-    for gid in more {
-        if !held.contains(&gid) {
-            held.push(gid);
+/// Each once, in the order of their first naming.
+struct Held {
+    known: BTreeSet<u32>,
+    groups: Vec<u32>,
+}
+
+impl Held {
+    fn new(first: u32) -> Self {
+        Self { known: BTreeSet::from([first]), groups: vec![first] }
+    }
+
+    fn add(&mut self, more: impl Iterator<Item = u32>) -> Result<()> {
+        self.groups.extend(more.filter(|gid| self.known.insert(*gid)).take(MOST_GROUPS));
+        if self.groups.len() <= MOST_GROUPS {
+            return Ok(());
         }
+        Err(Error::UnfitFile { file: GROUPS.into(), why: "the user would be in more than 65536 groups" })
     }
 }
 

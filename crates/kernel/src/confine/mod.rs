@@ -4,6 +4,9 @@
 //! are all in place before the program's first instruction; until then nobody in the container can look
 //! into the process that is to become it, or write to the program that it comes from.
 
+mod between;
+mod capable;
+mod descriptors;
 mod filter;
 mod inside;
 mod limit;
@@ -82,8 +85,15 @@ pub struct Limits {
     pub seccomp: Option<Filter>,
     /// What it may use.
     pub resources: Vec<Limit>,
-    /// How soon it is killed when memory runs out.
+    /// How soon it is killed when memory runs out; unless given, no later than others.
     pub oom_score_adj: Option<i32>,
+}
+
+impl Limits {
+    /// Whether there is a filter that takes a capability to be set.
+    fn filter_takes_power(&self) -> bool {
+        self.seccomp.is_some() && !self.no_new_privileges
+    }
 }
 
 /// A seccomp filter.

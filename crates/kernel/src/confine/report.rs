@@ -13,11 +13,13 @@ use rustix::net::{
 #[repr(u8)]
 pub(super) enum Step {
     Hide,
+    Keyring,
     Cgroup,
     OomScore,
     Limit,
     Join,
     Fork,
+    Streams,
     Close,
     Session,
     Root,
@@ -32,13 +34,15 @@ pub(super) enum Step {
     Program,
 }
 
-const STEPS: [(Step, &str); 18] = [
+const STEPS: [(Step, &str); 20] = [
     (Step::Hide, "hide from the container"),
+    (Step::Keyring, "have a session keyring of its own"),
     (Step::Cgroup, "join the container's control groups"),
     (Step::OomScore, "set the OOM score"),
     (Step::Limit, "limit what it may use"),
     (Step::Join, "join the container's namespaces"),
     (Step::Fork, "start a process"),
+    (Step::Streams, "open the container's /dev/null for a standard stream"),
     (Step::Close, "close what is not the container's"),
     (Step::Session, "begin a session"),
     (Step::Root, "become the container's root"),

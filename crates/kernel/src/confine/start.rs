@@ -1,16 +1,19 @@
 use std::ffi::{c_int, c_long};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use super::Confined;
+use super::between::{Between, at};
 use super::inside::Inside;
 use super::report::{self, Step, Told};
 use crate::namespace::{NamespaceKind, Process};
 use crate::userns::last_errno;
 use crate::{Error, Result};
+
+const HEARING: &str = "hear from the process that was to run";
 
 /// A process started in a container. It is a child of the caller.
 #[derive(Debug)]
@@ -32,24 +35,19 @@ impl Confined {
         alone()?;
         let failed = |errno| Error::Confine { step: Step::Fork.words(), errno };
         let (ours, theirs) = report::ends().map_err(failed)?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let host_proc = rustix::fs::open("/proc", flags, Mode::empty())
-            .map_err(|errno| Error::Open { path: "/proc".into(), errno })?;
         let theirs_now = self.beside.namespaces()?;
         let kinds: Vec<NamespaceKind> = theirs_now.differing(&Process::own()?.namespaces()?).collect();
         let mask = kinds.iter().fold(0, |mask, kind| mask | kind.flag());
-        let other_users = kinds.contains(&NamespaceKind::User);
         // SAFETY: this process has one thread, so that its copy is whole.
         match unsafe { libc::fork() } {
             ..0 => Err(failed(last_errno())),
             0 => {
                 drop(ours);
-                let inside = Inside { wanted: self, report: theirs, host_proc, other_users };
-                between(inside, mask)
+                go_between(Between { wanted: self, report: theirs, mask })
             }
             pid => {
-                drop((theirs, host_proc));
-                let outcome = self.attend(&ours);
+                drop(theirs);
+                let outcome = self.attend(&ours, pid);
                 // Whoever still waits for our word gets none, and ends.
                 drop(ours);
                 reap(pid);
@@ -58,16 +56,24 @@ impl Confined {
         }
     }
 
-    fn attend(&self, from: &OwnedFd) -> Result<Started> {
-        let lost = || Error::Confine { step: "hear from the process that was to run", errno: Errno::CHILD };
+    fn attend(&self, from: &OwnedFd, between: i32) -> Result<Started> {
+        let lost = || Error::Confine { step: HEARING, errno: Errno::CHILD };
+        let between = Process::open(between.unsigned_abs())?;
         let (mut pid, mut master, mut ready) = (None, None, false);
         while pid.is_none() || !ready {
+            // Only the process in between knows the other's number.
+            if pid.is_none() && !says_something(from, &between)? {
+                return Err(lost());
+            }
             match self.hear(from)? {
                 Told::Pid(number) => pid = Some(number),
                 Told::Master(fd) => master = Some(fd),
                 Told::Ready => ready = true,
                 Told::Failed(step, errno) => return Err(self.failure(step, errno, pid)),
-                Told::Nothing => return Err(lost()),
+                Told::Nothing => {
+                    pid.into_iter().for_each(reap);
+                    return Err(lost());
+                }
             }
         }
         let number = pid.and_then(|number| u32::try_from(number).ok()).ok_or_else(lost)?;
@@ -92,8 +98,7 @@ impl Confined {
     }
 
     fn hear(&self, from: &OwnedFd) -> Result<Told> {
-        let step = "hear from the process that was to run";
-        report::listen(from).map_err(|errno| Error::Confine { step, errno })
+        report::listen(from).map_err(|errno| Error::Confine { step: HEARING, errno })
     }
 
     fn failure(&self, step: Step, errno: Errno, pid: Option<i32>) -> Error {
@@ -112,48 +117,32 @@ fn alone() -> Result<()> {
     if threads == 1 { Ok(()) } else { Err(Error::NotAlone { threads }) }
 }
 
+/// Waits until there is something to hear; `false` if the process in between has ended and said nothing.
+fn says_something(from: &OwnedFd, between: &Process) -> Result<bool> {
+    let mut fds = [PollFd::new(from, PollFlags::IN), PollFd::new(between, PollFlags::IN)];
+    loop {
+        match poll(&mut fds, None) {
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::Confine { step: HEARING, errno }),
+            Ok(_) => break,
+        }
+    }
+    let [said, _] = &fds;
+    Ok(!said.revents().is_empty())
+}
+
 /// The process in between: goes where only its child can be, has it and ends.
-fn between(inside: Inside<'_>, mask: c_int) -> ! {
-    let told = |(step, errno)| report::tell_failed(inside.report.as_fd(), step, errno);
-    let child = go_there(&inside, mask).and_then(|()| child_of_our_parent().map_err(|e| (Step::Fork, e)));
+fn go_between(between: Between<'_>) -> ! {
+    let child = between.prepare().and_then(|()| child_of_our_parent().map_err(at(Step::Fork)));
     match child {
-        Ok(0) => inside.become_it(),
+        Ok(0) => Inside(between).become_it(),
         Ok(pid) => {
-            report::tell_pid(inside.report.as_fd(), pid);
+            report::tell_pid(between.report.as_fd(), pid);
             exit(0)
         }
-        Err(failed) => told(failed),
+        Err((step, errno)) => report::tell_failed(between.report.as_fd(), step, errno),
     }
     exit(1)
-}
-
-fn go_there(inside: &Inside<'_>, mask: c_int) -> std::result::Result<(), (Step, Errno)> {
-    let wanted = inside.wanted;
-    // Until the program runs this is our memory, and its program ours: none of the container's processes
-    // may look into it, whatever they may do to others. Running the program ends that.
-    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-        .map_err(|errno| (Step::Hide, errno))?;
-    for group in &wanted.cgroups {
-        rustix::io::write(group, b"0").map_err(|errno| (Step::Cgroup, errno))?;
-    }
-    if let Some(score) = wanted.limits.oom_score_adj {
-        set_oom_score(inside, score).map_err(|errno| (Step::OomScore, errno))?;
-    }
-    for limit in &wanted.limits.resources {
-        limit.make_room().map_err(|errno| (Step::Limit, errno))?;
-    }
-    if mask == 0 {
-        return Ok(());
-    }
-    // SAFETY: the descriptor is borrowed for the whole call; the rest are plain numbers.
-    let joined = unsafe { libc::setns(wanted.beside.as_fd().as_raw_fd(), mask) };
-    if joined == 0 { Ok(()) } else { Err((Step::Join, last_errno())) }
-}
-
-fn set_oom_score(inside: &Inside<'_>, score: i32) -> std::result::Result<(), Errno> {
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(&inside.host_proc, "self/oom_score_adj", flags, Mode::empty())?;
-    rustix::io::write(&file, score.to_string().as_bytes()).map(drop)
 }
 
 /// A copy of this process that is not our child but our parent's, who waits for it.
@@ -172,4 +161,21 @@ fn exit(code: c_int) -> ! {
 
 fn reap(pid: i32) {
     while let Err(Errno::INTR) = waitpid(Pid::from_raw(pid), WaitOptions::empty()) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever it has started may hold the other end for ever, waiting for our word.
+    #[test]
+    fn the_end_of_the_process_in_between_is_heard_though_another_holds_its_end() {
+        let (ours, theirs) = report::ends().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("0.05").spawn().unwrap();
+        let between = Process::open(child.id()).unwrap();
+        assert!(!says_something(&ours, &between).unwrap());
+        report::tell_pid(theirs.as_fd(), 7);
+        assert!(says_something(&ours, &between).unwrap(), "what was said before counts");
+        child.wait().unwrap();
+    }
 }

@@ -4,7 +4,7 @@ use rustix::fs::{FileType, Mode, OFlags, Uid, fchown, fcntl_setfl, fstat, fstatf
 use rustix::io::Errno;
 use rustix::process::ioctl_tiocsctty;
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
-use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::report;
@@ -12,9 +12,9 @@ use super::report;
 /// The magic number of the filesystem of terminals.
 const DEVPTS: i64 = 0x1cd1;
 
-/// Makes a terminal of the container's own the standard streams and the controlling terminal of the
-/// calling process, which leads its session; its other side is sent to `report`.
-pub(super) fn take(report: BorrowedFd<'_>, user: u32, size: Option<(u16, u16)>) -> Result<(), Errno> {
+/// Makes a terminal of the container's own the standard streams of the calling process; its other side is
+/// sent to `report`.
+pub(super) fn open(report: BorrowedFd<'_>, user: u32, size: Option<(u16, u16)>) -> Result<(), Errno> {
     let master = open_master()?;
     unlockpt(&master)?;
     // Asked of the terminal itself: a path could lead anywhere.
@@ -25,11 +25,15 @@ pub(super) fn take(report: BorrowedFd<'_>, user: u32, size: Option<(u16, u16)>) 
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&terminal, size)?;
     }
-    ioctl_tiocsctty(&terminal)?;
     dup2_stdin(&terminal)?;
     dup2_stdout(&terminal)?;
     dup2_stderr(&terminal)?;
     report::tell_master(report, rustix::fd::AsFd::as_fd(&master))
+}
+
+/// Makes its standard streams' terminal the controlling one of the calling process, which leads its session.
+pub(super) fn control() -> Result<(), Errno> {
+    ioctl_tiocsctty(stdin())
 }
 
 /// What is at that path is the container's to say: it counts only if it is what it should be.

@@ -333,6 +333,12 @@ pub enum Error {
         /// The kernel's answer.
         errno: Errno,
     },
+    /// A process could not have a session keyring of its own.
+    #[error("cannot have a session keyring of its own: {errno}")]
+    Keyring {
+        /// The kernel's answer.
+        errno: Errno,
+    },
     /// A process could not be made what it was to be.
     #[error("cannot start a process in the container: cannot {step}: {errno}")]
     Confine {

@@ -1,26 +1,52 @@
-use std::ffi::{c_int, c_long};
+use std::ffi::{CStr, c_int, c_long};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
 use rustix::io::Errno;
 
-use super::{Namespace, NamespaceKind, Process};
+use super::words::Words;
+use super::{Namespace, NamespaceKind, Process, empty_root};
 use crate::userns::last_errno;
 use crate::{Error, Result};
 
 /// The first process of a PID namespace that several containers share. It does nothing but take in the
 /// orphans of the others.
 ///
-/// It is a child of the caller and outlives it. SIGKILL or SIGTERM from outside end it, and with it all that
-/// is in the namespace; a SIGTERM from inside does not.
+/// It is a child of the caller, and ends with it until it is let go. SIGKILL or SIGTERM from outside end it,
+/// and with it all that is in the namespace; a SIGTERM from inside does not.
+///
+/// All in the pod can see it, and the mightiest can do with it what they like. So it has nothing: an empty
+/// root, namespaces of its own, no capability, no descriptor, no words. Its program is the caller's, which
+/// should run from a mount that cannot be written to.
 #[derive(Debug)]
 pub struct PidInit {
     /// The process.
     pub process: Process,
     /// The namespace.
     pub namespace: Namespace,
+    /// It waits for a word at the other end, and ends if there will be none.
+    word: Option<OwnedFd>,
 }
+
+/// What the copy of a process takes with it.
+struct Taken {
+    userns: c_int,
+    report: RawFd,
+    word: RawFd,
+    words: Words,
+}
+
+/// All that it has of its own, beside the user namespace.
+const KINDS: c_int = libc::CLONE_NEWPID
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
+/// How it is called, with its NUL.
+const NAME: &CStr = c"wardlet-init";
 
 impl PidInit {
     /// Starts one, in a PID namespace that belongs to `userns` or to the caller's user namespace.
@@ -31,14 +57,24 @@ impl PidInit {
         let failed =
             |errno| Error::NewNamespaces { step: "start the first process of a PID namespace", errno };
         let (reading, writing) = pipe().map_err(failed)?;
-        let join = userns.map_or(-1, |fd| fd.as_raw_fd());
+        let (heard, word) = pipe().map_err(failed)?;
+        let taken = Taken {
+            userns: userns.map_or(-1, |fd| fd.as_raw_fd()),
+            report: writing.as_raw_fd(),
+            word: heard.as_raw_fd(),
+            words: Words::own().ok_or_else(|| failed(Errno::NOENT))?,
+        };
         // SAFETY: both sides go on as the comment above says.
         let between = match unsafe { libc::fork() } {
             ..0 => return Err(failed(last_errno())),
-            0 => go_between(join, writing.as_raw_fd()),
+            0 => {
+                // It would else wait for a word that only itself could give.
+                drop(word);
+                go_between(&taken)
+            }
             pid => pid,
         };
-        drop(writing);
+        drop((writing, heard));
         let answer = read_answer(&reading);
         wait_for(between);
         let pid = match answer {
@@ -50,7 +86,14 @@ impl PidInit {
         // It has come to rest when it has closed its end.
         let _ = read_answer(&reading);
         let namespace = process.namespace(NamespaceKind::Pid)?;
-        Ok(Self { process, namespace })
+        Ok(Self { process, namespace, word: Some(word) })
+    }
+
+    /// From now on it outlives the caller: somebody else knows how to find it.
+    pub fn let_go(&mut self) -> Result<()> {
+        let failed = |errno| Error::NewNamespaces { step: "let go of the first process", errno };
+        let Some(word) = self.word.take() else { return Ok(()) };
+        rustix::io::write(&word, b"g").map(drop).map_err(failed)
     }
 }
 
@@ -88,17 +131,18 @@ fn wait_for(pid: libc::pid_t) {
 }
 
 /// Goes where only its child can be, has it for our parent, tells its number and ends.
-fn go_between(userns: c_int, report: RawFd) -> ! {
-    let told = enter(userns).map_or_else(|errno| -errno.raw_os_error(), |()| child_of_our_parent());
+fn go_between(taken: &Taken) -> ! {
+    let told =
+        enter(taken.userns).map_or_else(|errno| -errno.raw_os_error(), |()| child_of_our_parent(taken));
     let bytes = told.to_ne_bytes();
     // SAFETY: four bytes are read from `bytes`.
-    unsafe { libc::write(report, bytes.as_ptr().cast(), bytes.len()) };
+    unsafe { libc::write(taken.report, bytes.as_ptr().cast(), bytes.len()) };
     exit(0)
 }
 
 fn enter(userns: c_int) -> std::result::Result<(), Errno> {
-    // This is our memory: nobody in the pod may look into it.
-    call(libc::SYS_prctl, [c_long::from(libc::PR_SET_DUMPABLE), 0])?;
+    hide()?;
+    crate::keyring::leave()?;
     if userns >= 0 {
         call(libc::SYS_setns, [userns.into(), libc::CLONE_NEWUSER.into()])?;
         call(libc::SYS_setgroups, [0, 0])?;
@@ -106,17 +150,38 @@ fn enter(userns: c_int) -> std::result::Result<(), Errno> {
         check(unsafe { libc::syscall(libc::SYS_setresgid, 0, 0, 0) })?;
         // SAFETY: plain numbers.
         check(unsafe { libc::syscall(libc::SYS_setresuid, 0, 0, 0) })?;
+        // The kernel takes that back when the user changes.
+        hide()?;
     }
-    call(libc::SYS_unshare, [libc::CLONE_NEWPID.into(), 0])
+    call(libc::SYS_unshare, [KINDS.into(), 0])?;
+    empty_root::enter()?;
+    nothing_to_gain()
 }
 
-fn child_of_our_parent() -> i32 {
+/// This is our memory: nobody in the pod may look into it.
+fn hide() -> std::result::Result<(), Errno> {
+    call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE.into(), 0])
+}
+
+/// Whoever made it run something else would have no more than it has.
+fn nothing_to_gain() -> std::result::Result<(), Errno> {
+    for number in 0..64 {
+        match call(libc::SYS_prctl, [libc::PR_CAPBSET_DROP.into(), number]) {
+            // Linux has no more of them.
+            Err(Errno::INVAL) => break,
+            answer => answer?,
+        }
+    }
+    call(libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS.into(), 1])
+}
+
+fn child_of_our_parent(taken: &Taken) -> i32 {
     let flags = c_long::from(libc::CLONE_PARENT | libc::SIGCHLD);
     // SAFETY: as a fork: memory is copied and no stack is given.
     let pid =
         unsafe { libc::syscall(libc::SYS_clone, flags, 0 as c_long, 0 as c_long, 0 as c_long, 0 as c_long) };
     match i32::try_from(pid) {
-        Ok(0) => take_in_orphans(),
+        Ok(0) => take_in_orphans(taken),
         Ok(pid @ 1..) => pid,
         Ok(_) | Err(_) => -last_errno().raw_os_error(),
     }
@@ -124,20 +189,20 @@ fn child_of_our_parent() -> i32 {
 
 /// The process itself. What is blocked is kept for `sigwaitinfo`, also what would else be ignored by the
 /// first process of a namespace.
-fn take_in_orphans() -> ! {
+fn take_in_orphans(taken: &Taken) -> ! {
     let wanted = signals();
     // SAFETY: the set is complete; the old one is not asked for.
     unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const wanted, ptr::null_mut()) };
     // SAFETY: takes nothing.
     unsafe { libc::setsid() };
     let _ = call(libc::SYS_prctl, [libc::PR_SET_NAME.into(), name()]);
+    // SAFETY: this is the copy, with one thread, and nothing below looks at arguments or environment.
+    unsafe { taken.words.replace(NAME.to_bytes_with_nul()) };
     no_capabilities();
-    // The last step: whoever made us waits for the end of its pipe.
-    // SAFETY: this process uses no descriptor any more.
-    unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) };
+    wait_for_word(taken.word);
     loop {
         match next(&wanted) {
-            Some((libc::SIGTERM, 0)) => exit(0),
+            Some((libc::SIGTERM, Sender::Outside)) => exit(0),
             // SAFETY: no status is asked for, and nobody is waited for that has not ended.
             Some(_) => while unsafe { libc::waitpid(-1, ptr::null_mut(), libc::WNOHANG) } > 0 {},
             None => {}
@@ -145,8 +210,43 @@ fn take_in_orphans() -> ! {
     }
 }
 
-/// The next signal and who sent it; from outside of the namespace that is nobody.
-fn next(wanted: &libc::sigset_t) -> Option<(c_int, libc::pid_t)> {
+/// Comes to rest, and stays only if it is let go.
+fn wait_for_word(word: RawFd) {
+    // Whoever made us waits for the end of its pipe.
+    close_but(word);
+    let mut byte = 0u8;
+    loop {
+        // SAFETY: one byte is written to `byte`.
+        match unsafe { libc::read(word, (&raw mut byte).cast(), 1) } {
+            1 => break,
+            -1 if last_errno() == Errno::INTR => {}
+            _ => exit(0),
+        }
+    }
+    // SAFETY: this process uses no descriptor any more.
+    unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) };
+}
+
+fn close_but(kept: RawFd) {
+    let Ok(kept) = libc::c_uint::try_from(kept) else { exit(1) };
+    if let Some(last) = kept.checked_sub(1) {
+        // SAFETY: this process uses none of these descriptors any more.
+        unsafe { libc::syscall(libc::SYS_close_range, 0, last, 0) };
+    }
+    // SAFETY: as above.
+    unsafe { libc::syscall(libc::SYS_close_range, kept.saturating_add(1), libc::c_uint::MAX, 0) };
+}
+
+/// Who sent a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sender {
+    Outside,
+    Inside,
+}
+
+/// The next signal and who sent it. From outside of the namespace that is nobody; with calls other than
+/// `kill` those inside could write so themselves.
+fn next(wanted: &libc::sigset_t) -> Option<(c_int, Sender)> {
     let mut about = MaybeUninit::<libc::siginfo_t>::zeroed();
     // SAFETY: the set is complete, and a whole description is written to `about`.
     let signal = unsafe { libc::sigwaitinfo(wanted, about.as_mut_ptr()) };
@@ -155,9 +255,12 @@ fn next(wanted: &libc::sigset_t) -> Option<(c_int, libc::pid_t)> {
     }
     // SAFETY: it began as all zero, which is a description, and the kernel has written another.
     let about = unsafe { about.assume_init() };
-    // SAFETY: signals sent by `kill` have a sender; for others the number is not looked at.
+    if about.si_code != libc::SI_USER {
+        return Some((signal, Sender::Inside));
+    }
+    // SAFETY: signals sent by `kill` have a sender.
     let sender = unsafe { about.si_pid() };
-    Some((signal, sender))
+    Some((signal, if sender == 0 { Sender::Outside } else { Sender::Inside }))
 }
 
 fn signals() -> libc::sigset_t {
@@ -171,9 +274,8 @@ fn signals() -> libc::sigset_t {
 }
 
 fn name() -> c_long {
-    let name: &'static std::ffi::CStr = c"wardlet-init";
     // The kernel takes a pointer as a number here.
-    c_long::try_from(name.as_ptr().addr()).unwrap_or(0)
+    c_long::try_from(NAME.as_ptr().addr()).unwrap_or(0)
 }
 
 /// It needs none, whoever it is.

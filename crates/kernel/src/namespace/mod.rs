@@ -1,6 +1,7 @@
 //! Namespaces: a private one for mounts, new ones for a pod and the pins that keep them, whose others are,
 //! and how to start a program in them.
 
+mod empty_root;
 mod identity;
 mod init;
 mod join;
@@ -8,6 +9,8 @@ mod make;
 mod pin;
 mod private;
 mod process;
+mod signal;
+mod words;
 
 pub use identity::{Namespace, NamespaceId, NamespaceKind};
 pub use init::PidInit;
@@ -16,3 +19,4 @@ pub use make::make;
 pub(crate) use pin::is_namespace;
 pub use private::{PrivateMountNamespace, in_private_mount_namespace};
 pub use process::{Namespaces, Process};
+pub use signal::send_signal;

@@ -209,8 +209,20 @@ fn running(pid: u32, starting: &Starting) -> Result<Running, String> {
     let number = number.ok_or_else(|| format!("{pid} is no process"))?;
     let pidfd = pidfd_open(number, PidfdFlags::empty())
         .map_err(|errno| format!("cannot watch the container's process {pid}: {errno}"))?;
+    came_from_us(pid, starting)?;
     let helper = (!starting.helper.has_ended()).then_some(starting.helper.pid);
     Ok(Running { pid: number, pidfd, helper, parent: Parent::Us })
+}
+
+/// What is told must be a process that the helper has started, and no other of the host's: it is signalled,
+/// and its end is waited for.
+fn came_from_us(pid: u32, starting: &Starting) -> Result<(), String> {
+    let parent = record::parent(pid).map_err(|error| error.to_string())?;
+    let helper = starting.helper.pid.as_raw_nonzero().get().unsigned_abs();
+    if parent == helper || parent == std::process::id() {
+        return Ok(());
+    }
+    Err(format!("the helper named process {pid}, which it has not started"))
 }
 
 fn write_started(pid: u32, user: Option<&User>, starting: &Starting) -> Result<(), String> {

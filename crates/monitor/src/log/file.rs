@@ -4,6 +4,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use monitor::LogLimits;
+use rustix::fs::OFlags;
 
 use crate::note::note;
 
@@ -137,9 +138,16 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir)?;
     }
-    let file = File::options().append(true).create(true).mode(0o640).open(path)?;
-    let size = file.metadata()?.len();
-    Ok((file, size))
+    // The directory may be somebody else's to write to: a link, a pipe or a terminal in the log's place is
+    // neither followed nor waited for.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    let file = File::options().append(true).create(true).mode(0o640).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    Ok((file, found.len()))
 }
 
 #[cfg(test)]
@@ -204,12 +212,27 @@ mod tests {
     /// `/dev/full` says what a full disk says.
     #[test]
     fn what_cannot_be_written_is_counted() {
-        let mut log = Log::open(Path::new("/dev/full"), None).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = Log::open(&dir.path().join("0.log"), None).unwrap();
+        log.file = File::options().append(true).open("/dev/full").unwrap();
         log.append(b"1234\n");
         log.append(b"5678\n");
         assert_eq!(
             log.complaint().unwrap(),
             "10 bytes of the log were not written: No space left on device (os error 28)"
         );
+    }
+
+    #[test]
+    fn what_stands_in_the_logs_place_is_neither_followed_nor_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let [link, pipe, elsewhere] = ["link", "pipe", "elsewhere"].map(|name| dir.path().join(name));
+        std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        for path in [&link, &pipe, &PathBuf::from("/dev/null")] {
+            assert!(Log::open(path, None).is_err(), "{}", path.display());
+        }
+        assert!(!elsewhere.exists());
     }
 }

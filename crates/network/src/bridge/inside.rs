@@ -63,8 +63,19 @@ pub(crate) fn loopback_up() -> Result<()> {
 pub(crate) fn counters() -> Result<Vec<Interface>> {
     let links = route::links(&mut Socket::route()?)?;
     let read = |link: route::Link| {
-        let [rx_packets, tx_packets, rx_bytes, tx_bytes, rx_errors, tx_errors] = link.counters;
-        Interface { name: link.name, rx_bytes, tx_bytes, rx_packets, tx_packets, rx_errors, tx_errors }
+        let [rx_packets, tx_packets, rx_bytes, tx_bytes, rx_errors, tx_errors, rx_dropped, tx_dropped] =
+            link.counters;
+        Interface {
+            name: link.name,
+            rx_bytes,
+            tx_bytes,
+            rx_packets,
+            tx_packets,
+            rx_errors,
+            tx_errors,
+            rx_dropped,
+            tx_dropped,
+        }
     };
     Ok(links.into_iter().map(read).collect())
 }

@@ -8,6 +8,7 @@ use wire::cri::StatusResponse;
 use crate::book::{Container, Sandbox};
 use crate::life::Life;
 use crate::node::Node;
+use crate::settings::Programs;
 use crate::status::{self, Facts, Handler};
 
 pub(super) async fn status(node: &Node, verbose: bool) -> StatusResponse {
@@ -15,7 +16,7 @@ pub(super) async fn status(node: &Node, verbose: bool) -> StatusResponse {
     let name = status::handler_name(&settings.engine);
     let handlers = [Handler { name, abilities: node.abilities }];
     let facts = Facts {
-        runtime: Ok(()),
+        runtime: programs_are_there(&settings.programs),
         network: node.network.ready().await,
         handlers: &handlers,
         state_dir: &settings.state,
@@ -27,6 +28,12 @@ pub(super) async fn status(node: &Node, verbose: bool) -> StatusResponse {
         }),
     };
     status::status(&facts, verbose)
+}
+
+/// Without them no container starts; whoever installs others in their place takes them away first.
+fn programs_are_there(programs: &Programs) -> Result<(), String> {
+    let missing = [&programs.container, &programs.monitor].into_iter().find(|path| !path.is_file());
+    missing.map_or(Ok(()), |path| Err(format!("{} is gone", path.display())))
 }
 
 /// By convention JSON under one key.
@@ -56,4 +63,19 @@ pub(super) fn container(container: &Container) -> BTreeMap<String, String> {
         "stateDir": container.places.state,
         "cgroup": record.cgroup,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_whose_programs_are_gone_is_not_ready() {
+        let dir = tempfile::tempdir().unwrap();
+        let programs = Programs { container: dir.path().join("c"), monitor: dir.path().join("m") };
+        std::fs::write(&programs.container, "").unwrap();
+        assert!(programs_are_there(&programs).unwrap_err().ends_with("m is gone"));
+        std::fs::write(&programs.monitor, "").unwrap();
+        programs_are_there(&programs).unwrap();
+    }
 }

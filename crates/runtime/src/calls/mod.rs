@@ -16,7 +16,7 @@ use crate::node::{Node, blocking, now, to_the_end};
 use crate::records::{ContainerStage, SandboxStage};
 use crate::server::Runtime;
 use crate::stats::usage::Look;
-use crate::stats::{metrics, usage};
+use crate::stats::{Round, metrics, usage};
 use crate::{looks, sandbox, status, view};
 
 type Answer<T> = std::result::Result<Response<T>, Status>;
@@ -49,7 +49,9 @@ impl Runtime {
 
     fn sandboxes(&self, filter: Option<&cri::PodSandboxFilter>) -> Vec<cri::PodSandbox> {
         let all = self.node.book.sandboxes();
-        let made = all.iter().filter(|sandbox| !sandbox.is(SandboxStage::Making));
+        // One that nobody is making any more could not be made nor taken away: it is there to be removed.
+        let made =
+            all.iter().filter(|sandbox| !sandbox.is(SandboxStage::Making) || sandbox.gate.try_lock().is_ok());
         made.map(|found| view::sandbox(found)).filter(|found| view::sandbox_matches(found, filter)).collect()
     }
 
@@ -113,7 +115,12 @@ impl RuntimeService for Runtime {
         let cidr = config.map(|network| network.pod_cidr).unwrap_or_default();
         if !cidr.is_empty() {
             let node = self.node();
-            to_the_end(async move { Ok(node.network.set_pod_cidr(&cidr).await?) }).await?;
+            to_the_end(async move {
+                let outcome = node.network.set_pod_cidr(&cidr).await;
+                node.tell_notices();
+                Ok(outcome?)
+            })
+            .await?;
         }
         Ok(Response::new(cri::UpdateRuntimeConfigResponse {}))
     }
@@ -179,8 +186,7 @@ impl RuntimeService for Runtime {
         &self,
         request: Request<cri::UpdatePodSandboxResourcesRequest>,
     ) -> Answer<cri::UpdatePodSandboxResourcesResponse> {
-        let cri::UpdatePodSandboxResourcesRequest { pod_sandbox_id, resources, .. } = request.into_inner();
-        to_the_end(sandbox::update::update(self.node(), pod_sandbox_id, resources)).await?;
+        to_the_end(sandbox::update::update(self.node(), request.into_inner())).await?;
         Ok(Response::new(cri::UpdatePodSandboxResourcesResponse {}))
     }
 
@@ -328,7 +334,7 @@ impl RuntimeService for Runtime {
             crate::container::running(&container)?;
         }
         let node = self.node();
-        let found = blocking(move || looks::container(&node, &container)).await?;
+        let found = blocking(move || looks::container(&node, &container, Round::begin())).await?;
         Ok(Response::new(cri::ContainerStatsResponse { stats: Some(usage::container(&found, self.look())) }))
     }
 
@@ -353,7 +359,7 @@ impl RuntimeService for Runtime {
         request: Request<cri::PodSandboxStatsRequest>,
     ) -> Answer<cri::PodSandboxStatsResponse> {
         let sandbox = self.node.book.sandbox(&request.get_ref().pod_sandbox_id)?;
-        let found = looks::sandbox(&self.node, &sandbox).await?;
+        let found = looks::sandbox(&self.node, &sandbox, Round::begin()).await?;
         Ok(Response::new(cri::PodSandboxStatsResponse { stats: Some(usage::sandbox(&found, self.look())) }))
     }
 

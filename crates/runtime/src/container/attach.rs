@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use monitor::{Attach, Client, Request};
 use streaming::{AttachRequest, Size, Streams};
+use tokio::task::JoinHandle;
 
 use super::running;
 use crate::book::{Container, Sandbox};
 use crate::error::{Error, Result};
 use crate::monitors;
 use crate::node::{Node, blocking};
-use crate::streams::{drained, pump, reader, writer};
+use crate::streams::{pump, reader, writer};
 
 /// Joins a container's own streams, until it has ended or the client has gone.
 pub(crate) async fn attach(node: &Arc<Node>, request: AttachRequest, mut client: Streams) -> Result<()> {
@@ -47,13 +48,16 @@ pub(crate) async fn attach(node: &Arc<Node>, request: AttachRequest, mut client:
             size = client.resize.recv() => match size {
                 Some(size) => resize(node, &sandbox, &container, size).await?,
                 None => {
-                    output.iter().for_each(tokio::task::JoinHandle::abort);
+                    output.iter().for_each(JoinHandle::abort);
                     return Ok(());
                 }
             },
         }
     }
-    drained(output).await;
+    // The monitor closes them once all of it is written, and lets go of a client that takes nothing.
+    for task in output {
+        let _ = task.await;
+    }
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use bundle::{Job, Start};
 use images::Image;
-use kernel::NamespaceKind;
+use kernel::{Namespace, NamespaceKind, Process};
 use wire::cri::{ContainerConfig, ContainerEventType, NamespaceMode};
 
 use super::called;
@@ -61,9 +61,12 @@ fn make(node: &Node, sandbox: &Sandbox, id: Id, config: ContainerConfig) -> Resu
     let places = node.layout.container(&id);
     let pod = sandbox.record();
     let image = found(node, &config, pod.ids.as_ref())?;
-    order::make_missing(&config)?;
-    let from = From { image: &image, mounts: image_mounts(node, &config)? };
+    let target = target(node, sandbox, &config)?;
+    let from = From { image: &image, mounts: image_mounts(node, &config)?, target };
     let start = ordered(node, sandbox, (&id, &config), &from)?;
+    let log = log_path(&pod.config.log_directory, &config.log_path)?;
+    // Only for what is not refused.
+    order::make_missing(&config)?;
     let record = ContainerRecord {
         version: VERSION,
         id,
@@ -75,7 +78,7 @@ fn make(node: &Node, sandbox: &Sandbox, id: Id, config: ContainerConfig) -> Resu
         image_ref: image.digests.first().cloned().unwrap_or_else(|| image.id.to_string()),
         stop_signal: order::stop_signal(&config, image.config.stop_signal.as_deref())?,
         cgroup: start.cgroup.path.clone(),
-        log: log_path(&pod.config.log_directory, &config.log_path),
+        log,
         config,
     };
     let container = Container::new(record, places, Life::Created);
@@ -87,10 +90,11 @@ fn make(node: &Node, sandbox: &Sandbox, id: Id, config: ContainerConfig) -> Resu
     written.map(|()| container)
 }
 
-/// An image, and those that are mounted.
+/// An image, those that are mounted, and the PID namespace that is joined.
 struct From<'a> {
     image: &'a Image,
     mounts: Vec<(Image, ImageMount)>,
+    target: Option<Namespace>,
 }
 
 fn write_down(node: &Node, container: &Container, start: Start, from: &From<'_>) -> Result<()> {
@@ -105,6 +109,9 @@ fn write_down(node: &Node, container: &Container, start: Start, from: &From<'_>)
         make_dir(&places.state.join(dir))?;
     }
     durable::make_passable_dir(&places.run)?;
+    if let Some(target) = &from.target {
+        target.pin(&places.target())?;
+    }
     let engine = node.settings.engine.clone();
     let job = Job { version: JOB_VERSION, engine, run_dir: places.run.clone(), start };
     durable::write(&places.job(), &job)?;
@@ -146,14 +153,15 @@ fn ordered(node: &Node, sandbox: &Sandbox, asked: (&Id, &ContainerConfig), from:
     let (id, config) = asked;
     let pod = sandbox.record();
     let mounts: Vec<ImageMount> = from.mounts.iter().map(|(_, mount)| mount.clone()).collect();
-    let target = target(node, sandbox, config)?;
+    let places = node.layout.container(id);
+    let target = from.target.as_ref().map(|_| places.target());
     let asked = Asked {
         id: id.as_str(),
         sandbox: &pod.config,
         config,
         image: &from.image.config,
         lowers: &node.images.layers(from.image)?,
-        dir: &node.layout.container(id).state,
+        dir: &places.state,
         place: &place(sandbox)?,
         image_mounts: &mounts,
         target: target.as_deref(),
@@ -163,8 +171,9 @@ fn ordered(node: &Node, sandbox: &Sandbox, asked: (&Id, &ContainerConfig), from:
     Ok(order::container(&asked)?)
 }
 
-/// The PID namespace of the container that this one wants to look into.
-fn target(node: &Node, sandbox: &Sandbox, config: &ContainerConfig) -> Result<Option<PathBuf>> {
+/// The PID namespace of the container that this one wants to look into, held: by the time of the start, its
+/// first process may have ended and its number be another's.
+fn target(node: &Node, sandbox: &Sandbox, config: &ContainerConfig) -> Result<Option<Namespace>> {
     let security = config.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
     let options = security.and_then(|security| security.namespace_options.as_ref());
     let Some(options) = options.filter(|options| options.pid() == NamespaceMode::Target) else {
@@ -173,7 +182,9 @@ fn target(node: &Node, sandbox: &Sandbox, config: &ContainerConfig) -> Result<Op
     let Ok(target) = node.book.container(&options.target_id) else { return Ok(None) };
     match target.life() {
         Life::Running(started) if target.sandbox == sandbox.id => {
-            Ok(Some(PathBuf::from(format!("/proc/{}/ns/pid", started.pid))))
+            let process = Process::open(started.pid)?;
+            let is_same = started.boot_id == node.boot_id && started.process().is_same();
+            is_same.then(|| process.namespace(NamespaceKind::Pid)).transpose().map_err(Into::into)
         }
         _ => Ok(None),
     }
@@ -200,6 +211,28 @@ fn place(sandbox: &Sandbox) -> Result<order::Place> {
     })
 }
 
-fn log_path(directory: &str, path: &str) -> Option<PathBuf> {
-    (!directory.is_empty() && !path.is_empty()).then(|| Path::new(directory).join(path))
+fn log_path(directory: &str, path: &str) -> Result<Option<PathBuf>> {
+    if directory.is_empty() || path.is_empty() {
+        return Ok(None);
+    }
+    let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if !Path::new(path).components().all(plain) {
+        return Err(Error::invalid("log_path", format!("{path:?} leads out of the pod's log_directory")));
+    }
+    Ok(Some(Path::new(directory).join(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_below_the_pods_directory_or_nowhere() {
+        assert_eq!(log_path("/logs/a", "web/0.log").unwrap(), Some(PathBuf::from("/logs/a/web/0.log")));
+        assert_eq!((log_path("", "web").unwrap(), log_path("/logs", "").unwrap()), (None, None));
+        for wrong in ["/etc/cron.d/x", "../other/0.log", "a/../../b"] {
+            let error = log_path("/logs/a", wrong).unwrap_err().to_string();
+            assert!(error.starts_with("log_path: "), "{error}");
+        }
+    }
 }

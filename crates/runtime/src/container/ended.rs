@@ -1,26 +1,39 @@
 use std::sync::Arc;
+use std::time::Duration;
 
-use monitor::{Ending, Exit, Started};
+use kernel::Process;
+use monitor::{Ending, Exit, ProcessMark, Started};
 use tokio::process::Command;
+use tokio::time::timeout;
 use wire::cri::ContainerEventType;
 
 use super::{called, start};
 use crate::book::Container;
 use crate::error::{Error, Result};
-use crate::life::Life;
+use crate::layout::ContainerPlaces;
+use crate::life::{Ended, Life};
 use crate::node::{Node, blocking, now};
 use crate::{durable, events};
 
-/// A container has ended, and its directory says how. Told again, nothing happens.
-pub(crate) async fn settle(node: &Arc<Node>, id: &str) {
+/// How long the removal of what the kernel keeps may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A container has ended: its directory says how, or else whoever was told. Told again, nothing happens.
+pub(crate) async fn settle(node: &Arc<Node>, id: &str, told: Option<Exit>) {
     let Ok(container) = node.book.container(id) else { return };
-    let Ok(sandbox) = node.book.sandbox(container.sandbox.as_str()) else { return };
-    let dir = container.places.state.clone();
-    let stage = container.record().stage;
+    let (on_node, of_container) = (Arc::clone(node), Arc::clone(&container));
     let read = blocking(move || {
-        let started = Started::read(&dir)?;
-        Ok((started, Life::read(&dir, &stage)?))
+        let started = Started::read(&of_container.places.state)?;
+        let life = Life::read(&of_container.places.state, &of_container.record().stage)?;
+        Ok((started.clone(), believed(&on_node, &of_container, (life, started), told)))
     });
+    let Ok(sandbox) = node.book.sandbox(container.sandbox.as_str()) else {
+        // Nobody asks for it any more, but it may be about to be taken away.
+        if let Ok((_, ended @ Life::Exited(_))) = read.await {
+            container.life.send_replace(ended);
+        }
+        return;
+    };
     let ended = match read.await {
         Ok((started, Life::Exited(ended))) => {
             // It may have ended before whoever started it could say that it runs.
@@ -54,19 +67,35 @@ pub(crate) async fn settle(node: &Arc<Node>, id: &str) {
     });
 }
 
+/// The monitor writes an end down before it tells, but a disk may be full: then it is written down here, and
+/// counts whether or not that succeeds.
+fn believed(node: &Node, container: &Container, found: (Life, Option<Started>), told: Option<Exit>) -> Life {
+    let (life, started) = found;
+    let (Life::Running(_), Some(exit)) = (&life, told) else { return life };
+    if let Err(error) = durable::write(&container.places.exit(), &exit) {
+        node.tell(&format!("the end of {} is not written down: {error}", called(container)));
+    }
+    Life::Exited(Ended::of(&exit, started))
+}
+
 /// Writes down the end of a container that nobody was there to see: its first process is gone, and so is the
 /// monitor that would tell. Blocks.
 pub(crate) fn bury(node: &Node, container: &Container) -> Result<()> {
     let Life::Running(started) = Life::read(&container.places.state, &container.record().stage)? else {
         return Ok(());
     };
-    let runs = started.boot_id == node.boot_id && started.process().is_same();
+    let runs = started.boot_id == node.boot_id && runs(started.process());
     let sandbox = node.layout.sandbox(&container.sandbox);
     if runs || monitor::Client::connect(&sandbox.run).is_ok() {
         return Ok(());
     }
     let exit = Exit { ending: Ending::Lost, oom: false, finished_at: now(), message: None };
     durable::write(&container.places.exit(), &exit)
+}
+
+/// Whether it has not ended; that nobody has waited for it does not count.
+fn runs(mark: ProcessMark) -> bool {
+    Process::open(mark.pid).is_ok_and(|process| mark.is_same() && process.is_running().unwrap_or(true))
 }
 
 /// Takes away what an ended container has in the kernel: processes that outlived its first one, its control
@@ -77,16 +106,53 @@ pub(crate) async fn clean(node: &Arc<Node>, container: &Container) -> Result<()>
     }
     let (on_node, cgroup) = (Arc::clone(node), container.record().cgroup);
     blocking(move || on_node.groups.kill_all(&cgroup)).await?;
+    if let Err(error) = durable::read::<bundle::Job>(&container.places.job()) {
+        // The program below would not know what to do. What shares our kernel is gone with its group.
+        node.tell(&format!("{}: {error}", called(container)));
+        let (on_node, cgroup) = (Arc::clone(node), container.record().cgroup);
+        return blocking(move || on_node.groups.remove(&cgroup)).await;
+    }
+    delete(node, &container.places).await
+}
+
+/// The same of a container that has a directory and no record.
+pub(crate) async fn clean_unknown(node: &Arc<Node>, places: &ContainerPlaces) -> Result<()> {
+    match durable::read::<bundle::Job>(&places.job()) {
+        Ok(Some(job)) => {
+            let (on_node, cgroup) = (Arc::clone(node), job.start.cgroup.path);
+            let started = places.state.join(monitor::record::STARTED);
+            blocking(move || {
+                on_node.groups.kill_all(&cgroup)?;
+                // It may be what is damaged, and says nothing any more that is of use.
+                durable::remove(&started)
+            })
+            .await?;
+            delete(node, places).await
+        }
+        // What it has is found by its name.
+        Ok(None) | Err(_) => Ok(()),
+    }
+}
+
+/// Has the program that starts containers take away what it made.
+async fn delete(node: &Arc<Node>, places: &ContainerPlaces) -> Result<()> {
+    if !places.job().exists() {
+        // Nobody was ever told to start it.
+        return Ok(());
+    }
     let program = &node.settings.programs.container;
     let failed = |cause: String| Error::Program {
-        program: format!("{} delete {}", program.display(), container.id),
+        program: format!("{} delete {}", program.display(), places.state.display()),
         cause,
         hint: None,
     };
     let mut command = Command::new(program);
-    command.arg("delete").arg(&container.places.state).kill_on_drop(true);
+    command.arg("delete").arg(&places.state).kill_on_drop(true);
     command.stdin(std::process::Stdio::null());
-    let done = command.output().await.map_err(|cause| failed(cause.to_string()))?;
+    let done = timeout(PATIENCE, command.output())
+        .await
+        .map_err(|_| failed(format!("it took longer than {} s", PATIENCE.as_secs())))?;
+    let done = done.map_err(|cause| failed(cause.to_string()))?;
     if done.status.success() {
         return Ok(());
     }

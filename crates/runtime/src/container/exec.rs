@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use wire::cri::ExecSyncResponse;
 
 use super::{called, running};
@@ -206,26 +206,37 @@ pub(crate) async fn sync(
     let container = node.book.container(&id)?;
     let words = cmd.join(" ");
     let streams = Streams { stdin: Stdio::null(), stdout: Stdio::piped(), stderr: Stdio::piped() };
-    let mut exec = Exec::start(&node, &container, &Wanted::new(cmd), streams).await?;
+    let limit = u64::try_from(seconds).ok().filter(|seconds| *seconds != 0);
+    let deadline = limit.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
+    let late = || Error::Deadline {
+        what: format!("{words:?} in {}", called(&container)),
+        seconds: limit.unwrap_or_default(),
+    };
+    let wanted = Wanted::new(cmd);
+    let start = Exec::start(&node, &container, &wanted, streams);
+    let mut exec = until(deadline, start).await.ok_or_else(late)??;
     let room = Arc::new(Mutex::new(LONGEST_OUTPUT));
     let out = Kept::of(exec.child.stdout.take(), &room);
     let err = Kept::of(exec.child.stderr.take(), &room);
-    let ending = match u64::try_from(seconds) {
-        Ok(0) | Err(_) => exec.ended().await?,
-        Ok(seconds) => match timeout(Duration::from_secs(seconds), exec.ended()).await {
-            Ok(ending) => ending?,
-            Err(_) => {
-                exec.kill().await;
-                let what = format!("{words:?} in {}", called(&container));
-                return Err(Error::Deadline { what, seconds });
-            }
-        },
+    let Some(ending) = until(deadline, exec.ended()).await else {
+        exec.kill().await;
+        return Err(late());
     };
+    let ending = ending?;
     let (stdout, stderr) = tokio::join!(out.text(), err.text());
     Ok(ExecSyncResponse { stdout, stderr, exit_code: ending.code() })
 }
 
-/// What somebody writes, as far as it is kept.
+/// What comes of it, unless the time is over before.
+async fn until<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        Some(deadline) => timeout_at(deadline, work).await.ok(),
+        None => Some(work.await),
+    }
+}
+
+/// What somebody writes, as far as it is kept. Nothing is read any more when this is dropped: a grandchild may
+/// keep the pipe, and write, for ever.
 struct Kept {
     bytes: Arc<Mutex<Vec<u8>>>,
     reading: Option<JoinHandle<()>>,
@@ -239,13 +250,19 @@ impl Kept {
         Self { bytes, reading: stream.map(|stream| tokio::spawn(keep(stream, into, room))) }
     }
 
-    async fn text(self) -> Vec<u8> {
-        if let Some(mut reading) = self.reading
-            && timeout(DRAIN, &mut reading).await.is_err()
-        {
-            reading.abort();
+    async fn text(mut self) -> Vec<u8> {
+        if let Some(reading) = &mut self.reading {
+            let _ = timeout(DRAIN, reading).await;
         }
         std::mem::take(&mut *locked(&self.bytes))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(reading) = &self.reading {
+            reading.abort();
+        }
     }
 }
 
@@ -272,6 +289,19 @@ mod tests {
         let failed = r#"{"failed":{"what":"no","hint":null,"reason":"StartError"}}"#;
         assert!(matches!(told(failed), Told::Failed(Failure { what, hint: None }) if what == "no"));
         assert_eq!(Ending::Signal(9).code(), 137);
+    }
+
+    #[tokio::test]
+    async fn nobody_reads_on_for_a_caller_that_has_given_up() {
+        let (ours, theirs) = tokio::io::duplex(64);
+        let room = Arc::new(Mutex::new(LONGEST_OUTPUT));
+        drop(Kept::of(Some(ours), &room));
+        // A reader that goes on would take this for ever; one that is gone has closed its end.
+        let mut theirs = theirs;
+        let written = timeout(Duration::from_secs(30), async {
+            while tokio::io::AsyncWriteExt::write_all(&mut theirs, &[1; 64]).await.is_ok() {}
+        });
+        written.await.unwrap();
     }
 
     #[tokio::test]

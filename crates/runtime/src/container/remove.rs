@@ -1,16 +1,18 @@
 use std::sync::Arc;
 
+use kernel::Namespace;
+use monitor::{Client, Request};
 use wire::cri::ContainerEventType;
 
 use super::{called, create, ended, stop};
-use crate::book::Container;
+use crate::book::{Container, if_any};
 use crate::error::Result;
 use crate::node::{Node, blocking, remove_dir};
 use crate::{durable, events};
 
 /// Ends a container by force and takes away all of it; none there is fine.
 pub(crate) async fn remove(node: Arc<Node>, id: String) -> Result<()> {
-    let Ok(container) = node.book.container(&id) else { return Ok(()) };
+    let Some(container) = if_any(node.book.container(&id))? else { return Ok(()) };
     let sandbox = node.book.sandbox(container.sandbox.as_str())?;
     let _gate = sandbox.gate.lock().await;
     if node.book.container(container.id.as_str()).is_err() {
@@ -27,13 +29,27 @@ pub(crate) async fn take_away(node: &Arc<Node>, container: &Arc<Container>) -> R
     stop::kill(node, container).await?;
     ended::clean(node, container).await?;
     let (on_node, of_container) = (Arc::clone(node), Arc::clone(container));
-    blocking(move || take_files(&on_node, &of_container)).await?;
+    blocking(move || {
+        forget(&on_node, &of_container);
+        take_files(&on_node, &of_container)
+    })
+    .await?;
     node.book.remove_container(&container.id);
     Ok(())
 }
 
+/// Has the pod's monitor keep nothing of it. Without a monitor there is nothing kept; one that is started later
+/// is told of running containers alone.
+fn forget(node: &Node, container: &Container) {
+    let sandbox = node.layout.sandbox(&container.sandbox);
+    if let Ok(mut client) = Client::connect(&sandbox.run) {
+        let _ = client.call(&Request::Forget { container: container.id.to_string() }, &[]);
+    }
+}
+
 /// Takes away what a container has on disk, and lets go of its images. Blocks.
 pub(crate) fn take_files(node: &Node, container: &Container) -> Result<()> {
+    Namespace::unpin(&container.places.target())?;
     remove_dir(&container.places.run)?;
     node.images.release(&create::holder(&container.id, None))?;
     for (index, mount) in container.record().config.mounts.iter().enumerate() {

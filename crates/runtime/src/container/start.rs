@@ -1,6 +1,8 @@
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use monitor::{Failed, Reply, Request, Start, Started, Stdin};
+use monitor::{Client, Failed, Reply, Request, Start, Started, Stdin};
+use rustix::process::Signal;
 use wire::cri::{ContainerConfig, ContainerEventType};
 
 use super::{called, create, ended};
@@ -10,6 +12,11 @@ use crate::life::Life;
 use crate::node::{Node, blocking, now};
 use crate::records::ContainerStage;
 use crate::{events, monitors};
+
+/// Between two looks at a start.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long what was killed may take to end.
+const AFTER_KILL: Duration = Duration::from_secs(10);
 
 /// Starts a container that was created.
 pub(crate) async fn start(node: Arc<Node>, id: String) -> Result<()> {
@@ -36,7 +43,9 @@ pub(crate) async fn start(node: Arc<Node>, id: String) -> Result<()> {
         Err(failed) => {
             node.tell(&format!("{} did not start: {}", called(&container), failed.what));
             events::tell(&node, ContainerEventType::ContainerStoppedEvent, &container.id, &sandbox);
-            ended::clean(&node, &container).await?;
+            if let Err(error) = ended::clean(&node, &container).await {
+                node.tell(&format!("{}: {error}", called(&container)));
+            }
             Err(Error::Step {
                 step: format!("start {}", called(&container)),
                 cause: failed.what,
@@ -74,7 +83,14 @@ fn ask(node: &Node, sandbox: &Sandbox, container: &Container) -> Result<Result<S
         stdin: stdin(&record.config),
         limits: None,
     });
-    let reply = monitors::client(node, sandbox).and_then(|mut client| Ok(client.call(&request, &[])?));
+    let reply = monitors::client(node, sandbox).and_then(|mut client| {
+        let reply = client.call(&request, &[]);
+        if let Err(monitor::Error::Silent { .. }) = &reply {
+            // It must not begin to run after it was said that it does not.
+            give_up(&mut client, container)?;
+        }
+        Ok(reply?)
+    });
     let failed = match reply {
         Ok(Reply::Started(_)) => {
             return Started::read(&container.places.state)?.map(Ok).ok_or_else(|| lost(container));
@@ -82,10 +98,51 @@ fn ask(node: &Node, sandbox: &Sandbox, container: &Container) -> Result<Result<S
         Ok(Reply::Failed(failed)) => failed,
         Ok(Reply::Refused { what }) => of(container, what),
         Ok(_) => of(container, "the pod's monitor gave no answer that can be understood".to_owned()),
-        Err(error) => of(container, error.to_string()),
+        // Its monitor may be gone, but have written down that it runs.
+        Err(error) => match Started::read(&container.places.state)? {
+            Some(started) => return Ok(Ok(started)),
+            None => of(container, error.to_string()),
+        },
     };
     fail(container, &failed)?;
     Ok(Err(failed))
+}
+
+/// Waits until a container that is being started runs or never will; one that takes too long is ended. Blocks.
+pub(crate) fn wait(client: &mut Client, container: &Container, patience: Duration) -> Result<()> {
+    let deadline = Instant::now() + patience;
+    while is_under_way(client, container)? {
+        if Instant::now() >= deadline {
+            return give_up(client, container);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// Ends whoever is starting it.
+fn give_up(client: &mut Client, container: &Container) -> Result<()> {
+    let signal = Signal::KILL.as_raw();
+    monitors::done(client.call(&Request::Signal { container: container.id.to_string(), signal }, &[])?)?;
+    let deadline = Instant::now() + AFTER_KILL;
+    while is_under_way(client, container)? {
+        if Instant::now() >= deadline {
+            return Err(Error::Step {
+                step: format!("give up the start of {}", called(container)),
+                cause: "whoever is at it does not end".to_owned(),
+                hint: None,
+            });
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// Whether the monitor still waits for it to start.
+fn is_under_way(client: &mut Client, container: &Container) -> Result<bool> {
+    let Reply::Listed(listed) = client.call(&Request::List, &[])? else { return Ok(false) };
+    let own = listed.iter().find(|listed| listed.container == container.id.as_str());
+    Ok(own.is_some_and(|listed| listed.pid.is_none() && listed.running && listed.exit.is_none()))
 }
 
 /// Writes down that it never ran.

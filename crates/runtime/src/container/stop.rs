@@ -5,30 +5,31 @@ use monitor::Request;
 use tokio::time::timeout;
 
 use super::{called, ended};
-use crate::book::Container;
+use crate::book::{Container, if_any};
 use crate::error::{Error, Result};
 use crate::life::Life;
 use crate::monitors;
 use crate::node::{Node, blocking};
 
 /// How long a process may take to end after it was killed.
-const AFTER_KILL: Duration = Duration::from_secs(2);
+const AFTER_KILL: Duration = Duration::from_millis(250);
 /// How often it is killed again: one may be started by another just then.
-const KILLS: u32 = 10;
+const KILLS: u32 = 80;
 
 /// Asks a container to end, and kills it when the time is over; one that does not run is fine.
 pub(crate) async fn stop(node: Arc<Node>, id: String, seconds: i64) -> Result<()> {
-    let Ok(container) = node.book.container(&id) else { return Ok(()) };
+    let Some(container) = if_any(node.book.container(&id))? else { return Ok(()) };
     if !matches!(container.life(), Life::Running(_)) {
         return Ok(());
     }
     let grace = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     if !grace.is_zero() {
-        ask(&node, &container).await?;
-        if timeout(grace, container.ended()).await.is_ok() {
-            return Ok(());
-        }
-        node.tell(&format!("{} has not ended within {seconds} s and is killed", called(&container)));
+        let why = match ask(&node, &container).await {
+            Ok(()) if timeout(grace, container.ended()).await.is_ok() => return Ok(()),
+            Ok(()) => format!("has not ended within {seconds} s"),
+            Err(error) => format!("cannot be asked to end: {error}"),
+        };
+        node.tell(&format!("{} {why}; it is killed", called(&container)));
     }
     kill(&node, &container).await
 }
@@ -65,7 +66,7 @@ pub(crate) async fn kill(node: &Arc<Node>, container: &Arc<Container>) -> Result
         let (on_node, cgroup, life) = (Arc::clone(node), container.record().cgroup, container.life());
         blocking(move || {
             on_node.groups.kill_all(&cgroup)?;
-            kill_first(&life)
+            kill_first(&on_node, &life)
         })
         .await?;
         if timeout(AFTER_KILL, container.ended()).await.is_ok() {
@@ -74,7 +75,7 @@ pub(crate) async fn kill(node: &Arc<Node>, container: &Arc<Container>) -> Result
         // Whoever was to tell may be gone.
         let (on_node, dead) = (Arc::clone(node), Arc::clone(container));
         blocking(move || ended::bury(&on_node, &dead)).await?;
-        ended::settle(node, container.id.as_str()).await;
+        ended::settle(node, container.id.as_str(), None).await;
     }
     Err(Error::Step {
         step: format!("kill {}", called(container)),
@@ -84,7 +85,10 @@ pub(crate) async fn kill(node: &Arc<Node>, container: &Arc<Container>) -> Result
 }
 
 /// The first process itself, in case it has left its control group.
-fn kill_first(life: &Life) -> Result<()> {
-    let Life::Running(started) = life else { return Ok(()) };
-    monitors::kill(started.process())
+fn kill_first(node: &Node, life: &Life) -> Result<()> {
+    match life {
+        // In another boot its number was another's.
+        Life::Running(started) if started.boot_id == node.boot_id => monitors::kill(started.process()),
+        _ => Ok(()),
+    }
 }

@@ -2,7 +2,9 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use images::{Credentials, Error, Image, Images, Progress, Reference, Remote, Result, Step};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
+
+const AT_ONCE: usize = 32;
 
 type Told = watch::Sender<Option<Result<Image>>>;
 
@@ -17,6 +19,17 @@ pub(super) struct Wanted {
 #[derive(Debug, Default)]
 pub(super) struct Pulls {
     running: Mutex<Vec<(Wanted, Told)>>,
+    turns: Turns,
+}
+
+/// As many pulls go on at a time: a slow registry keeps threads that pods need to start and stop.
+#[derive(Debug)]
+struct Turns(Arc<Semaphore>);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
+    }
 }
 
 impl Pulls {
@@ -55,11 +68,17 @@ impl Pulls {
         running.push((wanted.clone(), tell.clone()));
         let entry = Entry { pulls: Arc::clone(self), wanted: wanted.clone() };
         let (images, remote) = (Arc::clone(images), with_credentials(remote, wanted));
-        tokio::task::spawn_blocking(move || {
-            let outcome = images.pull(&entry.wanted.reference, &remote, &WhileWanted(&tell));
-            // Gone from the list first: who comes from now on begins anew, and nobody waits in vain.
-            drop(entry);
-            tell.send_replace(Some(outcome));
+        let turns = Arc::clone(&self.turns.0);
+        tokio::spawn(async move {
+            // Nobody closes it, and who waits for it takes no thread.
+            let Ok(turn) = turns.acquire_owned().await else { return };
+            tokio::task::spawn_blocking(move || {
+                let outcome = images.pull(&entry.wanted.reference, &remote, &WhileWanted(&tell));
+                // Gone from the list first: who comes from now on begins anew, and nobody waits in vain.
+                drop(entry);
+                tell.send_replace(Some(outcome));
+                drop(turn);
+            });
         });
         told
     }

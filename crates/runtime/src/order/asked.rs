@@ -9,6 +9,8 @@ use wire::cri::{
     PodSandboxConfig,
 };
 
+use super::ImagePart;
+
 /// Reads the file of a seccomp profile.
 pub type ProfileReader<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 
@@ -73,8 +75,8 @@ pub struct Place {
 pub struct ImageMount {
     /// Which mount of the configuration, from 0.
     pub index: usize,
-    /// The directory that is mounted, found by [`super::resolve_image_mount`].
-    pub source: PathBuf,
+    /// What is mounted, found by [`super::resolve_image_mount`].
+    pub source: ImagePart,
 }
 
 /// What holds on this node, for all containers.

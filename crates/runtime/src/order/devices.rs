@@ -1,6 +1,6 @@
 //! Devices that a container has beside the usual ones.
 
-use bundle::{Device, DeviceRule};
+use bundle::{Device, DeviceRule, NodeOwner};
 use wire::cri::ContainerConfig;
 
 use super::{Asked, Refusal};
@@ -40,15 +40,22 @@ pub(super) fn of(asked: &Asked<'_>) -> Result<Vec<Device>, Refusal> {
         if letters.is_empty() || !letters.chars().all(|letter| "rwm".contains(letter)) {
             return Err(refused("permissions", "takes letters of \"rwm\""));
         }
-        Ok(Device { source: device.host_path.clone().into(), target: target.into(), access: letters.clone() })
+        Ok(Device {
+            source: device.host_path.clone().into(),
+            target: target.into(),
+            access: letters.clone(),
+            owner: NodeOwner::Container,
+        })
     });
     let given: Vec<Device> = given.collect::<Result<_, _>>()?;
     let all = asked.security().privileged.then(every);
     Ok(all.into_iter().chain(given).collect())
 }
 
+/// They stay the host's: in a user namespace its disks are nobody's.
 fn every() -> Device {
-    Device { source: "/dev".into(), target: "/dev".into(), access: "rwm".to_owned() }
+    let access = "rwm".to_owned();
+    Device { source: "/dev".into(), target: "/dev".into(), access, owner: NodeOwner::Host }
 }
 
 /// A privileged container may use every device.

@@ -8,15 +8,18 @@
 //! - [`spaces`]: which namespaces it is in.
 //! - [`mounts`]: what the caller mounts, what every container has, the image's volumes.
 //! - [`devices`], [`resources`], [`signal`]: the rest.
+//! - [`mod@sandbox`]: what holds for the pod as a whole.
 
 mod asked;
 mod confine;
 mod devices;
 mod ids;
 mod mounts;
+mod ping;
 mod process;
 mod refusal;
 mod resources;
+mod sandbox;
 mod signal;
 mod spaces;
 
@@ -28,10 +31,11 @@ use wire::cri::{ContainerConfig, LinuxContainerSecurityContext};
 use crate::userns;
 
 pub use asked::{AppArmor, Asked, CgroupVersion, ImageMount, Node, Place, ProfileReader};
-pub use mounts::image::resolve as resolve_image_mount;
+pub use mounts::image::{ImagePart, resolve as resolve_image_mount};
 pub use mounts::make_missing;
 pub use refusal::Refusal;
 pub use resources::{limits, oom_score};
+pub use sandbox::{pod_limits, sandbox};
 pub use signal::stop_signal;
 pub use spaces::sysctls;
 
@@ -54,7 +58,7 @@ pub fn container(asked: &Asked<'_>) -> Result<Start, Refusal> {
             owners: asked.node.owners,
         },
         mounts: mounts::of(asked, ids.as_ref())?,
-        volumes: mounts::volumes::of(asked),
+        volumes: mounts::volumes::of(asked)?,
         spaces: spaces::of(asked, ids.as_ref())?,
         process: process::of(asked, ids.as_ref())?,
         ids,

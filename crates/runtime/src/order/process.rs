@@ -1,5 +1,6 @@
 //! The first process of a container.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use bundle::{Console, GroupPolicy, IdLines, Process, WantedUser};
@@ -59,7 +60,8 @@ fn env(asked: &Asked<'_>) -> Result<Vec<String>, Refusal> {
     }
     let name = Some(&asked.sandbox.hostname).filter(|name| !name.is_empty()).unwrap_or(&asked.node.hostname);
     all.push(format!("HOSTNAME={name}"));
-    asked.image.env.iter().for_each(|variable| set(&mut all, variable.clone()));
+    let mut all = Environment::of(all);
+    asked.image.env.iter().for_each(|variable| all.set(variable.clone()));
     for (index, variable) in asked.config.envs.iter().enumerate() {
         let key = &variable.key;
         if key.is_empty() || key.contains(['=', '\0']) {
@@ -71,17 +73,31 @@ fn env(asked: &Asked<'_>) -> Result<Vec<String>, Refusal> {
             let cause = format!("the value of {key} is not text in UTF-8, or has a zero byte");
             return Err(Refusal::new(format!("envs[{index}].value"), cause));
         };
-        set(&mut all, format!("{key}={value}"));
+        all.set(format!("{key}={value}"));
     }
-    Ok(all)
+    Ok(all.variables)
 }
 
-fn set(all: &mut Vec<String>, variable: String) {
-    let key = |text: &str| text.split_once('=').map_or(text.to_owned(), |(key, _)| key.to_owned());
-    let name = key(&variable);
-    match all.iter_mut().find(|known| key(known) == name) {
-        Some(known) => *known = variable,
-        None => all.push(variable),
+/// Variables in the order in which they were first set, each found by its name: there may be many thousands.
+struct Environment {
+    variables: Vec<String>,
+    places: HashMap<String, usize>,
+}
+
+impl Environment {
+    fn of(variables: Vec<String>) -> Self {
+        let mut all = Self { variables: vec![], places: HashMap::new() };
+        variables.into_iter().for_each(|variable| all.set(variable));
+        all
+    }
+
+    fn set(&mut self, variable: String) {
+        let name = variable.split_once('=').map_or(variable.as_str(), |(name, _)| name);
+        let place = *self.places.entry(name.to_owned()).or_insert(self.variables.len());
+        match self.variables.get_mut(place) {
+            Some(known) => *known = variable,
+            None => self.variables.push(variable),
+        }
     }
 }
 

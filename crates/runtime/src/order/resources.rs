@@ -115,10 +115,16 @@ pub fn oom_score(given: i64, node: &Node) -> Result<i32, Refusal> {
     Ok(node.lowest_oom_score.map_or(score, |lowest| score.max(lowest)))
 }
 
-/// Below the sandbox's, in cgroupfs' own form.
+/// Below the sandbox's.
 pub(super) fn cgroup_path(asked: &Asked<'_>) -> Result<String, Refusal> {
-    let parent = asked.place.cgroup_parent.trim_matches('/');
-    let refused = |cause: &str| Refusal::new("sandbox_config.linux.cgroup_parent", cause);
+    let parent = parent(&asked.place.cgroup_parent, "sandbox_config.linux.cgroup_parent")?;
+    Ok(format!("/{parent}/{}", asked.id))
+}
+
+/// The path of a control group, in cgroupfs' own form.
+pub(super) fn parent<'a>(given: &'a str, field: &str) -> Result<&'a str, Refusal> {
+    let parent = given.trim_matches('/');
+    let refused = |cause: &str| Refusal::new(field, cause);
     if parent.ends_with(".slice") || parent.contains(':') {
         return Err(refused("is in systemd's form")
             .with_hint("this runtime's cgroup driver is cgroupfs, as RuntimeConfig says"));
@@ -127,5 +133,5 @@ pub(super) fn cgroup_path(asked: &Asked<'_>) -> Result<String, Refusal> {
     if parent.is_empty() || parts.any(|part| matches!(part, "" | "." | "..")) || parent.contains('\0') {
         return Err(refused("is no path of a control group"));
     }
-    Ok(format!("/{parent}/{}", asked.id))
+    Ok(parent)
 }

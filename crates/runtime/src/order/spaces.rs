@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bundle::{IdLines, Space, Spaces};
 use wire::cri::{NamespaceMode, NamespaceOption, PodSandboxConfig};
 
-use super::{Asked, CgroupVersion, Refusal};
+use super::{Asked, CgroupVersion, Refusal, ping};
 
 const FIELD: &str = "linux.security_context.namespace_options";
 const SYSCTLS: &str = "linux.sysctls";
@@ -66,7 +66,7 @@ fn as_the_sandbox(kind: &str, own: i32, sandbox: i32) -> Result<(), Refusal> {
 }
 
 /// The host's processes and IPC are not the pod's to see; its network is (KEP-5607).
-fn not_with_users(sandbox: &NamespaceOption) -> Result<(), Refusal> {
+pub(super) fn not_with_users(sandbox: &NamespaceOption) -> Result<(), Refusal> {
     for (kind, mode) in [("pid", sandbox.pid), ("ipc", sandbox.ipc)] {
         if mode == i32::from(NamespaceMode::Node) {
             let cause = "NODE cannot go with a user namespace of the pod's own";
@@ -128,5 +128,12 @@ pub fn sysctls(
             _ => {}
         }
     }
-    Ok(if network { bundle::sysctl::for_pod(&linux.sysctls, ids) } else { linux.sysctls })
+    if !network {
+        return Ok(linux.sysctls);
+    }
+    let mut settings = bundle::sysctl::for_pod(&linux.sysctls, ids);
+    if let Some(ids) = ids {
+        ping::as_the_host_knows(&mut settings, ids, &linux.sysctls)?;
+    }
+    Ok(settings)
 }

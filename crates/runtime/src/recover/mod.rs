@@ -4,24 +4,29 @@
 //!   control group.
 //! - What was half made is taken away.
 //! - What has a record and still lives is listened to again; what does not live any more is shown as ended.
-//! - What cannot be read stays as it is, and is told.
+//! - What cannot be read counts as none: its record is kept aside, and all else of it is ended and removed.
 
 mod read;
 mod strays;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use monitor::{Client, Reply, Request};
+use monitor::Client;
 
 use crate::book::{Container, Sandbox};
 use crate::container::{self, ended, start};
 use crate::error::Result;
+use crate::id::Id;
 use crate::life::Life;
 use crate::monitors;
 use crate::node::{Node, blocking};
 use crate::records::{ContainerStage, SandboxStage};
 use crate::sandbox;
 use crate::sandbox::spaces::{self, Own};
+
+/// How long a start that the last server began may go on: nobody is served before.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Brings everything into line with the records. What fails for one pod is told, and keeps no other.
 pub(crate) async fn recover(node: &Arc<Node>) -> Result<()> {
@@ -58,9 +63,14 @@ async fn one(node: &Arc<Node>, sandbox: &Arc<Sandbox>) -> Result<()> {
     match sandbox.record().stage {
         SandboxStage::Making => sandbox::remove::take_away(node, sandbox).await,
         SandboxStage::Stopped => sandbox::stop::tear_down(node, sandbox).await,
-        SandboxStage::Ready if lives(node, sandbox).await? => again(node, sandbox).await,
+        SandboxStage::Ready if lives(node, sandbox).await? => {
+            // Also where it fails: whoever listens tries again.
+            let outcome = again(node, sandbox).await;
+            monitors::listen(node, sandbox);
+            outcome
+        }
         SandboxStage::Ready => {
-            node.tell(&format!("sandbox {} did not outlive a restart of the host", sandbox.id));
+            node.tell(&format!("sandbox {} did not outlive {}", sandbox.id, what_ended_it(node, sandbox)));
             let (on_node, of_sandbox) = (Arc::clone(node), Arc::clone(sandbox));
             blocking(move || bury_all(&on_node, &of_sandbox)).await?;
             sandbox::stop::tear_down(node, sandbox).await
@@ -78,10 +88,21 @@ async fn lives(node: &Node, sandbox: &Arc<Sandbox>) -> Result<bool> {
     .await
 }
 
+fn what_ended_it(node: &Node, sandbox: &Sandbox) -> &'static str {
+    if sandbox.record().boot_id == node.boot_id {
+        "the loss of its namespaces"
+    } else {
+        "a restart of the host"
+    }
+}
+
 /// Its first processes are gone with the boot they were started in.
 fn bury_all(node: &Node, sandbox: &Sandbox) -> Result<()> {
     for container in node.book.containers_of(&sandbox.id) {
         ended::bury(node, &container)?;
+        if container.record().stage == ContainerStage::Starting && container.life() == Life::Created {
+            start::fail(&container, &start::of(&container, "its sandbox is gone".to_owned()))?;
+        }
         let life = Life::read(&container.places.state, &container.record().stage)?;
         container.life.send_replace(life);
     }
@@ -91,46 +112,39 @@ fn bury_all(node: &Node, sandbox: &Sandbox) -> Result<()> {
 /// One that lives: its monitor is listened to, and started anew if it is gone.
 async fn again(node: &Arc<Node>, sandbox: &Arc<Sandbox>) -> Result<()> {
     let (on_node, of_sandbox) = (Arc::clone(node), Arc::clone(sandbox));
-    blocking(move || {
+    let failed = blocking(move || {
         let mut client = monitors::client(&on_node, &of_sandbox)?;
         settle_starts(&on_node, &of_sandbox, &mut client)
     })
     .await?;
     for container in node.book.containers_of(&sandbox.id) {
-        if let Life::Exited(_) = container.life()
-            && node.groups.exists(&container.record().cgroup)
-        {
+        let has_ended = matches!(container.life(), Life::Exited(_));
+        // Whoever is on its way to start one has no group yet.
+        let may_have_more = failed.contains(&container.id) || node.groups.exists(&container.record().cgroup);
+        if has_ended && may_have_more {
             ended::clean(node, &container).await?;
         }
     }
-    monitors::listen(node, sandbox);
     Ok(())
 }
 
-/// Containers that the last server was starting: they run by now, or they never will.
-fn settle_starts(node: &Node, sandbox: &Sandbox, client: &mut Client) -> Result<()> {
+/// Containers that the last server was starting: they run by now, or they never will, and are told.
+fn settle_starts(node: &Node, sandbox: &Sandbox, client: &mut Client) -> Result<Vec<Id>> {
+    let mut failed = vec![];
     for container in node.book.containers_of(&sandbox.id) {
         if container.record().stage != ContainerStage::Starting || container.life() != Life::Created {
             continue;
         }
-        while under_way(client, &container)? {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
+        start::wait(client, &container, PATIENCE)?;
         let life = Life::read(&container.places.state, &container.record().stage)?;
         if life == Life::Created {
             node.groups.kill_all(&container.record().cgroup)?;
             let what = "the server ended while it was being started".to_owned();
             start::fail(&container, &start::of(&container, what))?;
+            failed.push(container.id.clone());
         } else {
             container.life.send_replace(life);
         }
     }
-    Ok(())
-}
-
-/// Whether the monitor still waits for it to start.
-fn under_way(client: &mut Client, container: &Container) -> Result<bool> {
-    let Reply::Listed(listed) = client.call(&Request::List, &[])? else { return Ok(false) };
-    let own = listed.iter().find(|listed| listed.container == container.id.as_str());
-    Ok(own.is_some_and(|listed| listed.pid.is_none() && listed.running && listed.exit.is_none()))
+    Ok(failed)
 }

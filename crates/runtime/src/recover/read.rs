@@ -8,13 +8,22 @@ use crate::book::{Container, Sandbox};
 use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::life::Life;
-use crate::node::{Node, remove_dir};
+use crate::node::{Node, make_dir};
 use crate::records::{ContainerRecord, SandboxRecord, VERSION};
 use crate::{container, durable, sandbox};
 
-/// Whose directories are somebody's: those with a record, readable or not.
-#[derive(Debug, Default)]
+/// Whose directories are somebody's: those with a record that can be read.
+#[derive(Debug, Default, Clone)]
 pub(super) struct Known {
+    pub(super) sandboxes: BTreeSet<Id>,
+    pub(super) containers: BTreeSet<Id>,
+    /// Directories of the state that are nobody's.
+    pub(super) nobodys: Nobodys,
+}
+
+/// What has a directory and no record, by whose it was.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Nobodys {
     pub(super) sandboxes: BTreeSet<Id>,
     pub(super) containers: BTreeSet<Id>,
 }
@@ -23,73 +32,116 @@ pub(super) struct Known {
 pub(super) fn all(node: &Node) -> Result<Known> {
     let mut known = Known::default();
     for id in ids(&node.layout.sandbox_states())? {
-        let places = node.layout.sandbox(&id);
-        match durable::read::<SandboxRecord>(&places.record()).and_then(|record| known_version(record, &id)) {
-            Ok(None) => remove_dir(&places.state)?,
-            Ok(Some(record)) => {
-                if let Ok(name) = sandbox::name(&record.config) {
-                    told(node, node.book.reserve("sandbox", &name, &id));
-                }
-                node.book.add_sandbox(Arc::new(Sandbox::new(record, places)));
-                known.sandboxes.insert(id);
-            }
-            Err(error) => {
-                node.tell(&format!("sandbox {id} is left as it is: {error}"));
-                known.sandboxes.insert(id);
-            }
+        if one_sandbox(node, &id) {
+            known.sandboxes.insert(id);
+        } else {
+            known.nobodys.sandboxes.insert(id);
         }
     }
     for id in ids(&node.layout.container_states())? {
-        one_container(node, &id, &mut known)?;
+        if one_container(node, &id) {
+            known.containers.insert(id);
+        } else {
+            known.nobodys.containers.insert(id);
+        }
     }
     Ok(known)
 }
 
-fn one_container(node: &Node, id: &Id, known: &mut Known) -> Result<()> {
+/// Whether there is one.
+fn one_sandbox(node: &Node, id: &Id) -> bool {
+    let places = node.layout.sandbox(id);
+    let read = durable::read::<SandboxRecord>(&places.record());
+    match read.and_then(|record| known_form(record, id, &places.record())) {
+        Ok(None) => false,
+        Ok(Some(record)) => {
+            if let Ok(name) = sandbox::name(&record.config) {
+                told(node, node.book.reserve("sandbox", &name, id));
+            }
+            node.book.add_sandbox(Arc::new(Sandbox::new(record, places)));
+            true
+        }
+        Err(error) => set_aside(node, id, ("sandbox", &places.record()), &error),
+    }
+}
+
+/// Whether there is one.
+fn one_container(node: &Node, id: &Id) -> bool {
     let places = node.layout.container(id);
-    let read =
-        durable::read::<ContainerRecord>(&places.record()).and_then(|record| known_version(record, id));
-    let lived = read.and_then(|record| {
+    let read = durable::read::<ContainerRecord>(&places.record());
+    let lived = read.and_then(|record| known_form(record, id, &places.record())).and_then(|record| {
         record.map(|record| Ok((Life::read(&places.state, &record.stage)?, record))).transpose()
     });
     match lived {
-        Ok(None) => return remove_dir(&places.state),
+        Ok(None) => false,
         Ok(Some((life, record))) => {
             if let Ok(name) = container::name(&record.sandbox, &record.config) {
                 told(node, node.book.reserve("container", &name, id));
             }
             node.book.add_container(Arc::new(Container::new(record, places, life)));
+            true
         }
-        Err(error) => node.tell(&format!("container {id} is left as it is: {error}")),
+        Err(error) => set_aside(node, id, ("container", &places.record()), &error),
     }
-    known.containers.insert(id.clone());
-    Ok(())
+}
+
+/// Keeps a record that is of no use where nobody takes it for one. What it was the record of has none then,
+/// and is ended and removed: it could not be shown, nor stopped.
+fn set_aside(node: &Node, id: &Id, of: (&str, &Path), error: &Error) -> bool {
+    let (what, record) = of;
+    let aside = node.layout.damaged().join(format!("{id}.json"));
+    let moved = make_dir(&node.layout.damaged()).and_then(|()| {
+        let failed = |cause| Error::File { what: "set aside", path: record.to_owned(), cause };
+        fs::rename(record, &aside).map_err(failed)
+    });
+    let kept = moved.map_or_else(
+        |cause| format!("its record is not kept: {cause}"),
+        |()| format!("its record is kept as {}", aside.display()),
+    );
+    node.tell(&format!("{what} {id} is ended and removed, {kept}: {error}"));
+    false
 }
 
 /// A record of a form that we know.
-trait Versioned {
+trait Form {
     fn version(&self) -> u32;
+    fn id(&self) -> &Id;
 }
 
-impl Versioned for SandboxRecord {
+impl Form for SandboxRecord {
     fn version(&self) -> u32 {
         self.version
     }
-}
 
-impl Versioned for ContainerRecord {
-    fn version(&self) -> u32 {
-        self.version
+    fn id(&self) -> &Id {
+        &self.id
     }
 }
 
-fn known_version<T: Versioned>(record: Option<T>, id: &Id) -> Result<Option<T>> {
+impl Form for ContainerRecord {
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn id(&self) -> &Id {
+        &self.id
+    }
+}
+
+fn known_form<T: Form>(record: Option<T>, id: &Id, path: &Path) -> Result<Option<T>> {
+    let wrong = |cause: String, hint: Option<&str>| Error::Step {
+        step: format!("use {}", path.display()),
+        cause,
+        hint: hint.map(Into::into),
+    };
     match record {
-        Some(record) if record.version() != VERSION => Err(Error::Step {
-            step: format!("read the record of {id}"),
-            cause: format!("its version is {}, and {VERSION} is the one that is known", record.version()),
-            hint: Some("a newer wardlet has written it".to_owned()),
-        }),
+        Some(record) if record.version() != VERSION => Err(wrong(
+            format!("its version is {}, and {VERSION} is the one that is known", record.version()),
+            Some("a newer wardlet has written it"),
+        )),
+        Some(record) if record.id() != id => {
+            Err(wrong(format!("it is the record of another, {}", record.id()), None))
+        }
         record => Ok(record),
     }
 }

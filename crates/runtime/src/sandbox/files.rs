@@ -1,6 +1,7 @@
 //! The files that every container of a pod sees: hosts, hostname, resolv.conf.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use wire::cri::DnsConfig;
@@ -20,10 +21,15 @@ pub(crate) fn write(places: &SandboxPlaces, hostname: &str, dns: Option<&DnsConf
     put(&places.resolv_conf(), &text)
 }
 
-/// Writes the table of names; with the host's network it is the host's.
+/// Writes the table of names of a pod with these addresses, if it has a network of its own.
 pub(crate) fn write_hosts(places: &SandboxPlaces, hostname: &str, ips: &[String]) -> Result<()> {
-    let hosts = fs::read_to_string(HOST_HOSTS).ok().filter(|_| ips.is_empty());
-    put(&places.hosts(), &hosts.unwrap_or_else(|| hosts_of(hostname, ips)))
+    put(&places.hosts(), &hosts_of(hostname, ips))
+}
+
+/// In the host's network the table of names is the host's.
+pub(crate) fn copy_hosts(places: &SandboxPlaces, hostname: &str) -> Result<()> {
+    let hosts = fs::read_to_string(HOST_HOSTS).unwrap_or_else(|_| hosts_of(hostname, &[]));
+    put(&places.hosts(), &hosts)
 }
 
 fn hosts_of(hostname: &str, ips: &[String]) -> String {
@@ -40,7 +46,10 @@ fn resolv_conf(dns: &DnsConfig) -> String {
 }
 
 fn put(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(|cause| Error::File { what: "write", path: path.to_owned(), cause })
+    // Whatever our own mask is: every user of a pod reads them.
+    fs::write(path, text)
+        .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o644)))
+        .map_err(|cause| Error::File { what: "write", path: path.to_owned(), cause })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use wire::cri::ContainerEventType;
 
 use super::stop;
-use crate::book::Sandbox;
+use crate::book::{Sandbox, if_any};
 use crate::container;
 use crate::error::Result;
 use crate::node::{Node, blocking, remove_dir};
@@ -11,7 +11,7 @@ use crate::{durable, events};
 
 /// Stops a sandbox and takes away all of it, its containers included; none there is fine.
 pub(crate) async fn remove(node: Arc<Node>, id: String) -> Result<()> {
-    let Ok(sandbox) = node.book.sandbox(&id) else { return Ok(()) };
+    let Some(sandbox) = if_any(node.book.sandbox(&id))? else { return Ok(()) };
     let _gate = sandbox.gate.lock().await;
     take_away(&node, &sandbox).await?;
     node.tell(&format!("sandbox {} of {} is removed", sandbox.id, super::called(&sandbox.record().config)));
@@ -24,6 +24,7 @@ pub(crate) async fn take_away(node: &Arc<Node>, sandbox: &Arc<Sandbox>) -> Resul
     stop::tear_down(node, sandbox).await?;
     for container in node.book.containers_of(&sandbox.id) {
         container::remove::take_away(node, &container).await?;
+        events::tell(node, ContainerEventType::ContainerDeletedEvent, &container.id, sandbox);
     }
     let places = sandbox.places.clone();
     blocking(move || {

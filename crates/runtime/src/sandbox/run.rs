@@ -21,6 +21,7 @@ pub(crate) async fn run(node: Arc<Node>, config: PodSandboxConfig, handler: Stri
     let config = record.config.clone();
     // Refused before anything is there.
     let settings = order::sysctls(&config, record.ids.as_ref())?;
+    let limits = limits(&node, &config)?;
     let ports = host_ports(&config.port_mappings)?;
     for warning in record.ids.iter().flat_map(userns::warnings) {
         node.tell(&format!("sandbox {id} of {}: {warning}", called(&config)));
@@ -29,7 +30,7 @@ pub(crate) async fn run(node: Arc<Node>, config: PodSandboxConfig, handler: Stri
     let sandbox = Arc::new(Sandbox::new(record, node.layout.sandbox(&id)));
     let _gate = sandbox.gate.lock().await;
     node.book.add_sandbox(Arc::clone(&sandbox));
-    let made = make(&node, &sandbox, Wishes { settings, ports }).await;
+    let made = make(&node, &sandbox, Wishes { settings, limits, ports }).await;
     if let Err(error) = made {
         if let Err(left) = remove::take_away(&node, &sandbox).await {
             node.tell(&format!("sandbox {id}: what was made of it is not all gone: {left}"));
@@ -47,7 +48,14 @@ pub(crate) async fn run(node: Arc<Node>, config: PodSandboxConfig, handler: Stri
 /// What of a configuration was understood already.
 struct Wishes {
     settings: BTreeMap<String, String>,
+    limits: bundle::Resources,
     ports: Vec<network::HostPort>,
+}
+
+fn limits(node: &Node, config: &PodSandboxConfig) -> Result<bundle::Resources> {
+    let linux = config.linux.clone().unwrap_or_default();
+    let limits = order::pod_limits(linux.resources.as_ref(), linux.overhead.as_ref(), &node.facts);
+    Ok(limits.map_err(|refusal| refusal.below("linux"))?)
 }
 
 fn record(node: &Node, config: PodSandboxConfig, handler: String) -> Result<SandboxRecord> {
@@ -56,6 +64,7 @@ fn record(node: &Node, config: PodSandboxConfig, handler: String) -> Result<Sand
     let linux = config.linux.clone().unwrap_or_default();
     let options = linux.security_context.and_then(|security| security.namespace_options);
     let ids = userns::decide(options.as_ref())?;
+    order::sandbox(&config, ids.as_ref())?;
     if own.network == Sharing::Host
         && config.port_mappings.iter().any(|port| port.host_port != port.container_port)
     {
@@ -82,7 +91,7 @@ fn record(node: &Node, config: PodSandboxConfig, handler: String) -> Result<Sand
 
 /// Every step of it. What is left of one that fails is the caller's to take away.
 async fn make(node: &Arc<Node>, sandbox: &Arc<Sandbox>, wishes: Wishes) -> Result<()> {
-    let Wishes { settings, ports } = wishes;
+    let Wishes { settings, limits, ports } = wishes;
     let record = sandbox.record();
     let own = Own::of(&record.config)?;
     let hostname = hostname(node, &record.config, own);
@@ -94,9 +103,10 @@ async fn make(node: &Arc<Node>, sandbox: &Arc<Sandbox>, wishes: Wishes) -> Resul
         make_dir(&places.run)?;
         spaces::make(places, own, record.ids.as_ref(), &name)?;
         files::write(places, &name, record.config.dns_config.as_ref())?;
-        sysctls::apply(places, &settings)?;
+        sysctls::apply(places, &settings, spaces::root_of(record.ids.as_ref()))?;
         if let CgroupParent::Own(path) = &record.cgroup {
             on_node.groups.make(path)?;
+            on_node.groups.apply(path, &limits)?;
         }
         Ok(())
     })
@@ -104,7 +114,10 @@ async fn make(node: &Arc<Node>, sandbox: &Arc<Sandbox>, wishes: Wishes) -> Resul
     let ips = connect(node, sandbox, ports).await?;
     let (on_node, of_sandbox) = (Arc::clone(node), Arc::clone(sandbox));
     blocking(move || {
-        files::write_hosts(&of_sandbox.places, &hostname, &ips)?;
+        match own.network {
+            Sharing::Host => files::copy_hosts(&of_sandbox.places, &hostname)?,
+            _ => files::write_hosts(&of_sandbox.places, &hostname, &ips)?,
+        }
         let mut monitor = monitors::client(&on_node, &of_sandbox)?;
         if own.pid == Sharing::Pod {
             let init = monitors::pid_namespace(&mut monitor)?;

@@ -95,7 +95,7 @@ pub(crate) fn make(places: &SandboxPlaces, own: Own, ids: Option<&IdLines>, host
 fn mount_shm(places: &SandboxPlaces, ids: Option<&IdLines>) -> Result<()> {
     let shm = places.shm();
     durable::make_dir(&shm)?;
-    let owner = ids.map_or(Owner::ROOT, root_of);
+    let owner = root_of(ids);
     let kind = FilesystemKind::Tmpfs { size: Some(SHM_BYTES), inodes: None, mode: 0o1777, owner };
     let flags = Flags::NOSUID | Flags::NODEV | Flags::NOEXEC;
     Filesystem { flags, ..Filesystem::new(kind) }.mount_at(&shm)?;
@@ -103,7 +103,8 @@ fn mount_shm(places: &SandboxPlaces, ids: Option<&IdLines>) -> Result<()> {
 }
 
 /// The pod's root as the host knows it.
-fn root_of(ids: &IdLines) -> Owner {
+pub(super) fn root_of(ids: Option<&IdLines>) -> Owner {
+    let Some(ids) = ids else { return Owner::ROOT };
     let host = |lines: &[ids::IdMapping]| {
         let root = lines.iter().find(|line| u64::from(line.container()) == 0);
         root.map_or(0, |line| line.host().first())

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
-use kernel::NamespaceKind;
+use kernel::{Namespace, NamespaceKind};
 use wire::cri::ContainerEventType;
 
 use super::spaces;
-use crate::book::Sandbox;
+use crate::book::{Sandbox, if_any};
 use crate::container::{ended, stop};
 use crate::error::Result;
 use crate::node::{Node, blocking, make_dir};
@@ -13,7 +13,7 @@ use crate::{events, monitors};
 
 /// Ends everything that runs in a sandbox and takes its network away; asked again, what is left of it.
 pub(crate) async fn stop(node: Arc<Node>, id: String) -> Result<()> {
-    let Ok(sandbox) = node.book.sandbox(&id) else { return Ok(()) };
+    let Some(sandbox) = if_any(node.book.sandbox(&id))? else { return Ok(()) };
     let _gate = sandbox.gate.lock().await;
     let was_ready = sandbox.is(SandboxStage::Ready);
     tear_down(&node, &sandbox).await?;
@@ -43,10 +43,11 @@ pub(crate) async fn tear_down(node: &Arc<Node>, sandbox: &Arc<Sandbox>) -> Resul
         })
         .await?;
     }
-    let places = sandbox.places.clone();
-    blocking(move || monitors::end(&places)).await?;
+    let ended = Arc::clone(sandbox);
+    blocking(move || monitors::end(&ended)).await?;
     let netns = sandbox.places.pin(NamespaceKind::Net);
-    let netns = Some(netns.as_path()).filter(|netns| netns.exists());
+    // The file without the namespace is what a pin is that was being made.
+    let netns = Some(netns.as_path()).filter(|netns| Namespace::open(netns).is_ok());
     node.network.tear_down(sandbox.id.as_str(), netns).await?;
     let (on_node, places, cgroup) = (Arc::clone(node), sandbox.places.clone(), sandbox.record().cgroup);
     blocking(move || {

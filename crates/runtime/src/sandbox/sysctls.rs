@@ -5,8 +5,9 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
 
-use kernel::{Namespace, NamespaceKind};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use kernel::{Namespace, NamespaceKind, Owner};
+use rustix::process::Uid;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space, set_thread_res_uid};
 
 use crate::error::{Error, Result};
 use crate::layout::SandboxPlaces;
@@ -20,11 +21,12 @@ struct Setting {
 }
 
 /// Writes the settings in the pod's namespaces, on a thread that ends with that. They are of namespaces that
-/// the pod has of its own, or there is an error.
-pub(crate) fn apply(places: &SandboxPlaces, given: &BTreeMap<String, String>) -> Result<()> {
+/// the pod has of its own, or there is an error. `root` is the pod's root as the host knows it: the settings of
+/// IPC are for nobody else to change, however mighty.
+pub(crate) fn apply(places: &SandboxPlaces, given: &BTreeMap<String, String>, root: Owner) -> Result<()> {
     let settings: Vec<Setting> =
         given.iter().map(|(name, value)| setting(name, value)).collect::<Result<_>>()?;
-    let inside = || settings.iter().try_for_each(|setting| write(places, setting));
+    let inside = || settings.iter().try_for_each(|setting| write(places, setting, root));
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
             .spawn_scoped(scope, inside)
@@ -34,22 +36,25 @@ pub(crate) fn apply(places: &SandboxPlaces, given: &BTreeMap<String, String>) ->
 }
 
 /// The files of /proc/sys show the namespaces of whoever opens them.
-fn write(places: &SandboxPlaces, setting: &Setting) -> Result<()> {
+fn write(places: &SandboxPlaces, setting: &Setting, root: Owner) -> Result<()> {
     let failed = |cause: String| Error::Step {
         step: format!("set {} to {:?} in the pod", setting.file.display(), setting.value),
         cause,
         hint: None,
     };
     let namespace = Namespace::open(&places.pin(setting.kind))?;
-    let kind = match setting.kind {
-        NamespaceKind::Net => LinkNameSpaceType::Network,
-        _ => LinkNameSpaceType::InterProcessCommunication,
+    let (kind, uid) = match setting.kind {
+        NamespaceKind::Net => (LinkNameSpaceType::Network, 0),
+        _ => (LinkNameSpaceType::InterProcessCommunication, root.uid),
     };
     move_into_link_name_space(namespace.as_fd(), Some(kind)).map_err(|errno| failed(errno.to_string()))?;
-    match fs::write(&setting.file, &setting.value) {
-        Ok(()) => Ok(()),
-        Err(cause) => Err(failed(cause.to_string())),
-    }
+    // Only of this thread.
+    let become_effectively = |uid| set_thread_res_uid(None, Some(Uid::from_raw(uid)), None);
+    become_effectively(uid).map_err(|errno| failed(errno.to_string()))?;
+    let written = fs::write(&setting.file, &setting.value);
+    // Back again for the next one, which has a namespace to enter.
+    become_effectively(0).map_err(|errno| failed(errno.to_string()))?;
+    written.map_err(|cause| failed(cause.to_string()))
 }
 
 fn setting(name: &str, value: &str) -> Result<Setting> {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use wire::cri::LinuxContainerResources;
+use wire::cri::UpdatePodSandboxResourcesRequest;
 
 use crate::error::Result;
 use crate::node::{Node, blocking};
@@ -8,24 +8,25 @@ use crate::order;
 use crate::records::CgroupParent;
 
 /// Gives the control group above a pod's containers other limits. One that the caller made is the caller's to
-/// change, as with other runtimes: nothing is done to it.
-pub(crate) async fn update(
-    node: Arc<Node>,
-    id: String,
-    wanted: Option<LinuxContainerResources>,
-) -> Result<()> {
-    let sandbox = node.book.sandbox(&id)?;
+/// change, as with other runtimes: nothing is done to it. What is not said stays.
+pub(crate) async fn update(node: Arc<Node>, request: UpdatePodSandboxResourcesRequest) -> Result<()> {
+    let UpdatePodSandboxResourcesRequest { pod_sandbox_id, overhead, resources } = request;
+    let sandbox = node.book.sandbox(&pod_sandbox_id)?;
     let _gate = sandbox.gate.lock().await;
-    let wanted = wanted.unwrap_or_default();
-    let limits = order::limits(&wanted, &node.facts).map_err(|refusal| refusal.below("resources"))?;
     let record = sandbox.record();
+    let known = record.config.linux.unwrap_or_default();
+    let (overhead, resources) = (overhead.or(known.overhead), resources.or(known.resources));
+    let limits = order::pod_limits(resources.as_ref(), overhead.as_ref(), &node.facts)?;
     let of_sandbox = Arc::clone(&sandbox);
     blocking(move || {
-        if let CgroupParent::Own(path) = &record.cgroup {
+        if let CgroupParent::Own(path) = &record.cgroup
+            && node.groups.exists(path)
+        {
             node.groups.apply(path, &limits)?;
         }
         of_sandbox.change(|record| {
-            record.config.linux.get_or_insert_default().resources = Some(wanted);
+            let linux = record.config.linux.get_or_insert_default();
+            (linux.overhead, linux.resources) = (overhead, resources);
         })
     })
     .await

@@ -1,13 +1,14 @@
 //! What sandboxes and containers use.
 //!
 //! - [`Counters`]: what the kernel has counted for a control group.
-//! - [`Processes`], [`Link`], [`disk`]: open files, the network, what was written.
+//! - [`Processes`], [`Link`], [`disk`], [`Ledger`]: open files, the network, what was written.
 //! - [`Rates`]: processor time of late.
 //! - [`usage`]: all that in CRI's messages.
 //! - [`metrics`]: all that under cAdvisor's names.
 
 pub mod counters;
 pub mod disk;
+mod ledger;
 mod links;
 pub mod metrics;
 mod processes;
@@ -21,6 +22,7 @@ use bundle::Resources;
 use wire::cri::{ContainerMetadata, PodSandboxMetadata};
 
 pub use counters::Counters;
+pub use ledger::{Ledger, Round};
 pub use links::{Flow, Link};
 pub use processes::Processes;
 pub use rates::Rates;
@@ -96,16 +98,17 @@ pub struct Sandbox {
 }
 
 impl Written {
-    /// What is below `upper`.
+    /// What is below `upper`; `None` if that is not known yet.
     ///
     /// # Errors
     /// If it is gone.
-    pub fn read(upper: &Path) -> kernel::Result<Self> {
+    pub fn read(upper: &Path, ledger: &Ledger, round: Round) -> kernel::Result<Option<Self>> {
+        let Some(usage) = ledger.usage(upper, round)? else { return Ok(None) };
         let filesystem = rustix::fs::statvfs(upper).ok().map(|found| Filesystem {
             bytes: found.f_blocks.saturating_mul(found.f_frsize),
             inodes: found.f_files,
             inodes_free: found.f_ffree,
         });
-        Ok(Self { path: upper.display().to_string(), usage: disk::usage(upper)?, filesystem })
+        Ok(Some(Self { path: upper.display().to_string(), usage, filesystem }))
     }
 }

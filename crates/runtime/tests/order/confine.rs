@@ -2,7 +2,7 @@
 
 use std::io;
 
-use bundle::{Device, DeviceRule, Seccomp, capabilities};
+use bundle::{Device, DeviceRule, NodeOwner, Seccomp, capabilities};
 use runtime::order::AppArmor;
 use serde_json::json;
 use wire::cri::security_profile::ProfileType;
@@ -52,7 +52,12 @@ fn a_privileged_container_has_everything_where_the_sandbox_allows_it() {
         assert!(start.masked_paths.is_empty() && start.read_only_paths.is_empty());
         let all = DeviceRule { allow: true, kind: 'a', major: None, minor: None, access: "rwm".into() };
         assert_eq!(start.device_rules, [all]);
-        let every = Device { source: "/dev".into(), target: "/dev".into(), access: "rwm".into() };
+        let every = Device {
+            source: "/dev".into(),
+            target: "/dev".into(),
+            access: "rwm".into(),
+            owner: NodeOwner::Host,
+        };
         assert_eq!(start.devices, [every]);
     }
 }
@@ -109,6 +114,9 @@ fn a_profile_of_the_hosts_is_read_whole_or_refused() {
         ),
         (r#"{"defaultAction":"SCMP_ACT_NOTIFY"}"#, "SCMP_ACT_NOTIFY"),
         (r#"{"defaultAction":"A","listenerPath":"/x"}"#, "listenerPath"),
+        // By position nothing is left out, and nothing is what it seems.
+        (r#"["SCMP_ACT_ALLOW"]"#, "a list stands"),
+        (r#"{"defaultAction":"A","syscalls":[[["x"],"B"]]}"#, "a list stands"),
     ] {
         let refusal = read(text.to_owned()).unwrap_err();
         assert_eq!(refusal.field, format!("{SECURITY}.seccomp.localhost_ref"));
@@ -238,7 +246,12 @@ fn devices_are_handed_on_and_cdi_is_refused() {
         }];
         wish
     };
-    let fuse = Device { source: "/dev/fuse".into(), target: "/dev/f".into(), access: "rw".into() };
+    let fuse = Device {
+        source: "/dev/fuse".into(),
+        target: "/dev/f".into(),
+        access: "rw".into(),
+        owner: NodeOwner::Container,
+    };
     assert_eq!(device("/dev/fuse", "/dev/f", "rw").start().devices, [fuse]);
     assert_eq!(device("/dev/fuse", "", "r").start().devices[0].target.to_str(), Some("/dev/fuse"));
     assert_eq!(device("fuse", "/f", "r").refused("absolute"), "devices[0].host_path");

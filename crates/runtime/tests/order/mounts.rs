@@ -1,9 +1,9 @@
 //! What is mounted, where, and how.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use bundle::{Bind, MountSpec, ReadOnly, Travel};
-use runtime::order::{self, ImageMount};
+use bundle::{Bind, ImageFiles, MountSpec, ReadOnly, Travel};
+use runtime::order::{self, ImageMount, ImagePart};
 use wire::cri::MountPropagation::{PropagationBidirectional, PropagationHostToContainer};
 use wire::cri::{ContainerConfig, IdMapping, ImageSpec, Mount};
 
@@ -20,11 +20,7 @@ fn with(mounts: Vec<Mount>) -> Wish {
 }
 
 fn targets(wish: &Wish) -> Vec<String> {
-    let target = |mount: &MountSpec| match mount {
-        MountSpec::Bind(bind) => bind.target.display().to_string(),
-        MountSpec::New(new) => new.target.display().to_string(),
-    };
-    wish.start().mounts.iter().map(target).collect()
+    wish.start().mounts.iter().map(|mount| mount.target().display().to_string()).collect()
 }
 
 #[track_caller]
@@ -204,10 +200,16 @@ fn files_are_not_relabelled_in_silence() {
 #[test]
 fn an_image_is_mounted_from_where_it_was_found() {
     let image = Some(ImageSpec { image: "i".into(), ..Default::default() });
-    let mut wish = with(vec![mount("/a", "/a"), Mount { image, readonly: true, ..mount("", "/image") }]);
-    wish.image_mounts = vec![ImageMount { index: 1, source: "/layers/x".into() }];
-    let found = bind(&wish, "/image");
-    assert_eq!((found.source.as_path(), found.read_only), (Path::new("/layers/x"), ReadOnly::Yes));
+    let image = Mount { image, readonly: true, ..mount("", "/image/x") };
+    let mut wish = with(vec![image, mount("/a", "/image")]);
+    wish.config.mounts.swap(0, 1);
+    let source = ImagePart { layers: vec!["/layers/y".into(), "/layers/x".into()], sub_path: "data".into() };
+    wish.image_mounts = vec![ImageMount { index: 1, source: source.clone() }];
+    let mounts = wish.start().mounts;
+    let found: Vec<_> = mounts.iter().filter(|mount| mount.target().starts_with("/image")).collect();
+    let ImagePart { layers, sub_path } = source;
+    let expected = ImageFiles { layers, sub_path, target: "/image/x".into(), ids: None };
+    assert_eq!(found[1], &MountSpec::Image(expected), "{found:?}");
     wish.config.mounts[1].propagation = PropagationHostToContainer.into();
     assert_eq!(wish.refused("private"), "mounts[1].propagation");
 }
@@ -215,11 +217,21 @@ fn an_image_is_mounted_from_where_it_was_found() {
 #[test]
 fn volumes_of_the_image_are_made_where_nothing_else_is_mounted() {
     let mut wish = with(vec![mount("/v", "/data/"), mount("/w", "/run/lock")]);
-    wish.image.volumes = strings(&["/data", "/run", "cache", "/", "/a/../b"]);
+    wish.image.volumes = strings(&["/data", "/run", "cache", "/", "/a/../b", "/b/", "//run"]);
     let volumes = wish.start().volumes;
     let found: Vec<_> = volumes.iter().map(|volume| volume.target.to_str().unwrap()).collect();
     assert_eq!(found, ["/run", "/cache", "/b"]);
     assert_eq!(volumes[1].source, Path::new("/state/c0ffee/volumes/1"));
+}
+
+/// Each is a copy of a part of the image.
+#[test]
+fn an_image_with_very_many_volumes_is_refused() {
+    let mut wish = with(Vec::new());
+    wish.image.volumes = (0..128).map(|number| format!("/v{number}")).collect();
+    assert_eq!(wish.start().volumes.len(), 128);
+    wish.image.volumes.push("/one-more".into());
+    assert_eq!(wish.refused("129 volumes"), "image");
 }
 
 #[test]
@@ -229,16 +241,18 @@ fn what_is_shown_of_an_image_is_never_reached_by_a_link() {
     std::fs::create_dir_all(layer.join("data/sub")).unwrap();
     std::fs::write(layer.join("data/file"), "x").unwrap();
     std::os::unix::fs::symlink("/etc", layer.join("etc")).unwrap();
-    let layers = [layer.clone()];
-    assert_eq!(order::resolve_image_mount(&layers, ""), Ok(layer.clone()));
-    assert_eq!(order::resolve_image_mount(&layers, "data/sub"), Ok(layer.join("data/sub")));
-    assert_eq!(order::resolve_image_mount(&layers, "data/file"), Ok(layer.join("data/file")));
+    let upper = dir.path().join("upper");
+    std::fs::create_dir(&upper).unwrap();
+    let layers = [upper, layer];
+    for path in ["", "data/sub", "data/file"] {
+        let part = ImagePart { layers: layers.to_vec(), sub_path: path.into() };
+        assert_eq!(order::resolve_image_mount(&layers, path), Ok(part));
+    }
     for path in ["etc", "etc/passwd", "../layer", "/etc", "data/../../x", "missing"] {
         let refusal = order::resolve_image_mount(&layers, path).unwrap_err();
         assert_eq!(refusal.field, "image_sub_path", "{path}");
     }
-    let two = [layer.clone(), PathBuf::from("/other")];
-    assert_eq!(order::resolve_image_mount(&two, "").unwrap_err().field, "image");
+    assert_eq!(order::resolve_image_mount(&[], "").unwrap_err().field, "image");
 }
 
 #[test]

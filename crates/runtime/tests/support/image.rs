@@ -7,6 +7,8 @@ use tar::{EntryType, Header};
 pub const BUSYBOX: &str = "localhost/busybox:1";
 /// The same, with a file of a user beyond any block.
 pub const FAR: &str = "localhost/far:1";
+/// The same, with a directory of its own user's that it wants to be a volume.
+pub const VOLUME: &str = "localhost/volume:1";
 
 const APPLETS: [&str; 24] = [
     "cat", "chown", "df", "echo", "env", "false", "grep", "head", "hostname", "id", "ip", "ls", "mkdir",
@@ -18,9 +20,14 @@ pub fn import(state: &Path, scratch: &Path) {
     std::fs::create_dir_all(state).unwrap();
     let images = Images::open(&state.join("images"), Limits::default()).unwrap();
     let far = layer(&[("far", 1_000_000)]);
-    for (name, layer) in [(BUSYBOX, layer(&[])), (FAR, far)] {
+    let none = serde_json::json!({});
+    let volume = serde_json::json!({"/data": {}});
+    let with_data = layer(&[("data/seed", 1000)]);
+    for (name, layer, volumes) in
+        [(BUSYBOX, layer(&[]), &none), (FAR, far, &none), (VOLUME, with_data, &volume)]
+    {
         let path = scratch.join("image.tar");
-        std::fs::write(&path, archive(name, &layer)).unwrap();
+        std::fs::write(&path, archive(name, &layer, volumes)).unwrap();
         images.import(&path, None, &Quiet).unwrap();
         std::fs::remove_file(&path).unwrap();
     }
@@ -42,7 +49,7 @@ fn layer(extra: &[(&str, u64)]) -> Vec<u8> {
     }
     let users = b"root:x:0:0:root:/root:/bin/sh\nweb:x:1000:1000::/tmp:/bin/sh\n";
     add(&mut tar, EntryType::Regular, ("etc/passwd", 0o644, 0), users);
-    add(&mut tar, EntryType::Regular, ("etc/group", 0o644, 0), b"root:x:0:\nweb:x:1000:\n");
+    add(&mut tar, EntryType::Regular, ("etc/group", 0o644, 0), b"root:x:0:\nweb:x:1000:\nmore:x:3000:web\n");
     for (name, uid) in extra {
         add(&mut tar, EntryType::Regular, (name, 0o644, *uid), b"");
     }
@@ -67,10 +74,10 @@ fn add(tar: &mut tar::Builder<Vec<u8>>, kind: EntryType, what: (&str, u32, u64),
 }
 
 /// As docker saves it.
-fn archive(name: &str, layer: &[u8]) -> Vec<u8> {
+fn archive(name: &str, layer: &[u8], volumes: &serde_json::Value) -> Vec<u8> {
     let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
     let config = serde_json::json!({
-        "architecture": architecture, "os": "linux", "config": {"Cmd": ["/bin/sh"]},
+        "architecture": architecture, "os": "linux", "config": {"Cmd": ["/bin/sh"], "Volumes": volumes},
         "rootfs": {"type": "layers", "diff_ids": [Digest::of(layer)]},
     });
     let config = serde_json::to_vec(&config).unwrap();

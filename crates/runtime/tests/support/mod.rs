@@ -14,14 +14,18 @@
 )]
 
 pub mod image;
+pub mod killing;
 pub mod pods;
 pub mod programs;
+pub mod story;
 pub mod traces;
+pub mod websocket;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use monitor::MonitorRecord;
@@ -53,6 +57,10 @@ pub struct House {
     options: Options,
     holder: Child,
     server: Option<Child>,
+    /// Where the server finds its programs, if not beside itself.
+    pub programs: Option<PathBuf>,
+    /// All that its servers have said.
+    pub said: Arc<Mutex<Vec<String>>>,
 }
 
 impl House {
@@ -61,7 +69,15 @@ impl House {
         // Not on tmpfs: layers as nodes have them. Short, for the sockets below it.
         let dir = PathBuf::from("/var/tmp").join(&name);
         fs::create_dir(&dir).unwrap();
-        let mut house = Self { cgroup: format!("/{name}"), holder: holder(), dir, options, server: None };
+        let mut house = Self {
+            cgroup: format!("/{name}"),
+            holder: holder(),
+            dir,
+            options,
+            server: None,
+            programs: None,
+            said: Arc::default(),
+        };
         image::import(&house.state(), &house.dir);
         house.start().await;
         house
@@ -97,6 +113,9 @@ impl House {
         command.args(["cri", "--listen", &self.socket().to_string(), "--cgroup", &self.cgroup]);
         command.arg("--state-dir").arg(self.state()).arg("--run-dir").arg(self.run());
         command.args(["--engine", &self.options.engine, "--network", &self.options.network]);
+        if let Some(programs) = &self.programs {
+            command.arg("--programs").arg(programs);
+        }
         command
     }
 
@@ -104,7 +123,13 @@ impl House {
         let mut child = self.server_command().stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         // What it says is shown by a test that fails.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| println!("| {line}")));
+        let said = Arc::clone(&self.said);
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                println!("| {line}");
+                said.lock().unwrap().push(line);
+            }
+        });
         self.server = Some(child);
         let since = Instant::now();
         while Client::connect(&self.socket()).await.is_err() {
@@ -113,6 +138,12 @@ impl House {
             assert!(since.elapsed() < PATIENCE, "the server does not serve");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// The server's process, unless it has ended.
+    pub fn server(&mut self) -> Option<u32> {
+        let server = self.server.as_mut()?;
+        server.try_wait().unwrap().is_none().then(|| server.id())
     }
 
     /// Ends the server as a crash does.

@@ -65,6 +65,11 @@ pub fn shell(name: &str, script: &str, pod: &cri::PodSandboxConfig) -> cri::Cont
     }
 }
 
+/// What a container may do.
+pub fn security(config: &mut cri::ContainerConfig) -> &mut cri::LinuxContainerSecurityContext {
+    config.linux.as_mut().unwrap().security_context.as_mut().unwrap()
+}
+
 pub async fn run_pod(client: &Client, config: &cri::PodSandboxConfig) -> Result<String, Status> {
     let request = cri::RunPodSandboxRequest { config: Some(config.clone()), ..Default::default() };
     Ok(client.runtime().run_pod_sandbox(request).await?.into_inner().pod_sandbox_id)

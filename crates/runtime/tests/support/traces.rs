@@ -20,6 +20,7 @@ pub struct Traces {
     pub groups: BTreeSet<String>,
     pub processes: BTreeSet<String>,
     pub files: BTreeSet<String>,
+    pub holds: BTreeSet<String>,
 }
 
 impl Traces {
@@ -32,9 +33,16 @@ impl Traces {
             devices: fs::read_to_string(net).unwrap().lines().filter_map(device).collect(),
             groups: groups(&house.cgroup),
             processes: processes(&house.dir),
+            holds: holds(&house.state()),
             files: [house.state().join("runtime"), house.run()].iter().flat_map(|dir| files(dir)).collect(),
         }
     }
+}
+
+/// Who holds an image.
+fn holds(state: &Path) -> BTreeSet<String> {
+    let images = images::Images::open(&state.join("images"), images::Limits::default()).unwrap();
+    images.list().unwrap().images.into_iter().flat_map(|image| image.users).collect()
 }
 
 /// Everything below a directory but what a server always has.
@@ -75,6 +83,32 @@ fn processes(dir: &Path) -> BTreeSet<String> {
         of_house.then(|| format!("{} {text}", entry.file_name().to_string_lossy()))
     });
     words.collect()
+}
+
+/// Processes whose command line says that they are monitors of pods below this directory, or become one.
+pub fn monitors(runs: &Path) -> Vec<u32> {
+    let runs = runs.display().to_string();
+    with_words(|words| words[0].ends_with("wardlet-monitor") && words[1].starts_with(&runs))
+}
+
+/// Processes that start containers below this directory, add to them, or take them away.
+pub fn helpers(dir: &Path) -> Vec<u32> {
+    let dir = dir.display().to_string();
+    with_words(|words| {
+        words[0].ends_with("wardlet-container") && words.iter().any(|word| word.starts_with(&dir))
+    })
+}
+
+fn with_words(wanted: impl Fn(&[String]) -> bool) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let found = entries.filter_map(|entry| {
+        let text = fs::read(entry.path().join("cmdline")).ok()?;
+        let words: Vec<String> =
+            text.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        (words.len() > 2 && wanted(&words)).then_some(pid)
+    });
+    found.collect()
 }
 
 /// Ends every monitor below a run directory, each by what it wrote down about itself.

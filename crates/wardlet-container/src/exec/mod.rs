@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::files::{self, CONFIG};
-use crate::host_id;
+use crate::{host_id, place};
 use configured::Configured;
 use request::Request;
 
@@ -51,6 +51,7 @@ fn serve(dir: &Path, socket: &OwnedFd) -> Result<u8, Failure> {
     let job = files::job(dir)?;
     let init =
         running(dir)?.ok_or_else(|| Failure::of(format!("container {} does not run", job.start.id)))?;
+    place::inside(dir, &job)?;
     let configured: Configured = files::json(&dir.join(CONFIG))?;
     let confined = confine(dir, &job, Wanted { request, configured, init })?;
     let started = confined.start()?;

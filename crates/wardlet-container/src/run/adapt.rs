@@ -1,12 +1,16 @@
 //! A configuration as one engine or the other wants it.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use kernel::Namespace;
+use kernel::{MountTable, Namespace};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+
+/// Where control groups are, by custom.
+const GROUPS: &str = "/sys/fs/cgroup";
 
 /// With a home: an engine that finds none would ask the container's own libraries for it.
 pub(super) fn with_home(mut config: Value) -> Value {
@@ -24,7 +28,9 @@ pub(super) fn with_home(mut config: Value) -> Value {
 /// - takes `noNewPrivileges: false` for a wish to set the filter after the capabilities are gone,
 /// - sets limits when it may no longer raise them: room is made for them from here,
 /// - knows `slave`, which means all below as well, and not `rslave`,
-/// - opens namespaces when it may no longer reach their paths: they are held open here.
+/// - opens namespaces when it may no longer reach their paths: they are held open here,
+/// - leaves hierarchies of control groups writable that are asked for read-only, unless there is but one: each
+///   is sealed as a path.
 pub(super) fn for_built_in(mut config: Value, held: &mut Vec<OwnedFd>) -> Result<Value, Failure> {
     if let Some(process) = config.get_mut("process").and_then(Value::as_object_mut) {
         if process.get("noNewPrivileges") == Some(&json!(false)) {
@@ -37,6 +43,7 @@ pub(super) fn for_built_in(mut config: Value, held: &mut Vec<OwnedFd>) -> Result
     {
         *travel = json!(bare);
     }
+    seal_groups(&mut config, &hierarchies()?);
     let namespaces = config.pointer_mut("/linux/namespaces").and_then(Value::as_array_mut);
     for namespace in namespaces.into_iter().flatten() {
         let Some(path) = namespace.get("path").and_then(Value::as_str) else { continue };
@@ -48,6 +55,33 @@ pub(super) fn for_built_in(mut config: Value, held: &mut Vec<OwnedFd>) -> Result
         }
     }
     Ok(config)
+}
+
+/// The names of the hierarchies below the usual place; with one for all there is none.
+fn hierarchies() -> Result<BTreeSet<PathBuf>, Failure> {
+    let table = MountTable::read()?;
+    let groups = table.iter().filter(|mount| matches!(mount.filesystem.as_str(), "cgroup" | "cgroup2"));
+    let names = groups.filter_map(|mount| mount.point.strip_prefix(GROUPS).ok());
+    Ok(names.filter(|name| !name.as_os_str().is_empty()).map(Path::to_owned).collect())
+}
+
+/// The place itself before what is mounted in it.
+fn seal_groups(config: &mut Value, hierarchies: &BTreeSet<PathBuf>) {
+    let sealed = |mount: &&Value| {
+        let options = mount.get("options").and_then(Value::as_array);
+        mount.get("type") == Some(&json!("cgroup")) && options.is_some_and(|all| all.contains(&json!("ro")))
+    };
+    let mounts = config.get("mounts").and_then(Value::as_array);
+    let mount = mounts.and_then(|mounts| mounts.iter().find(sealed));
+    let target = mount.and_then(|mount| mount.get("destination")).and_then(Value::as_str).map(PathBuf::from);
+    let (Some(target), false) = (target, hierarchies.is_empty()) else { return };
+    let below = hierarchies.iter().map(|name| target.join(name));
+    let paths: Vec<Value> = std::iter::once(target.clone()).chain(below).map(|path| json!(path)).collect();
+    let Some(linux) = config.get_mut("linux").and_then(Value::as_object_mut) else { return };
+    match linux.entry("readonlyPaths").or_insert_with(|| json!([])) {
+        Value::Array(known) => known.extend(paths),
+        none => *none = Value::Array(paths),
+    }
 }
 
 /// Has a user namespace that exists already instead of a new one.
@@ -94,5 +128,21 @@ mod tests {
         assert_eq!(adapted["process"], json!({}));
         assert_eq!(adapted["linux"]["namespaces"][0]["path"], json!(path));
         assert_eq!(adapted["linux"]["namespaces"][1]["path"], json!(path));
+    }
+
+    #[test]
+    fn every_hierarchy_is_sealed_that_is_asked_for_read_only() {
+        let names = ["cpu", "memory"].map(PathBuf::from).into();
+        let sealed = |access: &str, names: &BTreeSet<PathBuf>| {
+            let mount =
+                json!({ "type": "cgroup", "destination": "/sys/fs/cgroup", "options": ["nosuid", access] });
+            let mut config = json!({ "mounts": [mount], "linux": { "readonlyPaths": ["/proc/sys"] } });
+            seal_groups(&mut config, names);
+            config["linux"]["readonlyPaths"].clone()
+        };
+        let all = json!(["/proc/sys", "/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory"]);
+        assert_eq!(sealed("ro", &names), all);
+        assert_eq!(sealed("rw", &names), json!(["/proc/sys"]));
+        assert_eq!(sealed("ro", &BTreeSet::new()), json!(["/proc/sys"]));
     }
 }

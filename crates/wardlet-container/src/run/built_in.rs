@@ -16,7 +16,7 @@ use libcontainer::syscall::syscall::SyscallType;
 use libcontainer::workload::{Executor, ExecutorError, ExecutorSetEnvsError, ExecutorValidationError};
 use rustix::fs::fstatfs;
 
-use super::{Prepared, adapt};
+use super::{Prepared, adapt, overheard};
 use crate::exec::limits;
 use crate::failure::{Failure, program, with_causes};
 use crate::files::{self, CONFIG};
@@ -27,7 +27,33 @@ const PROC: i64 = 0x9fa0;
 
 /// Creates and starts the container, which has this program's standard streams.
 pub(super) fn start(prepared: &Prepared<'_>) -> Result<Process, Failure> {
-    let said = |error: &dyn std::error::Error| Failure::said(ENGINE, &with_causes(error));
+    let overheard = overheard::listen()?;
+    create_and_start(prepared).map_err(|trouble| match trouble {
+        Trouble::Ours(failure) => failure,
+        Trouble::Engine(words) => Failure::said(ENGINE, &overheard.explain(&words)),
+    })
+}
+
+/// What can go wrong, and who has more to say about it.
+enum Trouble {
+    Ours(Failure),
+    Engine(String),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Ours(failure)
+    }
+}
+
+impl From<kernel::Error> for Trouble {
+    fn from(error: kernel::Error) -> Self {
+        Self::Ours(error.into())
+    }
+}
+
+fn create_and_start(prepared: &Prepared<'_>) -> Result<Process, Trouble> {
+    let said = |error: &dyn std::error::Error| Trouble::Engine(with_causes(error));
     let mut held = Vec::new();
     let mut config = adapt::for_built_in(prepared.config.clone(), &mut held)?;
     let users = new_users(prepared)?;
@@ -59,7 +85,7 @@ pub(super) fn start(prepared: &Prepared<'_>) -> Result<Process, Failure> {
     drop(container);
     let mut words = String::new();
     heard.read_to_string(&mut words).map_err(|cause| Failure::during("cannot hear of the program", cause))?;
-    if words.is_empty() { Ok(process) } else { Err(Failure::said(ENGINE, &words)) }
+    if words.is_empty() { Ok(process) } else { Err(Failure::said(ENGINE, &words).into()) }
 }
 
 /// libcontainer would have systemd make the control group of a container with a new user namespace: so

@@ -3,6 +3,7 @@
 mod adapt;
 mod built_in;
 mod oci;
+mod overheard;
 
 use std::fs::File;
 use std::io::Write;
@@ -12,11 +13,12 @@ use bundle::ready::{Stage, from_host, make_ready};
 use bundle::{Engine, Job, Seccomp, User};
 use kernel::{Live, PrivateMountNamespace, Process};
 use rustix::fs::Mode;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::files::{self, CONFIG, FILTER, RunDir};
-use crate::{host_id, seccomp, sweep};
+use crate::{host_id, place, seccomp, sweep};
 
 /// The descriptor that the result is written to.
 const RESULT: i32 = 3;
@@ -43,7 +45,8 @@ pub(crate) fn command(dir: &Path, console: Option<&Path>) -> u8 {
         Ok(result) => File::from(result),
         Err(error) => return crate::told(&error.into()),
     };
-    let (line, code) = match start(dir, console) {
+    let outcome = start(dir, console);
+    let (line, code) = match &outcome {
         Ok(started) => {
             let line = json!({ "started": { "pid": started.process.pid(), "user": started.user } });
             (line, 0)
@@ -52,8 +55,19 @@ pub(crate) fn command(dir: &Path, console: Option<&Path>) -> u8 {
     };
     match (&result).write_all(format!("{line}\n").as_bytes()) {
         Ok(()) => code,
-        Err(cause) => crate::told(&Failure::during("cannot tell the result", cause)),
+        Err(cause) => {
+            if let Err(failure) = outcome.map_or(Ok(()), |started| sweep_unknown(dir, &started)) {
+                crate::told(&failure);
+            }
+            crate::told(&Failure::during("cannot tell the result", cause))
+        }
     }
+}
+
+/// Nobody would ever know of it.
+fn sweep_unknown(dir: &Path, started: &Started) -> Result<(), Failure> {
+    started.process.signal(Signal::KILL)?;
+    sweep::after_somebody(dir, &files::job(dir)?).map(drop)
 }
 
 pub(crate) fn start(dir: &Path, console: Option<&Path>) -> Result<Started, Failure> {
@@ -76,8 +90,10 @@ pub(crate) fn start(dir: &Path, console: Option<&Path>) -> Result<Started, Failu
 }
 
 /// Whatever started us must not show in the container: engines leave groups alone that nobody names, and
-/// the permissions of new files, and the working directory.
+/// the permissions of new files, the working directory, keys, and how soon it is killed.
 fn become_nobody_in_particular() -> Result<(), Failure> {
+    kernel::new_session_keyring()?;
+    kernel::not_spared()?;
     let failed = |errno| Failure::during("cannot leave the groups of whoever started this", errno);
     rustix::thread::set_thread_groups(&[]).map_err(failed)?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
@@ -99,10 +115,12 @@ fn in_private(dir: &Path, job: &Job, console: Option<&Path>) -> Result<Started, 
         files::write(&dir.join(FILTER), &seccomp::compile(profile)?)?;
     }
     host_id::give_streams(&job.start, &made.ready.user);
+    let root = place::Root::of(&made.ready.rootfs)?;
     let prepared = Prepared { dir, run_dir, job, config, console, kernel: &live };
     let process = match &job.engine {
         Engine::Libcontainer => built_in::start(&prepared),
         Engine::Oci { path, args } => oci::start(&prepared, path, args),
     }?;
+    root.note(dir, &process)?;
     Ok(Started { process, user: made.ready.user })
 }

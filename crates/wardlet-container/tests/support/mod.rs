@@ -38,10 +38,17 @@ use serde_json::{Value, json};
 
 /// The first host ID of the maps that are used here.
 pub const BASE: u32 = 1_900_544_000;
-const HELPER: &str = env!("CARGO_BIN_EXE_wardlet-container");
 
-pub fn helper() -> &'static Path {
-    Path::new(HELPER)
+/// Our program: the one that was built with the test, or on another machine the one that came along.
+pub fn helper() -> PathBuf {
+    let built = env!("CARGO_BIN_EXE_wardlet-container");
+    std::env::var_os("WARDLET_TEST_HELPER").map_or_else(|| built.into(), PathBuf::from)
+}
+
+/// Where everything is made: short, and passable for everybody. The name of another one where `/run` cannot
+/// hold layers.
+fn scratch() -> PathBuf {
+    std::env::var_os("WARDLET_TEST_DIR").map_or_else(|| "/run".into(), PathBuf::from)
 }
 
 pub fn debians_runc() -> Engine {
@@ -79,7 +86,7 @@ impl Box {
         set_child_subreaper(Pid::from_raw(std::process::id().cast_signed())).unwrap();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let id = format!("{:08x}{number:024x}", std::process::id());
-        let root = PathBuf::from(format!("/run/wt{id}"));
+        let root = scratch().join(format!("wt{id}"));
         fs::create_dir_all(root.join("state")).unwrap();
         fs::set_permissions(&root, fs::Permissions::from_mode(0o711)).unwrap();
         let start = start(&root, &id, users, args);
@@ -269,14 +276,14 @@ impl Drop for Box {
             Namespace::unpin(pin).unwrap();
         }
         let name = self.root.file_name().unwrap().to_owned();
-        let removed = kernel::Dir::open(Path::new("/run")).unwrap().remove_tree(&name);
+        let removed = kernel::Dir::open(&scratch()).unwrap().remove_tree(&name);
         if !thread::panicking() {
             removed.unwrap();
         }
     }
 }
 
-fn may_limit_others() -> bool {
+pub fn may_limit_others() -> bool {
     let held = rustix::thread::capabilities(None).unwrap().effective;
     held.contains(rustix::thread::CapabilitySet::SYS_RESOURCE)
 }

@@ -100,6 +100,9 @@ fn facts(pid: u32) -> BTreeMap<String, String> {
     for file in ["uid_map", "gid_map", "limits", "cgroup", "oom_score_adj", "mountinfo"] {
         facts.insert(file.to_owned(), read(file));
     }
+    // Nothing where no security module gives labels.
+    let label = fs::read_to_string(format!("/proc/{pid}/attr/current")).unwrap_or_default();
+    facts.insert("label".to_owned(), label);
     let fds = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let mut fds: Vec<String> = fds.map(|fd| fd.unwrap().file_name().into_string().unwrap()).collect();
     fds.sort();
@@ -156,6 +159,10 @@ fn are_right(one: &Box, init: u32, facts: &BTreeMap<String, String>, case: Case)
         .filter(|line| ["memory", "pids", "devices"].iter().any(|c| line.split(':').nth(1) == Some(c)))
     {
         assert!(line.ends_with(&one.job.start.cgroup.path), "{line}");
+    }
+    // With one hierarchy there is one line, which names no controllers.
+    if fact("cgroup").lines().count() == 1 {
+        assert!(fact("cgroup").trim().ends_with(&one.job.start.cgroup.path), "{}", fact("cgroup"));
     }
     let own = Process::own().unwrap().namespaces().unwrap();
     let theirs = Process::open(init).unwrap().namespaces().unwrap();

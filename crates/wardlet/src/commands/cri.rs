@@ -4,6 +4,7 @@ use bundle::{Engine, Owners};
 use network::Kind;
 use runtime::{Programs, Runtime, Settings};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use wire::server::Claim;
 
 use super::Session;
 use crate::cli::{CriArgs, NetworkKind, OwnersHow};
@@ -28,6 +29,8 @@ pub(super) fn run(session: &Session, args: &CriArgs) -> Result<Answer, Failure> 
 async fn serve(settings: Settings, args: &CriArgs) -> Result<Answer, Failure> {
     // Caught before anything is made: a signal in the midst of it would leave it half made.
     let (mut terminate, mut interrupt) = (caught(SignalKind::terminate())?, caught(SignalKind::interrupt())?);
+    // Before anything is touched: a server that cannot serve must not take over what another looks after.
+    let claim = Claim::take(&args.listen).await.map_err(runtime::Error::from)?;
     let runtime = Runtime::open(settings).await?;
     let told = async move {
         tokio::select! {
@@ -36,7 +39,7 @@ async fn serve(settings: Settings, args: &CriArgs) -> Result<Answer, Failure> {
         }
         words::say("wardlet cri: the server ends; pods go on, and the next server takes them over");
     };
-    runtime.serve(&args.listen, told).await?;
+    runtime.serve(claim, told).await?;
     Ok(Answer::Holds)
 }
 
@@ -44,7 +47,7 @@ fn caught(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|e| Failure::unknown(format!("cannot catch signals: {e}")))
 }
 
-fn settings(session: &Session, args: &CriArgs) -> Result<Settings, Failure> {
+pub(super) fn settings(session: &Session, args: &CriArgs) -> Result<Settings, Failure> {
     let default = session.node.host_root().path(REGISTRIES);
     let registries = Registries::load(args.registries.as_deref(), &default)?;
     let programs = args.programs.as_deref().map_or_else(Programs::beside_this, Programs::in_dir);

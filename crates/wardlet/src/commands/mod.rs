@@ -5,6 +5,7 @@ mod check;
 mod config;
 mod cri;
 mod doctor;
+mod exec;
 mod explain;
 mod export;
 mod gc;
@@ -12,11 +13,17 @@ mod image;
 mod import;
 mod lease;
 mod list;
+mod logs;
 mod owner;
+mod ps;
 mod release;
+mod run;
+mod stop;
 mod translate;
+mod verify;
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use crate::cli::{Cli, Command, IdsCommand};
 use crate::failure::{Answer, Failure};
@@ -42,17 +49,25 @@ impl Mode {
     }
 }
 
-pub(crate) fn run(cli: &Cli) -> Result<Answer, Failure> {
+pub(crate) fn run(cli: &Cli) -> Result<ExitCode, Failure> {
     let session = Session { node: Node::new(&cli.globals)?, format: cli.globals.output };
-    match &cli.command {
+    let answer = match &cli.command {
+        // What they run has an exit code of its own.
+        Command::Run(args) => return run::run(&session, args),
+        Command::Exec(args) => return exec::run(&session, args),
         Command::Config => config::run(&session),
         Command::Doctor(args) => doctor::run(&session, args),
         Command::Explain(args) => explain::run(&session, args),
         Command::Image(args) => image::run(&session, args),
         Command::Check(args) => check::run(&session, args),
         Command::Cri(args) => cri::run(&session, args),
+        Command::Ps => ps::run(&session),
+        Command::Logs(args) => logs::run(&session, args),
+        Command::Stop(args) => stop::run(&session, args),
+        Command::Verify(args) => verify::run(&session, args),
         Command::Ids(command) => ids(&session, command),
-    }
+    };
+    answer.map(ExitCode::from)
 }
 
 fn ids(session: &Session, command: &IdsCommand) -> Result<Answer, Failure> {

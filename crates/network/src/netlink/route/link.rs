@@ -41,8 +41,8 @@ pub(crate) struct Link {
     pub(crate) master: Option<u32>,
     /// The index of a pair's other end, in its own namespace.
     pub(crate) peer: Option<u32>,
-    /// Packets, bytes and errors, of each what was received and then what was sent.
-    pub(crate) counters: [u64; 6],
+    /// Packets, bytes, errors and dropped packets, of each what was received and then what was sent.
+    pub(crate) counters: [u64; 8],
 }
 
 /// A bridge to be made.
@@ -174,8 +174,8 @@ fn read(body: &[u8]) -> Option<Link> {
     })
 }
 
-fn counters(value: &[u8]) -> Option<[u64; 6]> {
-    let mut found = [0; 6];
+fn counters(value: &[u8]) -> Option<[u64; 8]> {
+    let mut found = [0; 8];
     for (number, bytes) in found.iter_mut().zip(value.chunks_exact(8)) {
         *number = u64::from_ne_bytes(*bytes.first_chunk()?);
     }

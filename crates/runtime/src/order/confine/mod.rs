@@ -36,9 +36,9 @@ pub(super) fn capabilities(asked: &Asked<'_>) -> Result<Sets, Refusal> {
         drop: given.drop_capabilities.clone(),
         add_ambient: given.add_ambient_capabilities.clone(),
     };
-    capabilities::of(&wanted).map_err(|unknown| {
-        let list = lists.iter().find(|(_, list)| list.contains(&unknown.name)).map_or("", |(name, _)| *name);
-        Refusal::new(format!("{SECURITY}.capabilities.{list}"), unknown.to_string())
+    capabilities::of(&wanted).map_err(|refused| {
+        let list = lists.iter().find(|(_, list)| list.contains(refused.name())).map_or("", |(name, _)| *name);
+        Refusal::new(format!("{SECURITY}.capabilities.{list}"), refused.to_string())
     })
 }
 

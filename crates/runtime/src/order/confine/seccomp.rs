@@ -5,6 +5,7 @@ use std::path::Path;
 use bundle::Seccomp;
 use bundle::capabilities::Sets;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::super::{Asked, Refusal};
 use super::SECURITY;
@@ -73,13 +74,26 @@ fn read(asked: &Asked<'_>, path: &Path, field: &str) -> Result<Seccomp, Refusal>
         return Err(refused("is not absolute".to_owned()));
     }
     let bytes = (asked.read_profile)(path).map_err(|error| refused(error.to_string()))?;
-    let file: File = serde_json::from_slice(&bytes).map_err(|error| {
-        refused(error.to_string()).with_hint("write the profile in the form of OCI's linux.seccomp")
-    })?;
+    let wrong =
+        |cause: String| refused(cause).with_hint("write the profile in the form of OCI's linux.seccomp");
+    let tree: Value = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+    if !all_named(&tree) {
+        return Err(wrong("a list stands where fields with names are wanted".to_owned()));
+    }
+    let file: File = serde_json::from_value(tree).map_err(|error| wrong(error.to_string()))?;
     let mut actions = file.syscalls.iter().map(|rule| &rule.action).chain([&file.default_action]);
     if actions.any(|action| action == ASK_SOMEBODY) {
         return Err(refused(format!("{ASK_SOMEBODY} is not something this runtime does")));
     }
     let profile = serde_json::to_value(&file).map_err(|error| refused(error.to_string()))?;
     Ok(Seccomp::Profile(Box::new(profile)))
+}
+
+/// Whether the file, its rules and their arguments are objects: a list would be read by position.
+fn all_named(file: &Value) -> bool {
+    let each = |value: &Value, field: &str, holds: &dyn Fn(&Value) -> bool| {
+        value.get(field).and_then(Value::as_array).is_none_or(|all| all.iter().all(holds))
+    };
+    let rule = |rule: &Value| rule.is_object() && each(rule, "args", &Value::is_object);
+    file.is_object() && each(file, "syscalls", &rule)
 }

@@ -2,24 +2,30 @@
 
 use std::path::PathBuf;
 
-use bundle::{Bind, IdLines, ReadOnly, Travel};
+use bundle::{Bind, IdLines, ImageFiles, MountSpec, ReadOnly, Travel};
 use ids::IdMapping;
 use wire::cri::{self, Mount, MountPropagation};
 
-use super::super::{Asked, Refusal};
+use super::super::{Asked, ImagePart, Refusal};
 use super::inside;
 
-pub(super) fn of(asked: &Asked<'_>, ids: Option<&IdLines>) -> Result<Vec<Bind>, Refusal> {
+pub(super) fn of(asked: &Asked<'_>, ids: Option<&IdLines>) -> Result<Vec<MountSpec>, Refusal> {
     let one = |(index, mount): (usize, &Mount)| {
-        let bind = not_relabelled(asked, mount)
+        let given = not_relabelled(asked, mount)
             .and_then(|()| source(asked, index, mount))
-            .and_then(|source| bind(mount, source, ids));
-        bind.map_err(|refusal| refusal.below(&format!("mounts[{index}]")))
+            .and_then(|source| lowered(mount, source, ids));
+        given.map_err(|refusal| refusal.below(&format!("mounts[{index}]")))
     };
     asked.config.mounts.iter().enumerate().map(one).collect()
 }
 
-fn bind(mount: &Mount, source: PathBuf, ids: Option<&IdLines>) -> Result<Bind, Refusal> {
+/// What is mounted.
+enum From {
+    Host(PathBuf),
+    Image(ImagePart),
+}
+
+fn lowered(mount: &Mount, source: From, ids: Option<&IdLines>) -> Result<MountSpec, Refusal> {
     let target = inside(&mount.container_path);
     if !mount.container_path.starts_with('/') || target.as_os_str() == "/" {
         let cause = format!("{:?} is no absolute path below /", mount.container_path);
@@ -31,7 +37,15 @@ fn bind(mount: &Mount, source: PathBuf, ids: Option<&IdLines>) -> Result<Bind, R
     }
     let travel = travel(mount, ids)?;
     let ids = maps(mount, ids)?;
-    Ok(Bind { source, target, ids, read_only: read_only(mount, travel)?, travel, options: Vec::new() })
+    let read_only = read_only(mount, travel)?;
+    Ok(match source {
+        From::Host(source) => {
+            MountSpec::Bind(Bind { source, target, ids, read_only, travel, options: Vec::new() })
+        }
+        From::Image(ImagePart { layers, sub_path }) => {
+            MountSpec::Image(ImageFiles { layers, sub_path, target, ids })
+        }
+    })
 }
 
 /// Where SELinux is off there is nothing to relabel, and every caller asks for it all the same.
@@ -44,7 +58,7 @@ fn not_relabelled(asked: &Asked<'_>, mount: &Mount) -> Result<(), Refusal> {
 }
 
 /// A file or directory of the host, or an image.
-fn source(asked: &Asked<'_>, index: usize, mount: &Mount) -> Result<PathBuf, Refusal> {
+fn source(asked: &Asked<'_>, index: usize, mount: &Mount) -> Result<From, Refusal> {
     let Some(image) = &mount.image else {
         if !mount.image_sub_path.is_empty() {
             return Err(Refusal::new("image_sub_path", "is given without an image"));
@@ -52,7 +66,7 @@ fn source(asked: &Asked<'_>, index: usize, mount: &Mount) -> Result<PathBuf, Ref
         if !mount.host_path.starts_with('/') {
             return Err(Refusal::new("host_path", format!("{:?} is not absolute", mount.host_path)));
         }
-        return Ok(mount.host_path.clone().into());
+        return Ok(From::Host(mount.host_path.clone().into()));
     };
     if !mount.host_path.is_empty() {
         return Err(Refusal::new("host_path", "is given together with an image"));
@@ -62,7 +76,7 @@ fn source(asked: &Asked<'_>, index: usize, mount: &Mount) -> Result<PathBuf, Ref
     }
     let found = asked.image_mounts.iter().find(|found| found.index == index);
     let missing = || Refusal::new("image", format!("there is no image {:?}", image.image));
-    found.map(|found| found.source.clone()).ok_or_else(missing)
+    found.map(|found| From::Image(found.source.clone())).ok_or_else(missing)
 }
 
 fn travel(mount: &Mount, ids: Option<&IdLines>) -> Result<Travel, Refusal> {

@@ -6,25 +6,41 @@ use kernel::{Dir, LastLink, Within};
 
 use super::super::Refusal;
 
-/// The directory or file that a mount of an image shows: `sub_path` of its only layer, found without following
-/// links, which an image could lead anywhere with.
+/// What a mount of an image shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImagePart {
+    /// The image's layers, the uppermost first.
+    pub layers: Vec<PathBuf>,
+    /// The file or directory of them; empty is all.
+    pub sub_path: PathBuf,
+}
+
+/// The directory or file that a mount of an image shows. It is looked for without following links, which an
+/// image could lead anywhere with, and found in some layer; what all layers make of it together is seen when
+/// it is mounted.
 ///
 /// # Errors
 /// With the field of the mount that cannot be had.
-pub fn resolve(layers: &[PathBuf], sub_path: &str) -> Result<PathBuf, Refusal> {
-    let [layer] = layers else {
-        let cause = format!("it has {} layers, and only an image of one can be mounted", layers.len());
-        return Err(Refusal::new("image", cause).with_hint("build the volume's image in one layer"));
-    };
+pub fn resolve(layers: &[PathBuf], sub_path: &str) -> Result<ImagePart, Refusal> {
+    if layers.is_empty() {
+        return Err(Refusal::new("image", "it has no layers, and so nothing to mount"));
+    }
     let refused = |cause: String| Refusal::new("image_sub_path", format!("{sub_path:?}: {cause}"));
     let below = Path::new(sub_path);
     if !below.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
         return Err(refused("takes a path below the image's root".to_owned()));
     }
-    let root = Dir::open(layer).map_err(|error| Refusal::new("image", error.to_string()))?;
-    if !sub_path.is_empty() {
-        let node = root.node(below, Within::NoLinks, LastLink::Follow);
-        node.map_err(|error| refused(error.to_string()))?;
+    let found = ImagePart { layers: layers.to_vec(), sub_path: below.to_owned() };
+    if sub_path.is_empty() {
+        return Ok(found);
     }
-    Ok(layer.join(below))
+    let mut causes = Vec::new();
+    for layer in layers {
+        let root = Dir::open(layer).map_err(|error| Refusal::new("image", error.to_string()))?;
+        match root.node(below, Within::NoLinks, LastLink::Follow) {
+            Ok(_) => return Ok(found),
+            Err(error) => causes.push(error.to_string()),
+        }
+    }
+    Err(refused(causes.first().cloned().unwrap_or_default()))
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 
 use bundle::defaults::{self, Privilege};
-use bundle::{Bind, IdLines, MountSpec};
+use bundle::{IdLines, MountSpec};
 use wire::cri::ContainerConfig;
 
 use super::{Asked, Refusal, spaces};
@@ -21,12 +21,12 @@ const MODE: u32 = 0o755;
 pub(super) fn of(asked: &Asked<'_>, ids: Option<&IdLines>) -> Result<Vec<MountSpec>, Refusal> {
     let given = given::of(asked, ids)?;
     let own = own::of(asked, ids);
-    let own = own.into_iter().filter(|own| !given.iter().any(|given| given.target == own.target));
-    let mut binds: Vec<Bind> = own.chain(given.iter().cloned()).collect();
+    let own = own.into_iter().filter(|own| !given.iter().any(|given| given.target() == own.target));
+    let mut further: Vec<MountSpec> = own.map(MountSpec::Bind).chain(given.iter().cloned()).collect();
     // Of two at one depth the order in which they were given stays.
-    binds.sort_by_key(|bind| bind.target.components().count());
-    let usual = usual(asked, ids)?.into_iter().filter(|usual| !replaced(target(usual), &given));
-    Ok(usual.chain(binds.into_iter().map(MountSpec::Bind)).collect())
+    further.sort_by_key(|mount| mount.target().components().count());
+    let usual = usual(asked, ids)?.into_iter().filter(|usual| !replaced(usual.target(), &given));
+    Ok(usual.chain(further).collect())
 }
 
 fn usual(asked: &Asked<'_>, ids: Option<&IdLines>) -> Result<Vec<MountSpec>, Refusal> {
@@ -36,17 +36,11 @@ fn usual(asked: &Asked<'_>, ids: Option<&IdLines>) -> Result<Vec<MountSpec>, Ref
 }
 
 /// Whoever brings a `/dev` brings all of it.
-fn replaced(usual: &Path, given: &[Bind]) -> bool {
-    given.iter().any(|given| {
-        given.target == usual || (given.target == Path::new("/dev") && usual.starts_with("/dev"))
-    })
-}
-
-fn target(mount: &MountSpec) -> &Path {
-    match mount {
-        MountSpec::Bind(bind) => &bind.target,
-        MountSpec::New(new) => &new.target,
-    }
+fn replaced(usual: &Path, given: &[MountSpec]) -> bool {
+    let targets = given.iter().map(MountSpec::target);
+    targets
+        .into_iter()
+        .any(|target| target == usual || (target == Path::new("/dev") && usual.starts_with("/dev")))
 }
 
 /// A path inside of the container without `.` and `..`; it cannot lead above `/`.

@@ -1,17 +1,27 @@
 //! Directories that an image wants to be volumes.
 
+use std::collections::BTreeSet;
+
 use bundle::ImageVolume;
 
-use super::super::Asked;
+use super::super::{Asked, Refusal};
 use super::inside;
 
-/// Those where the caller mounts nothing else.
-pub(crate) fn of(asked: &Asked<'_>) -> Vec<ImageVolume> {
-    let given = |target: &std::path::PathBuf| {
-        asked.config.mounts.iter().any(|mount| inside(&mount.container_path) == *target)
-    };
+/// More than any image has that means it.
+const MOST: usize = 128;
+
+/// Those where the caller mounts nothing else, each once.
+pub(crate) fn of(asked: &Asked<'_>) -> Result<Vec<ImageVolume>, Refusal> {
+    let given: BTreeSet<_> = asked.config.mounts.iter().map(|mount| inside(&mount.container_path)).collect();
+    let mut known = BTreeSet::new();
     let wanted = asked.image.volumes.iter().map(|path| inside(path));
-    let wanted = wanted.filter(|target| target.as_os_str() != "/" && !given(target));
+    let wanted = wanted.filter(|target| target.as_os_str() != "/" && !given.contains(target));
+    let wanted: Vec<_> = wanted.filter(|target| known.insert(target.clone())).collect();
+    if wanted.len() > MOST {
+        let cause = format!("the image has {} volumes, and at most {MOST} are made", wanted.len());
+        return Err(Refusal::new("image", cause));
+    }
     let source = |number: usize| asked.dir.join("volumes").join(number.to_string());
-    wanted.enumerate().map(|(number, target)| ImageVolume { source: source(number), target }).collect()
+    let volumes = wanted.into_iter().enumerate();
+    Ok(volumes.map(|(number, target)| ImageVolume { source: source(number), target }).collect())
 }

@@ -39,23 +39,23 @@ pub(super) const ALL: &[Known<Sandbox>] = &[
     ),
 ];
 
-fn bytes(of: &Flow) -> Option<u64> {
-    Some(of.bytes)
+fn bytes(of: &Flow) -> u64 {
+    of.bytes
 }
 
-fn packets(of: &Flow) -> Option<u64> {
-    Some(of.packets)
+fn packets(of: &Flow) -> u64 {
+    of.packets
 }
 
-fn errors(of: &Flow) -> Option<u64> {
-    Some(of.errors)
+fn errors(of: &Flow) -> u64 {
+    of.errors
 }
 
-fn dropped(of: &Flow) -> Option<u64> {
+fn dropped(of: &Flow) -> u64 {
     of.dropped
 }
 
-fn each(of: &Sandbox, value: impl Fn(&Link) -> Option<u64>) -> Vec<Value> {
-    let one = |link: &Link| Some(Value { labels: vec![link.name.clone()], value: value(link)? });
-    of.links.iter().filter_map(one).collect()
+fn each(of: &Sandbox, value: impl Fn(&Link) -> u64) -> Vec<Value> {
+    let one = |link: &Link| Value { labels: vec![link.name.clone()], value: value(link) };
+    of.links.iter().map(one).collect()
 }

@@ -44,7 +44,7 @@ fn counters() -> Counters {
 }
 
 fn looked_at() -> Sandbox {
-    let flow = Flow { bytes: 10, packets: 2, errors: 0, dropped: Some(1) };
+    let flow = Flow { bytes: 10, packets: 2, errors: 0, dropped: 1 };
     let written = Written {
         path: "/rw".into(),
         usage: disk::Usage { bytes: 11, inodes: 12 },

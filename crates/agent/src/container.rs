@@ -1,0 +1,81 @@
+//! A container, as the runtime is asked for it.
+
+use std::collections::BTreeMap;
+
+use manifest::k8s_openapi::api::core::v1::Container;
+use wire::cri::{
+    ContainerConfig, ContainerMetadata, ImageSpec, KeyValue, LinuxContainerConfig, Mount, Signal,
+};
+
+use crate::cri::{CONTAINER_NAME, REVISION};
+use crate::env::expanded;
+use crate::ward::{Ward, hash};
+use crate::{resources, sandbox, security};
+
+/// What was found out for a container before it is made.
+pub(crate) struct Ready {
+    pub(crate) attempt: u32,
+    pub(crate) image: ImageSpec,
+    pub(crate) variables: BTreeMap<String, String>,
+    pub(crate) mounts: Vec<Mount>,
+}
+
+/// Where its log is, below the pod's.
+pub(crate) fn log_path(name: &str, attempt: u32) -> String {
+    format!("{name}/{attempt}.log")
+}
+
+pub(crate) fn config(ward: &Ward, container: &Container, ready: Ready) -> ContainerConfig {
+    let words = |list: &Option<Vec<String>>| -> Vec<String> {
+        list.iter().flatten().map(|word| expanded(word, &ready.variables)).collect()
+    };
+    ContainerConfig {
+        metadata: Some(ContainerMetadata { name: container.name.clone(), attempt: ready.attempt }),
+        command: words(&container.command),
+        args: words(&container.args),
+        working_dir: container.working_dir.clone().unwrap_or_default(),
+        labels: labels(ward, container),
+        annotations: annotations(container, ready.attempt),
+        log_path: log_path(&container.name, ready.attempt),
+        stdin: container.stdin == Some(true),
+        stdin_once: container.stdin_once == Some(true),
+        tty: container.tty == Some(true),
+        linux: Some(LinuxContainerConfig {
+            resources: Some(resources::of(&ward.spec, container)),
+            security_context: Some(security::of_container(ward, container)),
+        }),
+        stop_signal: signal(container),
+        envs: ready.variables.into_iter().map(|(key, v)| KeyValue { key, value: v.into_bytes() }).collect(),
+        image: Some(ready.image),
+        mounts: ready.mounts,
+        ..ContainerConfig::default()
+    }
+}
+
+fn labels(ward: &Ward, container: &Container) -> BTreeMap<String, String> {
+    let mut all = sandbox::labels(ward);
+    all.insert(CONTAINER_NAME.to_owned(), container.name.clone());
+    all
+}
+
+fn annotations(container: &Container, attempt: u32) -> BTreeMap<String, String> {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    BTreeMap::from([
+        (REVISION.to_owned(), format!("{:016x}", hash(container))),
+        ("io.kubernetes.container.restartCount".to_owned(), attempt.to_string()),
+        (
+            "io.kubernetes.container.terminationMessagePath".to_owned(),
+            text(&container.termination_message_path),
+        ),
+        (
+            "io.kubernetes.container.terminationMessagePolicy".to_owned(),
+            text(&container.termination_message_policy),
+        ),
+    ])
+}
+
+fn signal(container: &Container) -> i32 {
+    let name = container.lifecycle.as_ref().and_then(|l| l.stop_signal.as_deref()).unwrap_or_default();
+    let known = Signal::from_str_name(&format!("SIGNAL_{name}"));
+    known.unwrap_or(Signal::RuntimeDefault).into()
+}

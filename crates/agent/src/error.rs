@@ -1,0 +1,166 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+use wire::{Code, Status};
+
+/// What this crate's calls return.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why something could not be done for a pod.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The runtime refused a call.
+    #[error("the runtime refused {call}: {message}")]
+    Runtime {
+        /// The call.
+        call: &'static str,
+        /// What kind of refusal.
+        code: Code,
+        /// In the runtime's words.
+        message: String,
+    },
+    /// The runtime did not answer.
+    #[error("the runtime gave no answer to {call} within {seconds} s")]
+    Silent {
+        /// The call.
+        call: &'static str,
+        /// How long it was given.
+        seconds: u64,
+    },
+    /// An image may not be fetched and is not there.
+    #[error("image {image:?} is not here, and imagePullPolicy is Never")]
+    NeverPull {
+        /// The image.
+        image: String,
+    },
+    /// An image could not be fetched.
+    #[error("image {image:?} cannot be pulled: {message}")]
+    Pull {
+        /// The image.
+        image: String,
+        /// In the runtime's words.
+        message: String,
+    },
+    /// Something that a field names is not there, or cannot be used.
+    #[error("{field}: {cause}")]
+    Config {
+        /// The field.
+        field: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// Something that pods may have and that is not run here.
+    #[error("{field}: {what} is not run here")]
+    NotRun {
+        /// The field.
+        field: String,
+        /// What it asks for.
+        what: String,
+        /// The way out.
+        hint: &'static str,
+    },
+    /// A volume could not be had.
+    #[error(transparent)]
+    Volumes(#[from] volumes::Error),
+    /// The files of a volume could not be made out.
+    #[error(transparent)]
+    Payload(#[from] volumes::payload::Error),
+    /// No block of host IDs could be had or given back.
+    #[error(transparent)]
+    Ledger(#[from] ledger::LedgerError),
+    /// The pod makes no sense.
+    #[error(transparent)]
+    Malformed(#[from] lifecycle::Malformed),
+    /// A file of ours could not be used.
+    #[error("cannot {what} {}: {cause}", path.display())]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// A record of ours cannot be read.
+    #[error("{}: {cause}", path.display())]
+    Record {
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// Another process looks after the pod.
+    #[error("another process looks after pod {pod}")]
+    Tended {
+        /// The pod.
+        pod: String,
+    },
+    /// A pod of the same name runs, with another definition.
+    #[error("pod {pod} runs already, with another definition")]
+    Other {
+        /// The pod.
+        pod: String,
+    },
+    /// A thread of ours ended before its work did.
+    #[error("{what} broke off")]
+    BrokeOff {
+        /// What it did.
+        what: &'static str,
+    },
+}
+
+impl Error {
+    pub(crate) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |cause| Self::File { what, path, cause }
+    }
+
+    pub(crate) fn config(field: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self::Config { field: field.into(), cause: cause.into() }
+    }
+
+    pub(crate) fn refused(call: &'static str, status: &Status) -> Self {
+        Self::Runtime { call, code: status.code(), message: status.message().to_owned() }
+    }
+
+    /// Whether the runtime says that there is no such thing.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self, Self::Runtime { code: Code::NotFound, .. })
+    }
+
+    /// Kubernetes' word for why a container waits.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::NeverPull { .. } => "ErrImageNeverPull",
+            Self::Pull { .. } => "ErrImagePull",
+            Self::Runtime { call: "ImageStatus", .. } => "ImageInspectError",
+            Self::Runtime { call: "StartContainer", .. } => "RunContainerError",
+            Self::Runtime { call: "RunPodSandbox", .. } => "FailedCreatePodSandBox",
+            Self::Runtime { .. } | Self::Silent { .. } => "CreateContainerError",
+            _ => "CreateContainerConfigError",
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Volumes(error) => return error.hint(),
+            Self::Ledger(error) => return error.hint(),
+            Self::Malformed(error) => error.hint(),
+            Self::NotRun { hint, .. } => hint,
+            Self::NeverPull { .. } => {
+                "import or pull the image first, or set imagePullPolicy to IfNotPresent"
+            }
+            Self::Pull { .. } => "see whether the image's name is right and its registry can be reached",
+            Self::Config { .. } => "give the object in one of the files, or make the reference optional",
+            Self::Tended { .. } => "`wardlet ps` shows it; `wardlet stop` ends it",
+            Self::Other { .. } => "end it first with `wardlet stop`, or give this one another name",
+            Self::Silent { .. } => "look into the container runtime's log: it hangs",
+            Self::Record { .. } => "`wardlet stop` with the pod's UID removes what is left of it",
+            Self::Payload(_) => "give the object in one of the files, or make the reference optional",
+            Self::Runtime { .. } | Self::File { .. } | Self::BrokeOff { .. } => return None,
+        };
+        Some(text.to_owned())
+    }
+}

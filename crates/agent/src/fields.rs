@@ -1,0 +1,108 @@
+//! What a pod is told about itself: by files, and by variables.
+
+use std::collections::BTreeMap;
+
+use manifest::Quantity;
+use manifest::k8s_openapi::api::core::v1::{
+    ObjectFieldSelector, ResourceFieldSelector, ResourceRequirements,
+};
+use manifest::k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
+use volumes::payload::downward::{DownwardFile, Field, Resource, ResourceField, Resources, Value};
+use volumes::payload::{Amount, Mode, Payload, PodFields, Source, Volume};
+
+use crate::error::{Error, Result};
+use crate::ward::Ward;
+
+/// Billionths of a unit; what is no quantity counts as none.
+pub(crate) fn billionths(quantity: &Written) -> u128 {
+    let Ok(parsed) = quantity.0.parse::<Quantity>() else { return 0 };
+    let text = parsed.to_string();
+    let (whole, rest) = text.split_once('.').unwrap_or((&text, "0"));
+    let whole: u128 = whole.parse().unwrap_or(0);
+    whole.saturating_mul(1_000_000_000).saturating_add(rest.parse().unwrap_or(0))
+}
+
+fn amounts(list: Option<&BTreeMap<String, Written>>) -> BTreeMap<Resource, Amount> {
+    let named = |name: &String| ResourceField::parse("", &format!("limits.{name}")).ok().map(|f| f.resource);
+    let all = list.into_iter().flatten();
+    all.filter_map(|(name, q)| Some((named(name)?, Amount::from_billionths(billionths(q))))).collect()
+}
+
+fn resources(found: Option<&ResourceRequirements>) -> Resources {
+    Resources {
+        limits: amounts(found.and_then(|r| r.limits.as_ref())),
+        requests: amounts(found.and_then(|r| r.requests.as_ref())),
+    }
+}
+
+/// The pod's own fields.
+pub(crate) fn of(ward: &Ward) -> PodFields {
+    let metadata = &ward.pod.metadata;
+    let containers = ward.containers();
+    PodFields {
+        name: ward.name.clone(),
+        namespace: ward.namespace.clone(),
+        uid: ward.uid.as_str().to_owned(),
+        labels: metadata.labels.clone().unwrap_or_default(),
+        annotations: metadata.annotations.clone().unwrap_or_default(),
+        containers: containers.map(|c| (c.name.clone(), resources(c.resources.as_ref()))).collect(),
+        allocatable: allocatable(),
+    }
+}
+
+/// What the node has: the limit of a container that has none.
+fn allocatable() -> BTreeMap<Resource, Amount> {
+    let cores = std::thread::available_parallelism().map_or(1, |n| u64::try_from(n.get()).unwrap_or(1));
+    let mut all = BTreeMap::from([(Resource::Cpu, Amount::from_units(cores))]);
+    if let Some(bytes) = memory() {
+        all.insert(Resource::Memory, Amount::from_units(bytes));
+    }
+    all
+}
+
+/// The node's memory in bytes.
+pub(crate) fn memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+pub(crate) fn field_value(selector: &ObjectFieldSelector) -> Result<Value> {
+    let field = Field::parse(&selector.field_path);
+    field.map(Value::Field).map_err(|e| Error::config("fieldRef.fieldPath", e.to_string()))
+}
+
+pub(crate) fn resource_value(selector: &ResourceFieldSelector, own: &str) -> Result<Value> {
+    let container = selector.container_name.as_deref().filter(|n| !n.is_empty()).unwrap_or(own);
+    let mut field = ResourceField::parse(container, &selector.resource)
+        .map_err(|e| Error::config("resourceFieldRef.resource", e.to_string()))?;
+    if let Some(divisor) = selector.divisor.as_ref().map(billionths).filter(|n| *n > 0) {
+        field.divisor = Amount::from_billionths(divisor);
+    }
+    Ok(Value::Resource(field))
+}
+
+/// One value as text, by the same rules as in a file.
+pub(crate) fn text(value: Value, fields: &PodFields) -> Result<String> {
+    let file = DownwardFile { path: "value".to_owned(), mode: None, value };
+    let sources = vec![Source::DownwardApi(vec![file])];
+    let volume = Volume { name: "env".to_owned(), default_mode: Mode::DEFAULT, sources };
+    let payload = Payload::of(&volume, fields)?;
+    let content = payload.files().next().map(|(_, file)| file.content.clone()).unwrap_or_default();
+    Ok(String::from_utf8_lossy(&content).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_exact_to_a_billionth() {
+        let of = |text: &str| billionths(&Written(text.into()));
+        assert_eq!(of("250m"), 250_000_000);
+        assert_eq!(of("1.5"), 1_500_000_000);
+        assert_eq!(of("2Ki"), 2048 * 1_000_000_000);
+        assert_eq!(of("rubbish"), 0);
+    }
+}

@@ -1,0 +1,98 @@
+//! What was asked of the runtime, for whoever wants to compare it with the plan.
+
+use serde::Serialize;
+use wire::cri;
+
+/// One call that makes something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Call {
+    /// Which.
+    pub call: &'static str,
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub pod: String,
+    /// The container; none for a sandbox.
+    pub container: Option<String>,
+    /// The user namespace that was asked for.
+    pub user_namespace: Option<UserNamespaceAsked>,
+    /// The mounts that were asked for.
+    pub mounts: Vec<MountAsked>,
+}
+
+/// A user namespace, as CRI has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UserNamespaceAsked {
+    /// `Pod` or `Node`.
+    pub mode: String,
+    /// Host ID, container ID, length.
+    pub uids: Vec<[u32; 3]>,
+    /// The same for groups.
+    pub gids: Vec<[u32; 3]>,
+}
+
+/// A mount, as CRI has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MountAsked {
+    /// Where it appears.
+    pub path: String,
+    /// What is mounted.
+    pub host_path: String,
+    /// Whether it is read-only.
+    pub read_only: bool,
+    /// Whether the runtime relabels it.
+    pub relabel: bool,
+    /// Host ID, container ID, length; empty if it is not idmapped.
+    pub uids: Vec<[u32; 3]>,
+    /// The same for groups.
+    pub gids: Vec<[u32; 3]>,
+}
+
+fn lines(mappings: &[cri::IdMapping]) -> Vec<[u32; 3]> {
+    mappings.iter().map(|m| [m.host_id, m.container_id, m.length]).collect()
+}
+
+fn namespace(options: Option<&cri::NamespaceOption>) -> Option<UserNamespaceAsked> {
+    let asked = options?.userns_options.as_ref()?;
+    let mode = if asked.mode() == cri::NamespaceMode::Pod { "Pod" } else { "Node" };
+    Some(UserNamespaceAsked { mode: mode.into(), uids: lines(&asked.uids), gids: lines(&asked.gids) })
+}
+
+impl Call {
+    pub(crate) fn sandbox(config: &cri::PodSandboxConfig) -> Self {
+        let metadata = config.metadata.clone().unwrap_or_default();
+        let context = config.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
+        Self {
+            call: "RunPodSandbox",
+            namespace: metadata.namespace,
+            pod: metadata.name,
+            container: None,
+            user_namespace: namespace(context.and_then(|c| c.namespace_options.as_ref())),
+            mounts: Vec::new(),
+        }
+    }
+
+    pub(crate) fn container(request: &cri::CreateContainerRequest) -> Option<Self> {
+        let of_pod = Self::sandbox(request.sandbox_config.as_ref()?);
+        let config = request.config.as_ref()?;
+        let context = config.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
+        let mounts = config.mounts.iter().map(|mount| MountAsked {
+            path: mount.container_path.clone(),
+            host_path: mount.host_path.clone(),
+            read_only: mount.readonly,
+            relabel: mount.selinux_relabel,
+            uids: lines(&mount.uid_mappings),
+            gids: lines(&mount.gid_mappings),
+        });
+        Some(Self {
+            call: "CreateContainer",
+            container: config.metadata.as_ref().map(|m| m.name.clone()),
+            user_namespace: namespace(context.and_then(|c| c.namespace_options.as_ref())),
+            mounts: mounts.collect(),
+            ..of_pod
+        })
+    }
+}

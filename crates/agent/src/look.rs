@@ -1,0 +1,168 @@
+//! What the runtime has of a pod.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use lifecycle::{ContainerName, Exit, Instance, InstanceState, Moment, Network, Sandbox};
+use wire::cri::{
+    Container, ContainerState, ContainerStatus, NamespaceMode, PodSandboxState, PodSandboxStatus,
+};
+
+use crate::cri::{CONTAINER_NAME, Cri, REVISION};
+use crate::error::Result;
+use crate::files;
+
+/// A sandbox as it was seen.
+#[derive(Debug, Clone)]
+pub(crate) struct SeenSandbox {
+    pub(crate) id: String,
+    pub(crate) ips: Vec<String>,
+    pub(crate) seen: Sandbox,
+}
+
+/// A container as it was seen.
+#[derive(Debug, Clone)]
+pub(crate) struct SeenContainer {
+    pub(crate) id: String,
+    pub(crate) seen: Instance,
+}
+
+/// A pod as it was seen.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Look {
+    pub(crate) sandboxes: Vec<SeenSandbox>,
+    pub(crate) containers: Vec<SeenContainer>,
+}
+
+impl Look {
+    pub(crate) fn sandbox(&self, attempt: u32) -> Option<&SeenSandbox> {
+        self.sandboxes.iter().find(|s| s.seen.attempt == attempt)
+    }
+
+    /// The newest sandbox, if it is ready.
+    pub(crate) fn current(&self) -> Option<&SeenSandbox> {
+        self.sandboxes.iter().max_by_key(|s| s.seen.attempt).filter(|s| s.seen.ready)
+    }
+
+    pub(crate) fn container(&self, name: &ContainerName, attempt: u32) -> Option<&SeenContainer> {
+        self.containers.iter().find(|c| c.seen.container == *name && c.seen.attempt == attempt)
+    }
+}
+
+/// Looks at one pod again and again, and asks no more than has changed.
+pub(crate) struct Looker {
+    pub(crate) uid: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) logs: PathBuf,
+    /// What was said of a container in this state; an exit is never another one later.
+    statuses: HashMap<(String, i32), ContainerStatus>,
+    addresses: HashMap<String, PodSandboxStatus>,
+}
+
+impl Looker {
+    pub(crate) fn new(uid: &str, dir: &Path, logs: &Path) -> Self {
+        let (statuses, addresses) = (HashMap::new(), HashMap::new());
+        Self { uid: uid.to_owned(), dir: dir.to_owned(), logs: logs.to_owned(), statuses, addresses }
+    }
+
+    pub(crate) async fn look(&mut self, cri: &Cri) -> Result<Look> {
+        let mut look = Look::default();
+        let mut attempts = HashMap::new();
+        for listed in cri.sandboxes(&self.uid).await? {
+            let attempt = listed.metadata.as_ref().map_or(0, |m| m.attempt);
+            attempts.insert(listed.id.clone(), attempt);
+            let ready = listed.state() == PodSandboxState::SandboxReady;
+            let Some(status) = self.sandbox_status(cri, &listed.id).await? else { continue };
+            look.sandboxes.push(sandbox(&status, (attempt, ready)));
+        }
+        for listed in cri.containers(&self.uid).await? {
+            let Some(sandbox) = attempts.get(&listed.pod_sandbox_id).copied() else { continue };
+            let Some(status) = self.status(cri, &listed).await? else { continue };
+            look.containers.extend(self.container(&listed, &status, sandbox));
+        }
+        Ok(look)
+    }
+
+    async fn sandbox_status(&mut self, cri: &Cri, id: &str) -> Result<Option<PodSandboxStatus>> {
+        if let Some(known) = self.addresses.get(id) {
+            return Ok(Some(known.clone()));
+        }
+        let status = cri.sandbox_status(id).await?;
+        if let Some(found) = status.as_ref().filter(|s| !ips(s).is_empty()) {
+            self.addresses.insert(id.to_owned(), found.clone());
+        }
+        Ok(status)
+    }
+
+    async fn status(&mut self, cri: &Cri, listed: &Container) -> Result<Option<ContainerStatus>> {
+        let key = (listed.id.clone(), listed.state);
+        if let Some(known) = self.statuses.get(&key) {
+            return Ok(Some(known.clone()));
+        }
+        let status = cri.container_status(&listed.id).await?;
+        let is_settled = |s: &&ContainerStatus| {
+            s.state == listed.state
+                && matches!(s.state(), ContainerState::ContainerRunning | ContainerState::ContainerExited)
+        };
+        if let Some(settled) = status.as_ref().filter(is_settled) {
+            self.statuses.insert(key, settled.clone());
+        }
+        Ok(status)
+    }
+
+    fn container(&self, listed: &Container, status: &ContainerStatus, sandbox: u32) -> Option<SeenContainer> {
+        let name = listed.labels.get(CONTAINER_NAME)?;
+        let attempt = listed.metadata.as_ref().map_or(0, |m| m.attempt);
+        let revision = listed.annotations.get(REVISION);
+        let revision = revision.and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
+        let state = match status.state() {
+            ContainerState::ContainerCreated => InstanceState::Created,
+            ContainerState::ContainerRunning => InstanceState::Running { since: moment(status.started_at) },
+            ContainerState::ContainerExited => InstanceState::Exited(self.exit(name, attempt, status)),
+            ContainerState::ContainerUnknown => InstanceState::Unknown,
+        };
+        let container = ContainerName::new(name);
+        Some(SeenContainer {
+            id: listed.id.clone(),
+            seen: Instance { container, attempt, sandbox, revision, state },
+        })
+    }
+
+    fn exit(&self, name: &str, attempt: u32, status: &ContainerStatus) -> Exit {
+        let mut message = files::last_words(&self.dir, name, attempt).unwrap_or_default();
+        let policy = status.annotations.get("io.kubernetes.container.terminationMessagePolicy");
+        let falls_back = policy.is_some_and(|policy| policy == "FallbackToLogsOnError");
+        if message.is_empty() && falls_back && status.exit_code != 0 {
+            message = files::end_of_log(&self.logs.join(crate::container::log_path(name, attempt)));
+        }
+        if message.is_empty() {
+            message.clone_from(&status.message);
+        }
+        Exit {
+            code: status.exit_code,
+            reason: Some(status.reason.clone()).filter(|reason| !reason.is_empty()),
+            message,
+            started: (status.started_at > 0).then(|| moment(status.started_at)),
+            finished: moment(status.finished_at),
+        }
+    }
+}
+
+fn moment(nanoseconds: i64) -> Moment {
+    Moment::from_millis(u64::try_from(nanoseconds).unwrap_or(0) / 1_000_000)
+}
+
+fn ips(status: &PodSandboxStatus) -> Vec<String> {
+    let network = status.network.clone().unwrap_or_default();
+    let more = network.additional_ips.into_iter().map(|ip| ip.ip);
+    std::iter::once(network.ip).chain(more).filter(|ip| !ip.is_empty()).collect()
+}
+
+fn sandbox(status: &PodSandboxStatus, (attempt, ready): (u32, bool)) -> SeenSandbox {
+    let options = status.linux.as_ref().and_then(|l| l.namespaces.as_ref()?.options.as_ref());
+    let is_host = options.is_some_and(|options| options.network() == NamespaceMode::Node);
+    let ips = ips(status);
+    let network = if is_host { Network::Host } else { Network::Own };
+    let seen = Sandbox { attempt, ready, addressed: !ips.is_empty(), network };
+    SeenSandbox { id: status.id.clone(), ips, seen }
+}

@@ -1,0 +1,195 @@
+//! A pod's volumes as `volumes` wants them, and a container's mounts as the runtime does.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ids::{ContainerId, IdKind, IdMapping};
+use manifest::k8s_openapi::api::core::v1::{Container, Volume, VolumeMount};
+use plan::{HowLabelled, MountPlan, Owners, Propagation};
+use volumes::kinds::{EmptyDir, HostPath, HostPathType, Medium};
+use volumes::sub_path::{SubPath, expand};
+use volumes::{
+    ContainerName, HostMount, MountAccess, PodVolumes, Relabel, Source, VolumeName, Wanted, WantedMount,
+    WantedVolume,
+};
+use wire::cri;
+
+use crate::error::{Error, Result};
+use crate::source::Objects;
+use crate::ward::Ward;
+use crate::written::Writer;
+use crate::{fields, images};
+
+/// The volumes of a pod, with their files as they are to be now.
+pub(crate) fn wanted(ward: &Ward, objects: &Objects) -> Result<Wanted> {
+    let fields = fields::of(ward);
+    let writer = Writer { namespace: &ward.namespace, fields: &fields, objects };
+    let listed = ward.spec.volumes.iter().flatten();
+    let volumes = listed.filter(|v| v.image.is_none()).map(|volume| one(ward, volume, &writer));
+    let group = ward.context().fs_group.and_then(|n| u64::try_from(n).ok());
+    Ok(Wanted {
+        pod: ward.uid.clone(),
+        users: ward.users.clone(),
+        fs_group: group.and_then(|n| ContainerId::try_from(n).ok()),
+        volumes: volumes.collect::<Result<_>>()?,
+    })
+}
+
+fn one(ward: &Ward, volume: &Volume, writer: &Writer<'_>) -> Result<WantedVolume> {
+    let source = match writer.written(volume)? {
+        Some(written) => Source::Written(written),
+        None => made_of(volume)?,
+    };
+    let planned = ward.plan.iter().flat_map(|plan| &plan.volumes).find(|v| v.name == volume.name);
+    // A volume that no container mounts has no plan, and nobody sees it.
+    let owners = planned.map_or(Owners::AsOnDisk, |v| v.owners);
+    Ok(WantedVolume { name: name(&volume.name)?, owners, source })
+}
+
+fn name(name: &str) -> Result<VolumeName> {
+    VolumeName::new(name).map_err(|e| Error::config("spec.volumes", e.to_string()))
+}
+
+fn made_of(volume: &Volume) -> Result<Source> {
+    let field = format!("volume {:?}", volume.name);
+    let wrong = |cause: String| Error::config(field.clone(), cause);
+    if let Some(empty) = &volume.empty_dir {
+        let medium = empty.medium.as_deref().unwrap_or_default();
+        let size = empty.size_limit.as_ref().map(|q| fields::billionths(q) / 1_000_000_000);
+        return Ok(Source::EmptyDir(EmptyDir {
+            medium: Medium::parse(medium).map_err(|e| wrong(e.to_string()))?,
+            size_limit: size.and_then(|n| u64::try_from(n).ok()),
+            mode: empty.mode.and_then(|n| u32::try_from(n).ok()),
+        }));
+    }
+    if let Some(host) = &volume.host_path {
+        let kind = HostPathType::parse(host.type_.as_deref().unwrap_or_default());
+        let kind = kind.map_err(|e| wrong(e.to_string()))?;
+        return Ok(Source::HostPath(HostPath { path: PathBuf::from(&host.path), kind }));
+    }
+    let hint = "use emptyDir, hostPath, configMap, secret, downwardAPI, projected or image volumes";
+    Err(Error::NotRun { field, what: "a volume of this kind".to_owned(), hint })
+}
+
+/// What it takes to mount a pod's volumes into its containers.
+pub(crate) struct Mounter<'a> {
+    pub(crate) ward: &'a Ward,
+    pub(crate) volumes: &'a PodVolumes,
+    pub(crate) wanted: &'a Wanted,
+}
+
+impl Mounter<'_> {
+    /// The container's mounts in their order. `variables` are for subPathExpr.
+    pub(crate) fn all(
+        &self,
+        container: &Container,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<Vec<cri::Mount>> {
+        let mounts = container.volume_mounts.iter().flatten().enumerate();
+        mounts.map(|(index, mount)| self.one(container, (index, mount), variables)).collect()
+    }
+
+    fn one(
+        &self,
+        container: &Container,
+        (index, mount): (usize, &VolumeMount),
+        variables: &BTreeMap<String, String>,
+    ) -> Result<cri::Mount> {
+        let planned = self.planned(container, mount);
+        let sub_path = sub_path(mount, variables)?;
+        let listed = self.ward.spec.volumes.iter().flatten().find(|v| v.name == mount.name);
+        if let Some(image) = listed.and_then(|v| v.image.as_ref()) {
+            return Ok(self.image(image.reference.as_deref().unwrap_or_default(), mount, sub_path.as_ref()));
+        }
+        let field = || format!("container {:?}", container.name);
+        let wanted = WantedMount {
+            container: ContainerName::new(&container.name)
+                .map_err(|e| Error::config(field(), e.to_string()))?,
+            index,
+            volume: name(&mount.name)?,
+            path: PathBuf::from(&mount.mount_path),
+            sub_path,
+            access: access(mount, planned),
+            propagation: propagation(mount),
+            relabel: match planned.map(|p| p.label.how) {
+                Some(HowLabelled::Relabel) => Relabel::Yes,
+                _ => Relabel::No,
+            },
+        };
+        Ok(lowered(&self.volumes.host_mount(self.wanted, &wanted)?))
+    }
+
+    fn planned(&self, container: &Container, mount: &VolumeMount) -> Option<&MountPlan> {
+        let mut all = self.ward.plan.iter().flat_map(|plan| &plan.mounts);
+        all.find(|m| m.container == container.name && m.path == mount.mount_path)
+    }
+
+    /// Runtimes have image volumes of their own; they resolve the sub path, too.
+    fn image(&self, reference: &str, mount: &VolumeMount, sub_path: Option<&SubPath>) -> cri::Mount {
+        cri::Mount {
+            container_path: mount.mount_path.clone(),
+            readonly: true,
+            uid_mappings: self.ward.mappings(IdKind::Uid),
+            gid_mappings: self.ward.mappings(IdKind::Gid),
+            image: Some(images::spec(reference, &self.ward.handler)),
+            image_sub_path: sub_path.map(|p| p.as_path().display().to_string()).unwrap_or_default(),
+            ..cri::Mount::default()
+        }
+    }
+}
+
+fn sub_path(mount: &VolumeMount, variables: &BTreeMap<String, String>) -> Result<Option<SubPath>> {
+    let expression = mount.sub_path_expr.as_deref().filter(|e| !e.is_empty());
+    let path = match expression {
+        Some(expression) => {
+            expand(expression, variables).map_err(|e| Error::config("subPathExpr", e.to_string()))?
+        }
+        None => mount.sub_path.clone().unwrap_or_default(),
+    };
+    SubPath::new(&path).map_err(|e| Error::config("subPath", e.to_string()))
+}
+
+fn access(mount: &VolumeMount, planned: Option<&MountPlan>) -> MountAccess {
+    match (mount.read_only == Some(true), planned.is_some_and(|p| p.recursive_read_only)) {
+        (true, true) => MountAccess::RecursiveReadOnly,
+        (true, false) => MountAccess::ReadOnly,
+        (false, _) => MountAccess::ReadWrite,
+    }
+}
+
+fn propagation(mount: &VolumeMount) -> Propagation {
+    match mount.mount_propagation.as_deref() {
+        Some("HostToContainer") => Propagation::HostToContainer,
+        Some("Bidirectional") => Propagation::Bidirectional,
+        _ => Propagation::None,
+    }
+}
+
+/// Lines of a map as CRI has them.
+pub(crate) fn lines(mappings: &[IdMapping]) -> Vec<cri::IdMapping> {
+    let line = |m: &IdMapping| cri::IdMapping {
+        host_id: m.host().first(),
+        container_id: m.container().get(),
+        length: u32::try_from(m.length()).unwrap_or(u32::MAX),
+    };
+    mappings.iter().map(line).collect()
+}
+
+fn lowered(mount: &HostMount) -> cri::Mount {
+    let propagation = match mount.propagation {
+        Propagation::None => cri::MountPropagation::PropagationPrivate,
+        Propagation::HostToContainer => cri::MountPropagation::PropagationHostToContainer,
+        Propagation::Bidirectional => cri::MountPropagation::PropagationBidirectional,
+    };
+    cri::Mount {
+        container_path: mount.container_path.display().to_string(),
+        host_path: mount.host_path.display().to_string(),
+        readonly: mount.access != MountAccess::ReadWrite,
+        recursive_read_only: mount.access == MountAccess::RecursiveReadOnly,
+        selinux_relabel: mount.relabel == Relabel::Yes,
+        propagation: propagation.into(),
+        uid_mappings: lines(&mount.uid_mappings),
+        gid_mappings: lines(&mount.gid_mappings),
+        ..cri::Mount::default()
+    }
+}

@@ -1,0 +1,164 @@
+//! Probes and hooks, run once each.
+
+mod grpc;
+mod http;
+
+use std::time::Duration;
+
+use lifecycle::{HookKind, ProbeKind, Verdict};
+use manifest::k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Probe};
+use manifest::k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use tokio::net::TcpStream;
+
+use crate::cri::Cri;
+
+/// What is told of a run that could not be: tried so often before that.
+const TRIES: u32 = 3;
+
+/// A container that can be asked.
+pub(crate) struct Asked<'a> {
+    pub(crate) cri: &'a Cri,
+    /// Its ID with the runtime.
+    pub(crate) id: &'a str,
+    pub(crate) container: &'a Container,
+    /// Where it listens unless it says otherwise: the pod's address.
+    pub(crate) address: &'a str,
+}
+
+/// How a run went, and what it said.
+pub(crate) struct Ran {
+    pub(crate) verdict: Verdict,
+    pub(crate) words: String,
+}
+
+impl Ran {
+    pub(crate) fn new(verdict: Verdict, words: impl Into<String>) -> Self {
+        Self { verdict, words: words.into() }
+    }
+
+    fn of(outcome: Result<(), String>) -> Self {
+        match outcome {
+            Ok(()) => Self::new(Verdict::Success, ""),
+            Err(words) => Self::new(Verdict::Failure, words),
+        }
+    }
+}
+
+impl Asked<'_> {
+    /// Runs a probe; again if it could not be run at all.
+    pub(crate) async fn probe(&self, kind: ProbeKind, timeout: Duration) -> Ran {
+        let probe = match kind {
+            ProbeKind::Startup => self.container.startup_probe.as_ref(),
+            ProbeKind::Liveness => self.container.liveness_probe.as_ref(),
+            ProbeKind::Readiness => self.container.readiness_probe.as_ref(),
+        };
+        let Some(probe) = probe else { return Ran::new(Verdict::Error, "there is no such probe") };
+        let mut ran = self.probe_once(probe, timeout).await;
+        for _ in 1..TRIES {
+            if ran.verdict != Verdict::Error {
+                break;
+            }
+            ran = self.probe_once(probe, timeout).await;
+        }
+        ran
+    }
+
+    async fn probe_once(&self, probe: &Probe, timeout: Duration) -> Ran {
+        if let Some(exec) = &probe.exec {
+            return self.exec(exec.command.as_deref().unwrap_or_default(), timeout).await;
+        }
+        let asked = async {
+            if let Some(get) = &probe.http_get {
+                self.get(get).await
+            } else if let Some(tcp) = &probe.tcp_socket {
+                self.connect(tcp.host.as_deref(), &tcp.port).await
+            } else if let Some(grpc) = &probe.grpc {
+                let port = u16::try_from(grpc.port).unwrap_or(0);
+                grpc::check((self.address, port), grpc.service.as_deref().unwrap_or_default()).await
+            } else {
+                Err("the probe says not what to do".to_owned())
+            }
+        };
+        match tokio::time::timeout(timeout, asked).await {
+            Ok(outcome) => Ran::of(outcome),
+            Err(_) => Ran::new(Verdict::Failure, format!("no answer within {} s", timeout.as_secs())),
+        }
+    }
+
+    /// Runs a hook, for as long as it may take.
+    pub(crate) async fn hook(&self, kind: HookKind, limit: Option<Duration>) -> Ran {
+        let hooks = self.container.lifecycle.as_ref();
+        let hook = hooks.and_then(|hooks| match kind {
+            HookKind::PostStart => hooks.post_start.as_ref(),
+            HookKind::PreStop => hooks.pre_stop.as_ref(),
+        });
+        let Some(hook) = hook else { return Ran::new(Verdict::Success, "") };
+        let run = self.hook_once(hook, limit.unwrap_or(Duration::ZERO));
+        match limit {
+            None => run.await,
+            Some(limit) => match tokio::time::timeout(limit, run).await {
+                Ok(ran) => ran,
+                Err(_) => Ran::new(Verdict::Failure, format!("not done within {} s", limit.as_secs())),
+            },
+        }
+    }
+
+    async fn hook_once(&self, hook: &LifecycleHandler, limit: Duration) -> Ran {
+        if let Some(exec) = &hook.exec {
+            let ran = self.exec(exec.command.as_deref().unwrap_or_default(), limit).await;
+            let verdict = if ran.verdict == Verdict::Error { Verdict::Failure } else { ran.verdict };
+            return Ran { verdict, ..ran };
+        }
+        if let Some(sleep) = &hook.sleep {
+            tokio::time::sleep(Duration::from_secs(u64::try_from(sleep.seconds).unwrap_or(0))).await;
+            return Ran::new(Verdict::Success, "");
+        }
+        match &hook.http_get {
+            Some(get) => Ran::of(self.get(get).await),
+            // A tcpSocket hook does nothing upstream, either.
+            None => Ran::new(Verdict::Success, ""),
+        }
+    }
+
+    async fn exec(&self, command: &[String], limit: Duration) -> Ran {
+        match self.cri.exec(self.id, command, limit).await {
+            Ok(done) if done.exit_code == 0 => Ran::new(Verdict::Success, ""),
+            Ok(done) => {
+                let said = [done.stdout, done.stderr].concat();
+                let said: String = String::from_utf8_lossy(&said).chars().take(1024).collect();
+                Ran::new(Verdict::Failure, format!("exit code {}: {}", done.exit_code, said.trim()))
+            }
+            Err(error @ crate::Error::Runtime { code: wire::Code::DeadlineExceeded, .. }) => {
+                Ran::new(Verdict::Failure, error.to_string())
+            }
+            Err(error) => Ran::new(Verdict::Error, error.to_string()),
+        }
+    }
+
+    async fn get(&self, get: &HTTPGetAction) -> Result<(), String> {
+        let host = get.host.as_deref().filter(|host| !host.is_empty()).unwrap_or(self.address);
+        let port = self.port(&get.port)?;
+        let headers = get.http_headers.iter().flatten().map(|h| (h.name.as_str(), h.value.as_str()));
+        let path = get.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
+        http::get((host, port), path, &headers.collect::<Vec<_>>()).await
+    }
+
+    async fn connect(&self, host: Option<&str>, port: &IntOrString) -> Result<(), String> {
+        let host = host.filter(|host| !host.is_empty()).unwrap_or(self.address);
+        let at = (host, self.port(port)?);
+        TcpStream::connect(at).await.map(drop).map_err(|e| format!("{host}:{}: {e}", at.1))
+    }
+
+    /// By number, or by the name that one of the container's ports has.
+    fn port(&self, port: &IntOrString) -> Result<u16, String> {
+        let number = match port {
+            IntOrString::Int(number) => Some(*number),
+            IntOrString::String(name) => {
+                let mut named = self.container.ports.iter().flatten();
+                let found = named.find(|p| p.name.as_deref() == Some(name)).map(|p| p.container_port);
+                found.or_else(|| name.parse().ok())
+            }
+        };
+        number.and_then(|n| u16::try_from(n).ok()).ok_or_else(|| format!("there is no port {port:?}"))
+    }
+}

@@ -1,0 +1,163 @@
+//! Namespaces, users and rights, as the runtime is asked for them.
+
+use ids::{IdKind, UserNamespace};
+use manifest::k8s_openapi::api::core::v1::{
+    AppArmorProfile, Container, PodSecurityContext, SELinuxOptions, SeccompProfile, SecurityContext,
+};
+use wire::cri::{
+    self, Capability, Int64Value, LinuxContainerSecurityContext, LinuxSandboxSecurityContext, NamespaceMode,
+    NamespaceOption, SecurityProfile, SupplementalGroupsPolicy,
+};
+
+use crate::ward::Ward;
+
+/// What a container sees of /proc and /sys only as if it were empty.
+const MASKED: [&str; 11] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/firmware",
+];
+/// What it cannot write to.
+const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/// The pod's namespaces.
+pub(crate) fn namespaces(ward: &Ward) -> NamespaceOption {
+    let owned =
+        |is_host: Option<bool>| if is_host == Some(true) { NamespaceMode::Node } else { NamespaceMode::Pod };
+    let spec = &ward.spec;
+    let pid = match (spec.host_pid, spec.share_process_namespace) {
+        (Some(true), _) => NamespaceMode::Node,
+        (_, Some(true)) => NamespaceMode::Pod,
+        _ => NamespaceMode::Container,
+    };
+    NamespaceOption {
+        network: owned(spec.host_network).into(),
+        pid: pid.into(),
+        ipc: owned(spec.host_ipc).into(),
+        target_id: String::new(),
+        userns_options: Some(users(ward)),
+    }
+}
+
+fn users(ward: &Ward) -> cri::UserNamespace {
+    let mode = if ward.users == UserNamespace::Host { NamespaceMode::Node } else { NamespaceMode::Pod };
+    let (uids, gids) = (ward.mappings(IdKind::Uid), ward.mappings(IdKind::Gid));
+    cri::UserNamespace { mode: mode.into(), uids, gids }
+}
+
+fn number(value: Option<i64>) -> Option<Int64Value> {
+    value.map(|value| Int64Value { value })
+}
+
+/// A container that names no level has the one that no other pod has.
+fn selinux(ward: &Ward, options: Option<&SELinuxOptions>) -> Option<cri::SeLinuxOption> {
+    if options.is_none() && ward.level.is_none() {
+        return None;
+    }
+    let options = options.cloned().unwrap_or_default();
+    Some(cri::SeLinuxOption {
+        user: options.user.unwrap_or_default(),
+        role: options.role.unwrap_or_default(),
+        r#type: options.type_.unwrap_or_default(),
+        level: options.level.or_else(|| ward.level.clone()).unwrap_or_default(),
+    })
+}
+
+/// Groups listed, then the fsGroup.
+fn groups(context: &PodSecurityContext) -> Vec<i64> {
+    let mut all: Vec<i64> = context.supplemental_groups.clone().unwrap_or_default();
+    all.extend(context.fs_group.filter(|group| !all.contains(group)));
+    all
+}
+
+fn groups_policy(context: &PodSecurityContext) -> i32 {
+    match context.supplemental_groups_policy.as_deref() {
+        Some("Strict") => SupplementalGroupsPolicy::Strict.into(),
+        _ => SupplementalGroupsPolicy::Merge.into(),
+    }
+}
+
+fn profile(kind: cri::security_profile::ProfileType, localhost: Option<&String>) -> SecurityProfile {
+    SecurityProfile { profile_type: kind.into(), localhost_ref: localhost.cloned().unwrap_or_default() }
+}
+
+fn kind(name: &str) -> cri::security_profile::ProfileType {
+    use cri::security_profile::ProfileType;
+    match name {
+        "RuntimeDefault" => ProfileType::RuntimeDefault,
+        "Localhost" => ProfileType::Localhost,
+        _ => ProfileType::Unconfined,
+    }
+}
+
+/// Without a word of the pod's, no filter: as a kubelet has it by default.
+fn seccomp(found: Option<&SeccompProfile>) -> SecurityProfile {
+    match found {
+        Some(found) => profile(kind(&found.type_), found.localhost_profile.as_ref()),
+        None => profile(cri::security_profile::ProfileType::Unconfined, None),
+    }
+}
+
+fn apparmor(found: Option<&AppArmorProfile>) -> Option<SecurityProfile> {
+    found.map(|found| profile(kind(&found.type_), found.localhost_profile.as_ref()))
+}
+
+/// For the sandbox.
+pub(crate) fn of_sandbox(ward: &Ward) -> LinuxSandboxSecurityContext {
+    let context = ward.context();
+    let privileged =
+        ward.containers().any(|c| c.security_context.as_ref().is_some_and(|s| s.privileged == Some(true)));
+    LinuxSandboxSecurityContext {
+        namespace_options: Some(namespaces(ward)),
+        selinux_options: selinux(ward, context.se_linux_options.as_ref()),
+        run_as_user: number(context.run_as_user),
+        run_as_group: number(context.run_as_group.filter(|_| context.run_as_user.is_some())),
+        supplemental_groups: groups(&context),
+        supplemental_groups_policy: groups_policy(&context),
+        privileged,
+        seccomp: Some(profile(cri::security_profile::ProfileType::RuntimeDefault, None)),
+        ..LinuxSandboxSecurityContext::default()
+    }
+}
+
+/// For a container: its own word, else the pod's.
+pub(crate) fn of_container(ward: &Ward, container: &Container) -> LinuxContainerSecurityContext {
+    let (own, pod) = (container.security_context.clone().unwrap_or_default(), ward.context());
+    let is_unmasked = own.proc_mount.as_deref() == Some("Unmasked");
+    let paths =
+        |list: &[&str]| if is_unmasked { vec![] } else { list.iter().map(|p| (*p).to_owned()).collect() };
+    let seccomp_profile = own.seccomp_profile.as_ref().or(pod.seccomp_profile.as_ref());
+    LinuxContainerSecurityContext {
+        capabilities: own.capabilities.as_ref().map(|c| Capability {
+            add_capabilities: c.add.clone().unwrap_or_default(),
+            drop_capabilities: c.drop.clone().unwrap_or_default(),
+            add_ambient_capabilities: Vec::new(),
+        }),
+        privileged: own.privileged == Some(true),
+        namespace_options: Some(namespaces(ward)),
+        selinux_options: selinux(ward, own.se_linux_options.as_ref().or(pod.se_linux_options.as_ref())),
+        run_as_user: number(own.run_as_user.or(pod.run_as_user)),
+        run_as_group: number(own.run_as_group.or(pod.run_as_group)),
+        readonly_rootfs: own.read_only_root_filesystem == Some(true),
+        supplemental_groups: groups(&pod),
+        supplemental_groups_policy: groups_policy(&pod),
+        no_new_privs: no_new_privileges(&own),
+        masked_paths: paths(&MASKED),
+        readonly_paths: paths(&READ_ONLY),
+        seccomp: Some(seccomp(seccomp_profile)),
+        apparmor: apparmor(own.app_armor_profile.as_ref().or(pod.app_armor_profile.as_ref())),
+        ..LinuxContainerSecurityContext::default()
+    }
+}
+
+fn no_new_privileges(own: &SecurityContext) -> bool {
+    own.allow_privilege_escalation == Some(false)
+}

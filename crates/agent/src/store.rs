@@ -1,0 +1,309 @@
+//! What is written down of a pod, so that whoever comes later finds it.
+//!
+//! ```text
+//! <state>/pods/<uid>/agent.json     what the pod is and where it runs; written before anything is made
+//! <state>/pods/<uid>/status.json    what was last said of it
+//! <state>/pods/<uid>/agent.lock     locked by the process that looks after it
+//! <state>/pods/<uid>/stop.json      somebody else wants it to end
+//! <state>/logs/<namespace>_<name>_<uid>/<container>/<attempt>.log
+//! ```
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use ids::IdMapping;
+use manifest::k8s_openapi::api::core::v1::Pod;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use volumes::PodUid;
+
+use crate::error::{Error, Result};
+use crate::status::PodStatus;
+
+const VERSION: u32 = 1;
+const RECORD: &str = "agent.json";
+const STATUS: &str = "status.json";
+const LOCK: &str = "agent.lock";
+const STOP: &str = "stop.json";
+const HOSTS: &str = "etc-hosts";
+const CONTAINERS: &str = "containers";
+
+/// What a pod is and where it runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodRecord {
+    version: u32,
+    /// Its UID.
+    pub uid: PodUid,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// A number that is another for another definition.
+    pub hash: String,
+    /// The runtime's endpoint.
+    pub endpoint: String,
+    /// The handler.
+    pub handler: String,
+    /// `own`, `shared` or `host`.
+    pub mode: String,
+    /// Its user IDs on the host; empty with the host's users.
+    pub uids: Vec<IdMapping>,
+    /// Its group IDs on the host.
+    pub gids: Vec<IdMapping>,
+    /// The process that looks after it.
+    pub process: u32,
+    /// Its definition.
+    pub pod: Pod,
+}
+
+/// What a new record is made of.
+pub(crate) struct Parts {
+    pub(crate) uid: PodUid,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) hash: u64,
+    pub(crate) endpoint: String,
+    pub(crate) handler: String,
+    pub(crate) pod: Pod,
+}
+
+impl PodRecord {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { uid, namespace, name, hash, endpoint, handler, pod } = parts;
+        Self {
+            version: VERSION,
+            uid,
+            namespace,
+            name,
+            hash: format!("{hash:016x}"),
+            endpoint,
+            handler,
+            mode: "host".to_owned(),
+            uids: Vec::new(),
+            gids: Vec::new(),
+            process: std::process::id(),
+            pod,
+        }
+    }
+}
+
+/// Somebody wants a pod to end.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StopRequest {
+    /// In so many seconds, if not in the pod's own.
+    pub grace: Option<u64>,
+}
+
+/// A pod that is written down.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// What it is.
+    pub record: PodRecord,
+    /// What was last said of it.
+    pub status: Option<PodStatus>,
+    /// Whether a process looks after it.
+    pub is_tended: bool,
+    /// Where its containers' logs are.
+    pub logs: PathBuf,
+}
+
+/// One pod's directory.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) dir: PathBuf,
+    pub(crate) logs: PathBuf,
+}
+
+/// Held by whoever looks after a pod.
+#[derive(Debug)]
+pub(crate) struct Tended(#[expect(dead_code, reason = "held for its lock")] File);
+
+impl Place {
+    pub(crate) fn new(state: &Path, uid: &PodUid, (namespace, name): (&str, &str)) -> Self {
+        let logs = state.join("logs").join(format!("{namespace}_{name}_{uid}"));
+        Self { dir: state.join("pods").join(uid.as_str()), logs }
+    }
+
+    /// Makes the directory and takes the pod; none if somebody else has it.
+    pub(crate) fn take(&self) -> Result<Option<Tended>> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o750).create(&self.dir);
+        made.map_err(Error::file("make", &self.dir))?;
+        let path = self.dir.join(LOCK);
+        let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let file = file.map_err(Error::file("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Tended(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(cause)) => Err(Error::File { what: "lock", path, cause }),
+        }
+    }
+
+    pub(crate) fn make_logs(&self) -> Result<()> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.logs);
+        made.map_err(Error::file("make", &self.logs))
+    }
+
+    pub(crate) fn write_record(&self, record: &PodRecord) -> Result<()> {
+        write(&self.dir.join(RECORD), record)
+    }
+
+    pub(crate) fn write_status(&self, status: &PodStatus) -> Result<()> {
+        write(&self.dir.join(STATUS), status)
+    }
+
+    pub(crate) fn read_status(&self) -> Option<PodStatus> {
+        read(&self.dir.join(STATUS)).ok().flatten()
+    }
+
+    pub(crate) fn stop_request(&self) -> Option<StopRequest> {
+        read(&self.dir.join(STOP)).ok().flatten()
+    }
+
+    pub(crate) fn remove_logs(&self) -> Result<()> {
+        gone(fs::remove_dir_all(&self.logs)).map_err(Error::file("remove", &self.logs))?;
+        // Only the last pod's goes with it.
+        let _ = self.logs.parent().map(fs::remove_dir);
+        Ok(())
+    }
+
+    /// Removes our files; the record last, so that a pod that is not all gone is found again.
+    pub(crate) fn remove(&self) -> Result<()> {
+        let containers = self.dir.join(CONTAINERS);
+        gone(fs::remove_dir_all(&containers)).map_err(Error::file("remove", &containers))?;
+        for name in [HOSTS, STOP, STATUS, LOCK, RECORD] {
+            let path = self.dir.join(name);
+            gone(fs::remove_file(&path)).map_err(Error::file("remove", &path))?;
+        }
+        gone(fs::remove_dir(&self.dir)).map_err(Error::file("remove", &self.dir))
+    }
+}
+
+fn gone(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Every pod that is written down under this state directory. What cannot be read is told beside.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn stored(state: &Path) -> Result<(Vec<Stored>, Vec<Error>)> {
+    let pods = state.join("pods");
+    let entries = match fs::read_dir(&pods) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
+        entries => entries.map_err(Error::file("read", &pods))?,
+    };
+    let (mut found, mut wrong) = (Vec::new(), Vec::new());
+    for entry in entries.flatten() {
+        match one(state, &entry.path()) {
+            Ok(Some(stored)) => found.push(stored),
+            Ok(None) => {}
+            Err(error) => wrong.push(error),
+        }
+    }
+    found.sort_by(|a, b| (&a.record.namespace, &a.record.name).cmp(&(&b.record.namespace, &b.record.name)));
+    Ok((found, wrong))
+}
+
+fn one(state: &Path, dir: &Path) -> Result<Option<Stored>> {
+    let path = dir.join(RECORD);
+    let Some(record) = read::<PodRecord>(&path)? else { return Ok(None) };
+    if record.version != VERSION {
+        let cause = format!("version {} is not known here", record.version);
+        return Err(Error::Record { path, cause });
+    }
+    let place = Place::new(state, &record.uid, (&record.namespace, &record.name));
+    let status = place.read_status();
+    Ok(Some(Stored { status, is_tended: is_tended(dir), logs: place.logs, record }))
+}
+
+fn is_tended(dir: &Path) -> bool {
+    let Ok(file) = File::options().write(true).open(dir.join(LOCK)) else { return false };
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
+/// Asks whoever looks after the pod to end it.
+///
+/// # Errors
+/// If that cannot be written.
+pub fn ask_to_stop(state: &Path, pod: &PodRecord, request: StopRequest) -> Result<()> {
+    write(&Place::new(state, &pod.uid, (&pod.namespace, &pod.name)).dir.join(STOP), &request)
+}
+
+/// All of it or nothing, and on disk when it returns.
+fn write(path: &Path, value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_vec(value);
+    let text = text.map_err(|e| Error::Record { path: path.to_owned(), cause: e.to_string() })?;
+    let new = path.with_extension("new");
+    let failed = || Error::file("write", path);
+    let mut file =
+        File::options().create(true).write(true).truncate(true).mode(0o600).open(&new).map_err(failed())?;
+    file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed())?;
+    fs::rename(&new, path).map_err(failed())?;
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed())
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let bytes = match fs::read(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        bytes => bytes.map_err(Error::file("read", path))?,
+    };
+    let wrong = |e: serde_json::Error| Error::Record { path: path.to_owned(), cause: e.to_string() };
+    serde_json::from_slice(&bytes).map(Some).map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> PodRecord {
+        let uid = PodUid::new("u-1").unwrap();
+        let (namespace, name) = ("default".to_owned(), "web".to_owned());
+        let endpoint = "unix:///run/x.sock".to_owned();
+        PodRecord::new(Parts {
+            uid,
+            namespace,
+            name,
+            hash: 7,
+            endpoint,
+            handler: String::new(),
+            pod: Pod::default(),
+        })
+    }
+
+    #[test]
+    fn a_pod_is_found_as_long_as_it_is_written_down() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = record();
+        let place = Place::new(dir.path(), &record.uid, ("default", "web"));
+        let tended = place.take().unwrap();
+        assert!(tended.is_some());
+        place.write_record(&record).unwrap();
+        let (found, wrong) = stored(dir.path()).unwrap();
+        assert!(wrong.is_empty());
+        assert_eq!((found[0].record.name.as_str(), found[0].is_tended), ("web", true));
+        assert!(place.take().unwrap().is_none(), "two look after one pod");
+        drop(tended);
+        assert!(!stored(dir.path()).unwrap().0[0].is_tended);
+        place.remove().unwrap();
+        assert!(stored(dir.path()).unwrap().0.is_empty());
+        place.remove().unwrap();
+    }
+
+    #[test]
+    fn a_record_of_a_later_version_is_told_and_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::new(dir.path(), &PodUid::new("u-1").unwrap(), ("default", "web"));
+        let _tended = place.take().unwrap();
+        place.write_record(&PodRecord { version: 2, ..record() }).unwrap();
+        let (found, wrong) = stored(dir.path()).unwrap();
+        assert!(found.is_empty() && wrong[0].to_string().contains("version 2"), "{wrong:?}");
+    }
+}

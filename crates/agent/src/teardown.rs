@@ -1,0 +1,54 @@
+//! Everything of a pod taken away again: containers, sandboxes, volumes, host IDs, record; each step can be
+//! taken again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ledger::Holder;
+use volumes::PodUid;
+
+use crate::error::{Error, Result};
+use crate::shared::{Shared, blocking};
+use crate::store::Place;
+
+/// How often something that is still in use is tried to be removed, and how long it is left in between.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Removes all of the pod with this UID; of one that has no UID yet, its place.
+pub(crate) async fn all(shared: &Arc<Shared>, (uid, place): (Option<&str>, &Place)) -> Result<()> {
+    let uid = uid.or_else(|| place.dir.file_name()?.to_str()).unwrap_or_default().to_owned();
+    let mut tried = 0;
+    while let Err(error) = once(shared, &uid, place).await {
+        tried += 1;
+        if tried == TRIES {
+            return Err(error);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+async fn once(shared: &Arc<Shared>, uid: &str, place: &Place) -> Result<()> {
+    for container in shared.cri.containers(uid).await? {
+        shared.cri.remove(&container.id).await?;
+    }
+    for sandbox in shared.cri.sandboxes(uid).await? {
+        shared.cri.stop_sandbox(&sandbox.id).await?;
+        shared.cri.remove_sandbox(&sandbox.id).await?;
+    }
+    let (shared, place, uid) = (Arc::clone(shared), place.clone(), uid.to_owned());
+    blocking("removing a pod", move || files_and_ids(&shared, &uid, &place)).await
+}
+
+fn files_and_ids(shared: &Shared, uid: &str, place: &Place) -> Result<()> {
+    let wrong = |cause: String| Error::config("metadata.uid", cause);
+    let pod = PodUid::new(uid).map_err(|e| wrong(e.to_string()))?;
+    shared.volumes.tear_down(&pod)?;
+    place.remove_logs()?;
+    // The block is only on its way: it is free when the census has seen that nobody and nothing has it.
+    shared.ledger.release(Holder::new(uid).map_err(|e| wrong(e.to_string()))?)?;
+    place.remove()?;
+    shared.ledger.settle()?;
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Whose pods are in the run directory and below the control group.
+//!
+//! A server removes what it finds there and has no record of. It must be sure that these are its own leavings:
+//! a state directory that is not mounted, or that was mistyped, knows none of the pods that run.
+
+use std::collections::BTreeSet;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
+
+use crate::durable;
+use crate::error::{Error, Result};
+use crate::groups::Groups;
+use crate::id::Id;
+use crate::layout::Layout;
+
+/// Where a control group says whose it is. Only root of the host can read or write it.
+const MARK: &str = "trusted.wardlet.owner";
+
+/// Makes sure that all pods that are there are of this state, and says from now on that they are. The group is
+/// ours for as long as the descriptors are open.
+///
+/// # Errors
+/// If there is a pod of another state, or a server of another state is at work.
+pub(crate) fn claim(layout: &Layout, groups: &Groups, cgroup: &str) -> Result<Vec<File>> {
+    let own = own_id(layout)?;
+    let known: BTreeSet<String> = names(&layout.sandbox_states())?;
+    let foreign = |id: &&String| Id::parse(id).is_some() && !known.contains(*id);
+    let refused = |id: &String, place: String| Error::Foreign {
+        id: id.clone(),
+        place,
+        state: layout.state().to_owned(),
+    };
+    let is_owner = durable::read::<Id>(&layout.owner())?.as_ref() == Some(&own);
+    if !is_owner && let Some(id) = names(&layout.sandbox_runs())?.iter().find(foreign) {
+        return Err(refused(id, layout.run().display().to_string()));
+    }
+    groups.make(cgroup)?;
+    let held = groups.dirs(cgroup)?.iter().map(|dir| hold(dir)).collect::<Result<Vec<_>>>()?;
+    // In a group without a mark, and on a kernel that keeps none, the run directory has to do.
+    let is_ours = |dir: &File| mark(dir).map_or(is_owner, |found| found == own.as_str());
+    if !held.iter().flatten().all(is_ours)
+        && let Some(id) = groups.below(cgroup)?.iter().find(foreign)
+    {
+        return Err(refused(id, format!("the control group {cgroup}")));
+    }
+    let held: Vec<File> = held.into_iter().flatten().collect();
+    for dir in &held {
+        let _ = fsetxattr(dir, MARK, own.as_str().as_bytes(), XattrFlags::empty());
+    }
+    durable::write(&layout.owner(), &own)?;
+    Ok(held)
+}
+
+/// The state's own name, made with its first server.
+fn own_id(layout: &Layout) -> Result<Id> {
+    if let Some(id) = durable::read(&layout.own_id())? {
+        return Ok(id);
+    }
+    let id = Id::random().map_err(|cause| Error::step("read random numbers", cause))?;
+    durable::write(&layout.own_id(), &id)?;
+    Ok(id)
+}
+
+/// The directory of a group, locked; `None` in a hierarchy where it was not made.
+fn hold(dir: &Path) -> Result<Option<File>> {
+    let failed = |what, cause| Error::File { what, path: dir.to_owned(), cause };
+    let file = match File::open(dir) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(|cause| failed("open", cause))?,
+    };
+    match durable::lock(&file) {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Err(Error::InUse { dir: dir.to_owned() }),
+        Err(TryLockError::Error(cause)) => Err(failed("lock", cause)),
+    }
+}
+
+fn mark(dir: &File) -> Option<String> {
+    let mut found = [0; 64];
+    let length = fgetxattr(dir, MARK, &mut found).ok()?;
+    found.get(..length).map(|found| String::from_utf8_lossy(found).into_owned())
+}
+
+fn names(dir: &Path) -> Result<BTreeSet<String>> {
+    let failed = |cause| Error::File { what: "read", path: dir.to_owned(), cause };
+    let entries = std::fs::read_dir(dir).map_err(failed)?;
+    let names = entries.map(|entry| Ok(entry.map_err(failed)?.file_name().into_string().ok()));
+    names.filter_map(Result::transpose).collect()
+}

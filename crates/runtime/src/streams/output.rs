@@ -1,0 +1,125 @@
+//! The output of a command, to its last byte.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use streaming::Writer;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+/// How long output is waited for after its writer has ended: a grandchild may keep the pipe for ever.
+const DRAIN: Duration = Duration::from_secs(2);
+/// How much is read at a time.
+const PIECE: usize = 32 << 10;
+/// The most that one of our pipes holds.
+const FULL_PIPE: usize = 64 << 10;
+
+/// Output on its way to a client.
+pub(super) struct Output {
+    task: JoinHandle<()>,
+    /// Its writer has ended.
+    ended: Arc<Notify>,
+}
+
+impl Output {
+    /// Carries it until one of both ends, or [`DRAIN`] after its writer has.
+    pub(super) fn carry(from: impl AsyncRead + Send + Unpin + 'static, to: Writer) -> Self {
+        let ended = Arc::new(Notify::new());
+        let over = Arc::clone(&ended);
+        Self { task: tokio::spawn(async move { deliver(from, to, &over).await }), ended }
+    }
+}
+
+/// Until all that was written is delivered, however slowly the client takes it.
+pub(super) async fn drained(output: Vec<Output>) {
+    output.iter().for_each(|output| output.ended.notify_one());
+    for Output { task, .. } in output {
+        // It ends by itself.
+        let _ = task.await;
+    }
+}
+
+async fn deliver(mut from: impl AsyncRead + Unpin, mut to: Writer, over: &Notify) {
+    let mut buffer = vec![0; PIECE];
+    let mut last = Last::default();
+    // A terminal without a program ends by an error.
+    while let Some(read @ 1..) = last.read(&mut from, &mut buffer, over).await {
+        let Some(piece) = buffer.get(..read) else { break };
+        if to.write_all(piece).await.is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown().await;
+}
+
+/// What comes after the writer has ended. All of its own is in the pipe by then; what others write who keep the
+/// pipe is carried for a while, and may not go on for ever.
+#[derive(Default)]
+struct Last {
+    until: Option<Instant>,
+    bytes: usize,
+}
+
+impl Last {
+    async fn read(
+        &mut self,
+        from: &mut (impl AsyncRead + Unpin),
+        buffer: &mut [u8],
+        over: &Notify,
+    ) -> Option<usize> {
+        let until = match self.until {
+            Some(until) => until,
+            None => tokio::select! {
+                biased;
+                () = over.notified() => *self.until.insert(Instant::now() + DRAIN),
+                read = from.read(buffer) => return read.ok(),
+            },
+        };
+        // The time counts for the writers alone: a client that is slow still gets what is there already.
+        if Instant::now() > until && self.bytes >= FULL_PIPE {
+            return None;
+        }
+        let read = timeout_at(until, from.read(buffer)).await.ok()?.ok()?;
+        self.bytes = self.bytes.saturating_add(read);
+        Some(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_that_is_slow_gets_all_that_was_written() {
+        let (from, mut program) = tokio::io::duplex(FULL_PIPE);
+        let (to, mut client) = tokio::io::duplex(1);
+        let output = Output::carry(from, Box::new(to));
+        program.write_all(&vec![7; FULL_PIPE]).await.unwrap();
+        // Somebody else keeps it.
+        let _grandchild = program;
+        let taken = tokio::spawn(async move {
+            tokio::time::sleep(DRAIN + DRAIN / 4).await;
+            let mut taken = vec![];
+            client.read_to_end(&mut taken).await.unwrap();
+            taken.len()
+        });
+        drained(vec![output]).await;
+        assert_eq!(taken.await.unwrap(), FULL_PIPE);
+    }
+
+    #[tokio::test]
+    async fn a_grandchild_that_writes_for_ever_is_not_waited_for() {
+        let (from, mut grandchild) = tokio::io::duplex(FULL_PIPE);
+        let (to, mut client) = tokio::io::duplex(FULL_PIPE);
+        tokio::spawn(async move {
+            while grandchild.write_all(&[7; 1000]).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        let taken = tokio::spawn(async move { tokio::io::copy(&mut client, &mut tokio::io::sink()).await });
+        drained(vec![Output::carry(from, Box::new(to))]).await;
+        taken.await.unwrap().unwrap();
+    }
+}

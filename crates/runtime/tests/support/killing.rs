@@ -1,0 +1,187 @@
+//! Who is killed, and when: at a call that strace counts, or at a moment.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::{House, programs, until};
+
+/// Calls that change something that others see: files, mounts, processes, what sockets are told.
+pub const CHANGES: [&str; 33] = [
+    "clone",
+    "clone3",
+    "connect",
+    "fchmod",
+    "fchown",
+    "fdatasync",
+    "flock",
+    "fsmount",
+    "fsync",
+    "ftruncate",
+    "kill",
+    "linkat",
+    "mkdir",
+    "mkdirat",
+    "mount",
+    "mount_setattr",
+    "move_mount",
+    "open_tree",
+    "openat",
+    "pidfd_send_signal",
+    "rename",
+    "renameat2",
+    "rmdir",
+    "sendmsg",
+    "sendto",
+    "setns",
+    "socket",
+    "umount2",
+    "unlink",
+    "unlinkat",
+    "unshare",
+    "vfork",
+    "write",
+];
+
+/// A call of some thread's, by name and number.
+pub type Nth = (String, usize);
+
+/// Numbers that are the same for the same seed.
+#[derive(Debug, Clone)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// From `WARDLET_SEED`, or from the clock; printed, so that a run can be repeated.
+    pub fn thrown(what: &str) -> Self {
+        let given = std::env::var("WARDLET_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = given.unwrap_or_else(|| u64::from(super::nanos()));
+        println!("{what}: WARDLET_SEED={seed}");
+        Self(seed | 1)
+    }
+
+    /// One of so many.
+    pub fn one_of(&mut self, many: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % u64::try_from(many.max(1)).unwrap()).unwrap()
+    }
+}
+
+pub fn rounds(by_default: usize) -> usize {
+    std::env::var("WARDLET_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(by_default)
+}
+
+/// So many of all calls, spread over all of them, from a random first one.
+pub fn chosen(calls: &[Nth], many: usize, dice: &mut Dice) -> Vec<Nth> {
+    let step = calls.len().div_ceil(many).max(1);
+    calls.iter().skip(dice.one_of(step)).step_by(step).take(many).cloned().collect()
+}
+
+/// What of a record of strace's changes something, each as the how manieth of its thread.
+pub fn changes(log: &Path) -> Vec<Nth> {
+    let text = fs::read_to_string(log).unwrap();
+    let mut seen: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut found = vec![];
+    for line in text.lines() {
+        let (thread, call) = match line.split_once(' ') {
+            Some((thread, call)) if thread.parse::<u32>().is_ok() => (thread, call),
+            _ => ("", line),
+        };
+        let Some((name, _)) = call.trim_start().split_once('(') else { continue };
+        let nth = seen.entry((thread, name)).or_default();
+        *nth += 1;
+        let change = (name.to_owned(), *nth);
+        if CHANGES.contains(&name) && !found.contains(&change) {
+            found.push(change);
+        }
+    }
+    found
+}
+
+pub fn kill_at(call: &Nth) -> Vec<String> {
+    let (name, nth) = call;
+    [
+        "-o",
+        "/dev/null",
+        "-e",
+        &format!("trace={name}"),
+        "-e",
+        &format!("inject={name}:signal=KILL:when={nth}"),
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+/// strace on a process that runs already; it lets go when this is dropped.
+pub struct Tracer(Child);
+
+impl Tracer {
+    /// With all its threads, but without what it starts.
+    pub async fn on(pid: u32, options: &[String]) -> Self {
+        let mut command = Command::new("strace");
+        command.args(["-f", "-b", "execve", "-qq", "-p", &pid.to_string()]).args(options);
+        let child = command.stderr(Stdio::null()).spawn();
+        let child = child.expect("this test needs strace, apt-get install strace");
+        until("strace is attached", async || {
+            let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return Some(()) };
+            (!status.contains("TracerPid:\t0\n")).then_some(())
+        })
+        .await;
+        // The other threads come after the first.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        Self(child)
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        super::signal(self.0.id(), rustix::process::Signal::TERM);
+        let _ = self.0.wait();
+    }
+}
+
+/// Programs that are ours, but for one that is killed at some call when it is armed.
+pub struct Rigged {
+    dir: PathBuf,
+}
+
+impl Rigged {
+    /// In the house from its next server on.
+    pub fn install(house: &mut House) -> Self {
+        let dir = house.dir.join("bin");
+        fs::create_dir(&dir).unwrap();
+        let built = programs::built();
+        std::os::unix::fs::symlink(built.join("wardlet-monitor"), dir.join("wardlet-monitor")).unwrap();
+        let script = format!(
+            "#!/bin/sh\nif mv {0}/armed-$1 {0}/fired 2>/dev/null; then\n  exec strace -qq $(cat {0}/fired) {1} \"$@\"\nfi\nexec {1} \"$@\"\n",
+            dir.display(),
+            built.join("wardlet-container").display()
+        );
+        let path = dir.join("wardlet-container");
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        house.programs = Some(dir.clone());
+        Self { dir }
+    }
+
+    /// The next of this kind (run, exec, delete) has strace with it.
+    pub fn arm(&self, kind: &str, options: &[String]) {
+        let _ = fs::remove_file(self.dir.join("fired"));
+        fs::write(self.dir.join("new"), options.join(" ")).unwrap();
+        fs::rename(self.dir.join("new"), self.dir.join(format!("armed-{kind}"))).unwrap();
+    }
+
+    /// Whether the one that was armed was run.
+    pub fn fired(&self, kind: &str) -> bool {
+        let _ = fs::remove_file(self.dir.join(format!("armed-{kind}")));
+        self.dir.join("fired").exists()
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.dir.join("log")
+    }
+}

@@ -1,0 +1,78 @@
+use std::process::ExitCode;
+
+use agent::Objects;
+use manifest::Reading;
+use runtime::Settings;
+
+use super::{Session, cri};
+use crate::cli::{Cli, Command, CriArgs, RunArgs};
+use crate::failure::Failure;
+use crate::run::pods::Run;
+use crate::run::runtime::{Connected, own_endpoint};
+use crate::run::{admit, detach, threads, view};
+use crate::{place, words};
+
+pub(super) fn run(session: &Session, args: &RunArgs) -> Result<ExitCode, Failure> {
+    if !place::is_root() {
+        return Err(Failure::unknown("running pods needs root").with_hint("run this as root"));
+    }
+    let reading = admit::read(args)?;
+    if args.detach && std::env::var_os(detach::STAYS).is_none() {
+        return detached(session, &reading);
+    }
+    let done = threads()?.block_on(attached(session, args, &reading))?;
+    if let Some(log) = std::env::var_os(detach::STAYS) {
+        // Kept where something went wrong.
+        let _ = std::fs::remove_file(log);
+    }
+    Ok(done)
+}
+
+fn detached(session: &Session, reading: &Reading) -> Result<ExitCode, Failure> {
+    let pods = reading.objects.iter().filter(|o| o.pod().is_some());
+    let names: Vec<_> = pods.map(|o| (o.namespace().to_owned(), o.name().to_owned())).collect();
+    let state = session.node.state_dir();
+    let (mut child, log) = detach::start(state)?;
+    let up = detach::await_up(state, &names, (&mut child, &log))?;
+    let views: Vec<_> = up.iter().map(view::PodView::from).collect();
+    session.format.print(&views, || view::pods(&up))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn attached(session: &Session, args: &RunArgs, reading: &Reading) -> Result<ExitCode, Failure> {
+    let state = session.node.state_dir();
+    let made = std::fs::create_dir_all(state);
+    made.map_err(|e| Failure::unknown(format!("cannot make {}: {e}", state.display())))?;
+    let runtime = connect(session, args).await?;
+    let objects = Objects::of(&reading.objects);
+    let admitted = admit::pods(&session.node, &runtime.client, (reading, args)).await;
+    let done = match admitted {
+        Ok(pods) => Run { node: &session.node, args, runtime: &runtime, objects }.all(pods).await,
+        Err(failure) => Err(failure),
+    };
+    runtime.end().await;
+    done
+}
+
+/// The runtime that was named, or the built-in one.
+pub(super) async fn connect(session: &Session, args: &RunArgs) -> Result<Connected, Failure> {
+    match &args.runtime_endpoint {
+        Some(endpoint) => Connected::to(endpoint.clone()).await,
+        None => {
+            let endpoint = own_endpoint(&args.run_dir)?;
+            Connected::built_in(endpoint, settings(session, args)?).await
+        }
+    }
+}
+
+/// The built-in runtime as `wardlet cri` runs it, but for what was said here.
+fn settings(session: &Session, args: &RunArgs) -> Result<Settings, Failure> {
+    use clap::Parser;
+    let parsed = Cli::try_parse_from(["wardlet", "cri"]);
+    let Ok(Cli { command: Command::Cri(defaults), .. }) = parsed else {
+        return Err(Failure::unknown("the built-in runtime has no defaults"));
+    };
+    let own = CriArgs { run_dir: args.run_dir.clone(), programs: args.programs.clone(), ..defaults };
+    let settings = cri::settings(session, &own)?;
+    Ok(Settings { tell: |line| words::say(&format!("runtime: {line}")), ..settings })
+}

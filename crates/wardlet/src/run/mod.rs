@@ -1,0 +1,46 @@
+//! Pods run here and now, and those that run looked at.
+//!
+//! - [`admit`]: manifests to pods that may run, by the runtime's own word.
+//! - [`runtime`]: the runtime that was named, or the built-in one.
+//! - [`pods`]: pods from their start to their end; [`follow`]: what they print.
+//! - [`detach`]: the same by a process that stays when this one ends.
+//! - [`find`]: pods by what people call them.
+
+pub(crate) mod admit;
+pub(crate) mod detach;
+pub(crate) mod find;
+pub(crate) mod follow;
+pub(crate) mod pods;
+pub(crate) mod runtime;
+pub(crate) mod view;
+
+use agent::Error;
+
+use crate::failure::Failure;
+
+impl From<Error> for Failure {
+    fn from(e: Error) -> Self {
+        let message = e.to_string();
+        let failure = match e {
+            Error::Tended { .. } | Error::Other { .. } | Error::NotRun { .. } | Error::Volumes(_) => {
+                Self::refused(message)
+            }
+            _ => Self::unknown(message),
+        };
+        match e.hint() {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    }
+}
+
+/// Threads for everything that waits.
+pub(crate) fn threads() -> Result<tokio::runtime::Runtime, Failure> {
+    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    threads.map_err(|e| Failure::unknown(format!("cannot start threads: {e}")))
+}
+
+/// Milliseconds since 1970 as seconds.
+pub(crate) fn seconds(millis: u64) -> u64 {
+    millis / 1000
+}

@@ -1,0 +1,32 @@
+//! No two pods have IDs in common, unless the ledger gave them one block together.
+
+use crate::verify::identity::Identity;
+use crate::verify::look::Look;
+use crate::verify::pods::Pod;
+use crate::verify::violation::{Findings, Violation, What};
+
+pub(super) fn check(look: &Look, findings: &mut Findings) {
+    let pods: Vec<&Pod> = look.isolated().collect();
+    for (at, one) in pods.iter().enumerate() {
+        for two in pods.iter().skip(at + 1) {
+            let Some((kind, ids)) = one.maps.meets(&two.maps) else { continue };
+            if look.share_a_lease(one, two) {
+                findings.note(one, format!("shares {kind}s {ids} with {}, as the ledger says", two.title()));
+                continue;
+            }
+            if is_podmans(one) && is_podmans(two) {
+                findings.note(one, format!("shares {kind}s {ids} with {}", two.title()));
+                continue;
+            }
+            let same = if one.home == two.home { "is in the same user namespace and " } else { "" };
+            let found = format!("{} {same}has {kind}s {ids} as well", two.title());
+            let expected = format!("{} for {} alone", one.maps, one.title());
+            findings.violated(Violation::new(What::Overlap, expected, found).of(one).and(two));
+        }
+    }
+}
+
+/// Containers of one podman user, or of one pod, rightly have the same IDs.
+fn is_podmans(pod: &Pod) -> bool {
+    matches!(pod.identity, Identity::Libpod(_))
+}

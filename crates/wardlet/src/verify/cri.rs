@@ -1,0 +1,143 @@
+//! What a runtime says on its socket: the names of pods, what they asked for, and their first processes.
+
+use std::future::Future;
+use std::time::Duration;
+
+use census::HostRoot;
+use wire::client::Client;
+use wire::cri::{
+    ListPodSandboxRequest, NamespaceMode, PodSandbox, PodSandboxState, PodSandboxStatusRequest,
+    PodSandboxStatusResponse,
+};
+use wire::{Endpoint, Response, Status};
+
+use super::look::Told;
+
+/// How long a runtime may take for one answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where runtimes listen unless told otherwise.
+const USUAL: [&str; 4] = [
+    "/run/containerd/containerd.sock",
+    "/run/crio/crio.sock",
+    "/run/k3s/containerd/containerd.sock",
+    "/run/wardlet/cri.sock",
+];
+
+/// What switches user namespaces on in annotations.
+const ANNOTATIONS: [(&str, &str); 3] = [
+    ("wardlet.dev/user-namespace", "true"),
+    ("dev.gvisor.spec.user-namespace", "true"),
+    ("io.kubernetes.cri-o.userns-mode", "auto"),
+];
+
+/// Which runtimes are asked.
+pub(super) fn endpoints(root: &HostRoot, named: Option<&Endpoint>) -> Vec<Endpoint> {
+    match named {
+        Some(endpoint) => vec![endpoint.clone()],
+        None => {
+            let sockets = USUAL.iter().map(|socket| root.path(socket)).filter(|socket| socket.exists());
+            sockets.filter_map(|socket| Endpoint::try_from(socket).ok()).collect()
+        }
+    }
+}
+
+/// Why a runtime did not tell.
+#[derive(Debug)]
+pub(super) enum Silence {
+    /// Nobody is there.
+    Absent(String),
+    /// Somebody is, and gave no answer.
+    Failed(String),
+}
+
+/// All sandboxes; of those that are ready and that `wanted` picks, also what they asked for and their first
+/// process: a question more for each.
+pub(super) fn ask(endpoint: &Endpoint, wanted: impl Fn(&Told) -> bool) -> Result<Vec<Told>, Silence> {
+    let threads = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let threads = threads.map_err(|e| Silence::Failed(format!("cannot wait for answers: {e}")))?;
+    threads.block_on(asked(endpoint, wanted))
+}
+
+async fn asked(endpoint: &Endpoint, wanted: impl Fn(&Told) -> bool) -> Result<Vec<Told>, Silence> {
+    let client = Client::connect(endpoint).await.map_err(|e| match e {
+        wire::Error::Absent { .. } | wire::Error::NobodyListens { .. } => Silence::Absent(e.to_string()),
+        e => Silence::Failed(e.to_string()),
+    })?;
+    let mut runtime = client.runtime();
+    let list = answer(endpoint, runtime.list_pod_sandbox(ListPodSandboxRequest::default())).await?;
+    let mut told = Vec::with_capacity(list.items.len());
+    for sandbox in list.items {
+        let mut one = from_list(sandbox);
+        if one.ready && wanted(&one) {
+            let request = PodSandboxStatusRequest { pod_sandbox_id: one.id.clone(), verbose: true };
+            // One that has gone since it was listed says nothing more.
+            if let Ok(status) = answer(endpoint, runtime.pod_sandbox_status(request)).await {
+                add_status(&mut one, &status);
+            }
+        }
+        told.push(one);
+    }
+    Ok(told)
+}
+
+fn from_list(sandbox: PodSandbox) -> Told {
+    let ready = sandbox.state() == PodSandboxState::SandboxReady;
+    let asked = ANNOTATIONS.iter().any(|(key, value)| {
+        sandbox
+            .annotations
+            .get(*key)
+            .is_some_and(|found| found == value || found.starts_with(&format!("{value}:")))
+    });
+    let metadata = sandbox.metadata.unwrap_or_default();
+    Told {
+        id: sandbox.id,
+        uid: metadata.uid,
+        namespace: metadata.namespace,
+        name: metadata.name,
+        ready,
+        asked,
+        pid: None,
+    }
+}
+
+fn add_status(told: &mut Told, answer: &PodSandboxStatusResponse) {
+    let options = answer.status.as_ref().and_then(|status| status.linux.as_ref());
+    let options =
+        options.and_then(|linux| linux.namespaces.as_ref()).and_then(|spaces| spaces.options.as_ref());
+    let users = options.and_then(|options| options.userns_options.as_ref());
+    told.asked |= users.is_some_and(|users| users.mode() == NamespaceMode::Pod && !users.uids.is_empty());
+    told.pid = answer.info.get("info").and_then(|info| pid_in(info));
+}
+
+/// containerd and CRI-O both write it so.
+fn pid_in(info: &str) -> Option<u32> {
+    let info: serde_json::Value = serde_json::from_str(info).ok()?;
+    info.get("pid")?.as_u64().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0)
+}
+
+async fn answer<T>(
+    endpoint: &Endpoint,
+    call: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<T, Silence> {
+    let socket = endpoint.socket().display();
+    match tokio::time::timeout(PATIENCE, call).await {
+        Ok(Ok(response)) => Ok(response.into_inner()),
+        Ok(Err(status)) => {
+            Err(Silence::Failed(format!("{socket} answers {:?}: {}", status.code(), status.message())))
+        }
+        Err(_) => Err(Silence::Failed(format!("{socket} gives no answer within {} s", PATIENCE.as_secs()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_process_is_read_from_what_runtimes_write_about_themselves() {
+        assert_eq!(pid_in(r#"{"pid":42,"processStatus":"running"}"#), Some(42));
+        assert_eq!(pid_in(r#"{"pid":0}"#), None);
+        assert_eq!(pid_in("none"), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! How a look is taken: processes first, then whoever can say more about them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+
+use census::{OwnerKind, Report};
+use ids::allocator::State;
+use ledger::Lease;
+use wire::Endpoint;
+
+use super::cri::{self, Silence};
+use super::identity::Identity;
+use super::look::{Books, LeaseFact, Look, Told};
+use super::pods::{self, Naming, Pod};
+use super::violation::{Findings, Note};
+use super::walk::Walk;
+use crate::failure::Failure;
+use crate::node::Node;
+
+/// Where the kubelet and whoever works like it keep the logs of pods: `<namespace>_<name>_<uid>`.
+const POD_LOGS: &str = "/var/log/pods";
+
+/// What is looked for, and where.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ask {
+    /// The runtime's socket; the usual ones if not said.
+    pub(crate) endpoint: Option<Endpoint>,
+    /// How many entries of each mount are looked at.
+    pub(crate) files: usize,
+}
+
+/// Looks, and says what could not be seen.
+pub(super) fn look(node: &Node, ask: &Ask) -> Result<(Look, Findings), Failure> {
+    let mut findings = Findings::default();
+    let root = node.host_root().clone();
+    let census = node.census().take()?;
+    let walk = Walk::over(&root).map_err(|e| {
+        Failure::unknown(format!("cannot list the processes in {}: {e}", root.path("/proc").display()))
+    })?;
+    findings.unseen.extend(census.blind.iter().chain(&walk.unseen).cloned());
+    let on_node = |text: &String| Note { pod: None, uid: None, text: text.clone() };
+    findings.notes.extend(census.notes.iter().map(on_node));
+    findings.notes.extend(census.problems.iter().map(|problem| on_node(&problem.to_string())));
+    let mut sources = vec![root.path("/proc").display().to_string()];
+    let books = books(node, &census, (&mut sources, &mut findings));
+    let mut pods = pods::group(&walk, &HashMap::new());
+    let told = told(node, ask, &pods, (&mut sources, &mut findings));
+    let started = started(&told, &pods);
+    if !started.is_empty() {
+        pods = pods::group(&walk, &started);
+    }
+    let mut look = Look { walk, census, pods, books, told, sources, files: ask.files, root };
+    name(&mut look);
+    Ok((look, findings))
+}
+
+type Notebook<'a> = (&'a mut Vec<String>, &'a mut Findings);
+
+fn books(node: &Node, census: &Report, (sources, findings): Notebook<'_>) -> Books {
+    let leases = node.with_existing_ledger(|ledger| match ledger {
+        Some(ledger) => Ok(Some(ledger.list()?)),
+        None => Ok(None),
+    });
+    let leases = leases.unwrap_or_else(|failure| {
+        findings.unseen.push(format!("the ledger cannot be read: {}", failure.message()));
+        None
+    });
+    if leases.is_some() {
+        sources.push(format!("the ledger in {}", node.state_dir().display()));
+    }
+    let records: BTreeMap<_, _> = census
+        .owners
+        .iter()
+        .filter_map(|owner| match &owner.kind {
+            OwnerKind::KubeletRecord { pod, .. } => Some((pod.clone(), *owner.uids.first()?)),
+            _ => None,
+        })
+        .collect();
+    let of_kubelet = node.kubelet_pods();
+    let kubelet = of_kubelet.is_dir();
+    if kubelet {
+        sources.push(format!("the kubelet's records in {}", of_kubelet.display()));
+    }
+    let homes = vec![of_kubelet, node.state_dir().join("pods")];
+    let leases = leases.map(|leases| leases.iter().map(fact).collect());
+    Books { leases, records, kubelet, homes }
+}
+
+fn fact(lease: &Lease) -> LeaseFact {
+    LeaseFact {
+        holder: lease.holder.as_ref().map(ToString::to_string),
+        members: lease.members.as_ref().map(|members| members.iter().map(ToString::to_string).collect()),
+        uids: lease.uids.span(),
+        gids: lease.gids.span(),
+        leased: matches!(lease.state, State::Leased),
+        categories: lease.categories.map(|pair| pair.to_string()),
+    }
+}
+
+/// More is asked about sandboxes whose pod was not found, or is not isolated: nothing depends on it for others.
+fn told(node: &Node, ask: &Ask, pods: &[Pod], (sources, findings): Notebook<'_>) -> Vec<Told> {
+    let isolated = |told: &Told| {
+        pods.iter().any(|pod| {
+            pod.home.is_some() && (pod.identity.key() == told.uid || pod.identity.key() == told.id)
+        })
+    };
+    let mut all = Vec::new();
+    for endpoint in cri::endpoints(node.host_root(), ask.endpoint.as_ref()) {
+        match cri::ask(&endpoint, |told| !isolated(told)) {
+            Ok(told) => {
+                sources.push(format!("the runtime at {endpoint}"));
+                all.extend(told);
+            }
+            // A socket that was left behind; one that was named should answer.
+            Err(Silence::Absent(_)) if ask.endpoint.is_none() => {}
+            Err(Silence::Absent(cause) | Silence::Failed(cause)) => {
+                findings.unseen.push(format!("the runtime was not heard: {cause}"));
+            }
+        }
+    }
+    all
+}
+
+/// The processes of sandboxes that no control group tells of.
+fn started(told: &[Told], pods: &[Pod]) -> HashMap<u32, Identity> {
+    let known =
+        |told: &Told| pods.iter().any(|pod| pod.identity.key() == told.uid || pod.identity.key() == told.id);
+    let unknown = told.iter().filter(|told| told.ready && !known(told));
+    unknown.filter_map(|told| Some((told.pid?, Identity::Sandbox(told.id.clone())))).collect()
+}
+
+/// Names, from whoever knows: the runtime, the directories of logs, the census, the ledger.
+fn name(look: &mut Look) {
+    let logs = log_names(look);
+    let mut pods = std::mem::take(&mut look.pods);
+    for pod in &mut pods {
+        let key = pod.identity.key();
+        let told =
+            look.told.iter().filter(|told| told.uid == key || told.id == key).max_by_key(|told| told.ready);
+        if let Some(told) = told {
+            let said = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+            pod.naming =
+                Naming { uid: said(&told.uid), namespace: said(&told.namespace), name: said(&told.name) };
+        }
+        if pod.naming.uid.is_none() {
+            pod.naming.uid = leased_uid(look, pod);
+        }
+        if let Some((namespace, name)) = logs.get(pod.uid()).filter(|_| pod.naming.name.is_none()) {
+            (pod.naming.namespace, pod.naming.name) = (Some(namespace.clone()), Some(name.clone()));
+        }
+    }
+    look.pods = pods;
+}
+
+/// The agent leases in the name of the pod's UID: a sandbox that has that block is that pod's.
+fn leased_uid(look: &Look, pod: &Pod) -> Option<String> {
+    let (Identity::Sandbox(_), Some(_)) = (&pod.identity, pod.home) else { return None };
+    let lease = look.books.leases.iter().flatten().find(|lease| lease.leased && lease.is(&pod.maps))?;
+    lease.members.is_none().then(|| lease.holder.clone()).flatten()
+}
+
+fn log_names(look: &Look) -> HashMap<String, (String, String)> {
+    let entries = fs::read_dir(look.root.path(POD_LOGS)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let mut parts = name.splitn(3, '_').map(str::to_owned);
+        let (namespace, name, uid) = (parts.next()?, parts.next()?, parts.next()?);
+        Some((uid, (namespace, name)))
+    });
+    names.collect()
+}

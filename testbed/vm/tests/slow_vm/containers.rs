@@ -1,0 +1,67 @@
+//! Containers on these kernels, whose control groups are of version 2 alone: by the built-in engine and by
+//! Debian's runc, with SELinux on. The suites are those that run on every machine; here they meet what others
+//! do not have.
+
+use std::path::Path;
+
+use vm::{Exec, Mode, Payload, Vm};
+
+use crate::machine::suite;
+
+/// By crate: the suites that are brought along.
+const SUITES: [(&str, &[&str]); 2] = [
+    ("bundle", &["root_cgroup", "root_images"]),
+    ("wardlet-container", &["root_run", "root_same", "root_limits", "root_label"]),
+];
+
+const HELPER: &str = "/opt/wardlet-container";
+const RUNC: &str = "/usr/sbin/runc";
+
+/// What the guest needs beside what it has.
+pub(crate) fn payloads() -> Vec<Payload> {
+    let helper = vm::static_binary("wardlet-container", "wardlet-container").unwrap();
+    let tests = SUITES.iter().flat_map(|(package, tests)| tests.iter().map(move |test| (*package, *test)));
+    let tests = tests.map(|(package, test)| {
+        Payload::new(&vm::static_test(package, test).unwrap(), &format!("/opt/{test}"))
+    });
+    tests.chain([Payload::new(&helper, HELPER), Payload::new(Path::new(RUNC), RUNC)]).collect()
+}
+
+/// A suite about containers, made in `dir`: only those of its tests that `words` name.
+fn containers(vm: &Vm, name: &str, dir: &str, words: &[&str]) {
+    let program = format!("/opt/{name}");
+    let command = [&[program.as_str(), "--test-threads=2", "--nocapture"], words].concat();
+    let run = Exec::new(&command).env("WARDLET_TEST_HELPER", HELPER).env("WARDLET_TEST_DIR", dir);
+    suite(vm, name, run);
+}
+
+pub(crate) fn control_groups_of_version_2_are_made_limited_counted_and_removed(vm: &Vm) {
+    suite(vm, "root_cgroup", Exec::new(&["/opt/root_cgroup", "--test-threads=2", "--nocapture"]));
+}
+
+pub(crate) fn layers_of_images_are_shown_as_one(vm: &Vm) {
+    suite(vm, "root_images", Exec::new(&["/opt/root_images", "--test-threads=2", "--nocapture"]));
+}
+
+/// In namespaces of a pod's own: maps, capabilities, filter, groups, limits, label and all else.
+pub(crate) fn one_more_process_is_held_as_the_first_one(vm: &Vm) {
+    containers(vm, "root_same", "/var/tmp", &["one_more_process_is_held_as_a_user_of_the_pods"]);
+}
+
+/// Here runc may limit processes in user namespaces, too.
+pub(crate) fn limits_are_the_kernels_and_memory_that_runs_out_is_counted(vm: &Vm) {
+    containers(vm, "root_limits", "/var/tmp", &["limits", "memory"]);
+}
+
+pub(crate) fn labels_are_those_of_all_processes_in_both_modes(vm: &Vm) {
+    vm.set_mode(Mode::Permissive).unwrap();
+    containers(vm, "root_label", "/var/tmp", &["by_the_built_in_engine_every_process_of_a_pod"]);
+    vm.set_mode(Mode::Enforcing).unwrap();
+    containers(vm, "root_label", "/var/tmp", &["every_process_of_a_pod"]);
+}
+
+/// The older of these kernels cannot idmap a tmpfs, which `/run` is on.
+pub(crate) fn layers_on_a_tmpfs_are_the_containers(vm: &Vm) {
+    let test = "files_are_given_to_the_containers_users_where_they_cannot_be_idmapped";
+    containers(vm, "root_run", "/run", &["--exact", test]);
+}
