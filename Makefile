@@ -12,11 +12,12 @@ CACHE := $(or $(WARDLET_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/wardlet)
 help: ## Shows this.
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
 
-run: setup ## Runs one container in its own block of host IDs and proves it (root).
-	cargo run -q -p wardlet --example skeleton
+run: setup ## Runs a pod in its own block of host IDs on the built-in runtime, and proves it (root).
+	cargo build -q -p wardlet -p monitor -p wardlet-container
+	scripts/run.sh target/debug
 
-build: ## Builds the release binary.
-	cargo build --release -p wardlet
+build: ## Builds the release binaries.
+	cargo build --release -p wardlet -p monitor -p wardlet-container
 
 setup: ## Installs the Debian packages that run and test need, if any is missing.
 	@scripts/setup.sh
@@ -51,7 +52,7 @@ test-conformance: setup ## Upstream's own tests on a real node, on containerd an
 
 bench: setup ## Measures us against the peers; table, JSON and plot in benches/results (root, Go).
 	testbed/peers/build.sh $(CACHE)/peers
-	cargo build --release -q -p wardlet
+	cargo build --release -q -p wardlet -p monitor -p wardlet-container -p testbed
 	cargo run --release -q -p bench -- run --peers $(CACHE)/peers \
 		--driver benches/pods/podman.sh --driver benches/pods/kubelet.sh \
 		--json benches/results/bench.json --plot benches/results/bench.svg

@@ -8,11 +8,13 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rustix::process::Signal;
 use support::killing::{Dice, Nth, Rigged, Tracer, changes, chosen, kill_at, rounds};
 use support::story::{Ends, Keeper, Monitor, Story};
 use support::traces::Traces;
-use support::{House, Options, signal, until};
+use support::{House, Options, signal};
 use tokio::sync::Mutex;
 
 const NAME: &str = "killed";
@@ -142,7 +144,7 @@ async fn a_monitor_killed_while_it_becomes_one_leaves_nothing() {
     let runs = keeper.0.lock().await.run().join("sandboxes");
     let mut killed = 0;
     for _ in 0..rounds(10) {
-        let (runs, delay) = (runs.clone(), std::time::Duration::from_micros(dice.one_of(20_000) as u64));
+        let (runs, delay) = (runs.clone(), moments(dice.one_of(20_000)));
         let killing = tokio::task::spawn_blocking(move || killed_after(&runs, delay));
         let sandbox = story.sandbox().await;
         killed += usize::from(killing.await.unwrap());
@@ -199,47 +201,61 @@ async fn a_helper_killed_at_any_call_leaves_nothing() {
 async fn twenty_pods_come_to_their_end_while_everybody_is_killed() {
     let mut dice = Dice::thrown("everybody");
     let (keeper, before) = scene().await;
-    let runs = keeper.0.lock().await.run().join("sandboxes");
-    let dir = keeper.0.lock().await.dir.clone();
-    let over = std::sync::atomic::AtomicBool::new(false);
-    let pods = async {
-        let pods = (0..20).map(async |n| {
-            let mut story = Story::new(&keeper, &format!("pod-{n}"), n).await;
-            story.monitor = Monitor::MayBeKilled;
-            story.ends = ends(usize::try_from(n).unwrap());
-            story.tell().await;
-        });
-        futures_lite(pods).await;
-        over.store(true, std::sync::atomic::Ordering::Relaxed);
-    };
-    let killer = async {
-        let mut kills = [0; 3];
-        for _ in 0..rounds(10) {
-            tokio::time::sleep(std::time::Duration::from_millis(100 + dice.one_of(400) as u64)).await;
-            if over.load(std::sync::atomic::Ordering::Relaxed) {
-                break;
+    let mut kills = [0; 3];
+    for _ in 0..rounds(3) {
+        let over = AtomicBool::new(false);
+        let pods = async {
+            all_at_once((0..20).map(async |n| {
+                let mut story = Story::new(&keeper, &format!("pod-{n}"), n).await;
+                story.monitor = Monitor::MayBeKilled;
+                story.ends = ends(usize::try_from(n).unwrap());
+                story.tell().await;
+            }))
+            .await;
+            over.store(true, Ordering::Relaxed);
+        };
+        let killer = async {
+            while !over.load(Ordering::Relaxed) {
+                tokio::time::sleep(moments(50_000 + dice.one_of(200_000))).await;
+                // A server takes longest to come back, and all wait for it.
+                let who = [0, 1, 1, 2, 2, 2][dice.one_of(6)];
+                kills[who] += usize::from(kill_one(&keeper, who, &mut dice).await);
             }
-            let who = dice.one_of(3);
-            let found = match who {
-                0 => keeper.0.lock().await.server().into_iter().collect(),
-                1 => support::traces::monitors(&runs),
-                _ => support::traces::helpers(&dir),
-            };
-            if let Some(pid) = found.get(dice.one_of(found.len())) {
-                signal(*pid, Signal::KILL);
-                kills[who] += 1;
-            }
-        }
-        println!("killed: {} servers, {} monitors, {} helpers", kills[0], kills[1], kills[2]);
-        assert!(kills.iter().sum::<usize>() > 0);
-    };
-    tokio::join!(pods, killer);
-    until("no monitor is left", async || support::traces::monitors(&runs).is_empty().then_some(())).await;
-    nothing_is_left(&keeper, &before, "all of it").await;
+        };
+        tokio::join!(pods, killer);
+        nothing_is_left(&keeper, &before, "a round").await;
+    }
+    println!("killed: {} servers, {} monitors, {} helpers", kills[0], kills[1], kills[2]);
+    assert!(kills.iter().all(|kills| *kills > 0), "somebody was never killed: {kills:?}");
 }
 
-/// All of them at once.
-async fn futures_lite(all: impl Iterator<Item = impl Future<Output = ()>>) {
+/// A server, a monitor or a helper.
+async fn kill_one(keeper: &Keeper, who: usize, dice: &mut Dice) -> bool {
+    let (mut server, runs, dir) = {
+        let mut house = keeper.0.lock().await;
+        (house.server(), house.run().join("sandboxes"), house.dir.clone())
+    };
+    // Helpers are there for a moment only.
+    for _ in 0..20 {
+        let found = match who {
+            0 => server.take().into_iter().collect(),
+            1 => support::traces::monitors(&runs),
+            _ => support::traces::helpers(&dir),
+        };
+        if let Some(pid) = found.get(dice.one_of(found.len())) {
+            signal(*pid, Signal::KILL);
+            return true;
+        }
+        tokio::time::sleep(moments(5_000)).await;
+    }
+    false
+}
+
+fn moments(micros: usize) -> std::time::Duration {
+    std::time::Duration::from_micros(u64::try_from(micros).unwrap())
+}
+
+async fn all_at_once(all: impl Iterator<Item = impl Future<Output = ()>>) {
     let mut all: Vec<_> = all.map(Box::pin).collect();
     std::future::poll_fn(|context| {
         all.retain_mut(|one| one.as_mut().poll(context).is_pending());

@@ -157,7 +157,7 @@ impl Rigged {
         let built = programs::built();
         std::os::unix::fs::symlink(built.join("wardlet-monitor"), dir.join("wardlet-monitor")).unwrap();
         let script = format!(
-            "#!/bin/sh\nif mv {0}/armed-$1 {0}/fired 2>/dev/null; then\n  exec strace -qq $(cat {0}/fired) {1} \"$@\"\nfi\nexec {1} \"$@\"\n",
+            "#!/bin/sh\nif mv {0}/armed-$1 {0}/fired 2>/dev/null; then\n  exec strace -D -qq $(cat {0}/fired) {1} \"$@\"\nfi\nexec {1} \"$@\"\n",
             dir.display(),
             built.join("wardlet-container").display()
         );

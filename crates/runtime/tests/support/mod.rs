@@ -36,6 +36,9 @@ use wire::client::Client;
 /// Long enough for a loaded machine; nothing is asserted about it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// As many as 64 pods have.
+const USERS: u32 = 64 * 65_536;
+
 /// How the server is started.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -61,6 +64,7 @@ pub struct House {
     pub programs: Option<PathBuf>,
     /// All that its servers have said.
     pub said: Arc<Mutex<Vec<String>>>,
+    first_user: u32,
 }
 
 impl House {
@@ -77,10 +81,16 @@ impl House {
             server: None,
             programs: None,
             said: Arc::default(),
+            first_user: 1_441_792_000 + nanos() % 600 * USERS,
         };
         image::import(&house.state(), &house.dir);
         house.start().await;
         house
+    }
+
+    /// Users that pods of this house may have and those of another one at the same time hardly have.
+    pub fn users(&self) -> std::ops::Range<u32> {
+        self.first_user..self.first_user + USERS
     }
 
     pub fn state(&self) -> PathBuf {

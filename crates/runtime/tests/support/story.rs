@@ -61,8 +61,8 @@ pub struct Story<'a> {
 
 impl<'a> Story<'a> {
     pub async fn new(keeper: &'a Keeper, name: &str, n: u32) -> Story<'a> {
-        let first = 1_441_792_000 + n * 65_536;
-        let mut config = in_users(pod(&*keeper.0.lock().await, name), first);
+        let house = keeper.0.lock().await;
+        let mut config = in_users(pod(&house, name), house.users().start + n * 65_536);
         config.labels.insert(LABEL.into(), name.into());
         let host_port = i32::try_from(18_000 + n).unwrap();
         config.port_mappings = vec![cri::PortMapping { container_port: 80, host_port, ..Default::default() }];

@@ -32,7 +32,7 @@ impl Traces {
             mounts: table.under(&house.dir).map(|mount| mount.point.display().to_string()).collect(),
             devices: fs::read_to_string(net).unwrap().lines().filter_map(device).collect(),
             groups: groups(&house.cgroup),
-            processes: processes(&house.dir),
+            processes: processes(&house.dir).union(&first_processes(house)).cloned().collect(),
             holds: holds(&house.state()),
             files: [house.state().join("runtime"), house.run()].iter().flat_map(|dir| files(dir)).collect(),
         }
@@ -83,6 +83,18 @@ fn processes(dir: &Path) -> BTreeSet<String> {
         of_house.then(|| format!("{} {text}", entry.file_name().to_string_lossy()))
     });
     words.collect()
+}
+
+/// First processes of PID namespaces that pods of this house share. They say nothing of whose they are, but their
+/// users do.
+fn first_processes(house: &House) -> BTreeSet<String> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let own = entries.filter(|entry| {
+        let read = |name| fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+        let first = read("uid_map").split_whitespace().nth(1).and_then(|id| id.parse().ok());
+        read("comm") == "wardlet-init\n" && first.is_some_and(|first: u32| house.users().contains(&first))
+    });
+    own.map(|entry| format!("{} wardlet-init", entry.file_name().to_string_lossy())).collect()
 }
 
 /// Processes whose command line says that they are monitors of pods below this directory, or become one.
