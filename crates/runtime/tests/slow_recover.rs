@@ -25,7 +25,13 @@ struct Made {
 }
 
 async fn make(house: &House, n: u32, script: &str) -> Made {
+    make_in(house, n, script, "").await
+}
+
+/// In a control group of the caller's, if one is named.
+async fn make_in(house: &House, n: u32, script: &str, cgroup: &str) -> Made {
     let mut config = in_users(pod(house, &format!("pod-{n}")), FIRST + n * 65_536);
+    config.linux.as_mut().unwrap().cgroup_parent = cgroup.into();
     let host_port = i32::try_from(19_000 + n).unwrap();
     config.port_mappings = vec![cri::PortMapping { container_port: 80, host_port, ..Default::default() }];
     let (sandbox, container) = run_shell(&house.client().await, &config, script).await.unwrap();
@@ -176,9 +182,12 @@ async fn after_a_reboot_pods_are_shown_as_ended_and_can_be_removed() {
 async fn what_a_damaged_record_stood_for_is_ended_and_the_rest_goes_on() {
     let (mut house, before) = scene().await;
     let mut made = vec![];
-    for n in 1..=4 {
-        made.push(make(&house, n, "sleep 1000").await);
+    let given = Elsewhere(format!("{}-given", house.cgroup));
+    given.group().make().unwrap();
+    for (n, cgroup) in [(1, ""), (2, ""), (3, given.0.as_str()), (4, "")] {
+        made.push(make_in(&house, n, "sleep 1000", cgroup).await);
     }
+    assert_eq!(given.group().processes().unwrap().len(), 1);
     let [well, cut, newer, unclear] = &made[..] else { panic!() };
     house.kill();
     let damaged = [
@@ -213,6 +222,7 @@ async fn what_a_damaged_record_stood_for_is_ended_and_the_rest_goes_on() {
     let group = Group::open(&Hierarchies::find().unwrap(), &house.cgroup).unwrap();
     let left = group.processes().unwrap().len();
     assert_eq!(left, 1, "only what is seen runs");
+    assert!(given.group().processes().unwrap().is_empty(), "nor is it elsewhere");
     for made in [well, newer, unclear] {
         remove_pod(&client, &made.sandbox).await;
     }
