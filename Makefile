@@ -49,6 +49,7 @@ test-conformance: setup ## Upstream's own tests on a real node, on containerd an
 	target/debug/testbed e2e-userns --containerd wardlet
 	target/debug/testbed critest
 	target/debug/testbed critest --containerd wardlet
+	scripts/test.sh node
 
 bench: setup ## Measures us against the peers; table, JSON and plot in benches/results (root, Go).
 	testbed/peers/build.sh $(CACHE)/peers

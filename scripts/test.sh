@@ -2,12 +2,14 @@
 # Runs the tests of a tier, prints what each suite took and the ten slowest tests.
 #   scripts/test.sh fast    no root, no components
 #   scripts/test.sh full    everything that `make test` promises
-# A test that needs root is in a file named root_*, one that needs a component or time in slow_*.
+#   scripts/test.sh node    whole nodes, for `make test-conformance`
+# A test that needs root is in a file named root_*, one that needs a component or time in slow_*, one that needs a
+# whole node to itself in node_*.
 set -eu
 tier=${1:-full}
 cd "$(dirname "$0")/.."
 
-if [ "$tier" = full ] && [ "$(id -u)" -ne 0 ]; then
+if [ "$tier" != fast ] && [ "$(id -u)" -ne 0 ]; then
     echo "error: the full tier tries the real kernel and needs root" >&2
     echo >&2
     echo "hint: sudo make test, or make test-fast for what needs no root" >&2
@@ -27,12 +29,17 @@ cargo test --workspace --no-run --message-format=json 2>"$work/build.log" >"$wor
 sed -n 's/.*"profile":{[^}]*"test":true.*"executable":"\([^"]*\)".*/\1/p' "$work/build.json" | sort -u >"$work/suites"
 [ -s "$work/suites" ] || { echo "error: cargo built no tests" >&2; exit 1; }
 
+# The programs are built: no suite needs to do that again.
+export WARDLET_PROGRAMS="${CARGO_TARGET_DIR:-$PWD/target}/debug"
+
 failed=0 passed=0 broken=0
 : >"$work/times"
 while read -r suite; do
     name=$(basename "$suite" | sed 's/-[0-9a-f]\{16\}$//')
     case "$tier:$name" in
-        fast:root_* | fast:slow_*) continue ;;
+        fast:root_* | fast:slow_* | fast:node_* | full:node_*) continue ;;
+        node:node_*) ;;
+        node:*) continue ;;
     esac
     start=$(date +%s)
     # Cargo's own variables, as `cargo test` would set them: tests find the manifest and cargo by them.

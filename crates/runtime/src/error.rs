@@ -7,6 +7,14 @@ use wire::{Code, Status};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A newer server has been here, and what it wrote cannot be read as it meant it.
+    #[error("{} is of version {version}, which this server does not know", path.display())]
+    Newer {
+        /// The record.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+    },
     /// There is no such thing.
     #[error("there is no {what} {id:?}")]
     NotFound {
@@ -154,6 +162,7 @@ impl Error {
                  what is below the run directory"
                     .to_owned(),
             ),
+            Self::Newer { .. } => Some("start the wardlet that wrote it; its pods go on meanwhile".to_owned()),
             Self::NameTaken { .. } => Some("remove the other one, or ask for the next attempt".to_owned()),
             Self::Json { .. } => Some("if it cannot be repaired, move its directory away".to_owned()),
             Self::Refused(refusal) => refusal.hint.map(Into::into),

@@ -18,7 +18,7 @@ const FIRST: u32 = 1_310_720_000;
 const NOBODY: &str = "00000000000000000000000000000000";
 
 async fn next(events: &mut Streaming<cri::ContainerEventResponse>) -> cri::ContainerEventResponse {
-    tokio::time::timeout(PATIENCE, events.message()).await.expect("no event").unwrap().unwrap()
+    tokio::time::timeout(PATIENCE, events.message()).await.unwrap().unwrap().unwrap()
 }
 
 async fn remove(client: &Client, container: &str) -> Result<(), Status> {
@@ -176,7 +176,7 @@ async fn a_container_that_is_removed_is_forgotten_by_its_monitor() {
         listed.into_iter().map(|listed| listed.container).collect::<Vec<_>>()
     };
     ended(&client, &first).await;
-    assert_eq!(known(), [first.clone()]);
+    assert_eq!(known(), std::slice::from_ref(&first));
     remove(&client, &first).await.unwrap();
     assert_eq!(known(), [""; 0]);
     remove_pod(&client, &sandbox).await;

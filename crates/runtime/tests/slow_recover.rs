@@ -198,7 +198,7 @@ async fn what_a_damaged_record_stood_for_is_ended_and_the_rest_goes_on() {
     let text = fs::read_to_string(&damaged[0]).unwrap();
     fs::write(&damaged[0], &text[..text.len() / 2]).unwrap();
     let text = fs::read_to_string(&damaged[1]).unwrap();
-    fs::write(&damaged[1], text.replace("\"version\":1", "\"version\":9")).unwrap();
+    fs::write(&damaged[1], text.replace("\"version\":1", "\"version\":\"one\"")).unwrap();
     fs::write(&damaged[2], "{").unwrap();
     let empty = "0123456789abcdef0123456789abcdef";
     for kind in ["sandboxes", "containers"] {

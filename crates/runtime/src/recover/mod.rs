@@ -4,7 +4,9 @@
 //!   control group.
 //! - What was half made is taken away.
 //! - What has a record and still lives is listened to again; what does not live any more is shown as ended.
-//! - What cannot be read counts as none: its record is kept aside, and all else of it is ended and removed.
+//! - A damaged record counts as none: it is kept aside, and all else of what it stood for is ended and removed.
+//! - A record of a newer server, or one that the system keeps from us, keeps this server from starting: nothing is
+//!   touched.
 
 mod read;
 mod strays;

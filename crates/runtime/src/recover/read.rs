@@ -29,17 +29,21 @@ pub(super) struct Nobodys {
 }
 
 /// Reads all records into the book. Blocks.
+///
+/// # Errors
+/// If the system keeps a record from us, or a newer server wrote it: what it stands for may be well, and is not
+/// ended for that.
 pub(super) fn all(node: &Node) -> Result<Known> {
     let mut known = Known::default();
     for id in ids(&node.layout.sandbox_states())? {
-        if one_sandbox(node, &id) {
+        if one_sandbox(node, &id)? {
             known.sandboxes.insert(id);
         } else {
             known.nobodys.sandboxes.insert(id);
         }
     }
     for id in ids(&node.layout.container_states())? {
-        if one_container(node, &id) {
+        if one_container(node, &id)? {
             known.containers.insert(id);
         } else {
             known.nobodys.containers.insert(id);
@@ -49,39 +53,41 @@ pub(super) fn all(node: &Node) -> Result<Known> {
 }
 
 /// Whether there is one.
-fn one_sandbox(node: &Node, id: &Id) -> bool {
+fn one_sandbox(node: &Node, id: &Id) -> Result<bool> {
     let places = node.layout.sandbox(id);
-    let read = durable::read::<SandboxRecord>(&places.record());
+    let read = not_newer(&places.record()).and_then(|()| durable::read::<SandboxRecord>(&places.record()));
     match read.and_then(|record| known_form(record, id, &places.record())) {
-        Ok(None) => false,
+        Ok(None) => Ok(false),
         Ok(Some(record)) => {
             if let Ok(name) = sandbox::name(&record.config) {
                 told(node, node.book.reserve("sandbox", &name, id));
             }
             node.book.add_sandbox(Arc::new(Sandbox::new(record, places)));
-            true
+            Ok(true)
         }
-        Err(error) => set_aside(node, id, ("sandbox", &places.record()), &error),
+        Err(error @ (Error::File { .. } | Error::Newer { .. })) => Err(error),
+        Err(error) => Ok(set_aside(node, id, ("sandbox", &places.record()), &error)),
     }
 }
 
 /// Whether there is one.
-fn one_container(node: &Node, id: &Id) -> bool {
+fn one_container(node: &Node, id: &Id) -> Result<bool> {
     let places = node.layout.container(id);
-    let read = durable::read::<ContainerRecord>(&places.record());
+    let read = not_newer(&places.record()).and_then(|()| durable::read::<ContainerRecord>(&places.record()));
     let lived = read.and_then(|record| known_form(record, id, &places.record())).and_then(|record| {
         record.map(|record| Ok((Life::read(&places.state, &record.stage)?, record))).transpose()
     });
     match lived {
-        Ok(None) => false,
+        Ok(None) => Ok(false),
         Ok(Some((life, record))) => {
             if let Ok(name) = container::name(&record.sandbox, &record.config) {
                 told(node, node.book.reserve("container", &name, id));
             }
             node.book.add_container(Arc::new(Container::new(record, places, life)));
-            true
+            Ok(true)
         }
-        Err(error) => set_aside(node, id, ("container", &places.record()), &error),
+        Err(error @ (Error::File { .. } | Error::Newer { .. })) => Err(error),
+        Err(error) => Ok(set_aside(node, id, ("container", &places.record()), &error)),
     }
 }
 
@@ -100,6 +106,23 @@ fn set_aside(node: &Node, id: &Id, of: (&str, &Path), error: &Error) -> bool {
     );
     node.tell(&format!("{what} {id} is ended and removed, {kept}: {error}"));
     false
+}
+
+/// All that is looked at before a record is read as one of ours.
+#[derive(serde::Deserialize)]
+struct OnlyVersion {
+    version: u32,
+}
+
+fn not_newer(path: &Path) -> Result<()> {
+    match durable::read::<OnlyVersion>(path) {
+        Ok(Some(OnlyVersion { version })) if version > VERSION => {
+            Err(Error::Newer { path: path.to_owned(), version })
+        }
+        Err(error @ Error::File { .. }) => Err(error),
+        // What is no record at all is found out when it is read as one.
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// A record of a form that we know.
@@ -137,7 +160,7 @@ fn known_form<T: Form>(record: Option<T>, id: &Id, path: &Path) -> Result<Option
     match record {
         Some(record) if record.version() != VERSION => Err(wrong(
             format!("its version is {}, and {VERSION} is the one that is known", record.version()),
-            Some("a newer wardlet has written it"),
+            None,
         )),
         Some(record) if record.id() != id => {
             Err(wrong(format!("it is the record of another, {}", record.id()), None))

@@ -154,10 +154,15 @@ async fn any_changed(statuses: &mut [watch::Receiver<Option<PodStatus>>]) {
     let each = statuses.iter_mut().map(|status| Box::pin(status.changed()));
     let mut each: Vec<_> = each.collect();
     std::future::poll_fn(|context| {
-        let is_ready = each.iter_mut().any(|one| match one.as_mut().poll(context) {
-            std::task::Poll::Ready(Ok(())) => true,
-            // Whoever told of this pod has ended with its last word said.
-            std::task::Poll::Ready(Err(_)) | std::task::Poll::Pending => false,
+        let mut is_ready = false;
+        each.retain_mut(|one| match one.as_mut().poll(context) {
+            std::task::Poll::Ready(Ok(())) => {
+                is_ready = true;
+                true
+            }
+            // Whoever told of this pod has ended with its last word said, and must not be asked again.
+            std::task::Poll::Ready(Err(_)) => false,
+            std::task::Poll::Pending => true,
         });
         if is_ready { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
     })
