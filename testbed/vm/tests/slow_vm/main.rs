@@ -3,8 +3,8 @@
 //! that asks boots, tries everything and notes what it found; the tests read the notes.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
-mod containers;
 mod machine;
+mod suite;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,23 +16,20 @@ use vm::{Error, Exec, Mode, Options, Payload, Series, Vm};
 
 /// Makes a test of each name on each kernel.
 macro_rules! on_each_kernel {
-    (facts { $($fact:ident)* } machine { $($whole:ident)* } containers { $($container:ident)* }) => {
+    (facts { $($fact:ident)* } machine { $($whole:ident)* }) => {
         /// What the probe tries in the guest.
         const FACTS: &[&str] = &[$(stringify!($fact)),*];
         /// What is tried from here, with the guest as a whole.
         const MACHINE: &[(&str, fn(&vm::Vm))] = &[
             $((stringify!($whole), machine::$whole),)*
-            $((stringify!($container), containers::$container),)*
         ];
         mod on_6_1 {
             $(#[test] fn $fact() { super::holds(vm::Series::V6_1, stringify!($fact)); })*
             $(#[test] fn $whole() { super::holds(vm::Series::V6_1, stringify!($whole)); })*
-            $(#[test] fn $container() { super::holds(vm::Series::V6_1, stringify!($container)); })*
         }
         mod on_6_12 {
             $(#[test] fn $fact() { super::holds(vm::Series::V6_12, stringify!($fact)); })*
             $(#[test] fn $whole() { super::holds(vm::Series::V6_12, stringify!($whole)); })*
-            $(#[test] fn $container() { super::holds(vm::Series::V6_12, stringify!($container)); })*
         }
     };
 }
@@ -62,14 +59,6 @@ on_each_kernel! {
         our_own_tests_run_inside
         nfs_is_refused_by_name
         the_whole_of_wardlet_runs_inside
-    }
-    containers {
-        control_groups_of_version_2_are_made_limited_counted_and_removed
-        layers_of_images_are_shown_as_one
-        one_more_process_is_held_as_the_first_one
-        limits_are_the_kernels_and_memory_that_runs_out_is_counted
-        labels_are_those_of_all_processes_in_both_modes
-        layers_on_a_tmpfs_are_the_containers
     }
 }
 
@@ -127,7 +116,7 @@ fn boot(series: Series) -> Vm {
     let tests = machine::OUR_OWN_TESTS
         .map(|test| Payload::new(&vm::static_test("kernel", test).unwrap(), &format!("/opt/{test}")));
     let programs = machine::MAKERS_OF_FILESYSTEMS.map(|(from, to)| Payload::new(Path::new(from), to));
-    let payloads = payloads.into_iter().chain(tests).chain(programs).chain(containers::payloads()).collect();
+    let payloads = payloads.into_iter().chain(tests).chain(programs).collect();
     let vm = Vm::boot(&Options { payloads, ..Options::new(series) }).unwrap();
     println!("kernel {} booted in {:.1} s", vm.hello().release, vm.boot_time().as_secs_f64());
     assert!(vm.hello().release.starts_with(&format!("{series}.")), "{}", vm.hello().release);

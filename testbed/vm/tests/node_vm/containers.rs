@@ -6,7 +6,7 @@ use std::path::Path;
 
 use vm::{Exec, Mode, Payload, Vm};
 
-use crate::machine::suite;
+use crate::suite::suite;
 
 /// By crate: the suites that are brought along.
 const SUITES: [(&str, &[&str]); 2] = [
