@@ -55,7 +55,6 @@ bench: setup ## Measures us against the peers; table, JSON and plot in benches/r
 	testbed/peers/build.sh $(CACHE)/peers
 	cargo build --release -q -p wardlet -p monitor -p wardlet-container -p testbed
 	cargo run --release -q -p bench -- run --peers $(CACHE)/peers \
-		--driver benches/pods/podman.sh --driver benches/pods/kubelet.sh \
 		--json benches/results/bench.json --plot benches/results/bench.svg
 
 fuzz: ## Fuzzes every parser of foreign input for FUZZ_SECONDS each (nightly toolchain, cargo-fuzz).

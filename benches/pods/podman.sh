@@ -1,5 +1,5 @@
 #!/bin/sh
-# Drives `podman kube play`:  podman.sh usable|start|running|stop|gone|leave MANIFEST
+# Drives `podman kube play`:  podman.sh usable|start|stop|leave MANIFEST
 # Everything podman keeps lies under WARDLET_BENCH_PODMAN. Without a network, so that the host's links and
 # packet filters stay as they are; with runc, because Debian's crun refuses hybrid cgroups.
 set -eu
@@ -18,11 +18,6 @@ user_namespace() {
     if grep -qs '^containers:' /etc/subuid; then echo auto; else echo host; fi
 }
 
-# The monitors' pid files: there once a container was started, gone when it was removed.
-pid_files() {
-    find "$home/run/overlay-containers" -name pidfile 2>/dev/null | wc -l
-}
-
 # Deepest first, so that each is empty when its turn comes.
 cgroups() {
     find /sys/fs/cgroup -depth -type d -path '*/libpod_parent*'
@@ -38,20 +33,21 @@ case "$1" in
         printf '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\n' >"$CONTAINERS_CONF"
         cp /bin/busybox "$home/fs/bin/busybox"
         tar -C "$home/fs" -c . | podman_here import --quiet - "$image" >/dev/null
-        "$0" start "$2" && "$0" running "$2" && "$0" stop "$2"
         echo "podman kube play without a network, user namespace: $(user_namespace)"
         ;;
     start) podman_here kube play --quiet --network none --userns "$(user_namespace)" "$2" >/dev/null ;;
-    # The pod's own container and the one that holds its namespaces.
-    running) [ "$(pid_files)" -eq 2 ] ;;
     stop) podman_here kube down "$2" >/dev/null ;;
-    gone) [ "$(pid_files)" -eq 0 ] ;;
     leave)
         [ -e "$home" ] || exit 0
         podman_here system reset --force >/dev/null 2>&1 || true
         # podman leaves its monitors' cgroups behind: those that were not there before us.
         cgroups | grep -vxFf "$home/cgroups" | while read -r ours; do rmdir "$ours" || true; done
+        # Never through a mount: what is still mounted stays, and is said.
+        if grep -q " $home/" /proc/self/mountinfo; then
+            echo "something is still mounted below $home" >&2
+            exit 1
+        fi
         rm -rf "$home"
         ;;
-    *) echo "usage: $0 usable|start|running|stop|gone|leave MANIFEST" >&2; exit 2 ;;
+    *) echo "usage: $0 usable|start|stop|leave MANIFEST" >&2; exit 2 ;;
 esac

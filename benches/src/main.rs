@@ -90,12 +90,15 @@ struct Run {
     /// How many pairs of runs, where a run is short.
     #[arg(long, default_value_t = 100)]
     samples: usize,
-    /// The pod that is started and stopped.
-    #[arg(long, default_value = "benches/pods/pod.yaml")]
-    manifest: PathBuf,
-    /// How a peer is driven to start and stop a pod; may be given more than once.
-    #[arg(long = "driver")]
-    drivers: Vec<PathBuf>,
+    /// The pods that are started and stopped, one a file.
+    #[arg(long = "manifest", default_values = ["benches/pods/pod.yaml", "benches/pods/volumes.yaml"])]
+    manifests: Vec<PathBuf>,
+    /// How podman is driven.
+    #[arg(long, default_value = "benches/pods/podman.sh")]
+    podman: PathBuf,
+    /// The directory with our own programs.
+    #[arg(long, default_value = "target/release")]
+    programs: PathBuf,
     /// How many times each pod is started and stopped.
     #[arg(long, default_value_t = 20)]
     pod_samples: usize,
@@ -146,8 +149,8 @@ impl Run {
             conflicts::run(&self.peers.join("selinux-cache"), &mut dice, &mut report)?;
         }
         if self.wants(Suite::Pods) {
-            let pods = Pods { manifest: &self.manifest, samples: self.pod_samples };
-            pods.run(&self.drivers, &mut dice, &mut report)?;
+            let (manifests, podman, programs) = (&self.manifests, &self.podman, &self.programs);
+            Pods { manifests, podman, programs, samples: self.pod_samples }.run(&mut dice, &mut report)?;
         }
         if self.wants(Suite::Runtime) {
             Runtimes { samples: self.pod_samples }.run(&mut dice, &mut report)?;

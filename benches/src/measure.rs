@@ -20,7 +20,7 @@ pub(crate) struct Speed {
 }
 
 /// One side's samples.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Side {
     pub(crate) speed: Option<Speed>,

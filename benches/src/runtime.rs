@@ -1,5 +1,5 @@
-//! The built-in runtime against containerd with runc, both over CRI, and against podman: a pod in its own
-//! user namespace with its own network, from the word to its first instruction and back.
+//! The built-in runtime against containerd with runc, both over CRI: a pod in its own user namespace with its
+//! own network, from the word to its first instruction and back.
 
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use testbed::Containerd;
 use crate::cri::{Pod, Runtime};
 use crate::dice::Dice;
 use crate::measure::{Goal, Measure, Side};
+use crate::memory;
 use crate::report::{Report, say};
 use crate::subject::Answer;
 
@@ -60,8 +61,8 @@ impl Runtimes {
         report.notes.push(format!(
             "memory of all processes that serve {IDLE} idle pods (Pss): ours {:.1} MB, containerd and its shims \
              {:.1} MB",
-            megabytes(mine),
-            megabytes(theirs)
+            memory::megabytes(mine),
+            memory::megabytes(theirs)
         ));
         let third = Some(Goal::Part(1.0 / 3.0));
         for (name, ours, peer, goal) in [
@@ -132,8 +133,4 @@ fn answer(took: Duration, operations: usize) -> Answer {
     let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
     let each = ns / u64::try_from(operations.max(1)).unwrap_or(1);
     Answer { wall_ns: ns, ns: vec![each; operations], ..Answer::default() }
-}
-
-fn megabytes(kilobytes: u64) -> f64 {
-    f64::from(u32::try_from(kilobytes).unwrap_or(u32::MAX)) / 1000.0
 }

@@ -1,11 +1,10 @@
 //! What a change did to conflicts.
 
-use std::collections::HashMap;
-
 use crate::ask::{Ask, Property};
 use crate::conflict::{Conflict, Party};
 use crate::engine::Engine;
 use crate::keys::{PodKey, VolumeId};
+use crate::maps::HashMap;
 
 /// What a change did: which pods now ask other things of which volumes. The conflicts that follow from
 /// it are found when asked for, with the engine as it is right after the change.
@@ -110,7 +109,7 @@ impl Effects {
 
     /// Every pair that may have changed, once.
     fn pairs<'e>(&'e self, engine: &'e Engine) -> impl Iterator<Item = (&'e Step, Other<'e>)> {
-        let mut places = Places::new();
+        let mut places = Places::default();
         for (at, step) in self.steps.iter().enumerate() {
             places.entry(&step.volume).or_default().insert(&step.pod, at);
         }

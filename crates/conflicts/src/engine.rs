@@ -1,10 +1,11 @@
 //! The engine: objects come, change and leave, in any order.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::effects::{Effects, Step};
 use crate::keys::{ClaimKey, PodKey};
 use crate::links::Links;
+use crate::maps::HashMap;
 use crate::objects::{Claim, CsiDriver, Life, PersistentVolume, Pod};
 use crate::pools::Pools;
 use crate::row::{Entry, Row};

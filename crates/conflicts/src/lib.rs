@@ -21,6 +21,7 @@ mod effects;
 mod engine;
 mod keys;
 mod links;
+mod maps;
 mod meeting;
 mod objects;
 mod placement;

@@ -1,12 +1,13 @@
 //! From a pod's claim to the volume behind it, and back to all pods that an object concerns.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::conflict::Reach;
 use crate::keys::{ClaimKey, VolumeId};
+use crate::maps::HashMap;
 use crate::objects::{AccessMode, Claim, CsiDriver, PersistentVolume, VolumeSource};
 use crate::row::Span;
 use crate::rules::Gates;
@@ -94,7 +95,7 @@ struct Named<K, T> {
 
 impl<K, T> Default for Named<K, T> {
     fn default() -> Self {
-        Self { rows: Slab::default(), places: HashMap::new() }
+        Self { rows: Slab::default(), places: HashMap::default() }
     }
 }
 

@@ -1,13 +1,14 @@
 //! Texts and rules that many pods share, kept once.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use labels::{PartialLabel, SelinuxOptions};
 
 use crate::ask::label_of;
+use crate::maps::{HashMap, HashSet};
 use crate::placement::Placement;
 use crate::rules::Rules;
 use crate::steering::Steering;
@@ -83,7 +84,7 @@ const ROOM: usize = 64;
 
 impl<T: ?Sized> Default for Pool<T> {
     fn default() -> Self {
-        Self { held: HashSet::new(), room: ROOM }
+        Self { held: HashSet::default(), room: ROOM }
     }
 }
 

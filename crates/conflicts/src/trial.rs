@@ -1,11 +1,10 @@
 //! What would be, if pods were others.
 
-use std::collections::HashSet;
-
 use crate::ask::Property;
 use crate::conflict::{Conflict, Side};
 use crate::engine::Engine;
 use crate::keys::PodKey;
+use crate::maps::HashSet;
 use crate::objects::{Life, Pod};
 use crate::pools::Pools;
 use crate::remarks::Remark;

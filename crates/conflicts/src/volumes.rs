@@ -1,9 +1,10 @@
 //! The pods of each volume, by what they ask for.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use crate::ask::Ask;
 use crate::keys::VolumeId;
+use crate::maps::HashMap;
 use crate::slab::{Index, Slab};
 
 /// All volumes that pods ask something of.

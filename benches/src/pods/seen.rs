@@ -1,0 +1,85 @@
+//! The pods' processes as they are seen from outside: by an argument that no other process has.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+
+const PATIENCE: Duration = Duration::from_secs(180);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// Seconds that the pods' process is told to sleep: so many that it never ends by itself.
+const FIRST_MARK: u32 = 700_000_000;
+
+/// So many pods of the template, with the marks of their processes.
+pub(super) fn manifest_of(template: &str, pods: u32) -> (String, BTreeSet<u32>) {
+    static NEXT: AtomicU32 = AtomicU32::new(FIRST_MARK);
+    let first = NEXT.fetch_add(pods, Ordering::Relaxed);
+    let marks: BTreeSet<u32> = (first..first + pods).collect();
+    let one = |mark: &u32| {
+        template
+            .replace("@MARK@", &mark.to_string())
+            .replace("name: bench\n", &format!("name: bench-{mark}\n"))
+    };
+    (marks.iter().map(one).collect::<Vec<_>>().join("---\n"), marks)
+}
+
+/// When the last of them was seen.
+pub(super) fn until_all_run(marks: &BTreeSet<u32>, began: Instant) -> anyhow::Result<Duration> {
+    until(began, || {
+        let seen = running();
+        marks.iter().all(|mark| seen.contains(mark))
+    })
+}
+
+pub(super) fn until_none_runs(marks: &BTreeSet<u32>, began: Instant) -> anyhow::Result<Duration> {
+    until(began, || running().is_disjoint(marks))
+}
+
+fn until(began: Instant, done: impl Fn() -> bool) -> anyhow::Result<Duration> {
+    while !done() {
+        if began.elapsed() > PATIENCE {
+            bail!("not within {PATIENCE:?}");
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(began.elapsed())
+}
+
+fn running() -> BTreeSet<u32> {
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| mark(&fs::read(format!("/proc/{pid}/cmdline")).ok()?)).collect()
+}
+
+/// Only what the image's own program was told: a runtime that is about to become it has other words.
+fn mark(command_line: &[u8]) -> Option<u32> {
+    let rest = command_line.strip_prefix(b"/bin/busybox\0sleep\0")?;
+    std::str::from_utf8(rest.strip_suffix(b"\0")?).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pod_has_a_name_and_a_mark_of_its_own() {
+        let (text, marks) = manifest_of("name: bench\ncommand: [\"@MARK@\"]\n", 3);
+        assert_eq!((marks.len(), text.matches("---\n").count()), (3, 2));
+        for mark in &marks {
+            assert!(
+                text.contains(&format!("name: bench-{mark}\n")) && text.contains(&format!("[\"{mark}\"]"))
+            );
+        }
+        assert!(manifest_of("", 1).1.is_disjoint(&marks));
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_whole_command_line() {
+        assert_eq!(mark(b"/bin/busybox\0sleep\x007\0"), Some(7));
+        for other in [&b"runc\0init\0"[..], b"/bin/busybox\0sleep\0", b"/bin/busybox\0sleep\x007\x008\0", b""] {
+            assert_eq!(mark(other), None);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Maps by name. Every event looks some names up; the hash is quick, and its start is drawn anew in each process, so
+//! that nobody who names objects can choose names that fall together.
+
+use foldhash::fast::RandomState;
+
+pub(crate) type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
+pub(crate) type HashSet<K> = std::collections::HashSet<K, RandomState>;
