@@ -23,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("streaming", &[]),
     ("monitor", &["kernel"]),
     ("wardlet-container", &["ids", "kernel", "bundle"]),
+    ("wardlet-oci", &["ids", "kernel", "census", "ledger", "plan", "bundle"]),
     ("runtime", &["ids", "labels", "kernel", "wire", "images", "bundle", "network", "streaming", "monitor"]),
     (
         "agent",
