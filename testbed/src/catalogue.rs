@@ -249,7 +249,20 @@ pub static COMPONENTS: &[Component] = &[
 
 /// The sets, each with what it adds to the one before; `peers` stands alone.
 const SETS: &[(&str, &[&str])] = &[
-    ("test", &["tools", "etcd", "runc", "containerd", "kube-apiserver", "kubectl", "registry", "old-pair"]),
+    (
+        "test",
+        &[
+            "tools",
+            "etcd",
+            "runc",
+            "containerd",
+            "kube-apiserver",
+            "kubectl",
+            "registry",
+            "old-pair",
+            "runsc",
+        ],
+    ),
     ("node", &["cni", "kubelet", "kube-controller-manager", "kube-scheduler"]),
     ("conformance", &["agnhost", "e2e", "promtool"]),
 ];
