@@ -23,7 +23,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("streaming", &[]),
     ("monitor", &["kernel"]),
     ("wardlet-container", &["ids", "kernel", "bundle"]),
-    ("wardlet-oci", &["ids", "kernel", "census", "ledger", "plan", "bundle"]),
+    ("settings", &["ids", "census", "ledger", "plan"]),
+    ("wardlet-oci", &["ids", "kernel", "census", "ledger", "plan", "bundle", "settings"]),
     ("runtime", &["ids", "labels", "kernel", "wire", "images", "bundle", "network", "streaming", "monitor"]),
     (
         "agent",
@@ -47,6 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bundle",
             "network",
             "runtime",
+            "settings",
         ],
     ),
 ];
