@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use bundle::ready::Parts;
 use bundle::{Bind, ReadOnly, Travel};
 use kernel::{Kernel, Kind, Node, Source, Submounts, Target};
+use rustix::fs::StatVfsMountFlags;
 use serde_json::{Map, Value, json};
 
 use super::network::Network;
@@ -51,6 +52,10 @@ impl Mounts<'_, '_> {
         if !options.iter().any(|option| option == "bind" || option == "rbind") {
             options.push("bind".to_owned());
         }
+        let held = held_fast(&bind.source)?;
+        options.extend(
+            held.filter(|flag| !asked.options.iter().any(|option| option == flag)).map(str::to_owned),
+        );
         replace(mount, &source, options)
     }
 
@@ -97,6 +102,23 @@ impl Mounts<'_, '_> {
         };
         self.attach(&bind, Submounts::Included)
     }
+}
+
+/// What the mount that the source is on does not allow. In a user namespace the kernel holds that fast: a runtime
+/// that binds and then mounts again without it, as runc before 1.2 does, is refused.
+fn held_fast(source: &Path) -> Result<impl Iterator<Item = &'static str>> {
+    let flags = rustix::fs::statvfs(source)
+        .map_err(|error| Error::File { what: "look at", path: source.to_owned(), cause: error.into() })?
+        .f_flag;
+    let named = [
+        (StatVfsMountFlags::NOSUID, "nosuid"),
+        (StatVfsMountFlags::NODEV, "nodev"),
+        (StatVfsMountFlags::NOEXEC, "noexec"),
+        (StatVfsMountFlags::RDONLY, "ro"),
+        (StatVfsMountFlags::NOATIME, "noatime"),
+        (StatVfsMountFlags::NODIRATIME, "nodiratime"),
+    ];
+    Ok(named.into_iter().filter(move |(flag, _)| flags.contains(*flag)).map(|(_, name)| name))
 }
 
 fn replace(mount: &mut Value, source: &Path, options: Vec<String>) -> Result<()> {
