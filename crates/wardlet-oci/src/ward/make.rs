@@ -21,7 +21,7 @@ pub fn make(order: &Order) -> Result<Made> {
             Some(UsernsFd::open(userns, &IdMaps::new(&order.ids.uids, &order.ids.gids))?)
         }
     };
-    make_stage(&order.stage)?;
+    make_dirs(&order.stage.join("rootfs"))?;
     let namespace = PrivateMountNamespace::enter()?;
     let kernel = Live::new();
     let made = Making { order, network: &network, kernel: &kernel }.all(&namespace, pods)?;
@@ -63,9 +63,12 @@ fn pin(stage: &Path, users: &UsernsFd) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Makes it and what is missing above it, so that every user can pass, whatever our umask.
-fn make_stage(stage: &Path) -> Result<()> {
-    let mut missing: Vec<&Path> = stage.ancestors().take_while(|dir| !dir.exists()).collect();
+/// Makes a directory and what is missing above it, so that every user can pass, whatever our umask.
+///
+/// Below the stage there is an empty one at the path of each container's `/`, which lies over it in the
+/// container's namespaces only: runc goes there, in the host's, before it runs one more process.
+fn make_dirs(dir: &Path) -> Result<()> {
+    let mut missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
     while let Some(dir) = missing.pop() {
         let failed = |cause| Error::File { what: "make", path: dir.to_owned(), cause };
         match fs::create_dir(dir) {

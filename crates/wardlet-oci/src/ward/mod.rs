@@ -47,8 +47,8 @@ pub struct Order {
     pub runtime: RuntimeTraits,
     /// What becomes of files that cannot be idmapped.
     pub on_refusal: CannotIdmap,
-    /// A directory that is covered, in the namespace only; made if it is not there. Every user must be able to
-    /// pass to it: the container's root does, as the host user that it is.
+    /// A directory that is covered, in the namespace only; made if it is not there, with an empty one in it.
+    /// Every user must be able to pass to it: the container's root does, as the host user that it is.
     pub stage: PathBuf,
 }
 
