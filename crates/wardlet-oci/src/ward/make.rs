@@ -41,9 +41,9 @@ impl Making<'_> {
     fn all(&self, namespace: &PrivateMountNamespace, pods: Option<UsernsFd>) -> Result<Value> {
         let (order, kernel) = (self.order, self.kernel);
         let stage = Stage { dir: &order.stage, namespace };
-        let inherits = pods.is_some();
+        let joins = pods.is_some() && order.runtime.kind.joins_users();
         let mut parts = Parts::begin(Begin { kernel, stage, ids: &order.ids }, pods)?;
-        let pin = if inherits { Some(pin(&order.stage, parts.users())?) } else { None };
+        let pin = if joins { Some(pin(&order.stage, parts.users())?) } else { None };
         let mut spec = order.spec.clone();
         let whole = json::top(&mut spec)?;
         rootfs::put(order, kernel, &parts, whole)?;
@@ -67,7 +67,7 @@ fn pin(stage: &Path, users: &UsernsFd) -> Result<PathBuf> {
 ///
 /// Below the stage there is an empty one at the path of each container's `/`, which lies over it in the
 /// container's namespaces only: runc goes there, in the host's, before it runs one more process.
-fn make_dirs(dir: &Path) -> Result<()> {
+pub(super) fn make_dirs(dir: &Path) -> Result<()> {
     let mut missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
     while let Some(dir) = missing.pop() {
         let failed = |cause| Error::File { what: "make", path: dir.to_owned(), cause };

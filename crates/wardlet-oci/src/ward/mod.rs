@@ -4,6 +4,7 @@
 //! none of them, and they end with the last process inside. What stays on disk is the owner of the
 //! directory that takes the container's changes.
 
+mod delete;
 mod devices;
 mod error;
 mod exec;
@@ -25,6 +26,7 @@ use bundle::IdLines;
 use plan::CannotIdmap;
 use serde_json::Value;
 
+pub use delete::{DeleteOrder, prepare_delete};
 pub use error::{Error, Result};
 pub use exec::{Joined, join_for_exec};
 pub use inside::Inside;
@@ -86,6 +88,22 @@ pub enum RuntimeKind {
     Youki,
     /// gVisor's.
     Runsc,
+}
+
+impl RuntimeKind {
+    /// Whether it can put a container into a user namespace that is there already. gVisor's processes each
+    /// get a new one, with the same maps; what the container sees of users is of gVisor's own making.
+    #[must_use]
+    pub fn joins_users(self) -> bool {
+        self != Self::Runsc
+    }
+
+    /// Whether starting a container that was created takes its files once more: gVisor makes those of all
+    /// but a pod's first one ready only then.
+    #[must_use]
+    pub fn opens_files_at_start(self) -> bool {
+        self == Self::Runsc
+    }
 }
 
 /// In which order a runtime joins namespaces that are given by path.

@@ -32,7 +32,7 @@ pub(super) fn put(
 }
 
 /// The overlay that is mounted at `at`, if one is.
-fn overlay_at(at: &Path) -> Result<Option<MountEntry>> {
+pub(super) fn overlay_at(at: &Path) -> Result<Option<MountEntry>> {
     let node = Node::open(at)?;
     let stat = node.stat()?;
     let table = MountTable::read()?;

@@ -182,7 +182,7 @@ impl Host {
     /// What the actor said, if it failed.
     pub fn create_in(&self, pod: &Pod, id: &str, bundle: &Path) -> Result<Created, String> {
         let pid_file = bundle.join("init.pid");
-        let mut command = self.create_command(pod, id, bundle);
+        let mut command = self.create_command(&self.runtime, pod, (id, bundle));
         let said = bundle.join("said");
         command.stderr(File::create(&said).unwrap());
         let mut child = command.spawn().unwrap();
@@ -194,28 +194,24 @@ impl Host {
         Ok(Created { id: id.to_owned(), pid, bundle: bundle.to_owned(), out: child.stdout.take() })
     }
 
-    pub fn create_command(&self, pod: &Pod, id: &str, bundle: &Path) -> Command {
+    pub fn create_command(&self, runtime: &Runtime, pod: &Pod, (id, bundle): (&str, &Path)) -> Command {
         let order = json!({
             "bundle": bundle, "id": id, "stage": self.stage(), "base": pod.base,
-            "runtime": self.runtime.traits,
+            "runtime": runtime.traits,
             "userns": pod.init.map(|init| format!("/proc/{init}/ns/user")),
         });
-        let mut command = self.actor("create", bundle, &order);
+        let mut command = self.actor(runtime, "create", (bundle, &order));
         command.arg("--log").arg(bundle.join("log"));
         command.args(["create", "--bundle", "@BUNDLE@", "--pid-file"]).arg(bundle.join("init.pid")).arg(id);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).current_dir(bundle);
         command
     }
 
-    fn actor(&self, what: &str, dir: &Path, order: &Value) -> Command {
+    fn actor(&self, runtime: &Runtime, what: &str, (dir, order): (&Path, &Value)) -> Command {
         let file = dir.join(format!("{what}.order"));
         fs::write(&file, order.to_string()).unwrap();
         let mut command = Command::new(actor());
-        command
-            .arg(what)
-            .arg(file)
-            .arg(&self.runtime.program)
-            .args(["--root".as_ref(), self.root().as_os_str()]);
+        command.arg(what).arg(file).arg(&runtime.program).args(["--root".as_ref(), self.root().as_os_str()]);
         command
     }
 
@@ -253,7 +249,7 @@ impl Host {
         let order = json!({
             "init": container.pid, "process": process, "base": pod.base, "runtime": self.runtime.traits,
         });
-        let mut command = self.actor("exec", &container.bundle, &order);
+        let mut command = self.actor(&self.runtime, "exec", (&container.bundle, &order));
         command.args(["exec", "--process"]).arg(&file).arg(&container.id).stdin(Stdio::null());
         let done = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
