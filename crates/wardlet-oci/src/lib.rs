@@ -10,7 +10,7 @@
 //! | [`gate`] | who asks, who decides, and what cannot be had with a user namespace |
 //! | [`lease`] | the pod's block in the node's ledger; a record of each container |
 //! | [`ward`] | the container's files, network and descriptors |
-//! | [`create`](mod@create), [`exec`], [`delete`] | the three commands that are ours for such pods |
+//! | [`create`](mod@create), [`start`], [`exec`], [`delete`] | the commands that are ours for such pods |
 //! | [`hand_over`] | the real runtime |
 //! | [`log`] | words for the caller and the operator |
 
@@ -26,6 +26,7 @@ pub mod log;
 mod probe;
 mod site;
 pub mod spec;
+pub mod start;
 pub mod ward;
 
 use std::ffi::{OsStr, OsString};
@@ -55,6 +56,7 @@ fn obey(call: &Call, called_as: &OsStr) -> Result<u8> {
         Command::Run(wanted) => create::create(&site, wanted, create::Manner::Run),
         Command::Restore(wanted) => create::create(&site, wanted, create::Manner::Restore),
         Command::Exec(wanted) => exec::exec(&site, wanted),
+        Command::Start(id) => start::start(&site, id),
         Command::Delete(id) => delete::delete(&site, id),
         Command::Other => unchanged(&site),
     }

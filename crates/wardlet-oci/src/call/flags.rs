@@ -160,5 +160,5 @@ pub(super) const EXEC: Flags = Flags {
     commands: &[],
 };
 
-/// Those of `delete`: none takes a value.
+/// Those of `start` and `delete`: none takes a value.
 pub(super) const DELETE: Flags = Flags { with_value: &[], without: &[], commands: &[] };

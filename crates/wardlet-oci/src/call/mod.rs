@@ -56,6 +56,8 @@ pub enum Command {
     Restore(Create),
     /// One more process in a container.
     Exec(Exec),
+    /// A container that was made is to be started.
+    Start(String),
     /// What is left of a container is to be taken away.
     Delete(String),
     /// Anything else.
@@ -122,6 +124,7 @@ fn read(words: &[OsString], here: &Path) -> (Globals, Command) {
         Some("run") => create().map(Command::Run),
         Some("restore") => create().map(Command::Restore),
         Some("exec") => Exec::read(rest, here).map(Command::Exec),
+        Some("start") => last_plain(rest, flags::DELETE).map(Command::Start),
         Some("delete") => last_plain(rest, flags::DELETE).map(Command::Delete),
         _ => None,
     };

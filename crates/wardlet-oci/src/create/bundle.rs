@@ -23,13 +23,13 @@ pub(super) fn places(wanted: &Create, spec: &Value) -> Result<Vec<PathBuf>> {
 
 /// Shows `spec` where the runtime will look for it. We are in a mount namespace that ends with the runtime,
 /// so that the caller's own file stays what it is for everybody else.
-pub(super) fn show(spec: &Value, stage: &Path, wanted: &Create) -> Result<()> {
+pub(super) fn show(spec: &Value, stage: &Path, config: &Path) -> Result<()> {
     let file = stage.join("config.json");
     let failed = |e: std::io::Error| Error::record("cannot write", &file, e);
     let text = serde_json::to_vec(spec).map_err(|e| Error::record("cannot write", &file, e))?;
     let mut options = OpenOptions::new();
     let mut open = options.write(true).create_new(true).mode(0o600).open(&file).map_err(failed)?;
     open.write_all(&text).map_err(failed)?;
-    DetachedMount::clone_of(Source::Path(&file), Submounts::Without)?.attach(&wanted.config)?;
+    DetachedMount::clone_of(Source::Path(&file), Submounts::Without)?.attach(config)?;
     Ok(())
 }

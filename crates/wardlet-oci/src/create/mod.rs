@@ -5,6 +5,8 @@ mod decide;
 mod inherit;
 mod sandbox;
 
+pub(crate) use inherit::again;
+
 use crate::call::Create;
 use crate::error::{Error, Result};
 use crate::gate::{Pod, Refusal};
@@ -63,6 +65,8 @@ fn record(site: &Site<'_>, wanted: &Create, sandbox: &str, pod: &Pod, standing: 
         container: wanted.id.clone(),
         sandbox: sandbox.to_owned(),
         pod: pod.clone(),
+        bundle: wanted.bundle.clone(),
+        config: wanted.config.clone(),
         pid_file: wanted.pid_file.clone().unwrap_or_else(own),
         creator: Creator::own(),
         standing,

@@ -78,7 +78,7 @@ impl Making<'_> {
         };
         let mut made = ward::make(&order)?;
         annotate(&mut made.spec, &ids, self.slot(&ids));
-        callers::show(&made.spec, &stage, self.wanted)?;
+        callers::show(&made.spec, &stage, &self.wanted.config)?;
         let words = words(self.site, self.wanted, record);
         let runtime = &self.site.runtime.path;
         if self.manner == Manner::Run {

@@ -25,6 +25,10 @@ pub struct Record {
     pub sandbox: String,
     /// Its pod.
     pub pod: Pod,
+    /// Its bundle.
+    pub bundle: PathBuf,
+    /// Its configuration, as the caller wrote it.
+    pub config: PathBuf,
     /// Where the number of its first process is.
     pub pid_file: PathBuf,
     /// The process that makes it: while that runs, nothing else can be told.
