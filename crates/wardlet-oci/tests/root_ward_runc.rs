@@ -49,3 +49,13 @@ fn the_host_sees_no_mount_of_ours() {
 fn a_device_that_was_given_is_the_containers() {
     Host::play(debians(), checks::a_device_that_was_given_is_the_containers);
 }
+
+#[test]
+fn a_root_that_is_read_only_stays_so() {
+    Host::play(debians(), checks::a_root_that_is_read_only_stays_so);
+}
+
+#[test]
+fn a_network_of_the_pods_own_is_left_to_the_runtime() {
+    Host::play(debians(), checks::a_network_of_the_pods_own_is_left_to_the_runtime);
+}

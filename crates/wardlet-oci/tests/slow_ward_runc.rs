@@ -55,3 +55,13 @@ fn the_host_sees_no_mount_of_ours() {
 fn a_device_that_was_given_is_the_containers() {
     play(checks::a_device_that_was_given_is_the_containers);
 }
+
+#[test]
+fn a_root_that_is_read_only_stays_so() {
+    play(checks::a_root_that_is_read_only_stays_so);
+}
+
+#[test]
+fn a_network_of_the_pods_own_is_left_to_the_runtime() {
+    play(checks::a_network_of_the_pods_own_is_left_to_the_runtime);
+}

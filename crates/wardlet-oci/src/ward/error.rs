@@ -71,6 +71,12 @@ pub enum Error {
         /// The number in the container.
         id: u32,
     },
+    /// The runtime would run it as the host's root.
+    #[error("{runtime} runs one more process outside of the pod's user namespace")]
+    ExecEscapes {
+        /// Which runtime.
+        runtime: &'static str,
+    },
     /// A file could not be read or made.
     #[error("{what} {}", path.display())]
     File {
@@ -120,6 +126,9 @@ impl Error {
                 Some("use containerd's overlayfs snapshotter, or one that gives plain directories".to_owned())
             }
             Self::UserUnmapped { .. } => Some("give the pod a longer range of IDs".to_owned()),
+            Self::ExecEscapes { .. } => {
+                Some("use runc or crun for pods with a user namespace, or probe the container over its network".to_owned())
+            }
             Self::Bundle(error) => error.hint(),
             Self::Kernel(error) => error.hint().map(Into::into),
             Self::Spec { .. } | Self::Sysctl { .. } | Self::Stream { .. } | Self::File { .. } => None,

@@ -1,6 +1,6 @@
 use kernel::{NamespaceKind, NetworkVisit, Process};
 
-use super::{ExecOrder, JoinOrder, Result, stdio};
+use super::{Error, ExecOrder, JoinOrder, Result, stdio};
 
 /// The namespaces that this process is in for the sake of a runtime that runs one more process, until dropped.
 #[derive(Debug)]
@@ -11,6 +11,9 @@ pub struct Joined(#[allow(dead_code, reason = "held for what its end does")] Opt
 /// standard streams are the container's user's, and it is in the pod's network where the runtime cannot go
 /// there by itself.
 pub fn join_for_exec(order: &ExecOrder) -> Result<Joined> {
+    if order.runtime.kind.leaves_users_at_exec() {
+        return Err(Error::ExecEscapes { runtime: "youki" });
+    }
     stdio::give(&order.process, &order.ids)?;
     if order.runtime.joins == JoinOrder::HostsFirst {
         return Ok(Joined(None));

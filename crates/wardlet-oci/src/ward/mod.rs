@@ -98,6 +98,13 @@ impl RuntimeKind {
         self != Self::Runsc
     }
 
+    /// Whether it forgets the user namespace, and what system calls are allowed, when it runs one more process
+    /// in a container (youki, up to 0.7 at least).
+    #[must_use]
+    pub fn leaves_users_at_exec(self) -> bool {
+        self == Self::Youki
+    }
+
     /// Whether starting a container that was created takes its files once more: gVisor makes those of all
     /// but a pod's first one ready only then.
     #[must_use]

@@ -18,7 +18,11 @@ const MOST_FOR_PING: u32 = i32::MAX.unsigned_abs();
 /// Makes the settings of a pod's network and takes them out of its configuration. With the pod's first
 /// container come two that let every user listen on every port and use ping.
 pub(super) fn apply(order: &Order, network: &Network, linux: &mut Map<String, Value>) -> Result<()> {
-    let Network::Foreign(namespace) = network else { return Ok(()) };
+    let namespace = match network {
+        Network::Host => return Ok(()),
+        Network::Pods => return cut(order, linux),
+        Network::Foreign(namespace) => namespace,
+    };
     let given = take(linux)?;
     let settings = match order.role {
         Role::Sandbox => bundle::sysctl::for_pod(&given, Some(&order.ids)),
@@ -34,6 +38,23 @@ pub(super) fn apply(order: &Order, network: &Network, linux: &mut Map<String, Va
         }
     }
     Ok(visit.leave()?)
+}
+
+/// In a network that is the pod's users', the runtime makes the settings; one that names groups may name only
+/// those that there are.
+fn cut(order: &Order, linux: &mut Map<String, Value>) -> Result<()> {
+    let mut given = take(linux)?;
+    let fit = bundle::sysctl::for_pod(&given, Some(&order.ids));
+    for (name, value) in &mut given {
+        if let Some(fit) = fit.get(name) {
+            value.clone_from(fit);
+        }
+    }
+    if !given.is_empty() {
+        let values = given.into_iter().map(|(name, value)| (name, Value::String(value)));
+        json::object(linux, "sysctl")?.extend(values);
+    }
+    Ok(())
 }
 
 /// The settings of networks among those of a configuration; the others stay in it.

@@ -59,6 +59,36 @@ pub fn volumes_are_seen_with_their_owners_and_written_as_on_disk(host: &Host) {
     assert_eq!((owner(&hosts), fs::read_to_string(&hosts).unwrap().lines().count()), ((0, 0), 2));
 }
 
+/// Nothing can be written but to volumes.
+pub fn a_root_that_is_read_only_stays_so(host: &Host) {
+    let pod = host.running_pod(BASE);
+    let said = host.run(&pod, |spec| {
+        spec["root"]["readonly"] = json!(true);
+        spec::script(
+            spec,
+            0,
+            "touch /mine 2>/dev/null || echo refused; touch /dev/shm 2>/dev/null && echo there",
+        );
+    });
+    assert_eq!(said.lines().collect::<Vec<_>>(), ["refused", "there"]);
+}
+
+/// A network that the runtime makes belongs to the pod's users, who may then do with it what they like.
+pub fn a_network_of_the_pods_own_is_left_to_the_runtime(host: &Host) {
+    let pod = host.pod(BASE);
+    let said = host.run(&pod, |spec| {
+        let namespaces = spec["linux"]["namespaces"].as_array_mut().unwrap();
+        namespaces.retain(|namespace| namespace["type"] != "network");
+        namespaces.push(json!({ "type": "network" }));
+        spec["linux"]["sysctl"] =
+            json!({ "net.core.somaxconn": "77", "net.ipv4.ping_group_range": "0 2147483647" });
+        let script =
+            "cat /proc/sys/net/core/somaxconn /proc/sys/net/ipv4/ping_group_range; ls /sys/class/net";
+        spec::script(spec, 0, script);
+    });
+    assert_eq!(said.split_whitespace().collect::<Vec<_>>(), ["77", "0", "65535", "lo"]);
+}
+
 /// Mounts below a volume come along, read-only ones to the last; what the host mounts later arrives where
 /// that was asked for.
 pub fn mounts_below_a_volume_come_along_and_travel_as_asked(host: &Host) {
