@@ -17,13 +17,10 @@ fn impossible(node: &Node) -> Vec<(Pod, &'static str)> {
     host_pid.options().pid = NamespaceMode::Node.into();
     let mut host_ipc = annotated("host-ipc");
     host_ipc.options().ipc = NamespaceMode::Node.into();
-    let mut privileged = annotated("privileged");
-    privileged.context().privileged = true;
     vec![
         (host_network, "network"),
         (host_pid, "PID"),
         (host_ipc, "IPC"),
-        (privileged, "privileged"),
         (Pod::plain(node, "misspelt").with(ASKS, "yes"), ASKS),
         (annotated("unknown-sysctl").sysctl("net.core.no_such_thing", "1"), "no_such_thing"),
     ]
@@ -74,19 +71,22 @@ pub(crate) fn a_container_that_cannot_start_leaves_nothing(containerd: Container
     before.ends_with_nothing(&node, &[block]);
 }
 
+/// The first host ID that a kubelet would have chosen.
+const KUBELETS: u32 = 1_376_256_000;
+
 pub(crate) fn a_user_namespace_from_the_kubelet_wins_and_nothing_is_leased(containerd: Containerd) {
     let node = node(containerd);
     let mut pod = Pod::annotated(node, "hostusers");
-    let line = cri::IdMapping { host_id: 1_310_720_000, container_id: 0, length: 65_536 };
+    let line = cri::IdMapping { host_id: KUBELETS, container_id: 0, length: 65_536 };
     pod.options().userns_options =
         Some(cri::UserNamespace { mode: NamespaceMode::Pod.into(), uids: vec![line], gids: vec![line] });
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
     let container = node.cri.run(&sandbox, &pod, pod.shell("main", "sleep 1000")).expect("a container");
     for pid in [node.cri.sandbox_pid(&sandbox), node.cri.pid(&container)] {
-        assert_eq!(proc::block(pid), (1_310_720_000, 65_536));
+        assert_eq!(proc::block(pid), (u64::from(KUBELETS), 65_536));
     }
-    assert!(!node.leased().contains(&1_310_720_000));
+    assert!(!node.leased().contains(&u64::from(KUBELETS)));
     assert_eq!(node.cri.said(&container, "cat /proc/self/uid_map | wc -l"), "1\n");
     node.cri.remove_sandbox(&sandbox).expect("removed");
-    until("it is gone", || proc::processes_in(1_310_720_000).is_empty().then_some(()));
+    until("it is gone", || proc::processes_in(KUBELETS.into()).is_empty().then_some(()));
 }

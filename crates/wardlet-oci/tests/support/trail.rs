@@ -46,9 +46,10 @@ fn mounts(node: &Node) -> BTreeSet<String> {
     points.collect()
 }
 
-/// What our program keeps while pods live, and what runtimes do.
+/// What our program and the runtimes keep of every container. Empty directories and what our program has learnt
+/// of the runtime stay.
 fn files(node: &Node) -> BTreeSet<String> {
-    let script = "find /run/wardlet /run/wardlet-oci /run/containerd/runc /run/runsc /run/netns -mindepth 1 2>/dev/null; true";
-    let found = node.said("sh", &["-c", script]);
-    found.lines().filter(|path| !path.ends_with(".lock")).map(str::to_owned).collect()
+    let script = "find /run/wardlet /run/wardlet-oci /run/containerd/runc /run/containerd/runsc /run/netns \
+                  -not -type d -not -path '*/runtimes/*' 2>/dev/null; true";
+    node.said("sh", &["-c", script]).lines().map(str::to_owned).collect()
 }
