@@ -43,7 +43,7 @@ fn take_away(site: &Site<'_>, record: &Record) -> Result<()> {
         leases.release(holder.clone())?;
         site.log.decision(&format!("pod {}: {holder} is given back", record.pod));
         site.records.remove(&record.root, &record.container)?;
-        sweep(&site.records, &leases)?;
+        sweep(&site.records, |holder| leases.release(holder.clone()))?;
         return Ok(());
     }
     site.records.remove(&record.root, &record.container)

@@ -9,7 +9,6 @@ use crate::cli::Globals;
 use crate::failure::Failure;
 use crate::words;
 
-
 /// One node as a command sees it. Nothing but the configuration is read before it is asked for: an
 /// audit must not fail on a pool that it does not need.
 pub(crate) struct Node {

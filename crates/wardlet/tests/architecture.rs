@@ -49,6 +49,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "network",
             "runtime",
             "settings",
+            "wardlet-oci",
         ],
     ),
 ];

@@ -96,7 +96,7 @@ impl Making<'_> {
         let take = || leases.take(self.holder.clone(), Some(self.length), places.to_owned());
         match take() {
             Err(Error::Ledger(ledger::LedgerError::Lease { .. })) => {
-                sweep(&self.site.records, leases)?;
+                sweep(&self.site.records, |holder| leases.release(holder.clone()))?;
                 take()
             }
             taken => taken,

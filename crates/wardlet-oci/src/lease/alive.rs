@@ -48,7 +48,7 @@ pub(super) fn someone_in(pid_file: &Path) -> bool {
     pid_in(pid_file).is_some_and(runs)
 }
 
-fn pid_in(file: &Path) -> Option<u32> {
+pub(super) fn pid_in(file: &Path) -> Option<u32> {
     std::fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 

@@ -12,8 +12,7 @@ pub use names::holder;
 pub(crate) use record::VERSION;
 pub use record::{Record, Standing};
 pub use store::Records;
-pub(crate) use sweep::gone;
-pub use sweep::{Swept, sweep};
+pub use sweep::{Swept, gone, sweep};
 
 use std::path::PathBuf;
 

@@ -56,6 +56,12 @@ pub enum Standing {
 }
 
 impl Record {
+    /// Its first process, as the runtime wrote it down.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        super::alive::pid_in(&self.pid_file)
+    }
+
     /// Whether it is of a pod's first container.
     #[must_use]
     pub fn is_sandbox(&self) -> bool {

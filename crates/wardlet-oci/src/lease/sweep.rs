@@ -1,7 +1,9 @@
 //! What a crash left: leases of sandboxes that are gone and that nobody will delete any more.
 
+use ledger::Holder;
+
 use super::alive::{init_of, someone_in};
-use super::{Leases, Record, Records, Standing};
+use super::{Record, Records, Standing};
 use crate::error::{Error, Result};
 
 /// What was found.
@@ -13,26 +15,27 @@ pub struct Swept {
     pub unreadable: Vec<Error>,
 }
 
-/// Gives back the leases of sandboxes that neither run nor are being made, and removes the records of
-/// their containers. What still runs of such a pod keeps its block: the ledger sees to that itself.
-pub fn sweep(records: &Records, leases: &Leases) -> Result<Swept> {
+/// Gives back the leases of sandboxes that neither run nor are being made. What still runs of such a pod
+/// keeps its block, and its record: the ledger sees to the one, and calls to come need the other.
+pub fn sweep(records: &Records, mut release: impl FnMut(&Holder) -> Result<()>) -> Result<Swept> {
     let (all, unreadable) = records.all()?;
     let mut swept = Swept { released: Vec::new(), unreadable };
-    for record in all.iter().filter(|record| record.is_sandbox() && gone(record)) {
-        if let Standing::Ward { holder, .. } = &record.standing {
-            leases.release(holder.clone())?;
+    let lives = |record: &Record| {
+        all.iter().any(|other| other.container == record.sandbox && other.root == record.root && !gone(other))
+    };
+    for record in all.iter().filter(|record| gone(record) && !lives(record)) {
+        if let (true, Standing::Ward { holder, .. }) = (record.is_sandbox(), &record.standing) {
+            release(holder)?;
+            swept.released.push(record.clone());
         }
-        for of_pod in all.iter().filter(|other| other.sandbox == record.sandbox && other.root == record.root)
-        {
-            records.remove(&of_pod.root, &of_pod.container)?;
-        }
-        swept.released.push(record.clone());
+        records.remove(&record.root, &record.container)?;
     }
     Ok(swept)
 }
 
 /// Whether neither the container nor the one who makes it is there.
-pub(crate) fn gone(record: &Record) -> bool {
+#[must_use]
+pub fn gone(record: &Record) -> bool {
     if record.creator.runs() {
         return false;
     }
