@@ -30,7 +30,7 @@ pub(super) fn make(site: &Site<'_>, wanted: &Create, next: &Next) -> Result<u8> 
     let standing = Standing::Ward { holder, ids: Some(joining.ids.clone()) };
     let record = record(site, wanted, &next.sandbox.container, &next.sandbox.pod, standing);
     claim(site, &record)?;
-    let failed = joining.hand_over(&record, spec, words(site, wanted, &record));
+    let failed = joining.hand_over(&record, spec, &words(site, wanted, &record));
     let _ = site.records.remove(&record.root, &record.container);
     failed
 }
@@ -43,7 +43,7 @@ pub(crate) fn again(site: &Site<'_>, record: &Record) -> Result<u8> {
     let joining = Joining::of(site, &sandbox.ok_or_else(gone)?)?;
     let text = spec::read(&record.config)?;
     let spec = spec::parse(&text).map_err(|cause| Error::spec(&record.config, cause))?;
-    joining.hand_over(record, spec, site.call.words.clone())
+    joining.hand_over(record, spec, &site.call.words)
 }
 
 /// A pod that a container comes to.
@@ -67,7 +67,7 @@ impl<'a> Joining<'a> {
     }
 
     /// Comes back only with an error: the runtime has nothing to give back if it fails.
-    fn hand_over(&self, record: &Record, spec: Value, words: Vec<OsString>) -> Result<u8> {
+    fn hand_over(&self, record: &Record, spec: Value, words: &[OsString]) -> Result<u8> {
         let order = Order {
             bundle: record.bundle.clone(),
             container_id: record.container.clone(),
@@ -79,11 +79,11 @@ impl<'a> Joining<'a> {
             stage: self.site.settings().run_dir.join("stage"),
         };
         let made = ward::make(&order)?;
-        callers::show(&made.spec, &order.stage, &record.config)?;
+        callers::show(&made.spec, &order, &record.config)?;
         self.site.log.decision(&format!(
             "pod {}: container {} joins the user namespace of sandbox {}",
             record.pod, record.container, record.sandbox
         ));
-        match hand_over::become_runtime(&self.site.runtime.path, &words)? {}
+        match hand_over::become_runtime(&self.site.runtime.path, words)? {}
     }
 }

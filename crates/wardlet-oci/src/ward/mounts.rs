@@ -56,7 +56,7 @@ impl Mounts<'_, '_> {
         options.extend(
             held.filter(|flag| !asked.options.iter().any(|option| option == flag)).map(str::to_owned),
         );
-        replace(mount, &source, options)
+        replace(mount, &source, &options)
     }
 
     fn attach(&mut self, bind: &Bind, submounts: Submounts) -> Result<PathBuf> {
@@ -87,7 +87,7 @@ impl Mounts<'_, '_> {
         let mut options = vec!["rbind".to_owned(), "rprivate".to_owned(), "ro".to_owned()];
         let kept = ["nosuid", "noexec", "nodev"];
         options.extend(json::texts(mount, "options")?.into_iter().filter(|o| kept.contains(&o.as_str())));
-        replace(mount, &source, options)
+        replace(mount, &source, &options)
     }
 
     fn hosts_sys(&mut self, mount: &Value) -> Result<PathBuf> {
@@ -121,7 +121,7 @@ fn held_fast(source: &Path) -> Result<impl Iterator<Item = &'static str>> {
     Ok(named.into_iter().filter(move |(flag, _)| flags.contains(*flag)).map(|(_, name)| name))
 }
 
-fn replace(mount: &mut Value, source: &Path, options: Vec<String>) -> Result<()> {
+fn replace(mount: &mut Value, source: &Path, options: &[String]) -> Result<()> {
     let mount = mount.as_object_mut().ok_or_else(|| json::wrong("mounts", "one of them is no object"))?;
     mount.insert("type".to_owned(), json!("bind"));
     mount.insert("source".to_owned(), json!(source));

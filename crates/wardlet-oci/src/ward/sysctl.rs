@@ -77,7 +77,7 @@ fn of_networks(name: &str) -> bool {
 
 /// Its file below `/proc/sys`. Names are parted by dots, or by slashes: then dots are letters.
 fn file(name: &str) -> Option<PathBuf> {
-    let slashes = name.find(['.', '/']).is_some_and(|first| name[first..].starts_with('/'));
+    let slashes = name.chars().find(|letter| matches!(letter, '.' | '/')) == Some('/');
     let path = if slashes {
         name.to_owned()
     } else {
