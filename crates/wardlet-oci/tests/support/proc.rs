@@ -26,10 +26,13 @@ pub fn namespaces(pid: &str) -> BTreeMap<String, String> {
 
 /// The host's processes that have an ID in the block that starts here.
 pub fn processes_in(first: u64) -> Vec<String> {
-    all()
-        .filter(|(_, status)| ids(status).any(|id| (first..first + 65_536).contains(&id)))
-        .map(|(pid, status)| format!("{pid} {}", status.lines().next().unwrap_or_default()))
-        .collect()
+    let name = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    pids_in(first).iter().map(|pid| format!("{pid} {}", name(pid))).collect()
+}
+
+pub fn pids_in(first: u64) -> Vec<i32> {
+    let block = first..first + 65_536;
+    all().filter(|(_, status)| ids(status).any(|id| block.contains(&id))).map(|(pid, _)| pid).collect()
 }
 
 fn ids(status: &str) -> impl Iterator<Item = u64> + '_ {
