@@ -23,6 +23,10 @@ fn fingerprint(source: &GoSource) -> String {
         context.update(program.package.as_bytes());
         context.update(&[0]);
     }
+    for edit in source.edits {
+        context.update(edit.file.as_bytes());
+        context.update(edit.to.as_bytes());
+    }
     hex(context.finish().as_ref()).chars().take(12).collect()
 }
 

@@ -46,6 +46,21 @@ pub struct GoSource {
     pub cgo: &'static str,
     /// Linker flags beyond `-s -w`.
     pub stamp: &'static str,
+    /// What is changed in its source, and why there.
+    pub edits: &'static [Edit],
+}
+
+/// Words of a source file that are replaced before it is built.
+#[derive(Debug)]
+pub struct Edit {
+    /// The module that has the file.
+    pub module: &'static str,
+    /// The file in it.
+    pub file: &'static str,
+    /// What is there, once.
+    pub from: &'static str,
+    /// What is put there.
+    pub to: &'static str,
 }
 
 /// Where a component comes from.
@@ -86,12 +101,21 @@ const KUBERNETES_E2E: &GoModule = module!("kubernetes-e2e");
 const KUBERNETES_STAMP: &str = "-X k8s.io/component-base/version.gitVersion=v1.37.1 \
      -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37";
 
+/// gVisor's shim protects itself from the killer of processes, and does not start where that is not allowed, as on
+/// a host without CAP_SYS_RESOURCE. There is no setting for it.
+const SHIM_SCORE: Edit = Edit {
+    module: "gvisor.dev/gvisor",
+    file: "pkg/shim/v1/manager.go",
+    from: "oomScoreMax = -999",
+    to: "oomScoreMax = 0",
+};
+
 const fn program(binary: &'static str, package: &'static str) -> Program {
     Program { binary, package, recipe: Recipe::Program }
 }
 
 const fn go(module: &'static GoModule, programs: &'static [Program]) -> GoSource {
-    GoSource { module, programs, tags: "", cgo: "1", stamp: "" }
+    GoSource { module, programs, tags: "", cgo: "1", stamp: "", edits: &[] }
 }
 
 const fn kubernetes(name: &'static str, programs: &'static [Program], megabytes: u64) -> Component {
@@ -180,15 +204,19 @@ pub static COMPONENTS: &[Component] = &[
         version: "20260527",
         source: Source::Go(GoSource {
             cgo: "0",
-            ..go(
-                module!("runsc"),
-                &[
-                    program("runsc", "gvisor.dev/gvisor/runsc"),
-                    program("containerd-shim-runsc-v1", "gvisor.dev/gvisor/shim"),
-                ],
-            )
+            ..go(module!("runsc"), &[program("runsc", "gvisor.dev/gvisor/runsc")])
         }),
         megabytes: 1_500,
+    },
+    Component {
+        name: "runsc-shim",
+        version: "20260527",
+        source: Source::Go(GoSource {
+            cgo: "0",
+            edits: &[SHIM_SCORE],
+            ..go(module!("runsc"), &[program("containerd-shim-runsc-v1", "gvisor.dev/gvisor/shim")])
+        }),
+        megabytes: 200,
     },
     Component {
         name: "csi-sanity",
@@ -249,7 +277,21 @@ pub static COMPONENTS: &[Component] = &[
 
 /// The sets, each with what it adds to the one before; `peers` stands alone.
 const SETS: &[(&str, &[&str])] = &[
-    ("test", &["tools", "etcd", "runc", "containerd", "kube-apiserver", "kubectl", "registry", "old-pair"]),
+    (
+        "test",
+        &[
+            "tools",
+            "etcd",
+            "runc",
+            "containerd",
+            "kube-apiserver",
+            "kubectl",
+            "registry",
+            "old-pair",
+            "runsc",
+            "runsc-shim",
+        ],
+    ),
     ("node", &["cni", "kubelet", "kube-controller-manager", "kube-scheduler"]),
     ("conformance", &["agnhost", "e2e", "promtool"]),
 ];

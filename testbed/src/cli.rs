@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use testbed::{Containerd, Part};
+use testbed::{Containerd, Handler, Part};
 
 /// Real Kubernetes and real runtimes in private namespaces, for tests.
 #[derive(Debug, Parser)]
@@ -96,4 +96,7 @@ pub(crate) struct Up {
     /// Which containerd.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) containerd: Containerd,
+    /// A runtime handler of containerd: the shim is runc or runsc, the binary what it calls as the OCI runtime.
+    #[arg(long = "handler", value_name = "NAME=SHIM:BINARY")]
+    pub(crate) handlers: Vec<Handler>,
 }

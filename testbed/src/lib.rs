@@ -27,6 +27,7 @@ mod program;
 pub mod registry;
 pub mod yardstick;
 
+pub use cluster::handlers::{Handler, Shim};
 pub use cluster::parts::{Containerd, Part, Parts};
 pub use cluster::record::{Lifetime, Record};
 pub use cluster::shared::shared;

@@ -76,6 +76,7 @@ fn up(options: Up) -> Result<()> {
         name: Some(options.name),
         parts,
         containerd: options.containerd,
+        handlers: options.handlers,
         data_root: options.dir,
         lifetime: Lifetime::Detached,
     })?;

@@ -2,6 +2,22 @@
 
 use ids::IdMapping;
 
+use crate::start::IdLines;
+
+impl IdLines {
+    /// The host's number of a container's user.
+    #[must_use]
+    pub fn host_user(&self, id: u32) -> Option<u32> {
+        host_of(&self.uids, id)
+    }
+
+    /// The host's number of a container's group.
+    #[must_use]
+    pub fn host_group(&self, id: u32) -> Option<u32> {
+        host_of(&self.gids, id)
+    }
+}
+
 /// The host ID of a container's.
 pub(crate) fn host_of(lines: &[IdMapping], id: u32) -> Option<u32> {
     lines.iter().find_map(|line| {

@@ -235,6 +235,18 @@ impl Book {
         if fresh == row { Ok(self.view(&row, moment)) } else { Ok(self.put(fresh, moment)) }
     }
 
+    /// Only a lease that is held can have more places: one on its way to being free stays on it.
+    pub(crate) fn add_places(&mut self, r: &LeaseRequest, moment: &Moment) -> Result<Lease, LedgerError> {
+        let held = self.lease_of(&r.holder).filter(|row| row.state() == Some(State::Leased)).cloned();
+        let Some(mut row) = held else { return Err(LedgerError::NotHeld { holder: r.holder.clone() }) };
+        let new: Vec<String> = place_names(r).into_iter().filter(|p| !row.places.contains(p)).collect();
+        if new.is_empty() {
+            return Ok(self.view(&row, moment));
+        }
+        row.places.extend(new);
+        Ok(self.put(row, moment))
+    }
+
     fn free_pair(&self) -> Option<CategoryPair> {
         (0..CategoryPair::COUNT)
             .filter_map(|i| CategoryPair::nth((self.head.pair + i) % CategoryPair::COUNT))

@@ -36,6 +36,12 @@ pub enum LedgerError {
         /// The shared lease.
         shared: Holder,
     },
+    /// The holder has no lease, or gave it back.
+    #[error("{holder} holds no lease")]
+    NotHeld {
+        /// Who asked.
+        holder: Holder,
+    },
     /// The name is that of a lease of the other sort.
     #[error("{holder} is the name of a lease that is {}shared", if *shared { "" } else { "not " })]
     OtherSort {

@@ -122,6 +122,13 @@ impl Ledger {
         self.submit(move |book, moment| book.release(&holder, moment))
     }
 
+    /// Adds to what lies on disk of a lease that the holder has. Who has none is given none.
+    pub fn add_places(&self, holder: Holder, places: Vec<PathBuf>) -> Result<Lease, LedgerError> {
+        let request = LeaseRequest { places, ..LeaseRequest::new(holder) };
+        check_places(&request)?;
+        self.submit(move |book, moment| book.add_places(&request, moment))
+    }
+
     /// Enters blocks that already are the holder's, from a kubelet's record say.
     pub fn adopt(&self, request: LeaseRequest, blocks: Blocks) -> Result<Lease, LedgerError> {
         self.submit(move |book, moment| book.adopt(&request, blocks, moment))

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::path::PathBuf;
+
 use common::{Node, UNIT, default_pool, holder, lease, pool, split_pool, unit};
 use ids::allocator::{LeaseError, State};
 use ids::witness::Hold;
@@ -301,4 +303,18 @@ fn a_pool_of_three_gives_three() {
     }
     let e = ledger.lease(LeaseRequest::new(holder("pod-3"))).unwrap_err();
     assert!(e.to_string().contains("of 3 blocks 3 are leased"), "{e}");
+}
+
+#[test]
+fn a_place_is_added_to_what_is_held_and_to_nothing_else() {
+    let node = Node::new();
+    let ledger = node.open(default_pool());
+    let place = vec![PathBuf::from("/upper")];
+    let nobody = ledger.add_places(holder("pod-1"), place.clone());
+    assert!(matches!(nobody, Err(LedgerError::NotHeld { .. })), "{nobody:?}");
+    lease(&ledger, "pod-1");
+    assert_eq!(ledger.add_places(holder("pod-1"), place.clone()).unwrap().places, place);
+    assert_eq!(node.open(default_pool()).get(holder("pod-1")).unwrap().unwrap().places, place);
+    ledger.release(holder("pod-1")).unwrap();
+    assert!(ledger.add_places(holder("pod-1"), place).is_err(), "it is on its way to being free");
 }

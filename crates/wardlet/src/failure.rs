@@ -4,6 +4,7 @@ use census::CensusError;
 use census::source::SourceError;
 use ids::pool::PoolError;
 use ledger::LedgerError;
+use settings::SettingsError;
 
 /// What a command found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,5 +94,13 @@ impl From<SourceError> for Failure {
 impl From<PoolError> for Failure {
     fn from(e: PoolError) -> Self {
         Self::unknown(e.to_string()).with_hint(e.hint())
+    }
+}
+
+impl From<SettingsError> for Failure {
+    fn from(e: SettingsError) -> Self {
+        let hint = e.hint();
+        let failure = Self::unknown(e.to_string());
+        hint.map_or_else(|| failure.clone(), |hint| failure.clone().with_hint(hint))
     }
 }

@@ -19,7 +19,6 @@
 mod check;
 mod cli;
 mod commands;
-mod config;
 mod doctor;
 mod explain;
 mod failure;
@@ -29,7 +28,6 @@ mod node;
 mod output;
 mod picture;
 mod place;
-mod pool;
 mod run;
 mod time;
 mod verdict_view;

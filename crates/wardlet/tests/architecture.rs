@@ -23,6 +23,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("streaming", &[]),
     ("monitor", &["kernel"]),
     ("wardlet-container", &["ids", "kernel", "bundle"]),
+    ("settings", &["ids", "census", "ledger", "plan"]),
+    ("wardlet-oci", &["ids", "kernel", "census", "ledger", "plan", "bundle", "settings"]),
     ("runtime", &["ids", "labels", "kernel", "wire", "images", "bundle", "network", "streaming", "monitor"]),
     (
         "agent",
@@ -46,6 +48,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bundle",
             "network",
             "runtime",
+            "settings",
+            "wardlet-oci",
         ],
     ),
 ];

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::addresses::{API_SERVER, ETCD, NODE_IP, NODE_NAME};
+use super::handlers;
 use super::parts::{Containerd, Part};
 use super::record::Record;
 use crate::{Error, Result, cache, images, own, program, registry};
@@ -116,20 +117,23 @@ fn wardlet(record: &Record) -> Result<Vec<Launch>> {
 
 fn containerd(record: &Record) -> Result<Vec<Launch>> {
     registry::mirror(record)?;
-    let (program, runc, template) = match record.containerd {
+    let (program, runc, template, plugin) = match record.containerd {
         Containerd::Wardlet => return wardlet(record),
         Containerd::Pinned => (
             cache::program("containerd", "containerd")?,
             cache::program("runc", "runc")?,
             include_str!("../../etc/containerd.toml"),
+            "io.containerd.cri.v1.runtime",
         ),
         Containerd::Debian => (
             debian("/usr/bin/containerd")?,
             debian("/usr/sbin/runc")?,
             include_str!("../../etc/containerd-debian.toml"),
+            "io.containerd.grpc.v1.cri",
         ),
     };
-    let text = template.replace("@RUNC@", &runc.display().to_string()).replace("@PAUSE@", images::PAUSE);
+    let handlers = handlers::tables(record, plugin, &runc)?;
+    let text = template.replace("@HANDLERS@", &handlers).replace("@PAUSE@", images::PAUSE);
     let config = configuration(record, "containerd.toml", &text)?;
     one(Part::Containerd, program, vec!["-c".into(), config])
 }

@@ -55,6 +55,7 @@ pub(super) fn create(options: Options) -> Result<(Record, File)> {
         name,
         parts: options.parts,
         containerd: options.containerd,
+        handlers: options.handlers,
         lifetime: options.lifetime,
         state: State::Starting,
         boot: record::boot(),

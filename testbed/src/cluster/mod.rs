@@ -4,6 +4,7 @@ pub mod addresses;
 pub(crate) mod cgroups;
 pub(crate) mod control;
 pub(crate) mod daemons;
+pub mod handlers;
 mod inside;
 pub mod launch;
 pub mod parts;

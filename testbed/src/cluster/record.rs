@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::handlers::Handler;
 use super::parts::{Containerd, Part, Parts};
 use crate::paths::{Places, RUN_ROOT};
 use crate::process::ProcessId;
@@ -58,6 +59,9 @@ pub struct Record {
     pub parts: Parts,
     /// Which containerd.
     pub containerd: Containerd,
+    /// Runtime handlers besides the usual one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handlers: Vec<Handler>,
     /// How long it lives.
     pub lifetime: Lifetime,
     /// Its directories; both are removed with it.

@@ -9,6 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
 
 use super::control::{self, Request};
+use super::handlers::Handler;
 use super::launch::{await_ready, check, create, last_words, spawn_keeper};
 use super::parts::{Containerd, Part, Parts};
 use super::record::{Lifetime, Record};
@@ -25,6 +26,8 @@ pub struct Options {
     pub parts: Parts,
     /// Which containerd.
     pub containerd: Containerd,
+    /// Runtime handlers besides the usual one, or in its place.
+    pub handlers: Vec<Handler>,
     /// Where its data goes, if not to the usual place.
     pub data_root: Option<PathBuf>,
     /// How long it lives.
@@ -34,7 +37,8 @@ pub struct Options {
 impl From<Parts> for Options {
     fn from(parts: Parts) -> Self {
         let lifetime = Lifetime::Users { linger: 0 };
-        Self { name: None, parts, containerd: Containerd::Pinned, data_root: None, lifetime }
+        let (containerd, handlers) = (Containerd::Pinned, Vec::new());
+        Self { name: None, parts, containerd, handlers, data_root: None, lifetime }
     }
 }
 

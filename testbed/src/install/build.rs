@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::edit;
 use crate::catalogue::{GoSource, Program, Recipe};
 use crate::{Error, Result, program};
 
@@ -33,6 +34,8 @@ pub(super) fn build(source: &GoSource, place: &Place<'_>, progress: &mut dyn FnM
     };
     write("go.mod", source.module.go_mod)?;
     write("go.sum", source.module.go_sum)?;
+    let replacements = edit::replacements(source, place.go, work.path())?;
+    write("go.mod", &format!("{}\n{replacements}", source.module.go_mod))?;
     let out = work.path().join("out/bin");
     fs::create_dir_all(&out).map_err(Error::file("make", &out))?;
     for program in source.programs {

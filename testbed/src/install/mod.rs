@@ -6,6 +6,7 @@
 mod build;
 pub mod debian;
 mod disk;
+mod edit;
 mod go;
 
 use std::fs::{self, File};

@@ -1,7 +1,9 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use kernel::{Access, Attributes, DetachedMount, Flags, Kernel, Propagation, Source, Submounts, Target};
+use kernel::{
+    Access, Attributes, DetachedMount, Flags, Kernel, Propagation, Source, Submounts, Target, UsernsFd,
+};
 
 use super::{FromHost, Stage, make_dir, shown, user_namespace};
 use crate::error::{Error, Result};
@@ -29,7 +31,8 @@ pub(super) fn make(
                         kernel.clone_mount(Source::Path(&bind.source), Submounts::Included)?
                     }
                 };
-                one(kernel, bind, clone, &point)?;
+                let users = bind.ids.as_ref().map(|ids| user_namespace(kernel, ids)).transpose()?;
+                attach(kernel, bind, Cloned { mount: clone, users: users.as_deref() }, &point)?;
             }
         }
         made.push(point);
@@ -45,10 +48,17 @@ pub(super) fn all(start: &Start) -> impl Iterator<Item = &Bind> {
     })
 }
 
-fn one(kernel: &dyn Kernel, bind: &Bind, mut clone: DetachedMount, point: &Path) -> Result<()> {
-    let users = bind.ids.as_ref().map(|ids| user_namespace(kernel, ids)).transpose()?;
+/// A clone of what a bind is of, and the namespace whose maps it is to be seen through.
+pub(super) struct Cloned<'a> {
+    pub(super) mount: DetachedMount,
+    pub(super) users: Option<&'a UsernsFd>,
+}
+
+/// Attaches a clone of what a bind is of at `point`, which is made for it.
+pub(super) fn attach(kernel: &dyn Kernel, bind: &Bind, of: Cloned<'_>, point: &Path) -> Result<()> {
+    let Cloned { mount: mut clone, users } = of;
     let all = Attributes {
-        idmap: users.as_deref(),
+        idmap: users,
         access: if bind.read_only == ReadOnly::Recursive { Access::ReadOnly } else { Access::ReadWrite },
         submounts: Submounts::Included,
         propagation: Some(propagation(bind.travel)),

@@ -1,7 +1,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kernel::{
     Access, Dir, Filesystem, FilesystemKind, Flags, Kernel, Kind, LastLink, Node, Owner, Stat, Target, Within,
@@ -44,9 +44,7 @@ pub(super) fn make(kernel: &dyn Kernel, start: &Start, stage: Stage<'_>) -> Resu
         found.extend(these.into_iter().map(|ready| (device.owner, ready)));
     }
     if let (Some(ids), false) = (&start.ids, start.spaces.user == Space::Host || found.is_empty()) {
-        let dir = stage.dir.join("devices");
-        make_dir(&dir)?;
-        kernel.attach(kernel.make_filesystem(&nodes())?, Target::Path(&dir))?;
+        let dir = room(kernel, stage)?;
         for (number, (owner, device)) in found.iter_mut().enumerate() {
             let point = dir.join(number.to_string());
             node(&point, device.number, Some(ids).filter(|_| *owner == NodeOwner::Container))?;
@@ -54,6 +52,14 @@ pub(super) fn make(kernel: &dyn Kernel, start: &Start, stage: Stage<'_>) -> Resu
         }
     }
     Ok(found.into_iter().map(|(_, device)| device).collect())
+}
+
+/// A directory below the stage for nodes.
+pub(super) fn room(kernel: &dyn Kernel, stage: Stage<'_>) -> Result<PathBuf> {
+    let dir = stage.dir.join("devices");
+    make_dir(&dir)?;
+    kernel.attach(kernel.make_filesystem(&nodes())?, Target::Path(&dir))?;
+    Ok(dir)
 }
 
 /// Unlike all else below the stage, this lets devices be opened.
@@ -65,7 +71,7 @@ fn nodes() -> Filesystem {
 
 /// A node that belongs to whom the host's belongs to; with maps, to the same numbers inside as that does
 /// outside, and to root, where those have no host ID.
-fn node(point: &Path, number: DeviceNumber, ids: Option<&IdLines>) -> Result<()> {
+pub(super) fn node(point: &Path, number: DeviceNumber, ids: Option<&IdLines>) -> Result<()> {
     let failed = |cause| Error::File { what: "make", path: point.to_owned(), cause };
     let kind = if number.kind == 'b' { FileType::BlockDevice } else { FileType::CharacterDevice };
     let device = makedev(number.major, number.minor);

@@ -14,6 +14,7 @@ mod host;
 mod image;
 mod overlay;
 mod owner;
+mod parts;
 mod rootfs;
 mod shown;
 mod volumes;
@@ -33,7 +34,8 @@ use crate::start::{IdLines, Start};
 
 pub use chown::{ChownCost, chown_cost, chown_estimate};
 pub use host::{FromHost, from_host};
-pub use rootfs::LayersMapped;
+pub use parts::{Begin, Parts};
+pub use rootfs::{Layers, LayersMapped};
 
 /// What was made, and how.
 #[derive(Debug)]
@@ -57,7 +59,7 @@ pub struct Stage<'a> {
 /// Makes `start` ready below the stage, with what [`from_host`] took for it before.
 pub fn make_ready(kernel: &dyn Kernel, start: &Start, held: FromHost, stage: Stage<'_>) -> Result<MadeReady> {
     let capabilities = capabilities::given(start)?;
-    kernel.attach(kernel.make_filesystem(&cover())?, Target::Path(stage.dir))?;
+    cover(kernel, stage, SMALL)?;
     let users = start.ids.as_ref().map(|ids| user_namespace(kernel, ids)).transpose()?;
     let (rootfs, layers) = rootfs::make(kernel, start, users.as_deref(), stage)?;
     let namespace = users.as_deref();
@@ -68,10 +70,15 @@ pub fn make_ready(kernel: &dyn Kernel, start: &Start, held: FromHost, stage: Sta
     Ok(MadeReady { ready: Ready { rootfs, binds, volumes, devices, user, home, capabilities }, layers })
 }
 
-/// Small, and passable for everybody.
-fn cover() -> Filesystem {
-    let memory = FilesystemKind::Tmpfs { size: Some(1 << 20), inodes: None, mode: 0o755, owner: Owner::ROOT };
-    Filesystem { kind: memory, context: None, access: Access::ReadWrite, flags: Flags::NODEV | Flags::NOSUID }
+/// More than mount points take.
+const SMALL: u64 = 1 << 20;
+
+/// Passable for everybody.
+fn cover(kernel: &dyn Kernel, stage: Stage<'_>, size: u64) -> Result<()> {
+    let kind = FilesystemKind::Tmpfs { size: Some(size), inodes: None, mode: 0o755, owner: Owner::ROOT };
+    let flags = Flags::NODEV | Flags::NOSUID;
+    let small = Filesystem { kind, context: None, access: Access::ReadWrite, flags };
+    Ok(kernel.attach(kernel.make_filesystem(&small)?, Target::Path(stage.dir))?)
 }
 
 fn user_namespace(kernel: &dyn Kernel, ids: &IdLines) -> Result<Arc<UsernsFd>> {

@@ -3,8 +3,8 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use kernel::{
-    Access, Attributes, DetachedMount, Flags, Kernel, LayersGiven, MountPoints, Overlay, Source, Submounts,
-    Target, UsernsFd,
+    Access, Attributes, DetachedMount, Flags, FsOption, Kernel, LayersGiven, MountPoints, Overlay, Source,
+    Submounts, Target, UsernsFd,
 };
 
 use rustix::io::Errno;
@@ -26,6 +26,19 @@ pub enum LayersMapped {
     Chowned(ChownCost),
 }
 
+/// The layers that a container's `/` is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Layers<'a> {
+    /// The image's, the uppermost first, with container-side owners.
+    pub lowers: &'a [PathBuf],
+    /// Where the container's own changes go.
+    pub upper: &'a Path,
+    /// The overlay's scratch space, beside `upper`.
+    pub work: &'a Path,
+    /// Further settings of the overlay.
+    pub options: &'a [FsOption],
+}
+
 /// The container's `/`, attached below the stage.
 pub(super) fn make(
     kernel: &dyn Kernel,
@@ -35,18 +48,18 @@ pub(super) fn make(
 ) -> Result<(PathBuf, LayersMapped)> {
     let rootfs = &start.rootfs;
     let top = rootfs.lowers.first().ok_or_else(|| Error::NoLayers { id: start.id.clone() })?;
-    // The overlay's root has the owner and mode of the upper directory, which is not idmapped.
     give_to_root(&rootfs.upper, start.ids.as_ref(), top)?;
     let point = stage.dir.join("rootfs");
     make_dir(&point)?;
     let at = At { point: &point, stage };
+    let layers = Layers { lowers: &rootfs.lowers, upper: &rootfs.upper, work: &rootfs.work, options: &[] };
     let mapped = match (&start.ids, rootfs.owners) {
         (Some(ids), Owners::Chown) => LayersMapped::Chowned(chown::mount(kernel, start, ids, at)?),
-        (Some(ids), Owners::IdmapOrChown) => match seen_through(kernel, start, users, at) {
+        (Some(ids), Owners::IdmapOrChown) => match seen_through(kernel, layers, users, at) {
             Err(error) if cannot_map(&error) => LayersMapped::Chowned(chown::mount(kernel, start, ids, at)?),
             answer => answer?,
         },
-        _ => seen_through(kernel, start, users, at)?,
+        _ => seen_through(kernel, layers, users, at)?,
     };
     Ok((point, mapped))
 }
@@ -65,16 +78,15 @@ fn cannot_map(error: &Error) -> bool {
 }
 
 /// An overlay whose layers are seen through the pod's maps, or as they are.
-fn seen_through(
+pub(super) fn seen_through(
     kernel: &dyn Kernel,
-    start: &Start,
+    layers: Layers<'_>,
     users: Option<&UsernsFd>,
     at: At<'_>,
 ) -> Result<LayersMapped> {
-    let rootfs = &start.rootfs;
     let layer = |layer: &PathBuf| lower(kernel, layer, users);
-    let lowers = rootfs.lowers.iter().map(layer).collect::<Result<Vec<_>>>()?;
-    let overlay = Overlay { lowers, upper: &rootfs.upper, work: &rootfs.work };
+    let lowers = layers.lowers.iter().map(layer).collect::<Result<Vec<_>>>()?;
+    let overlay = Overlay { lowers, upper: layers.upper, work: layers.work, options: layers.options };
     let spare = at.stage.dir.join("layers");
     make_dir(&spare)?;
     let points = MountPoints { dir: &spare, namespace: at.stage.namespace };
@@ -97,7 +109,8 @@ pub(super) fn lower(kernel: &dyn Kernel, layer: &Path, users: Option<&UsernsFd>)
     }
 }
 
-fn give_to_root(upper: &Path, ids: Option<&IdLines>, like: &Path) -> Result<()> {
+/// The overlay's root has the owner and mode of the upper directory, which is not idmapped.
+pub(super) fn give_to_root(upper: &Path, ids: Option<&IdLines>, like: &Path) -> Result<()> {
     let failed = |what: &'static str, path: &Path| {
         let path = path.to_owned();
         move |cause| Error::File { what, path, cause }

@@ -293,6 +293,14 @@ pub enum Error {
         /// The kernel's answer.
         errno: Errno,
     },
+    /// A network namespace could not be entered or left.
+    #[error("cannot {step} a network namespace: {errno}")]
+    NetworkVisit {
+        /// What was tried.
+        step: &'static str,
+        /// The kernel's answer.
+        errno: Errno,
+    },
     /// What was asked for cannot be made that way.
     #[error("cannot make new namespaces: {what}")]
     NotSuchNamespaces {

@@ -29,6 +29,9 @@ pub enum OverlayStep {
     /// A layer was named to it, under this key.
     #[error("set {0}")]
     Layer(&'static str),
+    /// A further setting was made.
+    #[error("set an option of")]
+    Setting,
     /// The SELinux context that its files shall have was set.
     #[error("set the context of")]
     Label,

@@ -265,7 +265,7 @@ impl Filesystem {
     }
 }
 
-fn text(option: &FsOption) -> String {
+pub(super) fn text(option: &FsOption) -> String {
     match &option.value {
         Some(value) => format!("{}={value}", option.key),
         None => option.key.clone(),

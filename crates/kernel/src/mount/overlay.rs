@@ -6,14 +6,17 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, fsconfig_create, fsconfig_set_fd,
-    fsconfig_set_string, fsmount, fsopen, mount,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount,
 };
 
 use super::detached::tree;
 use super::points::{self, MountPoints};
-use super::{DetachedMount, Submounts, Target, fs_log};
+use super::{DetachedMount, FsOption, Submounts, Target, fs_log};
 use crate::error::{LOWER_BY_DESCRIPTOR, OverlayStep};
 use crate::{Error, Result};
+
+/// The setting that labels all files.
+const CONTEXT: &str = "context";
 
 /// An overlay to be made. The layers below are used up by it, whichever way they are given to the
 /// kernel, and no mount of them is left at any path.
@@ -26,6 +29,9 @@ pub struct Overlay<'a> {
     pub upper: &'a Path,
     /// An empty directory on the filesystem of `upper`.
     pub work: &'a Path,
+    /// Further settings, such as `index=off`. A `context` is a SELinux label for all files, to be found in
+    /// mountinfo once the overlay is attached.
+    pub options: &'a [FsOption],
 }
 
 /// How the kernel was given the layers below.
@@ -51,7 +57,8 @@ impl Overlay<'_> {
     /// Makes it by descriptor where the kernel takes layers so, else by mount point. Each call tries
     /// anew: the kernel's answer decides, not its version.
     pub fn make(self, points: MountPoints<'_>) -> Result<(DetachedMount, LayersGiven)> {
-        self.make_with(points, None)
+        let label = self.options.iter().find(|option| option.key == CONTEXT);
+        self.make_with(points, label.and_then(|label| label.value.as_deref()))
     }
 
     /// The same with one SELinux label for all files that are seen through it. It is looked for in
@@ -86,7 +93,7 @@ impl Overlay<'_> {
         let lowers: Vec<_> = self.lowers.iter().map(AsFd::as_fd).collect();
         let layers = points::Layers { lowers: &lowers, upper: upper.as_fd(), work: work.as_fd() };
         let options = layers
-            .options(label)
+            .options(self.settings(), label)
             .ok_or_else(|| Error::TooManyLayers { upper: self.upper.to_owned(), layers: lowers.len() })?;
         points.cover(|cover| {
             for (number, lower) in self.lowers.iter().enumerate() {
@@ -111,8 +118,15 @@ impl Overlay<'_> {
         // By descriptor too: as text, a path ends at 255 bytes and backslashes have a meaning.
         self.set(&context, "upperdir", directory(self.upper)?.as_fd())?;
         self.set(&context, "workdir", directory(self.work)?.as_fd())?;
+        for option in self.settings() {
+            match &option.value {
+                Some(value) => fsconfig_set_string(&context, option.key.as_str(), value.as_str()),
+                None => fsconfig_set_flag(&context, option.key.as_str()),
+            }
+            .map_err(|errno| self.failed(OverlayStep::Setting, errno, fs_log(&context)))?;
+        }
         if let Some(label) = label {
-            fsconfig_set_string(&context, "context", label)
+            fsconfig_set_string(&context, CONTEXT, label)
                 .map_err(|errno| self.failed(OverlayStep::Label, errno, fs_log(&context)))?;
         }
         fsconfig_create(&context)
@@ -125,6 +139,10 @@ impl Overlay<'_> {
     fn set(&self, context: &OwnedFd, key: &'static str, layer: BorrowedFd<'_>) -> Result<()> {
         fsconfig_set_fd(context, key, layer)
             .map_err(|errno| self.failed(OverlayStep::Layer(key), errno, fs_log(context)))
+    }
+
+    fn settings(&self) -> impl Iterator<Item = &FsOption> {
+        self.options.iter().filter(|option| option.key != CONTEXT)
     }
 
     fn name(&self) -> String {

@@ -7,7 +7,8 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use super::filesystem::LONGEST_OPTIONS;
+use super::FsOption;
+use super::filesystem::{self, LONGEST_OPTIONS};
 use crate::{Error, PrivateMountNamespace, Result};
 
 /// Where layers may be attached while an overlay is made of them.
@@ -63,7 +64,11 @@ pub(super) struct Layers<'a> {
 impl Layers<'_> {
     /// The options as mount(2) takes them, if they fit. Layers are named by descriptor, so no path is
     /// too long and none needs escapes, of which kernels have had different ideas.
-    pub(super) fn options(&self, label: Option<&str>) -> Option<CString> {
+    pub(super) fn options<'a>(
+        &self,
+        settings: impl Iterator<Item = &'a FsOption>,
+        label: Option<&str>,
+    ) -> Option<CString> {
         let lowers: Vec<String> = self.lowers.iter().copied().map(through_proc).collect();
         // In quotes, so that its commas are its own; it can have none of those itself.
         let label = match label {
@@ -71,12 +76,21 @@ impl Layers<'_> {
             Some(label) => format!(",context=\"{label}\""),
             None => String::new(),
         };
-        let text = format!(
+        let mut text = format!(
             "lowerdir={},upperdir={},workdir={}{label}",
             lowers.join(":"),
             through_proc(self.upper),
             through_proc(self.work)
         );
+        for option in settings {
+            let word = filesystem::text(option);
+            // A comma would begin another setting.
+            if word.contains(',') {
+                return None;
+            }
+            text.push(',');
+            text.push_str(&word);
+        }
         CString::new(text).ok().filter(|text| text.as_bytes().len() <= LONGEST_OPTIONS)
     }
 }
@@ -96,7 +110,9 @@ mod tests {
     fn options_that_mount_would_cut_off_are_refused() {
         let file = File::open("/dev/null").unwrap();
         let fd = file.as_fd();
-        let longest = |layers: usize| Layers { lowers: &vec![fd; layers], upper: fd, work: fd }.options(None);
+        let longest = |layers: usize| {
+            Layers { lowers: &vec![fd; layers], upper: fd, work: fd }.options([].into_iter(), None)
+        };
         // More than the 128 that images have at most, with any number of digits up to three.
         assert!(longest(140).is_some());
         assert!(longest(200).is_none());

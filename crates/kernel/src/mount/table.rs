@@ -187,16 +187,16 @@ fn octal(digits: &[u8]) -> Option<u8> {
     only_digits.then(|| u8::from_str_radix(text, 8).ok()).flatten()
 }
 
-/// Options between commas, but for commas in quotes.
+/// Options between commas, but for commas in quotes. A comma that belongs to a value is escaped.
 fn list(field: &[u8]) -> Vec<String> {
-    let text = text(field);
     let mut quoted = false;
-    text.split(|letter| {
-        quoted ^= letter == '"';
-        letter == ',' && !quoted
-    })
-    .map(str::to_owned)
-    .collect()
+    field
+        .split(|letter| {
+            quoted ^= *letter == b'"';
+            *letter == b',' && !quoted
+        })
+        .map(text)
+        .collect()
 }
 
 #[cfg(test)]
@@ -223,6 +223,15 @@ mod tests {
         assert_eq!((part.root.as_path(), part.read_only()), (Path::new("/part"), true));
         assert_eq!(part.context(), Some("system_u:object_r:t:s0:c1,c2"));
         assert_eq!(part.super_options.len(), 3);
+    }
+
+    #[test]
+    fn a_comma_that_belongs_to_an_option_does_not_end_it() {
+        let line =
+            "9 1 0:9 / /o rw - overlay overlay rw,lowerdir=/a\\054b:/c\\134:d,upperdir=/u,workdir=/w\n";
+        let table = MountTable::parse(line).unwrap();
+        let options = &table.by_id(9).unwrap().super_options;
+        assert_eq!(options[1..], ["lowerdir=/a,b:/c\\:d", "upperdir=/u", "workdir=/w"]);
     }
 
     #[test]

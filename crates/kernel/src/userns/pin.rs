@@ -1,5 +1,5 @@
 use std::ffi::OsString;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -32,6 +32,19 @@ impl UsernsFd {
         if !is_namespace(&file).map_err(|errno| Error::Stat { path: path.to_owned(), errno })? {
             return Ok(None);
         }
+        Self::with_maps(file, path, wanted).map(Some)
+    }
+
+    /// The one at a path such as `/proc/PID/ns/user`, if it has these maps; an error if anything else is
+    /// there. Held, it stays the one that was looked at, whatever becomes of the process.
+    pub fn open(path: &Path, wanted: &IdMaps) -> Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|errno| Error::Open { path: path.to_owned(), errno })?;
+        Self::with_maps(file, path, wanted)
+    }
+
+    fn with_maps(file: OwnedFd, path: &Path, wanted: &IdMaps) -> Result<Self> {
         let other = |found: String| Error::OtherPin { path: path.to_owned(), found };
         let kind = Namespace::of(file.try_clone().map_err(|error| other(error.to_string()))?)?.kind();
         if kind != NamespaceKind::User {
@@ -39,7 +52,7 @@ impl UsernsFd {
         }
         let found = Self::of_existing(file)?;
         if found.maps().same(wanted) {
-            return Ok(Some(found));
+            return Ok(found);
         }
         Err(other(format!("it maps {} and not {wanted}", found.maps())))
     }

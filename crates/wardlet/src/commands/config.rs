@@ -1,9 +1,9 @@
 use ids::pool::{IdPool, PoolOrigin};
 use ids::{BlockLength, HostSpan, IdKind};
 use serde::Serialize;
+use settings::Settings;
 
 use super::Session;
-use crate::config::Settings;
 use crate::failure::{Answer, Failure};
 use crate::words;
 

@@ -55,6 +55,9 @@ fn collect(session: &Session, ledger: &Ledger, args: &GcArgs, mode: Mode) -> Res
     for base in &args.unpin {
         unpin(ledger, *base, mode)?;
     }
+    if mode == Mode::Act {
+        sweep(session, ledger)?;
+    }
     let old = if args.earlier_boots { release_old(session, ledger, mode)? } else { list_old(ledger)? };
     let verdicts = match mode {
         Mode::Act => ledger.settle()?,
@@ -73,6 +76,25 @@ fn collect(session: &Session, ledger: &Ledger, args: &GcArgs, mode: Mode) -> Res
     }
     let unseen = verdicts.iter().any(|v| matches!(v.outcome, Outcome::Unseen(_)));
     Ok(if unseen { Answer::Unknown } else { Answer::Holds })
+}
+
+/// Leases of the wrapper's sandboxes that ended without being deleted.
+fn sweep(session: &Session, ledger: &Ledger) -> Result<(), Failure> {
+    let wrapper = &session.node.config.settings.wrapper;
+    if session.node.host_root().path(&wrapper.state_dir) != session.node.state_dir() {
+        return Ok(());
+    }
+    let records = wardlet_oci::lease::Records::new(&session.node.host_root().path(&wrapper.run_dir));
+    let release = |holder: &Holder| Ok(ledger.release(holder.clone()).map(|_| ())?);
+    let swept = wardlet_oci::lease::sweep(&records, release);
+    let swept = swept.map_err(|e| Failure::unknown(e.to_string()))?;
+    for record in &swept.released {
+        words::note(&format!("sandbox {} of pod {} is gone: released", record.sandbox, record.pod));
+    }
+    for unreadable in &swept.unreadable {
+        words::warning(&unreadable.to_string());
+    }
+    Ok(())
 }
 
 fn unpin(ledger: &Ledger, base: u32, mode: Mode) -> Result<(), Failure> {

@@ -63,6 +63,7 @@ pub(crate) enum Group {
     Kernel,
     Selinux,
     Runtime,
+    Wrapper,
     FeatureGates,
 }
 
@@ -76,6 +77,7 @@ impl Group {
             Self::Kernel => "kernel",
             Self::Selinux => "SELinux",
             Self::Runtime => "container runtime",
+            Self::Wrapper => "wardlet-oci",
             Self::FeatureGates => "feature gates",
         }
     }

@@ -4,7 +4,8 @@
 //! - By trial, on the running kernel: [`trial`], [`filesystems`]. Nothing that is tried outlives the trial.
 //! - From files under the host root: [`limits`], [`settings`] (with [`sysctl`]), [`ids`] (with [`neighbours`]),
 //!   [`cgroups`], [`selinux`], [`gates`].
-//! - From the container runtime, and from what stands behind its words: [`runtime`].
+//! - From the container runtime, and from what stands behind its words: [`runtime`]; [`wrapper`]: how
+//!   `wardlet-oci` is wired to it.
 
 mod cgroups;
 mod check;
@@ -19,6 +20,7 @@ mod selinux;
 mod settings;
 mod sysctl;
 mod trial;
+mod wrapper;
 
 use census::HostRoot;
 use plan::SelinuxState;
@@ -44,6 +46,7 @@ pub(crate) fn examine(node: &Node, endpoint: Option<&Endpoint>) -> Report {
     checks.extend(cgroups::checks(host_root));
     checks.extend(settings::checks(host_root, pods));
     checks.extend(selinux::checks(host_root));
+    checks.extend(wrapper::checks(node, &runtime.behind));
     checks.extend(runtime.checks);
     checks.extend(gates::checks());
     Report::new(checks)

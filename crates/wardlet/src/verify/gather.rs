@@ -6,6 +6,7 @@ use std::fs;
 use census::{OwnerKind, Report};
 use ids::allocator::State;
 use ledger::Lease;
+use wardlet_oci::lease::{Records, gone};
 use wire::Endpoint;
 
 use super::cri::{self, Silence};
@@ -118,7 +119,33 @@ fn told(node: &Node, ask: &Ask, pods: &[Pod], (sources, findings): Notebook<'_>)
             }
         }
     }
+    wrapped(node, &mut all, (sources, findings));
     all
+}
+
+/// Pods that asked the wrapper, by its own records: no runtime need answer for them to be known.
+fn wrapped(node: &Node, told: &mut Vec<Told>, (sources, findings): Notebook<'_>) {
+    let dir = node.host_root().path(&node.config.settings.wrapper.run_dir);
+    if !dir.is_dir() {
+        return;
+    }
+    let (records, unreadable) = Records::new(&dir).all().unwrap_or_else(|e| (Vec::new(), vec![e]));
+    findings.unseen.extend(unreadable.iter().map(ToString::to_string));
+    sources.push(format!("the records of wardlet-oci in {}", dir.display()));
+    for record in records.into_iter().filter(|record| record.is_sandbox() && !gone(record)) {
+        match told.iter_mut().find(|told| told.id == record.sandbox) {
+            Some(known) => known.asked = true,
+            None => told.push(Told {
+                pid: record.pid(),
+                id: record.sandbox,
+                uid: record.pod.uid,
+                namespace: record.pod.namespace,
+                name: record.pod.name,
+                ready: true,
+                asked: true,
+            }),
+        }
+    }
 }
 
 /// The processes of sandboxes that no control group tells of.

@@ -29,6 +29,7 @@ struct Containerd {
 struct Runtime {
     runtime_type: String,
     options: Option<Options>,
+    pod_annotations: Option<Vec<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -65,6 +66,12 @@ impl Config {
         let named = runtime.options.as_ref().and_then(|options| options.binary_name.clone());
         let named = named.filter(|name| !name.is_empty());
         named.or_else(|| (runtime.runtime_type == RUNC).then(|| "runc".to_owned())).map(PathBuf::from)
+    }
+
+    /// The annotations of pods that reach this handler's runtime, as patterns.
+    pub(super) fn pod_annotations(&self, handler: &str) -> &[String] {
+        let runtime = self.containerd.runtimes.get(handler);
+        runtime.and_then(|runtime| runtime.pod_annotations.as_deref()).unwrap_or_default()
     }
 
     pub(super) fn handlers(&self) -> impl Iterator<Item = &str> {

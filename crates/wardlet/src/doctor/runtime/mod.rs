@@ -29,6 +29,16 @@ pub(super) struct Runtime {
     pub(super) root: Option<PathBuf>,
     /// It sets no oom_score_adj below its own.
     pub(super) spares_oom_score: bool,
+    /// What each handler runs.
+    pub(super) behind: Vec<Behind>,
+}
+
+/// The program behind a handler, and which annotations of a pod reach it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Behind {
+    pub(super) handler: String,
+    pub(super) program: PathBuf,
+    pub(super) annotations: Vec<String>,
 }
 
 /// The runtime that was named, or else the first that listens in a usual place.
@@ -68,8 +78,15 @@ fn judged(endpoint: &Endpoint, told: &Told, host_root: &HostRoot, selinux: Selin
     if selinux == Selinux::On {
         checks.extend(config.as_ref().map(labels));
     }
+    let behind = |handler: &str| {
+        let config = config.as_ref()?;
+        let (program, annotations) = (config.binary(handler)?, config.pod_annotations(handler).to_vec());
+        Some(Behind { handler: handler.to_owned(), program, annotations })
+    };
+    let behind = config.iter().flat_map(Config::handlers).filter_map(behind).collect();
     Runtime {
         checks,
+        behind,
         root: config.as_ref().and_then(Config::root).map(|root| host_root.path(root)),
         spares_oom_score: config.is_some_and(|config| config.restrict_oom_score_adj),
     }

@@ -5,63 +5,58 @@ use ids::BlockLength;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Config, Settings, unknown};
-use crate::failure::Failure;
+use crate::{Config, Settings, SettingsError, unknown, wrapper};
 
 /// The configuration in `named`, or in `default` if that is there.
-pub(crate) fn load(named: Option<&Path>, default: &Path) -> Result<Config, Failure> {
+pub fn load(named: Option<&Path>, default: &Path) -> Result<Config, SettingsError> {
     let file = named.unwrap_or(default);
     match std::fs::read_to_string(file) {
         Ok(text) => Ok(Config { settings: parse(file, &text)?, file: Some(file.to_owned()) }),
         Err(e) if e.kind() == io::ErrorKind::NotFound && named.is_none() => Ok(Config::default()),
-        Err(e) => Err(Failure::unknown(format!("cannot read the configuration {}: {e}", file.display()))
-            .with_hint("name a readable file with --config, or leave it out for the defaults")),
+        Err(source) => Err(SettingsError::Unreadable { file: file.to_owned(), source }),
     }
 }
 
 /// A setting that cannot be as it is written.
-struct Wrong {
-    field: String,
-    cause: String,
-    way_out: String,
+pub(crate) struct Wrong {
+    pub(crate) field: String,
+    pub(crate) cause: String,
+    pub(crate) way_out: String,
 }
 
-fn parse(file: &Path, text: &str) -> Result<Settings, Failure> {
+fn parse(file: &Path, text: &str) -> Result<Settings, SettingsError> {
     let tree = tree(file, text)?;
-    let known = serde_json::to_value(Settings::default())
-        .map_err(|e| Failure::unknown(format!("the default settings cannot be written down: {e}")))?;
+    let known = serde_json::to_value(Settings::default()).map_err(SettingsError::Defaults)?;
     if let Some(path) = unknown::first(&tree, &known) {
         return Err(unknown_key(file, &path, &known));
     }
     // A section or a setting without a value means its default.
     let tree = without_nulls(tree);
     let settings = Settings::deserialize(&tree).map_err(|e| wrong_value(&tree, &known, &e));
-    settings.and_then(checked).map_err(|Wrong { field, cause, way_out }| {
-        Failure::unknown(format!("{}: {field}: {cause}", file.display())).with_hint(way_out)
+    settings.and_then(checked).map_err(|Wrong { field, cause, way_out }| SettingsError::Wrong {
+        file: file.to_owned(),
+        field,
+        cause,
+        way_out,
     })
 }
 
-fn tree(file: &Path, text: &str) -> Result<Value, Failure> {
+fn tree(file: &Path, text: &str) -> Result<Value, SettingsError> {
     let read = if text.trim().is_empty() { Ok(Value::Null) } else { serde_saphyr::from_str(text) };
     match read {
         Ok(Value::Null) => Ok(Value::Object(Map::new())),
         Ok(map @ Value::Object(_)) => Ok(map),
-        Ok(_) => Err(Failure::unknown(format!("{}: it is no map of settings", file.display()))
-            .with_hint("`wardlet config` shows what a whole file looks like")),
-        Err(e) => {
-            let e = e.without_snippet();
-            Err(Failure::unknown(format!("{}: {e}", file.display()))
-                .with_hint("write it as YAML, each key once"))
-        }
+        Ok(_) => Err(SettingsError::NoMap { file: file.to_owned() }),
+        Err(e) => Err(SettingsError::Yaml { file: file.to_owned(), cause: e.without_snippet().to_string() }),
     }
 }
 
-fn unknown_key(file: &Path, path: &str, known: &Value) -> Failure {
-    let hint = unknown::nearest(path, known).map_or_else(
+fn unknown_key(file: &Path, path: &str, known: &Value) -> SettingsError {
+    let meant = unknown::nearest(path, known).map_or_else(
         || format!("known here: {}", unknown::beside_it(path, known).join(", ")),
         |nearest| format!("did you mean {nearest}?"),
     );
-    Failure::unknown(format!("{}: {path}: there is no such setting", file.display())).with_hint(hint)
+    SettingsError::Unknown { file: file.to_owned(), key: path.to_owned(), meant }
 }
 
 fn without_nulls(tree: Value) -> Value {
@@ -135,6 +130,7 @@ fn checked(settings: Settings) -> Result<Settings, Wrong> {
         let way_out = "it is the directory pods under the kubelet's root";
         ("kubelet.podsDir", "it is no absolute path that ends in /pods", way_out)
     } else {
+        wrapper::check(&settings.wrapper)?;
         return Ok(settings);
     };
     Err(Wrong { field: field.to_owned(), cause: cause.to_owned(), way_out: way_out.to_owned() })

@@ -7,8 +7,12 @@ use serde_json::Value;
 const ALIKE: f64 = 0.6;
 
 /// The path of the first key in `tree` that `known` does not have.
-pub(super) fn first(tree: &Value, known: &Value) -> Option<String> {
+pub(crate) fn first(tree: &Value, known: &Value) -> Option<String> {
     let (Value::Object(tree), Value::Object(known)) = (tree, known) else { return None };
+    // A map whose default is empty has keys of the operator's choice.
+    if known.is_empty() {
+        return None;
+    }
     tree.iter().find_map(|(key, value)| match known.get(key) {
         None => Some(key.clone()),
         Some(below) => first(value, below).map(|rest| format!("{key}.{rest}")),
@@ -16,7 +20,7 @@ pub(super) fn first(tree: &Value, known: &Value) -> Option<String> {
 }
 
 /// The known path whose last word is most like that of `path`.
-pub(super) fn nearest(path: &str, known: &Value) -> Option<String> {
+pub(crate) fn nearest(path: &str, known: &Value) -> Option<String> {
     let score = |candidate: &String| strsim::normalized_damerau_levenshtein(word(candidate), word(path));
     paths(known)
         .into_iter()
@@ -26,7 +30,7 @@ pub(super) fn nearest(path: &str, known: &Value) -> Option<String> {
 }
 
 /// The keys that may stand where the last word of `path` does.
-pub(super) fn beside_it(path: &str, known: &Value) -> Vec<String> {
+pub(crate) fn beside_it(path: &str, known: &Value) -> Vec<String> {
     paths(known).into_iter().filter(|p| beside(p, path)).map(|p| word(&p).to_owned()).collect()
 }
 

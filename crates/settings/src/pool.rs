@@ -8,10 +8,10 @@ use census::source::{SubidRange, discover};
 use ids::HostSpan;
 use ids::pool::{IdPool, NamedSpan, PoolOrigin, PoolRequest};
 
-use crate::config::{Config, Range};
-use crate::failure::Failure;
+use crate::{Config, Range, SettingsError};
 
-pub(crate) fn resolve(config: &Config, host_root: &HostRoot) -> Result<IdPool, Failure> {
+/// The pool of a node that is configured like this.
+pub fn resolve(config: &Config, host_root: &HostRoot) -> Result<IdPool, SettingsError> {
     let settings = &config.settings.user_namespaces;
     let excluded: Vec<HostSpan> = settings.pool.exclude.iter().map(|r| r.0).collect();
     let block = settings.ids_per_pod;
@@ -36,6 +36,26 @@ pub(crate) fn resolve(config: &Config, host_root: &HostRoot) -> Result<IdPool, F
         gids: source.gids.into_iter().map(named).collect(),
         excluded,
         origin: PoolOrigin::Subids { owner: owner.clone() },
+    };
+    Ok(IdPool::new(request)?)
+}
+
+/// The pool that the wrapper leases from: its own where it is configured with one, else the node's.
+pub fn for_wrapper(config: &Config, host_root: &HostRoot) -> Result<IdPool, SettingsError> {
+    let wrapper = &config.settings.wrapper;
+    let (Some((uids, gids)), Some(file)) = (wrapper.spans(), &config.file) else {
+        return resolve(config, host_root);
+    };
+    let named = |ids, lane: &str| {
+        let origin = format!("{}: wrapper.user_namespace_host_{lane}_base", file.display());
+        vec![NamedSpan { ids, origin }]
+    };
+    let request = PoolRequest {
+        block: wrapper.range_size,
+        uids: named(uids, "uid"),
+        gids: named(gids, "gid"),
+        excluded: config.settings.user_namespaces.pool.exclude.iter().map(|r| r.0).collect(),
+        origin: PoolOrigin::Configuration { file: file.display().to_string() },
     };
     Ok(IdPool::new(request)?)
 }

@@ -1,76 +1,102 @@
-//! The one typed configuration. Every setting has a default, and serialising [`Settings::default`]
-//! shows them all.
+//! The one typed configuration of a node. Every setting has a default, and serialising
+//! [`Settings::default`] shows them all.
+//!
+//! - [`load`]: the file, read strictly.
+//! - [`pool`]: the blocks that it gives, or that subuid and subgid give.
+//! - [`ledger`]: the ledger that goes with it.
 
+mod error;
+pub mod ledger;
+pub mod pool;
 mod read;
 mod unknown;
+mod wrapper;
 
 use std::path::PathBuf;
 
 use ids::{BlockLength, HostSpan};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use read::load;
+pub use error::SettingsError;
+pub use read::load;
+pub use wrapper::WrapperSettings;
+
+/// Where it is read unless somebody names another file.
+pub const FILE: &str = "/etc/wardlet/config.yaml";
 
 /// What is in effect, and the file it was read from, if any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Config {
-    pub(crate) file: Option<PathBuf>,
-    pub(crate) settings: Settings,
+pub struct Config {
+    /// Where it was read; nothing if all of it is default.
+    pub file: Option<PathBuf>,
+    /// Every setting.
+    pub settings: Settings,
 }
 
+/// Every setting of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, expecting = "a map of settings")]
-pub(crate) struct Settings {
-    pub(crate) user_namespaces: UserNamespaceSettings,
-    pub(crate) ledger: LedgerSettings,
-    pub(crate) kubelet: KubeletSettings,
+pub struct Settings {
+    /// The pool and how long blocks are.
+    pub user_namespaces: UserNamespaceSettings,
+    /// How the ledger is shared.
+    pub ledger: LedgerSettings,
+    /// Where a kubelet keeps its records.
+    pub kubelet: KubeletSettings,
     /// What the operator decided about isolation, volumes and closed gates.
-    pub(crate) policy: plan::Rules,
+    pub policy: plan::Rules,
+    /// What `wardlet-oci` goes by.
+    pub wrapper: WrapperSettings,
 }
 
+/// The pool and how long blocks are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, expecting = "a map of settings")]
-pub(crate) struct UserNamespaceSettings {
+pub struct UserNamespaceSettings {
     /// The node's block length.
-    pub(crate) ids_per_pod: BlockLength,
+    pub ids_per_pod: BlockLength,
     /// The most pods that may be isolated at once.
-    pub(crate) max_pods: Option<u32>,
+    pub max_pods: Option<u32>,
     /// Whose entries in subuid and subgid make the pool.
-    pub(crate) subid_owner: String,
+    pub subid_owner: String,
     /// How long a vacant block rests.
-    pub(crate) quarantine_seconds: u32,
-    pub(crate) pool: PoolSettings,
+    pub quarantine_seconds: u32,
+    /// The pool, where the operator chose it.
+    pub pool: PoolSettings,
 }
 
+/// The pool, where the operator chose it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, expecting = "a map of settings")]
-pub(crate) struct PoolSettings {
+pub struct PoolSettings {
     /// Given, these are the pool, whatever subuid and subgid say.
-    pub(crate) uids: Option<Vec<Range>>,
+    pub uids: Option<Vec<Range>>,
     /// The same as `uids` unless given.
-    pub(crate) gids: Option<Vec<Range>>,
+    pub gids: Option<Vec<Range>>,
     /// Left out of any pool.
-    pub(crate) exclude: Vec<Range>,
+    pub exclude: Vec<Range>,
 }
 
+/// How the ledger is shared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, expecting = "a map of settings")]
-pub(crate) struct LedgerSettings {
+pub struct LedgerSettings {
     /// How long to wait for another process before giving up.
-    pub(crate) lock_seconds: u32,
+    pub lock_seconds: u32,
 }
 
+/// Where a kubelet keeps its records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, expecting = "a map of settings")]
-pub(crate) struct KubeletSettings {
+pub struct KubeletSettings {
     /// As the host names it; it ends in `/pods`.
-    pub(crate) pods_dir: PathBuf,
+    pub pods_dir: PathBuf,
 }
 
 /// `FIRST-LAST`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct Range(pub(crate) HostSpan);
+pub struct Range(/** The IDs. */ pub HostSpan);
 
 impl TryFrom<String> for Range {
     type Error = String;

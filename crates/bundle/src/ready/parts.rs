@@ -1,0 +1,107 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kernel::{DetachedMount, Kernel, UsernsFd};
+
+use super::chown::At;
+use super::rootfs::{self, Layers};
+use super::{Stage, binds, cover, devices, make_dir, user_namespace};
+use crate::error::Result;
+use crate::spec::DeviceNumber;
+use crate::start::{Bind, IdLines};
+
+/// Room for what the caller keeps there beside the mount points, such as a large configuration.
+const ROOMY: u64 = 64 << 20;
+
+/// What parts are made with.
+#[derive(Debug, Clone, Copy)]
+pub struct Begin<'a> {
+    /// What makes the calls.
+    pub kernel: &'a dyn Kernel,
+    /// Where they are made.
+    pub stage: Stage<'a>,
+    /// The container's maps.
+    pub ids: &'a IdLines,
+}
+
+/// The parts of a container's files, made one by one, for a container whose configuration is somebody
+/// else's.
+#[derive(Debug)]
+pub struct Parts<'a> {
+    kernel: &'a dyn Kernel,
+    stage: Stage<'a>,
+    ids: &'a IdLines,
+    users: Arc<UsernsFd>,
+    devices: Option<PathBuf>,
+    made: usize,
+}
+
+impl<'a> Parts<'a> {
+    /// Covers the stage. Owners are translated by the maps of `users`, or of a namespace that is made for it.
+    pub fn begin(of: Begin<'a>, users: Option<UsernsFd>) -> Result<Self> {
+        let Begin { kernel, stage, ids } = of;
+        let users = match users {
+            Some(users) => Arc::new(users),
+            None => user_namespace(kernel, ids)?,
+        };
+        cover(kernel, stage, ROOMY)?;
+        Ok(Self { kernel, stage, ids, users, devices: None, made: 0 })
+    }
+
+    /// The namespace whose maps owners are translated by.
+    #[must_use]
+    pub fn users(&self) -> &UsernsFd {
+        &self.users
+    }
+
+    /// A new directory below the stage.
+    pub fn dir(&self, name: &str) -> Result<PathBuf> {
+        let dir = self.stage.dir.join(name);
+        make_dir(&dir)?;
+        Ok(dir)
+    }
+
+    /// An overlay of an image's layers, seen through the maps, with the directory for changes given to the
+    /// container's root.
+    pub fn overlay(&self, layers: Layers<'_>) -> Result<PathBuf> {
+        let point = self.dir("rootfs")?;
+        if let Some(top) = layers.lowers.first() {
+            rootfs::give_to_root(layers.upper, Some(self.ids), top)?;
+        }
+        rootfs::seen_through(
+            self.kernel,
+            layers,
+            Some(&*self.users),
+            At { point: &point, stage: self.stage },
+        )?;
+        Ok(point)
+    }
+
+    /// A bind, from a clone of what it is of; one with maps is seen through those that all parts have.
+    pub fn bind(&mut self, bind: &Bind, clone: DetachedMount) -> Result<PathBuf> {
+        let point = self.next_point();
+        let users = bind.ids.as_ref().map(|_| &*self.users);
+        binds::attach(self.kernel, bind, binds::Cloned { mount: clone, users }, &point)?;
+        Ok(point)
+    }
+
+    /// A device's node, which belongs to the same numbers inside as `number` says.
+    pub fn node(&mut self, number: DeviceNumber) -> Result<PathBuf> {
+        let room = match &self.devices {
+            Some(room) => room.clone(),
+            None => self.devices.insert(devices::room(self.kernel, self.stage)?).clone(),
+        };
+        let point = self.numbered(&room);
+        devices::node(&point, number, Some(self.ids))?;
+        Ok(point)
+    }
+
+    fn next_point(&mut self) -> PathBuf {
+        self.numbered(self.stage.dir)
+    }
+
+    fn numbered(&mut self, dir: &Path) -> PathBuf {
+        self.made += 1;
+        dir.join(self.made.to_string())
+    }
+}

@@ -1,0 +1,35 @@
+//! The caller's bundle: what of it lies on disk, and the edited configuration in its place.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use kernel::{DetachedMount, MountTable, Source, Submounts};
+use serde_json::Value;
+
+use crate::call::Create;
+use crate::error::{Error, Result};
+
+/// The directories that take the container's changes, which will be owned by the pod's IDs.
+pub(super) fn places(wanted: &Create, spec: &Value) -> Result<Vec<PathBuf>> {
+    let root = spec.pointer("/root/path").and_then(Value::as_str).unwrap_or("rootfs");
+    let Ok(root) = wanted.bundle.join(root).canonicalize() else { return Ok(Vec::new()) };
+    let table = MountTable::read()?;
+    let options = table.at(&root).map(|mount| mount.super_options.as_slice()).unwrap_or_default();
+    let upper = options.iter().find_map(|option| option.strip_prefix("upperdir="));
+    Ok(upper.map(PathBuf::from).filter(|path| path.is_absolute()).into_iter().collect())
+}
+
+/// Shows `spec` where the runtime will look for it. We are in a mount namespace that ends with the runtime,
+/// so that the caller's own file stays what it is for everybody else.
+pub(super) fn show(spec: &Value, stage: &Path, config: &Path) -> Result<()> {
+    let file = stage.join("config.json");
+    let failed = |e: std::io::Error| Error::record("cannot write", &file, e);
+    let text = serde_json::to_vec(spec).map_err(|e| Error::record("cannot write", &file, e))?;
+    let mut options = OpenOptions::new();
+    let mut open = options.write(true).create_new(true).mode(0o600).open(&file).map_err(failed)?;
+    open.write_all(&text).map_err(failed)?;
+    DetachedMount::clone_of(Source::Path(&file), Submounts::Without)?.attach(config)?;
+    Ok(())
+}

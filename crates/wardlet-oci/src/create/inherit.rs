@@ -1,0 +1,89 @@
+//! Another container of a pod with a user namespace: it joins that of the first.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use bundle::IdLines;
+use ledger::Holder;
+use serde_json::Value;
+
+use super::decide::Next;
+use super::{bundle as callers, claim, record, sandbox::words};
+use crate::call::Create;
+use crate::error::{Error, Result};
+use crate::gate::{self, Subject};
+use crate::hand_over;
+use crate::lease::{Leases, Record, Standing, init_of};
+use crate::site::Site;
+use crate::spec;
+use crate::ward::{self, Order, Role, RuntimeTraits};
+
+pub(super) fn make(site: &Site<'_>, wanted: &Create, next: &Next) -> Result<u8> {
+    let joining = Joining::of(site, &next.sandbox)?;
+    let spec = spec::parse(&next.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
+    let length = joining.ids.uids.iter().map(|line| line.length()).sum();
+    let runtime = joining.traits.kind;
+    gate::check(&Subject { spec: &spec, annotations: &next.annotations, ids: length, runtime })?;
+    let places = callers::places(wanted, &spec)?;
+    let holder = joining.holder.clone();
+    Leases::open(&site.config)?.add_places(holder.clone(), places)?;
+    let standing = Standing::Ward { holder, ids: Some(joining.ids.clone()) };
+    let record = record(site, wanted, &next.sandbox.container, &next.sandbox.pod, standing);
+    claim(site, &record)?;
+    let failed = joining.hand_over(&record, spec, &words(site, wanted, &record));
+    let _ = site.records.remove(&record.root, &record.container);
+    failed
+}
+
+/// Hands over to a runtime that opens a container's files only when it is started: they are made once more,
+/// at the same paths.
+pub(crate) fn again(site: &Site<'_>, record: &Record) -> Result<u8> {
+    let sandbox = site.records.get(&record.root, &record.sandbox)?;
+    let gone = || Error::Sandbox { sandbox: record.sandbox.clone(), cause: "is gone".to_owned() };
+    let joining = Joining::of(site, &sandbox.ok_or_else(gone)?)?;
+    let text = spec::read(&record.config)?;
+    let spec = spec::parse(&text).map_err(|cause| Error::spec(&record.config, cause))?;
+    joining.hand_over(record, spec, &site.call.words)
+}
+
+/// A pod that a container comes to.
+struct Joining<'a> {
+    site: &'a Site<'a>,
+    holder: Holder,
+    ids: IdLines,
+    init: u32,
+    traits: RuntimeTraits,
+}
+
+impl<'a> Joining<'a> {
+    fn of(site: &'a Site<'_>, sandbox: &Record) -> Result<Self> {
+        let broken =
+            |cause: &str| Error::Sandbox { sandbox: sandbox.container.clone(), cause: cause.to_owned() };
+        let Standing::Ward { holder, ids: Some(ids) } = &sandbox.standing else {
+            return Err(broken("is still being made"));
+        };
+        let init = init_of(&sandbox.pid_file, ids).ok_or_else(|| broken("does not run"))?;
+        Ok(Self { site, holder: holder.clone(), ids: ids.clone(), init, traits: site.traits()? })
+    }
+
+    /// Comes back only with an error: the runtime has nothing to give back if it fails.
+    fn hand_over(&self, record: &Record, spec: Value, words: &[OsString]) -> Result<u8> {
+        let order = Order {
+            bundle: record.bundle.clone(),
+            container_id: record.container.clone(),
+            spec,
+            ids: self.ids.clone(),
+            role: Role::Inherit { userns: PathBuf::from(format!("/proc/{}/ns/user", self.init)) },
+            runtime: self.traits,
+            on_refusal: self.site.config.settings.policy.volumes.cannot_idmap,
+            stage: self.site.settings().run_dir.join("stage"),
+        };
+        let made = ward::make(&order)?;
+        callers::show(&made.spec, &order, &record.config)?;
+        self.site.log.decision(&format!(
+            "pod {}: container {} joins the user namespace of sandbox {}",
+            record.pod, record.container, record.sandbox
+        ));
+        match hand_over::become_runtime(&self.site.runtime.path, words)? {}
+    }
+}

@@ -1,0 +1,160 @@
+//! The first container of a pod with a user namespace.
+//!
+//! In this order, so that a crash between any two steps leaves nothing that is not found again: the record,
+//! the lease, the record with the maps, the files, the runtime. A step that fails takes back all before it.
+
+use std::path::PathBuf;
+
+use bundle::IdLines;
+use ids::BlockLength;
+use ledger::Holder;
+use serde_json::Value;
+
+use super::decide::First;
+use super::{Manner, bundle as callers, claim, record};
+use crate::call::Create;
+use crate::error::{Error, Result};
+use crate::gate::{self, Subject};
+use crate::hand_over;
+use crate::lease::{Leases, Record, Standing, holder, sweep};
+use crate::site::Site;
+use crate::spec;
+use crate::ward::{self, Order, Role, RuntimeTraits};
+
+/// Which block of its pool a pod has, by the name that gVisor's shim has for it.
+const SLOT_KEY: &str = "dev.gvisor.shim.userns.slot";
+/// The block itself: first user ID, first group ID, and how many.
+const BLOCK_KEY: &str = "wardlet.dev/block";
+
+pub(super) fn make(site: &Site<'_>, wanted: &Create, first: First, manner: Manner) -> Result<u8> {
+    let traits = site.traits()?;
+    let spec = spec::parse(&first.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
+    let length = first.length.unwrap_or_else(|| own_length(site));
+    let (annotations, ids) = (&first.annotations, u64::from(length));
+    gate::check(&Subject { spec: &spec, annotations, ids, runtime: traits.kind })?;
+    let holder = holder(&site.root(), &wanted.id)?;
+    let standing = Standing::Ward { holder: holder.clone(), ids: None };
+    let mut record = record(site, wanted, &wanted.id, &first.pod, standing);
+    claim(site, &record)?;
+    let making = Making { site, wanted, holder, length, traits, manner };
+    let made = Leases::open(&site.config).and_then(|leases| making.all(&leases, spec, &mut record));
+    match made {
+        Ok(0) => {
+            site.log.decision(&line(&first, &record));
+            Ok(0)
+        }
+        failed => {
+            making.undo(&record);
+            failed
+        }
+    }
+}
+
+struct Making<'a> {
+    site: &'a Site<'a>,
+    wanted: &'a Create,
+    holder: Holder,
+    length: BlockLength,
+    traits: RuntimeTraits,
+    manner: Manner,
+}
+
+impl Making<'_> {
+    fn all(&self, leases: &Leases, spec: Value, record: &mut Record) -> Result<u8> {
+        let places = callers::places(self.wanted, &spec)?;
+        let ids = self.take(leases, &places)?;
+        record.standing = Standing::Ward { holder: self.holder.clone(), ids: Some(ids.clone()) };
+        self.site.records.put(record)?;
+        let stage = self.site.settings().run_dir.join("stage");
+        let order = Order {
+            bundle: self.wanted.bundle.clone(),
+            container_id: self.wanted.id.clone(),
+            spec,
+            ids: ids.clone(),
+            role: Role::Sandbox,
+            runtime: self.traits,
+            on_refusal: self.site.config.settings.policy.volumes.cannot_idmap,
+            stage: stage.clone(),
+        };
+        let mut made = ward::make(&order)?;
+        annotate(&mut made.spec, &ids, self.slot(&ids));
+        callers::show(&made.spec, &stage, &self.wanted.config)?;
+        let words = words(self.site, self.wanted, record);
+        let runtime = &self.site.runtime.path;
+        if self.manner == Manner::Run {
+            self.site.log.decision(&format!("sandbox {}: handed over to run", self.wanted.id));
+            match hand_over::become_runtime(runtime, &words)? {}
+        }
+        let status = hand_over::run_runtime(runtime, &words)?;
+        // Back where we came from, for what remains to be done or undone.
+        made.inside.leave()?;
+        Ok(hand_over::code(status))
+    }
+
+    /// A pool that seems to be full may be so with what a crash left.
+    fn take(&self, leases: &Leases, places: &[PathBuf]) -> Result<IdLines> {
+        let take = || leases.take(self.holder.clone(), Some(self.length), places.to_owned());
+        match take() {
+            Err(Error::Ledger(ledger::LedgerError::Lease { .. })) => {
+                sweep(&self.site.records, |holder| leases.release(holder.clone()))?;
+                take()
+            }
+            taken => taken,
+        }
+    }
+
+    fn slot(&self, ids: &IdLines) -> u64 {
+        let base = ids.uids.first().map_or(0, |line| u64::from(line.host().first()));
+        base.saturating_sub(self.site.settings().uid_base.unwrap_or(0)) / u64::from(self.length)
+    }
+
+    /// Takes back the lease and the record. What cannot be taken back now is found by the next sweep.
+    fn undo(&self, record: &Record) {
+        let released = Leases::open(&self.site.config).and_then(|leases| leases.release(self.holder.clone()));
+        let undone = released.and_then(|()| self.site.records.remove(&record.root, &record.container));
+        if let Err(error) = undone {
+            self.site.log.decision(&format!("sandbox {} is not yet given back: {error}", record.sandbox));
+        }
+    }
+}
+
+/// The length of a block where the pod does not say it.
+fn own_length(site: &Site<'_>) -> BlockLength {
+    let settings = &site.config.settings;
+    if settings.wrapper.spans().is_some() {
+        settings.wrapper.range_size
+    } else {
+        settings.user_namespaces.ids_per_pod
+    }
+}
+
+/// The caller's words, with a file for the first process's number where there was none.
+pub(super) fn words(site: &Site<'_>, wanted: &Create, record: &Record) -> Vec<std::ffi::OsString> {
+    if wanted.pid_file.is_some() {
+        return site.call.words.clone();
+    }
+    site.call.words_with(&["--pid-file".into(), record.pid_file.clone().into()], wanted.flags_at)
+}
+
+fn annotate(spec: &mut Value, ids: &IdLines, slot: u64) {
+    let first = |lines: &[ids::IdMapping]| lines.first().map_or(0, |line| u64::from(line.host().first()));
+    let length = ids.uids.first().map_or(0, |line| line.length());
+    let block = format!("{}:{}:{length}", first(&ids.uids), first(&ids.gids));
+    let Some(whole) = spec.as_object_mut() else { return };
+    let annotations = whole.entry("annotations").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    if annotations.is_null() {
+        *annotations = Value::Object(serde_json::Map::new());
+    }
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.insert(SLOT_KEY.to_owned(), Value::String(slot.to_string()));
+        annotations.insert(BLOCK_KEY.to_owned(), Value::String(block));
+    }
+}
+
+fn line(first: &First, record: &Record) -> String {
+    let (pod, by) = (&first.pod, first.asked_by);
+    let Standing::Ward { holder, ids: Some(ids) } = &record.standing else { return String::new() };
+    let span =
+        |lines: &[ids::IdMapping]| lines.first().map(|line| line.host().to_string()).unwrap_or_default();
+    format!("pod {pod}: {by}: user namespace of {holder}, uids {}, gids {}", span(&ids.uids), span(&ids.gids))
+}

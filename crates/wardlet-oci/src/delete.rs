@@ -1,0 +1,50 @@
+//! What is left of a container, taken away; with a sandbox its lease is given back.
+
+use crate::error::Result;
+use crate::hand_over;
+use crate::lease::{Leases, Record, Standing, gone, sweep};
+use crate::site::Site;
+use crate::unchanged;
+use crate::ward::{self, DeleteOrder, Inside};
+
+/// Deletes a container.
+pub(crate) fn delete(site: &Site<'_>, id: &str) -> Result<u8> {
+    let Some(record) = site.records.get(&site.root(), id)? else { return unchanged(site) };
+    if matches!(record.standing, Standing::NotIsolated { .. }) {
+        site.records.remove(&record.root, id)?;
+        return unchanged(site);
+    }
+    let inside = files(site, &record);
+    let code = hand_over::code(hand_over::run_runtime(&site.runtime.path, &site.call.words)?);
+    drop(inside);
+    // A runtime that does not know the container fails, and there is nothing left of it all the same.
+    if code == 0 || gone(&record) {
+        take_away(site, &record)?;
+    }
+    Ok(code)
+}
+
+/// What the runtime looks for among the container's files. Without, it still stops the container, and says
+/// what it missed.
+fn files(site: &Site<'_>, record: &Record) -> Option<Inside> {
+    if !site.traits().ok()?.kind.opens_files_at_start() {
+        return None;
+    }
+    let spec = crate::spec::parse(&crate::spec::read(&record.config).ok()?).ok()?;
+    let stage = site.settings().run_dir.join("stage");
+    let order = DeleteOrder { bundle: &record.bundle, spec: &spec, stage: &stage };
+    ward::prepare_delete(&order).ok().flatten()
+}
+
+fn take_away(site: &Site<'_>, record: &Record) -> Result<()> {
+    let Standing::Ward { holder, .. } = &record.standing else { return Ok(()) };
+    if record.is_sandbox() {
+        let leases = Leases::open(&site.config)?;
+        leases.release(holder.clone())?;
+        site.log.decision(&format!("pod {}: {holder} is given back", record.pod));
+        site.records.remove(&record.root, &record.container)?;
+        sweep(&site.records, |holder| leases.release(holder.clone()))?;
+        return Ok(());
+    }
+    site.records.remove(&record.root, &record.container)
+}

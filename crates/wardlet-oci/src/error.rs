@@ -1,0 +1,142 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ledger::{BadHolder, LedgerError};
+use settings::SettingsError;
+
+use crate::gate::Refusal;
+use crate::ward;
+
+/// Why a call is not handed over, or not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The ledger gives no block, or cannot be used.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// The container's name cannot be that of a holder.
+    #[error(transparent)]
+    Holder(#[from] BadHolder),
+    /// The runtime is nowhere.
+    #[error("the runtime {} is nowhere in PATH", name.display())]
+    NoRuntime {
+        /// As it is configured.
+        name: PathBuf,
+    },
+    /// The runtime is this program.
+    #[error("{} is wardlet-oci itself: it cannot hand over to itself", path.display())]
+    Itself {
+        /// As it is configured.
+        path: PathBuf,
+    },
+    /// The runtime cannot be run.
+    #[error("cannot run {}: {source}", runtime.display())]
+    Run {
+        /// The runtime.
+        runtime: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The runtime does not say which it is.
+    #[error("{} --version: {cause}", runtime.display())]
+    Version {
+        /// The runtime.
+        runtime: PathBuf,
+        /// What it did instead.
+        cause: String,
+    },
+    /// The container's configuration is not one.
+    #[error("{}: {cause}", file.display())]
+    Spec {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// An annotation that cannot be followed.
+    #[error("annotation {key}: {value:?} {cause}")]
+    Annotation {
+        /// Its key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        cause: String,
+        /// What to write.
+        way_out: String,
+    },
+    /// The pod asks for a user namespace and for what cannot be had with one.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// The pod asks for a user namespace, the operator's gate is closed, and policy says to refuse.
+    #[error("pod {pod} asks for a user namespace, and wrapper.enable_user_namespace_annotation is false")]
+    ClosedGate {
+        /// The pod.
+        pod: String,
+    },
+    /// The container's sandbox is not what the container needs it to be.
+    #[error("sandbox {sandbox} {cause}")]
+    Sandbox {
+        /// Its name.
+        sandbox: String,
+        /// What is the matter.
+        cause: String,
+    },
+    /// What is known of a container cannot be read or written.
+    #[error("{what} {}: {cause}", path.display())]
+    Record {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What came of it.
+        cause: String,
+    },
+    /// The container's files, network or descriptors cannot be made ready.
+    #[error(transparent)]
+    Ward(#[from] ward::Error),
+    /// A step in the container's mount namespace failed.
+    #[error(transparent)]
+    Kernel(#[from] kernel::Error),
+}
+
+/// The result of most steps.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// The way out, where there is one.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Settings(e) => return e.hint(),
+            Self::Ledger(e) => return e.hint(),
+            Self::Ward(e) => return e.hint(),
+            Self::Refused(refusal) => refusal.hint.clone(),
+            Self::Annotation { way_out, .. } => way_out.clone(),
+            Self::NoRuntime { .. } | Self::Itself { .. } | Self::Run { .. } => {
+                "set wrapper.runtime to the real runtime's absolute path".to_owned()
+            }
+            Self::ClosedGate { .. } => {
+                "open the gate, take the annotation away, or set policy.onClosedGate to asBefore".to_owned()
+            }
+            Self::Sandbox { .. } => "delete the pod: a new one gets a new sandbox".to_owned(),
+            Self::Holder(_)
+            | Self::Version { .. }
+            | Self::Spec { .. }
+            | Self::Record { .. }
+            | Self::Kernel(_) => {
+                return None;
+            }
+        })
+    }
+
+    pub(crate) fn record(what: &'static str, path: &Path, cause: impl ToString) -> Self {
+        Self::Record { what, path: path.to_owned(), cause: cause.to_string() }
+    }
+
+    pub(crate) fn spec(file: &Path, cause: impl ToString) -> Self {
+        Self::Spec { file: file.to_owned(), cause: cause.to_string() }
+    }
+}

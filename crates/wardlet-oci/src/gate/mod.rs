@@ -1,0 +1,14 @@
+//! Who gets a user namespace: the operator's gate, the pod's annotations, and what cannot be had with one.
+
+mod annotations;
+mod capabilities;
+mod devices;
+mod pod;
+mod refusal;
+mod rules;
+mod spaces;
+
+pub use annotations::{ACCEPT_NETWORK, Asked, GVISOR_KEY, KEY, LENGTH_KEY, asked};
+pub use pod::{Pod, Role};
+pub use refusal::Refusal;
+pub use rules::{Subject, check};

@@ -1,0 +1,93 @@
+//! What cannot be had together with a user namespace, each with its reason. A container that passes has
+//! nothing that would work only half.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{Refusal, capabilities, devices, spaces};
+use crate::ward::RuntimeKind;
+
+/// A container that is to be in its pod's user namespace.
+pub struct Subject<'a> {
+    /// Its configuration.
+    pub spec: &'a Value,
+    /// Its annotations.
+    pub annotations: &'a BTreeMap<String, String>,
+    /// How many IDs its pod has, from 0 up.
+    pub ids: u64,
+    /// Who runs it.
+    pub runtime: RuntimeKind,
+}
+
+/// Checks everything, and names the first thing that cannot be.
+pub fn check(subject: &Subject<'_>) -> crate::Result<()> {
+    spaces::check(subject.spec, Path::new("/proc/self/ns"))?;
+    devices::check(subject.spec)?;
+    capabilities::check(subject)?;
+    mounts(subject.spec)?;
+    users(subject)?;
+    Ok(())
+}
+
+/// Mounts that would reach the host, or control groups that a container could change.
+fn mounts(spec: &Value) -> Result<(), Refusal> {
+    let propagation = spec.pointer("/linux/rootfsPropagation").and_then(Value::as_str).unwrap_or_default();
+    let mounts = list(spec, "/mounts");
+    let own_groups = list(spec, "/linux/namespaces").any(|space| text(space, "type") == "cgroup");
+    for (at, mount) in mounts.enumerate() {
+        let options: Vec<&str> = mount
+            .get("options")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let place = text(mount, "destination");
+        if options.iter().any(|option| ["shared", "rshared"].contains(option)) {
+            let field = format!("mounts[{at}] ({place})");
+            let cause = "mountPropagation Bidirectional takes the host's own user namespace";
+            return Err(Refusal::new(field, cause, "use HostToContainer, or take the annotation away"));
+        }
+        let groups = ["cgroup", "cgroup2"].contains(&text(mount, "type"));
+        if groups && !own_groups && !options.contains(&"ro") {
+            let field = format!("mounts[{at}] ({place})");
+            let cause = "the host's control groups cannot be written to from a user namespace";
+            return Err(Refusal::new(
+                field,
+                cause,
+                "mount them read-only, or give the pod a cgroup namespace",
+            ));
+        }
+    }
+    if propagation == "shared" {
+        let cause = "a root that shares its mounts with the host takes the host's own user namespace";
+        return Err(Refusal::new("linux.rootfsPropagation", cause, "leave it out, or use rslave"));
+    }
+    Ok(())
+}
+
+/// Users and groups that the pod's maps do not have.
+fn users(subject: &Subject<'_>) -> Result<(), Refusal> {
+    let user = subject.spec.pointer("/process/user");
+    let own = ["uid", "gid"].into_iter().filter_map(|name| Some((name, user?.get(name)?)));
+    let more = user.and_then(|user| user.get("additionalGids")).and_then(Value::as_array);
+    let more = more.into_iter().flatten().map(|gid| ("additionalGids", gid));
+    for (name, id) in own.chain(more) {
+        if id.as_u64().is_none_or(|id| id >= subject.ids) {
+            let cause = format!("{id} is not among the pod's {} IDs", subject.ids);
+            let hint = format!("use a smaller one, or ask for more IDs with {}", super::LENGTH_KEY);
+            return Err(Refusal::new(format!("process.user.{name}"), cause, hint));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn list<'a>(spec: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    spec.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,61 @@
+//! What is known of pods with a user namespace: their leases in the node's ledger, and a record of each
+//! container for the calls to come.
+
+mod alive;
+mod names;
+mod record;
+mod store;
+mod sweep;
+
+pub use alive::{Creator, init_of};
+pub use names::holder;
+pub(crate) use record::VERSION;
+pub use record::{Record, Standing};
+pub use store::Records;
+pub use sweep::{Swept, gone, sweep};
+
+use std::path::PathBuf;
+
+use bundle::IdLines;
+use census::HostRoot;
+use ids::{BlockLength, IdMapping};
+use ledger::{Holder, LeaseRequest, Ledger, Tenure};
+use settings::Config;
+
+use crate::error::Result;
+
+/// The node's ledger, as the wrapper uses it.
+pub struct Leases {
+    ledger: Ledger,
+}
+
+impl Leases {
+    /// Opens the ledger; it is made if there is none.
+    pub fn open(config: &Config) -> Result<Self> {
+        let host = HostRoot::new("/");
+        let pool = settings::pool::for_wrapper(config, &host)?;
+        let terms = settings::ledger::Terms { state_dir: &config.settings.wrapper.state_dir, pool };
+        Ok(Self { ledger: Ledger::open(settings::ledger::options(config, &host, terms)?)? })
+    }
+
+    /// The holder's block, the same however often it asks. It is on disk when this returns.
+    pub fn take(&self, holder: Holder, length: Option<BlockLength>, places: Vec<PathBuf>) -> Result<IdLines> {
+        let request =
+            LeaseRequest { length, places, tenure: Tenure::UntilReboot, ..LeaseRequest::new(holder) };
+        let lease = self.ledger.lease(request)?;
+        let line = |block| vec![IdMapping::of_block(block)];
+        Ok(IdLines { uids: line(lease.uids), gids: line(lease.gids) })
+    }
+
+    /// Adds to what lies on disk of a lease that is held.
+    pub fn add_places(&self, holder: Holder, places: Vec<PathBuf>) -> Result<()> {
+        self.ledger.add_places(holder, places)?;
+        Ok(())
+    }
+
+    /// Gives a lease back. Nobody gets the block before it was seen to be vacant and has rested.
+    pub fn release(&self, holder: Holder) -> Result<()> {
+        self.ledger.release(holder)?;
+        Ok(())
+    }
+}

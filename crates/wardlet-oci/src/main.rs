@@ -1,0 +1,9 @@
+//! The program that containerd or CRI-O call in the place of an OCI runtime.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    let called_as = words.next().unwrap_or_default();
+    ExitCode::from(wardlet_oci::run(&called_as, words.collect()))
+}

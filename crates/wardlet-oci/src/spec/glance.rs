@@ -1,0 +1,256 @@
+//! What has to be known of every container: its annotations, and whether its caller brought a user
+//! namespace. Everything else is skipped unread.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserializer as _;
+use serde::de::{Deserialize, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::fold::folded;
+
+/// What a glance at a configuration shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Glance {
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Whether it says anything of user namespaces: one of its own, one to join, or maps.
+    pub users: Users,
+}
+
+/// What a configuration says of user namespaces.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Users {
+    /// Nothing: the container is in its caller's.
+    #[default]
+    Unsaid,
+    /// The caller brought one, or maps for one.
+    Given,
+}
+
+/// Glances at the text of a configuration.
+pub fn glance(text: &[u8]) -> Result<Glance, String> {
+    let mut parser = serde_json::Deserializer::from_slice(text);
+    let seen = parser.deserialize_map(Top).map_err(|e| e.to_string())?;
+    parser.end().map_err(|e| e.to_string())?;
+    Ok(seen)
+}
+
+struct Top;
+
+impl<'de> Visitor<'de> for Top {
+    type Value = Glance;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an OCI configuration")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Glance, A::Error> {
+        let (mut annotations, mut linux) = (None, None);
+        while let Some(key) = map.next_key::<String>()? {
+            match folded(&key).as_str() {
+                "annotations" => {
+                    once(&key, "annotations", &mut annotations, map.next_value::<Option<Annotations>>()?)?
+                }
+                "linux" => once(&key, "linux", &mut linux, map.next_value::<Option<Linux>>()?)?,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        let annotations = annotations.flatten().unwrap_or_default().0;
+        let users = linux.flatten().map(|linux| linux.0).unwrap_or_default();
+        Ok(Glance { annotations, users })
+    }
+}
+
+/// Keeps the value of a key that stands there once, in its own letters.
+fn once<T, E: serde::de::Error>(key: &str, name: &str, slot: &mut Option<T>, value: T) -> Result<(), E> {
+    if key != name {
+        return Err(E::custom(format!("key {key:?} is {name:?} in other letters")));
+    }
+    if slot.replace(value).is_some() {
+        return Err(E::custom(format!("key {key:?} is there twice")));
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Annotations(BTreeMap<String, String>);
+
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Map;
+        impl<'de> Visitor<'de> for Map {
+            type Value = Annotations;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("annotations")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Annotations, A::Error> {
+                let mut found = BTreeMap::new();
+                while let Some((key, value)) = map.next_entry::<String, String>()? {
+                    if found.contains_key(&key) {
+                        return Err(A::Error::custom(format!("annotation {key:?} is there twice")));
+                    }
+                    found.insert(key, value);
+                }
+                Ok(Annotations(found))
+            }
+        }
+        d.deserialize_map(Map)
+    }
+}
+
+struct Linux(Users);
+
+impl<'de> Deserialize<'de> for Linux {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Map;
+        impl<'de> Visitor<'de> for Map {
+            type Value = Linux;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("settings of a Linux container")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Linux, A::Error> {
+                let (mut spaces, mut uids, mut gids) = (None, None, None);
+                while let Some(key) = map.next_key::<String>()? {
+                    match folded(&key).as_str() {
+                        "namespaces" => {
+                            once(&key, "namespaces", &mut spaces, map.next_value::<Option<Spaces>>()?)?
+                        }
+                        "uidmappings" => {
+                            once(&key, "uidMappings", &mut uids, map.next_value::<Option<Lines>>()?)?
+                        }
+                        "gidmappings" => {
+                            once(&key, "gidMappings", &mut gids, map.next_value::<Option<Lines>>()?)?
+                        }
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                let any = |lines: Option<Option<Lines>>| lines.flatten().is_some_and(|lines| lines.0 > 0);
+                let given = spaces.flatten().is_some_and(|spaces| spaces.0) || any(uids) || any(gids);
+                Ok(Linux(if given { Users::Given } else { Users::Unsaid }))
+            }
+        }
+        d.deserialize_map(Map)
+    }
+}
+
+/// How many lines a map has; what they say is its reader's business.
+struct Lines(usize);
+
+impl<'de> Deserialize<'de> for Lines {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Seq;
+        impl<'de> Visitor<'de> for Seq {
+            type Value = Lines;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of mappings")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Lines, A::Error> {
+                let mut count = 0;
+                while seq.next_element::<IgnoredAny>()?.is_some() {
+                    count += 1;
+                }
+                Ok(Lines(count))
+            }
+        }
+        d.deserialize_seq(Seq)
+    }
+}
+
+/// Whether one of the namespaces is a user namespace.
+struct Spaces(bool);
+
+impl<'de> Deserialize<'de> for Spaces {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Seq;
+        impl<'de> Visitor<'de> for Seq {
+            type Value = Spaces;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of namespaces")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Spaces, A::Error> {
+                let mut users = false;
+                while let Some(space) = seq.next_element::<BTreeMap<String, serde_json::Value>>()? {
+                    let odd = space.keys().find(|key| folded(key) == "type" && *key != "type");
+                    if let Some(key) = odd {
+                        return Err(A::Error::custom(format!("key {key:?} is \"type\" in other letters")));
+                    }
+                    users |= space.get("type").and_then(|kind| kind.as_str()) == Some("user");
+                }
+                Ok(Spaces(users))
+            }
+        }
+        d.deserialize_seq(Seq)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(text: &str) -> Result<Glance, String> {
+        glance(text.as_bytes())
+    }
+
+    #[test]
+    fn annotations_and_the_callers_user_namespace_are_seen() {
+        let text =
+            r#"{"ociVersion":"1.0.2","annotations":{"a":"b"},"linux":{"namespaces":[{"type":"pid"}]}}"#;
+        let glance = seen(text).unwrap();
+        assert_eq!((glance.annotations["a"].as_str(), glance.users), ("b", Users::Unsaid));
+        for given in [
+            r#"{"linux":{"namespaces":[{"type":"user"}]}}"#,
+            r#"{"linux":{"namespaces":[{"type":"user","path":"/proc/1/ns/user"}]}}"#,
+            r#"{"linux":{"uidMappings":[{}]}}"#,
+            r#"{"linux":{"gidMappings":[{}]}}"#,
+        ] {
+            assert_eq!(seen(given).unwrap().users, Users::Given, "{given}");
+        }
+        for unsaid in ["{}", r#"{"linux":null}"#, r#"{"linux":{"uidMappings":[],"namespaces":null}}"#] {
+            assert_eq!(seen(unsaid).unwrap(), Glance::default(), "{unsaid}");
+        }
+    }
+
+    #[test]
+    fn what_a_runtime_would_read_otherwise_is_no_configuration() {
+        for odd in [
+            r#"{"Annotations":{}}"#,
+            "{\"annotation\u{17f}\":{}}",
+            r#"{"annotations":{},"annotations":{}}"#,
+            r#"{"annotations":{"a":"1","a":"2"}}"#,
+            r#"{"LINUX":{}}"#,
+            r#"{"linux":{"Namespaces":[]}}"#,
+            r#"{"linux":{"namespaces":[{"Type":"user"}]}}"#,
+            r#"{"annotations":{"a":1}}"#,
+            "{} {}",
+            "[]",
+            "",
+        ] {
+            assert!(seen(odd).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn depth_and_length_of_what_is_skipped_do_not_matter() {
+        let deep = format!(
+            "{{\"hooks\":{}{},\"annotations\":{{\"a\":\"b\"}}}}",
+            "[".repeat(100_000),
+            "]".repeat(100_000)
+        );
+        assert_eq!(seen(&deep).unwrap().annotations["a"], "b");
+        let long = format!("{{\"process\":{{\"env\":[\"{}\"]}}}}", "x".repeat(10 << 20));
+        assert_eq!(seen(&long).unwrap(), Glance::default());
+    }
+}

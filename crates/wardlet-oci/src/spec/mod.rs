@@ -1,0 +1,34 @@
+//! A container's `config.json`: a glance that is cheap enough for every container, and all of it for those
+//! whose pod has a user namespace.
+//!
+//! The runtimes read it with parsers that take keys in any case and the last of two equal ones. What would
+//! mean one thing to them and another to us is refused.
+
+mod document;
+mod fold;
+mod glance;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+pub use document::{Document, parse};
+pub use glance::{Glance, Users, glance};
+
+use crate::error::{Error, Result};
+
+/// More than any runtime is given; a larger one is not looked at.
+pub const LARGEST: u64 = 32 << 20;
+
+/// The text of a configuration.
+pub fn read(file: &Path) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let open = File::open(file).map_err(|e| Error::spec(file, format!("cannot be read: {e}")))?;
+    open.take(LARGEST + 1)
+        .read_to_end(&mut text)
+        .map_err(|e| Error::spec(file, format!("cannot be read: {e}")))?;
+    if u64::try_from(text.len()).map_or(true, |length| length > LARGEST) {
+        return Err(Error::spec(file, format!("it is larger than {} MiB", LARGEST >> 20)));
+    }
+    Ok(text)
+}

@@ -1,0 +1,140 @@
+use std::io;
+use std::path::PathBuf;
+
+use plan::CannotIdmap;
+use rustix::io::Errno;
+
+/// Why a container of a pod with a user namespace could not be made ready.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A part of the configuration is not what it has to be.
+    #[error("config.json: {field}: {why}")]
+    Spec {
+        /// The part, as a path of names.
+        field: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The root filesystem cannot be made anew.
+    #[error("root filesystem {}: {why}", root.display())]
+    Root {
+        /// Where it is.
+        root: PathBuf,
+        /// What keeps it from being made anew.
+        why: String,
+    },
+    /// Files cannot be shown to the pod's users without changing them on disk.
+    #[error("{} cannot be idmapped for {}", source_path.display(), target.display())]
+    NotIdmappable {
+        /// Where they are.
+        source_path: PathBuf,
+        /// Where the container was to see them.
+        target: PathBuf,
+        /// What the operator wanted in such a case.
+        policy: CannotIdmap,
+        /// What the kernel said.
+        #[source]
+        cause: Box<bundle::Error>,
+    },
+    /// Mounts of a container cannot leave its user namespace.
+    #[error("mounts that the container makes below {} cannot leave its user namespace", target.display())]
+    BothWays {
+        /// Where it was to be mounted.
+        target: PathBuf,
+    },
+    /// A setting of the pod's network could not be made.
+    #[error("sysctl {name}={value}")]
+    Sysctl {
+        /// Its name.
+        name: String,
+        /// What it was to be.
+        value: String,
+        /// What the kernel said.
+        #[source]
+        cause: io::Error,
+    },
+    /// A standard stream could not be given to the container's user.
+    #[error("give {stream} to user {user}: {errno}")]
+    Stream {
+        /// Which.
+        stream: &'static str,
+        /// The user, by the host's number.
+        user: u32,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// The process is to run as somebody whom the maps leave out.
+    #[error("process.user: {kind} {id} is not in the pod's maps")]
+    UserUnmapped {
+        /// User or group.
+        kind: &'static str,
+        /// The number in the container.
+        id: u32,
+    },
+    /// The runtime would run it as the host's root.
+    #[error("{runtime} runs one more process outside of the pod's user namespace")]
+    ExecEscapes {
+        /// Which runtime.
+        runtime: &'static str,
+    },
+    /// A file could not be read or made.
+    #[error("{what} {}", path.display())]
+    File {
+        /// What was tried, as a verb.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// The container's files could not be made ready.
+    #[error(transparent)]
+    Bundle(Box<bundle::Error>),
+    /// The kernel did not do what was asked of it.
+    #[error(transparent)]
+    Kernel(Box<kernel::Error>),
+}
+
+impl From<bundle::Error> for Error {
+    fn from(error: bundle::Error) -> Self {
+        Self::Bundle(Box::new(error))
+    }
+}
+
+impl From<kernel::Error> for Error {
+    fn from(error: kernel::Error) -> Self {
+        Self::Kernel(Box::new(error))
+    }
+}
+
+impl Error {
+    /// What somebody can do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotIdmappable { policy: CannotIdmap::Refuse, .. } => Some(
+                "use a filesystem that can be idmapped (ext4, xfs, btrfs; tmpfs from Linux 6.3)".to_owned(),
+            ),
+            Self::NotIdmappable { .. } => Some(
+                "only idmapping is possible here, whatever cannotIdmap says: use a filesystem that can (ext4, \
+                 xfs, btrfs; tmpfs from Linux 6.3)"
+                    .to_owned(),
+            ),
+            Self::BothWays { .. } => Some("mount it with propagation from the host only".to_owned()),
+            Self::Root { .. } => {
+                Some("use containerd's overlayfs snapshotter, or one that gives plain directories".to_owned())
+            }
+            Self::UserUnmapped { .. } => Some("give the pod a longer range of IDs".to_owned()),
+            Self::ExecEscapes { .. } => {
+                Some("use runc or crun for pods with a user namespace, or probe the container over its network".to_owned())
+            }
+            Self::Bundle(error) => error.hint(),
+            Self::Kernel(error) => error.hint().map(Into::into),
+            Self::Spec { .. } | Self::Sysctl { .. } | Self::Stream { .. } | Self::File { .. } => None,
+        }
+    }
+}
+
+/// A result of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,27 @@
+use kernel::{NamespaceKind, NetworkVisit, Process};
+
+use super::{Error, ExecOrder, JoinOrder, Result, stdio};
+
+/// The namespaces that this process is in for the sake of a runtime that runs one more process, until dropped.
+#[derive(Debug)]
+#[must_use = "dropped, it takes the process back"]
+pub struct Joined(#[allow(dead_code, reason = "held for what its end does")] Option<NetworkVisit>);
+
+/// Makes this process one in which the runtime can run one more process in a container that is there: its
+/// standard streams are the container's user's, and it is in the pod's network where the runtime cannot go
+/// there by itself.
+pub fn join_for_exec(order: &ExecOrder) -> Result<Joined> {
+    if order.runtime.kind.leaves_users_at_exec() {
+        return Err(Error::ExecEscapes { runtime: "youki" });
+    }
+    stdio::give(&order.process, &order.ids)?;
+    if order.runtime.joins == JoinOrder::HostsFirst {
+        return Ok(Joined(None));
+    }
+    let init = Process::open(order.init)?;
+    let (network, users) = (init.namespace(NamespaceKind::Net)?, init.namespace(NamespaceKind::User)?);
+    // One that belongs to the pod's users is one that the runtime can join, and has in its own records.
+    let own = network.owner()?.is_some_and(|owner| owner.id() == users.id());
+    let visit = if own { None } else { Some(NetworkVisit::to(&network)?) };
+    Ok(Joined(visit))
+}

@@ -1,0 +1,146 @@
+//! The mounts of a configuration, made on our side where the runtime could not make them right.
+
+use std::path::{Path, PathBuf};
+
+use bundle::ready::Parts;
+use bundle::{Bind, ReadOnly, Travel};
+use kernel::{Kernel, Kind, Node, Source, Submounts, Target};
+use rustix::fs::StatVfsMountFlags;
+use serde_json::{Map, Value, json};
+
+use super::network::Network;
+use super::options::{self, Asked};
+use super::{Error, Order, Result, json};
+
+/// The mounts of a configuration.
+pub(super) struct Mounts<'a, 'p> {
+    pub(super) order: &'a Order,
+    pub(super) network: &'a Network,
+    pub(super) kernel: &'a dyn Kernel,
+    pub(super) parts: &'a mut Parts<'p>,
+}
+
+impl Mounts<'_, '_> {
+    pub(super) fn put(&mut self, spec: &mut Map<String, Value>) -> Result<()> {
+        json::list(spec, "mounts")?.iter_mut().try_for_each(|mount| self.one(mount))
+    }
+
+    fn one(&mut self, mount: &mut Value) -> Result<()> {
+        // The caller has a map of its own for it, and a runtime that can do it.
+        if options::is_mapped(mount) {
+            return Ok(());
+        }
+        if let Some(asked) = options::bind(mount, &self.order.bundle, &self.order.ids)? {
+            return self.bind(mount, &asked);
+        }
+        match mount.get("type").and_then(Value::as_str) {
+            Some("sysfs") => self.sysfs(mount),
+            Some("devpts") => terminals(mount, self.order),
+            _ => Ok(()),
+        }
+    }
+
+    fn bind(&mut self, mount: &mut Value, asked: &Asked) -> Result<()> {
+        let bind = &asked.bind;
+        let node = Node::open(&bind.source)?;
+        // A device's node is the host's, and whoever may open it may do so by its mode and the control group.
+        if matches!(node.stat()?.kind, Kind::CharDevice | Kind::BlockDevice) {
+            return Ok(());
+        }
+        let source = self.attach(bind, asked.submounts)?;
+        let mut options = asked.options.clone();
+        if !options.iter().any(|option| option == "bind" || option == "rbind") {
+            options.push("bind".to_owned());
+        }
+        let held = held_fast(&bind.source)?;
+        options.extend(
+            held.filter(|flag| !asked.options.iter().any(|option| option == flag)).map(str::to_owned),
+        );
+        replace(mount, &source, &options)
+    }
+
+    fn attach(&mut self, bind: &Bind, submounts: Submounts) -> Result<PathBuf> {
+        let clone = self.kernel.clone_mount(Source::Path(&bind.source), submounts)?;
+        self.parts.bind(bind, clone).map_err(|cause| match cause {
+            bundle::Error::BindNotIdmappable { .. } => Error::NotIdmappable {
+                source_path: bind.source.clone(),
+                target: bind.target.clone(),
+                policy: self.order.on_refusal,
+                cause: Box::new(cause),
+            },
+            other => other.into(),
+        })
+    }
+
+    /// A network's devices are shown only to its owner; that of the host is bound as it is.
+    fn sysfs(&mut self, mount: &mut Value) -> Result<()> {
+        let source = match self.network {
+            Network::Pods => return Ok(()),
+            Network::Host => self.hosts_sys(mount)?,
+            Network::Foreign(_) => {
+                let Some(sysfs) = self.network.sysfs(self.kernel)? else { return Ok(()) };
+                let point = self.parts.dir("sys")?;
+                self.kernel.attach(sysfs, Target::Path(&point))?;
+                point
+            }
+        };
+        let mut options = vec!["rbind".to_owned(), "rprivate".to_owned(), "ro".to_owned()];
+        let kept = ["nosuid", "noexec", "nodev"];
+        options.extend(json::texts(mount, "options")?.into_iter().filter(|o| kept.contains(&o.as_str())));
+        replace(mount, &source, &options)
+    }
+
+    fn hosts_sys(&mut self, mount: &Value) -> Result<PathBuf> {
+        let target = PathBuf::from(json::text(mount, "destination")?);
+        let bind = Bind {
+            source: "/sys".into(),
+            target,
+            ids: None,
+            read_only: ReadOnly::Recursive,
+            travel: Travel::Private,
+            options: Vec::new(),
+        };
+        self.attach(&bind, Submounts::Included)
+    }
+}
+
+/// What the mount that the source is on does not allow. In a user namespace the kernel holds that fast: a runtime
+/// that binds and then mounts again without it, as runc before 1.2 does, is refused.
+fn held_fast(source: &Path) -> Result<impl Iterator<Item = &'static str>> {
+    let flags = rustix::fs::statvfs(source)
+        .map_err(|error| Error::File { what: "look at", path: source.to_owned(), cause: error.into() })?
+        .f_flag;
+    let named = [
+        (StatVfsMountFlags::NOSUID, "nosuid"),
+        (StatVfsMountFlags::NODEV, "nodev"),
+        (StatVfsMountFlags::NOEXEC, "noexec"),
+        (StatVfsMountFlags::RDONLY, "ro"),
+        (StatVfsMountFlags::NOATIME, "noatime"),
+        (StatVfsMountFlags::NODIRATIME, "nodiratime"),
+    ];
+    Ok(named.into_iter().filter(move |(flag, _)| flags.contains(*flag)).map(|(_, name)| name))
+}
+
+fn replace(mount: &mut Value, source: &Path, options: &[String]) -> Result<()> {
+    let mount = mount.as_object_mut().ok_or_else(|| json::wrong("mounts", "one of them is no object"))?;
+    mount.insert("type".to_owned(), json!("bind"));
+    mount.insert("source".to_owned(), json!(source));
+    mount.insert("options".to_owned(), json!(options));
+    Ok(())
+}
+
+/// A group that is not mapped is refused by the kernel.
+fn terminals(mount: &mut Value, order: &Order) -> Result<()> {
+    let mapped = |option: &str| {
+        let group = option.strip_prefix("gid=").and_then(|group| group.parse().ok());
+        group.is_none_or(|group| order.ids.host_group(group).is_some())
+    };
+    let mut options = json::texts(mount, "options")?;
+    if options.iter().all(|option| mapped(option)) {
+        return Ok(());
+    }
+    options.retain(|option| mapped(option));
+    let mount = mount.as_object_mut().ok_or_else(|| json::wrong("mounts", "one of them is no object"))?;
+    mount.insert("options".to_owned(), json!(options));
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! What the wrapper does when it does nothing: the runtime is called as if it were not there.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod wrapped;
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+
+use serde_json::json;
+use wrapped::{Wrapped, identity, sandbox, stderr};
+
+const OURS: &str = "wardlet.dev/user-namespace";
+const GVISORS: &str = "dev.gvisor.spec.user-namespace";
+const CLOSED: &str = "enable_user_namespace_annotation: false";
+
+#[test]
+fn a_pod_that_asks_for_nothing_is_handed_over_byte_for_byte() {
+    let wrapped = Wrapped::before_a_witness();
+    let odd = b"{\"annotations\":{\"a\":\"b\"},\n\n  \"x\": 1.50,\"y\":{\"Z\":1,\"z\":2} }\n";
+    for spec in [sandbox(&[]).to_string().into_bytes(), odd.to_vec(), b"{}".to_vec()] {
+        let bundle = wrapped.bundle("b", &spec);
+        let before = identity(&bundle.join("config.json"));
+        let words =
+            ["--root", "/r", "--debug", "create", "--bundle", bundle.to_str().unwrap(), "--no-pivot", "id"];
+        let mut command = wrapped.command(&words);
+        let child = command.spawn().unwrap();
+        let pid = child.id();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let called = wrapped.called().unwrap();
+        assert_eq!(called[1..], words);
+        assert_eq!(
+            fs::read_to_string(wrapped.path("pid")).unwrap().trim(),
+            pid.to_string(),
+            "no parent is left"
+        );
+        assert_eq!(identity(&bundle.join("config.json")), before);
+        assert!(!wrapped.path("run").exists() && !wrapped.path("state").exists(), "nothing is touched");
+    }
+}
+
+#[test]
+fn every_other_command_is_handed_over_with_its_code() {
+    let wrapped = Wrapped::before_a_witness();
+    fs::write(wrapped.path("code"), "7").unwrap();
+    for words in [
+        &["features"][..],
+        &["--root", "/r", "state", "x"],
+        &["--root=/r", "kill", "x", "9"],
+        &["start", "x"],
+        &["ps", "--format", "json", "x"],
+        &["update", "--resources", "-", "x"],
+        &["delete", "--force", "x"],
+        &["exec", "--process", "/p", "x"],
+        &["checkpoint", "x"],
+        &["frobnicate", "--create", "create"],
+        &["--help"],
+        &[],
+    ] {
+        let output = wrapped.call(words);
+        assert_eq!(output.status.code(), Some(7), "{words:?}: {}", stderr(&output));
+        assert_eq!(wrapped.called().unwrap()[1..], *words);
+    }
+}
+
+#[test]
+fn the_name_it_is_called_under_chooses_the_runtime() {
+    let wrapped = Wrapped::before_a_witness();
+    let witness = wrapped.path("witness");
+    let gate = format!("runtimes: {{special: {}}}", witness.display());
+    wrapped.configure(std::path::Path::new("/nowhere"), &gate, "");
+    let plain = wrapped.call(&["state", "x"]);
+    assert_eq!(plain.status.code(), Some(1));
+    assert!(stderr(&plain).contains("cannot run /nowhere"), "{}", stderr(&plain));
+    let named = wrapped.command(&["state", "x"]).arg0("/usr/bin/wardlet-oci-special").output().unwrap();
+    assert!(named.status.success(), "{}", stderr(&named));
+    assert_eq!(wrapped.called().unwrap()[1..], ["state", "x"]);
+}
+
+#[test]
+fn a_closed_gate_leaves_the_pod_as_it_was_says_so_once_and_writes_it_down() {
+    let wrapped = Wrapped::before_a_witness();
+    wrapped.configure(&wrapped.path("witness"), CLOSED, "");
+    let bundle = wrapped.bundle("b", sandbox(&[(OURS, "true")]).to_string().as_bytes());
+    let before = identity(&bundle.join("config.json"));
+    assert!(wrapped.create(&bundle, "s1").status.success());
+    assert!(wrapped.called().is_some());
+    assert_eq!(identity(&bundle.join("config.json")), before);
+    let log = fs::read_to_string(bundle.join("log.json")).unwrap();
+    assert_eq!(log.lines().count(), 1, "{log}");
+    assert!(log.contains("default/web") && log.contains("\"level\":\"info\""), "{log}");
+    let records = wrapped.records();
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].pod.to_string(), "default/web");
+    assert!(!wrapped.path("state").exists(), "nothing is leased");
+    let root = wrapped.path("root");
+    assert!(wrapped.call(&["--root", root.to_str().unwrap(), "delete", "s1"]).status.success());
+    assert!(wrapped.records().is_empty());
+}
+
+#[test]
+fn a_closed_gate_refuses_where_the_operator_says_so() {
+    let wrapped = Wrapped::before_a_witness();
+    wrapped.configure(&wrapped.path("witness"), CLOSED, "policy: {onClosedGate: refuse}");
+    let bundle = wrapped.bundle("b", sandbox(&[(GVISORS, "true")]).to_string().as_bytes());
+    let output = wrapped.create(&bundle, "s1");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("default/web asks for a user namespace"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("\nhint: "));
+    assert!(fs::read_to_string(bundle.join("log.json")).unwrap().contains("\"level\":\"error\""));
+    assert_eq!(wrapped.called(), None);
+    assert!(wrapped.records().is_empty());
+}
+
+#[test]
+fn the_gvisor_key_counts_only_as_exactly_true_and_ours_fails_on_anything_else() {
+    let wrapped = Wrapped::before_a_witness();
+    for value in ["false", "1", "True", ""] {
+        let bundle = wrapped.bundle("b", sandbox(&[(GVISORS, value)]).to_string().as_bytes());
+        assert!(wrapped.create(&bundle, "s1").status.success(), "{value:?}");
+        assert!(wrapped.called().is_some());
+    }
+    for gate in [CLOSED, "enable_user_namespace_annotation: true"] {
+        wrapped.configure(&wrapped.path("witness"), gate, "");
+        let bundle = wrapped.bundle("b", sandbox(&[(OURS, "yes")]).to_string().as_bytes());
+        let output = wrapped.create(&bundle, "s1");
+        assert!(stderr(&output).contains("\"yes\" is neither \"true\" nor \"false\""), "{}", stderr(&output));
+        assert_eq!(wrapped.called(), None);
+    }
+}
+
+#[test]
+fn a_user_namespace_or_maps_of_the_callers_win() {
+    let wrapped = Wrapped::before_a_witness();
+    let mut by_path = sandbox(&[(OURS, "true")]);
+    by_path["linux"]["namespaces"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"type": "user", "path": "/proc/1/ns/user"}));
+    let mut maps = sandbox(&[(OURS, "true")]);
+    maps["linux"]["uidMappings"] = json!([{"containerID": 0, "hostID": 1, "size": 4_294_967_294_u64}]);
+    for spec in [by_path, maps] {
+        let bundle = wrapped.bundle("b", spec.to_string().as_bytes());
+        let before = identity(&bundle.join("config.json"));
+        assert!(wrapped.create(&bundle, "s1").status.success());
+        assert!(wrapped.called().is_some());
+        assert_eq!(identity(&bundle.join("config.json")), before);
+        assert!(!wrapped.path("state").exists() && wrapped.records().is_empty(), "nothing is leased");
+    }
+}
+
+#[test]
+fn a_container_that_asks_in_a_sandbox_that_has_none_is_refused() {
+    let wrapped = Wrapped::before_a_witness();
+    let mut spec = sandbox(&[(OURS, "true")]);
+    spec["annotations"]["io.kubernetes.cri.container-type"] = json!("container");
+    let bundle = wrapped.bundle("b", spec.to_string().as_bytes());
+    let output = wrapped.create(&bundle, "c1");
+    assert!(stderr(&output).contains("sandbox s1 has no user namespace"), "{}", stderr(&output));
+    assert_eq!(wrapped.called(), None);
+    wrapped.configure(&wrapped.path("witness"), CLOSED, "");
+    assert!(wrapped.create(&bundle, "c1").status.success());
+}
+
+#[test]
+fn a_broken_configuration_stops_every_call_and_names_the_file() {
+    let wrapped = Wrapped::before_a_witness();
+    wrapped.configure(&wrapped.path("witness"), "enable_user_namespaces: true", "");
+    let output = wrapped.call(&["state", "x"]);
+    assert_eq!((output.status.code(), wrapped.called()), (Some(1), None));
+    assert!(
+        stderr(&output).contains("config.yaml: wrapper.enable_user_namespaces: there is no such setting")
+    );
+}

@@ -1,0 +1,59 @@
+//! Pods behind containerd's CRI socket and shims: the old pair (containerd 1.6, runc 1.1), which knows nothing of
+//! user namespaces, and the new one.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod files;
+mod lives;
+mod network;
+mod passing;
+mod refusals;
+
+use std::sync::OnceLock;
+
+use support::Node;
+use testbed::Containerd;
+
+/// One node for all tests that leave containerd alone. It ends with this process.
+fn node(containerd: Containerd) -> &'static Node {
+    static OLD: OnceLock<Node> = OnceLock::new();
+    static NEW: OnceLock<Node> = OnceLock::new();
+    let place = if containerd == Containerd::Debian { &OLD } else { &NEW };
+    place.get_or_init(|| Node::start(containerd))
+}
+
+/// Each of these holds on both.
+macro_rules! on_both {
+    ($($module:ident::$name:ident),* $(,)?) => {
+        mod containerd_1_6 {
+            $(#[test] fn $name() { super::$module::$name(super::Containerd::Debian); })*
+        }
+        mod containerd_2 {
+            $(#[test] fn $name() { super::$module::$name(super::Containerd::Pinned); })*
+        }
+    };
+}
+
+on_both!(
+    files::two_pods_have_two_blocks_and_see_their_files_as_their_own,
+    files::what_a_pod_writes_belongs_to_root_on_disk_and_not_to_its_block,
+    files::a_user_of_the_image_writes_where_it_may_and_to_its_streams,
+    network::a_pod_serves_on_port_80_as_an_ordinary_user,
+    network::sysctls_of_the_network_are_set_inside_the_pod_only,
+    lives::the_namespaces_of_exec_are_those_of_init,
+    lives::a_container_that_is_made_again_has_the_block_of_its_pod,
+    lives::pods_survive_a_restart_of_containerd,
+    lives::a_killed_shim_gives_the_block_back,
+    lives::verify_holds_for_annotated_pods,
+    passing::a_pod_that_asks_for_nothing_reaches_the_runtime_byte_for_byte,
+    passing::a_closed_gate_leaves_the_pod_as_it_was,
+    refusals::what_cannot_be_isolated_is_refused_with_its_reason_and_leaves_nothing,
+    refusals::a_container_that_cannot_start_leaves_nothing,
+);
+
+#[test]
+fn a_user_namespace_from_the_kubelet_wins_and_nothing_is_leased() {
+    refusals::a_user_namespace_from_the_kubelet_wins_and_nothing_is_leased(Containerd::Pinned);
+}

@@ -1,0 +1,91 @@
+//! gVisor's shim with our program as its runsc: the seed's own case.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+
+use support::pods::{Pod, Shaped};
+use support::trail::Trail;
+use support::{Gate, Node, WARD, ours, proc, until};
+use testbed::{Containerd, Part, Parts, Shim};
+
+/// What pods of gVisor ask by.
+const GVISOR_ASKS: &str = "dev.gvisor.spec.user-namespace";
+
+fn node() -> Node {
+    let node = Node::with(Containerd::Pinned, Parts::of(&[Part::Containerd]), vec![ours(WARD, Shim::Runsc)]);
+    node.configure(Gate::Open, &testbed::cache::program("runsc", "runsc").expect("runsc"));
+    node
+}
+
+/// The processes of runsc that serve this sandbox: the sandbox itself and its gofers.
+fn processes(sandbox: &str) -> Vec<(String, i32)> {
+    let of_it = proc::all().filter(|(pid, _)| proc::words(*pid).contains(sandbox));
+    let named = of_it.map(|(pid, _)| {
+        let words = proc::words(pid);
+        let kind = ["boot", "gofer"].into_iter().find(|kind| words.contains(&format!("\0{kind}\0")));
+        (kind.unwrap_or("other").to_owned(), pid)
+    });
+    named.filter(|(kind, _)| kind != "other").collect()
+}
+
+#[test]
+fn sandbox_and_gofer_of_an_annotated_pod_run_in_its_block() {
+    let node = node();
+    let before = Trail::of(&node);
+    let pods: Vec<(Pod, String, u64)> = ["one", "two"]
+        .into_iter()
+        .map(|name| {
+            let pod = Pod::plain(&node, name).with(GVISOR_ASKS, "true");
+            let sandbox =
+                node.cri.run_sandbox(&pod).unwrap_or_else(|e| panic!("{e}\n{}", node.containerd_log()));
+            let block = proc::block(node.cri.sandbox_pid(&sandbox)).0;
+            (pod, sandbox, block)
+        })
+        .collect();
+    assert!(pods[0].2.abs_diff(pods[1].2) >= 65_536, "{pods:?}");
+    for (pod, sandbox, block) in &pods {
+        assert!(node.leased().contains(block));
+        let volume = node.dir(&format!("gvisor-{block}"));
+        fs::write(volume.join("of-1000"), "words\n").unwrap();
+        chown(volume.join("of-1000"), Some(1000), Some(1000)).unwrap();
+        let config =
+            pod.shell("main", "echo out; echo again > /dev/stdout; sleep 1000").volume(&volume, "/data");
+        let container =
+            node.cri.run(sandbox, pod, config).unwrap_or_else(|e| panic!("{e}\n{}", node.containerd_log()));
+        let serving = processes(sandbox);
+        for kind in ["boot", "gofer"] {
+            assert!(serving.iter().any(|(one, _)| one == kind), "no {kind}: {serving:?}");
+        }
+        for (kind, pid) in serving {
+            assert_eq!(proc::block(pid), (*block, 65_536), "{kind} {pid}");
+        }
+        let owners =
+            node.cri.said(&container, "stat -c %u:%g / /bin/busybox /etc/passwd /data /data/of-1000");
+        assert_eq!(owners, "0:0\n0:0\n0:0\n0:0\n1000:1000\n");
+        node.cri.said(&container, "echo x > /data/x && chown 7:8 /data/x && echo y > /y && cat /y");
+        let meta = fs::metadata(volume.join("x")).unwrap();
+        assert_eq!((meta.uid(), meta.gid()), (7, 8));
+        until("its log", || (pod.logged("main") == "out\nagain\n").then_some(()));
+    }
+    for (_, sandbox, _) in &pods {
+        node.cri.remove_sandbox(sandbox).expect("removed");
+    }
+    before.ends_with_nothing(&node, &pods.iter().map(|(_, _, block)| *block).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_pod_of_gvisor_that_asks_for_nothing_is_left_alone() {
+    let node = node();
+    for (name, value) in [("silent", None), ("one", Some("1"))] {
+        let pod = Pod::plain(&node, name);
+        let pod = value.into_iter().fold(pod, |pod, value| pod.with(GVISOR_ASKS, value));
+        let sandbox = node.cri.run_sandbox(&pod).unwrap_or_else(|e| panic!("{e}\n{}", node.containerd_log()));
+        let container = node.cri.run(&sandbox, &pod, pod.shell("main", "sleep 1000")).expect("a container");
+        assert_eq!(node.cri.said(&container, "echo $((6 * 7))"), "42\n");
+        assert_eq!(node.leased(), Vec::<u64>::new());
+        node.cri.remove_sandbox(&sandbox).expect("removed");
+    }
+}
