@@ -1,9 +1,11 @@
 #!/bin/sh
 # Makes an image of Debian's static busybox without any registry: an archive for `wardlet image import`.
-#   scripts/busybox-image.sh NAME FILE
+# Further programs, static ones, go beside busybox.
+#   scripts/busybox-image.sh NAME FILE [PROGRAM…]
 set -eu
 name=$1
 out=$2
+shift 2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 
@@ -13,6 +15,7 @@ cp /bin/busybox "$work/root/bin/busybox"
 for applet in $(/bin/busybox --list); do
     [ "$applet" = busybox ] || ln -s busybox "$work/root/bin/$applet"
 done
+[ $# -eq 0 ] || cp "$@" "$work/root/bin/"
 echo 'root:x:0:0:root:/root:/bin/sh' >"$work/root/etc/passwd"
 echo 'root:x:0:' >"$work/root/etc/group"
 

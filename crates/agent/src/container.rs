@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use manifest::k8s_openapi::api::core::v1::Container;
 use wire::cri::{
-    ContainerConfig, ContainerMetadata, ImageSpec, KeyValue, LinuxContainerConfig, Mount, Signal,
+    ContainerConfig, ContainerMetadata, Device, ImageSpec, KeyValue, LinuxContainerConfig, Mount, Signal,
 };
 
 use crate::cri::{CONTAINER_NAME, REVISION};
@@ -48,6 +48,7 @@ pub(crate) fn config(ward: &Ward, container: &Container, ready: Ready) -> Contai
         envs: ready.variables.into_iter().map(|(key, v)| KeyValue { key, value: v.into_bytes() }).collect(),
         image: Some(ready.image),
         mounts: ready.mounts,
+        devices: devices(ward),
         ..ContainerConfig::default()
     }
 }
@@ -72,6 +73,17 @@ fn annotations(container: &Container, attempt: u32) -> BTreeMap<String, String> 
             text(&container.termination_message_policy),
         ),
     ])
+}
+
+/// A device that is not given to pods was refused when the manifest was read.
+fn devices(ward: &Ward) -> Vec<Device> {
+    let named = manifest::devices(ward.pod.metadata.annotations.as_ref()).unwrap_or_default();
+    let given = |path: &str| Device {
+        container_path: path.to_owned(),
+        host_path: path.to_owned(),
+        permissions: "rw".to_owned(),
+    };
+    named.into_iter().map(given).collect()
 }
 
 fn signal(container: &Container) -> i32 {

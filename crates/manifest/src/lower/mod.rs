@@ -2,6 +2,7 @@
 
 mod cluster;
 mod container;
+mod devices;
 mod volume;
 
 use std::fmt::Display;
@@ -15,6 +16,7 @@ use crate::object::PodRef;
 use crate::place::Path;
 
 pub use cluster::Cluster;
+pub use devices::{DEVICES, devices};
 pub use volume::lower_volume;
 
 /// How many IDs a pod wants.
@@ -26,10 +28,11 @@ pub const VOLUME_POLICY: &str = "wardlet.dev/volume-policy";
 /// annotations are looked at here for the first time.
 pub fn lower(pod: &PodRef<'_>, cluster: &Cluster<'_>) -> Result<Intent, Vec<Finding>> {
     let annotations = Annotations::of(pod);
-    let (ids, policy) = (annotations.ids(), annotations.volume_policy());
-    match (ids, policy) {
-        (Ok(ids), Ok(volume_policy)) => Ok(Intent { ids, volume_policy, ..plain(pod, cluster) }),
-        (ids, policy) => Err([ids.err(), policy.err()].into_iter().flatten().collect()),
+    match (annotations.ids(), annotations.volume_policy(), annotations.devices()) {
+        (Ok(ids), Ok(volume_policy), Ok(())) => Ok(Intent { ids, volume_policy, ..plain(pod, cluster) }),
+        (ids, policy, devices) => {
+            Err([ids.err(), policy.err(), devices.err()].into_iter().flatten().collect())
+        }
     }
 }
 
@@ -110,6 +113,14 @@ impl<'a, 'b> Annotations<'a, 'b> {
             _ => Err(self.wrong(IDS, Problem::invalid(quoted(text), "must be a multiple of 65536"))),
         };
         self.get(IDS).map(read).transpose()
+    }
+
+    fn devices(&self) -> Result<(), Finding> {
+        let named = devices(self.0.metadata.and_then(|m| m.annotations.as_ref()));
+        named.map(drop).map_err(|word| {
+            let allowed = devices::GIVEN.to_vec();
+            self.wrong(DEVICES, Problem::NotSupported { value: quoted(word), allowed })
+        })
     }
 
     fn volume_policy(&self) -> Result<Option<VolumeChoice>, Finding> {
