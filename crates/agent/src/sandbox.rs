@@ -7,11 +7,10 @@ use manifest::k8s_openapi::api::core::v1::ContainerPort;
 use wire::cri::{LinuxPodSandboxConfig, PodSandboxConfig, PodSandboxMetadata, PortMapping, Protocol};
 
 use crate::cri::{POD_NAME, POD_NAMESPACE, POD_UID};
+use crate::names::Named;
 use crate::ward::Ward;
 use crate::{dns, security};
 
-/// The kernel's longest host name.
-const LONGEST_HOSTNAME: usize = 63;
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// The same for every attempt but its number.
@@ -24,7 +23,7 @@ pub(crate) fn config(ward: &Ward, attempt: u32, logs: &Path) -> PodSandboxConfig
             namespace: ward.namespace.clone(),
             attempt,
         }),
-        hostname: if ward.is_host_network() { String::new() } else { hostname(ward) },
+        hostname: if ward.is_host_network() { String::new() } else { Named::of(ward).for_kernel(&ward.spec) },
         log_directory: logs.display().to_string(),
         dns_config: Some(dns::of(&ward.spec, Path::new(RESOLV_CONF))),
         port_mappings: if ward.is_host_network() { Vec::new() } else { ports(ward) },
@@ -46,13 +45,6 @@ pub(crate) fn labels(ward: &Ward) -> BTreeMap<String, String> {
         (POD_UID, ward.uid.as_str()),
     ];
     own.into_iter().chain(ours.map(|(key, value)| (key.to_owned(), value.to_owned()))).collect()
-}
-
-/// The pod's own, else its name, as far as the kernel takes it.
-pub(crate) fn hostname(ward: &Ward) -> String {
-    let own = ward.spec.hostname.as_deref().filter(|name| !name.is_empty());
-    let name: String = own.unwrap_or(&ward.name).chars().take(LONGEST_HOSTNAME).collect();
-    name.trim_end_matches(['-', '.']).to_owned()
 }
 
 fn sysctls(ward: &Ward) -> BTreeMap<String, String> {

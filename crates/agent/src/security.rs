@@ -99,9 +99,12 @@ fn kind(name: &str) -> cri::security_profile::ProfileType {
 }
 
 /// Without a word of the pod's, no filter: as a kubelet has it by default.
-fn seccomp(found: Option<&SeccompProfile>) -> SecurityProfile {
+fn seccomp(ward: &Ward, found: Option<&SeccompProfile>) -> SecurityProfile {
     match found {
-        Some(found) => profile(kind(&found.type_), found.localhost_profile.as_ref()),
+        Some(found) => {
+            let path = found.localhost_profile.as_ref().map(|name| ward.profiles.join(name));
+            profile(kind(&found.type_), path.map(|path| path.display().to_string()).as_ref())
+        }
         None => profile(cri::security_profile::ProfileType::Unconfined, None),
     }
 }
@@ -152,7 +155,7 @@ pub(crate) fn of_container(ward: &Ward, container: &Container) -> LinuxContainer
         no_new_privs: no_new_privileges(&own),
         masked_paths: paths(&MASKED),
         readonly_paths: paths(&READ_ONLY),
-        seccomp: Some(seccomp(seccomp_profile)),
+        seccomp: Some(seccomp(ward, seccomp_profile)),
         apparmor: apparmor(own.app_armor_profile.as_ref().or(pod.app_armor_profile.as_ref())),
         ..LinuxContainerSecurityContext::default()
     }

@@ -5,13 +5,18 @@
 //! <state>/pods/<uid>/status.json    what was last said of it
 //! <state>/pods/<uid>/agent.lock     locked by the process that looks after it
 //! <state>/pods/<uid>/stop.json      somebody else wants it to end
+//! <state>/pods.lock                 locked while a name is looked up and given away
 //! <state>/logs/<namespace>_<name>_<uid>/<container>/<attempt>.log
 //! ```
+//!
+//! The record comes right behind the lock and goes right before it, so that a directory without one has
+//! nothing in it but what [`sweep`] may take away.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ids::IdMapping;
 use manifest::k8s_openapi::api::core::v1::Pod;
@@ -29,6 +34,14 @@ const LOCK: &str = "agent.lock";
 const STOP: &str = "stop.json";
 const HOSTS: &str = "etc-hosts";
 const CONTAINERS: &str = "containers";
+const NAMES: &str = "pods.lock";
+/// What files are called before they are whole.
+const NEW: &str = "new";
+
+/// Whoever only asks whether a pod is tended has its lock for a moment, too: so often and so long that is
+/// waited for.
+const TRIES: u32 = 25;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// What a pod is and where it runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -88,6 +101,10 @@ impl PodRecord {
             pod,
         }
     }
+
+    pub(crate) fn tended_by_this_process(self) -> Self {
+        Self { process: std::process::id(), ..self }
+    }
 }
 
 /// Somebody wants a pod to end.
@@ -120,7 +137,7 @@ pub(crate) struct Place {
 
 /// Held by whoever looks after a pod.
 #[derive(Debug)]
-pub(crate) struct Tended(#[expect(dead_code, reason = "held for its lock")] File);
+pub(crate) struct Tended(#[cfg_attr(not(test), expect(dead_code, reason = "held for its lock"))] File);
 
 impl Place {
     pub(crate) fn new(state: &Path, uid: &PodUid, (namespace, name): (&str, &str)) -> Self {
@@ -130,16 +147,23 @@ impl Place {
 
     /// Makes the directory and takes the pod; none if somebody else has it.
     pub(crate) fn take(&self) -> Result<Option<Tended>> {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o750).create(&self.dir);
-        made.map_err(Error::file("make", &self.dir))?;
-        let path = self.dir.join(LOCK);
-        let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
-        let file = file.map_err(Error::file("open", &path))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Tended(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(cause)) => Err(Error::File { what: "lock", path, cause }),
+        for _ in 0..TRIES {
+            let made = fs::DirBuilder::new().recursive(true).mode(0o750).create(&self.dir);
+            made.map_err(Error::file("make", &self.dir))?;
+            let path = self.dir.join(LOCK);
+            let file = match lockable(&path) {
+                // Whoever had the pod has just removed its directory.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened.map_err(Error::file("open", &path))?,
+            };
+            match file.try_lock() {
+                Ok(()) if is_at(&file, &path) => return Ok(Some(Tended(file))),
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+                Err(TryLockError::Error(cause)) => return Err(Error::File { what: "lock", path, cause }),
+            }
         }
+        Ok(None)
     }
 
     pub(crate) fn make_logs(&self) -> Result<()> {
@@ -170,16 +194,66 @@ impl Place {
         Ok(())
     }
 
-    /// Removes our files; the record last, so that a pod that is not all gone is found again.
+    /// Removes our files; the record last but for the lock, so that a pod that is not all gone is found
+    /// again, and by nobody else while it goes.
     pub(crate) fn remove(&self) -> Result<()> {
         let containers = self.dir.join(CONTAINERS);
         gone(fs::remove_dir_all(&containers)).map_err(Error::file("remove", &containers))?;
-        for name in [HOSTS, STOP, STATUS, LOCK, RECORD] {
+        let begun = [RECORD, STATUS, STOP].map(|name| Path::new(name).with_extension(NEW));
+        let begun = begun.iter().filter_map(|name| name.to_str());
+        for name in begun.chain([HOSTS, STOP, STATUS, RECORD, LOCK]) {
             let path = self.dir.join(name);
             gone(fs::remove_file(&path)).map_err(Error::file("remove", &path))?;
         }
         gone(fs::remove_dir(&self.dir)).map_err(Error::file("remove", &self.dir))
     }
+}
+
+/// Held while a name is looked up and given away: two pods of one name would both find that there is none.
+#[derive(Debug)]
+pub(crate) struct Names(#[expect(dead_code, reason = "held for its lock")] File);
+
+impl Names {
+    /// Waits for whoever has it: they write two files at most.
+    pub(crate) fn lock(state: &Path) -> Result<Self> {
+        let path = state.join(NAMES);
+        let file = lockable(&path).map_err(Error::file("open", &path))?;
+        file.lock().map_err(Error::file("lock", &path))?;
+        Ok(Self(file))
+    }
+}
+
+fn lockable(path: &Path) -> io::Result<File> {
+    File::options().create(true).truncate(false).write(true).mode(0o600).open(path)
+}
+
+/// Whether this is the file that the path leads to: a lock on one that was removed keeps nobody out.
+fn is_at(file: &File, path: &Path) -> bool {
+    let same =
+        |file: fs::Metadata, there: fs::Metadata| (file.dev(), file.ino()) == (there.dev(), there.ino());
+    file.metadata().and_then(|f| fs::metadata(path).map(|there| same(f, there))).unwrap_or(false)
+}
+
+/// Takes away what a process that was killed has left before it wrote a pod down, or after the pod was gone.
+///
+/// # Errors
+/// If a directory that is to go does not.
+pub(crate) fn sweep(state: &Path, _names: &Names) -> Result<()> {
+    for entry in fs::read_dir(state.join("pods")).into_iter().flatten().flatten() {
+        let place = Place { dir: entry.path(), logs: PathBuf::new() };
+        let is_bare = |dir: &Path| !dir.join(RECORD).exists() && dir.join(LOCK).exists();
+        if is_bare(&place.dir)
+            && let Some(_tended) = place.take()?
+            && is_bare(&place.dir)
+        {
+            match place.remove() {
+                // Something is in it that is not ours.
+                Err(Error::File { cause, .. }) if cause.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                swept => swept?,
+            }
+        }
+    }
+    Ok(())
 }
 
 fn gone(done: io::Result<()>) -> io::Result<()> {
@@ -211,6 +285,14 @@ pub fn stored(state: &Path) -> Result<(Vec<Stored>, Vec<Error>)> {
     Ok((found, wrong))
 }
 
+/// The pod with this UID, if it is written down.
+///
+/// # Errors
+/// If its record cannot be read.
+pub fn stored_one(state: &Path, uid: &str) -> Result<Option<Stored>> {
+    one(state, &state.join("pods").join(uid))
+}
+
 fn one(state: &Path, dir: &Path) -> Result<Option<Stored>> {
     let path = dir.join(RECORD);
     let Some(record) = read::<PodRecord>(&path)? else { return Ok(None) };
@@ -240,7 +322,7 @@ pub fn ask_to_stop(state: &Path, pod: &PodRecord, request: StopRequest) -> Resul
 fn write(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec(value);
     let text = text.map_err(|e| Error::Record { path: path.to_owned(), cause: e.to_string() })?;
-    let new = path.with_extension("new");
+    let new = path.with_extension(NEW);
     let failed = || Error::file("write", path);
     let mut file =
         File::options().create(true).write(true).truncate(true).mode(0o600).open(&new).map_err(failed())?;
@@ -295,6 +377,75 @@ mod tests {
         place.remove().unwrap();
         assert!(stored(dir.path()).unwrap().0.is_empty());
         place.remove().unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_process_left_half_written_does_not_keep_a_pod_from_going() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = record();
+        let place = Place::new(dir.path(), &record.uid, ("default", "web"));
+        let _tended = place.take().unwrap();
+        place.write_record(&record).unwrap();
+        for name in ["agent.new", "status.new", "stop.new"] {
+            fs::write(place.dir.join(name), "{").unwrap();
+        }
+        place.remove().unwrap();
+        assert!(!place.dir.exists());
+    }
+
+    #[test]
+    fn a_directory_without_a_record_is_swept_unless_somebody_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = |uid: &str| Place::new(dir.path(), &PodUid::new(uid).unwrap(), ("default", "web"));
+        let (left, taken, foreign) = (place("left"), place("taken"), place("foreign"));
+        drop(left.take().unwrap());
+        fs::write(left.dir.join("agent.new"), "{").unwrap();
+        let _tended = taken.take().unwrap();
+        fs::create_dir_all(&foreign.dir).unwrap();
+        fs::write(foreign.dir.join("file"), "x").unwrap();
+        sweep(dir.path(), &Names::lock(dir.path()).unwrap()).unwrap();
+        assert!(!left.dir.exists() && taken.dir.exists() && foreign.dir.join("file").exists());
+    }
+
+    /// `ps` has the lock for a moment each time it looks.
+    #[test]
+    fn whoever_only_looks_keeps_nobody_from_a_pod() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = record();
+        let place = Place::new(dir.path(), &record.uid, ("default", "web"));
+        drop(place.take().unwrap());
+        place.write_record(&record).unwrap();
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    stored(dir.path()).unwrap();
+                }
+            });
+            for _ in 0..200 {
+                assert!(place.take().unwrap().is_some());
+            }
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+    }
+
+    /// The lock that is taken is the one that others will look at, however often the directory goes.
+    #[test]
+    fn a_pod_is_never_taken_by_a_lock_that_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::new(dir.path(), &PodUid::new("u-1").unwrap(), ("default", "web"));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        if let Ok(Some(tended)) = place.take() {
+                            assert!(is_at(&tended.0, &place.dir.join(LOCK)));
+                            place.remove().unwrap();
+                        }
+                    }
+                });
+            }
+        });
     }
 
     #[test]

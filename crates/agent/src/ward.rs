@@ -1,5 +1,7 @@
 //! A pod that may run, with what was decided for it.
 
+use std::path::PathBuf;
+
 use ids::{IdKind, UserNamespace};
 use manifest::k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, PodSpec};
 use plan::{Intent, Plan};
@@ -32,6 +34,8 @@ pub(crate) struct Ward {
     pub(crate) level: Option<String>,
     pub(crate) handler: String,
     pub(crate) node: String,
+    /// Where the node keeps the seccomp profiles that pods name.
+    pub(crate) profiles: PathBuf,
 }
 
 impl Ward {

@@ -46,6 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bundle",
             "network",
             "runtime",
+            "streaming",
         ],
     ),
 ];
