@@ -98,3 +98,25 @@ pub(crate) fn check_user(ward: &Ward, container: &Container, image: &Image) -> R
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wire::cri::Int64Value;
+
+    use super::*;
+
+    #[test]
+    fn a_container_that_must_not_be_root_is_not() {
+        let of = |spec: &str, uid: Option<i64>, name: &str| {
+            let ward = Ward::for_test(spec);
+            let uid = uid.map(|value| Int64Value { value });
+            let image = Image { uid, username: name.to_owned(), ..Image::default() };
+            check_user(&ward, &ward.spec.containers[0], &image).is_ok()
+        };
+        let pod = r#"{"containers":[{"name":"a"}],"securityContext":{"runAsNonRoot":true}}"#;
+        let own = r#"{"containers":[{"name":"a","securityContext":{"runAsNonRoot":false}}],"securityContext":{"runAsNonRoot":true}}"#;
+        let user = r#"{"containers":[{"name":"a","securityContext":{"runAsUser":0}}],"securityContext":{"runAsNonRoot":true}}"#;
+        assert!(!of(pod, None, "") && !of(pod, Some(0), "") && !of(pod, None, "web"));
+        assert!(of(pod, Some(5), "") && of(own, None, "") && !of(user, Some(5), ""));
+    }
+}

@@ -69,3 +69,24 @@ fn port(port: &ContainerPort) -> PortMapping {
         host_ip: port.host_ip.clone().unwrap_or_default(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_the_host_are_asked_for_and_the_others_only_name() {
+        let text = r#"{"containers":[{"name":"a","ports":[{"name":"web","containerPort":80},
+            {"containerPort":53,"hostPort":5353,"protocol":"UDP","hostIP":"10.0.0.1"}]}]}"#;
+        let asked = config(&Ward::for_test(text), 0, Path::new("/logs")).port_mappings;
+        let expected = PortMapping {
+            protocol: Protocol::Udp.into(),
+            container_port: 53,
+            host_port: 5353,
+            host_ip: "10.0.0.1".into(),
+        };
+        assert_eq!(asked, [expected]);
+        let of_host = text.replacen('{', r#"{"hostNetwork":true,"#, 1);
+        assert!(config(&Ward::for_test(&of_host), 0, Path::new("/logs")).port_mappings.is_empty());
+    }
+}

@@ -67,6 +67,27 @@ impl Ward {
     }
 }
 
+#[cfg(test)]
+impl Ward {
+    /// The pod `shop/web` with this spec, and the host's users.
+    pub(crate) fn for_test(spec: &str) -> Self {
+        let pod: Pod = serde_json::from_str(&format!(r#"{{"metadata":{{"name":"web"}},"spec":{spec}}}"#)).unwrap();
+        Self {
+            uid: PodUid::new("u-1").unwrap(),
+            name: "web".to_owned(),
+            namespace: "shop".to_owned(),
+            spec: pod.spec.clone().unwrap(),
+            pod,
+            plan: None,
+            users: UserNamespace::Host,
+            level: None,
+            handler: String::new(),
+            node: "node-1".to_owned(),
+            profiles: PathBuf::from("/state/seccomp"),
+        }
+    }
+}
+
 /// FNV-1a of 64 bits: the same definition gives the same number in every process.
 pub(crate) fn hash(value: &impl serde::Serialize) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;

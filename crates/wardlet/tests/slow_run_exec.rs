@@ -113,8 +113,12 @@ fn a_terminal_is_lent_and_given_back(node: &Node) {
     tcsetwinsize(far.as_fd(), size(44, 88)).unwrap();
     near.write_all(b"while [ \"$(stty size)\" != '44 88' ]; do sleep 0.1; done; echo re''sized\r").unwrap();
     until(&mut near, "resized");
-    near.write_all(b"sleep 1000\r\x03echo st''ill; exit 5\r").unwrap();
-    until(&mut near, "still");
+    let waiting = b"(trap 'echo cau''ght; exit' INT; echo wait''ing; while :; do sleep 0.1; done)\r";
+    near.write_all(waiting).unwrap();
+    until(&mut near, "waiting");
+    near.write_all(b"\x03").unwrap();
+    until(&mut near, "caught");
+    near.write_all(b"exit 5\r").unwrap();
     let status = child.0.take().unwrap().wait().unwrap();
     assert_eq!(status.code(), Some(5));
     let after = tcgetattr(&far).unwrap();

@@ -5,7 +5,7 @@
 #[path = "run_support/mod.rs"]
 mod run_support;
 
-use run_support::{Node, text};
+use run_support::{Node, Running, text};
 
 /// One pod with as many fields as one pod can have; it prints what has come of each.
 const ALL: &str = r#"
@@ -50,6 +50,8 @@ spec:
   - {name: scratch, emptyDir: {sizeLimit: 16Mi}}
   - {name: memory, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
   - {name: config, configMap: {name: settings, defaultMode: 0440, items: [{key: colour, path: a/colour, mode: 0400}]}}
+  - {name: tools, image: {reference: IMAGE, pullPolicy: IfNotPresent}}
+  - {name: host, hostPath: {path: HOSTDIR, type: Directory}}
   - {name: maybe, secret: {secretName: nobody, optional: true}}
   - name: all
     projected:
@@ -88,6 +90,8 @@ spec:
       echo mode $(grep -e NoNewPrivs -e Seccomp: /proc/self/status)
       echo capabilities $(grep CapBnd /proc/self/status)
       echo memory $(df -k /memory | tail -1 | awk '{print $2}')
+      echo tools $(ls /tools/bin/busybox) host $(cat /host/file)
+      touch /host/x 2>/dev/null && echo host is writable
       echo gone > /tmp-words
       exit 3
     terminationMessagePath: /tmp-words
@@ -120,10 +124,15 @@ spec:
     - {name: config, mountPath: /config}
     - {name: maybe, mountPath: /maybe}
     - {name: all, mountPath: /all}
+    - {name: tools, mountPath: /tools}
+    - {name: host, mountPath: /host, readOnly: true, recursiveReadOnly: IfPossible, mountPropagation: None}
 "#;
 
 fn fields_are_kept(node: &Node) {
-    let file = node.manifest("pod.yaml", ALL);
+    let shared = node.path("shared");
+    std::fs::create_dir_all(&shared).unwrap();
+    std::fs::write(shared.join("file"), "of the host").unwrap();
+    let file = node.manifest("pod.yaml", &ALL.replace("HOSTDIR", shared.to_str().unwrap()));
     let output = node.run(&[file.to_str().unwrap(), "--rm=false"]).output().unwrap();
     let (all, out) = (text(&output), String::from_utf8_lossy(&output.stdout).into_owned());
     assert_eq!(output.status.code(), Some(3), "{all}");
@@ -156,6 +165,7 @@ fn fields_are_kept(node: &Node) {
     assert!(line("mode").contains("NoNewPrivs: 1 Seccomp: 2"), "{all}");
     assert!(line("capabilities").ends_with("0000000000000400"), "{all}");
     assert_eq!(line("memory"), "1024");
+    assert_eq!(line("tools"), "/tools/bin/busybox host of the host");
     assert_ne!(line("init"), "sh", "processes are shared: the first is the sandbox's");
     let pod = &node.json(&["ps"])[0];
     let ended = &pod["status"]["containers"][0]["state"]["terminated"];
@@ -224,6 +234,48 @@ fn a_deadline_ends_a_pod_a_gate_keeps_it_unready_and_last_words_can_be_its_logs(
     assert_eq!(ready["status"], "False");
     let (late, gated) = (stop(&node, "late"), stop(&node, "gated"));
     assert!(late.contains("ended and removed") && gated.contains("ended and removed"), "{late}{gated}");
+    assert_eq!(node.leftovers(), Vec::<String>::new());
+}
+
+const SERVED: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: served}
+spec:
+  hostUsers: false
+  terminationGracePeriodSeconds: 5
+  volumes: [{name: www, emptyDir: {}}]
+  containers:
+  - name: web
+    image: IMAGE
+    command: [sh, -c, "echo ok > /www/well; trap 'exit 0' TERM; busybox httpd -f -p 8080 -h /www & wait"]
+    ports: [{name: web, containerPort: 8080}]
+    readinessProbe: {httpGet: {path: /well, port: web, httpHeaders: [{name: X-A, value: b}]}, periodSeconds: 1}
+    livenessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, initialDelaySeconds: 1}
+    lifecycle: {postStart: {exec: {command: [touch, /www/begun]}}, preStop: {sleep: {seconds: 1}}}
+    volumeMounts: [{name: www, mountPath: /www}]
+  - name: asks
+    image: IMAGE
+    command: [sh, -c, "trap 'exit 0' TERM; sleep 100000 & wait"]
+    readinessProbe: {httpGet: {path: /none, port: 8080}, periodSeconds: 1}
+    lifecycle: {postStart: {httpGet: {path: /begun, port: 8080}}}
+"#;
+
+#[test]
+fn probes_and_hooks_ask_a_server_that_the_pod_has() {
+    let node = Node::new();
+    let file = node.manifest("pod.yaml", SERVED);
+    let mut running = Running(Some(node.run(&[file.to_str().unwrap(), "--quiet"]).spawn().unwrap()));
+    let container = |n: usize| node.json(&["ps"])[0]["status"]["containers"][n].clone();
+    // Containers behind one with a postStart hook wait for it: what it made is asked for by the next one's.
+    node.await_that("both have started", || container(0)["ready"] == true && container(1)["started"] == true);
+    assert_eq!((&container(1)["ready"], &container(1)["restarts"]), (&false.into(), &0.into()));
+    assert_eq!(container(0)["restarts"], 0);
+    let said = stop(&node, "served");
+    assert!(said.contains("ended and removed"), "{said}");
+    let output = running.0.take().unwrap().wait_with_output().unwrap();
+    assert!(text(&output).contains("readiness probe of asks failed"), "{}", text(&output));
+    assert!(!text(&output).contains("hook"), "{}", text(&output));
     assert_eq!(node.leftovers(), Vec::<String>::new());
 }
 
