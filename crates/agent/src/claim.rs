@@ -6,7 +6,8 @@ use manifest::k8s_openapi::api::core::v1::Pod;
 use volumes::PodUid;
 
 use crate::error::{Error, Result};
-use crate::store::{Names, Parts, Place, PodRecord, Stored, Tended, stored, sweep};
+use crate::store::{Parts, Place, PodRecord, Stored, stored, sweep};
+use crate::tended::{Names, Tended};
 use crate::ward::{Admitted, hash};
 
 const UUID: &str = "/proc/sys/kernel/random/uuid";

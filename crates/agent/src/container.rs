@@ -98,7 +98,10 @@ mod tests {
         assert_eq!((plain.stdin, plain.stdin_once, plain.tty), (false, false, false));
         assert_eq!((own.stdin, own.stdin_once, own.tty), (true, true, true));
         assert_eq!((plain.stop_signal(), own.stop_signal()), (Signal::RuntimeDefault, Signal::Sigusr1));
-        assert_eq!((own.command, own.args, own.working_dir), (vec!["1".into()], vec!["$(B)".into()], "/x".into()));
+        assert_eq!(
+            (own.command, own.args, own.working_dir),
+            (vec!["1".into()], vec!["$(B)".into()], "/x".into())
+        );
         assert_eq!(own.log_path, "b/3.log");
     }
 }

@@ -9,8 +9,9 @@ use tokio::task::JoinHandle;
 use crate::error::{Error, Result};
 use crate::shared::Shared;
 use crate::status::PodStatus;
-use crate::store::{Place, Tended};
+use crate::store::Place;
 use crate::teardown;
+use crate::tended::Tended;
 use crate::ward::Ward;
 use crate::worker::Order;
 

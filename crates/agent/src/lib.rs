@@ -13,7 +13,7 @@
 //! | `sandbox`, `container`, `security`, `resources`, `names`, `dns` | what the runtime is asked for; pure but for the node's own files |
 //! | `mounts`, `written`, `env`, `fields`, [`Objects`] | volumes, files and variables from the objects that a pod names |
 //! | `images`, `keyring`, `probe`, `files` | images fetched, with whose credentials, containers asked, /etc/hosts and last words |
-//! | [`store`](stored), `status` | what is written down, and who finds it later |
+//! | [`store`](stored), `status`, `tended` | what is written down, who finds it later, and whose a pod is |
 //! | [`logs`] | the logs that runtimes write |
 //! | [`Call`] | what was asked of the runtime, to be compared with the plan |
 //!
@@ -51,6 +51,7 @@ mod spec;
 mod status;
 mod store;
 mod teardown;
+mod tended;
 mod ward;
 mod worker;
 mod written;

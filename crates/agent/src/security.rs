@@ -184,20 +184,30 @@ mod tests {
         let ward = Ward::for_test(BOTH);
         let plain = of_container(&ward, &ward.spec.containers[0]);
         let own = of_container(&ward, &ward.spec.containers[1]);
-        let users = |c: &LinuxContainerSecurityContext| (c.run_as_user.map(|n| n.value), c.run_as_group.map(|n| n.value));
+        let users = |c: &LinuxContainerSecurityContext| {
+            (c.run_as_user.map(|n| n.value), c.run_as_group.map(|n| n.value))
+        };
         assert_eq!((users(&plain), users(&own)), ((Some(1), None), (Some(2), Some(3))));
         assert!(!plain.privileged && own.privileged && of_sandbox(&ward).privileged);
-        assert!(!plain.masked_paths.is_empty() && own.masked_paths.is_empty() && own.readonly_paths.is_empty());
+        assert!(
+            !plain.masked_paths.is_empty() && own.masked_paths.is_empty() && own.readonly_paths.is_empty()
+        );
         let label = |c: &LinuxContainerSecurityContext| {
             let label = c.selinux_options.clone().unwrap();
             [label.user, label.role, label.r#type, label.level].join(":")
         };
         assert_eq!((label(&plain).as_str(), label(&own).as_str()), ("::t:s0:c1", "u:r:x:s0:c2"));
         let (of_pod, of_own) = (plain.seccomp.unwrap(), own.seccomp.unwrap());
-        assert_eq!((of_pod.profile_type(), of_pod.localhost_ref.as_str()), (ProfileType::Localhost, "/state/seccomp/a/b.json"));
+        assert_eq!(
+            (of_pod.profile_type(), of_pod.localhost_ref.as_str()),
+            (ProfileType::Localhost, "/state/seccomp/a/b.json")
+        );
         assert_eq!(of_own.profile_type(), ProfileType::RuntimeDefault);
         let apparmor = own.apparmor.unwrap();
-        assert_eq!((apparmor.profile_type(), apparmor.localhost_ref.as_str()), (ProfileType::Localhost, "mine"));
+        assert_eq!(
+            (apparmor.profile_type(), apparmor.localhost_ref.as_str()),
+            (ProfileType::Localhost, "mine")
+        );
         assert_eq!(plain.apparmor.unwrap().profile_type(), ProfileType::RuntimeDefault);
     }
 

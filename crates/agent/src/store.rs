@@ -12,11 +12,10 @@
 //! The record comes right behind the lock and goes right before it, so that a directory without one has
 //! nothing in it but what [`sweep`] may take away.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use ids::IdMapping;
 use manifest::k8s_openapi::api::core::v1::Pod;
@@ -26,22 +25,16 @@ use volumes::PodUid;
 
 use crate::error::{Error, Result};
 use crate::status::PodStatus;
+use crate::tended::{LOCK, Names, Tended, is_tended};
 
 const VERSION: u32 = 1;
 const RECORD: &str = "agent.json";
 const STATUS: &str = "status.json";
-const LOCK: &str = "agent.lock";
 const STOP: &str = "stop.json";
 const HOSTS: &str = "etc-hosts";
 const CONTAINERS: &str = "containers";
-const NAMES: &str = "pods.lock";
 /// What files are called before they are whole.
 const NEW: &str = "new";
-
-/// Whoever only asks whether a pod is tended has its lock for a moment, too: so often and so long that is
-/// waited for.
-const TRIES: u32 = 25;
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// What a pod is and where it runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -135,10 +128,6 @@ pub(crate) struct Place {
     pub(crate) logs: PathBuf,
 }
 
-/// Held by whoever looks after a pod.
-#[derive(Debug)]
-pub(crate) struct Tended(#[cfg_attr(not(test), expect(dead_code, reason = "held for its lock"))] File);
-
 impl Place {
     pub(crate) fn new(state: &Path, uid: &PodUid, (namespace, name): (&str, &str)) -> Self {
         let logs = state.join("logs").join(format!("{namespace}_{name}_{uid}"));
@@ -147,23 +136,7 @@ impl Place {
 
     /// Makes the directory and takes the pod; none if somebody else has it.
     pub(crate) fn take(&self) -> Result<Option<Tended>> {
-        for _ in 0..TRIES {
-            let made = fs::DirBuilder::new().recursive(true).mode(0o750).create(&self.dir);
-            made.map_err(Error::file("make", &self.dir))?;
-            let path = self.dir.join(LOCK);
-            let file = match lockable(&path) {
-                // Whoever had the pod has just removed its directory.
-                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-                opened => opened.map_err(Error::file("open", &path))?,
-            };
-            match file.try_lock() {
-                Ok(()) if is_at(&file, &path) => return Ok(Some(Tended(file))),
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
-                Err(TryLockError::Error(cause)) => return Err(Error::File { what: "lock", path, cause }),
-            }
-        }
-        Ok(None)
+        Tended::take(&self.dir)
     }
 
     pub(crate) fn make_logs(&self) -> Result<()> {
@@ -207,31 +180,6 @@ impl Place {
         }
         gone(fs::remove_dir(&self.dir)).map_err(Error::file("remove", &self.dir))
     }
-}
-
-/// Held while a name is looked up and given away: two pods of one name would both find that there is none.
-#[derive(Debug)]
-pub(crate) struct Names(#[expect(dead_code, reason = "held for its lock")] File);
-
-impl Names {
-    /// Waits for whoever has it: they write two files at most.
-    pub(crate) fn lock(state: &Path) -> Result<Self> {
-        let path = state.join(NAMES);
-        let file = lockable(&path).map_err(Error::file("open", &path))?;
-        file.lock().map_err(Error::file("lock", &path))?;
-        Ok(Self(file))
-    }
-}
-
-fn lockable(path: &Path) -> io::Result<File> {
-    File::options().create(true).truncate(false).write(true).mode(0o600).open(path)
-}
-
-/// Whether this is the file that the path leads to: a lock on one that was removed keeps nobody out.
-fn is_at(file: &File, path: &Path) -> bool {
-    let same =
-        |file: fs::Metadata, there: fs::Metadata| (file.dev(), file.ino()) == (there.dev(), there.ino());
-    file.metadata().and_then(|f| fs::metadata(path).map(|there| same(f, there))).unwrap_or(false)
 }
 
 /// Takes away what a process that was killed has left before it wrote a pod down, or after the pod was gone.
@@ -303,11 +251,6 @@ fn one(state: &Path, dir: &Path) -> Result<Option<Stored>> {
     let place = Place::new(state, &record.uid, (&record.namespace, &record.name));
     let status = place.read_status();
     Ok(Some(Stored { status, is_tended: is_tended(dir), logs: place.logs, record }))
-}
-
-fn is_tended(dir: &Path) -> bool {
-    let Ok(file) = File::options().write(true).open(dir.join(LOCK)) else { return false };
-    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
 /// Asks whoever looks after the pod to end it.
@@ -405,47 +348,6 @@ mod tests {
         fs::write(foreign.dir.join("file"), "x").unwrap();
         sweep(dir.path(), &Names::lock(dir.path()).unwrap()).unwrap();
         assert!(!left.dir.exists() && taken.dir.exists() && foreign.dir.join("file").exists());
-    }
-
-    /// `ps` has the lock for a moment each time it looks.
-    #[test]
-    fn whoever_only_looks_keeps_nobody_from_a_pod() {
-        let dir = tempfile::tempdir().unwrap();
-        let record = record();
-        let place = Place::new(dir.path(), &record.uid, ("default", "web"));
-        drop(place.take().unwrap());
-        place.write_record(&record).unwrap();
-        let over = std::sync::atomic::AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                    stored(dir.path()).unwrap();
-                }
-            });
-            for _ in 0..200 {
-                assert!(place.take().unwrap().is_some());
-            }
-            over.store(true, std::sync::atomic::Ordering::Relaxed);
-        });
-    }
-
-    /// The lock that is taken is the one that others will look at, however often the directory goes.
-    #[test]
-    fn a_pod_is_never_taken_by_a_lock_that_is_gone() {
-        let dir = tempfile::tempdir().unwrap();
-        let place = Place::new(dir.path(), &PodUid::new("u-1").unwrap(), ("default", "web"));
-        std::thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(|| {
-                    for _ in 0..200 {
-                        if let Ok(Some(tended)) = place.take() {
-                            assert!(is_at(&tended.0, &place.dir.join(LOCK)));
-                            place.remove().unwrap();
-                        }
-                    }
-                });
-            }
-        });
     }
 
     #[test]

@@ -71,7 +71,8 @@ impl Ward {
 impl Ward {
     /// The pod `shop/web` with this spec, and the host's users.
     pub(crate) fn for_test(spec: &str) -> Self {
-        let pod: Pod = serde_json::from_str(&format!(r#"{{"metadata":{{"name":"web"}},"spec":{spec}}}"#)).unwrap();
+        let pod: Pod =
+            serde_json::from_str(&format!(r#"{{"metadata":{{"name":"web"}},"spec":{spec}}}"#)).unwrap();
         Self {
             uid: PodUid::new("u-1").unwrap(),
             name: "web".to_owned(),

@@ -14,7 +14,7 @@ use crate::mounts::wanted;
 use crate::requests::Watch;
 use crate::shared::blocking;
 use crate::status::PodStatus;
-use crate::store::Tended;
+use crate::tended::Tended;
 
 /// How often a pod is looked at though nobody said that anything happened: repairs what was missed.
 const RELIST: Duration = Duration::from_secs(10);

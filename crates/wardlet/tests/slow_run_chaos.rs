@@ -65,7 +65,8 @@ impl Group {
     }
 
     fn start(&mut self, node: &Node) {
-        let log = std::fs::File::options().create(true).append(true).open(self.file.with_extension("log")).unwrap();
+        let log =
+            std::fs::File::options().create(true).append(true).open(self.file.with_extension("log")).unwrap();
         let mut command = node.run(&[self.file.to_str().unwrap(), "--quiet"]);
         self.child = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
     }
@@ -233,7 +234,11 @@ impl Chaos {
         }
         println!("killed: {:?}", self.kills);
         for victim in self.victims {
-            assert!(self.kills.contains(victim) || rounds() < 5, "{victim:?} was never killed: {:?}", self.kills);
+            assert!(
+                self.kills.contains(victim) || rounds() < 5,
+                "{victim:?} was never killed: {:?}",
+                self.kills
+            );
         }
         self.come_to_rest();
         self.no_block_has_two_pods();
@@ -243,7 +248,8 @@ impl Chaos {
         self.groups[0].signal(Signal::KILL);
         self.groups.iter_mut().for_each(Group::end);
         let places = self.node.places();
-        let words: Vec<&str> = ["stop", "--all"].into_iter().chain(places.iter().map(String::as_str)).collect();
+        let words: Vec<&str> =
+            ["stop", "--all"].into_iter().chain(places.iter().map(String::as_str)).collect();
         let stop = self.node.command(&words).output().unwrap();
         let said: String = self.groups.iter().map(Group::said).collect::<Vec<_>>().join("\n---\n");
         assert!(stop.status.success(), "{}\n{said}", text(&stop));
@@ -279,12 +285,22 @@ impl Traces {
         };
         let programs = ["wardlet", "wardlet-monitor", "wardlet-container", "containerd-shim-runc-v2"];
         Self {
-            devices: lines("ls /sys/class/net; ls /proc/sys/net/ipv4/conf | grep veth"),
+            // The bridge stays, for the next pod.
+            devices: lines("cut -s -d: -f1 /proc/net/dev | tr -d ' ' | grep -v -e wardlet0 -e cni0"),
             networks: lines("ls /run/netns /var/run/netns 2>/dev/null | grep -v :"),
-            // A version 1 host has one for each controller.
-            groups: lines("find /sys/fs/cgroup -type d \\( -name '*wardlet*' -o -path '*k8s.io/*' -o -path '*wardlet*/*' \\) 2>/dev/null"),
+            // A version 1 host has one for each controller. One that containerd has left empty, because its shim was
+            // killed while it made a container, is containerd's.
+            groups: lines(
+                "find /sys/fs/cgroup -mindepth 2 -type d -path '*/wardlet/*'; \
+                 find /sys/fs/cgroup -mindepth 2 -type d -path '*/k8s.io/*' | \
+                 while read group; do [ -n \"$(cat $group/cgroup.procs)\" ] && echo $group; done",
+            ),
             processes: programs.iter().flat_map(|program| processes(node, program)).collect(),
-            pins: lines(&format!("find {}/userns {}/sandboxes -mindepth 1 2>/dev/null", node.run_dir().display(), node.run_dir().display())),
+            pins: lines(&format!(
+                "find {}/userns {}/sandboxes -mindepth 1 2>/dev/null",
+                node.run_dir().display(),
+                node.run_dir().display()
+            )),
         }
     }
 }

@@ -12,7 +12,8 @@ use testbed::registry::{PASSWORD, USER};
 
 /// The image has no program: that it is there is seen by what the runtime says about it.
 fn manifest(password: &str) -> String {
-    let config = format!(r#"{{"auths":{{"{REGISTRY_BASIC}":{{"username":"{USER}","password":"{password}"}}}}}}"#);
+    let config =
+        format!(r#"{{"auths":{{"{REGISTRY_BASIC}":{{"username":"{USER}","password":"{password}"}}}}}}"#);
     format!(
         "apiVersion: v1\nkind: Secret\nmetadata: {{name: pull}}\ntype: kubernetes.io/dockerconfigjson\nstringData: {{.dockerconfigjson: '{config}'}}\n---\n\
          apiVersion: v1\nkind: Pod\nmetadata: {{name: pulls}}\nspec:\n  hostUsers: false\n  restartPolicy: Never\n  \
@@ -26,7 +27,10 @@ fn a_pod_pulls_with_the_secret_that_it_names() {
     let node = Node::with_registry();
     let reason = |node: &Node| {
         let pods = node.json(&["ps"]);
-        pods[0]["status"]["containers"][0]["state"]["waiting"]["reason"].as_str().unwrap_or_default().to_owned()
+        pods[0]["status"]["containers"][0]["state"]["waiting"]["reason"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     };
     for (password, expected) in [("wrong", "ErrImagePull"), (PASSWORD, "RunContainerError")] {
         let file = node.manifest("pod.yaml", &manifest(password));
@@ -37,7 +41,11 @@ fn a_pod_pulls_with_the_secret_that_it_names() {
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{}", text(&output));
         assert!(text(&output).contains("there is no secret \"missing\""), "{}", text(&output));
-        assert!(!text(&output).contains(password) || password == "wrong", "a password is shown: {}", text(&output));
+        assert!(
+            !text(&output).contains(password) || password == "wrong",
+            "a password is shown: {}",
+            text(&output)
+        );
     }
     assert_eq!(node.leftovers(), Vec::<String>::new());
 }

@@ -101,7 +101,8 @@ fn a_pod_that_sets_one_is_refused_with_its_place() {
 #[test]
 fn windows_is_refused_and_linux_is_not() {
     let found = |os: &str| {
-        let text = format!("apiVersion: v1\nkind: Pod\nspec:\n  os: {{name: {os}}}\n  containers: [{{name: c}}]\n");
+        let text =
+            format!("apiVersion: v1\nkind: Pod\nspec:\n  os: {{name: {os}}}\n  containers: [{{name: c}}]\n");
         let reading = crate::read("p.yaml", text.as_bytes());
         unsupported(&reading.objects[0].pod().unwrap()).len()
     };
