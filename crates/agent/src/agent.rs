@@ -2,32 +2,34 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ids::{IdKind, UserNamespace};
 use ledger::{Categories, Holder, LeaseRequest, Ledger};
-use lifecycle::State;
-use plan::UserNamespaceMode;
+use lifecycle::{Deletion, Pod, State};
+use plan::{Plan, UserNamespaceMode};
 use tokio::sync::{mpsc, watch};
-use volumes::{PodUid, PodVolumes};
+use volumes::PodVolumes;
 use wire::client::Client;
 
 use crate::chores::Chores;
+use crate::claim::{Claimed, Origin, claim};
 use crate::cri::{Cri, Journal};
 use crate::error::{Error, Result};
 use crate::events::Bells;
-use crate::handle::Handle;
+use crate::handle::{Handle, Orders};
 use crate::look::Looker;
 use crate::requests::Watch;
 use crate::shared::{Shared, Tell, blocking};
 use crate::source::Objects;
-use crate::store::{Parts, Place, PodRecord, Stored, Tended, stored};
-use crate::ward::{Admitted, Ward, hash};
+use crate::store::{Place, PodRecord, Stored};
+use crate::tended::Tended;
+use crate::ward::{Admitted, Ward};
 use crate::worker::{Answers, Worker};
 use crate::{mounts, refused, spec, teardown};
 
 /// The lease that pods in the shared block have joined.
 const SHARED_BLOCK: &str = "shared-block";
-const UUID: &str = "/proc/sys/kernel/random/uuid";
 
 /// What an agent is opened with.
 pub struct Options {
@@ -92,16 +94,23 @@ impl Agent {
     /// If somebody else looks after it, or its IDs or volumes cannot be had; nothing is left of it then.
     pub async fn start(&self, admitted: Admitted) -> Result<Handle> {
         let spec = admitted.pod.spec.clone().unwrap_or_default();
-        refused::check(&spec)?;
-        spec::lowered(&spec)?;
-        let (uid, place, tended, is_new) = self.find(&admitted).await?;
-        let ward = self.ward(&admitted, uid);
+        refused::check(&admitted.pod, &self.shared.node)?;
+        let pod = spec::lowered(&spec)?;
+        let (state, endpoint) = (self.shared.state.clone(), self.shared.endpoint.clone());
+        let wanted = admitted.clone();
+        let claimed = blocking("claiming a pod", move || claim(&state, &endpoint, &wanted)).await?;
+        let Claimed { place, tended, record, origin } = claimed;
+        let ward = self.ward(&record, Some(admitted.plan));
         let title = ward.title();
-        match self.prepare(ward, &admitted, &place).await {
-            Ok(ward) => self.tend(ward, place, tended),
+        if origin == Origin::Left {
+            self.shared.say(&title, "found as it was left; looked after again");
+        }
+        match self.prepare(ward, record, &place).await {
+            Ok(ward) => Ok(self.tend(ward, (place, tended), pod)),
             Err(error) => {
-                let uid = admitted.pod.metadata.uid.as_deref();
-                if is_new && let Err(left) = teardown::all(&self.shared, (uid, &place)).await {
+                if origin == Origin::New
+                    && let Err(left) = teardown::all(&self.shared, &place).await
+                {
                     self.shared.warn(&title, format!("something is left of it: {left}"));
                 }
                 Err(error)
@@ -109,95 +118,51 @@ impl Agent {
         }
     }
 
-    /// Takes on a pod that somebody else has left, to end it.
+    /// Takes on a pod that somebody else has left, and ends it, within `grace` if that is less than its own.
+    /// Nothing of it is started again.
     ///
     /// # Errors
     /// If somebody looks after it.
-    pub async fn adopt(&self, stored: &Stored) -> Result<Handle> {
+    pub async fn end(&self, stored: &Stored, grace: Option<Duration>) -> Result<Handle> {
         let record = &stored.record;
         let place = Place::new(&self.shared.state, &record.uid, (&record.namespace, &record.name));
         let title = format!("{}/{}", record.namespace, record.name);
         let tended = place.take()?.ok_or(Error::Tended { pod: title })?;
-        let ward = Ward {
+        let ward = self.ward(record, None);
+        // Before the worker's first step: it knows neither the pod's block nor its plan.
+        let pod = spec::lowered(&ward.spec)?.deleted(Deletion { grace });
+        Ok(self.tend(ward, (place, tended), pod))
+    }
+
+    fn ward(&self, record: &PodRecord, plan: Option<Plan>) -> Ward {
+        Ward {
             uid: record.uid.clone(),
             name: record.name.clone(),
             namespace: record.namespace.clone(),
             spec: record.pod.spec.clone().unwrap_or_default(),
             pod: record.pod.clone(),
-            plan: None,
+            plan,
             users: UserNamespace::Host,
             level: None,
             handler: record.handler.clone(),
             node: self.shared.node.clone(),
-        };
-        self.tend(ward, place, tended)
-    }
-
-    /// The pod that runs by this name, or a place for it.
-    async fn find(&self, admitted: &Admitted) -> Result<(PodUid, Place, Tended, bool)> {
-        let metadata = &admitted.pod.metadata;
-        let name = metadata.name.clone().unwrap_or_default();
-        let namespace = metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
-        let title = format!("{namespace}/{name}");
-        let wanted = format!("{:016x}", definition(admitted));
-        let state = self.shared.state.clone();
-        let (known, _) = blocking("reading records", move || stored(&state)).await?;
-        let same = known.into_iter().find(|s| s.record.namespace == namespace && s.record.name == name);
-        if let Some(known) = same {
-            if known.is_tended {
-                return Err(Error::Tended { pod: title });
-            }
-            if known.record.hash != wanted || known.record.endpoint != self.shared.endpoint {
-                return Err(Error::Other { pod: title });
-            }
-            let uid = known.record.uid;
-            let place = Place::new(&self.shared.state, &uid, (&namespace, &name));
-            let tended = place.take()?.ok_or(Error::Tended { pod: title.clone() })?;
-            self.shared.say(&title, "found as it was left; looked after again");
-            return Ok((uid, place, tended, false));
-        }
-        let uid = uid(metadata.uid.as_deref())?;
-        let place = Place::new(&self.shared.state, &uid, (&namespace, &name));
-        let tended = place.take()?.ok_or(Error::Tended { pod: title })?;
-        Ok((uid, place, tended, true))
-    }
-
-    fn ward(&self, admitted: &Admitted, uid: PodUid) -> Ward {
-        let mut pod = admitted.pod.clone();
-        pod.metadata.uid = Some(uid.as_str().to_owned());
-        let metadata = &pod.metadata;
-        Ward {
-            uid,
-            name: metadata.name.clone().unwrap_or_default(),
-            namespace: metadata.namespace.clone().unwrap_or_else(|| "default".to_owned()),
-            spec: pod.spec.clone().unwrap_or_default(),
-            plan: Some(admitted.plan.clone()),
-            users: UserNamespace::Host,
-            level: None,
-            handler: admitted.intent.runtime_handler.clone(),
-            node: self.shared.node.clone(),
-            pod,
+            profiles: self.shared.state.join("seccomp"),
         }
     }
 
-    /// Record, then IDs, then volumes: whatever is cut short is found by its record.
-    async fn prepare(&self, mut ward: Ward, admitted: &Admitted, place: &Place) -> Result<Ward> {
-        let mut record = PodRecord::new(Parts {
-            uid: ward.uid.clone(),
-            namespace: ward.namespace.clone(),
-            name: ward.name.clone(),
-            hash: definition(admitted),
-            endpoint: self.shared.endpoint.clone(),
-            handler: ward.handler.clone(),
-            pod: ward.pod.clone(),
-        });
+    /// IDs, then volumes: whatever is cut short is found by its record.
+    async fn prepare(&self, mut ward: Ward, mut record: PodRecord, place: &Place) -> Result<Ward> {
         let (shared, place) = (Arc::clone(&self.shared), place.clone());
         blocking("getting a pod ready", move || {
-            place.write_record(&record)?;
             lease(&shared, &mut ward, &place.dir)?;
+            let uids = ward.users.lines(IdKind::Uid).unwrap_or_default();
+            let gids = ward.users.lines(IdKind::Gid).unwrap_or_default();
+            // What may still run has the block that was written down, and no other.
+            if !record.uids.is_empty() && (&record.uids, &record.gids) != (&uids, &gids) {
+                return Err(Error::OtherBlock { pod: ward.title() });
+            }
             record.mode = mode(&ward).to_owned();
-            record.uids = ward.users.lines(IdKind::Uid).unwrap_or_default();
-            record.gids = ward.users.lines(IdKind::Gid).unwrap_or_default();
+            (record.uids, record.gids) = (uids, gids);
             place.write_record(&record)?;
             let wanted = mounts::wanted(&ward, &shared.objects)?;
             if !wanted.volumes.is_empty() {
@@ -210,8 +175,7 @@ impl Agent {
         .await
     }
 
-    fn tend(&self, ward: Ward, place: Place, tended: Tended) -> Result<Handle> {
-        let pod = spec::lowered(&ward.spec)?;
+    fn tend(&self, ward: Ward, (place, tended): (Place, Tended), pod: Pod) -> Handle {
         let settings = self.shared.settings;
         let before = place.read_status();
         let state = before
@@ -219,6 +183,7 @@ impl Agent {
             .map_or_else(|| State::new(settings), |status| State::resumed(settings, &status.resumed()));
         let (orders, inbox) = mpsc::channel(16);
         let (status, said) = watch::channel(before);
+        let (ending, ends) = watch::channel(false);
         let uid = ward.uid.as_str().to_owned();
         let ward = Arc::new(ward);
         let worker = Worker {
@@ -231,30 +196,25 @@ impl Agent {
             watch: Watch::on(&place.dir).ok(),
             tended,
             answers: Answers::default(),
+            ending,
             chores: Chores {
                 shared: Arc::clone(&self.shared),
                 ward: Arc::clone(&ward),
                 place: place.clone(),
+                ending: ends,
             },
         };
         let task = tokio::spawn(worker.run());
-        Ok(Handle {
+        Handle {
             shared: Arc::clone(&self.shared),
             ward,
             place,
-            orders,
+            orders: Orders(orders),
             said,
             task: Some(task),
             tended: None,
-        })
+        }
     }
-}
-
-/// Another number for anything that a pod cannot be changed in while it runs.
-fn definition(admitted: &Admitted) -> u64 {
-    let metadata = &admitted.pod.metadata;
-    let mode = admitted.plan.user_namespace;
-    hash(&(&admitted.pod.spec, &metadata.labels, &metadata.annotations, mode))
 }
 
 fn mode(ward: &Ward) -> &'static str {
@@ -263,14 +223,6 @@ fn mode(ward: &Ward) -> &'static str {
         Some(UserNamespaceMode::Shared) => "shared",
         _ => "host",
     }
-}
-
-fn uid(given: Option<&str>) -> Result<PodUid> {
-    let text = match given.filter(|uid| !uid.is_empty()) {
-        Some(given) => given.to_owned(),
-        None => std::fs::read_to_string(UUID).map_err(Error::file("read", Path::new(UUID)))?,
-    };
-    PodUid::new(text.trim()).map_err(|e| Error::config("metadata.uid", e.to_string()))
 }
 
 /// Gives the pod its block: on disk before anything is made with it.

@@ -7,12 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use lifecycle::{Action, ContainerName, Moment, Outcome, Task, Verdict};
 use manifest::k8s_openapi::api::core::v1::Container;
+use tokio::sync::watch;
 use wire::cri::{CreateContainerRequest, Image, ImageSpec, Mount, PodSandboxConfig};
 
 use crate::container::{self, Ready};
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::images::{Images, PullPolicy, check_user};
+use crate::keyring::Keyring;
 use crate::look::{Look, SeenSandbox};
 use crate::mounts::{Mounter, wanted};
 use crate::probe::Asked;
@@ -33,6 +35,8 @@ pub(crate) struct Chores {
     pub(crate) shared: Arc<Shared>,
     pub(crate) ward: Arc<Ward>,
     pub(crate) place: Place,
+    /// Whether nothing more is to be started.
+    pub(crate) ending: watch::Receiver<bool>,
 }
 
 impl Chores {
@@ -150,7 +154,14 @@ impl Chores {
         let missing = || Error::config(name.as_str(), "the sandbox is not ready");
         let sandbox = look.current().ok_or_else(missing)?;
         let config = sandbox::config(&self.ward, sandbox.seen.attempt, &self.place.logs);
-        let image = self.image(container, &config).await?;
+        let mut ending = self.ending.clone();
+        // A registry may keep us waiting for as long as it likes; whoever ends the pod need not.
+        let image = tokio::select! {
+            image = self.image(container, &config) => image?,
+            _ = ending.wait_for(|is_ending| *is_ending) => {
+                return Err(Error::Ending { image: container.image.clone().unwrap_or_default() });
+            }
+        };
         let (variables, mounts) = self.prepared(container, attempt, sandbox).await?;
         let image = ImageSpec {
             image: image.id,
@@ -174,7 +185,9 @@ impl Chores {
     async fn image(&self, container: &Container, sandbox: &PodSandboxConfig) -> Result<Image> {
         let (shared, title) = (Arc::clone(&self.shared), self.ward.title());
         let tell = move |text: String| shared.say(&title, text);
+        let warn = |text: String| self.shared.warn(&self.ward.title(), text);
         let images = Images {
+            keyring: Keyring::of(&self.ward, &self.shared.objects, &warn)?,
             cri: &self.shared.cri,
             handler: &self.ward.handler,
             sandbox: sandbox.clone(),
@@ -194,6 +207,14 @@ impl Chores {
         Ok(image)
     }
 
+    /// The pod's addresses; the node's with the host's network.
+    pub(crate) fn addresses(&self, sandbox: &SeenSandbox) -> Vec<String> {
+        if sandbox.ips.is_empty() && self.ward.is_host_network() {
+            return vec![self.shared.host_ip.clone()];
+        }
+        sandbox.ips.clone()
+    }
+
     /// Its variables and mounts. All of it waits for the disk.
     async fn prepared(
         &self,
@@ -201,9 +222,10 @@ impl Chores {
         attempt: u32,
         sandbox: &SeenSandbox,
     ) -> Result<(BTreeMap<String, String>, Vec<Mount>)> {
-        let (chores, container, ips) = (self.clone(), container.clone(), sandbox.ips.clone());
+        let ips = self.addresses(sandbox);
+        let (chores, container) = (self.clone(), container.clone());
         blocking("getting a container's mounts ready", move || {
-            let Chores { shared, ward, place } = chores;
+            let Chores { shared, ward, place, .. } = chores;
             let (objects, host_ip) = (&shared.objects, shared.host_ip.as_str());
             let around = env::Surroundings { ward: &ward, objects, ips: &ips, host_ip };
             let variables = env::of(&container, &around)?;

@@ -91,3 +91,29 @@ fn signal(container: &Container) -> i32 {
     let known = Signal::from_str_name(&format!("SIGNAL_{name}"));
     known.unwrap_or(Signal::RuntimeDefault).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_and_the_stop_signal_are_asked_for_as_the_container_has_them() {
+        let text = r#"{"containers":[{"name":"a"},{"name":"b","stdin":true,"stdinOnce":true,"tty":true,
+            "lifecycle":{"stopSignal":"SIGUSR1"},"workingDir":"/x","command":["$(A)"],"args":["$(B)"]}]}"#;
+        let ward = Ward::for_test(text);
+        let of = |index: usize| {
+            let variables = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
+            let ready = Ready { attempt: 3, image: ImageSpec::default(), variables, mounts: Vec::new() };
+            config(&ward, &ward.spec.containers[index], ready)
+        };
+        let (plain, own) = (of(0), of(1));
+        assert_eq!((plain.stdin, plain.stdin_once, plain.tty), (false, false, false));
+        assert_eq!((own.stdin, own.stdin_once, own.tty), (true, true, true));
+        assert_eq!((plain.stop_signal(), own.stop_signal()), (Signal::RuntimeDefault, Signal::Sigusr1));
+        assert_eq!(
+            (own.command, own.args, own.working_dir),
+            (vec!["1".into()], vec!["$(B)".into()], "/x".into())
+        );
+        assert_eq!(own.log_path, "b/3.log");
+    }
+}

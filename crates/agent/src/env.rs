@@ -153,6 +153,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_optional_and_missing_is_no_variable() {
+        let of = |optional: bool, source: &str| {
+            let text = format!(
+                r#"{{"containers":[{{"name":"a","env":[{{"name":"A","valueFrom":{{"{source}KeyRef":{{"name":"x","key":"k","optional":{optional}}}}}}}],
+                    "envFrom":[{{"{source}Ref":{{"name":"x","optional":{optional}}}}}]}}]}}"#
+            );
+            let ward = Ward::for_test(&text);
+            let around = Surroundings { ward: &ward, objects: &Objects::default(), ips: &[], host_ip: "" };
+            of(&ward.spec.containers[0], &around).map_err(|e| e.to_string())
+        };
+        for source in ["configMap", "secret"] {
+            assert_eq!(of(true, source), Ok(BTreeMap::new()));
+            let error = of(false, source).unwrap_err();
+            assert_eq!(error, format!("envFrom: there is no {source} \"x\""));
+        }
+    }
+
+    #[test]
     fn variables_are_expanded_as_upstream_does() {
         let variables =
             BTreeMap::from([("A".to_owned(), "1".to_owned()), ("B".to_owned(), "x y".to_owned())]);

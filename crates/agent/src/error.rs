@@ -41,6 +41,12 @@ pub enum Error {
         /// In the runtime's words.
         message: String,
     },
+    /// The pod ends, and nobody waits for its image any more.
+    #[error("the pod ends before image {image:?} is here")]
+    Ending {
+        /// The image.
+        image: String,
+    },
     /// Something that a field names is not there, or cannot be used.
     #[error("{field}: {cause}")]
     Config {
@@ -56,6 +62,16 @@ pub enum Error {
         field: String,
         /// What it asks for.
         what: String,
+        /// The way out.
+        hint: &'static str,
+    },
+    /// A field that cannot be kept on this node.
+    #[error("{field}: {cause}")]
+    Unfit {
+        /// The field.
+        field: String,
+        /// Why not.
+        cause: String,
         /// The way out.
         hint: &'static str,
     },
@@ -101,6 +117,12 @@ pub enum Error {
         /// The pod.
         pod: String,
     },
+    /// What was left of a pod has other host IDs than it would get now.
+    #[error("pod {pod}: the ledger has another block of host IDs for it than it was started with")]
+    OtherBlock {
+        /// The pod.
+        pod: String,
+    },
     /// A thread of ours ended before its work did.
     #[error("{what} broke off")]
     BrokeOff {
@@ -132,7 +154,7 @@ impl Error {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::NeverPull { .. } => "ErrImageNeverPull",
-            Self::Pull { .. } => "ErrImagePull",
+            Self::Pull { .. } | Self::Ending { .. } => "ErrImagePull",
             Self::Runtime { call: "ImageStatus", .. } => "ImageInspectError",
             Self::Runtime { call: "StartContainer", .. } => "RunContainerError",
             Self::Runtime { call: "RunPodSandbox", .. } => "FailedCreatePodSandBox",
@@ -148,7 +170,7 @@ impl Error {
             Self::Volumes(error) => return error.hint(),
             Self::Ledger(error) => return error.hint(),
             Self::Malformed(error) => error.hint(),
-            Self::NotRun { hint, .. } => hint,
+            Self::NotRun { hint, .. } | Self::Unfit { hint, .. } => hint,
             Self::NeverPull { .. } => {
                 "import or pull the image first, or set imagePullPolicy to IfNotPresent"
             }
@@ -156,10 +178,15 @@ impl Error {
             Self::Config { .. } => "give the object in one of the files, or make the reference optional",
             Self::Tended { .. } => "`wardlet ps` shows it; `wardlet stop` ends it",
             Self::Other { .. } => "end it first with `wardlet stop`, or give this one another name",
+            Self::OtherBlock { .. } => "end it with `wardlet stop`, then start it anew",
             Self::Silent { .. } => "look into the container runtime's log: it hangs",
-            Self::Record { .. } => "`wardlet stop` with the pod's UID removes what is left of it",
+            Self::Record { .. } => {
+                "use the wardlet that wrote it, or move the pod's directory away once nothing of it runs"
+            }
             Self::Payload(_) => "give the object in one of the files, or make the reference optional",
-            Self::Runtime { .. } | Self::File { .. } | Self::BrokeOff { .. } => return None,
+            Self::Runtime { .. } | Self::File { .. } | Self::BrokeOff { .. } | Self::Ending { .. } => {
+                return None;
+            }
         };
         Some(text.to_owned())
     }

@@ -16,7 +16,7 @@ use manifest::k8s_openapi::api::core::v1::Container;
 use wire::cri::Mount;
 
 use crate::error::{Error, Result};
-use crate::sandbox::hostname;
+use crate::names::Named;
 use crate::ward::Ward;
 
 const HOSTS: &str = "/etc/hosts";
@@ -60,7 +60,7 @@ impl Files<'_> {
         let text = if self.ward.is_host_network() {
             fs::read_to_string(HOSTS).unwrap_or_default()
         } else {
-            own_hosts(&hostname(self.ward), ips)
+            own_hosts(&Named::of(self.ward), ips)
         };
         let aliases = self.ward.spec.host_aliases.iter().flatten();
         let aliases: String = aliases
@@ -95,11 +95,12 @@ fn words_path(dir: &Path, container: &str, attempt: u32) -> PathBuf {
     dir.join("containers").join(container).join(attempt.to_string())
 }
 
-fn own_hosts(name: &str, ips: &[String]) -> String {
+fn own_hosts(named: &Named, ips: &[String]) -> String {
     let mut text = "# Made for this pod.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n\
         fe00::\tip6-localnet\nff00::\tip6-mcastprefix\nff02::1\tip6-allnodes\nff02::2\tip6-allrouters\n"
         .to_owned();
-    ips.iter().for_each(|ip| text.push_str(&format!("{ip}\t{name}\n")));
+    let full = if named.domain.is_some() { format!("{}\t", named.full()) } else { String::new() };
+    ips.iter().for_each(|ip| text.push_str(&format!("{ip}\t{full}{}\n", named.host)));
     text
 }
 

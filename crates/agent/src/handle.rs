@@ -9,17 +9,35 @@ use tokio::task::JoinHandle;
 use crate::error::{Error, Result};
 use crate::shared::Shared;
 use crate::status::PodStatus;
-use crate::store::{Place, Tended};
+use crate::store::Place;
 use crate::teardown;
+use crate::tended::Tended;
 use crate::ward::Ward;
 use crate::worker::Order;
+
+/// Tells whoever looks after a pod what to do. Clones tell the same.
+#[derive(Clone)]
+pub struct Orders(pub(crate) mpsc::Sender<Order>);
+
+impl Orders {
+    /// Ends it, within `grace` if that is less than its own.
+    pub async fn stop(&self, grace: Option<Duration>) {
+        // Whoever does not listen any more has ended.
+        let _ = self.0.send(Order::Stop(grace)).await;
+    }
+
+    /// The objects that it names may be others now.
+    pub async fn refresh(&self) {
+        let _ = self.0.send(Order::Refresh).await;
+    }
+}
 
 /// A pod that is looked after. Dropped, it is looked after all the same, as long as the process lives.
 pub struct Handle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) ward: Arc<Ward>,
     pub(crate) place: Place,
-    pub(crate) orders: mpsc::Sender<Order>,
+    pub(crate) orders: Orders,
     pub(crate) said: watch::Receiver<Option<PodStatus>>,
     pub(crate) task: Option<JoinHandle<(PodStatus, Tended)>>,
     pub(crate) tended: Option<Tended>,
@@ -73,15 +91,10 @@ impl Handle {
         self.said.clone()
     }
 
-    /// Ends it, within `grace` if that is less than its own.
-    pub async fn stop(&self, grace: Option<Duration>) {
-        // Whoever does not listen any more has ended.
-        let _ = self.orders.send(Order::Stop(grace)).await;
-    }
-
-    /// The objects that it names may be others now.
-    pub async fn refresh(&self) {
-        let _ = self.orders.send(Order::Refresh).await;
+    /// What it can be told, also while somebody waits for its end.
+    #[must_use]
+    pub fn orders(&self) -> Orders {
+        self.orders.clone()
     }
 
     /// Waits until nothing of it runs and nothing will.
@@ -103,7 +116,7 @@ impl Handle {
     /// If something cannot be removed; asked again, what is left is.
     pub async fn remove(&mut self) -> Result<()> {
         self.ended().await?;
-        teardown::all(&self.shared, (Some(self.uid()), &self.place)).await?;
+        teardown::all(&self.shared, &self.place).await?;
         self.shared.bells.forget(self.ward.uid.as_str());
         self.tended = None;
         Ok(())

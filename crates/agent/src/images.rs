@@ -5,6 +5,7 @@ use wire::cri::{Image, ImageSpec, PodSandboxConfig, PullImageRequest};
 
 use crate::cri::Cri;
 use crate::error::{Error, Result};
+use crate::keyring::Keyring;
 use crate::ward::Ward;
 
 /// When an image is fetched.
@@ -39,6 +40,8 @@ pub(crate) struct Images<'a> {
     pub(crate) cri: &'a Cri,
     pub(crate) handler: &'a str,
     pub(crate) sandbox: PodSandboxConfig,
+    /// Who may pull.
+    pub(crate) keyring: Keyring,
     /// Is told when one is fetched.
     pub(crate) tell: &'a (dyn Fn(String) + Send + Sync),
 }
@@ -55,12 +58,24 @@ impl Images<'_> {
             _ => {}
         }
         (self.tell)(format!("pulling {name}"));
-        let sandbox_config = Some(self.sandbox.clone());
-        let request = PullImageRequest { image: Some(asked()), auth: None, sandbox_config };
         let failed = |message| Error::Pull { image: name.to_owned(), message };
-        let reference = self.cri.pull(request).await.map_err(failed)?;
+        let reference = self.pull(name).await.map_err(failed)?;
         let pulled = self.cri.image(ImageSpec { image: reference, ..asked() }).await?;
         pulled.ok_or_else(|| failed("it was pulled and is not there".to_owned()))
+    }
+
+    /// With one credential after the other, until one is let in; the answer to the last if none is.
+    async fn pull(&self, name: &str) -> std::result::Result<String, String> {
+        let mut last = Err("there is nobody to ask as".to_owned());
+        for auth in self.keyring.for_image(name) {
+            let sandbox_config = Some(self.sandbox.clone());
+            let image = Some(spec(name, self.handler));
+            last = self.cri.pull(PullImageRequest { image, auth, sandbox_config }).await;
+            if last.is_ok() {
+                break;
+            }
+        }
+        last
     }
 }
 
@@ -81,5 +96,27 @@ pub(crate) fn check_user(ward: &Ward, container: &Container, image: &Image) -> R
         (None, None, name) => {
             Err(Error::config(field, format!("whether the image's user {name:?} is root cannot be known")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::cri::Int64Value;
+
+    use super::*;
+
+    #[test]
+    fn a_container_that_must_not_be_root_is_not() {
+        let of = |spec: &str, uid: Option<i64>, name: &str| {
+            let ward = Ward::for_test(spec);
+            let uid = uid.map(|value| Int64Value { value });
+            let image = Image { uid, username: name.to_owned(), ..Image::default() };
+            check_user(&ward, &ward.spec.containers[0], &image).is_ok()
+        };
+        let pod = r#"{"containers":[{"name":"a"}],"securityContext":{"runAsNonRoot":true}}"#;
+        let own = r#"{"containers":[{"name":"a","securityContext":{"runAsNonRoot":false}}],"securityContext":{"runAsNonRoot":true}}"#;
+        let user = r#"{"containers":[{"name":"a","securityContext":{"runAsUser":0}}],"securityContext":{"runAsNonRoot":true}}"#;
+        assert!(!of(pod, None, "") && !of(pod, Some(0), "") && !of(pod, None, "web"));
+        assert!(of(pod, Some(5), "") && of(own, None, "") && !of(user, Some(5), ""));
     }
 }

@@ -7,13 +7,13 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | `agent`, `handle`, `teardown` | taking a pod on, ending it, removing all of it |
+//! | `agent`, `claim`, `handle`, `teardown` | taking a pod on, ending it, removing all of it |
 //! | `worker`, `chores`, `look`, `events`, `requests` | the loop: what is, what is to be done, doing it, who wakes it |
-//! | `spec`, `refused` | a pod of the API as `lifecycle` has it; what is not run |
-//! | `sandbox`, `container`, `security`, `resources`, `dns` | what the runtime is asked for; pure but for the node's own files |
+//! | `spec`, [`check`], `placement` | a pod of the API as `lifecycle` has it; what is not run, or not here |
+//! | `sandbox`, `container`, `security`, `resources`, `names`, `dns` | what the runtime is asked for; pure but for the node's own files |
 //! | `mounts`, `written`, `env`, `fields`, [`Objects`] | volumes, files and variables from the objects that a pod names |
-//! | `images`, `probe`, `files` | images fetched, containers asked, /etc/hosts and last words |
-//! | [`store`](stored), `status` | what is written down, and who finds it later |
+//! | `images`, `keyring`, `probe`, `files` | images fetched, with whose credentials, containers asked, /etc/hosts and last words |
+//! | [`store`](stored), `status`, `tended` | what is written down, who finds it later, and whose a pod is |
 //! | [`logs`] | the logs that runtimes write |
 //! | [`Call`] | what was asked of the runtime, to be compared with the plan |
 //!
@@ -21,6 +21,7 @@
 
 mod agent;
 mod chores;
+mod claim;
 mod container;
 mod cri;
 mod dns;
@@ -32,9 +33,12 @@ mod files;
 mod handle;
 mod images;
 mod journal;
+mod keyring;
 pub mod logs;
 mod look;
 mod mounts;
+mod names;
+mod placement;
 mod probe;
 mod refused;
 mod requests;
@@ -47,6 +51,7 @@ mod spec;
 mod status;
 mod store;
 mod teardown;
+mod tended;
 mod ward;
 mod worker;
 mod written;
@@ -54,11 +59,12 @@ mod written;
 pub use agent::{Agent, Options};
 pub use cri::Journal;
 pub use error::{Error, Result};
-pub use handle::Handle;
+pub use handle::{Handle, Orders};
 pub use journal::{Call, MountAsked, UserNamespaceAsked};
 pub use lifecycle::Settings;
+pub use refused::check;
 pub use shared::{Event, EventKind, Tell};
 pub use source::Objects;
 pub use status::{ConditionView, ContainerView, ExitView, PodStatus, StateView};
-pub use store::{PodRecord, StopRequest, Stored, ask_to_stop, stored};
+pub use store::{PodRecord, StopRequest, Stored, ask_to_stop, stored, stored_one};
 pub use ward::Admitted;

@@ -75,7 +75,10 @@ impl Looker {
             let Some(status) = self.sandbox_status(cri, &listed.id).await? else { continue };
             look.sandboxes.push(sandbox(&status, (attempt, ready)));
         }
-        for listed in cri.containers(&self.uid).await? {
+        let containers = cri.containers(&self.uid).await?;
+        self.statuses.retain(|(id, _), _| containers.iter().any(|listed| listed.id == *id));
+        self.addresses.retain(|id, _| attempts.contains_key(id));
+        for listed in containers {
             let Some(sandbox) = attempts.get(&listed.pod_sandbox_id).copied() else { continue };
             let Some(status) = self.status(cri, &listed).await? else { continue };
             look.containers.extend(self.container(&listed, &status, sandbox));

@@ -193,3 +193,46 @@ fn lowered(mount: &HostMount) -> cri::Mount {
         ..cri::Mount::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_is_carried_on_and_closed_as_it_says() {
+        let of = |text: &str| {
+            let mount: VolumeMount =
+                serde_json::from_str(&format!(r#"{{"name":"v","mountPath":"/v"{text}}}"#)).unwrap();
+            (propagation(&mount), access(&mount, None))
+        };
+        assert_eq!(of(""), (Propagation::None, MountAccess::ReadWrite));
+        assert_eq!(
+            of(r#","mountPropagation":"Bidirectional""#),
+            (Propagation::Bidirectional, MountAccess::ReadWrite)
+        );
+        let host = r#","mountPropagation":"HostToContainer","readOnly":true"#;
+        assert_eq!(of(host), (Propagation::HostToContainer, MountAccess::ReadOnly));
+    }
+
+    #[test]
+    fn volumes_are_made_of_what_they_name() {
+        let of = |text: &str| {
+            let volume: Volume = serde_json::from_str(&format!(r#"{{"name":"v",{text}}}"#)).unwrap();
+            made_of(&volume).map_err(|e| e.to_string())
+        };
+        let Ok(Source::HostPath(host)) = of(r#""hostPath":{"path":"/srv","type":"Directory"}"#) else {
+            panic!()
+        };
+        assert_eq!(
+            (host.path, host.kind),
+            (PathBuf::from("/srv"), HostPathType::parse("Directory").unwrap())
+        );
+        let Ok(Source::EmptyDir(empty)) =
+            of(r#""emptyDir":{"medium":"Memory","sizeLimit":"1Mi","mode":1023}"#)
+        else {
+            panic!()
+        };
+        assert_eq!((empty.size_limit, empty.mode), (Some(1 << 20), Some(1023)));
+        assert!(of(r#""hostPath":{"path":"/srv","type":"Nonsense"}"#).is_err());
+    }
+}

@@ -7,11 +7,10 @@ use manifest::k8s_openapi::api::core::v1::ContainerPort;
 use wire::cri::{LinuxPodSandboxConfig, PodSandboxConfig, PodSandboxMetadata, PortMapping, Protocol};
 
 use crate::cri::{POD_NAME, POD_NAMESPACE, POD_UID};
+use crate::names::Named;
 use crate::ward::Ward;
 use crate::{dns, security};
 
-/// The kernel's longest host name.
-const LONGEST_HOSTNAME: usize = 63;
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// The same for every attempt but its number.
@@ -24,7 +23,7 @@ pub(crate) fn config(ward: &Ward, attempt: u32, logs: &Path) -> PodSandboxConfig
             namespace: ward.namespace.clone(),
             attempt,
         }),
-        hostname: if ward.is_host_network() { String::new() } else { hostname(ward) },
+        hostname: if ward.is_host_network() { String::new() } else { Named::of(ward).for_kernel(&ward.spec) },
         log_directory: logs.display().to_string(),
         dns_config: Some(dns::of(&ward.spec, Path::new(RESOLV_CONF))),
         port_mappings: if ward.is_host_network() { Vec::new() } else { ports(ward) },
@@ -48,13 +47,6 @@ pub(crate) fn labels(ward: &Ward) -> BTreeMap<String, String> {
     own.into_iter().chain(ours.map(|(key, value)| (key.to_owned(), value.to_owned()))).collect()
 }
 
-/// The pod's own, else its name, as far as the kernel takes it.
-pub(crate) fn hostname(ward: &Ward) -> String {
-    let own = ward.spec.hostname.as_deref().filter(|name| !name.is_empty());
-    let name: String = own.unwrap_or(&ward.name).chars().take(LONGEST_HOSTNAME).collect();
-    name.trim_end_matches(['-', '.']).to_owned()
-}
-
 fn sysctls(ward: &Ward) -> BTreeMap<String, String> {
     ward.context().sysctls.into_iter().flatten().map(|s| (s.name, s.value)).collect()
 }
@@ -75,5 +67,26 @@ fn port(port: &ContainerPort) -> PortMapping {
         container_port: port.container_port,
         host_port: port.host_port.unwrap_or_default(),
         host_ip: port.host_ip.clone().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_the_host_are_asked_for_and_the_others_only_name() {
+        let text = r#"{"containers":[{"name":"a","ports":[{"name":"web","containerPort":80},
+            {"containerPort":53,"hostPort":5353,"protocol":"UDP","hostIP":"10.0.0.1"}]}]}"#;
+        let asked = config(&Ward::for_test(text), 0, Path::new("/logs")).port_mappings;
+        let expected = PortMapping {
+            protocol: Protocol::Udp.into(),
+            container_port: 53,
+            host_port: 5353,
+            host_ip: "10.0.0.1".into(),
+        };
+        assert_eq!(asked, [expected]);
+        let of_host = text.replacen('{', r#"{"hostNetwork":true,"#, 1);
+        assert!(config(&Ward::for_test(&of_host), 0, Path::new("/logs")).port_mappings.is_empty());
     }
 }

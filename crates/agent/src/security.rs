@@ -99,9 +99,12 @@ fn kind(name: &str) -> cri::security_profile::ProfileType {
 }
 
 /// Without a word of the pod's, no filter: as a kubelet has it by default.
-fn seccomp(found: Option<&SeccompProfile>) -> SecurityProfile {
+fn seccomp(ward: &Ward, found: Option<&SeccompProfile>) -> SecurityProfile {
     match found {
-        Some(found) => profile(kind(&found.type_), found.localhost_profile.as_ref()),
+        Some(found) => {
+            let path = found.localhost_profile.as_ref().map(|name| ward.profiles.join(name));
+            profile(kind(&found.type_), path.map(|path| path.display().to_string()).as_ref())
+        }
         None => profile(cri::security_profile::ProfileType::Unconfined, None),
     }
 }
@@ -152,7 +155,7 @@ pub(crate) fn of_container(ward: &Ward, container: &Container) -> LinuxContainer
         no_new_privs: no_new_privileges(&own),
         masked_paths: paths(&MASKED),
         readonly_paths: paths(&READ_ONLY),
-        seccomp: Some(seccomp(seccomp_profile)),
+        seccomp: Some(seccomp(ward, seccomp_profile)),
         apparmor: apparmor(own.app_armor_profile.as_ref().or(pod.app_armor_profile.as_ref())),
         ..LinuxContainerSecurityContext::default()
     }
@@ -160,4 +163,63 @@ pub(crate) fn of_container(ward: &Ward, container: &Container) -> LinuxContainer
 
 fn no_new_privileges(own: &SecurityContext) -> bool {
     own.allow_privilege_escalation == Some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: &str = r#"{"hostNetwork":true,"hostPID":true,"hostIPC":true,
+        "securityContext":{"runAsUser":1,"seLinuxOptions":{"level":"s0:c1","type":"t"},
+            "seccompProfile":{"type":"Localhost","localhostProfile":"a/b.json"},
+            "appArmorProfile":{"type":"RuntimeDefault"}},
+        "containers":[{"name":"plain"},{"name":"own","securityContext":{"privileged":true,"runAsUser":2,"runAsGroup":3,
+            "procMount":"Unmasked","seLinuxOptions":{"user":"u","role":"r","type":"x","level":"s0:c2"},
+            "seccompProfile":{"type":"RuntimeDefault"},
+            "appArmorProfile":{"type":"Localhost","localhostProfile":"mine"}}}]}"#;
+
+    #[test]
+    fn what_a_pod_may_do_is_what_the_runtime_is_asked_for() {
+        use cri::security_profile::ProfileType;
+        let ward = Ward::for_test(BOTH);
+        let plain = of_container(&ward, &ward.spec.containers[0]);
+        let own = of_container(&ward, &ward.spec.containers[1]);
+        let users = |c: &LinuxContainerSecurityContext| {
+            (c.run_as_user.map(|n| n.value), c.run_as_group.map(|n| n.value))
+        };
+        assert_eq!((users(&plain), users(&own)), ((Some(1), None), (Some(2), Some(3))));
+        assert!(!plain.privileged && own.privileged && of_sandbox(&ward).privileged);
+        assert!(
+            !plain.masked_paths.is_empty() && own.masked_paths.is_empty() && own.readonly_paths.is_empty()
+        );
+        let label = |c: &LinuxContainerSecurityContext| {
+            let label = c.selinux_options.clone().unwrap();
+            [label.user, label.role, label.r#type, label.level].join(":")
+        };
+        assert_eq!((label(&plain).as_str(), label(&own).as_str()), ("::t:s0:c1", "u:r:x:s0:c2"));
+        let (of_pod, of_own) = (plain.seccomp.unwrap(), own.seccomp.unwrap());
+        assert_eq!(
+            (of_pod.profile_type(), of_pod.localhost_ref.as_str()),
+            (ProfileType::Localhost, "/state/seccomp/a/b.json")
+        );
+        assert_eq!(of_own.profile_type(), ProfileType::RuntimeDefault);
+        let apparmor = own.apparmor.unwrap();
+        assert_eq!(
+            (apparmor.profile_type(), apparmor.localhost_ref.as_str()),
+            (ProfileType::Localhost, "mine")
+        );
+        assert_eq!(plain.apparmor.unwrap().profile_type(), ProfileType::RuntimeDefault);
+    }
+
+    #[test]
+    fn namespaces_are_asked_for_as_the_pod_has_them() {
+        let of = |spec: &str| {
+            let options = namespaces(&Ward::for_test(spec));
+            [options.network(), options.pid(), options.ipc()]
+        };
+        use NamespaceMode::{Container, Node, Pod};
+        assert_eq!(of(r#"{"containers":[]}"#), [Pod, Container, Pod]);
+        assert_eq!(of(r#"{"containers":[],"shareProcessNamespace":true}"#), [Pod, Pod, Pod]);
+        assert_eq!(of(BOTH), [Node, Node, Node]);
+    }
 }

@@ -123,9 +123,13 @@ impl PodStatus {
         self.phase != "Pending"
     }
 
-    /// The pod's exit code: of the first container that failed, init containers first; 0 if none has.
+    /// The pod's exit code: of the first container that failed, init containers first; 0 if the pod has not,
+    /// whatever a sidecar said when it was told to go.
     #[must_use]
     pub fn exit_code(&self) -> i32 {
+        if self.phase == "Succeeded" {
+            return 0;
+        }
         let ended = self.init.iter().chain(&self.containers).filter_map(ContainerView::exit);
         let first = ended.map(|exit| exit.code).find(|code| *code != 0);
         first.unwrap_or(i32::from(self.phase == "Failed"))
@@ -278,6 +282,12 @@ mod tests {
         assert_eq!(pod("Succeeded", vec![ended(0), ended(0)]).exit_code(), 0);
         assert_eq!(pod("Failed", vec![ended(0), ended(7), ended(9)]).exit_code(), 7);
         assert_eq!(pod("Failed", vec![]).exit_code(), 1);
+    }
+
+    #[test]
+    fn a_sidecar_that_was_told_to_go_does_not_make_its_pod_fail() {
+        let status = PodStatus { init: vec![ended(143)], ..pod("Succeeded", vec![ended(0)]) };
+        assert_eq!(status.exit_code(), 0);
     }
 
     #[test]

@@ -5,10 +5,14 @@
 //! <state>/pods/<uid>/status.json    what was last said of it
 //! <state>/pods/<uid>/agent.lock     locked by the process that looks after it
 //! <state>/pods/<uid>/stop.json      somebody else wants it to end
+//! <state>/pods.lock                 locked while a name is looked up and given away
 //! <state>/logs/<namespace>_<name>_<uid>/<container>/<attempt>.log
 //! ```
+//!
+//! The record comes right behind the lock and goes right before it, so that a directory without one has
+//! nothing in it but what [`sweep`] may take away.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -21,14 +25,16 @@ use volumes::PodUid;
 
 use crate::error::{Error, Result};
 use crate::status::PodStatus;
+use crate::tended::{LOCK, Names, Tended, is_tended};
 
 const VERSION: u32 = 1;
 const RECORD: &str = "agent.json";
 const STATUS: &str = "status.json";
-const LOCK: &str = "agent.lock";
 const STOP: &str = "stop.json";
 const HOSTS: &str = "etc-hosts";
 const CONTAINERS: &str = "containers";
+/// What files are called before they are whole.
+const NEW: &str = "new";
 
 /// What a pod is and where it runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -88,6 +94,10 @@ impl PodRecord {
             pod,
         }
     }
+
+    pub(crate) fn tended_by_this_process(self) -> Self {
+        Self { process: std::process::id(), ..self }
+    }
 }
 
 /// Somebody wants a pod to end.
@@ -118,10 +128,6 @@ pub(crate) struct Place {
     pub(crate) logs: PathBuf,
 }
 
-/// Held by whoever looks after a pod.
-#[derive(Debug)]
-pub(crate) struct Tended(#[expect(dead_code, reason = "held for its lock")] File);
-
 impl Place {
     pub(crate) fn new(state: &Path, uid: &PodUid, (namespace, name): (&str, &str)) -> Self {
         let logs = state.join("logs").join(format!("{namespace}_{name}_{uid}"));
@@ -130,16 +136,7 @@ impl Place {
 
     /// Makes the directory and takes the pod; none if somebody else has it.
     pub(crate) fn take(&self) -> Result<Option<Tended>> {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o750).create(&self.dir);
-        made.map_err(Error::file("make", &self.dir))?;
-        let path = self.dir.join(LOCK);
-        let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
-        let file = file.map_err(Error::file("open", &path))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Tended(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(cause)) => Err(Error::File { what: "lock", path, cause }),
-        }
+        Tended::take(&self.dir)
     }
 
     pub(crate) fn make_logs(&self) -> Result<()> {
@@ -170,16 +167,41 @@ impl Place {
         Ok(())
     }
 
-    /// Removes our files; the record last, so that a pod that is not all gone is found again.
+    /// Removes our files; the record last but for the lock, so that a pod that is not all gone is found
+    /// again, and by nobody else while it goes.
     pub(crate) fn remove(&self) -> Result<()> {
         let containers = self.dir.join(CONTAINERS);
         gone(fs::remove_dir_all(&containers)).map_err(Error::file("remove", &containers))?;
-        for name in [HOSTS, STOP, STATUS, LOCK, RECORD] {
+        let begun = [RECORD, STATUS, STOP].map(|name| Path::new(name).with_extension(NEW));
+        let begun = begun.iter().filter_map(|name| name.to_str());
+        for name in begun.chain([HOSTS, STOP, STATUS, RECORD, LOCK]) {
             let path = self.dir.join(name);
             gone(fs::remove_file(&path)).map_err(Error::file("remove", &path))?;
         }
         gone(fs::remove_dir(&self.dir)).map_err(Error::file("remove", &self.dir))
     }
+}
+
+/// Takes away what a process that was killed has left before it wrote a pod down, or after the pod was gone.
+///
+/// # Errors
+/// If a directory that is to go does not.
+pub(crate) fn sweep(state: &Path, _names: &Names) -> Result<()> {
+    for entry in fs::read_dir(state.join("pods")).into_iter().flatten().flatten() {
+        let place = Place { dir: entry.path(), logs: PathBuf::new() };
+        let is_bare = |dir: &Path| !dir.join(RECORD).exists() && dir.join(LOCK).exists();
+        if is_bare(&place.dir)
+            && let Some(_tended) = place.take()?
+            && is_bare(&place.dir)
+        {
+            match place.remove() {
+                // Something is in it that is not ours.
+                Err(Error::File { cause, .. }) if cause.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                swept => swept?,
+            }
+        }
+    }
+    Ok(())
 }
 
 fn gone(done: io::Result<()>) -> io::Result<()> {
@@ -211,6 +233,14 @@ pub fn stored(state: &Path) -> Result<(Vec<Stored>, Vec<Error>)> {
     Ok((found, wrong))
 }
 
+/// The pod with this UID, if it is written down.
+///
+/// # Errors
+/// If its record cannot be read.
+pub fn stored_one(state: &Path, uid: &str) -> Result<Option<Stored>> {
+    one(state, &state.join("pods").join(uid))
+}
+
 fn one(state: &Path, dir: &Path) -> Result<Option<Stored>> {
     let path = dir.join(RECORD);
     let Some(record) = read::<PodRecord>(&path)? else { return Ok(None) };
@@ -221,11 +251,6 @@ fn one(state: &Path, dir: &Path) -> Result<Option<Stored>> {
     let place = Place::new(state, &record.uid, (&record.namespace, &record.name));
     let status = place.read_status();
     Ok(Some(Stored { status, is_tended: is_tended(dir), logs: place.logs, record }))
-}
-
-fn is_tended(dir: &Path) -> bool {
-    let Ok(file) = File::options().write(true).open(dir.join(LOCK)) else { return false };
-    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
 /// Asks whoever looks after the pod to end it.
@@ -240,7 +265,7 @@ pub fn ask_to_stop(state: &Path, pod: &PodRecord, request: StopRequest) -> Resul
 fn write(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec(value);
     let text = text.map_err(|e| Error::Record { path: path.to_owned(), cause: e.to_string() })?;
-    let new = path.with_extension("new");
+    let new = path.with_extension(NEW);
     let failed = || Error::file("write", path);
     let mut file =
         File::options().create(true).write(true).truncate(true).mode(0o600).open(&new).map_err(failed())?;
@@ -295,6 +320,34 @@ mod tests {
         place.remove().unwrap();
         assert!(stored(dir.path()).unwrap().0.is_empty());
         place.remove().unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_process_left_half_written_does_not_keep_a_pod_from_going() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = record();
+        let place = Place::new(dir.path(), &record.uid, ("default", "web"));
+        let _tended = place.take().unwrap();
+        place.write_record(&record).unwrap();
+        for name in ["agent.new", "status.new", "stop.new"] {
+            fs::write(place.dir.join(name), "{").unwrap();
+        }
+        place.remove().unwrap();
+        assert!(!place.dir.exists());
+    }
+
+    #[test]
+    fn a_directory_without_a_record_is_swept_unless_somebody_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = |uid: &str| Place::new(dir.path(), &PodUid::new(uid).unwrap(), ("default", "web"));
+        let (left, taken, foreign) = (place("left"), place("taken"), place("foreign"));
+        drop(left.take().unwrap());
+        fs::write(left.dir.join("agent.new"), "{").unwrap();
+        let _tended = taken.take().unwrap();
+        fs::create_dir_all(&foreign.dir).unwrap();
+        fs::write(foreign.dir.join("file"), "x").unwrap();
+        sweep(dir.path(), &Names::lock(dir.path()).unwrap()).unwrap();
+        assert!(!left.dir.exists() && taken.dir.exists() && foreign.dir.join("file").exists());
     }
 
     #[test]

@@ -15,9 +15,9 @@ use crate::store::Place;
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Removes all of the pod with this UID; of one that has no UID yet, its place.
-pub(crate) async fn all(shared: &Arc<Shared>, (uid, place): (Option<&str>, &Place)) -> Result<()> {
-    let uid = uid.or_else(|| place.dir.file_name()?.to_str()).unwrap_or_default().to_owned();
+/// Removes all of the pod whose place this is: it is called by the pod's UID.
+pub(crate) async fn all(shared: &Arc<Shared>, place: &Place) -> Result<()> {
+    let uid = place.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     let mut tried = 0;
     while let Err(error) = once(shared, &uid, place).await {
         tried += 1;

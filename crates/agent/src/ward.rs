@@ -1,5 +1,7 @@
 //! A pod that may run, with what was decided for it.
 
+use std::path::PathBuf;
+
 use ids::{IdKind, UserNamespace};
 use manifest::k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, PodSpec};
 use plan::{Intent, Plan};
@@ -32,6 +34,8 @@ pub(crate) struct Ward {
     pub(crate) level: Option<String>,
     pub(crate) handler: String,
     pub(crate) node: String,
+    /// Where the node keeps the seccomp profiles that pods name.
+    pub(crate) profiles: PathBuf,
 }
 
 impl Ward {
@@ -60,6 +64,28 @@ impl Ward {
     /// The lines of its map, as CRI has them; none with the host's users.
     pub(crate) fn mappings(&self, kind: IdKind) -> Vec<cri::IdMapping> {
         crate::mounts::lines(&self.users.lines(kind).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+impl Ward {
+    /// The pod `shop/web` with this spec, and the host's users.
+    pub(crate) fn for_test(spec: &str) -> Self {
+        let pod: Pod =
+            serde_json::from_str(&format!(r#"{{"metadata":{{"name":"web"}},"spec":{spec}}}"#)).unwrap();
+        Self {
+            uid: PodUid::new("u-1").unwrap(),
+            name: "web".to_owned(),
+            namespace: "shop".to_owned(),
+            spec: pod.spec.clone().unwrap(),
+            pod,
+            plan: None,
+            users: UserNamespace::Host,
+            level: None,
+            handler: String::new(),
+            node: "node-1".to_owned(),
+            profiles: PathBuf::from("/state/seccomp"),
+        }
     }
 }
 

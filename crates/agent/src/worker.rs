@@ -14,7 +14,7 @@ use crate::mounts::wanted;
 use crate::requests::Watch;
 use crate::shared::blocking;
 use crate::status::PodStatus;
-use crate::store::Tended;
+use crate::tended::Tended;
 
 /// How often a pod is looked at though nobody said that anything happened: repairs what was missed.
 const RELIST: Duration = Duration::from_secs(10);
@@ -45,6 +45,8 @@ pub(crate) struct Worker {
     pub(crate) tended: Tended,
     /// Whether the runtime answered when it was last asked.
     pub(crate) answers: Answers,
+    /// Tells those at work that nothing more is to be started.
+    pub(crate) ending: watch::Sender<bool>,
 }
 
 /// Whether the runtime answers; said once each time that it changes.
@@ -92,15 +94,17 @@ impl Worker {
         loop {
             let tasks = under_way.tasks();
             let Ok(look) = self.look().await else {
-                tokio::time::sleep(UNANSWERED).await;
+                let again = now().after(UNANSWERED);
+                outcomes.extend(self.wait(Some(again), &mut under_way).await);
                 continue;
             };
             let look = Arc::new(look);
             let observed = observed(&look, tasks, std::mem::take(&mut outcomes));
             let (actions, status) = step(&self.pod, &observed, &mut self.state, now());
-            let ips = look.current().map(|sandbox| sandbox.ips.clone());
+            let ips = look.current().map(|sandbox| self.chores.addresses(sandbox));
             let ips =
                 ips.unwrap_or_else(|| self.status.borrow().iter().flat_map(|s| s.ips.clone()).collect());
+            self.ending.send_replace(status.stage != Stage::Syncing);
             let is_over = status.stage == Stage::Terminated && under_way.tasks.is_empty();
             let status = PodStatus::new(&status, ips);
             self.publish(&status).await;

@@ -1,7 +1,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-/// Why there is no URL, or no server.
+/// Why there is no URL, no server, or nothing at the other end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -33,6 +33,20 @@ pub enum Error {
         /// How many there are.
         waiting: usize,
     },
+    /// A client's connection could not be had, or not to the end.
+    #[error("{url}: {cause}")]
+    Broken {
+        /// Whereto.
+        url: String,
+        /// What came of it.
+        cause: String,
+    },
+    /// The runtime could not run a client's command.
+    #[error("the runtime could not run it: {message}")]
+    Command {
+        /// In the runtime's words.
+        message: String,
+    },
     /// The kernel gave no random numbers for a token.
     #[error("no random numbers for a token: {source}")]
     Random {
@@ -49,7 +63,7 @@ impl Error {
             Self::Listen { .. } => Some("choose a free port, or port 0 for any, on an address of this host"),
             Self::BaseUrl { .. } => Some("give it as http://127.0.0.1:10350"),
             Self::TooMany { .. } => Some("try again in a minute: URLs that are not used expire"),
-            Self::Request { .. } | Self::Random { .. } => None,
+            Self::Request { .. } | Self::Random { .. } | Self::Broken { .. } | Self::Command { .. } => None,
         }
     }
 }

@@ -3,11 +3,13 @@
 //! - [`Server`]: gives out URLs, each good for one client within a minute, and serves those who come, over WebSocket
 //!   or SPDY/3.1, as Kubernetes' clients speak them.
 //! - [`Handler`]: what the runtime does for them, with [`Streams`] of bytes.
+//! - [`client`]: the other end, for a command.
 //! - [`enum@Error`]: why there is no URL.
 //!
 //! A client's request becomes an upgrade (`connection`, `negotiate`); each kind of connection (`websocket`, `spdy`)
 //! carries streams (`link`), which a session (`command`, `ports`) lends to the handler (`lent`).
 
+pub mod client;
 mod command;
 mod connection;
 mod error;

@@ -71,7 +71,7 @@ pub(crate) enum Command {
     #[command(after_help = examples("wardlet logs web\n  wardlet logs web -c app -f"))]
     Logs(LogsArgs),
     /// Runs a command in a container of a pod, to its end
-    #[command(after_help = examples("wardlet exec web -- cat /proc/self/uid_map\n  wardlet exec web -c app -- id\n\nThe exit code is the command's."))]
+    #[command(after_help = examples("wardlet exec web -- cat /proc/self/uid_map\n  wardlet exec web -c app -- id\n  wardlet exec -it web -- sh\n  wardlet exec -i web -- sh -c 'cat > /scratch/file' < file\n\nThe exit code is the command's."))]
     Exec(ExecArgs),
     /// Ends pods and removes them
     #[command(after_help = examples("wardlet stop web\n  wardlet stop web db --grace 5\n  wardlet stop --all"))]
@@ -286,6 +286,9 @@ pub(crate) struct RunArgs {
     /// Print no logs
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// Also say what the built-in runtime does
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
     /// Where sockets and pinned namespaces are kept; gone with a reboot, and short
     #[arg(long, value_name = "DIR", default_value = "/run/wardlet")]
     pub(crate) run_dir: PathBuf,
@@ -316,6 +319,12 @@ pub(crate) struct ExecArgs {
     /// In this container [default: the pod's first]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) container: Option<String>,
+    /// Pass standard input on
+    #[arg(short = 'i', long)]
+    pub(crate) stdin: bool,
+    /// Give the command a terminal
+    #[arg(short, long)]
+    pub(crate) tty: bool,
     /// The command
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,

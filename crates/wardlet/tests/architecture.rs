@@ -50,6 +50,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "runtime",
             "settings",
             "wardlet-oci",
+            "streaming",
         ],
     ),
 ];

@@ -40,3 +40,69 @@ pub(super) async fn check(at: (&str, u16), service: &str) -> Result<(), String> 
         other => Err(failed(format!("it does not serve (status {other})"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::{Ready, ready};
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use tonic::body::Body;
+    use tonic::codegen::{Service, http};
+    use tonic::server::{NamedService, UnaryService};
+    use tonic::{Response, transport};
+
+    use super::*;
+
+    /// Serves for one service by name, and not for the others.
+    #[derive(Clone)]
+    struct Health;
+
+    impl NamedService for Health {
+        const NAME: &'static str = "grpc.health.v1.Health";
+    }
+
+    impl UnaryService<HealthCheckRequest> for Health {
+        type Response = HealthCheckResponse;
+        type Future = Ready<Result<Response<HealthCheckResponse>, Status>>;
+
+        fn call(&mut self, request: Request<HealthCheckRequest>) -> Self::Future {
+            let status = if request.into_inner().service == "web" { SERVING } else { 2 };
+            ready(Ok(Response::new(HealthCheckResponse { status })))
+        }
+    }
+
+    impl Service<http::Request<Body>> for Health {
+        type Response = http::Response<Body>;
+        type Error = Infallible;
+        type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+            Box::pin(async {
+                let codec: ProstCodec<HealthCheckResponse, HealthCheckRequest> = ProstCodec::default();
+                Ok(tonic::server::Grpc::new(codec).unary(Health, request).await)
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_service_is_well_when_it_says_that_it_serves() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        assert!(check(("127.0.0.1", address.port()), "web").await.is_err());
+        tokio::spawn(transport::Server::builder().add_service(Health).serve(address));
+        let mut well = check(("127.0.0.1", address.port()), "web").await;
+        while well.is_err() {
+            tokio::task::yield_now().await;
+            well = check(("127.0.0.1", address.port()), "web").await;
+        }
+        let other = check(("127.0.0.1", address.port()), "db").await.unwrap_err();
+        assert!(other.ends_with("it does not serve (status 2)"), "{other}");
+    }
+}

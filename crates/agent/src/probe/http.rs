@@ -1,29 +1,74 @@
 //! One GET, of which nothing but the status counts.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use super::tls;
 
 /// Enough for a status line and then some; nobody makes us read more.
 const LONGEST: u64 = 8192;
 
-/// Well from 200 to 399. Redirections are not followed.
-pub(super) async fn get(at: (&str, u16), path: &str, headers: &[(&str, &str)]) -> Result<(), String> {
-    let (host, port) = at;
-    let failed = |e: std::io::Error| format!("http://{host}:{port}{path}: {e}");
-    let mut stream = TcpStream::connect(at).await.map_err(failed)?;
-    stream.write_all(request(at, path, headers)?.as_bytes()).await.map_err(failed)?;
+/// Which way a probe asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    pub(super) fn of(name: Option<&str>) -> Self {
+        if name.is_some_and(|name| name.eq_ignore_ascii_case("https")) { Self::Https } else { Self::Http }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
+/// What is asked for.
+pub(super) struct Get<'a> {
+    pub(super) scheme: Scheme,
+    pub(super) at: (&'a str, u16),
+    pub(super) path: &'a str,
+    pub(super) headers: &'a [(&'a str, &'a str)],
+}
+
+impl Get<'_> {
+    /// Well from 200 to 399. Redirections are not followed, and certificates not looked at.
+    pub(super) async fn ask(&self) -> Result<(), String> {
+        let (host, port) = self.at;
+        let place = format!("{}://{host}:{port}{}", self.scheme.text(), self.path);
+        self.answer().await.map_err(|why| format!("{place}: {why}"))
+    }
+
+    async fn answer(&self) -> Result<(), String> {
+        let stream = TcpStream::connect(self.at).await.map_err(|e| e.to_string())?;
+        let request = request(self.at, self.path, self.headers)?;
+        let code = match self.scheme {
+            Scheme::Http => exchange(stream, &request).await,
+            Scheme::Https => exchange(tls::over(stream, self.at.0).await?, &request).await,
+        };
+        match code? {
+            200..=399 => Ok(()),
+            code => Err(format!("status {code}")),
+        }
+    }
+}
+
+async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> Result<u16, String> {
+    stream.write_all(request.as_bytes()).await.map_err(|e| e.to_string())?;
+    stream.flush().await.map_err(|e| e.to_string())?;
     let mut answer = Vec::new();
-    let mut limited = (&mut stream).take(LONGEST);
+    let mut limited = stream.take(LONGEST);
     while !answer.contains(&b'\n') {
-        if limited.read_buf(&mut answer).await.map_err(failed)? == 0 {
+        if limited.read_buf(&mut answer).await.map_err(|e| e.to_string())? == 0 {
             break;
         }
     }
-    match status(&answer) {
-        Some(200..=399) => Ok(()),
-        Some(code) => Err(format!("http://{host}:{port}{path}: status {code}")),
-        None => Err(format!("http://{host}:{port}{path}: the answer is no HTTP")),
-    }
+    status(&answer).ok_or_else(|| "the answer is no HTTP".to_owned())
 }
 
 fn request(at: (&str, u16), path: &str, headers: &[(&str, &str)]) -> Result<String, String> {
@@ -62,6 +107,10 @@ mod tests {
 
     use super::*;
 
+    fn asked(port: u16) -> Get<'static> {
+        Get { scheme: Scheme::Http, at: ("127.0.0.1", port), path: "/healthz", headers: &[("X-A", "b")] }
+    }
+
     async fn served(answer: &'static str) -> Result<(), String> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -72,7 +121,8 @@ mod tests {
             stream.write_all(answer.as_bytes()).await.unwrap();
             String::from_utf8_lossy(&buffer[..read]).into_owned()
         };
-        let (request, outcome) = tokio::join!(server, get(("127.0.0.1", port), "/healthz", &[("X-A", "b")]));
+        let get = asked(port);
+        let (request, outcome) = tokio::join!(server, get.ask());
         assert!(
             request.starts_with("GET /healthz HTTP/1.1\r\n") && request.contains("X-A: b\r\n"),
             "{request}"

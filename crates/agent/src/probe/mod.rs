@@ -2,6 +2,7 @@
 
 mod grpc;
 mod http;
+mod tls;
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use manifest::k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHa
 use manifest::k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use tokio::net::TcpStream;
 
+use self::http::{Get, Scheme};
 use crate::cri::Cri;
 
 /// What is told of a run that could not be: tried so often before that.
@@ -140,7 +142,8 @@ impl Asked<'_> {
         let port = self.port(&get.port)?;
         let headers = get.http_headers.iter().flatten().map(|h| (h.name.as_str(), h.value.as_str()));
         let path = get.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
-        http::get((host, port), path, &headers.collect::<Vec<_>>()).await
+        let (scheme, headers) = (Scheme::of(get.scheme.as_deref()), headers.collect::<Vec<_>>());
+        Get { scheme, at: (host, port), path, headers: &headers }.ask().await
     }
 
     async fn connect(&self, host: Option<&str>, port: &IntOrString) -> Result<(), String> {

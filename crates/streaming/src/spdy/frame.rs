@@ -154,6 +154,11 @@ pub(crate) fn end(stream: u32) -> Vec<u8> {
     frame(stream.to_be_bytes(), FIN, &[])
 }
 
+/// A client's new stream. `headers` is what a [`super::headers::Deflater`] made.
+pub(crate) fn open(stream: u32, headers: &[u8]) -> Vec<u8> {
+    control(SYN_STREAM, &[stream.to_be_bytes().as_slice(), &[0; 6], headers].concat())
+}
+
 /// A stream is taken. `headers` is what a [`super::headers::Deflater`] made.
 pub(crate) fn reply(stream: u32, headers: &[u8]) -> Vec<u8> {
     control(SYN_REPLY, &[&stream.to_be_bytes(), headers].concat())

@@ -116,7 +116,7 @@ fn begin(compressed: &[u8]) -> Result<&[u8], Violation> {
     }
 }
 
-/// Deflates blocks without headers, which are all that we send: stored as they are, which every inflater takes.
+/// Deflates headers: stored as they are, which every inflater takes.
 #[derive(Default)]
 pub(crate) struct Deflater {
     begun: bool,
@@ -125,15 +125,30 @@ pub(crate) struct Deflater {
 impl Deflater {
     /// A block that says: no headers.
     pub(crate) fn none(&mut self) -> Vec<u8> {
+        self.block(&[])
+    }
+
+    /// A block with these, which are few and short.
+    pub(crate) fn block(&mut self, headers: &[(&str, &str)]) -> Vec<u8> {
+        let long = |length: usize| u32::try_from(length).unwrap_or_default().to_be_bytes();
+        let mut plain = long(headers.len()).to_vec();
+        for text in headers.iter().flat_map(|(name, value)| [name, value]) {
+            plain.extend_from_slice(&long(text.len()));
+            plain.extend_from_slice(text.as_bytes());
+        }
         let mut block = Vec::new();
         if !self.begun {
             self.begun = true;
             block.extend_from_slice(&[0x78, 0xbb]);
             block.extend_from_slice(&dictionary::ID);
         }
-        // A stored block of four bytes, not the last: their number, its complement, and then they. An empty one
-        // behind it, as flushing leaves it: inflaters do not hand out a block while they look for the next.
-        block.extend_from_slice(&[0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0]);
+        // A stored block, not the last: its length, the complement, and then it. An empty one behind it, as
+        // flushing leaves it: inflaters do not hand out a block while they look for the next.
+        let length = u16::try_from(plain.len()).unwrap_or_default();
+        block.push(0);
+        block.extend_from_slice(&length.to_le_bytes());
+        block.extend_from_slice(&(!length).to_le_bytes());
+        block.extend_from_slice(&plain);
         block.extend_from_slice(&[0, 0, 0, 0xff, 0xff]);
         block
     }

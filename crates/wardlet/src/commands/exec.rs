@@ -1,46 +1,86 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use streaming::client::{Output, Session as Command, run as run_at};
 use wire::Endpoint;
 use wire::client::Client;
 use wire::cri::{
-    Container, ContainerFilter, ContainerState, ContainerStateValue, ExecSyncRequest, ListContainersRequest,
+    Container, ContainerFilter, ContainerState, ContainerStateValue, ExecRequest, ListContainersRequest,
 };
 
 use super::Session;
 use crate::cli::ExecArgs;
 use crate::failure::Failure;
+use crate::run::signals::Signals;
+use crate::run::terminal::{Raw, input, is_interactive, sizes};
 use crate::run::{find, threads};
 
 const POD_UID: &str = "io.kubernetes.pod.uid";
 const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+/// What a process that was told to end ends with.
+const TERMINATED: u8 = 143;
 
 pub(super) fn run(session: &Session, args: &ExecArgs) -> Result<ExitCode, Failure> {
+    if args.stdin && args.tty && !is_interactive() {
+        return Err(
+            Failure::unknown("-t needs a terminal, and standard input is none").with_hint("leave out -t")
+        );
+    }
     let pod = find::one(session.node.state_dir(), &args.pod)?;
     let endpoint: Endpoint = pod.record.endpoint.parse()?;
     let spec = pod.record.pod.spec.clone().unwrap_or_default();
-    let first = spec.containers.first().map(|c| c.name.clone()).unwrap_or_default();
-    let container = args.container.clone().unwrap_or(first);
-    threads()?.block_on(exec(&endpoint, (pod.record.uid.as_str(), &container), &args.command))
+    let all = || spec.init_containers.iter().flatten().chain(&spec.containers).map(|c| c.name.as_str());
+    let container = match args.container.as_deref() {
+        Some(named) if !all().any(|name| name == named) => {
+            let names: Vec<&str> = all().collect();
+            return Err(Failure::refused(format!("{named}: the pod has no such container"))
+                .with_hint(format!("it has {}", names.join(", "))));
+        }
+        Some(named) => named,
+        None => spec.containers.first().map(|c| c.name.as_str()).unwrap_or_default(),
+    };
+    threads()?.block_on(exec(&endpoint, (pod.record.uid.as_str(), container), args))
 }
 
-async fn exec(
-    endpoint: &Endpoint,
-    (uid, name): (&str, &str),
-    command: &[String],
-) -> Result<ExitCode, Failure> {
+async fn exec(endpoint: &Endpoint, (uid, name): (&str, &str), args: &ExecArgs) -> Result<ExitCode, Failure> {
     let client = Client::connect(endpoint).await?;
-    let id = running(&client, uid, name).await?;
-    let request = ExecSyncRequest { container_id: id, cmd: command.to_vec(), timeout: 0 };
-    let done = client.runtime().exec_sync(request).await;
-    let done =
-        done.map_err(|s| Failure::unknown(format!("the runtime refused ExecSync: {}", s.message())))?;
-    let done = done.into_inner();
-    let written = std::io::stdout().lock().write_all(&done.stdout);
-    let written = written.and_then(|()| std::io::stderr().lock().write_all(&done.stderr));
+    let request = ExecRequest {
+        container_id: running(&client, uid, name).await?,
+        cmd: args.command.clone(),
+        tty: args.tty,
+        stdin: args.stdin,
+        stdout: true,
+        // A terminal has one output.
+        stderr: !args.tty,
+    };
+    let url = client.runtime().exec(request).await;
+    let url = url.map_err(|s| Failure::unknown(format!("the runtime refused Exec: {}", s.message())))?;
+    let url = url.into_inner().url;
+    let mut signals = Signals::catch()?;
+    let command = Command {
+        stdin: args.stdin.then(input).transpose()?,
+        sizes: args.tty.then(sizes).transpose()?,
+        output: write,
+    };
+    let _raw = (args.stdin && args.tty).then(Raw::take).transpose()?;
+    tokio::select! {
+        ended = run_at(&url, command) => {
+            let code = ended.map_err(|e| Failure::unknown(e.to_string()))?;
+            Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+        }
+        () = signals.next() => Ok(ExitCode::from(TERMINATED)),
+    }
+}
+
+fn write(output: Output, bytes: &[u8]) {
     // A reader that has seen enough is no reason to fail.
-    drop(written);
-    Ok(ExitCode::from(u8::try_from(done.exit_code).unwrap_or(1)))
+    let _ = match output {
+        Output::Stdout => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(bytes).and_then(|()| out.flush())
+        }
+        Output::Stderr => std::io::stderr().lock().write_all(bytes),
+    };
 }
 
 async fn running(client: &Client, uid: &str, name: &str) -> Result<String, Failure> {

@@ -6,7 +6,7 @@ use super::Session;
 use crate::cli::LogsArgs;
 use crate::failure::{Answer, Failure};
 use crate::run::find;
-use crate::run::follow::{Source, print};
+use crate::run::follow::{Source, finish, print};
 
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -17,10 +17,10 @@ pub(super) fn run(session: &Session, args: &LogsArgs) -> Result<Answer, Failure>
     loop {
         print(&mut sources);
         // Looked at after what it has written was read: what it writes last is not missed.
-        let still = find::all(state)?.into_iter().find(|p| p.record.uid == pod.record.uid);
+        let still = agent::stored_one(state, pod.record.uid.as_str())?;
         let runs = still.is_some_and(|p| p.status.is_none_or(|status| !status.is_terminated()));
         if !args.follow || !runs {
-            print(&mut sources);
+            finish(&mut sources);
             return Ok(Answer::Holds);
         }
         std::thread::sleep(PAUSE);

@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::process::ExitCode;
 
 use agent::Objects;
@@ -16,6 +17,10 @@ pub(super) fn run(session: &Session, args: &RunArgs) -> Result<ExitCode, Failure
     if !place::is_root() {
         return Err(Failure::unknown("running pods needs root").with_hint("run this as root"));
     }
+    if args.detach && args.files.iter().any(|file| file == Path::new("-")) {
+        return Err(Failure::unknown("standard input cannot be read by a process in the background")
+            .with_hint("write the manifest to a file and name that"));
+    }
     let reading = admit::read(args)?;
     if args.detach && std::env::var_os(detach::STAYS).is_none() {
         return detached(session, &reading);
@@ -33,7 +38,13 @@ fn detached(session: &Session, reading: &Reading) -> Result<ExitCode, Failure> {
     let names: Vec<_> = pods.map(|o| (o.namespace().to_owned(), o.name().to_owned())).collect();
     let state = session.node.state_dir();
     let (mut child, log) = detach::start(state)?;
-    let up = detach::await_up(state, &names, (&mut child, &log))?;
+    let up = match detach::await_up(state, &names, (&mut child, &log))? {
+        detach::Left::Up(up) => up,
+        detach::Left::Ended => {
+            words::say("all pods have ended already, well");
+            Vec::new()
+        }
+    };
     let views: Vec<_> = up.iter().map(view::PodView::from).collect();
     session.format.print(&views, || view::pods(&up))?;
     Ok(ExitCode::SUCCESS)
@@ -74,5 +85,7 @@ fn settings(session: &Session, args: &RunArgs) -> Result<Settings, Failure> {
     };
     let own = CriArgs { run_dir: args.run_dir.clone(), programs: args.programs.clone(), ..defaults };
     let settings = cri::settings(session, &own)?;
-    Ok(Settings { tell: |line| words::say(&format!("runtime: {line}")), ..settings })
+    // Its problems reach us as answers to what it is asked; the rest is for whoever wants to know.
+    let tell = if args.verbose { |line: &str| words::say(&format!("runtime: {line}")) } else { |_: &str| {} };
+    Ok(Settings { tell, ..settings })
 }

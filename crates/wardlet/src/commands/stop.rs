@@ -23,32 +23,42 @@ pub(super) fn run(session: &Session, args: &StopArgs) -> Result<Answer, Failure>
     } else {
         args.pods.iter().map(|called| find::one(state, called)).collect::<Result<Vec<_>, _>>()?
     };
-    for pod in &pods {
-        if pod.is_tended {
-            ask_to_stop(state, &pod.record, StopRequest { grace: args.grace })?;
+    let mut failed = None;
+    for pod in pods.iter().filter(|pod| pod.is_tended) {
+        ask_to_stop(state, &pod.record, StopRequest { grace: args.grace })?;
+    }
+    // Those that nobody looks after first: the others end meanwhile.
+    let (tended, left): (Vec<&Stored>, Vec<&Stored>) = pods.iter().partition(|pod| pod.is_tended);
+    for pod in left.into_iter().chain(tended) {
+        let title = format!("{}/{}", pod.record.namespace, pod.record.name);
+        match see_off(session, args, pod) {
+            Ok(how) => words::say(&format!("{title}: {how}")),
+            Err(failure) => {
+                words::warning(&format!("{title}: {}", failure.message()));
+                failed = Some(failure);
+            }
         }
     }
-    let (tended, left): (Vec<&Stored>, Vec<&Stored>) = pods.iter().partition(|pod| pod.is_tended);
-    for pod in left {
-        threads()?.block_on(end(session, args, pod))?;
-        words::say(&format!("{}/{}: ended and removed", pod.record.namespace, pod.record.name));
-    }
-    for pod in tended {
-        await_end(session, pod)?;
-        words::say(&format!("{}/{}: ended", pod.record.namespace, pod.record.name));
-    }
-    Ok(Answer::Holds)
+    failed.map_or(Ok(Answer::Holds), Err)
 }
 
-/// Whoever looks after it ends it, and stays as long as it is theirs.
-fn await_end(session: &Session, pod: &Stored) -> Result<(), Failure> {
+/// Until it has ended, by whoever looks after it; by us if nobody does, or not any more.
+fn see_off(session: &Session, args: &StopArgs, pod: &Stored) -> Result<&'static str, Failure> {
+    let mut is_tended = pod.is_tended;
     loop {
-        let still = find::all(session.node.state_dir())?.into_iter().find(|p| p.record.uid == pod.record.uid);
-        let has_ended = |p: &Stored| p.status.as_ref().is_some_and(agent::PodStatus::is_terminated);
-        match still {
-            None => return Ok(()),
-            Some(p) if has_ended(&p) && !p.is_tended => return Ok(()),
-            Some(_) => std::thread::sleep(PAUSE),
+        if !is_tended {
+            threads()?.block_on(end(session, args, pod))?;
+            return Ok("ended and removed");
+        }
+        std::thread::sleep(PAUSE);
+        match agent::stored_one(session.node.state_dir(), pod.record.uid.as_str())? {
+            None => return Ok("ended and removed"),
+            Some(now)
+                if !now.is_tended && now.status.as_ref().is_some_and(agent::PodStatus::is_terminated) =>
+            {
+                return Ok("ended");
+            }
+            Some(now) => is_tended = now.is_tended,
         }
     }
 }
@@ -67,8 +77,7 @@ async fn end(session: &Session, args: &StopArgs, pod: &Stored) -> Result<(), Fai
     let ended = async {
         let agent =
             Run { node: &session.node, args: &as_run, runtime: &runtime, objects: Objects::default() };
-        let mut handle = agent.agent()?.adopt(pod).await?;
-        handle.stop(args.grace.map(Duration::from_secs)).await;
+        let mut handle = agent.agent()?.end(pod, args.grace.map(Duration::from_secs)).await?;
         Ok(handle.remove().await?)
     };
     let ended: Result<(), Failure> = ended.await;

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use agent::Admitted;
+use manifest::k8s_openapi::api::core::v1::Pod;
 use manifest::{Cluster, Object, Reading, Resource, defaulted};
 use plan::{Facts, Gates, HandlerFacts, Intent, Isolate, Policy, RuntimeFacts, UserNamespaceMode};
 use wire::client::Client;
@@ -11,6 +12,7 @@ use crate::explain::verdict::{Candidate, Refused};
 use crate::explain::{facts, input};
 use crate::failure::Failure;
 use crate::node::Node;
+use crate::run::pods::host_name;
 use crate::words;
 
 /// What the manifests hold, without a doubt.
@@ -88,6 +90,8 @@ pub(crate) async fn pods(
             (Ok(plan), Some(intent), Resource::Pod(pod)) => {
                 let mut pod = defaulted((**pod).clone());
                 pod.metadata.namespace = Some(candidate.object.namespace().to_owned());
+                // Before any of them is started.
+                check(&pod, &candidate.object.file)?;
                 admitted.push(Admitted { pod, intent: intent.clone(), plan });
             }
             (Err(why), ..) => refused.push((candidate.object, why)),
@@ -97,6 +101,15 @@ pub(crate) async fn pods(
     say_refused(&refused)?;
     admitted.iter().for_each(|pod| say_plan(pod, args));
     Ok(admitted)
+}
+
+/// Whether a pod asks for nothing that is not run, or not run here.
+fn check(pod: &Pod, file: &str) -> Result<(), Failure> {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    agent::check(pod, &host_name()).map_err(|error| {
+        let failure = Failure::refused(format!("{file}: pod {name}: {error}"));
+        error.hint().into_iter().fold(failure, Failure::with_hint)
+    })
 }
 
 fn say_refused(refused: &[(&Object, Vec<Refused>)]) -> Result<(), Failure> {

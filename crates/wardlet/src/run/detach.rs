@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use agent::Stored;
 
-use super::find;
 use crate::failure::Failure;
+use crate::words;
 
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -29,36 +29,58 @@ pub(crate) fn start(state: &Path) -> Result<(Child, std::path::PathBuf), Failure
     Ok((command.spawn().map_err(|e| failed("start in the background", e))?, log))
 }
 
-/// Waits until these pods are up, or the process that looks after them has ended.
+/// What has become of pods that were left to a process in the background.
+pub(crate) enum Left {
+    /// They are up.
+    Up(Vec<Stored>),
+    /// They have all ended, well, before they were seen.
+    Ended,
+}
+
+/// Waits until these pods are up, or the process that looks after them has ended. What it says meanwhile is said.
 pub(crate) fn await_up(
     state: &Path,
     names: &[(String, String)],
     (child, log): (&mut Child, &Path),
-) -> Result<Vec<Stored>, Failure> {
+) -> Result<Left, Failure> {
+    let mut said = 0;
     loop {
-        let found = find::all(state)?;
-        let is_meant = |pod: &&Stored| {
-            names
-                .iter()
-                .any(|(namespace, name)| pod.record.namespace == *namespace && pod.record.name == *name)
-        };
-        let up: Vec<Stored> = found
-            .iter()
-            .filter(is_meant)
-            .filter(|pod| pod.is_tended && pod.status.as_ref().is_some_and(agent::PodStatus::is_up))
-            .cloned()
-            .collect();
+        let is_over = child.try_wait().ok().flatten();
+        let up = up(state, names)?;
         if up.len() == names.len() {
-            return Ok(up);
+            return Ok(Left::Up(up));
         }
-        if let Ok(Some(status)) = child.try_wait() {
-            let said = std::fs::read_to_string(log).unwrap_or_default();
-            let last =
-                said.lines().rev().find(|line| line.starts_with("error:")).unwrap_or("error: it ended");
-            let _ = std::fs::remove_file(log);
-            let text = last.trim_start_matches("error: ");
-            return Err(Failure::refused(format!("{text} ({status})")));
+        let text = std::fs::read_to_string(log).unwrap_or_default();
+        let new = text.get(said..).unwrap_or_default();
+        let whole = new.rfind('\n').map_or(0, |end| end.saturating_add(1));
+        let is_word =
+            |line: &&str| !line.starts_with("error:") && !line.starts_with("hint:") && !line.is_empty();
+        new.get(..whole).unwrap_or_default().lines().filter(is_word).for_each(words::line);
+        said = said.saturating_add(whole);
+        match is_over {
+            Some(status) if status.success() => return Ok(Left::Ended),
+            Some(status) => return Err(last_words(log, status)),
+            None => std::thread::sleep(PAUSE),
         }
-        std::thread::sleep(PAUSE);
     }
+}
+
+fn up(state: &Path, names: &[(String, String)]) -> Result<Vec<Stored>, Failure> {
+    let (found, _) = agent::stored(state)?;
+    let is_meant = |pod: &Stored| {
+        let called = (pod.record.namespace.as_str(), pod.record.name.as_str());
+        names.iter().any(|(namespace, name)| (namespace.as_str(), name.as_str()) == called)
+    };
+    let is_up = |pod: &Stored| pod.is_tended && pod.status.as_ref().is_some_and(agent::PodStatus::is_up);
+    Ok(found.into_iter().filter(|pod| is_meant(pod) && is_up(pod)).collect())
+}
+
+/// Its last error, as if it were ours.
+fn last_words(log: &Path, status: std::process::ExitStatus) -> Failure {
+    let said = std::fs::read_to_string(log).unwrap_or_default();
+    let _ = std::fs::remove_file(log);
+    let last = |start: &str| said.lines().rev().find_map(|line| line.strip_prefix(start)).map(str::to_owned);
+    let text = last("error: ").unwrap_or_else(|| "the pods ended before they were all up".to_owned());
+    let failure = Failure::refused(format!("{text} ({status})"));
+    last("hint: ").into_iter().fold(failure, Failure::with_hint)
 }

@@ -2,16 +2,22 @@
 //!
 //! - [`admit`]: manifests to pods that may run, by the runtime's own word.
 //! - [`runtime`]: the runtime that was named, or the built-in one.
-//! - [`pods`]: pods from their start to their end; [`follow`]: what they print.
+//! - [`pods`]: all pods from their start to their end; [`tending`]: each of them; [`follow`]: what they print.
+//! - [`changes`], [`signals`]: what happens meanwhile.
 //! - [`detach`]: the same by a process that stays when this one ends.
+//! - [`terminal`]: ours, lent to a command in a container.
 //! - [`find`]: pods by what people call them.
 
 pub(crate) mod admit;
+pub(crate) mod changes;
 pub(crate) mod detach;
 pub(crate) mod find;
 pub(crate) mod follow;
 pub(crate) mod pods;
 pub(crate) mod runtime;
+pub(crate) mod signals;
+pub(crate) mod tending;
+pub(crate) mod terminal;
 pub(crate) mod view;
 
 use agent::Error;
@@ -22,9 +28,12 @@ impl From<Error> for Failure {
     fn from(e: Error) -> Self {
         let message = e.to_string();
         let failure = match e {
-            Error::Tended { .. } | Error::Other { .. } | Error::NotRun { .. } | Error::Volumes(_) => {
-                Self::refused(message)
-            }
+            Error::Tended { .. }
+            | Error::Other { .. }
+            | Error::OtherBlock { .. }
+            | Error::NotRun { .. }
+            | Error::Unfit { .. }
+            | Error::Volumes(_) => Self::refused(message),
             _ => Self::unknown(message),
         };
         match e.hint() {

@@ -6,17 +6,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use ::runtime::{Runtime, Settings};
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use wire::Endpoint;
 use wire::client::Client;
 use wire::server::Claim;
 
 use crate::failure::Failure;
+use crate::words;
 
 /// How long the built-in runtime may take to answer once it serves.
 const PATIENCE: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(50);
+/// How soon it is noticed that nobody serves any more.
+const WATCH: Duration = Duration::from_millis(500);
 
 /// A runtime that answers.
 pub(crate) struct Connected {
@@ -26,8 +29,8 @@ pub(crate) struct Connected {
 }
 
 struct Own {
-    shutdown: oneshot::Sender<()>,
-    task: JoinHandle<::runtime::Result<()>>,
+    shutdown: watch::Sender<bool>,
+    task: JoinHandle<()>,
 }
 
 impl From<wire::Error> for Failure {
@@ -56,34 +59,20 @@ impl Connected {
         Ok(Self { client: Client::connect(&endpoint).await?, endpoint, own: None })
     }
 
-    /// To the built-in runtime, which is started if nobody serves it.
+    /// To the built-in runtime, which is served by us whenever nobody else does: the process that serves now
+    /// may end before ours.
     pub(crate) async fn built_in(endpoint: Endpoint, settings: Settings) -> Result<Self, Failure> {
-        if let Ok(client) = Client::connect(&endpoint).await {
-            return Ok(Self { client, endpoint, own: None });
-        }
         make_dir(&endpoint)?;
-        // Before anything is touched: another may be about to serve.
-        let claim = Claim::take(&endpoint).await?;
-        let runtime = Runtime::open(settings).await?;
-        let (shutdown, told) = oneshot::channel();
-        let task = tokio::spawn(async move {
-            let until = async {
-                let _ = told.await;
-            };
-            runtime.serve(claim, until).await
-        });
+        let (shutdown, told) = watch::channel(false);
+        let mut keeper = Keeper { endpoint: endpoint.clone(), settings, told, serving: None };
         for _ in 0..PATIENCE {
             if let Ok(client) = Client::connect(&endpoint).await {
+                let task = tokio::spawn(keeper.keep());
                 return Ok(Self { client, endpoint, own: Some(Own { shutdown, task }) });
             }
-            if task.is_finished() {
-                break;
-            }
+            keeper.step().await?;
             tokio::time::sleep(PAUSE).await;
         }
-        drop(shutdown);
-        let ended = task.await.map_err(|e| Failure::unknown(format!("the runtime broke off: {e}")))?;
-        ended?;
         Err(Failure::unknown(format!("{endpoint}: the runtime does not answer")))
     }
 
@@ -91,9 +80,62 @@ impl Connected {
     pub(crate) async fn end(self) {
         drop(self.client);
         if let Some(Own { shutdown, task }) = self.own {
-            let _ = shutdown.send(());
+            let _ = shutdown.send(true);
             // Connections that are still held keep it; nobody waits for them for ever.
             let _ = tokio::time::timeout(Duration::from_secs(5), task).await;
         }
+    }
+}
+
+/// Serves the built-in runtime while nobody else does.
+struct Keeper {
+    endpoint: Endpoint,
+    settings: Settings,
+    /// Whether to end.
+    told: watch::Receiver<bool>,
+    serving: Option<JoinHandle<::runtime::Result<()>>>,
+}
+
+impl Keeper {
+    /// Until told to end.
+    async fn keep(mut self) {
+        let mut told = self.told.clone();
+        loop {
+            if tokio::time::timeout(WATCH, told.wait_for(|is_told| *is_told)).await.is_ok() {
+                break;
+            }
+            let is_served = tokio::net::UnixStream::connect(self.endpoint.socket()).await.is_ok();
+            if !is_served && let Err(failure) = self.step().await {
+                words::warning(&format!("the runtime cannot be served: {}", failure.message()));
+            }
+        }
+        if let Some(serving) = self.serving {
+            let _ = serving.await;
+        }
+    }
+
+    /// Begins to serve, unless somebody else is about to, or we are.
+    async fn step(&mut self) -> Result<(), Failure> {
+        if let Some(serving) = self.serving.take_if(|serving| serving.is_finished()) {
+            serving.await.map_err(|e| Failure::unknown(format!("the runtime broke off: {e}")))??;
+        }
+        if self.serving.is_some() {
+            return Ok(());
+        }
+        // Before anything is touched.
+        let claim = match Claim::take(&self.endpoint).await {
+            Err(wire::Error::Taken { .. }) => return Ok(()),
+            claim => claim?,
+        };
+        let runtime = Runtime::open(self.settings.clone()).await?;
+        let mut told = self.told.clone();
+        self.serving = Some(tokio::spawn(async move {
+            let until = async {
+                // Whoever would tell us is gone: the same.
+                let _ = told.wait_for(|is_told| *is_told).await;
+            };
+            runtime.serve(claim, until).await
+        }));
+        Ok(())
     }
 }

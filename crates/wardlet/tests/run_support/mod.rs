@@ -98,12 +98,17 @@ impl Drop for Running {
 
 impl Node {
     pub(crate) fn new() -> Self {
-        Self::with(By::Containerd)
+        Self::with(By::Containerd, &[Part::Containerd])
+    }
+
+    /// One that has a registry, too.
+    pub(crate) fn with_registry() -> Self {
+        Self::with(By::Containerd, &[Part::Containerd, Part::Registry])
     }
 
     /// One whose pods the built-in runtime runs, with the images that are there imported.
     pub(crate) fn built_in() -> Self {
-        let node = Self::with(By::BuiltIn);
+        let node = Self::with(By::BuiltIn, &[Part::Containerd]);
         let archives = testbed::images::made().expect("images").join("archives");
         for entry in std::fs::read_dir(archives).unwrap() {
             let archive = entry.unwrap().path();
@@ -113,9 +118,8 @@ impl Node {
         node
     }
 
-    fn with(by: By) -> Self {
-        let options =
-            Options { containerd: Containerd::Pinned, ..Options::from(Parts::of(&[Part::Containerd])) };
+    fn with(by: By, parts: &[Part]) -> Self {
+        let options = Options { containerd: Containerd::Pinned, ..Options::from(Parts::of(parts)) };
         let testbed = Testbed::start(options).expect("containerd");
         let dir = PathBuf::from("/var/tmp").join(format!("wardlet-run-{}", testbed.name()));
         std::fs::create_dir_all(&dir).unwrap();

@@ -1,0 +1,201 @@
+//! Who may pull an image: the credentials in the secrets that a pod names, as docker writes them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use wire::cri::AuthConfig;
+
+use crate::error::{Error, Result};
+use crate::source::Objects;
+use crate::ward::Ward;
+
+const CONFIG: &str = ".dockerconfigjson";
+const OLD_CONFIG: &str = ".dockercfg";
+const DOCKER: &str = "docker.io";
+
+#[derive(Deserialize)]
+struct Config {
+    #[serde(default)]
+    auths: BTreeMap<String, Entry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Entry {
+    #[serde(default)]
+    username: String,
+    #[serde(default)]
+    password: String,
+    #[serde(default)]
+    auth: String,
+    #[serde(default)]
+    identitytoken: String,
+    #[serde(default)]
+    registrytoken: String,
+}
+
+/// Credentials by the registries that they are for.
+#[derive(Debug, Default)]
+pub(crate) struct Keyring(Vec<(Scope, Entry)>);
+
+impl Keyring {
+    /// Those that a pod names, in its order. A secret that is not there is told and done without, as it is
+    /// in a cluster.
+    ///
+    /// # Errors
+    /// If a secret is there and holds no credentials.
+    pub(crate) fn of(ward: &Ward, objects: &Objects, tell: &dyn Fn(String)) -> Result<Self> {
+        let mut all = Vec::new();
+        for named in ward.spec.image_pull_secrets.iter().flatten() {
+            match objects.secret(&ward.namespace, &named.name) {
+                Some(secret) => all.extend(entries(&named.name, &secret.data)?),
+                None => tell(format!("imagePullSecrets: there is no secret {:?}", named.name)),
+            }
+        }
+        Ok(Self(all))
+    }
+
+    /// What to try for this image, one after the other; nothing but the unnamed where no secret is for it.
+    pub(crate) fn for_image(&self, image: &str) -> Vec<Option<AuthConfig>> {
+        let wanted = Scope::of_image(image);
+        let mut fitting: Vec<&(Scope, Entry)> =
+            self.0.iter().filter(|(scope, _)| scope.holds(&wanted)).collect();
+        // The closest first; among equals, in the pod's order.
+        fitting.sort_by_key(|(scope, _)| std::cmp::Reverse(scope.path.len()));
+        let found: Vec<_> = fitting.into_iter().map(|(_, entry)| Some(entry.lowered())).collect();
+        if found.is_empty() { vec![None] } else { found }
+    }
+}
+
+fn entries(secret: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<Vec<(Scope, Entry)>> {
+    let field = || format!("imagePullSecrets: secret {secret:?}");
+    // What the parser says may quote the secret.
+    let wrong = |key: &str| Error::config(field(), format!("{key} is no docker configuration"));
+    let auths = if let Some(text) = data.get(CONFIG) {
+        serde_json::from_slice::<Config>(text).map_err(|_| wrong(CONFIG))?.auths
+    } else if let Some(text) = data.get(OLD_CONFIG) {
+        serde_json::from_slice(text).map_err(|_| wrong(OLD_CONFIG))?
+    } else {
+        return Err(Error::config(field(), format!("it has neither {CONFIG} nor {OLD_CONFIG}")));
+    };
+    Ok(auths.into_iter().map(|(key, entry)| (Scope::of_key(&key), entry)).collect())
+}
+
+impl Entry {
+    /// Runtimes know all of docker's ways to say who somebody is.
+    fn lowered(&self) -> AuthConfig {
+        AuthConfig {
+            username: self.username.clone(),
+            password: self.password.clone(),
+            auth: if self.username.is_empty() { self.auth.clone() } else { String::new() },
+            identity_token: self.identitytoken.clone(),
+            registry_token: self.registrytoken.clone(),
+            ..AuthConfig::default()
+        }
+    }
+}
+
+/// A registry and a path in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Scope {
+    host: String,
+    port: String,
+    path: String,
+}
+
+impl Scope {
+    fn new(host: &str, path: &str) -> Self {
+        let (host, port) = host.rsplit_once(':').unwrap_or((host, ""));
+        let host = if matches!(host, "index.docker.io" | "registry-1.docker.io") { DOCKER } else { host };
+        Self { host: host.to_owned(), port: port.to_owned(), path: path.trim_matches('/').to_owned() }
+    }
+
+    /// docker writes `https://index.docker.io/v1/`; the version is no path.
+    fn of_key(key: &str) -> Self {
+        let bare = key.strip_prefix("https://").or(key.strip_prefix("http://")).unwrap_or(key);
+        let (host, path) = bare.split_once('/').unwrap_or((bare, ""));
+        let path = if matches!(path.trim_matches('/'), "v1" | "v2") { "" } else { path };
+        Self::new(host, path)
+    }
+
+    /// The first part is a registry if it looks like a host.
+    fn of_image(image: &str) -> Self {
+        match image.split_once('/') {
+            Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => Self::new(host, rest),
+            Some(_) => Self::new(DOCKER, image),
+            None => Self::new(DOCKER, &format!("library/{image}")),
+        }
+    }
+
+    /// Whether credentials for this are good for that. A star stands for one part of a host, or a piece of it.
+    fn holds(&self, wanted: &Self) -> bool {
+        let parts = (self.host.split('.'), wanted.host.split('.'));
+        let is_host = parts.0.clone().count() == parts.1.clone().count()
+            && parts.0.zip(parts.1).all(|(p, t)| fits(p, t));
+        let rest = wanted.path.strip_prefix(self.path.as_str());
+        let is_below = rest
+            .is_some_and(|rest| self.path.is_empty() || rest.is_empty() || rest.starts_with(['/', ':', '@']));
+        is_host && self.port == wanted.port && is_below
+    }
+}
+
+fn fits(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((start, rest)) => {
+            let Some(tail) = text.strip_prefix(start) else { return false };
+            (0..=tail.len()).any(|cut| tail.get(cut..).is_some_and(|tail| fits(rest, tail)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keyring(config: &str) -> Keyring {
+        let data = BTreeMap::from([(CONFIG.to_owned(), config.as_bytes().to_vec())]);
+        Keyring(entries("s", &data).unwrap())
+    }
+
+    fn users(keyring: &Keyring, image: &str) -> Vec<String> {
+        keyring.for_image(image).into_iter().map(|a| a.map_or("nobody".to_owned(), |a| a.username)).collect()
+    }
+
+    #[test]
+    fn credentials_are_for_the_registries_and_paths_that_they_name() {
+        let entry = |user: &str| format!(r#"{{"username":"{user}","password":"p"}}"#);
+        let text = format!(
+            r#"{{"auths":{{"https://index.docker.io/v1/":{},"quay.io":{},"quay.io/team/app":{},"*.example.com:5000":{}}}}}"#,
+            entry("docker"),
+            entry("quay"),
+            entry("team"),
+            entry("star")
+        );
+        let keyring = keyring(&text);
+        for (image, expected) in [
+            ("busybox", vec!["docker"]),
+            ("docker.io/library/busybox:1", vec!["docker"]),
+            ("quay.io/other:1", vec!["quay"]),
+            ("quay.io/team/app:1", vec!["team", "quay"]),
+            ("quay.io/team/app@sha256:00", vec!["team", "quay"]),
+            ("quay.io/team/application", vec!["quay"]),
+            ("reg.example.com:5000/x", vec!["star"]),
+            ("reg.example.com/x", vec!["nobody"]),
+            ("a.b.example.com:5000/x", vec!["nobody"]),
+            ("ghcr.io/x", vec!["nobody"]),
+        ] {
+            assert_eq!(users(&keyring, image), expected, "{image}");
+        }
+    }
+
+    #[test]
+    fn a_secret_without_credentials_is_told_and_never_shown() {
+        let data = BTreeMap::from([(CONFIG.to_owned(), br#"{"auths": hunter2"#.to_vec())]);
+        let error = entries("s", &data).unwrap_err().to_string();
+        assert_eq!(error, "imagePullSecrets: secret \"s\": .dockerconfigjson is no docker configuration");
+        assert!(entries("s", &BTreeMap::new()).unwrap_err().to_string().contains("neither"));
+        let old = BTreeMap::from([(OLD_CONFIG.to_owned(), br#"{"quay.io":{"auth":"dTpw"}}"#.to_vec())]);
+        let found = Keyring(entries("s", &old).unwrap()).for_image("quay.io/x");
+        assert_eq!(found[0].as_ref().unwrap().auth, "dTpw");
+    }
+}

@@ -1,0 +1,92 @@
+//! Our terminal, lent to a command in a container: keys go to it as they are pressed, and what it was before it is
+//! again when the command has ended.
+
+use std::io::{self, Read, Stdin, stdin, stdout};
+use std::os::fd::AsFd;
+
+use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
+use streaming::Size;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::failure::Failure;
+
+/// The terminal's settings as they were; set again when this goes.
+pub(crate) struct Raw {
+    terminal: Stdin,
+    before: Termios,
+}
+
+impl Raw {
+    /// Takes standard input's terminal.
+    pub(crate) fn take() -> Result<Self, Failure> {
+        let terminal = stdin();
+        let failed = |e: rustix::io::Errno| Failure::unknown(format!("cannot use the terminal: {e}"));
+        let before = tcgetattr(&terminal).map_err(failed)?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(&terminal, OptionalActions::Now, &raw).map_err(failed)?;
+        Ok(Self { terminal, before })
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let _ = tcsetattr(&self.terminal, OptionalActions::Now, &self.before);
+    }
+}
+
+/// Whether standard input is a terminal.
+pub(crate) fn is_interactive() -> bool {
+    isatty(stdin())
+}
+
+/// What is read from standard input, piece by piece. The thread that reads ends with the process: nobody can wake
+/// it before the next key.
+pub(crate) fn input() -> Result<mpsc::Receiver<Vec<u8>>, Failure> {
+    let (sender, pieces) = mpsc::channel(4);
+    let read = move || {
+        let mut buffer = vec![0; 16 << 10];
+        loop {
+            let read = match stdin().lock().read(&mut buffer) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                read => read.unwrap_or(0),
+            };
+            let piece = buffer.get(..read).unwrap_or_default();
+            if piece.is_empty() || sender.blocking_send(piece.to_vec()).is_err() {
+                return;
+            }
+        }
+    };
+    let started = std::thread::Builder::new().name("input".to_owned()).spawn(read);
+    started.map(|_| pieces).map_err(|e| Failure::unknown(format!("cannot start a thread: {e}")))
+}
+
+fn size_of(terminal: impl AsFd) -> Option<Size> {
+    let size = tcgetwinsize(terminal).ok()?;
+    Some(Size { rows: size.ws_row, columns: size.ws_col })
+}
+
+fn size() -> Option<Size> {
+    size_of(stdout()).or_else(|| size_of(stdin())).filter(|size| size.rows > 0 && size.columns > 0)
+}
+
+/// The terminal's size now, and whenever it changes.
+pub(crate) fn sizes() -> Result<mpsc::Receiver<Size>, Failure> {
+    let failed = |e: io::Error| Failure::unknown(format!("cannot catch signals: {e}"));
+    let mut changed = signal(SignalKind::window_change()).map_err(failed)?;
+    let (sender, sizes) = mpsc::channel(1);
+    tokio::spawn(async move {
+        loop {
+            if let Some(size) = size()
+                && sender.send(size).await.is_err()
+            {
+                return;
+            }
+            if changed.recv().await.is_none() {
+                return;
+            }
+        }
+    });
+    Ok(sizes)
+}

@@ -1,0 +1,51 @@
+//! Images from a registry that wants to know who asks.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+#![allow(dead_code, reason = "what other tests of `run` need")]
+
+#[path = "run_support/mod.rs"]
+mod run_support;
+
+use run_support::{Node, Running, text};
+use rustix::process::{Pid, Signal, kill_process};
+use testbed::cluster::addresses::REGISTRY_BASIC;
+use testbed::registry::{PASSWORD, USER};
+
+/// The image has no program: that it is there is seen by what the runtime says about it.
+fn manifest(password: &str) -> String {
+    let config =
+        format!(r#"{{"auths":{{"{REGISTRY_BASIC}":{{"username":"{USER}","password":"{password}"}}}}}}"#);
+    format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: pull}}\ntype: kubernetes.io/dockerconfigjson\nstringData: {{.dockerconfigjson: '{config}'}}\n---\n\
+         apiVersion: v1\nkind: Pod\nmetadata: {{name: pulls}}\nspec:\n  hostUsers: false\n  restartPolicy: Never\n  \
+         imagePullSecrets: [{{name: pull}}, {{name: missing}}]\n  containers:\n  \
+         - {{name: app, image: '{REGISTRY_BASIC}/registry-only:1', command: [/none]}}\n"
+    )
+}
+
+#[test]
+fn a_pod_pulls_with_the_secret_that_it_names() {
+    let node = Node::with_registry();
+    let reason = |node: &Node| {
+        let pods = node.json(&["ps"]);
+        pods[0]["status"]["containers"][0]["state"]["waiting"]["reason"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    for (password, expected) in [("wrong", "ErrImagePull"), (PASSWORD, "RunContainerError")] {
+        let file = node.manifest("pod.yaml", &manifest(password));
+        let mut running = Running(Some(node.run(&[file.to_str().unwrap()]).spawn().unwrap()));
+        node.await_that(expected, || reason(&node) == expected);
+        let child = running.0.take().unwrap();
+        kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+        assert!(text(&output).contains("there is no secret \"missing\""), "{}", text(&output));
+        assert!(
+            !text(&output).contains(password) || password == "wrong",
+            "a password is shown: {}",
+            text(&output)
+        );
+    }
+    assert_eq!(node.leftovers(), Vec::<String>::new());
+}
