@@ -28,7 +28,7 @@ pub mod userns;
 
 pub use calls::{Call, Dry, Kernel, Live, Recorder};
 pub use error::{Error, OverlayStep, Result};
-pub use inherited::inherited;
+pub use inherited::{inherited, keep_to_ourselves};
 pub use keyring::new_session_keyring;
 pub use mount::{
     Access, Attributes, DetachedMount, Filesystem, FilesystemKind, Flags, FsOption, FsValue, LayersGiven,
