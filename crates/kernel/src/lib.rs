@@ -40,5 +40,7 @@ pub use namespace::{
     in_private_mount_namespace,
 };
 pub use oom_score::not_spared;
-pub use path::{Dir, DirMode, Entry, Kind, LastLink, Node, Owner, Removed, Stat, Within};
+pub use path::{
+    Dir, DirMode, Entry, Kind, LastLink, Node, Owner, Relabelled, Removed, Stat, Within, relabel,
+};
 pub use userns::{Charge, IdMaps, UsernsCache, UsernsFd};

@@ -46,7 +46,7 @@ pub(super) fn make(kernel: &dyn Kernel, start: &Start, stage: Stage<'_>) -> Resu
     if let (Some(ids), false) = (&start.ids, start.spaces.user == Space::Host || found.is_empty()) {
         let dir = stage.dir.join("devices");
         make_dir(&dir)?;
-        kernel.attach(kernel.make_filesystem(&nodes())?, Target::Path(&dir))?;
+        kernel.attach(kernel.make_filesystem(&nodes(start))?, Target::Path(&dir))?;
         for (number, (owner, device)) in found.iter_mut().enumerate() {
             let point = dir.join(number.to_string());
             node(&point, device.number, Some(ids).filter(|_| *owner == NodeOwner::Container))?;
@@ -57,10 +57,10 @@ pub(super) fn make(kernel: &dyn Kernel, start: &Start, stage: Stage<'_>) -> Resu
 }
 
 /// Unlike all else below the stage, this lets devices be opened.
-fn nodes() -> Filesystem {
+fn nodes(start: &Start) -> Filesystem {
     let memory = FilesystemKind::Tmpfs { size: Some(1 << 20), inodes: None, mode: 0o755, owner: Owner::ROOT };
     let flags = Flags::NOSUID | Flags::NOEXEC;
-    Filesystem { kind: memory, context: None, access: Access::ReadWrite, flags }
+    Filesystem { kind: memory, context: start.rootfs.label.clone(), access: Access::ReadWrite, flags }
 }
 
 /// A node that belongs to whom the host's belongs to; with maps, to the same numbers inside as that does

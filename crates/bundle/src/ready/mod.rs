@@ -57,7 +57,7 @@ pub struct Stage<'a> {
 /// Makes `start` ready below the stage, with what [`from_host`] took for it before.
 pub fn make_ready(kernel: &dyn Kernel, start: &Start, held: FromHost, stage: Stage<'_>) -> Result<MadeReady> {
     let capabilities = capabilities::given(start)?;
-    kernel.attach(kernel.make_filesystem(&cover())?, Target::Path(stage.dir))?;
+    kernel.attach(kernel.make_filesystem(&cover(start))?, Target::Path(stage.dir))?;
     let users = start.ids.as_ref().map(|ids| user_namespace(kernel, ids)).transpose()?;
     let (rootfs, layers) = rootfs::make(kernel, start, users.as_deref(), stage)?;
     let namespace = users.as_deref();
@@ -69,9 +69,10 @@ pub fn make_ready(kernel: &dyn Kernel, start: &Start, held: FromHost, stage: Sta
 }
 
 /// Small, and passable for everybody.
-fn cover() -> Filesystem {
+fn cover(start: &Start) -> Filesystem {
     let memory = FilesystemKind::Tmpfs { size: Some(1 << 20), inodes: None, mode: 0o755, owner: Owner::ROOT };
-    Filesystem { kind: memory, context: None, access: Access::ReadWrite, flags: Flags::NODEV | Flags::NOSUID }
+    let context = start.rootfs.label.clone();
+    Filesystem { kind: memory, context, access: Access::ReadWrite, flags: Flags::NODEV | Flags::NOSUID }
 }
 
 fn user_namespace(kernel: &dyn Kernel, ids: &IdLines) -> Result<Arc<UsernsFd>> {

@@ -74,7 +74,8 @@ fn seen_through(
     let rootfs = &start.rootfs;
     let layer = |layer: &PathBuf| lower(kernel, layer, users);
     let lowers = rootfs.lowers.iter().map(layer).collect::<Result<Vec<_>>>()?;
-    let overlay = Overlay { lowers, upper: &rootfs.upper, work: &rootfs.work };
+    let label = rootfs.label.as_deref();
+    let overlay = Overlay { lowers, upper: &rootfs.upper, work: &rootfs.work, label };
     let spare = at.stage.dir.join("layers");
     make_dir(&spare)?;
     let points = MountPoints { dir: &spare, namespace: at.stage.namespace };
