@@ -142,7 +142,7 @@ fn mounts(start: &Start, ready: &Ready) -> Vec<Value> {
 fn shown(image: &ImageFiles, source: &Path) -> Value {
     json!({
         "destination": image.target, "type": "bind", "source": source,
-        "options": ["rbind", "rprivate", "ro", "nodev", "noexec"],
+        "options": ["rbind", "rprivate", "ro", "nodev"],
     })
 }
 
@@ -200,6 +200,7 @@ fn linux(start: &Start, ready: &Ready) -> Value {
     if let Seccomp::Profile(profile) = &start.process.seccomp {
         set(&mut value, "seccomp", (**profile).clone());
     }
+    set_if(&mut value, "mountLabel", start.rootfs.label.as_deref());
     // A mount made below a volume on the host is to arrive, so `/` cannot be private. Shared, it lets
     // out what is made below a bind that is the host's own; all else stays in the private namespace
     // in which the runtime runs.

@@ -65,6 +65,9 @@ pub struct Rootfs {
     pub read_only: bool,
     /// How the layers' files become those of the container's users; no matter with the host's.
     pub owners: Owners,
+    /// The SELinux label of all its files and of what is mounted for it; `None` leaves labels as on disk.
+    #[serde(default)]
+    pub label: Option<String>,
 }
 
 /// How the files of an image become those of a user namespace's users.
@@ -132,7 +135,7 @@ pub struct Bind {
     pub options: Vec<String>,
 }
 
-/// Files of an image that is not the container's own: they can be read, neither changed nor run.
+/// Files of an image that is not the container's own: they can be read and run, not changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImageFiles {

@@ -82,7 +82,7 @@ fn layers_are_shown_as_one_with_the_pods_owners() {
 }
 
 #[test]
-fn nothing_of_it_is_changed_run_or_opened_as_a_device() {
+fn its_programs_run_and_nothing_of_it_is_changed_or_opened_as_a_device() {
     let dir = scratch();
     let layers = layers(dir.path());
     let lowest = &layers[2..];
@@ -93,8 +93,7 @@ fn nothing_of_it_is_changed_run_or_opened_as_a_device() {
             let kind = |result: std::io::Result<()>| result.unwrap_err().kind();
             assert_eq!(kind(fs::write(data.join("new"), "")), ErrorKind::ReadOnlyFilesystem);
             assert_eq!(kind(fs::remove_file(data.join("low"))), ErrorKind::ReadOnlyFilesystem);
-            let ran = Command::new(data.join("program")).status().map(drop);
-            assert_eq!(kind(ran), ErrorKind::PermissionDenied);
+            assert!(Command::new(data.join("program")).status().unwrap().success());
             assert_eq!(kind(fs::File::open(data.join("null")).map(drop)), ErrorKind::PermissionDenied);
         }
     })

@@ -1,5 +1,7 @@
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -25,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Images {
     pub(crate) store: Store,
     pub(crate) limits: Limits,
+    /// Bytes and entries of layers that were asked about. A layer never changes.
+    sizes: Mutex<BTreeMap<Digest, (u64, u64)>>,
 }
 
 /// What there is, and what cannot be read any more.
@@ -64,7 +68,7 @@ impl Images {
     /// # Errors
     /// If it cannot be used, or a newer wardlet wrote it.
     pub fn open(root: &Path, limits: Limits) -> Result<Self> {
-        Ok(Self { store: Store::open(root, PATIENCE)?, limits })
+        Ok(Self { store: Store::open(root, PATIENCE)?, limits, sizes: Mutex::default() })
     }
 
     /// All images.
@@ -235,12 +239,15 @@ impl Images {
     /// # Errors
     /// If the store cannot be read.
     pub fn usage(&self) -> Result<Usage> {
-        let mut layers = BTreeMap::new();
-        for record in self.store.images()?.good {
-            for chain in record.layers {
-                if let Ok(layer) = self.store.layer(&chain) {
-                    layers.insert(chain, (layer.bytes, layer.entries));
-                }
+        let chains: BTreeSet<Digest> =
+            self.store.images()?.good.into_iter().flat_map(|record| record.layers).collect();
+        let mut layers = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        layers.retain(|chain, _| chains.contains(chain));
+        for chain in chains {
+            if let Entry::Vacant(place) = layers.entry(chain.clone())
+                && let Ok(layer) = self.store.layer(&chain)
+            {
+                place.insert((layer.bytes, layer.entries));
             }
         }
         let count = u64::try_from(layers.len()).unwrap_or(u64::MAX);

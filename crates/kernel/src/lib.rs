@@ -29,7 +29,7 @@ pub mod userns;
 
 pub use calls::{Call, Dry, Kernel, Live, Recorder};
 pub use error::{Error, OverlayStep, Result};
-pub use inherited::inherited;
+pub use inherited::{inherited, keep_to_ourselves};
 pub use keyring::new_session_keyring;
 pub use mount::{
     Access, Attributes, DetachedMount, Filesystem, FilesystemKind, Flags, FsOption, FsValue, LayersGiven,
@@ -41,6 +41,8 @@ pub use namespace::{
     Process, in_private_mount_namespace,
 };
 pub use oom_score::not_spared;
-pub use path::{Dir, DirMode, Entry, Kind, LastLink, Node, Owner, Removed, Stat, Within};
+pub use path::{
+    Dir, DirMode, Entry, Kind, LastLink, Node, Owner, Relabelled, Removed, Stat, Within, relabel,
+};
 pub use tied::ends_with_us;
 pub use userns::{Charge, IdMaps, UsernsCache, UsernsFd};

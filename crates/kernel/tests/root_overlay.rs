@@ -66,7 +66,7 @@ impl Layers {
         let (upper, work) = (self.dir("upper"), self.dir("work"));
         let lowers = names.iter().map(|name| self.lower(name)).collect();
         let made =
-            self.make(Overlay { lowers, upper: &upper, work: &work, options: &[] }, way, namespace).unwrap();
+            self.make(Overlay { lowers, upper: &upper, work: &work, label: None, options: &[] }, way, namespace).unwrap();
         made.attach(&self.dir("merged")).unwrap();
     }
 
@@ -74,7 +74,7 @@ impl Layers {
     fn refusal(&self, upper: &Path, work: &Path, way: Way) -> Error {
         let namespace = PrivateMountNamespace::enter().unwrap();
         let lowers = vec![self.lower("bottom")];
-        let error = self.make(Overlay { lowers, upper, work, options: &[] }, way, &namespace).unwrap_err();
+        let error = self.make(Overlay { lowers, upper, work, label: None, options: &[] }, way, &namespace).unwrap_err();
         assert_eq!(mounts_below(self.scratch.path()), Vec::<String>::new(), "{error}");
         error
     }
@@ -93,7 +93,7 @@ fn mounts_below(dir: &Path) -> Vec<String> {
 fn takes_descriptors() -> bool {
     let layers = Layers::new();
     let (upper, work) = (layers.dir("upper"), layers.dir("work"));
-    Overlay { lowers: vec![layers.lower("top")], upper: &upper, work: &work, options: &[] }
+    Overlay { lowers: vec![layers.lower("top")], upper: &upper, work: &work, label: None, options: &[] }
         .make_by_descriptor()
         .is_ok()
 }
@@ -103,7 +103,7 @@ fn layers_are_given_by_descriptor_where_the_kernel_takes_them() {
     let layers = Layers::new();
     without_touching_the_host(layers.scratch.path(), |namespace| {
         let (upper, work, points) = (layers.dir("upper"), layers.dir("work"), layers.dir("points"));
-        let overlay = Overlay { lowers: vec![layers.lower("top")], upper: &upper, work: &work, options: &[] };
+        let overlay = Overlay { lowers: vec![layers.lower("top")], upper: &upper, work: &work, label: None, options: &[] };
         let (_, given) = overlay.make(MountPoints { dir: &points, namespace }).unwrap();
         println!("Linux {:?} was given the layers {given}", release());
         assert_eq!(given == LayersGiven::ByDescriptor, takes_descriptors());
@@ -171,8 +171,7 @@ fn paths_that_are_long_or_have_marks_of_their_own_are_taken_as_they_are() {
         fs::write(layers.dir(&lower).join("below"), "text").unwrap();
         without_touching_the_host(layers.scratch.path(), |namespace| {
             let (upper, work) = (layers.dir(&upper), layers.dir(&work));
-            let overlay =
-                Overlay { lowers: vec![layers.lower(&lower)], upper: &upper, work: &work, options: &[] };
+            let overlay = Overlay { lowers: vec![layers.lower(&lower)], upper: &upper, work: &work, label: None, options: &[] };
             layers.make(overlay, way, namespace).unwrap().attach(&layers.dir("merged")).unwrap();
             fs::write(layers.dir("merged/file"), "text").unwrap();
             assert!(layers.dir("merged/below").exists(), "{way:?}");
@@ -203,7 +202,7 @@ fn mount_points_may_cover_the_upper_layer_itself() {
     let layers = Layers::new();
     without_touching_the_host(layers.scratch.path(), |namespace| {
         let (upper, work) = (layers.dir("upper"), layers.dir("work"));
-        let overlay = Overlay { lowers: vec![layers.lower("top")], upper: &upper, work: &work, options: &[] };
+        let overlay = Overlay { lowers: vec![layers.lower("top")], upper: &upper, work: &work, label: None, options: &[] };
         let points = MountPoints { dir: layers.scratch.path(), namespace };
         overlay.make_by_mount_point(points).unwrap().attach(&layers.dir("merged")).unwrap();
         fs::write(layers.dir("merged/file"), "text").unwrap();
@@ -218,8 +217,7 @@ fn a_refusal_by_descriptor_carries_the_kernels_own_words() {
     let (work, read_only) = (layers.dir("work"), layers.dir("merged"));
     without_touching_the_host(layers.scratch.path(), |_| {
         layers.lower("top").attach(&read_only).unwrap();
-        let overlay =
-            Overlay { lowers: vec![layers.lower("bottom")], upper: &read_only, work: &work, options: &[] };
+        let overlay = Overlay { lowers: vec![layers.lower("bottom")], upper: &read_only, work: &work, label: None, options: &[] };
         let error = overlay.make_by_descriptor().unwrap_err();
         let text = error.to_string();
         if takes_descriptors {
@@ -269,7 +267,7 @@ fn more_layers_than_one_mount_can_be_told_of_are_refused_not_cut_off() {
     let (upper, work) = (layers.dir("upper"), layers.dir("work"));
     without_touching_the_host(layers.scratch.path(), |namespace| {
         let lowers = (0..200).map(|_| layers.lower("top")).collect();
-        let overlay = Overlay { lowers, upper: &upper, work: &work, options: &[] };
+        let overlay = Overlay { lowers, upper: &upper, work: &work, label: None, options: &[] };
         let error = layers.make(overlay, Way::ByMountPoint, namespace).unwrap_err();
         assert!(error.to_string().ends_with("200 lower layers are too many"), "{error}");
     });

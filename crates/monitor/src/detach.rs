@@ -90,7 +90,7 @@ fn hand_nothing_on() -> Result<(), String> {
     for entry in std::fs::read_dir("/proc/self/fd").map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
         if let Some(number @ 3..) = name.to_str().and_then(|name| name.parse().ok()) {
-            kernel::inherited(number).map_err(|error| error.to_string())?;
+            kernel::keep_to_ourselves(number).map_err(|error| error.to_string())?;
         }
     }
     Ok(())

@@ -105,6 +105,14 @@ pub enum Error {
         /// What it is.
         kind: String,
     },
+    /// The bridge is that of another network of ours.
+    #[error("the bridge {name} belongs to another network: {owner}")]
+    OthersBridge {
+        /// The name.
+        name: String,
+        /// Whose it is, as it is written at it.
+        owner: String,
+    },
     /// All addresses are leased.
     #[error("all {count} addresses for pods of {subnets} are in use")]
     Exhausted {
@@ -206,6 +214,9 @@ impl Error {
                 "run as root: the network of pods is made with CAP_NET_ADMIN and CAP_SYS_ADMIN"
             }
             Self::Overlap { .. } => "give pods another subnet: --bridge-subnet",
+            Self::OthersBridge { .. } => {
+                "give each --state-dir a bridge and a subnet of its own; if that one is gone for good: ip link delete"
+            }
             Self::OtherDevice { .. } => "give the bridge another name, or remove that device",
             Self::Exhausted { .. } => "give pods a larger subnet (--bridge-subnet), or remove pods",
             Self::PortTaken { .. } => "remove that pod, or ask for another hostPort or hostIP",

@@ -44,6 +44,11 @@ impl Sandbox {
         locked(&self.record).stage == stage
     }
 
+    /// The SELinux level of its processes.
+    pub(crate) fn level(&self) -> Option<labels::Level> {
+        locked(&self.record).label.as_ref()?.level().cloned()
+    }
+
     /// Changes the record, on disk first. Blocks; only under the gate.
     pub(crate) fn change(&self, change: impl FnOnce(&mut SandboxRecord)) -> Result<()> {
         let mut changed = self.record();

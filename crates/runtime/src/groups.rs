@@ -24,9 +24,15 @@ impl Groups {
 
     /// Whether swap can be limited, by looking for the file that does it.
     pub(crate) fn limits_swap(&self) -> bool {
-        let Ok(root) = Group::open(&self.0, "/") else { return false };
         let files = ["memory.memsw.limit_in_bytes", "memory.swap.max"];
-        root.dirs().any(|dir| files.iter().any(|file| dir.join(file).exists() || below_has(dir, file)))
+        let has = |root: &PathBuf| files.iter().any(|file| root.join(file).exists() || below_has(root, file));
+        self.roots().is_ok_and(|roots| roots.iter().any(has))
+    }
+
+    /// The root of each hierarchy. It is nobody's, and cannot be opened; whatever is right below it leads there.
+    fn roots(&self) -> Result<Vec<PathBuf>> {
+        let below = Group::open(&self.0, "/wardlet")?;
+        Ok(below.dirs().filter_map(Path::parent).map(Path::to_owned).collect())
     }
 
     pub(crate) fn make(&self, path: &str) -> Result<()> {
@@ -78,10 +84,8 @@ impl Groups {
     /// The paths of all groups with such a name, wherever they are. None is looked for below another.
     pub(crate) fn named(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
         let mut found = vec![];
-        // The root itself is nobody's, and cannot be opened; whatever is right below it leads there.
-        let below = Group::open(&self.0, "/wardlet")?;
-        for root in below.dirs().filter_map(std::path::Path::parent) {
-            let mut waiting = vec![(root.to_owned(), String::new())];
+        for root in self.roots()? {
+            let mut waiting = vec![(root, String::new())];
             while let Some((dir, path)) = waiting.pop() {
                 // One that is removed just now has nothing below it.
                 for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -106,7 +110,7 @@ impl Groups {
 
 /// The root of the unified hierarchy has no limits of its own; any group below it that has them shows that
 /// there are some.
-fn below_has(dir: &std::path::Path, file: &str) -> bool {
+fn below_has(dir: &Path, file: &str) -> bool {
     let Ok(entries) = std::fs::read_dir(dir) else { return false };
     entries.flatten().any(|entry| entry.path().join(file).exists())
 }

@@ -38,6 +38,7 @@ mod readiness;
 mod records;
 mod recover;
 mod sandbox;
+mod selinux;
 mod server;
 mod settings;
 pub mod stats;

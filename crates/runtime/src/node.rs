@@ -65,8 +65,7 @@ impl Node {
             (settings.tell)(&format!("network: {notice}"));
         }
         let facts = crate::facts::gather(&settings, &groups);
-        let probed = settings.state.clone();
-        let abilities = blocking(move || Ok(status::probe(&probed))).await?;
+        let abilities = abilities(&settings).await?;
         let boot_id = monitor::record::boot_id()?;
         Ok(Arc::new(Self {
             settings,
@@ -99,6 +98,22 @@ impl Node {
     pub(crate) fn tell(&self, line: &str) {
         (self.settings.tell)(line);
     }
+}
+
+/// What works, and a line of the log for what does not.
+async fn abilities(settings: &Settings) -> Result<Abilities> {
+    let (state, helper, engine) =
+        (settings.state.clone(), settings.programs.container.clone(), settings.engine.clone());
+    let (mut found, tried) =
+        blocking(move || Ok((status::probe(&state), status::try_engine(&helper, &engine)))).await?;
+    if let (true, Err(cause)) = (found.user_namespaces, tried) {
+        found.user_namespaces = false;
+        (settings.tell)(&format!(
+            "user namespaces are not offered: {}: {cause}",
+            status::handler_name(&settings.engine)
+        ));
+    }
+    Ok(found)
 }
 
 /// Held for as long as the server lives, however it ends.

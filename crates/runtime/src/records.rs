@@ -32,6 +32,9 @@ pub(crate) struct SandboxRecord {
     pub(crate) ids: Option<IdLines>,
     /// The control group that its containers are in.
     pub(crate) cgroup: CgroupParent,
+    /// The SELinux label of its processes.
+    #[serde(default)]
+    pub(crate) label: Option<labels::Label>,
     /// Its addresses, the primary one first.
     pub(crate) ips: Vec<String>,
 }

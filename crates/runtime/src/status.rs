@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use bundle::Engine;
 use kernel::probe;
@@ -88,6 +89,37 @@ pub fn probe(state_dir: &Path) -> Abilities {
             && probe::idmap(state_dir).works()
             && probe::overlay_idmap(state_dir).works(),
         recursive_read_only: probe::recursive_read_only(state_dir).works(),
+    }
+}
+
+/// Has the helper run a container in a user namespace with this engine, over a volume of the host's root's.
+///
+/// # Errors
+/// With why that does not work.
+pub fn try_engine(helper: &Path, engine: &Engine) -> Result<(), String> {
+    let named = match engine {
+        Engine::Libcontainer => handler_name(engine),
+        Engine::Oci { path, .. } => path.display().to_string(),
+    };
+    let mut command = Command::new(helper);
+    command.arg("features").arg(&named).stdin(Stdio::null());
+    if let Engine::Oci { args, .. } = engine {
+        command.args(args);
+    }
+    let done = command.output().map_err(|cause| format!("cannot run {}: {cause}", helper.display()))?;
+    if !done.status.success() {
+        return Err(String::from_utf8_lossy(&done.stderr).trim().replace('\n', " "));
+    }
+    tried(&done.stdout)
+}
+
+fn tried(said: &[u8]) -> Result<(), String> {
+    let said: Value =
+        serde_json::from_slice(said).map_err(|cause| format!("the helper's answer: {cause}"))?;
+    let tried = said.pointer("/tried/userNamespaceWithIdmappedBind").cloned().unwrap_or_default();
+    match (tried.get("works"), tried.get("cause").and_then(Value::as_str)) {
+        (Some(Value::Bool(true)), _) => Ok(()),
+        (_, cause) => Err(cause.unwrap_or("the helper does not say whether it works").to_owned()),
     }
 }
 
@@ -226,6 +258,16 @@ mod tests {
         }
         let refusal = known(&runc, "kata").unwrap_err();
         assert_eq!(refusal.to_string(), r#"runtime_handler: there is no handler "kata", only "runc""#);
+    }
+
+    #[test]
+    fn only_what_the_helper_saw_work_works() {
+        let said = |works: &str| format!(r#"{{"tried":{{"userNamespaceWithIdmappedBind":{works}}}}}"#);
+        assert_eq!(tried(said(r#"{"works":true,"cause":null}"#).as_bytes()), Ok(()));
+        assert_eq!(tried(said(r#"{"works":false,"cause":"no"}"#).as_bytes()), Err("no".to_owned()));
+        for strange in ["{}", r#"{"tried":true}"#, &said(r#"{"works":"yes"}"#), "words"] {
+            assert!(tried(strange.as_bytes()).is_err(), "{strange}");
+        }
     }
 
     #[test]

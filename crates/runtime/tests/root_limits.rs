@@ -23,6 +23,12 @@ fn memory(path: &str) -> String {
     limit(path, &["memory.limit_in_bytes", "memory.max"])
 }
 
+/// What may be swapped beyond the limit of memory.
+fn swap(path: &str) -> String {
+    let both = limit(path, &["memory.memsw.limit_in_bytes", "memory.swap.max"]);
+    if both == memory(path) { "0".to_owned() } else { both }
+}
+
 /// Quota and period.
 fn quota(path: &str) -> String {
     let group = Group::open(&Hierarchies::find().unwrap(), path).unwrap();
@@ -66,6 +72,7 @@ async fn limits_hold_from_the_start_and_change_while_it_runs() {
     let group = format!("{}/{sandbox}/{container}", house.cgroup);
     assert_eq!((memory(&group), quota(&group)), ((96 * MIB).to_string(), "50000 100000".to_owned()));
     assert!(weight(&group, 512));
+    assert_eq!(swap(&group), "0", "memory that is limited is not swapped instead");
     assert_eq!(limit(&group, &["pids.max"]), "50");
     let score = exec(&client, &container, "cat /proc/1/oom_score_adj").await.unwrap();
     assert_eq!(score.stdout, b"500\n");
@@ -82,7 +89,7 @@ async fn limits_hold_from_the_start_and_change_while_it_runs() {
     assert_eq!(limit(&group, &["pids.max"]), "50", "what is not said stays");
     let less = cri::LinuxContainerResources { memory_limit_in_bytes: 48 * MIB, ..Default::default() };
     client.runtime().update_container_resources(change(less)).await.unwrap();
-    assert_eq!(memory(&group), (48 * MIB).to_string());
+    assert_eq!((memory(&group), swap(&group)), ((48 * MIB).to_string(), "0".to_owned()));
     let told = status(&client, &container).await.unwrap().resources.unwrap().linux.unwrap();
     assert_eq!((told.memory_limit_in_bytes, told.cpu_quota, told.cpu_period), (48 * MIB, 70_000, 100_000));
     assert_eq!((told.cpu_shares, told.unified["pids.max"].as_str()), (1024, "50"));

@@ -8,7 +8,7 @@ use support::pods::{
     shell, start, status, stop,
 };
 use support::traces::Traces;
-use support::{House, Options, until};
+use support::{House, Options, RunDir, until};
 use wire::Code;
 use wire::cri::{self, ContainerState};
 
@@ -77,6 +77,42 @@ async fn a_command_in_a_container_is_where_the_container_is() {
     let much = exec(&client, &container, "yes | head -c 20000000").await.unwrap();
     assert_eq!(much.stdout.len(), wire::LONGEST_MESSAGE - 4096, "what one message can carry");
     remove_pod(&client, &sandbox).await;
+}
+
+/// The command's helper was killed and the command died with it, but was collected by somebody else: a moment
+/// after the answer it was still listed in the container.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_whose_time_is_over_is_gone_when_its_caller_hears_of_it() {
+    let house = House::open(Options::default()).await;
+    let client = house.client().await;
+    let config = in_users(pod(&house, "late"), FIRST);
+    let (sandbox, container) = run_shell(&client, &config, "exec sleep 1000").await.unwrap();
+    let tasks = (0..8).map(async |_| exec_within(&client, &container, "exec sleep 1000", 1).await);
+    for outcome in futures_util::future::join_all(tasks).await {
+        assert_eq!(outcome.unwrap_err().code(), Code::DeadlineExceeded);
+        let listed = exec(&client, &container, "ps -o comm | grep -c sleep").await.unwrap();
+        assert_eq!(
+            listed.stdout, b"1\n",
+            "but for the first process, none runs or is dead and not collected"
+        );
+    }
+    remove_pod(&client, &sandbox).await;
+}
+
+/// Not every filesystem that a run directory is on can be seen through maps: a tmpfs only since Linux 6.3.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pods_own_files_belong_to_its_root_also_in_a_run_directory_in_memory() {
+    let house = House::open(Options { run_dir: RunDir::Memory, ..Options::default() }).await;
+    let client = house.client().await;
+    for (name, config) in [("own", in_users(pod(&house, "own"), FIRST)), ("hosts", pod(&house, "hosts"))] {
+        let (sandbox, container) = run_shell(&client, &config, "sleep 1000").await.unwrap();
+        let look =
+            "for f in hosts hostname resolv.conf; do stat -c '%u %g %a' /etc/$f; done; echo a >> /etc/hosts";
+        let found = exec(&client, &container, look).await.unwrap();
+        assert_eq!(String::from_utf8(found.stdout).unwrap(), "0 0 644\n".repeat(3), "{name}");
+        assert_eq!(found.exit_code, 0, "{name}: {:?}", String::from_utf8(found.stderr));
+        remove_pod(&client, &sandbox).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

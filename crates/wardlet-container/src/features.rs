@@ -26,10 +26,11 @@ const BUILT_IN: &str = "libcontainer";
 const BLOCK: u64 = 4_000_000_000 - 4_000_000_000 % 65_536;
 
 /// Prints what is known of an engine: the built-in one by its name, others by their path.
-pub(crate) fn command(engine: &str) -> Result<(), Failure> {
+pub(crate) fn command(engine: &str, args: &[&str]) -> Result<(), Failure> {
+    let args = args.iter().map(|&arg| arg.to_owned()).collect();
     let engine = match engine {
         BUILT_IN => Engine::Libcontainer,
-        path if path.starts_with('/') => Engine::Oci { path: path.into(), args: vec![] },
+        path if path.starts_with('/') => Engine::Oci { path: path.into(), args },
         other => {
             return Err(Failure::of(format!("{other:?} is no engine")).hinted("name a path or libcontainer"));
         }
@@ -137,6 +138,7 @@ fn start(place: &Path, id: &str, program: &Path) -> Result<Start, Failure> {
             work: place.join("work"),
             read_only: false,
             owners: Owners::Idmap,
+            label: None,
         },
         mounts: vec![
             MountSpec::New(NewMount { filesystem: "proc".into(), target: "/proc".into(), options: vec![] }),

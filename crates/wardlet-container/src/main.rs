@@ -28,7 +28,8 @@ use std::process::ExitCode;
 
 use failure::Failure;
 
-const USAGE: &str = "wardlet-container run DIR [--console SOCKET] | exec DIR | delete DIR | features ENGINE";
+const USAGE: &str =
+    "wardlet-container run DIR [--console SOCKET] | exec DIR | delete DIR | features ENGINE [ARG]...";
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -49,7 +50,9 @@ fn obey(words: &[OsString]) -> u8 {
         ["run", _, "--console", _] => run::command(&path(1), Some(&path(3))),
         ["exec", _] => exec::command(&path(1)),
         ["delete", _] => delete::command(&path(1)).map_or_else(|failure| told(&failure), |()| 0),
-        ["features", engine] => features::command(engine).map_or_else(|failure| told(&failure), |()| 0),
+        ["features", engine, args @ ..] => {
+            features::command(engine, args).map_or_else(|failure| told(&failure), |()| 0)
+        }
         [features::TRIAL, _] => features::trial(&path(1)),
         _ => told(&Failure::of(format!("usage: {USAGE}"))),
     }

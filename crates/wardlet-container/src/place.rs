@@ -2,7 +2,7 @@
 //!
 //! An engine may keep a container behind another kernel (a virtual machine, or one in user space). The process
 //! that it names is then one of the host's: joining it would run a command of the container's beside it on the
-//! host, outside of all that holds the container.
+//! host, outside of all that holds the container. There only the engine can run one.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,6 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use bundle::{Engine, Job};
 use kernel::Process;
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +32,7 @@ struct Record {
 /// Where a container's first process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum Place {
+pub(crate) enum Place {
     /// In the files that were made ready for it.
     Inside,
     /// Elsewhere: what was asked for runs on another kernel.
@@ -86,19 +85,13 @@ fn ends(process: &Process) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Refuses to join a container's first process that is not inside. What is not known is not inside.
-pub(crate) fn inside(dir: &Path, job: &Job) -> Result<(), Failure> {
+/// Where a container's first process is, as it was written down. What is not known is not inside.
+pub(crate) fn of(dir: &Path) -> Result<Place, Failure> {
     let record: Record = files::json(&dir.join(FILE))?;
-    if (record.version, record.first_process) == (VERSION, Place::Inside) {
-        return Ok(());
+    if record.version == VERSION {
+        return Ok(record.first_process);
     }
-    let engine = match &job.engine {
-        Engine::Libcontainer => "the engine".to_owned(),
-        Engine::Oci { path, .. } => path.display().to_string(),
-    };
-    let what = format!("{engine} keeps container {} outside of this kernel", job.start.id);
-    Err(Failure::of(what)
-        .hinted("one more process can only be had in containers that share the host's kernel"))
+    Err(Failure::of(format!("{} has version {}, and only {VERSION} is known", FILE, record.version)))
 }
 
 fn look(path: &Path) -> Result<Metadata, Failure> {

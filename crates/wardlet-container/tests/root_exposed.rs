@@ -69,8 +69,8 @@ fn the_keys_of_whoever_started_it_are_not_the_containers() {
     kernel::new_session_keyring().unwrap();
 }
 
-/// Engines with a kernel of their own are not to be had here. This stands for one: the process that it names
-/// is the host's, in the host's files.
+/// This stands for an engine with a kernel of its own that starts no commands: the process that it names is the host's,
+/// in the host's files. A real one is in `slow_runsc`.
 const OTHER_KERNEL: &str = r#"#!/bin/sh
 while [ $# -gt 0 ]; do
   case $1 in
@@ -95,7 +95,7 @@ fn a_command_never_runs_beside_the_process_of_a_container_that_has_another_kerne
     let proof = one.path("proof");
     let answer = one.exec(support::shell(&format!("touch {}", proof.display()))).next().0;
     let what = answer["failed"]["what"].as_str().unwrap_or_else(|| panic!("{answer}"));
-    assert!(what.contains("outside of this kernel") && what.contains(path.to_str().unwrap()), "{what}");
+    assert!(what.starts_with("engine.sh"), "the engine is asked, and this one starts nothing: {what}");
     assert!(!proof.exists(), "the command has run on the host");
 }
 

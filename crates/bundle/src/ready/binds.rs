@@ -23,7 +23,10 @@ pub(super) fn make(
         let point = dir.join(made.len().to_string());
         match mount {
             MountSpec::New(_) => continue,
-            MountSpec::Image(image) => shown::attach(kernel, image, &point, stage)?,
+            MountSpec::Image(image) => {
+                let shown = shown::Shown { image, label: start.rootfs.label.as_deref() };
+                shown::attach(kernel, shown, &point, stage)?;
+            }
             MountSpec::Bind(bind) => {
                 let clone = match bind.travel {
                     Travel::BothWays => held.take(bind)?,

@@ -60,7 +60,8 @@ pub fn chown_cost(start: &Start) -> Result<Option<ChownCost>> {
 /// The container's `/` at `point`, in which every file is its users'.
 pub(super) fn mount(kernel: &dyn Kernel, start: &Start, ids: &IdLines, at: At<'_>) -> Result<ChownCost> {
     let lowers = &start.rootfs.lowers;
-    Plain { lowers, changes: Some(&start.rootfs) }.mount_at(at.point)?;
+    Plain { lowers, changes: Some(&start.rootfs), label: start.rootfs.label.as_deref() }
+        .mount_at(at.point)?;
     if let Some(cost) = chown_cost(start)? {
         return Ok(cost);
     }

@@ -44,7 +44,7 @@ pub(super) fn make(kernel: &dyn Kernel, start: &Start, stage: Stage<'_>) -> Resu
         found.extend(these.into_iter().map(|ready| (device.owner, ready)));
     }
     if let (Some(ids), false) = (&start.ids, start.spaces.user == Space::Host || found.is_empty()) {
-        let dir = room(kernel, stage)?;
+        let dir = room(kernel, start.rootfs.label.as_deref(), stage)?;
         for (number, (owner, device)) in found.iter_mut().enumerate() {
             let point = dir.join(number.to_string());
             node(&point, device.number, Some(ids).filter(|_| *owner == NodeOwner::Container))?;
@@ -55,18 +55,18 @@ pub(super) fn make(kernel: &dyn Kernel, start: &Start, stage: Stage<'_>) -> Resu
 }
 
 /// A directory below the stage for nodes.
-pub(super) fn room(kernel: &dyn Kernel, stage: Stage<'_>) -> Result<PathBuf> {
+pub(super) fn room(kernel: &dyn Kernel, label: Option<&str>, stage: Stage<'_>) -> Result<PathBuf> {
     let dir = stage.dir.join("devices");
     make_dir(&dir)?;
-    kernel.attach(kernel.make_filesystem(&nodes())?, Target::Path(&dir))?;
+    kernel.attach(kernel.make_filesystem(&nodes(label))?, Target::Path(&dir))?;
     Ok(dir)
 }
 
 /// Unlike all else below the stage, this lets devices be opened.
-fn nodes() -> Filesystem {
+fn nodes(label: Option<&str>) -> Filesystem {
     let memory = FilesystemKind::Tmpfs { size: Some(1 << 20), inodes: None, mode: 0o755, owner: Owner::ROOT };
     let flags = Flags::NOSUID | Flags::NOEXEC;
-    Filesystem { kind: memory, context: None, access: Access::ReadWrite, flags }
+    Filesystem { kind: memory, context: label.map(str::to_owned), access: Access::ReadWrite, flags }
 }
 
 /// A node that belongs to whom the host's belongs to; with maps, to the same numbers inside as that does

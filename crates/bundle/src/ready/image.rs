@@ -19,7 +19,7 @@ pub(super) fn attach(kernel: &dyn Kernel, start: &Start, stage: Stage<'_>) -> Re
         [] => return Err(Error::NoLayers { id: start.id.clone() }),
         // An overlay of one layer without changes is none to the kernel.
         [layer] => one(kernel, layer, &point)?,
-        lowers => Plain { lowers, changes: None }.mount_at(&point)?,
+        lowers => Plain { lowers, changes: None, label: None }.mount_at(&point)?,
     }
     Ok(point)
 }

@@ -59,7 +59,8 @@ pub struct Stage<'a> {
 /// Makes `start` ready below the stage, with what [`from_host`] took for it before.
 pub fn make_ready(kernel: &dyn Kernel, start: &Start, held: FromHost, stage: Stage<'_>) -> Result<MadeReady> {
     let capabilities = capabilities::given(start)?;
-    cover(kernel, stage, SMALL)?;
+    let label = start.rootfs.label.as_deref();
+    cover(kernel, stage, Cover { size: SMALL, label })?;
     let users = start.ids.as_ref().map(|ids| user_namespace(kernel, ids)).transpose()?;
     let (rootfs, layers) = rootfs::make(kernel, start, users.as_deref(), stage)?;
     let namespace = users.as_deref();
@@ -73,11 +74,18 @@ pub fn make_ready(kernel: &dyn Kernel, start: &Start, held: FromHost, stage: Sta
 /// More than mount points take.
 const SMALL: u64 = 1 << 20;
 
+/// What lies over the stage.
+#[derive(Debug, Clone, Copy)]
+struct Cover<'a> {
+    size: u64,
+    label: Option<&'a str>,
+}
+
 /// Passable for everybody.
-fn cover(kernel: &dyn Kernel, stage: Stage<'_>, size: u64) -> Result<()> {
-    let kind = FilesystemKind::Tmpfs { size: Some(size), inodes: None, mode: 0o755, owner: Owner::ROOT };
+fn cover(kernel: &dyn Kernel, stage: Stage<'_>, cover: Cover<'_>) -> Result<()> {
+    let kind = FilesystemKind::Tmpfs { size: Some(cover.size), inodes: None, mode: 0o755, owner: Owner::ROOT };
     let flags = Flags::NODEV | Flags::NOSUID;
-    let small = Filesystem { kind, context: None, access: Access::ReadWrite, flags };
+    let small = Filesystem { kind, context: cover.label.map(str::to_owned), access: Access::ReadWrite, flags };
     Ok(kernel.attach(kernel.make_filesystem(&small)?, Target::Path(stage.dir))?)
 }
 

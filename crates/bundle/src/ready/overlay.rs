@@ -12,6 +12,7 @@ use crate::start::Rootfs;
 pub(super) struct Plain<'a> {
     pub(super) lowers: &'a [PathBuf],
     pub(super) changes: Option<&'a Rootfs>,
+    pub(super) label: Option<&'a str>,
 }
 
 impl Plain<'_> {
@@ -30,7 +31,8 @@ impl Plain<'_> {
         }
         let access = if self.changes.is_some() { Access::ReadWrite } else { Access::ReadOnly };
         let kind = FilesystemKind::Other { name: "overlay".to_owned(), source: None, options };
-        Filesystem { kind, context: None, access, flags: Flags::NODEV }.mount_at(point)?;
+        Filesystem { kind, context: self.label.map(str::to_owned), access, flags: Flags::NODEV }
+            .mount_at(point)?;
         Ok(())
     }
 }

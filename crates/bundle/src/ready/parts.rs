@@ -5,7 +5,7 @@ use kernel::{DetachedMount, Kernel, UsernsFd};
 
 use super::chown::At;
 use super::rootfs::{self, Layers};
-use super::{Stage, binds, cover, devices, make_dir, user_namespace};
+use super::{Cover, Stage, binds, cover, devices, make_dir, user_namespace};
 use crate::error::Result;
 use crate::spec::DeviceNumber;
 use crate::start::{Bind, IdLines};
@@ -44,7 +44,7 @@ impl<'a> Parts<'a> {
             Some(users) => Arc::new(users),
             None => user_namespace(kernel, ids)?,
         };
-        cover(kernel, stage, ROOMY)?;
+        cover(kernel, stage, Cover { size: ROOMY, label: None })?;
         Ok(Self { kernel, stage, ids, users, devices: None, made: 0 })
     }
 
@@ -89,7 +89,7 @@ impl<'a> Parts<'a> {
     pub fn node(&mut self, number: DeviceNumber) -> Result<PathBuf> {
         let room = match &self.devices {
             Some(room) => room.clone(),
-            None => self.devices.insert(devices::room(self.kernel, self.stage)?).clone(),
+            None => self.devices.insert(devices::room(self.kernel, None, self.stage)?).clone(),
         };
         let point = self.numbered(&room);
         devices::node(&point, number, Some(self.ids))?;

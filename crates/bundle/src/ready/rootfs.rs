@@ -35,6 +35,8 @@ pub struct Layers<'a> {
     pub upper: &'a Path,
     /// The overlay's scratch space, beside `upper`.
     pub work: &'a Path,
+    /// One SELinux label for all files.
+    pub label: Option<&'a str>,
     /// Further settings of the overlay.
     pub options: &'a [FsOption],
 }
@@ -52,7 +54,8 @@ pub(super) fn make(
     let point = stage.dir.join("rootfs");
     make_dir(&point)?;
     let at = At { point: &point, stage };
-    let layers = Layers { lowers: &rootfs.lowers, upper: &rootfs.upper, work: &rootfs.work, options: &[] };
+    let (label, options) = (rootfs.label.as_deref(), &[]);
+    let layers = Layers { lowers: &rootfs.lowers, upper: &rootfs.upper, work: &rootfs.work, label, options };
     let mapped = match (&start.ids, rootfs.owners) {
         (Some(ids), Owners::Chown) => LayersMapped::Chowned(chown::mount(kernel, start, ids, at)?),
         (Some(ids), Owners::IdmapOrChown) => match seen_through(kernel, layers, users, at) {
@@ -86,7 +89,7 @@ pub(super) fn seen_through(
 ) -> Result<LayersMapped> {
     let layer = |layer: &PathBuf| lower(kernel, layer, users);
     let lowers = layers.lowers.iter().map(layer).collect::<Result<Vec<_>>>()?;
-    let overlay = Overlay { lowers, upper: layers.upper, work: layers.work, options: layers.options };
+    let overlay = Overlay { lowers, upper: layers.upper, work: layers.work, label: layers.label, options: layers.options };
     let spare = at.stage.dir.join("layers");
     make_dir(&spare)?;
     let points = MountPoints { dir: &spare, namespace: at.stage.namespace };

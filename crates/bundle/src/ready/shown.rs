@@ -13,13 +13,21 @@ use super::{Stage, make_dir, user_namespace};
 use crate::error::{Error, Result};
 use crate::start::ImageFiles;
 
+/// Files of an image, and the label that they are all to have.
+#[derive(Clone, Copy)]
+pub(super) struct Shown<'a> {
+    pub(super) image: &'a ImageFiles,
+    pub(super) label: Option<&'a str>,
+}
+
 /// What is shown of an image, attached at `point`, which is made for it. Owners are mapped layer by layer: an
 /// overlay as a whole cannot be idmapped.
-pub(super) fn attach(kernel: &dyn Kernel, image: &ImageFiles, point: &Path, stage: Stage<'_>) -> Result<()> {
+pub(super) fn attach(kernel: &dyn Kernel, shown: Shown<'_>, point: &Path, stage: Stage<'_>) -> Result<()> {
+    let image = shown.image;
     let users = image.ids.as_ref().map(|ids| user_namespace(kernel, ids)).transpose()?;
     let whole = stage.dir.join("shown");
     make_dir_once(&whole)?;
-    merge(kernel, image, users.as_deref(), &whole)?;
+    merge(kernel, shown, users.as_deref(), &whole)?;
     let attached = part(kernel, image, &whole, point);
     // What is attached at `point` stays; the way to the rest of the image, and to a part above it, goes.
     let taken_off = unmount(&whole, Unmount::Lazy);
@@ -28,12 +36,12 @@ pub(super) fn attach(kernel: &dyn Kernel, image: &ImageFiles, point: &Path, stag
 }
 
 /// Mounts all of the image at `whole`.
-fn merge(kernel: &dyn Kernel, image: &ImageFiles, users: Option<&UsernsFd>, whole: &Path) -> Result<()> {
-    match image.layers.as_slice() {
-        [] => Err(Error::NothingToShow { target: image.target.clone() }),
-        // An overlay of one layer without changes is none to the kernel.
-        [layer] => Ok(kernel.attach(lower(kernel, layer, users)?, Target::Path(whole))?),
-        layers => {
+fn merge(kernel: &dyn Kernel, shown: Shown<'_>, users: Option<&UsernsFd>, whole: &Path) -> Result<()> {
+    match (shown.image.layers.as_slice(), shown.label) {
+        ([], _) => Err(Error::NothingToShow { target: shown.image.target.clone() }),
+        // An overlay of one layer without changes is none to the kernel, and it takes one to give a label.
+        ([layer], None) => Ok(kernel.attach(lower(kernel, layer, users)?, Target::Path(whole))?),
+        (layers, label) => {
             let dir = whole.with_file_name("shown-layers");
             make_dir_once(&dir)?;
             let mut points = Vec::new();
@@ -46,7 +54,7 @@ fn merge(kernel: &dyn Kernel, image: &ImageFiles, users: Option<&UsernsFd>, whol
                     points.push(point);
                     Ok(())
                 })
-                .and_then(|()| Plain { lowers: &points, changes: None }.mount_at(whole));
+                .and_then(|()| over(&points, label, whole));
             // The overlay has layers of its own by now.
             let taken_off = points.iter().try_for_each(|point| unmount(point, Unmount::Lazy));
             merged?;
@@ -55,13 +63,24 @@ fn merge(kernel: &dyn Kernel, image: &ImageFiles, users: Option<&UsernsFd>, whol
     }
 }
 
+/// One overlay of all of them; with one layer alone, of that and of an empty directory.
+fn over(points: &[PathBuf], label: Option<&str>, whole: &Path) -> Result<()> {
+    let mut lowers = points.to_vec();
+    if let [_] = points {
+        let empty = whole.with_file_name("shown-empty");
+        make_dir_once(&empty)?;
+        lowers.push(empty);
+    }
+    Plain { lowers: &lowers, changes: None, label }.mount_at(whole)
+}
+
 fn part(kernel: &dyn Kernel, image: &ImageFiles, whole: &Path, point: &Path) -> Result<()> {
     let (node, kind) = find(image, whole)?;
     let mut clone = kernel.clone_mount(Source::Node(node.as_fd()), Submounts::Without)?;
     let attributes = Attributes {
         access: Access::ReadOnly,
         propagation: Some(Propagation::Private),
-        flags: Flags::NODEV | Flags::NOEXEC,
+        flags: Flags::NODEV,
         ..Attributes::default()
     };
     kernel.set_attributes(&mut clone, &attributes)?;

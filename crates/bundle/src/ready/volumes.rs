@@ -39,7 +39,9 @@ pub(super) fn make(
     let mut copied = Copied::default();
     let one = |(number, volume): (usize, &ImageVolume)| {
         if !there(&volume.source)? {
-            fill(&image::attach(kernel, start, stage)?, volume, owner, &mut copied)?;
+            let label = start.rootfs.label.as_deref();
+            let from = From { image: &image::attach(kernel, start, stage)?, owner, label };
+            fill(from, volume, &mut copied)?;
         }
         attach(kernel, volume, users, &dir.join(number.to_string()))
     };
@@ -55,8 +57,17 @@ fn there(source: &Path) -> Result<bool> {
     }
 }
 
+/// What a volume is filled from, and whose it becomes.
+#[derive(Clone, Copy)]
+struct From<'a> {
+    image: &'a Path,
+    owner: NewOwner<'a>,
+    label: Option<&'a str>,
+}
+
 /// Filled beside its place, and put there when it is whole: what a crash leaves is begun anew.
-fn fill(image: &Path, volume: &ImageVolume, owner: NewOwner<'_>, copied: &mut Copied) -> Result<()> {
+fn fill(from: From<'_>, volume: &ImageVolume, copied: &mut Copied) -> Result<()> {
+    let From { image, owner, label } = from;
     let failed = |what: &'static str, path: &Path| {
         let path = path.to_owned();
         move |cause| Error::File { what, path, cause }
@@ -74,6 +85,10 @@ fn fill(image: &Path, volume: &ImageVolume, owner: NewOwner<'_>, copied: &mut Co
     match directory(image, &volume.target)? {
         Some(from) => copy(&from, &half, owner, copied)?,
         None => empty(&half, owner)?,
+    }
+    if let Some(label) = label {
+        // Where no labels are kept, none keeps the container out.
+        kernel::relabel(&half, label)?;
     }
     sync_dir(&half)?;
     fs::rename(&half, &volume.source).map_err(failed("make", &volume.source))?;

@@ -58,6 +58,7 @@ pub fn start(dir: &Path) -> Start {
             work: made("rw/work"),
             read_only: false,
             owners: Owners::Idmap,
+            label: None,
         },
         mounts: Vec::new(),
         volumes: Vec::new(),

@@ -203,6 +203,14 @@ pub enum Error {
         /// The kernel's answer.
         errno: Errno,
     },
+    /// A file could not be given another SELinux label.
+    #[error("cannot label {}: {errno}", path.display())]
+    Label {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer; a tree that is too deep has too long a name.
+        errno: Errno,
+    },
     /// A directory could not be written to disk.
     #[error("cannot sync {}: {errno}", path.display())]
     Sync {

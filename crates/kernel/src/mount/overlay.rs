@@ -29,8 +29,10 @@ pub struct Overlay<'a> {
     pub upper: &'a Path,
     /// An empty directory on the filesystem of `upper`.
     pub work: &'a Path,
-    /// Further settings, such as `index=off`. A `context` is a SELinux label for all files, to be found in
-    /// mountinfo once the overlay is attached.
+    /// One SELinux label for all files that are seen through it. It is looked for in mountinfo when the overlay is
+    /// attached; one that does not have it is taken away again.
+    pub label: Option<&'a str>,
+    /// Further settings, such as `index=off`. A `context` among them is as good as the label.
     pub options: &'a [FsOption],
 }
 
@@ -57,43 +59,32 @@ impl Overlay<'_> {
     /// Makes it by descriptor where the kernel takes layers so, else by mount point. Each call tries
     /// anew: the kernel's answer decides, not its version.
     pub fn make(self, points: MountPoints<'_>) -> Result<(DetachedMount, LayersGiven)> {
-        let label = self.options.iter().find(|option| option.key == CONTEXT);
-        self.make_with(points, label.and_then(|label| label.value.as_deref()))
-    }
-
-    /// The same with one SELinux label for all files that are seen through it. It is looked for in
-    /// mountinfo when the overlay is attached; one that does not have it is taken away again.
-    pub fn make_labelled(self, points: MountPoints<'_>, label: &str) -> Result<(DetachedMount, LayersGiven)> {
-        self.make_with(points, Some(label))
-    }
-
-    /// Makes it without any mount point, or not at all.
-    pub fn make_by_descriptor(self) -> Result<DetachedMount> {
-        self.by_descriptor(None)
-    }
-
-    /// Makes it with mount points for the layers, also where the kernel can do without.
-    pub fn make_by_mount_point(self, points: MountPoints<'_>) -> Result<DetachedMount> {
-        self.by_mount_point(points, None)
-    }
-
-    fn make_with(self, points: MountPoints<'_>, label: Option<&str>) -> Result<(DetachedMount, LayersGiven)> {
-        match self.by_descriptor(label) {
+        match self.by_descriptor() {
             Ok(overlay) => Ok((overlay, LayersGiven::ByDescriptor)),
             Err(refusal) if refusal.is_of_layers_by_descriptor() => {
-                Ok((self.by_mount_point(points, label)?, LayersGiven::ByMountPoint))
+                Ok((self.by_mount_point(points)?, LayersGiven::ByMountPoint))
             }
             Err(error) => Err(error),
         }
     }
 
-    fn by_mount_point(&self, points: MountPoints<'_>, label: Option<&str>) -> Result<DetachedMount> {
+    /// Makes it without any mount point, or not at all.
+    pub fn make_by_descriptor(self) -> Result<DetachedMount> {
+        self.by_descriptor()
+    }
+
+    /// Makes it with mount points for the layers, also where the kernel can do without.
+    pub fn make_by_mount_point(self, points: MountPoints<'_>) -> Result<DetachedMount> {
+        self.by_mount_point(points)
+    }
+
+    fn by_mount_point(&self, points: MountPoints<'_>) -> Result<DetachedMount> {
         // Opened before anything is covered: they may lie below the mount points.
         let (upper, work) = (directory(self.upper)?, directory(self.work)?);
         let lowers: Vec<_> = self.lowers.iter().map(AsFd::as_fd).collect();
         let layers = points::Layers { lowers: &lowers, upper: upper.as_fd(), work: work.as_fd() };
         let options = layers
-            .options(self.settings(), label)
+            .options(self.settings(), self.label())
             .ok_or_else(|| Error::TooManyLayers { upper: self.upper.to_owned(), layers: lowers.len() })?;
         points.cover(|cover| {
             for (number, lower) in self.lowers.iter().enumerate() {
@@ -105,11 +96,11 @@ impl Overlay<'_> {
             // The overlay has clones of the layers' mounts, and outlives theirs and its own here.
             let clone = tree(CWD, &merged, Submounts::Without)
                 .map_err(|errno| Error::CloneMount { path: merged.clone(), errno })?;
-            Ok(DetachedMount::new(clone, self.name()).labelled(label))
+            Ok(DetachedMount::new(clone, self.name()).labelled(self.label()))
         })
     }
 
-    fn by_descriptor(&self, label: Option<&str>) -> Result<DetachedMount> {
+    fn by_descriptor(&self) -> Result<DetachedMount> {
         let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)
             .map_err(|errno| self.failed(OverlayStep::Open, errno, vec![]))?;
         for lower in &self.lowers {
@@ -125,7 +116,7 @@ impl Overlay<'_> {
             }
             .map_err(|errno| self.failed(OverlayStep::Setting, errno, fs_log(&context)))?;
         }
-        if let Some(label) = label {
+        if let Some(label) = self.label() {
             fsconfig_set_string(&context, CONTEXT, label)
                 .map_err(|errno| self.failed(OverlayStep::Label, errno, fs_log(&context)))?;
         }
@@ -133,12 +124,17 @@ impl Overlay<'_> {
             .map_err(|errno| self.failed(OverlayStep::Create, errno, fs_log(&context)))?;
         let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
             .map_err(|errno| self.failed(OverlayStep::Mount, errno, fs_log(&context)))?;
-        Ok(DetachedMount::new(mount, self.name()).labelled(label))
+        Ok(DetachedMount::new(mount, self.name()).labelled(self.label()))
     }
 
     fn set(&self, context: &OwnedFd, key: &'static str, layer: BorrowedFd<'_>) -> Result<()> {
         fsconfig_set_fd(context, key, layer)
             .map_err(|errno| self.failed(OverlayStep::Layer(key), errno, fs_log(context)))
+    }
+
+    fn label(&self) -> Option<&str> {
+        let among = || self.options.iter().find(|option| option.key == CONTEXT)?.value.as_deref();
+        self.label.or_else(among)
     }
 
     fn settings(&self) -> impl Iterator<Item = &FsOption> {

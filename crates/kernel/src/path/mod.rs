@@ -3,6 +3,7 @@
 mod dir;
 mod make;
 mod node;
+mod relabel;
 mod remove;
 mod resolve;
 mod stat;
@@ -10,6 +11,7 @@ mod stat;
 pub use dir::{Dir, Entry};
 pub use make::DirMode;
 pub use node::Node;
+pub use relabel::{Relabelled, relabel};
 pub use remove::Removed;
 pub use resolve::{LastLink, Within};
 pub use stat::{Kind, Owner, Stat};

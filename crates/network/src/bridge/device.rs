@@ -10,6 +10,8 @@ use crate::netlink::route::{self, Address, Change, Link};
 use crate::subnet::Subnets;
 use crate::sysctl;
 
+/// What is written at a bridge of ours begins with this.
+const OURS: &str = "wardlet ";
 /// What a device has where nothing else is known.
 const USUAL_MTU: u32 = 1500;
 
@@ -52,6 +54,32 @@ pub(super) fn check(socket: &mut Socket, plan: &Plan, records: &[Record]) -> Res
         Some(record) => Err(overlap(format!("an address that the pod {} has from before", record.pod))),
         None => Ok(()),
     }
+}
+
+/// Refuses a bridge at which another is written: its addresses, pods and rules would be taken away.
+pub(super) fn refuse_others(socket: &mut Socket, name: &str, owner: &str) -> Result<()> {
+    match route::link(socket, name)?.and_then(|bridge| bridge.alias) {
+        Some(found) if found.starts_with(OURS) && found != owner => {
+            Err(Error::OthersBridge { name: name.to_owned(), owner: found })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes at the bridge whose it is.
+pub(super) fn own(socket: &mut Socket, name: &str, owner: &str) -> Result<()> {
+    match route::link(socket, name)? {
+        Some(bridge) if bridge.alias.as_deref() != Some(owner) => {
+            route::change(socket, &bridge, &Change { up: true, alias: Some(owner), ..Change::default() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Who a network with its leases in this directory is.
+pub(super) fn owner(dir: &std::path::Path) -> String {
+    let text = format!("{OURS}{}", dir.display());
+    super::outside::short(&text).to_owned()
 }
 
 /// Its hardware address is its own and stays: a bridge without one takes on those of its ports in turn, and

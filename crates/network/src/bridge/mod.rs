@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use self::device::Guard;
 use crate::error::{Error, Result};
-use crate::firewall::{Firewall, Forward};
+use crate::firewall::{Family, Firewall, Forward, Port};
 use crate::lease::{Book, Record};
 use crate::netlink::Socket;
 use crate::netlink::route::{self, Link};
@@ -38,6 +38,10 @@ pub(crate) struct Bridge {
     /// Held while rules are made from the leases, so that the last to make them has seen all leases. What
     /// it holds is why there are no rules, if there are none.
     firewall: Mutex<Option<String>>,
+    /// The same for the rules that keep pods from taking each other's addresses.
+    own: Mutex<Option<String>>,
+    /// Whose the bridge is, as it is written at it.
+    owner: String,
 }
 
 impl Bridge {
@@ -45,7 +49,14 @@ impl Bridge {
     /// on the host.
     pub(crate) fn open(plan: Plan, dir: &Path) -> Result<(Self, Vec<String>)> {
         let (book, mut words) = Book::open(dir, plan.subnets)?;
-        let bridge = Self { name: plan.name, mtu: plan.mtu, book, firewall: Mutex::new(None) };
+        let bridge = Self {
+            name: plan.name,
+            mtu: plan.mtu,
+            book,
+            firewall: Mutex::new(None),
+            own: Mutex::new(None),
+            owner: device::owner(dir),
+        };
         words.extend(bridge.restore()?);
         Ok((bridge, words))
     }
@@ -53,7 +64,16 @@ impl Bridge {
     fn restore(&self) -> Result<Vec<String>> {
         let mut socket = Socket::route()?;
         let records = self.book.records();
+        device::refuse_others(&mut socket, &self.name, &self.owner)?;
         let mut words = device::ensure(&mut socket, &self.plan(), &records)?;
+        device::own(&mut socket, &self.name, &self.owner)?;
+        // Before any pod is at it.
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        *own = self.rules().install_own(&self.ports()).err().map(|error| error.to_string());
+        if let Some(why) = &*own {
+            words.push(format!("pods are not kept from taking each other's addresses: {why}"));
+        }
+        drop(own);
         words.extend(outside::tidy(&mut socket, &self.name, &records)?);
         let mut firewall = self.firewall.lock().unwrap_or_else(PoisonError::into_inner);
         *firewall = self.rules().install(&self.forwards()).err().map(|error| error.to_string());
@@ -71,6 +91,7 @@ impl Bridge {
         let netns = Netns::open(&pod.netns)?;
         self.check_firewall(pod)?;
         let leased = self.book.lease(pod)?;
+        self.watch()?;
         let made = self.connect(pod, &leased.record, &netns);
         if made.is_err() && leased.is_new {
             // Nobody was told of the address; if this fails, too, the lease is found later.
@@ -103,7 +124,22 @@ impl Bridge {
             self.forward()?;
             Firewall::forget(record.address(), &[])?;
         }
-        self.book.end(sandbox)
+        self.book.end(sandbox)?;
+        self.watch()
+    }
+
+    /// Says whose addresses are whose, from the leases. A lease comes before its pod's port, and goes after it.
+    fn watch(&self) -> Result<()> {
+        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if own.is_some() { Ok(()) } else { self.rules().watch(&self.ports()) }
+    }
+
+    fn ports(&self) -> Vec<Port> {
+        let port = |record: Record| {
+            let hardware = device::hardware(record.address()?);
+            Some(Port { device: outside::name(&record.sandbox), hardware, addresses: record.addresses })
+        };
+        self.book.records().into_iter().filter_map(port).collect()
     }
 
     pub(crate) fn sandboxes(&self) -> Vec<String> {
@@ -114,8 +150,13 @@ impl Bridge {
     pub(crate) fn ready(&self) -> Result<()> {
         self.device(&mut Socket::route()?)?;
         let firewall = self.firewall.lock().unwrap_or_else(PoisonError::into_inner);
-        if firewall.is_none() && !self.rules().is_installed()? {
+        if firewall.is_none() && !self.rules().is_installed(Family::V4)? {
             self.rules().install(&self.forwards())?;
+        }
+        drop(firewall);
+        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if own.is_none() && !self.rules().is_installed(Family::Bridge)? {
+            self.rules().install_own(&self.ports())?;
         }
         Ok(())
     }
@@ -191,7 +232,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (book, _) = Book::open(dir.path(), Subnets::DEFAULT).unwrap();
         let firewall = Mutex::new(Some("Protocol not supported".to_owned()));
-        let bridge = Bridge { name: "wardlet0".to_owned(), mtu: None, book, firewall };
+        let own = Mutex::new(Some("Protocol not supported".to_owned()));
+        let owner = "wardlet here".to_owned();
+        let bridge = Bridge { name: "wardlet0".to_owned(), mtu: None, book, firewall, own, owner };
         let mut pod = Pod {
             id: "0123456789abcdef".to_owned(),
             name: "web".to_owned(),

@@ -92,7 +92,7 @@ pub(super) fn tidy(socket: &mut Socket, bridge: &str, records: &[Record]) -> Res
 }
 
 /// The kernel takes 255 bytes.
-fn short(alias: &str) -> &str {
+pub(super) fn short(alias: &str) -> &str {
     alias.get(..alias.floor_char_boundary(255)).unwrap_or_default()
 }
 

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::Forward;
 use crate::error::{Error, Result};
-use crate::netlink::{Attributes, Request, Socket, find, flags};
+use crate::netlink::{Attributes, More, Request, Socket, find, flags};
 use crate::pod::Protocol;
 
 const GET: u16 = 1 << 8 | 1;
@@ -18,6 +18,10 @@ const ASKED: u16 = 1;
 const ANSWERED: u16 = 2;
 const ADDRESSES: u16 = 1;
 const PORTS: u16 = 2;
+
+/// As many are kept at once, and as often is begun anew: more than any kernel remembers.
+const AT_ONCE: usize = 4096;
+const ROUNDS: usize = 1024;
 
 /// One direction of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,27 +50,40 @@ pub(super) fn forget_unled(forwards: &[Forward]) -> Result<()> {
     })
 }
 
+/// In rounds: anybody who sends packets makes the kernel remember more, and only what is to be forgotten is kept here.
 fn forget(chosen: impl Fn(Direction, Direction) -> bool) -> Result<()> {
-    let mut socket = Socket::netfilter()?;
-    let request = Request::new(GET, flags::DUMP, &HEADER, &Attributes::new());
-    let known = match socket.call("list the known connections", request) {
-        // A kernel that does not tell.
-        Err(Error::Netlink { errno: Errno::OPNOTSUPP | Errno::INVAL, .. }) => return Ok(()),
-        other => other?,
-    };
-    for body in known {
-        let Some((asked, answered)) = read(&body) else { continue };
-        if !chosen(asked, answered) {
-            continue;
+    for _ in 0..ROUNDS {
+        let some = some(&chosen)?;
+        let mut socket = Socket::netfilter()?;
+        for tuple in &some {
+            let attributes = Attributes::new().bytes(ASKED | 0x8000, tuple);
+            match socket.call("forget a connection", Request::new(DELETE, 0, &HEADER, &attributes)) {
+                Err(Error::Netlink { errno: Errno::NOENT, .. }) | Ok(_) => {}
+                Err(error) => return Err(error),
+            }
         }
-        let tuple = body.get(4..).and_then(|attributes| find(attributes, ASKED)).unwrap_or_default();
-        let attributes = Attributes::new().bytes(ASKED | 0x8000, tuple);
-        match socket.call("forget a connection", Request::new(DELETE, 0, &HEADER, &attributes)) {
-            Err(Error::Netlink { errno: Errno::NOENT, .. }) | Ok(_) => {}
-            Err(error) => return Err(error),
+        if some.len() < AT_ONCE {
+            break;
         }
     }
     Ok(())
+}
+
+/// What is asked of some connections that are chosen.
+fn some(chosen: impl Fn(Direction, Direction) -> bool) -> Result<Vec<Vec<u8>>> {
+    let mut found = Vec::new();
+    let request = Request::new(GET, flags::DUMP, &HEADER, &Attributes::new());
+    let heard = Socket::netfilter()?.each("list the known connections", request, |body| {
+        let is_chosen = read(body).is_some_and(|(asked, answered)| chosen(asked, answered));
+        let tuple = body.get(4..).filter(|_| is_chosen).and_then(|attributes| find(attributes, ASKED));
+        found.extend(tuple.map(<[u8]>::to_vec));
+        if found.len() < AT_ONCE { More::Wanted } else { More::Enough }
+    });
+    match heard {
+        // A kernel that does not tell.
+        Err(Error::Netlink { errno: Errno::OPNOTSUPP | Errno::INVAL, .. }) => Ok(Vec::new()),
+        other => other.map(|()| found),
+    }
 }
 
 fn read(body: &[u8]) -> Option<(Direction, Direction)> {

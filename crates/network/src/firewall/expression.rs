@@ -20,6 +20,22 @@ const HERE: u32 = 1;
 /// One step of a rule. A comparison that fails ends the rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Expression {
+    /// Loads the name of the device that the packet comes by.
+    Device { into: Register },
+    /// Loads from the link's header.
+    Link { offset: u32, length: u32, into: Register },
+    /// Loads from the header behind the network's.
+    Transport { offset: u32, length: u32, into: Register },
+    /// Goes on if the frame is of this kind.
+    EtherType(u16),
+    /// Goes on if the packet is of this protocol.
+    Carries(u8),
+    /// Goes on if the message is of this kind.
+    Says(u8),
+    /// Goes on if what begins at `key` is in the set.
+    Known { set: &'static str, id: u32, key: Register },
+    /// Goes on if it is not.
+    Unknown { set: &'static str, id: u32, key: Register },
     /// Loads from the network header.
     Network { offset: u32, length: u32, into: Register },
     /// Loads the destination's port.
@@ -44,15 +60,19 @@ pub(super) enum Expression {
     Destination { address: Register, port: Register },
     /// Changes the source to the address of the device that it leaves by.
     Masquerade,
+    /// The packet is let through, as far as this table goes.
+    Accept,
     /// The packet is not let through.
     Drop,
     /// Goes on in another chain, and comes back.
     Jump(&'static str),
 }
 
+const META_PROTOCOL: u32 = 1;
 const META_IIFNAME: u32 = 6;
 const META_OIFNAME: u32 = 7;
 const META_L4PROTO: u32 = 16;
+const LINK_HEADER: u32 = 0;
 const NETWORK_HEADER: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
 const EQUAL: u32 = 0;
@@ -65,6 +85,8 @@ const DESTINATION_CHANGED: u32 = 1 << 5;
 const TO_DESTINATION: u32 = 1;
 const IPV4: u32 = 2;
 const JUMP: i32 = -3;
+const ACCEPT: u32 = 1;
+const INVERTED: u32 = 1;
 
 impl Expression {
     /// One attribute list with all steps that it takes.
@@ -73,6 +95,9 @@ impl Expression {
             Self::ComesBy(device) => vec![meta(META_IIFNAME, HERE), compare(EQUAL, &name(device))],
             Self::LeavesBy(device) => vec![meta(META_OIFNAME, HERE), compare(EQUAL, &name(device))],
             Self::LeavesByOther(device) => vec![meta(META_OIFNAME, HERE), compare(NOT_EQUAL, &name(device))],
+            Self::EtherType(kind) => vec![meta(META_PROTOCOL, HERE), compare(EQUAL, &kind.to_be_bytes())],
+            Self::Carries(protocol) => vec![meta(META_L4PROTO, HERE), compare(EQUAL, &[*protocol])],
+            Self::Says(kind) => vec![payload(TRANSPORT_HEADER, 0, 1, HERE), compare(EQUAL, &[*kind])],
             Self::Within { offset, mask, value } => vec![
                 payload(NETWORK_HEADER, *offset, length(mask), HERE),
                 masked(mask),
@@ -91,6 +116,12 @@ impl Expression {
     fn step(&self) -> Attributes {
         match self {
             Self::Network { offset, length, into } => payload(NETWORK_HEADER, *offset, *length, into.0),
+            Self::Device { into } => meta(META_IIFNAME, into.0),
+            Self::Link { offset, length, into } => payload(LINK_HEADER, *offset, *length, into.0),
+            Self::Transport { offset, length, into } => payload(TRANSPORT_HEADER, *offset, *length, into.0),
+            Self::Known { set, id, key } => named("lookup", &member(set, *id, *key)),
+            Self::Unknown { set, id, key } => named("lookup", &member(set, *id, *key).number_be(5, INVERTED)),
+            Self::Accept => verdict(&Attributes::new().number_be(1, ACCEPT)),
             Self::DestinationPort { into } => payload(TRANSPORT_HEADER, 2, 2, into.0),
             Self::Protocol { into } => meta(META_L4PROTO, into.0),
             Self::Lookup { map, id, key, value } => {
@@ -114,6 +145,10 @@ impl Expression {
             _ => verdict(&Attributes::new().number_be(1, 0)),
         }
     }
+}
+
+fn member(set: &str, id: u32, key: Register) -> Attributes {
+    Attributes::new().text(1, set).number_be(2, key.0).number_be(4, id)
 }
 
 fn named(kind: &str, attributes: &Attributes) -> Attributes {

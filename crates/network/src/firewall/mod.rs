@@ -1,12 +1,13 @@
 //! The pods' part of the host's firewall: one nftables table of our own for each family, named like the
-//! bridge. Every change is one batch that the kernel takes as a whole or not at all.
+//! bridge, and one for what goes through bridges. Every change is one batch that the kernel takes as a whole or not at all.
 
 mod conntrack;
 mod expression;
 mod nft;
+mod own;
 mod ruleset;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use rustix::io::Errno;
 
@@ -24,6 +25,14 @@ pub(crate) struct Forward {
     pub(crate) to: Ipv4Addr,
 }
 
+/// A port of the bridge, and what whoever is behind it may call itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Port {
+    pub(crate) device: String,
+    pub(crate) hardware: [u8; 6],
+    pub(crate) addresses: Vec<IpAddr>,
+}
+
 /// The rules for one bridge.
 #[derive(Debug, Clone)]
 pub(crate) struct Firewall {
@@ -36,6 +45,22 @@ impl Firewall {
     pub(crate) fn install(&self, forwards: &[Forward]) -> Result<()> {
         let batch = ruleset::whole(self, forwards);
         Socket::netfilter()?.send("make the firewall's rules", &batch).map(drop)
+    }
+
+    /// Makes all rules about whose packets are whose anew, whatever was there.
+    pub(crate) fn install_own(&self, ports: &[Port]) -> Result<()> {
+        let batch = own::whole(self, ports);
+        Socket::netfilter()?.send("make the rules about pods' own addresses", &batch).map(drop)
+    }
+
+    /// Makes these the ports that are watched, and no others.
+    pub(crate) fn watch(&self, ports: &[Port]) -> Result<()> {
+        let batch = own::holders(self, ports);
+        match Socket::netfilter()?.send("say whose addresses are whose", &batch) {
+            // Somebody has removed our rules.
+            Err(Error::Netlink { errno: Errno::NOENT, .. }) => self.install_own(ports),
+            other => other.map(drop),
+        }
     }
 
     /// Forgets where connections were led before: `gone` is a pod's address, `new` are ports just forwarded.
@@ -59,9 +84,9 @@ impl Firewall {
         }
     }
 
-    /// Whether the rules are there.
-    pub(crate) fn is_installed(&self) -> Result<bool> {
-        let request = nft::get_table(Family::V4, &self.bridge);
+    /// Whether the rules of a family are there.
+    pub(crate) fn is_installed(&self, family: Family) -> Result<bool> {
+        let request = nft::get_table(family, &self.bridge);
         match Socket::netfilter()?.call("look at the firewall's rules", request) {
             Ok(_) => Ok(true),
             Err(Error::Netlink { errno: Errno::NOENT, .. }) => Ok(false),

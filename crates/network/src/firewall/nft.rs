@@ -26,6 +26,8 @@ const ELEMENTS: usize = 1000;
 pub(crate) enum Family {
     V4,
     V6,
+    /// Those that go through any bridge.
+    Bridge,
 }
 
 impl Family {
@@ -33,6 +35,7 @@ impl Family {
         match self {
             Self::V4 => 2,
             Self::V6 => 10,
+            Self::Bridge => 7,
         }
     }
 }
@@ -51,7 +54,8 @@ pub(super) struct Hook {
     pub(super) priority: i32,
 }
 
-/// A map from keys to values, all of fixed length. The types are for whoever lists it.
+/// A map from keys to values, all of fixed length; a set of keys, if values have none. The types are for whoever lists
+/// it.
 pub(super) struct Map {
     pub(super) name: &'static str,
     pub(super) id: u32,
@@ -90,15 +94,17 @@ impl Table<'_> {
     }
 
     pub(super) fn add_map(self, map: &Map) -> Request {
-        let attributes = Attributes::new()
+        let is_map = map.value_length > 0;
+        let mut attributes = Attributes::new()
             .text(1, self.name)
             .text(2, map.name)
-            .number_be(3, IS_MAP)
+            .number_be(3, if is_map { IS_MAP } else { 0 })
             .number_be(4, map.key_type)
-            .number_be(5, map.key_length)
-            .number_be(6, map.value_type)
-            .number_be(7, map.value_length)
-            .number_be(10, map.id);
+            .number_be(5, map.key_length);
+        if is_map {
+            attributes = attributes.number_be(6, map.value_type).number_be(7, map.value_length);
+        }
+        attributes = attributes.number_be(10, map.id);
         self.request(NEW_MAP, flags::CREATE, &attributes)
     }
 
@@ -106,8 +112,8 @@ impl Table<'_> {
     pub(super) fn add_elements(self, map: &Map, elements: &[(Vec<u8>, Vec<u8>)]) -> Vec<Request> {
         let message = |some: &[(Vec<u8>, Vec<u8>)]| {
             let list = some.iter().fold(Attributes::new(), |list, (key, value)| {
-                let element = Attributes::new().nest(1, &data(key)).nest(2, &data(value));
-                list.nest(1, &element)
+                let element = Attributes::new().nest(1, &data(key));
+                list.nest(1, &if value.is_empty() { element } else { element.nest(2, &data(value)) })
             });
             self.request(NEW_ELEMENTS, flags::CREATE, &self.of(map).nest(3, &list))
         };

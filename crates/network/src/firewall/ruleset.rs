@@ -81,7 +81,7 @@ fn v6(firewall: &Firewall) -> Table<'_> {
 }
 
 /// Failures are told in any case; this tells of success, too, once.
-fn acknowledged(mut requests: Vec<Request>) -> Vec<Request> {
+pub(super) fn acknowledged(mut requests: Vec<Request>) -> Vec<Request> {
     if let Some(first) = requests.get_mut(1) {
         first.flags |= flags::ACK;
     }

@@ -5,7 +5,7 @@ pub(crate) mod route;
 mod socket;
 
 pub(crate) use attributes::{Attributes, find, text};
-pub(crate) use socket::{Request, Socket};
+pub(crate) use socket::{More, Request, Socket};
 
 /// Flags of requests.
 pub(crate) mod flags {

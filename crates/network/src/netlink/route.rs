@@ -6,7 +6,7 @@ mod table;
 
 pub(crate) use address::{Address, add_address, addresses, remove_address};
 pub(crate) use link::{
-    Bridge, Change, Link, Pair, add_bridge, add_pair, change, hairpin, link, links, remove_link,
+    Bridge, Change, Link, Pair, add_bridge, add_pair, change, first_links, hairpin, link, links, remove_link,
 };
 pub(crate) use table::{add_default, routes};
 

@@ -86,16 +86,41 @@ impl Socket {
         self.send(what, &[request])
     }
 
-    /// Sends all requests as one. The kernel deals with them before sending returns, and what it has to say
-    /// is there then; more of a long answer comes with each reading. So nothing here ever waits.
+    /// Hears the answers to one question one by one, for as long as more are wanted. The rest is never read.
+    pub(crate) fn each(
+        mut self,
+        what: &str,
+        request: Request,
+        hear: impl FnMut(&[u8]) -> More,
+    ) -> Result<()> {
+        self.exchange(what, &[request], hear)
+    }
+
+    /// Sends all requests as one; the bodies of all answers.
     pub(crate) fn send(&mut self, what: &str, requests: &[Request]) -> Result<Vec<Vec<u8>>> {
+        let mut answers = Vec::new();
+        self.exchange(what, requests, |body| {
+            answers.push(body.to_vec());
+            More::Wanted
+        })?;
+        Ok(answers)
+    }
+
+    /// The kernel deals with all requests before sending returns, and what it has to say is there then; more of a long
+    /// answer comes with each reading. So nothing here ever waits.
+    fn exchange(
+        &mut self,
+        what: &str,
+        requests: &[Request],
+        mut hear: impl FnMut(&[u8]) -> More,
+    ) -> Result<()> {
         let mut out = Vec::new();
         for request in requests {
             self.sequence = self.sequence.wrapping_add(1);
             request.write(self.sequence, &mut out);
         }
         self.socket.send_to(&out, &SocketAddr::new(0, 0), 0).map_err(refused(what))?;
-        let (mut answers, mut failure) = (Vec::new(), None);
+        let mut failure = None;
         let mut buffer = Vec::with_capacity(LARGEST);
         loop {
             buffer.clear();
@@ -107,7 +132,10 @@ impl Socket {
             }
             for message in messages(&buffer) {
                 match message {
-                    Message::Answer(body) => answers.push(body.to_vec()),
+                    Message::Answer(body) => match hear(body) {
+                        More::Wanted => {}
+                        More::Enough => return Ok(()),
+                    },
                     Message::Failed { errno, said } if failure.is_none() => failure = Some((errno, said)),
                     Message::Failed { .. } | Message::Fine => {}
                     Message::Garbled => return Err(Error::Answer { what: what.to_owned() }),
@@ -115,10 +143,17 @@ impl Socket {
             }
         }
         match failure {
-            None => Ok(answers),
+            None => Ok(()),
             Some((errno, said)) => Err(Error::Netlink { what: what.to_owned(), errno, said }),
         }
     }
+}
+
+/// Whether whoever hears answers wants more of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum More {
+    Wanted,
+    Enough,
 }
 
 fn refused(what: &str) -> impl Fn(io::Error) -> Error {

@@ -7,7 +7,7 @@ use images::Image;
 use kernel::{Namespace, NamespaceKind, Process};
 use wire::cri::{ContainerConfig, ContainerEventType, NamespaceMode};
 
-use super::called;
+use super::{called, relabel};
 use crate::book::{Container, Sandbox};
 use crate::error::{Error, Result};
 use crate::id::Id;
@@ -67,6 +67,7 @@ fn make(node: &Node, sandbox: &Sandbox, id: Id, config: ContainerConfig) -> Resu
     let log = log_path(&pod.config.log_directory, &config.log_path)?;
     // Only for what is not refused.
     order::make_missing(&config)?;
+    relabel::volumes(node, &id, &config, start.rootfs.label.as_deref())?;
     let record = ContainerRecord {
         version: VERSION,
         id,
@@ -207,7 +208,7 @@ fn place(sandbox: &Sandbox) -> Result<order::Place> {
         resolv_conf: Some(places.resolv_conf()),
         shm: if own.ipc == Sharing::Pod { places.shm() } else { PathBuf::from("/dev/shm") },
         cgroup_parent: record.cgroup.path().to_owned(),
-        label: None,
+        label: record.label.clone(),
     })
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use command_fds::{CommandFdExt, FdMapping};
 use monitor::packet::{self, Received, Sent};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Signal, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
@@ -27,6 +28,8 @@ const CONVERSATION: i32 = 3;
 const LONGEST_OUTPUT: usize = wire::LONGEST_MESSAGE - 4096;
 /// How long output is waited for after its writer has ended: a grandchild may keep the pipe for ever.
 const DRAIN: Duration = Duration::from_secs(2);
+/// How long a killed process is waited for: only one that the kernel keeps from dying takes longer.
+const DYING: Duration = Duration::from_secs(5);
 
 /// What is to be run.
 #[derive(Debug, Serialize)]
@@ -54,9 +57,14 @@ enum Told {
     Exited(Ending),
 }
 
-/// Whatever else is told of it, that it was started is enough.
+/// Whatever else is told of it.
 #[derive(Debug, Deserialize)]
-struct Started {}
+#[serde(rename_all = "camelCase")]
+struct Started {
+    /// The engine runs it, on a kernel that is not ours: then no process of this one is it.
+    #[serde(default)]
+    by_engine: bool,
+}
 
 #[derive(Debug, Deserialize)]
 struct Failure {
@@ -89,11 +97,22 @@ pub(crate) struct Streams {
     pub(crate) stderr: Stdio,
 }
 
+/// How a process is killed.
+enum Killing {
+    /// There is none yet but the helper.
+    Helper,
+    /// By descriptor.
+    Process(OwnedFd),
+    /// By the helper, who is asked for it or finds us gone.
+    Asked,
+}
+
 /// A process that was started in a container. It is killed when this is dropped.
 pub(crate) struct Exec {
     pub(crate) child: Child,
     /// The master's end of its terminal, if it has one.
     pub(crate) terminal: Option<OwnedFd>,
+    killing: Killing,
     socket: Readiness,
     /// Told once, and asked for by whoever was interrupted meanwhile.
     ending: Option<Ending>,
@@ -115,7 +134,7 @@ impl Exec {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(|errno| failed(errno.to_string()))?;
         let mut command = Command::new(&node.settings.programs.container);
-        command.arg("exec").arg(&container.places.state).kill_on_drop(true);
+        command.arg("exec").arg(&container.places.state);
         command.stdin(streams.stdin).stdout(streams.stdout).stderr(streams.stderr);
         command
             .fd_mappings(vec![FdMapping { parent_fd: theirs, child_fd: CONVERSATION }])
@@ -124,10 +143,17 @@ impl Exec {
         // It holds the other end: for as long as it lives, the conversation would not end.
         drop(command);
         let socket = Readiness::of(ours).map_err(|cause| failed(cause.to_string()))?;
-        let mut exec = Self { child, terminal: None, socket, ending: None, what };
+        let mut exec = Self { child, terminal: None, killing: Killing::Helper, socket, ending: None, what };
         exec.ask(wanted).await?;
         match exec.next().await? {
-            (Told::Started(_), mut descriptors) => {
+            (Told::Started(started), mut descriptors) => {
+                exec.killing = match (started.by_engine, descriptors.pop()) {
+                    (false, Some(process)) => Killing::Process(process),
+                    (_, last) => {
+                        descriptors.extend(last);
+                        Killing::Asked
+                    }
+                };
                 exec.terminal = descriptors.pop();
                 Ok(exec)
             }
@@ -186,10 +212,33 @@ impl Exec {
         Ok(ending)
     }
 
-    /// Kills it.
+    /// Kills it, and returns when nobody in the container sees it any more.
+    ///
+    /// The helper is its parent: killed first, it would leave the dead to be collected by somebody else, later.
     pub(crate) async fn kill(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill().await;
+        self.signal();
+        if timeout(DYING, self.ended()).await.is_err() {
+            // It may have ended by itself.
+            let _ = self.child.kill().await;
+        }
+    }
+
+    fn signal(&mut self) {
+        // One that has ended needs no signal.
+        match &self.killing {
+            Killing::Helper => drop(self.child.start_kill()),
+            Killing::Process(process) => drop(pidfd_send_signal(process, Signal::KILL)),
+            Killing::Asked => drop(packet::send(&self.socket, b"{}", &[])),
+        }
+    }
+}
+
+/// The helper ends when the process does.
+impl Drop for Exec {
+    fn drop(&mut self) {
+        if self.ending.is_none() {
+            self.signal();
+        }
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod attach;
 pub(crate) mod create;
 pub(crate) mod ended;
 pub(crate) mod exec;
+mod relabel;
 pub(crate) mod remove;
 pub(crate) mod start;
 pub(crate) mod stop;

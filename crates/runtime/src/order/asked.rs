@@ -56,7 +56,7 @@ pub struct Place {
     pub uts: Option<PathBuf>,
     /// Its PID namespace, where one is shared.
     pub pid: Option<PathBuf>,
-    /// Its `/etc/hosts`, where one was made.
+    /// Its `/etc/hosts`, where one was made; it and the next two belong to its own root already.
     pub hosts: Option<PathBuf>,
     /// Its `/etc/hostname`.
     pub hostname: Option<PathBuf>,

@@ -56,6 +56,7 @@ pub fn container(asked: &Asked<'_>) -> Result<Start, Refusal> {
             work: dir.join("work"),
             read_only: asked.security().readonly_rootfs,
             owners: asked.node.owners,
+            label: confine::file_label(asked)?,
         },
         mounts: mounts::of(asked, ids.as_ref())?,
         volumes: mounts::volumes::of(asked)?,

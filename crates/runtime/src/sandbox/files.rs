@@ -1,9 +1,10 @@
 //! The files that every container of a pod sees: hosts, hostname, resolv.conf.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
 
+use kernel::Owner;
 use wire::cri::DnsConfig;
 
 use crate::error::{Error, Result};
@@ -12,24 +13,49 @@ use crate::layout::SandboxPlaces;
 const HOST_RESOLV_CONF: &str = "/etc/resolv.conf";
 const HOST_HOSTS: &str = "/etc/hosts";
 
-/// Writes the name and the resolver's settings; the addresses are not known yet.
-pub(crate) fn write(places: &SandboxPlaces, hostname: &str, dns: Option<&DnsConfig>) -> Result<()> {
-    put(&places.hostname(), &format!("{hostname}\n"))?;
-    let own = dns.map(resolv_conf).filter(|text| !text.is_empty());
-    // A host without one has no resolver; neither have its pods.
-    let text = own.unwrap_or_else(|| fs::read_to_string(HOST_RESOLV_CONF).unwrap_or_default());
-    put(&places.resolv_conf(), &text)
+/// The files of one pod. They belong to its root on the host, so that they can be bound as they are: not every
+/// filesystem that a run directory is on can be seen through maps.
+pub(super) struct Files<'a> {
+    pub(super) places: &'a SandboxPlaces,
+    pub(super) hostname: &'a str,
+    pub(super) owner: Owner,
+    /// Their label, where SELinux is on.
+    pub(super) label: Option<String>,
 }
 
-/// Writes the table of names of a pod with these addresses, if it has a network of its own.
-pub(crate) fn write_hosts(places: &SandboxPlaces, hostname: &str, ips: &[String]) -> Result<()> {
-    put(&places.hosts(), &hosts_of(hostname, ips))
-}
+impl Files<'_> {
+    /// Writes the name and the resolver's settings; the addresses are not known yet.
+    pub(super) fn write(&self, dns: Option<&DnsConfig>) -> Result<()> {
+        self.put(&self.places.hostname(), &format!("{}\n", self.hostname))?;
+        let own = dns.map(resolv_conf).filter(|text| !text.is_empty());
+        // A host without one has no resolver; neither have its pods.
+        let text = own.unwrap_or_else(|| fs::read_to_string(HOST_RESOLV_CONF).unwrap_or_default());
+        self.put(&self.places.resolv_conf(), &text)
+    }
 
-/// In the host's network the table of names is the host's.
-pub(crate) fn copy_hosts(places: &SandboxPlaces, hostname: &str) -> Result<()> {
-    let hosts = fs::read_to_string(HOST_HOSTS).unwrap_or_else(|_| hosts_of(hostname, &[]));
-    put(&places.hosts(), &hosts)
+    /// Writes the table of names of a pod with these addresses, if it has a network of its own.
+    pub(super) fn write_hosts(&self, ips: &[String]) -> Result<()> {
+        self.put(&self.places.hosts(), &hosts_of(self.hostname, ips))
+    }
+
+    /// In the host's network the table of names is the host's.
+    pub(super) fn copy_hosts(&self) -> Result<()> {
+        let hosts = fs::read_to_string(HOST_HOSTS).unwrap_or_else(|_| hosts_of(self.hostname, &[]));
+        self.put(&self.places.hosts(), &hosts)
+    }
+
+    fn put(&self, path: &Path, text: &str) -> Result<()> {
+        let failed = |what| move |cause| Error::File { what, path: PathBuf::from(path), cause };
+        fs::write(path, text).map_err(failed("write"))?;
+        chown(path, Some(self.owner.uid), Some(self.owner.gid)).map_err(failed("give to the pod's root"))?;
+        // Whatever our own mask is: every user of a pod reads them.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644)).map_err(failed("set the mode of"))?;
+        if let Some(label) = &self.label {
+            // Where no labels are kept, none keeps the pod out.
+            kernel::relabel(path, label)?;
+        }
+        Ok(())
+    }
 }
 
 fn hosts_of(hostname: &str, ips: &[String]) -> String {
@@ -43,13 +69,6 @@ fn resolv_conf(dns: &DnsConfig) -> String {
     };
     let servers: String = dns.servers.iter().map(|server| format!("nameserver {server}\n")).collect();
     format!("{}{servers}{}", line("search", &dns.searches), line("options", &dns.options))
-}
-
-fn put(path: &Path, text: &str) -> Result<()> {
-    // Whatever our own mask is: every user of a pod reads them.
-    fs::write(path, text)
-        .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o644)))
-        .map_err(|cause| Error::File { what: "write", path: path.to_owned(), cause })
 }
 
 #[cfg(test)]

@@ -4,19 +4,20 @@ use std::sync::Arc;
 use kernel::NamespaceKind;
 use wire::cri::{ContainerEventType, PodSandboxConfig, PortMapping, Protocol};
 
+use super::files::Files;
 use super::spaces::{self, Own, Sharing};
-use super::{called, files, remove, sysctls};
+use super::{called, remove, sysctls};
 use crate::book::Sandbox;
 use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::node::{Node, blocking, make_dir, now};
 use crate::records::{CgroupParent, SandboxRecord, SandboxStage, VERSION};
-use crate::{durable, events, monitors, order, status, userns};
+use crate::{durable, events, monitors, order, selinux, status, userns};
 
 /// Makes a sandbox.
 pub(crate) async fn run(node: Arc<Node>, config: PodSandboxConfig, handler: String) -> Result<Id> {
     let name = super::name(&config)?;
-    let record = record(&node, config, handler)?;
+    let mut record = record(&node, config, handler)?;
     let id = record.id.clone();
     let config = record.config.clone();
     // Refused before anything is there.
@@ -27,6 +28,7 @@ pub(crate) async fn run(node: Arc<Node>, config: PodSandboxConfig, handler: Stri
         node.tell(&format!("sandbox {id} of {}: {warning}", called(&config)));
     }
     node.book.reserve("sandbox", &name, &id)?;
+    record.label = selinux::label_of(&node, &record).inspect_err(|_| node.book.release(&id))?;
     let sandbox = Arc::new(Sandbox::new(record, node.layout.sandbox(&id)));
     let _gate = sandbox.gate.lock().await;
     node.book.add_sandbox(Arc::clone(&sandbox));
@@ -85,6 +87,7 @@ fn record(node: &Node, config: PodSandboxConfig, handler: String) -> Result<Sand
         handler,
         ids,
         cgroup,
+        label: None,
         ips: vec![],
     })
 }
@@ -101,8 +104,10 @@ async fn make(node: &Arc<Node>, sandbox: &Arc<Sandbox>, wishes: Wishes) -> Resul
         make_dir(&places.state)?;
         durable::write(&places.record(), &record)?;
         make_dir(&places.run)?;
-        spaces::make(places, own, record.ids.as_ref(), &name)?;
-        files::write(places, &name, record.config.dns_config.as_ref())?;
+        let label = selinux::file_label(on_node.facts.selinux.as_ref(), &record);
+        let wanted = spaces::Wanted { own, ids: record.ids.as_ref(), hostname: &name, label };
+        spaces::make(places, &wanted)?;
+        files(&on_node, &of_sandbox, &name).write(record.config.dns_config.as_ref())?;
         sysctls::apply(places, &settings, spaces::root_of(record.ids.as_ref()))?;
         if let CgroupParent::Own(path) = &record.cgroup {
             on_node.groups.make(path)?;
@@ -115,8 +120,8 @@ async fn make(node: &Arc<Node>, sandbox: &Arc<Sandbox>, wishes: Wishes) -> Resul
     let (on_node, of_sandbox) = (Arc::clone(node), Arc::clone(sandbox));
     blocking(move || {
         match own.network {
-            Sharing::Host => files::copy_hosts(&of_sandbox.places, &hostname)?,
-            _ => files::write_hosts(&of_sandbox.places, &hostname, &ips)?,
+            Sharing::Host => files(&on_node, &of_sandbox, &hostname).copy_hosts()?,
+            _ => files(&on_node, &of_sandbox, &hostname).write_hosts(&ips)?,
         }
         let mut monitor = monitors::client(&on_node, &of_sandbox)?;
         if own.pid == Sharing::Pod {
@@ -129,6 +134,16 @@ async fn make(node: &Arc<Node>, sandbox: &Arc<Sandbox>, wishes: Wishes) -> Resul
         })
     })
     .await
+}
+
+fn files<'a>(node: &Node, sandbox: &'a Sandbox, hostname: &'a str) -> Files<'a> {
+    let record = sandbox.record();
+    Files {
+        places: &sandbox.places,
+        hostname,
+        owner: spaces::root_of(record.ids.as_ref()),
+        label: selinux::file_label(node.facts.selinux.as_ref(), &record),
+    }
 }
 
 /// Gives the pod its network, if it has one of its own.

@@ -72,8 +72,18 @@ impl Own {
     }
 }
 
+/// What is to be made for a pod.
+pub(crate) struct Wanted<'a> {
+    pub(crate) own: Own,
+    pub(crate) ids: Option<&'a IdLines>,
+    pub(crate) hostname: &'a str,
+    /// The label of the files that its containers share, where SELinux is on.
+    pub(crate) label: Option<String>,
+}
+
 /// Makes the namespaces and pins them.
-pub(crate) fn make(places: &SandboxPlaces, own: Own, ids: Option<&IdLines>, hostname: &str) -> Result<()> {
+pub(crate) fn make(places: &SandboxPlaces, wanted: &Wanted<'_>) -> Result<()> {
+    let Wanted { own, ids, hostname, .. } = *wanted;
     durable::make_dir(&places.pins())?;
     let maps = ids.map(|ids| IdMaps::new(&ids.uids, &ids.gids));
     let userns = maps.map(|maps| UsernsFd::charged(&maps, Charge::Pod)).transpose()?;
@@ -86,19 +96,19 @@ pub(crate) fn make(places: &SandboxPlaces, own: Own, ids: Option<&IdLines>, host
         namespace.pin(&places.pin(namespace.kind()))?;
     }
     if own.ipc == Sharing::Pod {
-        mount_shm(places, ids)?;
+        mount_shm(places, wanted)?;
     }
     Ok(())
 }
 
 /// Memory that the pod's containers share: its root is the pod's own root from the start.
-fn mount_shm(places: &SandboxPlaces, ids: Option<&IdLines>) -> Result<()> {
+fn mount_shm(places: &SandboxPlaces, wanted: &Wanted<'_>) -> Result<()> {
     let shm = places.shm();
     durable::make_dir(&shm)?;
-    let owner = root_of(ids);
+    let owner = root_of(wanted.ids);
     let kind = FilesystemKind::Tmpfs { size: Some(SHM_BYTES), inodes: None, mode: 0o1777, owner };
     let flags = Flags::NOSUID | Flags::NODEV | Flags::NOEXEC;
-    Filesystem { flags, ..Filesystem::new(kind) }.mount_at(&shm)?;
+    Filesystem { flags, context: wanted.label.clone(), ..Filesystem::new(kind) }.mount_at(&shm)?;
     Ok(())
 }
 

@@ -190,6 +190,7 @@ fn selinux_labels_are_the_containers_else_the_pods() {
         wish
     };
     let label = |wish: &Wish| wish.start().process.selinux_label;
+    let files = |wish: &Wish| wish.start().rootfs.label;
     let none = SeLinuxOption::default();
     let kind = SeLinuxOption { r#type: "spc_t".into(), ..none.clone() };
     let level = SeLinuxOption { level: "s0:c7,c8".into(), ..none.clone() };
@@ -197,7 +198,10 @@ fn selinux_labels_are_the_containers_else_the_pods() {
     assert_eq!(label(&wish(none.clone(), pod)).as_deref(), pod);
     assert_eq!(label(&wish(kind.clone(), pod)).as_deref(), Some("system_u:system_r:spc_t:s0:c1,c2"));
     assert_eq!(label(&wish(level, pod)).as_deref(), Some("system_u:system_r:container_t:s0:c7,c8"));
-    assert_eq!(label(&wish(none, None)).as_deref(), Some("system_u:system_r:container_t:s0"));
+    assert_eq!(label(&wish(none.clone(), None)).as_deref(), Some("system_u:system_r:container_t:s0"));
+    let of_files = |level: &str| Some(format!("system_u:object_r:container_file_t:{level}"));
+    assert_eq!(files(&wish(none, pod)), of_files("s0:c1,c2"), "its files are its own");
+    assert_eq!(files(&wish(kind.clone(), pod).privileged()), None);
     assert_eq!(label(&wish(kind.clone(), pod).privileged()), None);
     let mut off = wish(kind, pod);
     off.node.selinux = None;

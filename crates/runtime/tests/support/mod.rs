@@ -44,13 +44,23 @@ const USERS: u32 = 64 * 65_536;
 pub struct Options {
     pub engine: String,
     pub network: String,
+    pub run_dir: RunDir,
+}
+
+/// What the run directory is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunDir {
+    /// Whatever the rest is on.
+    Disk,
+    /// A tmpfs that is only seen in the house.
+    Memory,
 }
 
 impl Default for Options {
     fn default() -> Self {
         // The same tests hold for every back end.
         let engine = std::env::var("WARDLET_ENGINE").unwrap_or_else(|_| "libcontainer".into());
-        Self { engine, network: "none".into() }
+        Self { engine, network: "none".into(), run_dir: RunDir::Disk }
     }
 }
 
@@ -84,6 +94,12 @@ impl House {
             first_user: 1_441_792_000 + nanos() % 600 * USERS,
         };
         image::import(&house.state(), &house.dir);
+        if house.options.run_dir == RunDir::Memory {
+            fs::create_dir(house.run()).unwrap();
+            let mut mount = house.inside(Path::new("mount"));
+            mount.args(["-t", "tmpfs", "-o", "mode=711", "none"]).arg(house.run());
+            assert!(mount.status().unwrap().success());
+        }
         house.start().await;
         house
     }
@@ -210,7 +226,7 @@ pub fn signal(pid: u32, signal: Signal) {
 
 /// A process that does nothing but keep a network and a mount namespace.
 fn holder() -> Child {
-    let script = "ip link set lo up 2>/dev/null; echo ready; exec sleep infinity";
+    let script = "ip link set lo up 2>/dev/null; echo ready; exec sleep 1000000";
     let mut child = Command::new("unshare")
         .args(["--net", "--mount", "--propagation", "private", "sh", "-c", script])
         .stdout(Stdio::piped())

@@ -39,7 +39,7 @@ impl Layers<'_> {
         give(&self.pod.make(&upper)?, DirMode { mode: 0o755, owner: Some(own) })?;
         self.pod.make(&work)?;
         let (upper, work) = (self.pod.path(&upper), self.pod.path(&work));
-        let overlay = Overlay { lowers, upper: &upper, work: &work, options: &[] };
+        let overlay = Overlay { lowers, upper: &upper, work: &work, label: None, options: &[] };
         let made = kernel::in_private_mount_namespace(|namespace| {
             self.kernel.overlay(overlay, MountPoints { dir: self.pod.dir().path(), namespace })
         })?;

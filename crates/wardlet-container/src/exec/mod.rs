@@ -1,15 +1,17 @@
 //! One more process in a container that runs, held as its first one is.
 
+mod by_engine;
 mod configured;
+mod console;
 mod groups;
 mod request;
 mod socket;
 mod started;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use bundle::{Job, User};
+use bundle::{Engine, Job, User};
 use kernel::confine::{Confined, Identity, Labels, Program, Streams};
 use kernel::{Dir, Process};
 use rustix::fs::{Mode, OFlags};
@@ -18,7 +20,8 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::files::{self, CONFIG};
-use crate::{host_id, place};
+use crate::host_id;
+use crate::place::{self, Place};
 use configured::Configured;
 use request::Request;
 
@@ -38,7 +41,7 @@ pub(crate) fn command(dir: &Path) -> u8 {
         Ok(code) => code,
         Err(failure) => {
             let code = failure.code();
-            match socket::tell(&socket, &json!({ "failed": failure }), None) {
+            match socket::tell(&socket, &json!({ "failed": failure }), &[]) {
                 Ok(()) => code,
                 Err(failure) => crate::told(&failure),
             }
@@ -51,19 +54,26 @@ fn serve(dir: &Path, socket: &OwnedFd) -> Result<u8, Failure> {
     let job = files::job(dir)?;
     let init =
         running(dir)?.ok_or_else(|| Failure::of(format!("container {} does not run", job.start.id)))?;
-    place::inside(dir, &job)?;
+    if place::of(dir)? == Place::Outside {
+        let Engine::Oci { path, args } = &job.engine else {
+            return Err(Failure::of(format!("container {} is not where it was started", job.start.id)));
+        };
+        return by_engine::serve(&job, by_engine::Engine { path, args }, &request, socket);
+    }
     let configured: Configured = files::json(&dir.join(CONFIG))?;
     let confined = confine(dir, &job, Wanted { request, configured, init })?;
     let started = confined.start()?;
     let told = json!({ "started": { "pid": started.process.pid() } });
-    let sent = socket::tell(socket, &told, started.master.as_ref());
+    // The process comes last, so that whoever gives up on it kills it and nobody else, whatever its number is then.
+    let handed = started.master.iter().map(AsFd::as_fd).chain([started.process.as_fd()]);
+    let sent = socket::tell(socket, &told, &handed.collect::<Vec<_>>());
     drop(started.master);
     if sent.is_err() {
         // Nobody is there any more who asked for it.
         started.process.signal(rustix::process::Signal::KILL)?;
     }
     let (end, code) = wait(&started.process)?;
-    let _ = socket::tell(socket, &json!({ "exited": end }), None);
+    let _ = socket::tell(socket, &json!({ "exited": end }), &[]);
     Ok(code)
 }
 
@@ -111,7 +121,7 @@ fn root_of(init: &Process) -> Result<Dir, Failure> {
     if !init.is_running()? {
         return Err(Failure::of("the container has ended"));
     }
-    Ok(Dir::at(std::os::fd::AsFd::as_fd(&fd), Path::new(&path))?)
+    Ok(Dir::at(fd.as_fd(), Path::new(&path))?)
 }
 
 /// How it ended, in words and as a code.

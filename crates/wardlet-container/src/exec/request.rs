@@ -33,6 +33,10 @@ impl Request {
         Ok(request)
     }
 
+    pub(super) fn tty(&self) -> bool {
+        self.tty
+    }
+
     pub(super) fn streams(&self) -> Streams {
         if self.tty { Streams::Terminal { size: self.size } } else { Streams::Inherited }
     }

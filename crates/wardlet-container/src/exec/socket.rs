@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
@@ -30,14 +30,13 @@ pub(super) fn hear(from: &OwnedFd) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// One packet, with a descriptor where there is one to hand over.
-pub(super) fn tell(to: &OwnedFd, what: &Value, with: Option<&OwnedFd>) -> Result<(), Failure> {
+/// One packet, with what is to be handed over: a terminal and a process at most.
+pub(super) fn tell(to: &OwnedFd, what: &Value, with: &[BorrowedFd<'_>]) -> Result<(), Failure> {
     let text = what.to_string();
-    let fds: Vec<_> = with.iter().map(AsFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(&fds));
+    if !with.is_empty() && !control.push(SendAncillaryMessage::ScmRights(with)) {
+        return Err(Failure::of("cannot tell what became of it: too many descriptors"));
     }
     let sent = sendmsg(to, &[IoSlice::new(text.as_bytes())], &mut control, SendFlags::NOSIGNAL);
     sent.map(drop).map_err(|errno| Failure::during("cannot tell what became of it", errno))

@@ -20,6 +20,8 @@ use crate::failure::Failure;
 use crate::files::{self, CONFIG, FILTER, RunDir};
 use crate::{host_id, place, seccomp, sweep};
 
+pub(crate) use oci::last_words;
+
 /// The descriptor that the result is written to.
 const RESULT: i32 = 3;
 

@@ -39,7 +39,7 @@ pub(super) fn start(prepared: &Prepared<'_>, path: &Path, args: &[String]) -> Re
 }
 
 /// The last error in an engine's log.
-fn last_words(log: &Path) -> Option<String> {
+pub(crate) fn last_words(log: &Path) -> Option<String> {
     let text = fs::read_to_string(log).ok()?;
     text.lines().rev().find_map(|line| {
         let line: Value = serde_json::from_str(line).ok()?;

@@ -299,21 +299,31 @@ pub struct Exec {
 }
 
 impl Exec {
-    /// The next message, with its descriptor.
+    /// The next message, with the terminal that came along.
     pub fn next(&self) -> (Value, Option<OwnedFd>) {
+        let (message, mut descriptors) = self.next_with_all();
+        // The last is the process.
+        descriptors.pop();
+        (message, descriptors.pop())
+    }
+
+    /// The next message, with all that came along.
+    pub fn next_with_all(&self) -> (Value, Vec<OwnedFd>) {
         let mut bytes = vec![0; 65536];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let parts = &mut [IoSliceMut::new(&mut bytes)];
         let read = recvmsg(self.socket.as_fd(), parts, &mut control, RecvFlags::CMSG_CLOEXEC).unwrap().bytes;
-        let fd = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-            _ => None,
-        });
-        if read == 0 {
-            return (Value::Null, fd);
+        let mut fds = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(these) = message {
+                fds.extend(these);
+            }
         }
-        (serde_json::from_slice(&bytes[..read]).unwrap(), fd)
+        if read == 0 {
+            return (Value::Null, fds);
+        }
+        (serde_json::from_slice(&bytes[..read]).unwrap(), fds)
     }
 
     pub fn started(&self) -> u32 {
@@ -427,6 +437,7 @@ fn start(root: &Path, id: &str, users: Users, args: &[&str]) -> Start {
             work: made("rw/work"),
             read_only: false,
             owners: Owners::Idmap,
+            label: None,
         },
         mounts: mounts(),
         volumes: Vec::new(),

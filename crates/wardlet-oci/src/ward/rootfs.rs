@@ -57,7 +57,7 @@ fn overlay(kernel: &dyn Kernel, parts: &Parts<'_>, at: &Path, mount: &MountEntry
         return Err(failed(at, "it does not say where its layers are"));
     }
     kernel.unmount(at, Unmount::Lazy)?;
-    Ok(parts.overlay(Layers { lowers: &lowers, upper, work, options: &named.options })?)
+    Ok(parts.overlay(Layers { lowers: &lowers, upper, work, label: None, options: &named.options })?)
 }
 
 /// The layers' places. Those of relative names are guessed, and the guess is proven.

@@ -9,10 +9,18 @@ use vm::{Exec, Mode, Payload, Vm};
 use crate::suite::suite;
 
 /// By crate: the suites that are brought along.
-const SUITES: [(&str, &[&str]); 2] = [
+const SUITES: [(&str, &[&str]); 3] = [
     ("bundle", &["root_cgroup", "root_images"]),
     ("wardlet-container", &["root_run", "root_same", "root_limits", "root_label"]),
+    ("runtime", &["root_pods", "root_selinux"]),
 ];
+
+/// By crate: the programs that a server is made of.
+const PROGRAMS: [(&str, &str); 3] =
+    [("wardlet", "wardlet"), ("monitor", "wardlet-monitor"), ("wardlet-container", "wardlet-container")];
+const SERVER: &str = "/opt/server";
+/// The host's labels for containers, where runtimes look for them.
+const CONTEXTS: &str = "/usr/share/containers/selinux";
 
 const HELPER: &str = "/opt/wardlet-container";
 const RUNC: &str = "/usr/sbin/runc";
@@ -24,7 +32,18 @@ pub(crate) fn payloads() -> Vec<Payload> {
     let tests = tests.map(|(package, test)| {
         Payload::new(&vm::static_test(package, test).unwrap(), &format!("/opt/{test}"))
     });
-    tests.chain([Payload::new(&helper, HELPER), Payload::new(Path::new(RUNC), RUNC)]).collect()
+    let programs = PROGRAMS.iter().map(|(package, name)| {
+        Payload::new(&vm::static_binary(package, name).unwrap(), &format!("{SERVER}/{name}"))
+    });
+    let others = [Payload::new(&helper, HELPER), Payload::new(Path::new(RUNC), RUNC)];
+    tests.chain(programs).chain(others).collect()
+}
+
+/// A suite about pods of a server of ours: only those of its tests that `words` name.
+fn pods(vm: &Vm, name: &str, words: &[&str]) {
+    let program = format!("/opt/{name}");
+    let command = [&[program.as_str(), "--test-threads=1", "--nocapture"], words].concat();
+    suite(vm, name, Exec::new(&command).env("WARDLET_PROGRAMS", SERVER));
 }
 
 /// A suite about containers, made in `dir`: only those of its tests that `words` name.
@@ -64,4 +83,19 @@ pub(crate) fn labels_are_those_of_all_processes_in_both_modes(vm: &Vm) {
 pub(crate) fn layers_on_a_tmpfs_are_the_containers(vm: &Vm) {
     let test = "files_are_given_to_the_containers_users_where_they_cannot_be_idmapped";
     containers(vm, "root_run", "/run", &["--exact", test]);
+}
+
+/// The same kernel cannot show `/etc/hosts` and its like through maps from there.
+pub(crate) fn a_pods_own_files_come_from_a_run_directory_in_memory(vm: &Vm) {
+    pods(vm, "root_pods", &["--exact", "the_pods_own_files_belong_to_its_root_also_in_a_run_directory_in_memory"]);
+}
+
+pub(crate) fn every_pod_has_a_label_of_its_own_in_both_modes(vm: &Vm) {
+    let contexts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/labels/tests/contexts/fedora");
+    vm.exec(&["mkdir", "-p", CONTEXTS]).unwrap();
+    vm.put(Path::new(contexts), &format!("{CONTEXTS}/contexts")).unwrap();
+    for mode in [Mode::Permissive, Mode::Enforcing] {
+        vm.set_mode(mode).unwrap();
+        pods(vm, "root_selinux", &[]);
+    }
 }

@@ -41,4 +41,6 @@ on_each_kernel! {
     limits_are_the_kernels_and_memory_that_runs_out_is_counted
     labels_are_those_of_all_processes_in_both_modes
     layers_on_a_tmpfs_are_the_containers
+    a_pods_own_files_come_from_a_run_directory_in_memory
+    every_pod_has_a_label_of_its_own_in_both_modes
 }

@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use super::{AF_BRIDGE, AF_UNSPEC, number};
 use crate::error::{Error, Result};
-use crate::netlink::{Attributes, Request, Socket, find, flags, text};
+use crate::netlink::{Attributes, More, Request, Socket, find, flags, text};
 
 const NEWLINK: u16 = 16;
 const DELLINK: u16 = 17;
@@ -39,6 +39,8 @@ pub(crate) struct Link {
     pub(crate) mtu: u32,
     /// The bridge that it is a port of.
     pub(crate) master: Option<u32>,
+    /// What somebody has written at it.
+    pub(crate) alias: Option<String>,
     /// The index of a pair's other end, in its own namespace.
     pub(crate) peer: Option<u32>,
     /// Packets, bytes, errors and dropped packets, of each what was received and then what was sent.
@@ -145,9 +147,22 @@ pub(crate) fn link(socket: &mut Socket, name: &str) -> Result<Option<Link>> {
 }
 
 pub(crate) fn links(socket: &mut Socket) -> Result<Vec<Link>> {
-    let request = Request::new(GETLINK, flags::DUMP, &header(AF_UNSPEC, 0, 0), &Attributes::new());
-    let found = socket.call("list the interfaces", request)?;
+    let found = socket.call("list the interfaces", list())?;
     Ok(found.iter().filter_map(|body| read(body)).collect())
+}
+
+/// The first `most` devices of a namespace in which somebody else may have made any number of them.
+pub(crate) fn first_links(socket: Socket, most: usize) -> Result<Vec<Link>> {
+    let mut found = Vec::new();
+    socket.each("list the interfaces", list(), |body| {
+        found.extend(read(body));
+        if found.len() < most { More::Wanted } else { More::Enough }
+    })?;
+    Ok(found)
+}
+
+fn list() -> Request {
+    Request::new(GETLINK, flags::DUMP, &header(AF_UNSPEC, 0, 0), &Attributes::new())
 }
 
 /// Only the flags that are set are changed.
@@ -169,6 +184,7 @@ fn read(body: &[u8]) -> Option<Link> {
         up: number(body.get(8..)?)? & UP != 0,
         mtu: find(attributes, MTU).and_then(number).unwrap_or_default(),
         master: find(attributes, MASTER).and_then(number),
+        alias: find(attributes, ALIAS).map(text),
         peer: find(attributes, PEER).and_then(number),
         counters: find(attributes, STATS64).and_then(counters).unwrap_or_default(),
     })

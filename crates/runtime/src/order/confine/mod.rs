@@ -5,12 +5,13 @@ mod seccomp;
 
 use bundle::capabilities::{self, Sets};
 use bundle::defaults;
-use labels::SelinuxOptions;
+use labels::Label;
 
 pub(super) use profile::apparmor;
 pub(super) use seccomp::seccomp;
 
 use super::{Asked, Refusal};
+use crate::selinux;
 
 const SECURITY: &str = "linux.security_context";
 
@@ -76,23 +77,25 @@ fn paths(
 
 /// The label of its processes: what it asks for itself, else the sandbox's. A privileged one is not confined.
 pub(super) fn selinux(asked: &Asked<'_>) -> Result<Option<String>, Refusal> {
+    Ok(label(asked)?.map(|label| label.to_string()))
+}
+
+/// The label of files that only its processes reach.
+pub(super) fn file_label(asked: &Asked<'_>) -> Result<Option<String>, Refusal> {
+    let host = asked.node.selinux.as_ref();
+    Ok(host.zip(label(asked)?).map(|(host, label)| host.file_label_of(&label).to_string()))
+}
+
+fn label(asked: &Asked<'_>) -> Result<Option<Label>, Refusal> {
     let security = asked.security();
     let (Some(host), false) = (&asked.node.selinux, security.privileged) else { return Ok(None) };
-    let own = security.selinux_options.unwrap_or_default();
-    let part = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let options = SelinuxOptions {
-        user: part(&own.user),
-        role: part(&own.role),
-        kind: part(&own.r#type),
-        level: part(&own.level),
-    };
+    let options = selinux::options(&security.selinux_options.unwrap_or_default());
     let sandbox = asked.place.label.as_ref();
     if let (true, Some(label)) = (options.is_empty(), sandbox) {
-        return Ok(Some(label.to_string()));
+        return Ok(Some(label.clone()));
     }
     // Without a level of its own it keeps the pod's, so that it reaches the pod's volumes.
     let level = sandbox.and_then(|label| label.level().cloned());
     let label = host.process_label(&options, level);
-    let label = label.map_err(|e| Refusal::new(format!("{SECURITY}.selinux_options"), e.to_string()))?;
-    Ok(Some(label.to_string()))
+    label.map(Some).map_err(|e| Refusal::new(format!("{SECURITY}.selinux_options"), e.to_string()))
 }

@@ -8,10 +8,11 @@ use wire::cri::{self, Mount, MountPropagation};
 
 use super::super::{Asked, ImagePart, Refusal};
 use super::inside;
+use crate::selinux;
 
 pub(super) fn of(asked: &Asked<'_>, ids: Option<&IdLines>) -> Result<Vec<MountSpec>, Refusal> {
     let one = |(index, mount): (usize, &Mount)| {
-        let given = not_relabelled(asked, mount)
+        let given = can_be_relabelled(asked, mount)
             .and_then(|()| source(asked, index, mount))
             .and_then(|source| lowered(mount, source, ids));
         given.map_err(|refusal| refusal.below(&format!("mounts[{index}]")))
@@ -49,12 +50,11 @@ fn lowered(mount: &Mount, source: From, ids: Option<&IdLines>) -> Result<MountSp
 }
 
 /// Where SELinux is off there is nothing to relabel, and every caller asks for it all the same.
-fn not_relabelled(asked: &Asked<'_>, mount: &Mount) -> Result<(), Refusal> {
-    if asked.node.selinux.is_none() || !mount.selinux_relabel {
+fn can_be_relabelled(asked: &Asked<'_>, mount: &Mount) -> Result<(), Refusal> {
+    if asked.node.selinux.is_none() || !mount.selinux_relabel || mount.image.is_some() {
         return Ok(());
     }
-    let cause = "relabelling files is not something this runtime does";
-    Err(Refusal::new("selinux_relabel", cause).with_hint("mount the volume with its label (seLinuxMount)"))
+    selinux::may_be_relabelled(&inside(&mount.host_path))
 }
 
 /// A file or directory of the host, or an image.
