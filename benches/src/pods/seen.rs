@@ -78,7 +78,8 @@ mod tests {
     #[test]
     fn a_process_is_known_by_its_whole_command_line() {
         assert_eq!(mark(b"/bin/busybox\0sleep\x007\0"), Some(7));
-        for other in [&b"runc\0init\0"[..], b"/bin/busybox\0sleep\0", b"/bin/busybox\0sleep\x007\x008\0", b""] {
+        for other in [&b"runc\0init\0"[..], b"/bin/busybox\0sleep\0", b"/bin/busybox\0sleep\x007\x008\0", b""]
+        {
             assert_eq!(mark(other), None);
         }
     }
