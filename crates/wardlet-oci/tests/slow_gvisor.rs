@@ -89,3 +89,32 @@ fn a_pod_of_gvisor_that_asks_for_nothing_is_left_alone() {
         node.cri.remove_sandbox(&sandbox).expect("removed");
     }
 }
+
+#[test]
+fn an_ordinary_user_serves_on_port_80_and_writes_where_it_may() {
+    let node = node();
+    let before = Trail::of(&node);
+    let pod = Pod::annotated(&node, "web");
+    let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
+    let block = proc::block(node.cri.sandbox_pid(&sandbox)).0;
+    let volume = node.dir("gvisor-guarded");
+    fs::write(volume.join("file"), "words\n").unwrap();
+    let script = "mkdir /tmp/www && echo hello > /tmp/www/index.html && echo out > /dev/stdout && \
+                  touch /mine 2>/dev/null || echo refused; httpd -f -p 80 -h /tmp/www";
+    let config = pod.shell("web", script).user(1000).read_only(&volume, "/guarded");
+    let container = node.cri.run(&sandbox, &pod, config).expect("a container");
+    let url = format!("http://{}/index.html", node.cri.address(&sandbox));
+    let page = until("port 80 answers", || {
+        let output = node.testbed.command("curl").args(["-s", "--max-time", "5", &url]).output().unwrap();
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    });
+    assert_eq!(page, "hello\n");
+    assert_eq!(pod.logged("web"), "out\nrefused\n");
+    assert_eq!(node.cri.said(&container, "cat /guarded/file && id -u"), "words\n1000\n");
+    assert_ne!(node.cri.exec(&container, "echo x > /guarded/file").unwrap().exit_code, 0);
+    node.cri.remove_container(&container).expect("removed");
+    let again = node.cri.run(&sandbox, &pod, pod.shell("again", "sleep 1000")).expect("a container");
+    assert_eq!(node.cri.said(&again, "id -u"), "0\n");
+    node.cri.remove_sandbox(&sandbox).expect("removed");
+    before.ends_with_nothing(&node, &[block]);
+}
