@@ -257,3 +257,22 @@ fn a_delete_that_fails_while_the_pod_runs_keeps_the_lease() {
         assert_eq!((held(&wrapped), wrapped.records().len()), (1, 1));
     });
 }
+
+#[test]
+fn a_record_that_nobody_can_read_keeps_no_pod_from_being_deleted() {
+    Host::play(debians(), |host| {
+        let wrapped = Wrapped::before(Path::new(RUNC));
+        let _emptied = Emptied(&wrapped);
+        let pod = host.pod(0);
+        let (id, bundle) = asking(host, &pod, None, |_| {});
+        done(&wrapped.create(&bundle, &id));
+        let file = wrapped.path("run/containers");
+        let file = fs::read_dir(file).unwrap().next().unwrap().unwrap().path().join(format!("{id}.json"));
+        fs::write(&file, "{\"version\":2}").unwrap();
+        let exec = wrapped.call(&["--root", &root(&wrapped), "exec", &id, "true"]);
+        assert_eq!(exec.status.code(), Some(1), "what is not known is not handed over");
+        done(&wrapped.call(&["--root", &root(&wrapped), "delete", "--force", &id]));
+        assert_eq!(held(&wrapped), 0);
+        assert!(!file.exists());
+    });
+}
