@@ -175,7 +175,8 @@ fn isolated(dir: &Path, wanted: &Wanted) -> Planted {
     in_private_mount_namespace(|_| {
         let alone = Submounts::Without;
         let lower = DetachedMount::idmapped(&dir.join("layer"), &userns, Access::ReadOnly, alone).unwrap();
-        let overlay = Overlay { lowers: vec![lower], upper: &dir.join("upper"), work: &dir.join("work") };
+        let overlay =
+            Overlay { lowers: vec![lower], upper: &dir.join("upper"), work: &dir.join("work"), options: &[] };
         let root = dir.join("root");
         overlay.make_by_descriptor().unwrap().attach(&root).unwrap();
         let volume = dir.join("volume");
