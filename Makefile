@@ -1,11 +1,17 @@
 # What each target does: `make help`. Tiers of tests and their times: docs/contributing.md.
 SHELL := /bin/sh
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := subid getsubids proc_map kubelet_record label contexts manifest layer image_manifest image_config \
+FUZZ_TARGETS := oci_spec subid getsubids proc_map kubelet_record label contexts manifest layer image_manifest image_config \
 	spdy websocket job_part seccomp_profile users order
 
 # Programs of the peers that we are measured against; outside the checkout, as all components.
 CACHE := $(or $(WARDLET_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/wardlet)
+
+# The wrapper is linked statically: it runs in whatever mount namespace its caller has, and starts faster.
+TRIPLE = $(shell rustc -vV | sed -n 's/^host: //p')
+STATIC = target.$(TRIPLE).rustflags=["-C","target-feature=+crt-static"]
+WRAPPER = cargo build --release -q --target $(TRIPLE) --config '$(STATIC)' -p wardlet-oci && \
+	install target/$(TRIPLE)/release/wardlet-oci target/release/wardlet-oci
 
 .PHONY: help run build setup components fmt lint test-fast test test-conformance soak bench fuzz clean
 
@@ -18,6 +24,7 @@ run: setup ## Runs a pod in its own block of host IDs on the built-in runtime, a
 
 build: ## Builds the release binaries.
 	cargo build --release -p wardlet -p monitor -p wardlet-container
+	$(WRAPPER)
 
 setup: ## Installs the Debian packages that run and test need, if any is missing.
 	@scripts/setup.sh
@@ -41,7 +48,7 @@ test: setup lint components ## Everything that CI runs (root).
 
 test-conformance: setup ## Upstream's own tests on a real node, on containerd and on our runtime (root): docs/conformance.md.
 	cargo run -q -p testbed -- install node conformance
-	cargo build -q -p wardlet -p monitor -p wardlet-container -p testbed
+	cargo build -q -p wardlet -p monitor -p wardlet-container -p wardlet-oci -p testbed
 	testbed/check-patches.sh target/debug/wardlet target/debug/testbed
 	target/debug/testbed show-userns
 	target/debug/testbed show-userns --containerd wardlet
@@ -54,6 +61,7 @@ test-conformance: setup ## Upstream's own tests on a real node, on containerd an
 bench: setup ## Measures us against the peers; table, JSON and plot in benches/results (root, Go).
 	testbed/peers/build.sh $(CACHE)/peers
 	cargo build --release -q -p wardlet -p monitor -p wardlet-container -p testbed
+	$(WRAPPER)
 	cargo run --release -q -p bench -- run --peers $(CACHE)/peers \
 		--json benches/results/bench.json --plot benches/results/bench.svg
 

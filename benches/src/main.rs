@@ -1,8 +1,8 @@
 //! Measures us and our peers side by side: `bench run`.
 //!
 //! - [`subject`] drives a program that is measured, [`worker`] is our own such program.
-//! - [`leases`], [`writer`], [`manifests`], [`idmap`], [`check`], [`conflicts`], [`pods`], [`runtime`] are the suites;
-//!   [`conflict_engine`] is our side of the conflicts, [`cri`] drives a runtime, [`memory`] counts its pages.
+//! - [`leases`], [`writer`], [`manifests`], [`idmap`], [`check`], [`conflicts`], [`pods`], [`runtime`],
+//!   [`wrapper`] (with [`wrapper_scene`]) are the suites; [`conflict_engine`] is our side of the conflicts, [`cri`] drives a runtime, [`memory`] counts its pages.
 //! - [`measure`] sums samples up and judges them, by [`stats`]; [`report`] and [`plot`] show them.
 //!
 //! Speed never fails a run, but with `--check`.
@@ -25,6 +25,8 @@ mod runtime;
 mod stats;
 mod subject;
 mod worker;
+mod wrapper;
+mod wrapper_scene;
 mod writer;
 
 use std::path::PathBuf;
@@ -41,6 +43,7 @@ use crate::machine::Machine;
 use crate::pods::Pods;
 use crate::report::Report;
 use crate::runtime::Runtimes;
+use crate::wrapper::Wrappers;
 use crate::writer::Writers;
 
 /// Measures us and our peers side by side.
@@ -75,6 +78,7 @@ enum Suite {
     Conflicts,
     Pods,
     Runtime,
+    Wrapper,
 }
 
 #[derive(Args)]
@@ -154,6 +158,9 @@ impl Run {
         }
         if self.wants(Suite::Runtime) {
             Runtimes { samples: self.pod_samples }.run(&mut dice, &mut report)?;
+        }
+        if self.wants(Suite::Wrapper) {
+            Wrappers { dir: &self.dir, samples: self.samples }.run(&mut dice, &mut report)?;
         }
         Ok(report)
     }

@@ -51,11 +51,11 @@ impl Side {
         })();
     }
 
-    /// The 99th percentile over all operations; a sample's operations are drawn together, because they
+    /// A quantile over all operations; a sample's operations are drawn together, because they
     /// waited for each other.
-    fn p99(&self, dice: &mut Dice) -> Option<Estimate> {
+    fn quantile(&self, per_mille: usize, dice: &mut Dice) -> Option<Estimate> {
         bootstrap(&self.operations, dice, |drawn| {
-            quantile(&mut drawn.flatten().copied().collect::<Vec<_>>(), 990)
+            quantile(&mut drawn.flatten().copied().collect::<Vec<_>>(), per_mille)
         })
     }
 }
@@ -67,6 +67,8 @@ pub(crate) enum Goal {
     Part(f64),
     /// Nobody waits longer, but for one in a hundred.
     P99(Duration),
+    /// Half of all wait no longer than this, and 99 in a hundred no longer than four times that.
+    Typical(Duration),
 }
 
 /// A goal and what became of it. It is met if the whole interval is on the right side.
@@ -84,6 +86,8 @@ pub(crate) struct Measure {
     pub(crate) peer: Option<Side>,
     /// Our time by the peer's: below 1 is faster.
     pub(crate) ratio: Option<Estimate>,
+    /// Our own median, where that is the goal.
+    pub(crate) p50: Option<Estimate>,
     /// Our own 99th percentile, where that is the goal.
     pub(crate) p99: Option<Estimate>,
     pub(crate) goal: Option<Judged>,
@@ -105,8 +109,9 @@ impl Measure {
                 ours.samples.iter().copied().zip(peer.samples.iter().copied()).collect();
             measure.ratio = median_ratio(&pairs, dice);
         }
-        if let (Some(Goal::P99(_)), Some(ours)) = (goal, &ours) {
-            measure.p99 = ours.p99(dice);
+        if let (Some(Goal::P99(_) | Goal::Typical(_)), Some(ours)) = (goal, &ours) {
+            measure.p50 = ours.quantile(500, dice);
+            measure.p99 = ours.quantile(990, dice);
         }
         measure.goal = goal.map(|goal| measure.judge(goal));
         Self { ours, peer, ..measure }
@@ -122,6 +127,15 @@ impl Measure {
                 says: format!("p99 ≤ {limit:?}"),
                 met: self.p99.is_some_and(|found| found.high <= limit.as_secs_f64()),
             },
+            Goal::Typical(limit) => {
+                let within = |found: Option<Estimate>, times: f64| {
+                    found.is_some_and(|found| found.high <= limit.as_secs_f64() * times)
+                };
+                Judged {
+                    says: format!("p50 ≤ {limit:?}, p99 ≤ {:?}", limit * 4),
+                    met: within(self.p50, 1.0) && within(self.p99, 4.0),
+                }
+            }
         }
     }
 }

@@ -144,7 +144,7 @@ fn an_overlay_has_a_context_of_its_own_in_either_way() {
         let layer = DetachedMount::idmapped(&lower, &userns(), Access::ReadOnly, Submounts::Without).unwrap();
         let (upper, work, points) = (place.at("upper"), place.at("work"), place.at("points"));
         let overlay = Overlay { lowers: vec![layer], upper: &upper, work: &work, label: Some(LABEL), options: &[] };
-        let made = overlay.make(MountPoints { dir: &points, namespace });
+        let made = overlay.make(MountPoints::new(&points, namespace));
         if selinux() {
             let (made, given) = made.unwrap();
             println!("Linux {:?} was given the layers {given}", common::release());

@@ -55,7 +55,7 @@ impl Layers {
         namespace: &PrivateMountNamespace,
     ) -> Result<DetachedMount> {
         let dir = self.dir("points");
-        let points = MountPoints { dir: &dir, namespace };
+        let points = MountPoints::new(&dir, namespace);
         match way {
             Way::AsTheKernelAllows => overlay.make(points).map(|(mount, _)| mount),
             Way::ByMountPoint => overlay.make_by_mount_point(points),
@@ -104,7 +104,7 @@ fn layers_are_given_by_descriptor_where_the_kernel_takes_them() {
     without_touching_the_host(layers.scratch.path(), |namespace| {
         let (upper, work, points) = (layers.dir("upper"), layers.dir("work"), layers.dir("points"));
         let overlay = Overlay { lowers: vec![layers.lower("top")], upper: &upper, work: &work, label: None, options: &[] };
-        let (_, given) = overlay.make(MountPoints { dir: &points, namespace }).unwrap();
+        let (_, given) = overlay.make(MountPoints::new(&points, namespace)).unwrap();
         println!("Linux {:?} was given the layers {given}", release());
         assert_eq!(given == LayersGiven::ByDescriptor, takes_descriptors());
         assert_eq!(given == LayersGiven::ByDescriptor, release() >= (6, 13));
@@ -203,7 +203,7 @@ fn mount_points_may_cover_the_upper_layer_itself() {
     without_touching_the_host(layers.scratch.path(), |namespace| {
         let (upper, work) = (layers.dir("upper"), layers.dir("work"));
         let overlay = Overlay { lowers: vec![layers.lower("top")], upper: &upper, work: &work, label: None, options: &[] };
-        let points = MountPoints { dir: layers.scratch.path(), namespace };
+        let points = MountPoints::new(layers.scratch.path(), namespace);
         overlay.make_by_mount_point(points).unwrap().attach(&layers.dir("merged")).unwrap();
         fs::write(layers.dir("merged/file"), "text").unwrap();
     });

@@ -1,15 +1,19 @@
 //! What is left of a container, taken away; with a sandbox its lease is given back.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hand_over;
-use crate::lease::{Leases, Record, Standing, gone, sweep};
+use crate::lease::{Leases, Record, Standing, gone, holder, sweep};
 use crate::site::Site;
 use crate::unchanged;
 use crate::ward::{self, DeleteOrder, Inside};
 
 /// Deletes a container.
 pub(crate) fn delete(site: &Site<'_>, id: &str) -> Result<u8> {
-    let Some(record) = site.records.get(&site.root(), id)? else { return unchanged(site) };
+    let record = match site.records.get(&site.root(), id) {
+        Ok(Some(record)) => record,
+        Ok(None) => return unchanged(site),
+        Err(error) => return without_record(site, id, &error),
+    };
     if matches!(record.standing, Standing::NotIsolated { .. }) {
         site.records.remove(&record.root, id)?;
         return unchanged(site);
@@ -20,6 +24,18 @@ pub(crate) fn delete(site: &Site<'_>, id: &str) -> Result<u8> {
     // A runtime that does not know the container fails, and there is nothing left of it all the same.
     if code == 0 || gone(&record) {
         take_away(site, &record)?;
+    }
+    Ok(code)
+}
+
+/// A record that cannot be used does not keep a container from being deleted, nor its lease from being given
+/// back: whose that is follows from the names.
+fn without_record(site: &Site<'_>, id: &str, error: &Error) -> Result<u8> {
+    site.log.decision(&format!("container {id} is deleted without its record: {error}"));
+    let code = hand_over::code(hand_over::run_runtime(&site.runtime.path, &site.call.words)?);
+    if code == 0 {
+        Leases::open(&site.config)?.release(holder(&site.root(), id)?)?;
+        site.records.remove(&site.root(), id)?;
     }
     Ok(code)
 }

@@ -94,6 +94,12 @@ pub enum Error {
         /// What came of it.
         cause: String,
     },
+    /// What was made of a configuration allows more than it did: a defect of ours.
+    #[error("internal: the edited configuration would weaken {part}")]
+    Weakened {
+        /// The part of it.
+        part: String,
+    },
     /// The container's files, network or descriptors cannot be made ready.
     #[error(transparent)]
     Ward(#[from] ward::Error),
@@ -126,17 +132,18 @@ impl Error {
             | Self::Version { .. }
             | Self::Spec { .. }
             | Self::Record { .. }
+            | Self::Weakened { .. }
             | Self::Kernel(_) => {
                 return None;
             }
         })
     }
 
-    pub(crate) fn record(what: &'static str, path: &Path, cause: impl ToString) -> Self {
+    pub(crate) fn record(what: &'static str, path: &Path, cause: impl std::fmt::Display) -> Self {
         Self::Record { what, path: path.to_owned(), cause: cause.to_string() }
     }
 
-    pub(crate) fn spec(file: &Path, cause: impl ToString) -> Self {
+    pub(crate) fn spec(file: &Path, cause: impl std::fmt::Display) -> Self {
         Self::Spec { file: file.to_owned(), cause: cause.to_string() }
     }
 }

@@ -90,8 +90,10 @@ fn a_kubelets_annotated_pods_have_blocks_of_their_own_and_its_own_choice_wins() 
     }
     streams(&node, one);
     is_restarted_by_its_probe(&node, one);
-    let (code, report) = node.asked(&["verify"]);
-    assert_eq!((code, &report["holds"]), (Some(0), &json!(true)), "{report:#}");
+    for pod in ["default/one", "default/two", "default/both"] {
+        let (code, report) = node.asked(&["verify", pod]);
+        assert_eq!((code, &report["holds"]), (Some(0), &json!(true)), "{report:#}");
+    }
     goes_without_a_trace(&node, one);
 }
 

@@ -149,6 +149,24 @@ fn a_user_namespace_with_other_maps_is_not_joined() {
     });
 }
 
+/// A snapshot that was written to in one block is not taken into another, where its files would be nobody's.
+#[test]
+fn what_another_block_has_written_to_is_refused() {
+    Host::play(debians(), |host| {
+        let pod = host.pod(BASE);
+        let (id, bundle) = host.bundle(&pod, |spec| spec::script(spec, 0, "touch /mine"));
+        assert_eq!(said(host, &pod, &id, &bundle), "");
+        assert!(host.runtime(&["delete", "--force", &id]).status.success());
+        assert_eq!(said(host, &pod, &id, &bundle), "", "in the same block it goes on");
+        assert!(host.runtime(&["delete", "--force", &id]).status.success());
+        let error = host.create_in(&host.pod(2 * BASE), &id, &bundle).err().unwrap();
+        assert!(
+            error.contains("belongs to 1048576:1048576: it was used with another block of IDs"),
+            "{error}"
+        );
+    });
+}
+
 /// Whose settings are the host's, and stay so.
 #[test]
 fn with_the_hosts_network_sys_is_the_hosts_and_no_setting_is_made() {

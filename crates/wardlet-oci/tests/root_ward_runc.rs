@@ -59,3 +59,8 @@ fn a_root_that_is_read_only_stays_so() {
 fn a_network_of_the_pods_own_is_left_to_the_runtime() {
     Host::play(debians(), checks::a_network_of_the_pods_own_is_left_to_the_runtime);
 }
+
+#[test]
+fn processes_of_a_pod_are_shared_where_that_is_asked_for() {
+    Host::play(debians(), checks::processes_of_a_pod_are_shared_where_that_is_asked_for);
+}

@@ -6,17 +6,24 @@ mod support;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 
+use rustix::process::Signal;
 use support::pods::{Pod, Shaped};
 use support::trail::Trail;
 use support::{Gate, Node, WARD, ours, proc, until};
-use testbed::{Containerd, Part, Parts, Shim};
+use testbed::{Containerd, Part, Parts, ProcessId, Shim};
+use wire::cri::{IdMapping, NamespaceMode, UserNamespace};
 
 /// What pods of gVisor ask by.
 const GVISOR_ASKS: &str = "dev.gvisor.spec.user-namespace";
 
 fn node() -> Node {
     let node = Node::with(Containerd::Pinned, Parts::of(&[Part::Containerd]), vec![ours(WARD, Shim::Runsc)]);
-    node.configure(Gate::Open, &testbed::cache::program("runsc", "runsc").expect("runsc"));
+    node.configure(
+        Gate::Open,
+        &std::env::var_os("TRY_RUNSC")
+            .map(std::path::PathBuf::from)
+            .unwrap_or_else(|| testbed::cache::program("runsc", "runsc").expect("runsc")),
+    );
     node
 }
 
@@ -88,4 +95,65 @@ fn a_pod_of_gvisor_that_asks_for_nothing_is_left_alone() {
         assert_eq!(node.leased(), Vec::<u64>::new());
         node.cri.remove_sandbox(&sandbox).expect("removed");
     }
+}
+
+#[test]
+fn an_ordinary_user_serves_on_port_80_and_writes_where_it_may() {
+    let node = node();
+    let before = Trail::of(&node);
+    let pod = Pod::annotated(&node, "web");
+    let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
+    let block = proc::block(node.cri.sandbox_pid(&sandbox)).0;
+    let volume = node.dir("gvisor-guarded");
+    fs::write(volume.join("file"), "words\n").unwrap();
+    let script = "mkdir /tmp/www && echo hello > /tmp/www/index.html && echo out > /dev/stdout && \
+                  touch /mine 2>/dev/null || echo refused; httpd -f -p 80 -h /tmp/www";
+    let config = pod.shell("web", script).user(1000).read_only(&volume, "/guarded");
+    let container = node.cri.run(&sandbox, &pod, config).expect("a container");
+    let url = format!("http://{}/index.html", node.cri.address(&sandbox));
+    let page = until("port 80 answers", || {
+        let output = node.testbed.command("curl").args(["-s", "--max-time", "5", &url]).output().unwrap();
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    });
+    assert_eq!(page, "hello\n");
+    assert_eq!(pod.logged("web"), "out\nrefused\n");
+    assert_eq!(node.cri.said(&container, "cat /guarded/file && id -u"), "words\n1000\n");
+    assert_ne!(node.cri.exec(&container, "echo x > /guarded/file").unwrap().exit_code, 0);
+    node.cri.remove_container(&container).expect("removed");
+    let again = node.cri.run(&sandbox, &pod, pod.shell("again", "sleep 1000")).expect("a container");
+    assert_eq!(node.cri.said(&again, "id -u"), "0\n");
+    node.cri.remove_sandbox(&sandbox).expect("removed");
+    before.ends_with_nothing(&node, &[block]);
+}
+
+#[test]
+fn a_killed_shim_of_gvisor_gives_the_block_back() {
+    let node = node();
+    let before = Trail::of(&node);
+    let pod = Pod::annotated(&node, "shimless");
+    let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
+    node.cri.run(&sandbox, &pod, pod.shell("main", "sleep 1000")).expect("a container");
+    let block = proc::block(node.cri.sandbox_pid(&sandbox)).0;
+    assert!(ProcessId::of(proc::shim(&sandbox)).unwrap().signal(Signal::KILL));
+    until("the pod can be removed", || node.cri.remove_sandbox(&sandbox).ok());
+    before.ends_with_nothing(&node, &[block]);
+}
+
+/// runsc's own words: it cannot join a user namespace that is there already. So the kubelet's `hostUsers: false`
+/// is refused by it, and the annotation does not come in its place.
+#[test]
+fn a_user_namespace_from_the_kubelet_is_refused_by_runsc_itself() {
+    let node = node();
+    let before = Trail::of(&node);
+    let mut pod = Pod::annotated(&node, "hostusers");
+    let line = IdMapping { host_id: 1_376_321_536, container_id: 0, length: 65_536 };
+    pod.options().userns_options =
+        Some(UserNamespace { mode: NamespaceMode::Pod.into(), uids: vec![line], gids: vec![line] });
+    let refused = node.cri.run_sandbox(&pod).expect_err("runsc joins no user namespace");
+    assert!(refused.message().contains("error setting namespace of type user"), "{}", refused.message());
+    assert_eq!(node.leased(), Vec::<u64>::new());
+    for sandbox in node.cri.sandboxes().unwrap() {
+        node.cri.remove_sandbox(&sandbox.id).expect("removed");
+    }
+    before.ends_with_nothing(&node, &[]);
 }

@@ -65,3 +65,8 @@ fn a_root_that_is_read_only_stays_so() {
 fn a_network_of_the_pods_own_is_left_to_the_runtime() {
     play(checks::a_network_of_the_pods_own_is_left_to_the_runtime);
 }
+
+#[test]
+fn processes_of_a_pod_are_shared_where_that_is_asked_for() {
+    play(checks::processes_of_a_pod_are_shared_where_that_is_asked_for);
+}

@@ -65,7 +65,6 @@ log_path = "@RUN@/log/runsc-%ID%/shim.log"
 log_level = "debug"
 
 [runsc_config]
-  platform = "systrap"
   overlay2 = "none"
   debug = "true"
   debug-log = "@RUN@/log/runsc-%ID%/runsc.%COMMAND%.log"

@@ -92,7 +92,7 @@ pub(super) fn seen_through(
     let overlay = Overlay { lowers, upper: layers.upper, work: layers.work, label: layers.label, options: layers.options };
     let spare = at.stage.dir.join("layers");
     make_dir(&spare)?;
-    let points = MountPoints { dir: &spare, namespace: at.stage.namespace };
+    let points = MountPoints::new(&spare, at.stage.namespace).leaving_layers();
     let (mut mount, given) = kernel.overlay(overlay, points)?;
     // Images may bring device nodes; those of the container are made for it elsewhere.
     kernel.set_attributes(&mut mount, &Attributes { flags: Flags::NODEV, ..Attributes::default() })?;

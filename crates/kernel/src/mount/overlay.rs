@@ -10,7 +10,7 @@ use rustix::mount::{
 };
 
 use super::detached::tree;
-use super::points::{self, MountPoints};
+use super::points::{self, AfterUse, MountPoints};
 use super::{DetachedMount, FsOption, Submounts, Target, fs_log};
 use crate::error::{LOWER_BY_DESCRIPTOR, OverlayStep};
 use crate::{Error, Result};
@@ -19,7 +19,7 @@ use crate::{Error, Result};
 const CONTEXT: &str = "context";
 
 /// An overlay to be made. The layers below are used up by it, whichever way they are given to the
-/// kernel, and no mount of them is left at any path.
+/// kernel, and no mount of them is left at any path, unless that is asked for.
 #[derive(Debug)]
 pub struct Overlay<'a> {
     /// The layers below, the topmost first.
@@ -60,7 +60,12 @@ impl Overlay<'_> {
     /// anew: the kernel's answer decides, not its version.
     pub fn make(self, points: MountPoints<'_>) -> Result<(DetachedMount, LayersGiven)> {
         match self.by_descriptor() {
-            Ok(overlay) => Ok((overlay, LayersGiven::ByDescriptor)),
+            Ok(overlay) => {
+                if points.after == AfterUse::Left {
+                    self.lowers.iter().try_for_each(|lower| lower.attach_to(Target::Path(points.dir)))?;
+                }
+                Ok((overlay, LayersGiven::ByDescriptor))
+            }
             Err(refusal) if refusal.is_of_layers_by_descriptor() => {
                 Ok((self.by_mount_point(points)?, LayersGiven::ByMountPoint))
             }

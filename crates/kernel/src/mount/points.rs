@@ -18,9 +18,31 @@ pub struct MountPoints<'a> {
     pub dir: &'a Path,
     /// The proof that the host sees none of them, and that no crash leaves any behind.
     pub namespace: &'a PrivateMountNamespace,
+    pub(super) after: AfterUse,
+}
+
+/// What becomes of the layers' mounts once the overlay has its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AfterUse {
+    TakenAway,
+    Left,
 }
 
 impl<'a> MountPoints<'a> {
+    /// At `dir`, with nothing left there.
+    #[must_use]
+    pub fn new(dir: &'a Path, namespace: &'a PrivateMountNamespace) -> Self {
+        Self { dir, namespace, after: AfterUse::TakenAway }
+    }
+
+    /// Leaves layers that were given by descriptor attached at the directory, on top of each other, for the end
+    /// of the namespace to take away: the kernel waits for all processors with each mount that is taken away
+    /// alone, and once for a whole namespace.
+    #[must_use]
+    pub fn leaving_layers(self) -> Self {
+        Self { after: AfterUse::Left, ..self }
+    }
+
     /// Runs `work` with a small filesystem over the directory, then takes that off with all that was
     /// mounted in it, whatever came of the work.
     pub(crate) fn cover<T>(self, work: impl FnOnce(Cover<'a>) -> Result<T>) -> Result<T> {

@@ -49,7 +49,7 @@ fn try_in(trial: &Dir, path: &Path, namespace: &PrivateMountNamespace) -> Result
     let layer = DetachedMount::idmapped(&path.join("lower"), &userns, Access::ReadOnly, Submounts::Without)?;
     let (upper, work, merged) = (path.join("upper"), path.join("work"), path.join("merged"));
     let overlay = Overlay { lowers: vec![layer], upper: &upper, work: &work, label: None, options: &[] };
-    let (made, given) = overlay.make(MountPoints { dir: &merged, namespace })?;
+    let (made, given) = overlay.make(MountPoints::new(&merged, namespace))?;
     made.attach(&merged)?;
     let seen = Dir::open(&merged)?.node(Path::new("file"), Within::NoLinks, LastLink::Keep)?.stat()?.owner();
     if seen.uid == NOBODY {

@@ -225,7 +225,7 @@ fn an_overlay_is_refused_by_name() {
         let layer = DetachedMount::idmapped(&lower, &userns(), Access::ReadOnly, Submounts::Without).unwrap();
         let (upper, work, points) = (place.at("upper"), place.at("work"), place.at("content"));
         let overlay = Overlay { lowers: vec![layer], upper: &upper, work: &work, label: None, options: &[] };
-        let (made, given) = overlay.make(MountPoints { dir: &points, namespace }).unwrap();
+        let (made, given) = overlay.make(MountPoints::new(&points, namespace)).unwrap();
         println!("Linux {:?} was given the layers {given}", release());
         made.attach(&place.at("source")).unwrap();
         assert!(!place.can_be_idmapped("overlay", None));

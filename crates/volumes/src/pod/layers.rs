@@ -41,7 +41,7 @@ impl Layers<'_> {
         let (upper, work) = (self.pod.path(&upper), self.pod.path(&work));
         let overlay = Overlay { lowers, upper: &upper, work: &work, label: None, options: &[] };
         let made = kernel::in_private_mount_namespace(|namespace| {
-            self.kernel.overlay(overlay, MountPoints { dir: self.pod.dir().path(), namespace })
+            self.kernel.overlay(overlay, MountPoints::new(self.pod.dir().path(), namespace))
         })?;
         let (mut mount, _) = made?;
         let attributes =

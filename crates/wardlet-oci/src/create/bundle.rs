@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use crate::call::Create;
 use crate::error::{Error, Result};
+use crate::spec::weakened;
+use crate::ward::Order;
 
 /// The directories that take the container's changes, which will be owned by the pod's IDs.
 pub(super) fn places(wanted: &Create, spec: &Value) -> Result<Vec<PathBuf>> {
@@ -23,8 +25,13 @@ pub(super) fn places(wanted: &Create, spec: &Value) -> Result<Vec<PathBuf>> {
 
 /// Shows `spec` where the runtime will look for it. We are in a mount namespace that ends with the runtime,
 /// so that the caller's own file stays what it is for everybody else.
-pub(super) fn show(spec: &Value, stage: &Path, config: &Path) -> Result<()> {
-    let file = stage.join("config.json");
+///
+/// Nothing is shown that allows the container more than its caller did.
+pub(super) fn show(spec: &Value, order: &Order, config: &Path) -> Result<()> {
+    if let Some(part) = weakened(&order.spec, spec) {
+        return Err(Error::Weakened { part });
+    }
+    let file = order.stage.join("config.json");
     let failed = |e: std::io::Error| Error::record("cannot write", &file, e);
     let text = serde_json::to_vec(spec).map_err(|e| Error::record("cannot write", &file, e))?;
     let mut options = OpenOptions::new();

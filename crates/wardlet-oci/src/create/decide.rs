@@ -22,9 +22,9 @@ pub(super) enum Decision {
     /// Asked for, and the gate is closed.
     Closed { pod: Pod, asked_by: &'static str },
     /// It is the first of a pod with a user namespace.
-    Sandbox(First),
+    Sandbox(Box<First>),
     /// It joins its pod's user namespace.
-    Inherit(Next),
+    Inherit(Box<Next>),
 }
 
 /// The first container of a pod with a user namespace.
@@ -57,7 +57,7 @@ pub(super) fn decide(site: &Site<'_>, wanted: &Create) -> Result<Decision> {
     };
     match Role::of(&glance.annotations) {
         Some(Role::Container { sandbox }) => container(site, text, glance, sandbox),
-        role => first(site, text, glance, role),
+        role => first(site, text, glance, role.as_ref()),
     }
 }
 
@@ -69,7 +69,8 @@ fn container(site: &Site<'_>, text: Vec<u8>, glance: Glance, sandbox: String) ->
             if glance.users == Users::Given {
                 return Err(broken("has a user namespace, and the container is given another"));
             }
-            Ok(Decision::Inherit(Next { text, annotations: glance.annotations, sandbox: record }))
+            let next = Next { text, annotations: glance.annotations, sandbox: record };
+            Ok(Decision::Inherit(Box::new(next)))
         }
         Some(_) => Ok(Decision::AsItIs),
         None => match asked(&glance.annotations)? {
@@ -82,7 +83,7 @@ fn container(site: &Site<'_>, text: Vec<u8>, glance: Glance, sandbox: String) ->
     }
 }
 
-fn first(site: &Site<'_>, text: Vec<u8>, glance: Glance, role: Option<Role>) -> Result<Decision> {
+fn first(site: &Site<'_>, text: Vec<u8>, glance: Glance, role: Option<&Role>) -> Result<Decision> {
     let Asked::UserNamespace { by, length } = asked(&glance.annotations)? else {
         return Ok(Decision::AsItIs);
     };
@@ -97,13 +98,8 @@ fn first(site: &Site<'_>, text: Vec<u8>, glance: Glance, role: Option<Role>) -> 
         return Err(Error::Sandbox { sandbox: "of this container".to_owned(), cause });
     }
     if site.settings().enabled {
-        return Ok(Decision::Sandbox(First {
-            text,
-            annotations: glance.annotations,
-            pod,
-            asked_by: by,
-            length,
-        }));
+        let first = First { text, annotations: glance.annotations, pod, asked_by: by, length };
+        return Ok(Decision::Sandbox(Box::new(first)));
     }
     match site.config.settings.policy.on_closed_gate {
         OnClosedGate::AsBefore => Ok(Decision::Closed { pod, asked_by: by }),

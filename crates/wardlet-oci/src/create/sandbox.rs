@@ -26,7 +26,7 @@ const SLOT_KEY: &str = "dev.gvisor.shim.userns.slot";
 /// The block itself: first user ID, first group ID, and how many.
 const BLOCK_KEY: &str = "wardlet.dev/block";
 
-pub(super) fn make(site: &Site<'_>, wanted: &Create, first: First, manner: Manner) -> Result<u8> {
+pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First, manner: Manner) -> Result<u8> {
     let traits = site.traits()?;
     let spec = spec::parse(&first.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
     let length = first.length.unwrap_or_else(|| own_length(site));
@@ -40,7 +40,7 @@ pub(super) fn make(site: &Site<'_>, wanted: &Create, first: First, manner: Manne
     let made = Leases::open(&site.config).and_then(|leases| making.all(&leases, spec, &mut record));
     match made {
         Ok(0) => {
-            site.log.decision(&line(&first, &record));
+            site.log.decision(&line(first, &record));
             Ok(0)
         }
         failed => {
@@ -65,7 +65,6 @@ impl Making<'_> {
         let ids = self.take(leases, &places)?;
         record.standing = Standing::Ward { holder: self.holder.clone(), ids: Some(ids.clone()) };
         self.site.records.put(record)?;
-        let stage = self.site.settings().run_dir.join("stage");
         let order = Order {
             bundle: self.wanted.bundle.clone(),
             container_id: self.wanted.id.clone(),
@@ -74,11 +73,11 @@ impl Making<'_> {
             role: Role::Sandbox,
             runtime: self.traits,
             on_refusal: self.site.config.settings.policy.volumes.cannot_idmap,
-            stage: stage.clone(),
+            stage: self.site.settings().run_dir.join("stage"),
         };
         let mut made = ward::make(&order)?;
         annotate(&mut made.spec, &ids, self.slot(&ids));
-        callers::show(&made.spec, &stage, &self.wanted.config)?;
+        callers::show(&made.spec, &order, &self.wanted.config)?;
         let words = words(self.site, self.wanted, record);
         let runtime = &self.site.runtime.path;
         if self.manner == Manner::Run {
@@ -86,8 +85,9 @@ impl Making<'_> {
             match hand_over::become_runtime(runtime, &words)? {}
         }
         let status = hand_over::run_runtime(runtime, &words)?;
-        // Back where we came from, for what remains to be done or undone.
-        made.inside.leave()?;
+        // Back where we came from, for what remains to be done or undone. From inside it can be done, too: a
+        // pod that runs is not to lose its lease for this.
+        let _ = made.inside.leave();
         Ok(hand_over::code(status))
     }
 

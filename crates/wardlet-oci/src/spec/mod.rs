@@ -7,6 +7,7 @@
 mod document;
 mod fold;
 mod glance;
+mod guard;
 
 use std::fs::File;
 use std::io::Read as _;
@@ -14,6 +15,7 @@ use std::path::Path;
 
 pub use document::{Document, parse};
 pub use glance::{Glance, Users, glance};
+pub use guard::weakened;
 
 use crate::error::{Error, Result};
 

@@ -52,7 +52,7 @@ impl Mounts<'_, '_> {
         if !options.iter().any(|option| option == "bind" || option == "rbind") {
             options.push("bind".to_owned());
         }
-        let held = held_fast(&bind.source)?;
+        let held = held_fast(&source)?;
         options.extend(
             held.filter(|flag| !asked.options.iter().any(|option| option == flag)).map(str::to_owned),
         );
@@ -104,11 +104,11 @@ impl Mounts<'_, '_> {
     }
 }
 
-/// What the mount that the source is on does not allow. In a user namespace the kernel holds that fast: a runtime
+/// What a mount does not allow. In a user namespace the kernel holds that fast: a runtime
 /// that binds and then mounts again without it, as runc before 1.2 does, is refused.
-fn held_fast(source: &Path) -> Result<impl Iterator<Item = &'static str>> {
-    let flags = rustix::fs::statvfs(source)
-        .map_err(|error| Error::File { what: "look at", path: source.to_owned(), cause: error.into() })?
+fn held_fast(point: &Path) -> Result<impl Iterator<Item = &'static str>> {
+    let flags = rustix::fs::statvfs(point)
+        .map_err(|error| Error::File { what: "look at", path: point.to_owned(), cause: error.into() })?
         .f_flag;
     let named = [
         (StatVfsMountFlags::NOSUID, "nosuid"),

@@ -59,38 +59,38 @@ mod tests {
 
     use super::*;
 
-    fn asked(mount: Value) -> Result<Option<Asked>> {
+    fn asked(mount: &Value) -> Result<Option<Asked>> {
         let line = IdMapping::new(0, 1 << 20, 10).unwrap();
-        bind(&mount, Path::new("/b"), &IdLines { uids: vec![line], gids: vec![line] })
+        bind(mount, Path::new("/b"), &IdLines { uids: vec![line], gids: vec![line] })
     }
 
     #[test]
     fn options_say_what_is_mounted_and_how() {
         let mount = json!({"destination": "/d", "source": "s", "type": "bind",
             "options": ["rbind", "rslave", "rro", "nosuid"]});
-        let found = asked(mount).unwrap().unwrap();
+        let found = asked(&mount).unwrap().unwrap();
         assert_eq!(found.bind.source, Path::new("/b/s"));
         assert_eq!((found.bind.read_only, found.bind.travel), (ReadOnly::Recursive, Travel::FromHost));
         assert_eq!(found.submounts, Submounts::Included);
         assert_eq!(found.options, ["rbind", "rslave", "ro", "nosuid"]);
         let mount = json!({"destination": "/d", "source": "/s", "options": ["bind", "ro"]});
-        let found = asked(mount).unwrap().unwrap();
+        let found = asked(&mount).unwrap().unwrap();
         assert_eq!((found.bind.read_only, found.bind.travel), (ReadOnly::Yes, Travel::Private));
         assert_eq!(found.submounts, Submounts::Without);
     }
 
     #[test]
     fn what_is_no_bind_is_left_alone_and_one_that_lets_mounts_out_is_refused() {
-        assert!(asked(json!({"destination": "/proc", "type": "proc", "source": "proc"})).unwrap().is_none());
+        assert!(asked(&json!({"destination": "/proc", "type": "proc", "source": "proc"})).unwrap().is_none());
         let out = json!({"destination": "/d", "source": "/s", "options": ["rbind", "rshared"]});
-        assert!(matches!(asked(out).unwrap_err(), Error::BothWays { .. }));
+        assert!(matches!(asked(&out).unwrap_err(), Error::BothWays { .. }));
         for wrong in [
             json!({"destination": "/d", "type": "bind"}),
             json!({"source": "/d", "type": "bind"}),
             json!({"destination": "/d", "source": "/s", "options": [1]}),
             json!({"destination": "/d", "source": "/s", "options": "rbind"}),
         ] {
-            assert!(matches!(asked(wrong).unwrap_err(), Error::Spec { .. }));
+            assert!(matches!(asked(&wrong).unwrap_err(), Error::Spec { .. }));
         }
     }
 }

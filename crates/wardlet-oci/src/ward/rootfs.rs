@@ -4,14 +4,18 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use bundle::IdLines;
 use bundle::ready::{Layers, Parts};
 use kernel::{
-    Attributes, Flags, Kernel, MountEntry, MountTable, Node, Propagation, Source, Submounts, Target, Unmount,
+    Attributes, Flags, Kernel, MountEntry, MountTable, Node, Propagation, Source, Submounts, Target,
 };
 use serde_json::{Map, Value, json};
 
 use super::layers::{self, Named};
 use super::{Error, Order, Result, json};
+
+/// Below it, IDs are the host's own: no pod ever has them.
+const FIRST_OF_PODS: u32 = 65_536;
 
 /// Makes the container's `/` below the stage, where its root can pass to, and says so in the configuration.
 pub(super) fn put(
@@ -24,7 +28,7 @@ pub(super) fn put(
     let given = json::text(&Value::Object(root.clone()), "path")?.to_owned();
     let at = order.bundle.join(given);
     let made = match overlay_at(&at)? {
-        Some(mount) => overlay(kernel, parts, &at, &mount)?,
+        Some(mount) => overlay(order, parts, &at, &mount)?,
         None => plain(order, kernel, parts, &at)?,
     };
     root.insert("path".to_owned(), json!(made));
@@ -45,9 +49,9 @@ pub(super) fn overlay_at(at: &Path) -> Result<Option<MountEntry>> {
     Err(failed(at, "it is a part of an overlay, which cannot be idmapped"))
 }
 
-/// Another overlay of the same layers, each seen through the pod's maps. The one that is there is detached
-/// here: two of them write to the same place, and nobody is to write through the first.
-fn overlay(kernel: &dyn Kernel, parts: &Parts<'_>, at: &Path, mount: &MountEntry) -> Result<PathBuf> {
+/// Another overlay of the same layers, each seen through the pod's maps. The one that is there stays the
+/// caller's, who takes it away in the end; until then nobody is to write through it, as nobody does.
+fn overlay(order: &Order, parts: &Parts<'_>, at: &Path, mount: &MountEntry) -> Result<PathBuf> {
     let named = layers::named(mount).map_err(|why| failed(at, why))?;
     let lowers = resolve(at, &named)?;
     let (Some(upper), Some(work)) = (&named.upper, &named.work) else {
@@ -56,8 +60,24 @@ fn overlay(kernel: &dyn Kernel, parts: &Parts<'_>, at: &Path, mount: &MountEntry
     if lowers.is_empty() || upper.is_relative() || work.is_relative() {
         return Err(failed(at, "it does not say where its layers are"));
     }
-    kernel.unmount(at, Unmount::Lazy)?;
+    fresh(at, upper, &order.ids)?;
     Ok(parts.overlay(Layers { lowers: &lowers, upper, work, label: None, options: &named.options })?)
+}
+
+/// What was written by users of another block would be nobody's in this one.
+fn fresh(at: &Path, upper: &Path, ids: &IdLines) -> Result<()> {
+    let found = fs::metadata(upper).map_err(|cause| Error::File {
+        what: "look at",
+        path: upper.to_owned(),
+        cause,
+    })?;
+    let (user, group) = (found.uid(), found.gid());
+    let ours = (ids.host_user(0), ids.host_group(0)) == (Some(user), Some(group));
+    if ours || (user < FIRST_OF_PODS && group < FIRST_OF_PODS) {
+        return Ok(());
+    }
+    let upper = upper.display();
+    Err(failed(at, format!("{upper} belongs to {user}:{group}: it was used with another block of IDs")))
 }
 
 /// The layers' places. Those of relative names are guessed, and the guess is proven.

@@ -82,15 +82,6 @@ pub(crate) fn pods_survive_a_restart_of_containerd(containerd: Containerd) {
     before.ends_with_nothing(&node, &[block.0]);
 }
 
-/// The shim of a sandbox.
-fn shim(sandbox: &str) -> ProcessId {
-    let of_it = |pid: i32| {
-        proc::program(pid).contains("containerd-shim") && proc::words(pid).contains(&format!("\0{sandbox}\0"))
-    };
-    let pid = proc::all().map(|(pid, _)| pid).find(|pid| of_it(*pid)).expect("a shim");
-    ProcessId::of(pid).expect("a shim that runs")
-}
-
 pub(crate) fn a_killed_shim_gives_the_block_back(containerd: Containerd) {
     let node = Node::start(containerd);
     let before = Trail::of(&node);
@@ -98,7 +89,7 @@ pub(crate) fn a_killed_shim_gives_the_block_back(containerd: Containerd) {
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
     node.cri.run(&sandbox, &pod, pod.shell("main", "sleep 1000")).expect("a container");
     let block = proc::block(node.cri.sandbox_pid(&sandbox)).0;
-    assert!(shim(&sandbox).signal(Signal::KILL));
+    assert!(ProcessId::of(proc::shim(&sandbox)).unwrap().signal(Signal::KILL));
     until("its processes are gone", || proc::processes_in(block).is_empty().then_some(()));
     until("the pod can be removed", || node.cri.remove_sandbox(&sandbox).ok());
     before.ends_with_nothing(&node, &[block]);

@@ -10,6 +10,7 @@ mod lives;
 mod network;
 mod passing;
 mod refusals;
+mod shapes;
 
 use std::sync::OnceLock;
 
@@ -51,6 +52,10 @@ on_both!(
     passing::a_closed_gate_leaves_the_pod_as_it_was,
     refusals::what_cannot_be_isolated_is_refused_with_its_reason_and_leaves_nothing,
     refusals::a_container_that_cannot_start_leaves_nothing,
+    refusals::a_volume_that_cannot_be_idmapped_is_refused_by_its_name,
+    shapes::containers_of_a_shared_pid_namespace_see_each_other,
+    shapes::a_terminal_belongs_to_the_user_who_has_it,
+    shapes::groups_limits_and_a_read_only_root_are_kept,
 );
 
 #[test]

@@ -13,6 +13,7 @@ fn impossible(node: &Node) -> Vec<(Pod, &'static str)> {
     let annotated = |name: &str| Pod::annotated(node, name);
     let mut host_network = annotated("host-network");
     host_network.options().network = NamespaceMode::Node.into();
+    host_network.config.hostname.clear();
     let mut host_pid = annotated("host-pid");
     host_pid.options().pid = NamespaceMode::Node.into();
     let mut host_ipc = annotated("host-ipc");
@@ -41,6 +42,8 @@ pub(crate) fn what_cannot_be_isolated_is_refused_with_its_reason_and_leaves_noth
     // The same without the annotation runs: it was the annotation that was refused.
     let mut plain = Pod::plain(&node, "host-network-plain");
     plain.options().network = NamespaceMode::Node.into();
+    // The host's network comes with the host's name.
+    plain.config.hostname.clear();
     let sandbox = node.cri.run_sandbox(&plain).expect("a sandbox");
     node.cri.remove_sandbox(&sandbox).expect("removed");
 }
@@ -69,6 +72,18 @@ pub(crate) fn a_container_that_cannot_start_leaves_nothing(containerd: Container
     assert_eq!(proc::block(node.cri.pid(&container)).0, block);
     node.cri.remove_sandbox(&sandbox).expect("removed");
     before.ends_with_nothing(&node, &[block]);
+}
+
+pub(crate) fn a_volume_that_cannot_be_idmapped_is_refused_by_its_name(containerd: Containerd) {
+    let node = node(containerd);
+    let pod = Pod::annotated(node, "overlay-volume");
+    let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
+    // An overlay in a testbed, and the kernel idmaps none.
+    let config = pod.shell("main", "sleep 1000").volume("/var/log".as_ref(), "/logs");
+    let refused = node.cri.run(&sandbox, &pod, config).expect_err("an overlay");
+    assert!(refused.message().contains("/var/log cannot be idmapped for /logs"), "{}", refused.message());
+    node.cri.run(&sandbox, &pod, pod.shell("other", "sleep 1000")).expect("the pod is none the worse for it");
+    node.cri.remove_sandbox(&sandbox).expect("removed");
 }
 
 /// The first host ID that a kubelet would have chosen.

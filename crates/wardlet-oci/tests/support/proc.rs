@@ -58,3 +58,10 @@ pub fn words(pid: i32) -> String {
 pub fn program(pid: i32) -> String {
     fs::read_link(format!("/proc/{pid}/exe")).map(|p| p.display().to_string()).unwrap_or_default()
 }
+
+/// The shim of a sandbox.
+#[track_caller]
+pub fn shim(sandbox: &str) -> i32 {
+    let of_it = |pid: &i32| program(*pid).contains("containerd-shim") && words(*pid).contains(sandbox);
+    all().map(|(pid, _)| pid).find(of_it).expect("a shim")
+}

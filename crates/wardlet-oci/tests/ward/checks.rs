@@ -176,6 +176,21 @@ pub fn all_are_in_the_pods_namespaces_and_exec_in_all_of_inits(host: &Host) {
     assert_eq!(other.get(kernel::NamespaceKind::Net), Some(network.id()));
 }
 
+/// As `shareProcessNamespace` has it.
+pub fn processes_of_a_pod_are_shared_where_that_is_asked_for(host: &Host) {
+    let pod = host.running_pod(BASE);
+    let said = host.run(&pod, |spec| {
+        let init = pod.init.unwrap();
+        for namespace in spec["linux"]["namespaces"].as_array_mut().unwrap() {
+            if namespace["type"] == "pid" {
+                namespace["path"] = json!(format!("/proc/{init}/ns/pid"));
+            }
+        }
+        spec::script(spec, 0, "cat /proc/1/comm; stat -c %u /proc/1/exe");
+    });
+    assert_eq!(said.lines().collect::<Vec<_>>(), ["sleep", "0"]);
+}
+
 /// The network's settings are made outside, and the others left to the runtime; sysfs is the pod's network's.
 pub fn the_pods_network_is_seen_and_set_from_outside(host: &Host) {
     let mut pod = host.pod(BASE);

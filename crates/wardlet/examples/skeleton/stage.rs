@@ -50,7 +50,7 @@ impl Stage {
         let work = scratch.directory("work")?;
         let points = scratch.directory("mount-points")?;
         let overlay = Overlay { lowers: vec![layer], upper: &self.upper, work: &work, label: None, options: &[] };
-        let (overlay, given) = overlay.make(MountPoints { dir: &points, namespace })?;
+        let (overlay, given) = overlay.make(MountPoints::new(&points, namespace))?;
         overlay.attach(&self.root)?;
         DetachedMount::idmapped(&self.volume, &userns, Access::ReadWrite, Submounts::Without)?
             .attach(&self.mapped_volume)?;

@@ -1,0 +1,100 @@
+//! What `wardlet-oci` adds to a call of the runtime: nothing asked for, the first container of a pod with a user
+//! namespace, and another one that joins it.
+//!
+//! The runtime is a stand-in that ends at once, called straight and through the wrapper in turn: what is left of
+//! the difference is ours. Files, mounts, namespaces and leases are real, and so is the pod that is joined.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use crate::dice::Dice;
+use crate::measure::{Goal, Measure, Side};
+use crate::report::{Report, say};
+use crate::subject::Answer;
+use crate::wrapper_scene::Scene;
+
+/// What a round needs.
+pub(crate) struct Wrappers<'a> {
+    pub(crate) dir: &'a Path,
+    pub(crate) samples: usize,
+}
+
+/// What is asked of the wrapper, and how much longer it may take.
+const CASES: [(&str, Case, u64); 4] = [
+    ("wrapper adds to a call that is none of its business", Case::State, 1),
+    ("wrapper adds to a create that asks for nothing", Case::Plain, 1),
+    ("wrapper adds to a container that joins its pod", Case::Joining, 3),
+    ("wrapper adds to a pod's first container", Case::First, 5),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Case {
+    State,
+    Plain,
+    Joining,
+    First,
+}
+
+impl Wrappers<'_> {
+    pub(crate) fn run(&self, dice: &mut Dice, report: &mut Report) -> anyhow::Result<()> {
+        say("wrapper: making a pod to join");
+        let inside = kernel::in_private_mount_namespace(|_| self.measure(dice, report));
+        inside.context("a mount namespace")?
+    }
+
+    fn measure(&self, dice: &mut Dice, report: &mut Report) -> anyhow::Result<()> {
+        let scene = Scene::make(self.dir)?;
+        for (name, case, milliseconds) in CASES {
+            let mut added = Side::default();
+            for number in 0..=self.samples {
+                let ours_first = dice.heads();
+                let early = if ours_first { None } else { Some(scene.straight(case, number)?) };
+                let ours = scene.wrapped(case, number)?;
+                let straight = early.map_or_else(|| scene.straight(case, number), Ok)?;
+                // What is done for the first time only is not what is measured.
+                if number > 0 {
+                    added.add(&answer(ours.saturating_sub(straight)));
+                }
+            }
+            let goal = Goal::Typical(Duration::from_millis(milliseconds));
+            report.measures.push(Measure::new(name, (Some(added), None), Some(goal), dice));
+        }
+        Ok(())
+    }
+}
+
+fn answer(took: Duration) -> Answer {
+    let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    Answer { wall_ns: ns, ns: vec![ns], ..Answer::default() }
+}
+
+/// Runs a command to its end; how long that took.
+pub(crate) fn timed(command: &mut Command) -> anyhow::Result<Duration> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let began = Instant::now();
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    let took = began.elapsed();
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(took)
+}
+
+/// The program that is measured: beside this one, as `make bench` builds it.
+pub(crate) fn program() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot find this program's own file")?;
+    let program = own.with_file_name("wardlet-oci");
+    if !program.is_file() {
+        bail!("{} is not there: make build", program.display());
+    }
+    Ok(program)
+}
+
+/// A runtime that says that it is runc, and does nothing.
+pub(crate) fn stand_in(path: &Path) -> anyhow::Result<()> {
+    fs::write(path, "#!/bin/sh\n[ \"$1\" = --version ] && echo runc version 1.3.0\nexit 0\n")?;
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
+}

@@ -1,0 +1,162 @@
+//! A node for the wrapper: bundles such as containerd makes them, and one pod that runs.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use kernel::{Filesystem, FilesystemKind, FsOption, NamespaceKind};
+use serde_json::{Value, json};
+
+use crate::wrapper::{Case, program, stand_in, timed};
+
+const RUNC: &str = "/usr/sbin/runc";
+const POD: &str = "bench-pod";
+
+/// A node for the wrapper. What is mounted goes with the mount namespace, what runs with this.
+pub(crate) struct Scene {
+    dir: tempfile::TempDir,
+    program: PathBuf,
+}
+
+impl Scene {
+    pub(crate) fn make(dir: &Path) -> anyhow::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("wrapper").tempdir_in(dir)?;
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
+        let scene = Self { dir, program: program()? };
+        stand_in(&scene.path("runtime"))?;
+        scene.image()?;
+        let networks = kernel::namespace::make(None, &[NamespaceKind::Net], None)?;
+        networks.first().context("no network namespace was made")?.pin(&scene.path("network"))?;
+        for case in [Case::Plain, Case::First, Case::Joining] {
+            scene.bundle(case)?;
+        }
+        scene.configure(Path::new(RUNC))?;
+        let log = scene.path("said");
+        let mut pod = scene.create(Case::First, POD);
+        pod.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log)?);
+        ensure!(pod.status()?.success(), "the pod to join: {}", fs::read_to_string(&log)?);
+        fs::copy(scene.bundle_of(Case::First).join("init.pid"), scene.path("pod.pid"))?;
+        scene.configure(&scene.path("runtime"))?;
+        Ok(scene)
+    }
+
+    /// The runtime alone.
+    pub(crate) fn straight(&self, case: Case, number: usize) -> anyhow::Result<Duration> {
+        let mut command = Command::new(self.path("runtime"));
+        command.args(self.words(case, &format!("straight-{number}")));
+        timed(&mut command)
+    }
+
+    /// The same through the wrapper.
+    pub(crate) fn wrapped(&self, case: Case, number: usize) -> anyhow::Result<Duration> {
+        let id = format!("wrapped-{number}");
+        let took = timed(&mut self.create(case, &id))?;
+        if matches!(case, Case::First | Case::Joining) {
+            timed(self.command().arg("--root").arg(self.path("root")).args(["delete", "--force", &id]))?;
+        }
+        Ok(took)
+    }
+
+    fn create(&self, case: Case, id: &str) -> Command {
+        let mut command = self.command();
+        command.args(self.words(case, id));
+        command
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env("WARDLET_CONFIG", self.path("config.yaml"));
+        command
+    }
+
+    fn words(&self, case: Case, id: &str) -> Vec<String> {
+        let bundle = self.bundle_of(case);
+        let text = |path: &Path| path.display().to_string();
+        let root = text(&self.path("root"));
+        if case == Case::State {
+            return ["--root", &root, "state", id].map(str::to_owned).to_vec();
+        }
+        let (bundle, pid) = (text(&bundle), text(&bundle.join("init.pid")));
+        ["--root", &root, "create", "--bundle", &bundle, "--pid-file", &pid, id].map(str::to_owned).to_vec()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn bundle_of(&self, case: Case) -> PathBuf {
+        self.path(&format!("{case:?}"))
+    }
+
+    fn configure(&self, runtime: &Path) -> anyhow::Result<()> {
+        let dir = self.dir.path().display();
+        let text = format!(
+            "userNamespaces: {{pool: {{uids: [\"1703936000-1966079999\"]}}}}\nwrapper:\n  runtime: {}\n  \
+             runDir: {dir}/run\n  user_namespace_state_dir: {dir}/state\n  enable_user_namespace_annotation: true\n",
+            runtime.display()
+        );
+        Ok(fs::write(self.path("config.yaml"), text)?)
+    }
+
+    fn image(&self) -> anyhow::Result<()> {
+        let layer = self.path("layer");
+        for dir in ["bin", "proc", "sys", "dev"] {
+            fs::create_dir_all(layer.join(dir))?;
+        }
+        fs::copy("/bin/busybox", layer.join("bin/busybox")).context("busybox")?;
+        Ok(symlink("busybox", layer.join("bin/sleep"))?)
+    }
+
+    fn bundle(&self, case: Case) -> anyhow::Result<()> {
+        let bundle = self.bundle_of(case);
+        for dir in ["rootfs", "upper", "work"] {
+            fs::create_dir_all(bundle.join(dir))?;
+        }
+        fs::write(bundle.join("config.json"), self.spec(case).to_string())?;
+        let text = |name: &str| bundle.join(name).display().to_string();
+        let layer = self.path("layer").display().to_string();
+        let options = [("lowerdir", layer), ("upperdir", text("upper")), ("workdir", text("work"))];
+        let options = options.iter().map(|(name, value)| FsOption::new(name, value.as_str())).collect();
+        let kind = FilesystemKind::Other { name: "overlay".to_owned(), source: None, options };
+        // By path, as containerd's shim does: mountinfo shows the layers.
+        Ok(Filesystem::new(kind).mount_at(&bundle.join("rootfs"))?)
+    }
+
+    fn spec(&self, case: Case) -> Value {
+        let kind = if case == Case::Joining { "container" } else { "sandbox" };
+        let mut annotations = json!({
+            "io.kubernetes.cri.container-type": kind, "io.kubernetes.cri.sandbox-id": POD,
+            "io.kubernetes.cri.sandbox-namespace": "default", "io.kubernetes.cri.sandbox-name": "bench",
+        });
+        if case != Case::Plain {
+            annotations["wardlet.dev/user-namespace"] = json!("true");
+        }
+        let mount = |at: &str, kind: &str| json!({"destination": at, "type": kind, "source": kind});
+        let hosts = json!({"destination": "/etc/hosts", "type": "bind", "source": "/etc/hosts",
+            "options": ["rbind", "rprivate", "ro"]});
+        json!({
+            "ociVersion": "1.0.2", "root": {"path": "rootfs"}, "annotations": annotations,
+            "process": {"user": {"uid": 0, "gid": 0}, "cwd": "/", "args": ["/bin/sleep", "10000"]},
+            "mounts": [mount("/proc", "proc"), mount("/dev", "tmpfs"), mount("/sys", "sysfs"), hosts],
+            "linux": {
+                "resources": {"devices": [{"allow": false, "access": "rwm"}]},
+                "namespaces": [{"type": "pid"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"},
+                    {"type": "network", "path": self.path("network")}],
+            },
+        })
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let root = self.path("root");
+        let _ = Command::new(RUNC).arg("--root").arg(root).args(["delete", "--force", POD]).output();
+        for case in [Case::Plain, Case::First, Case::Joining] {
+            let _ = kernel::unmount(&self.bundle_of(case).join("rootfs"), kernel::Unmount::Lazy);
+        }
+        let _ = kernel::unmount(&self.path("network"), kernel::Unmount::Lazy);
+    }
+}

@@ -1,0 +1,163 @@
+//! The pool by the options of gVisor's shim: what its own tests promise, and where we promise more. The
+//! witness is the host itself. Needs root.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bundle::IdLines;
+use ledger::Holder;
+use settings::Config;
+use wardlet_oci::Error;
+use wardlet_oci::lease::{Leases, holder};
+
+/// How far the groups' base is from the users'.
+const APART: u64 = 65_536 * 1000;
+
+struct Node {
+    dir: tempfile::TempDir,
+    /// Far from the pools of other tests: what one of them uses, no other is given.
+    base: u64,
+}
+
+impl Node {
+    fn with(slots: u32) -> Self {
+        Self::resting(slots, 3600)
+    }
+
+    /// Blocks that were given back rest for so many seconds.
+    fn resting(slots: u32, seconds: u32) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let base = 1_572_864_000 + NUMBER.fetch_add(1, Ordering::Relaxed) * 64 * 65_536;
+        let node = Self { dir: tempfile::tempdir().unwrap(), base };
+        let text = format!(
+            "userNamespaces: {{quarantineSeconds: {seconds}}}\nwrapper: {{user_namespace_host_uid_base: {base}, \
+             user_namespace_host_gid_base: {}, user_namespace_pool_size: {slots}, user_namespace_state_dir: {}}}\n",
+            base + APART,
+            node.dir.path().join("state").display()
+        );
+        std::fs::write(node.file(), text).unwrap();
+        node
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("config.yaml")
+    }
+
+    fn config(&self) -> Config {
+        settings::load(Some(&self.file()), Path::new("/nowhere")).unwrap()
+    }
+
+    fn leases(&self) -> Leases {
+        Leases::open(&self.config()).unwrap()
+    }
+
+    fn take(&self, sandbox: &str) -> Result<IdLines, Error> {
+        self.leases().take(name(sandbox), None, Vec::new())
+    }
+}
+
+fn name(sandbox: &str) -> Holder {
+    holder(Path::new("/run/r"), sandbox).unwrap()
+}
+
+fn bases(ids: &IdLines) -> (u64, u64) {
+    (ids.uids[0].host().first().into(), ids.gids[0].host().first().into())
+}
+
+#[test]
+fn five_sandboxes_get_five_blocks_of_the_pool_and_each_the_same_again() {
+    let node = Node::with(5);
+    let all: Vec<_> = (0..5).map(|i| bases(&node.take(&format!("s{i}")).unwrap())).collect();
+    let distinct: BTreeSet<_> = all.iter().collect();
+    assert_eq!(distinct.len(), 5);
+    for (uids, gids) in &all {
+        assert!((node.base..node.base + 5 * 65_536).contains(uids) && uids % 65_536 == 0);
+        assert_eq!(gids - uids, APART, "users and groups each from their own base");
+    }
+    let again: Vec<_> = (0..5).map(|i| bases(&node.take(&format!("s{i}")).unwrap())).collect();
+    assert_eq!(again, all);
+}
+
+#[test]
+fn a_pool_that_is_full_says_so_and_a_block_that_was_given_back_rests_before_it_is_given_again() {
+    let node = Node::with(2);
+    node.take("a").unwrap();
+    node.take("b").unwrap();
+    let full = node.take("c").unwrap_err();
+    assert!(full.to_string().contains("no block of 65536 IDs is free: of 2 blocks 2 are leased"), "{full}");
+    assert!(full.hint().is_some());
+    node.leases().release(name("a")).unwrap();
+    node.leases().release(name("nobody")).unwrap();
+    let resting = node.take("c").unwrap_err();
+    assert!(resting.to_string().contains("1 quarantined"), "{resting}");
+}
+
+#[test]
+fn a_block_that_was_given_back_and_has_rested_is_given_again() {
+    let node = Node::resting(1, 0);
+    let first = bases(&node.take("a").unwrap());
+    node.leases().release(name("a")).unwrap();
+    // From draining to resting, from resting to free: each look at the host is one step.
+    let again = (0..3).find_map(|_| node.take("b").ok()).map(|ids| bases(&ids));
+    assert_eq!(again, Some(first));
+}
+
+#[test]
+fn twenty_at_once_collide_with_nobody() {
+    let node = Node::with(64);
+    let all: Vec<(u64, u64)> = std::thread::scope(|scope| {
+        let node = &node;
+        let threads: Vec<_> =
+            (0..20).map(|i| scope.spawn(move || bases(&node.take(&format!("s{i}")).unwrap()))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 20);
+}
+
+#[test]
+fn two_creates_of_one_sandbox_take_one_block() {
+    let node = Node::with(8);
+    let both: Vec<(u64, u64)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| bases(&node.take("same").unwrap()))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(both.iter().collect::<BTreeSet<_>>().len(), 1);
+}
+
+#[test]
+fn another_pool_leaves_what_was_leased_from_the_first_as_it_is() {
+    let node = Node::with(4);
+    let before = bases(&node.take("a").unwrap());
+    let moved = std::fs::read_to_string(node.file())
+        .unwrap()
+        .replace(&format!("host_uid_base: {}", node.base), &format!("host_uid_base: {}", node.base + 65_536));
+    std::fs::write(node.file(), moved).unwrap();
+    assert_eq!(bases(&node.take("a").unwrap()), before, "its meaning does not change");
+    let next: BTreeSet<_> = (0..3).map(|i| bases(&node.take(&format!("n{i}")).unwrap()).0).collect();
+    assert!(!next.contains(&before.0) && next.iter().all(|base| *base > node.base), "{next:?}");
+}
+
+/// Whoever has a user namespace over a block on this host has that block, whether a ledger knows or not.
+#[test]
+fn a_block_that_somebody_uses_is_not_given_out() {
+    let node = Node::with(2);
+    let first = |base: u64| vec![ids::IdMapping::new(0, base, 65_536).unwrap()];
+    let taken = IdLines { uids: first(node.base), gids: first(node.base + APART) };
+    let held = kernel::UsernsFd::create(&taken.uids, &taken.gids).unwrap();
+    let given = bases(&node.take("a").unwrap());
+    assert_eq!(given.0, node.base + 65_536);
+    drop(held);
+}
+
+#[test]
+fn leases_outlive_the_process_that_took_them() {
+    let node = Node::with(4);
+    let before = bases(&node.take("a").unwrap());
+    drop(node.leases());
+    assert_eq!(bases(&node.take("a").unwrap()), before);
+    node.leases().release(name("a")).unwrap();
+    let none = node.leases().add_places(name("a"), Vec::new());
+    assert!(none.unwrap_err().to_string().contains("holds no lease"));
+}
