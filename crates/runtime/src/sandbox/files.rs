@@ -1,9 +1,10 @@
 //! The files that every container of a pod sees: hosts, hostname, resolv.conf.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
+use kernel::Owner;
 use wire::cri::DnsConfig;
 
 use crate::error::{Error, Result};
@@ -12,24 +13,41 @@ use crate::layout::SandboxPlaces;
 const HOST_RESOLV_CONF: &str = "/etc/resolv.conf";
 const HOST_HOSTS: &str = "/etc/hosts";
 
-/// Writes the name and the resolver's settings; the addresses are not known yet.
-pub(crate) fn write(places: &SandboxPlaces, hostname: &str, dns: Option<&DnsConfig>) -> Result<()> {
-    put(&places.hostname(), &format!("{hostname}\n"))?;
-    let own = dns.map(resolv_conf).filter(|text| !text.is_empty());
-    // A host without one has no resolver; neither have its pods.
-    let text = own.unwrap_or_else(|| fs::read_to_string(HOST_RESOLV_CONF).unwrap_or_default());
-    put(&places.resolv_conf(), &text)
+/// A pod's files. They are the pod's own root's on disk, and so need no map to be its inside: a run directory on a
+/// tmpfs can be idmapped only since Linux 6.3.
+pub(super) struct PodFiles<'a> {
+    pub(super) places: &'a SandboxPlaces,
+    pub(super) owner: Owner,
 }
 
-/// Writes the table of names of a pod with these addresses, if it has a network of its own.
-pub(crate) fn write_hosts(places: &SandboxPlaces, hostname: &str, ips: &[String]) -> Result<()> {
-    put(&places.hosts(), &hosts_of(hostname, ips))
-}
+impl PodFiles<'_> {
+    /// Writes the name and the resolver's settings; the addresses are not known yet.
+    pub(super) fn write(&self, hostname: &str, dns: Option<&DnsConfig>) -> Result<()> {
+        self.put(&self.places.hostname(), &format!("{hostname}\n"))?;
+        let own = dns.map(resolv_conf).filter(|text| !text.is_empty());
+        // A host without one has no resolver; neither have its pods.
+        let text = own.unwrap_or_else(|| fs::read_to_string(HOST_RESOLV_CONF).unwrap_or_default());
+        self.put(&self.places.resolv_conf(), &text)
+    }
 
-/// In the host's network the table of names is the host's.
-pub(crate) fn copy_hosts(places: &SandboxPlaces, hostname: &str) -> Result<()> {
-    let hosts = fs::read_to_string(HOST_HOSTS).unwrap_or_else(|_| hosts_of(hostname, &[]));
-    put(&places.hosts(), &hosts)
+    /// Writes the table of names of a pod with these addresses, if it has a network of its own.
+    pub(super) fn write_hosts(&self, hostname: &str, ips: &[String]) -> Result<()> {
+        self.put(&self.places.hosts(), &hosts_of(hostname, ips))
+    }
+
+    /// In the host's network the table of names is the host's.
+    pub(super) fn copy_hosts(&self, hostname: &str) -> Result<()> {
+        let hosts = fs::read_to_string(HOST_HOSTS).unwrap_or_else(|_| hosts_of(hostname, &[]));
+        self.put(&self.places.hosts(), &hosts)
+    }
+
+    fn put(&self, path: &Path, text: &str) -> Result<()> {
+        // Whatever our own mask is: every user of a pod reads them.
+        fs::write(path, text)
+            .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o644)))
+            .and_then(|()| chown(path, Some(self.owner.uid), Some(self.owner.gid)))
+            .map_err(|cause| Error::File { what: "write", path: path.to_owned(), cause })
+    }
 }
 
 fn hosts_of(hostname: &str, ips: &[String]) -> String {
@@ -43,13 +61,6 @@ fn resolv_conf(dns: &DnsConfig) -> String {
     };
     let servers: String = dns.servers.iter().map(|server| format!("nameserver {server}\n")).collect();
     format!("{}{servers}{}", line("search", &dns.searches), line("options", &dns.options))
-}
-
-fn put(path: &Path, text: &str) -> Result<()> {
-    // Whatever our own mask is: every user of a pod reads them.
-    fs::write(path, text)
-        .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o644)))
-        .map_err(|cause| Error::File { what: "write", path: path.to_owned(), cause })
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use kernel::NamespaceKind;
 use wire::cri::{ContainerEventType, PodSandboxConfig, PortMapping, Protocol};
 
+use super::files::PodFiles;
 use super::spaces::{self, Own, Sharing};
-use super::{called, files, remove, sysctls};
+use super::{called, remove, sysctls};
 use crate::book::Sandbox;
 use crate::error::{Error, Result};
 use crate::id::Id;
@@ -102,8 +103,9 @@ async fn make(node: &Arc<Node>, sandbox: &Arc<Sandbox>, wishes: Wishes) -> Resul
         durable::write(&places.record(), &record)?;
         make_dir(&places.run)?;
         spaces::make(places, own, record.ids.as_ref(), &name)?;
-        files::write(places, &name, record.config.dns_config.as_ref())?;
-        sysctls::apply(places, &settings, spaces::root_of(record.ids.as_ref()))?;
+        let owner = spaces::root_of(record.ids.as_ref());
+        PodFiles { places, owner }.write(&name, record.config.dns_config.as_ref())?;
+        sysctls::apply(places, &settings, owner)?;
         if let CgroupParent::Own(path) = &record.cgroup {
             on_node.groups.make(path)?;
             on_node.groups.apply(path, &limits)?;
@@ -114,9 +116,11 @@ async fn make(node: &Arc<Node>, sandbox: &Arc<Sandbox>, wishes: Wishes) -> Resul
     let ips = connect(node, sandbox, ports).await?;
     let (on_node, of_sandbox) = (Arc::clone(node), Arc::clone(sandbox));
     blocking(move || {
+        let owner = spaces::root_of(of_sandbox.record().ids.as_ref());
+        let files = PodFiles { places: &of_sandbox.places, owner };
         match own.network {
-            Sharing::Host => files::copy_hosts(&of_sandbox.places, &hostname)?,
-            _ => files::write_hosts(&of_sandbox.places, &hostname, &ips)?,
+            Sharing::Host => files.copy_hosts(&hostname)?,
+            _ => files.write_hosts(&hostname, &ips)?,
         }
         let mut monitor = monitors::client(&on_node, &of_sandbox)?;
         if own.pid == Sharing::Pod {

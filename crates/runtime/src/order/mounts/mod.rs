@@ -20,7 +20,7 @@ const MODE: u32 = 0o755;
 
 pub(super) fn of(asked: &Asked<'_>, ids: Option<&IdLines>) -> Result<Vec<MountSpec>, Refusal> {
     let given = given::of(asked, ids)?;
-    let own = own::of(asked, ids);
+    let own = own::of(asked);
     let own = own.into_iter().filter(|own| !given.iter().any(|given| given.target() == own.target));
     let mut further: Vec<MountSpec> = own.map(MountSpec::Bind).chain(given.iter().cloned()).collect();
     // Of two at one depth the order in which they were given stays.

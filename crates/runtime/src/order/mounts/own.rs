@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use bundle::{Bind, IdLines, ReadOnly, Travel};
+use bundle::{Bind, ReadOnly, Travel};
 
 use super::super::Asked;
 
-pub(super) fn of(asked: &Asked<'_>, ids: Option<&IdLines>) -> Vec<Bind> {
+/// All of it belongs to the pod's own root on the host already: seen through the maps, it would be nobody's.
+pub(super) fn of(asked: &Asked<'_>) -> Vec<Bind> {
     let place = asked.place;
     let files = [
         ("/etc/hosts", place.hosts.as_deref()),
@@ -16,9 +17,8 @@ pub(super) fn of(asked: &Asked<'_>, ids: Option<&IdLines>) -> Vec<Bind> {
     // With a root that cannot be written to, these cannot either.
     let read_only = if asked.security().readonly_rootfs { ReadOnly::Yes } else { ReadOnly::No };
     let file = |(target, source): (&str, Option<&Path>)| {
-        source.map(|source| Bind { read_only, ids: ids.cloned(), ..bind(source, target) })
+        source.map(|source| Bind { read_only, ..bind(source, target) })
     };
-    // Shared memory belongs to the pod's own root on the host already: seen through the maps, it would be nobody's.
     let shm = bind(&place.shm, "/dev/shm");
     files.into_iter().filter_map(file).chain([shm]).collect()
 }
