@@ -62,6 +62,8 @@ async fn pods_reach_each_other_and_the_host_reaches_them() {
         assert!(own.contains("127.0.0.1\tlocalhost\n"), "{own}");
         let names = says(&client, container, "hostname; cat /etc/hostname; echo $HOSTNAME").await;
         assert_eq!(names, format!("{name}\n").repeat(3));
+        let owners = says(&client, container, "cd /etc && stat -c %u:%g:%a hosts hostname resolv.conf").await;
+        assert_eq!(owners, "0:0:644\n".repeat(3), "in a user namespace or not, they are the pod's root's");
         ips.push(ip);
     }
     let resolver = says(&client, &web, "cat /etc/resolv.conf").await;

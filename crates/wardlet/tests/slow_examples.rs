@@ -20,6 +20,7 @@ on_each_runtime! {
     parts_of_volumes_are_mounted_and_made_for_the_disks_owners
     a_port_of_the_host_leads_to_the_pod
     a_filesystem_that_cannot_be_idmapped_takes_the_shared_block
+    the_kernel_shows_the_planned_mounts_of_pods_that_would_have_ended
 }
 
 fn as_it_is(text: String) -> String {
@@ -126,6 +127,7 @@ fn probes_decide_who_is_ready_and_who_is_started_again(stage: &Stage) {
     play.await_that("web was started again", |play| field(play, "web", "restarts") == 1);
     play.await_that("web is ready again", |play| field(play, "web", "ready") == true);
     are_as_planned(stage, &file);
+    are_as_the_kernel_shows(stage, &file);
     play.end();
 }
 
@@ -184,7 +186,7 @@ fn a_port_of_the_host_leads_to_the_pod(stage: &Stage) {
 }
 
 fn a_filesystem_that_cannot_be_idmapped_takes_the_shared_block(stage: &Stage) {
-    let upper = stage.data_on_an_overlay();
+    let overlay = stage.data_on_an_overlay();
     let file = stage.example("shared-block.yaml", as_it_is);
     let words = refused(&stage.run(&file, &[]).output().unwrap());
     assert!(words.contains("overlay") && words.contains("cannot be idmapped"), "{words}");
@@ -210,11 +212,34 @@ fn a_filesystem_that_cannot_be_idmapped_takes_the_shared_block(stage: &Stage) {
     ] {
         assert!(said.contains(line), "{line}: {said}");
     }
-    let found = std::fs::metadata(upper.join("two")).unwrap();
+    let found = std::fs::metadata(overlay.upper.join("two")).unwrap();
     assert_eq!((found.uid(), found.gid()), (block, block), "on disk it is the block's");
     let released = stage.wardlet(&["ids", "release", "operator"]).output().unwrap();
     assert!(released.status.success(), "{}", text(&released));
     assert_eq!(stage.leftovers(), Vec::<String>::new(), "{said}");
+}
+
+/// The same pods with another script, which stays: what they mount can be looked at.
+fn held(text: &str) -> String {
+    let stays = r#"[sh, -c, "trap 'exit 0' TERM; while :; do sleep 0.1; done"]"#;
+    text.replace("[sh, -ec]", stays).replace("for n in 1 2 3", "sleep 3600; for n in 1 2 3")
+}
+
+fn the_kernel_shows_the_planned_mounts_of_pods_that_would_have_ended(stage: &Stage) {
+    let _overlay = stage.data_on_an_overlay();
+    stage.with_a_shared_block(|| {
+        let names = ["shared-directory.yaml", "sub-paths.yaml", "init-and-sidecar.yaml", "shared-block.yaml"];
+        let files = names.map(|name| stage.example(name, |text| held(&text)));
+        let [first, more @ ..] = &files;
+        let more = more.each_ref().map(|file| file.to_str().unwrap());
+        let mut play = Play::start(stage, first, &more);
+        let pods = ["left", "right", "sub-paths", "init-and-sidecar", "one", "two"];
+        play.await_that("all run", |play| {
+            pods.iter().all(|name| play.pod(name).is_some_and(|pod| pod["phase"] == "Running"))
+        });
+        files.iter().for_each(|file| are_as_the_kernel_shows(stage, file));
+        play.end();
+    });
 }
 
 #[test]

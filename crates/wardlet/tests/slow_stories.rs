@@ -171,7 +171,8 @@ fn root_inside_is_its_block_outside(stage: &Stage) {
 }
 
 fn user_1000_inside_cannot_read_a_file_of_host_user_1000(stage: &Stage) {
-    let private = stage.data_on_an_overlay().join("private");
+    let overlay = stage.data_on_an_overlay();
+    let private = overlay.upper.join("private");
     std::fs::write(&private, "for host user 1000 only\n").unwrap();
     std::fs::set_permissions(&private, std::fs::Permissions::from_mode(0o600)).unwrap();
     chown(&private, Some(1000), Some(1000)).unwrap();

@@ -98,6 +98,7 @@ fn is_idmapped(table: &str, path: &str) -> Option<bool> {
         let mut words = line.split(' ').skip(4);
         Some((words.next()?.to_owned(), words.next()?.to_owned()))
     };
-    let (_, options) = table.lines().filter_map(fields).filter(|(point, _)| point == path).last()?;
+    // The last one lies on top.
+    let (_, options) = table.lines().rev().filter_map(fields).find(|(point, _)| point == path)?;
     Some(options.split(',').any(|option| option == "idmapped"))
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
 pub(crate) mod calls;
+mod overlay;
 mod play;
 
 use std::path::{Path, PathBuf};
@@ -86,16 +87,8 @@ impl Stage {
         assert!(done.status.success(), "{}", text(&done));
     }
 
-    /// With the operator's rule for filesystems that cannot be idmapped.
-    pub(crate) fn with_a_shared_block<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.configure("policy: {volumes: {rules: [{filesystems: [overlay], rule: sharedBlock}]}}\n");
-        let done = work();
-        self.configure("");
-        done
-    }
-
     /// The node's configuration: host IDs that no other test has, and what else is given.
-    fn configure(&self, more: &str) {
+    pub(crate) fn configure(&self, more: &str) {
         let number =
             u64::from(self.by == By::BuiltIn) + 2 * u64::from(env!("CARGO_CRATE_NAME") == "slow_stories");
         let first = 3_221_225_472 + number * 128 * 65_536;
@@ -125,19 +118,6 @@ impl Stage {
         std::fs::write(&next, text).unwrap();
         std::fs::rename(next, &path).unwrap();
         path
-    }
-
-    /// Puts /srv/wardlet/data of the examples on an overlay, which no kernel idmaps; its layer on disk.
-    pub(crate) fn data_on_an_overlay(&self) -> PathBuf {
-        let (data, work) = (self.srv().join("data"), self.path("overlay"));
-        for dir in [&data, &work.join("lower"), &work.join("upper"), &work.join("work")] {
-            std::fs::create_dir_all(dir).unwrap();
-        }
-        let options = format!("lowerdir={0}/lower,upperdir={0}/upper,workdir={0}/work", work.display());
-        let words = ["-t", "overlay", "-o", &options, "data", data.to_str().unwrap()];
-        let done = self.inside("mount", &words).output().unwrap();
-        assert!(done.status.success(), "{}", text(&done));
-        work.join("upper")
     }
 
     /// A command in the testbed.
