@@ -184,8 +184,21 @@ impl Chaos {
             std::thread::sleep(Duration::from_millis(10));
         }
         if victim == Victim::Containerd {
-            self.node.testbed.restart(Part::Containerd).expect("containerd comes back");
+            self.bring_containerd_back();
         }
+    }
+
+    /// It may not come at the first attempt: shims of the one before are still at work.
+    fn bring_containerd_back(&mut self) {
+        let mut failed = None;
+        for _ in 0..20 {
+            match self.node.testbed.restart(Part::Containerd) {
+                Ok(()) => return,
+                Err(error) => failed = Some(error),
+            }
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        panic!("containerd does not come back: {failed:?}");
     }
 
     /// Somebody dies, and one group is ended and comes again, while the others start, run or stop.
