@@ -141,6 +141,21 @@ fn a_detached_pod_that_ends_at_once_is_no_failure_and_standard_input_is_no_file(
     assert_eq!(node.leftovers(), Vec::<String>::new());
 }
 
+#[test]
+fn whoever_interrupts_a_detached_start_has_no_pods_in_the_background() {
+    let node = Node::new();
+    let silent = silent_registry(&node);
+    let image = format!("{}/silent:1", silent.local_addr().unwrap());
+    let file = node.manifest("pod.yaml", &LASTING.replace("IMAGE", &image));
+    let mut running = Running(Some(node.run(&[file.to_str().unwrap(), "--detach"]).spawn().unwrap()));
+    node.await_that("it is looked after", || names(&node) == ["lasting"]);
+    let child = running.0.take().unwrap();
+    signal(&child, Signal::INT);
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success() && text(&output).contains("ending all pods"), "{}", text(&output));
+    assert_eq!(node.leftovers(), Vec::<String>::new(), "{}", text(&output));
+}
+
 /// The end that it was asked for was forgotten with its process: the next one took what was left of the pod for its
 /// result, and never ran it.
 #[test]
