@@ -96,10 +96,7 @@ impl Agent {
         let spec = admitted.pod.spec.clone().unwrap_or_default();
         refused::check(&admitted.pod, &self.shared.node)?;
         let pod = spec::lowered(&spec)?;
-        let (state, endpoint) = (self.shared.state.clone(), self.shared.endpoint.clone());
-        let wanted = admitted.clone();
-        let claimed = blocking("claiming a pod", move || claim(&state, &endpoint, &wanted)).await?;
-        let Claimed { place, tended, record, origin } = claimed;
+        let Claimed { place, tended, record, origin } = self.claim(&admitted).await?;
         let ward = self.ward(&record, Some(admitted.plan));
         let title = ward.title();
         if origin == Origin::Left {
@@ -115,6 +112,22 @@ impl Agent {
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// What was being ended when its process was killed is ended first: it was not meant to go on.
+    async fn claim(&self, admitted: &Admitted) -> Result<Claimed> {
+        loop {
+            let (shared, wanted) = (Arc::clone(&self.shared), admitted.clone());
+            let claim = move || claim(&shared.state, &shared.endpoint, &wanted);
+            let claimed = blocking("claiming a pod", claim).await?;
+            let Some(request) = claimed.place.stop_request() else { return Ok(claimed) };
+            let ward = self.ward(&claimed.record, None);
+            self.shared
+                .say(&ward.title(), "was being ended when it was left; ended before it is started anew");
+            let grace = request.grace.map(Duration::from_secs);
+            let pod = spec::lowered(&ward.spec)?.deleted(Deletion { grace });
+            self.tend(ward, (claimed.place, claimed.tended), pod).remove().await?;
         }
     }
 

@@ -37,7 +37,10 @@ pub(crate) fn claim(state: &Path, endpoint: &str, admitted: &Admitted) -> Result
     let metadata = &admitted.pod.metadata;
     let name = metadata.name.clone().unwrap_or_default();
     let namespace = metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
-    let (known, _) = stored(state)?;
+    let (known, wrong) = stored(state)?;
+    if let Some(error) = wrong.into_iter().find(|error| is_of(error, (&namespace, &name))) {
+        return Err(error);
+    }
     let same = known.into_iter().find(|s| s.record.namespace == namespace && s.record.name == name);
     if let Some(known) = same {
         return left(state, (endpoint, definition(admitted)), known);
@@ -57,6 +60,15 @@ pub(crate) fn claim(state: &Path, endpoint: &str, admitted: &Admitted) -> Result
     });
     place.write_record(&record)?;
     Ok(Claimed { place, tended, record, origin: Origin::New })
+}
+
+/// Whether a record that cannot be read is this pod's, as far as it tells: it may run.
+fn is_of(error: &Error, pod: (&str, &str)) -> bool {
+    let Error::Record { path, .. } = error else { return false };
+    let text = std::fs::read(path).unwrap_or_default();
+    let found: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    let word = |key: &str| found.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
+    (word("namespace"), word("name")) == pod
 }
 
 fn left(state: &Path, (endpoint, definition): (&str, u64), known: Stored) -> Result<Claimed> {
@@ -92,4 +104,20 @@ fn uid(given: Option<&str>) -> Result<PodUid> {
         None => std::fs::read_to_string(UUID).map_err(Error::file("read", Path::new(UUID)))?,
     };
     PodUid::new(text.trim()).map_err(|e| Error::config("metadata.uid", e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_cannot_be_read_keeps_its_name_and_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("agent.json");
+        std::fs::write(&path, r#"{"version":9,"namespace":"shop","name":"web","more":1}"#).unwrap();
+        let error = Error::Record { path: path.clone(), cause: "version 9 is not known here".into() };
+        assert!(is_of(&error, ("shop", "web")) && !is_of(&error, ("shop", "db")));
+        std::fs::write(&path, "rubbish").unwrap();
+        assert!(!is_of(&error, ("shop", "web")));
+    }
 }

@@ -156,6 +156,10 @@ impl Place {
         read(&self.dir.join(STATUS)).ok().flatten()
     }
 
+    pub(crate) fn write_stop(&self, request: &StopRequest) -> Result<()> {
+        write(&self.dir.join(STOP), request)
+    }
+
     pub(crate) fn stop_request(&self) -> Option<StopRequest> {
         read(&self.dir.join(STOP)).ok().flatten()
     }
@@ -258,7 +262,7 @@ fn one(state: &Path, dir: &Path) -> Result<Option<Stored>> {
 /// # Errors
 /// If that cannot be written.
 pub fn ask_to_stop(state: &Path, pod: &PodRecord, request: StopRequest) -> Result<()> {
-    write(&Place::new(state, &pod.uid, (&pod.namespace, &pod.name)).dir.join(STOP), &request)
+    Place::new(state, &pod.uid, (&pod.namespace, &pod.name)).write_stop(&request)
 }
 
 /// All of it or nothing, and on disk when it returns.

@@ -14,6 +14,7 @@ use crate::mounts::wanted;
 use crate::requests::Watch;
 use crate::shared::blocking;
 use crate::status::PodStatus;
+use crate::store::StopRequest;
 use crate::tended::Tended;
 
 /// How often a pod is looked at though nobody said that anything happened: repairs what was missed.
@@ -174,6 +175,7 @@ impl Worker {
                 () = &mut deadline => return None,
                 order = self.orders.recv(), if !self.orders.is_closed() => match order {
                     Some(Order::Stop(grace)) => {
+                        self.note_end(grace).await;
                         self.delete(grace);
                         return None;
                     }
@@ -184,6 +186,16 @@ impl Worker {
                     return None;
                 },
             }
+        }
+    }
+
+    /// On disk first: whoever comes after us must not take the pod for one that goes on.
+    async fn note_end(&self, grace: Option<Duration>) {
+        let place = self.chores.place.clone();
+        let request = StopRequest { grace: grace.map(|grace| grace.as_secs()) };
+        let done = blocking("writing a request", move || place.write_stop(&request)).await;
+        if let Err(error) = done {
+            self.chores.shared.warn(&self.chores.ward.title(), error.to_string());
         }
     }
 

@@ -140,3 +140,44 @@ fn a_detached_pod_that_ends_at_once_is_no_failure_and_standard_input_is_no_file(
     assert!(text(&output).contains("standard input cannot be read by a process in the background"));
     assert_eq!(node.leftovers(), Vec::<String>::new());
 }
+
+#[test]
+fn whoever_interrupts_a_detached_start_has_no_pods_in_the_background() {
+    let node = Node::new();
+    let silent = silent_registry(&node);
+    let image = format!("{}/silent:1", silent.local_addr().unwrap());
+    let file = node.manifest("pod.yaml", &LASTING.replace("IMAGE", &image));
+    let mut running = Running(Some(node.run(&[file.to_str().unwrap(), "--detach"]).spawn().unwrap()));
+    node.await_that("it is looked after", || names(&node) == ["lasting"]);
+    let child = running.0.take().unwrap();
+    signal(&child, Signal::INT);
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success() && text(&output).contains("ending all pods"), "{}", text(&output));
+    assert_eq!(node.leftovers(), Vec::<String>::new(), "{}", text(&output));
+}
+
+/// The end that it was asked for was forgotten with its process: the next one took what was left of the pod for its
+/// result, and never ran it.
+#[test]
+fn a_pod_that_was_being_ended_when_its_process_was_killed_is_ended_and_started_anew() {
+    let node = Node::new();
+    let slow = LASTING.replace("trap 'exit 0' TERM", "trap '' TERM").replace("Seconds: 3", "Seconds: 8");
+    let file = node.manifest("pod.yaml", &slow);
+    let mut running = Running(Some(node.run(&[file.to_str().unwrap()]).spawn().unwrap()));
+    node.await_that("it runs", || node.json(&["ps"])[0]["phase"] == "Running");
+    let before = node.json(&["ps"])[0]["uid"].clone();
+    signal(running.0.as_ref().unwrap(), Signal::INT);
+    node.await_that("it ends", || node.json(&["ps"])[0]["status"]["stage"] == "Terminating");
+    let mut child = running.0.take().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut again = Running(Some(node.run(&[file.to_str().unwrap()]).spawn().unwrap()));
+    node.await_that("it runs anew", || {
+        let pod = node.json(&["ps"])[0].clone();
+        pod["phase"] == "Running" && pod["uid"] != before && pod["status"]["stage"] == "Syncing"
+    });
+    stop(&node, &["lasting", "--grace", "0"]);
+    let output = again.0.take().unwrap().wait_with_output().unwrap();
+    assert!(text(&output).contains("was being ended when it was left"), "{}", text(&output));
+    assert_eq!(node.leftovers(), Vec::<String>::new());
+}

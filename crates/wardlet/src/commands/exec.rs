@@ -39,7 +39,14 @@ pub(super) fn run(session: &Session, args: &ExecArgs) -> Result<ExitCode, Failur
         Some(named) => named,
         None => spec.containers.first().map(|c| c.name.as_str()).unwrap_or_default(),
     };
-    threads()?.block_on(exec(&endpoint, (pod.record.uid.as_str(), container), args))
+    let done = threads()?.block_on(exec(&endpoint, (pod.record.uid.as_str(), container), args));
+    match done {
+        // The built-in runtime is served by whoever looks after pods.
+        Err(failure) if !pod.is_tended => {
+            Err(failure.with_hint("nobody looks after this pod: run its file again"))
+        }
+        done => done,
+    }
 }
 
 async fn exec(endpoint: &Endpoint, (uid, name): (&str, &str), args: &ExecArgs) -> Result<ExitCode, Failure> {

@@ -38,7 +38,8 @@ fn detached(session: &Session, reading: &Reading) -> Result<ExitCode, Failure> {
     let names: Vec<_> = pods.map(|o| (o.namespace().to_owned(), o.name().to_owned())).collect();
     let state = session.node.state_dir();
     let (mut child, log) = detach::start(state)?;
-    let up = match detach::await_up(state, &names, (&mut child, &log))? {
+    let left = threads()?.block_on(detach::await_up(state, &names, (&mut child, &log)))?;
+    let up = match left {
         detach::Left::Up(up) => up,
         detach::Left::Ended => {
             words::say("all pods have ended already, well");

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use agent::Stored;
 
+use super::signals::Signals;
 use crate::failure::Failure;
 use crate::words;
 
@@ -38,11 +39,12 @@ pub(crate) enum Left {
 }
 
 /// Waits until these pods are up, or the process that looks after them has ended. What it says meanwhile is said.
-pub(crate) fn await_up(
+pub(crate) async fn await_up(
     state: &Path,
     names: &[(String, String)],
     (child, log): (&mut Child, &Path),
 ) -> Result<Left, Failure> {
+    let mut signals = Signals::catch()?;
     let mut said = 0;
     loop {
         let is_over = child.try_wait().ok().flatten();
@@ -60,8 +62,22 @@ pub(crate) fn await_up(
         match is_over {
             Some(status) if status.success() => return Ok(Left::Ended),
             Some(status) => return Err(last_words(log, status)),
-            None => std::thread::sleep(PAUSE),
+            None => {}
         }
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = signals.next() => end(child),
+        }
+    }
+}
+
+/// Whoever was told to end before the pods are up wants none of them.
+fn end(child: &Child) {
+    words::say("ending all pods");
+    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+    if let Some(pid) = pid {
+        // One that has ended is seen by its status.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }
 }
 

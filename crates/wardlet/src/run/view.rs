@@ -66,7 +66,8 @@ fn state(pod: &Stored) -> String {
     });
     let shown = waits.unwrap_or_else(|| status.phase.clone());
     let is_left = !pod.is_tended && !status.is_terminated();
-    if is_left { format!("{shown}, untended") } else { shown }
+    // Nobody has looked since.
+    if is_left { format!("was {shown}, untended") } else { shown }
 }
 
 /// Pods for people.
