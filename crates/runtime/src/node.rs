@@ -16,6 +16,7 @@ use crate::events::Events;
 use crate::groups::Groups;
 use crate::layout::Layout;
 use crate::owner;
+use crate::selinux;
 use crate::settings::Settings;
 use crate::stats::{Ledger, Rates};
 use crate::status::{self, Abilities};
@@ -65,6 +66,10 @@ impl Node {
             (settings.tell)(&format!("network: {notice}"));
         }
         let facts = crate::facts::gather(&settings, &groups);
+        if let Some(host) = facts.selinux.clone() {
+            let root = images.root().to_owned();
+            blocking(move || selinux::label_layers(&host, &root)).await?;
+        }
         let abilities = abilities(&settings).await?;
         let boot_id = monitor::record::boot_id()?;
         Ok(Arc::new(Self {

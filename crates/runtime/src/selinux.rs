@@ -17,6 +17,9 @@ const SYSTEM: [&str; 10] =
 /// These are everybody's, though what is below them need not be.
 const SHARED: [&str; 5] = ["/var/cache", "/var/lib", "/var/log", "/var/run", "/var/tmp"];
 
+/// Where the store of images has layers, and what becomes some.
+const UNPACKED: [&str; 2] = ["layers", "work"];
+
 /// What is asked for, part by part; what is empty is not asked for.
 pub(crate) fn options(asked: &SeLinuxOption) -> SelinuxOptions {
     let part = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
@@ -69,6 +72,29 @@ fn levels_from(first: u32) -> impl Iterator<Item = Level> {
 pub(crate) fn file_label(host: Option<&HostDefaults>, record: &SandboxRecord) -> Option<String> {
     let (host, label) = (host?, record.label.as_ref()?);
     Some(host.file_label_of(label).to_string())
+}
+
+/// Gives the layers of images the host's label of files that containers share and only read. Linux 6.1 looks at that
+/// of a layer's own file when a program is run from it, whatever label the overlay has. What is unpacked later has it by
+/// itself, from the directory that it is unpacked in.
+pub(crate) fn label_layers(host: &HostDefaults, images: &Path) -> Result<()> {
+    let label = host.read_only_file.to_string();
+    // The top is labelled last, so that it says whether all is done.
+    if label_at(images).as_deref() == Some(label.as_str()) {
+        return Ok(());
+    }
+    for dir in UNPACKED.map(|name| images.join(name)).iter().filter(|dir| dir.exists()) {
+        kernel::relabel(dir, &label)?;
+    }
+    kernel::relabel(images, &label)?;
+    Ok(())
+}
+
+fn label_at(path: &Path) -> Option<String> {
+    let mut bytes = vec![0; 4096];
+    let length = rustix::fs::lgetxattr(path, "security.selinux", &mut bytes[..]).ok()?;
+    let text = String::from_utf8(bytes.get(..length)?.to_vec()).ok()?;
+    Some(text.trim_end_matches('\0').to_owned())
 }
 
 /// Whether the host could do without the label that this has now.

@@ -22,6 +22,8 @@ use crate::{run, sealed, sweep};
 /// The word that makes this program look around in a container that it tries.
 pub(crate) const TRIAL: &str = "look-around";
 const BUILT_IN: &str = "libcontainer";
+/// Where trials have their places.
+const PLACES: &str = "/run";
 /// Any block does that is nobody's: what belongs to it is gone when the trial is over.
 const BLOCK: u64 = 4_000_000_000 - 4_000_000_000 % 65_536;
 
@@ -39,9 +41,11 @@ pub(crate) fn command(engine: &str, args: &[&str]) -> Result<(), Failure> {
         Ok(said) => (said, Value::Null),
         Err(failure) => (Value::Null, json!(failure.what)),
     };
-    let tried = match try_out(&engine) {
-        Ok(()) => json!({ "works": true, "cause": null }),
-        Err(failure) => json!({ "works": false, "cause": failure.what }),
+    let tried = match kernel::probe::idmap(Path::new("/")).works().then(|| try_out(&engine)) {
+        Some(Ok(())) => json!({ "works": true, "cause": null }),
+        Some(Err(failure)) => json!({ "works": false, "cause": failure.what }),
+        // Images are elsewhere, so that this says nothing of the engine.
+        None => json!({ "works": null, "cause": "it is tried over this host's /, which cannot be idmapped" }),
     };
     println!(
         "{}",
@@ -74,15 +78,34 @@ fn says(engine: &Engine) -> Result<Value, Failure> {
 /// through its maps, and has this program look around there.
 fn try_out(engine: &Engine) -> Result<(), Failure> {
     let failed = |cause: std::io::Error| Failure::during("cannot make a place for the trial", cause);
+    sweep_others()?;
     let id = format!("trial-{}", std::process::id());
-    let place = PathBuf::from(format!("/run/wardlet-{id}"));
+    let place = Path::new(PLACES).join(format!("wardlet-{id}"));
     for name in ["volume", "upper", "work", "state"] {
         fs::create_dir_all(place.join(name)).map_err(failed)?;
     }
     fs::set_permissions(&place, fs::Permissions::from_mode(0o711)).map_err(failed)?;
     let outcome = in_place(engine, &place, &id);
-    Dir::open(Path::new("/run"))?.remove_tree(place.file_name().unwrap_or_default())?;
+    Dir::open(Path::new(PLACES))?.remove_tree(place.file_name().unwrap_or_default())?;
     outcome
+}
+
+/// What is left of trials whose makers were killed.
+fn sweep_others() -> Result<(), Failure> {
+    let places = Dir::open(Path::new(PLACES))?;
+    for entry in places.entries()? {
+        let maker = entry.name.to_str().and_then(|name| name.strip_prefix("wardlet-trial-"));
+        let Some(maker) = maker.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
+        if Path::new("/proc").join(maker.to_string()).exists() {
+            continue;
+        }
+        // One that was killed early enough has nothing but its directory.
+        if let Ok(job) = crate::files::job(&Path::new(PLACES).join(&entry.name).join("state")) {
+            sweep::after_failure(&job)?;
+        }
+        places.remove_tree(&entry.name)?;
+    }
+    Ok(())
 }
 
 fn in_place(engine: &Engine, place: &Path, id: &str) -> Result<(), Failure> {

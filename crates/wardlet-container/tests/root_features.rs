@@ -33,3 +33,13 @@ fn an_engine_that_is_none_says_nothing_and_does_not_work() {
     let done = Command::new(support::helper()).args(["features", "nothing"]).output().unwrap();
     assert_eq!(done.status.code(), Some(2));
 }
+
+/// A server tries its engine each time that it starts, and may be killed each time.
+#[test]
+fn what_a_killed_trial_has_left_goes_with_the_next_one() {
+    // Beyond the numbers that processes have.
+    let left = std::path::Path::new("/run/wardlet-trial-4194999");
+    std::fs::create_dir_all(left.join("upper/deep")).unwrap();
+    features("libcontainer");
+    assert!(!left.exists());
+}

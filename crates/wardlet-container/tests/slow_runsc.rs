@@ -40,7 +40,9 @@ fn a_command_runs_where_the_container_is_and_not_on_the_host() {
 #[test]
 fn a_command_with_a_terminal_has_one() {
     let mut one = running();
-    let exec = one.exec(json!({ "args": ["/bin/sh", "-c", "[ -t 0 ] && echo terminal; read x; echo got $x"], "tty": true }));
+    let exec = one.exec(
+        json!({ "args": ["/bin/sh", "-c", "[ -t 0 ] && echo terminal; read x; echo got $x"], "tty": true }),
+    );
     let (message, mut descriptors) = exec.next_with_all();
     assert_eq!(message["started"]["byEngine"], json!(true), "{message}");
     let mut master = File::from(descriptors.pop().unwrap());

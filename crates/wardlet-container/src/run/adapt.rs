@@ -28,6 +28,7 @@ pub(super) fn with_home(mut config: Value) -> Value {
 /// - takes `noNewPrivileges: false` for a wish to set the filter after the capabilities are gone,
 /// - sets limits when it may no longer raise them: room is made for them from here,
 /// - knows `slave`, which means all below as well, and not `rslave`,
+/// - gives a label of mounts to message queues as well, which the kernel lets nobody label so,
 /// - opens namespaces when it may no longer reach their paths: they are held open here,
 /// - leaves hierarchies of control groups writable that are asked for read-only, unless there is but one: each
 ///   is sealed as a path.
@@ -43,6 +44,7 @@ pub(super) fn for_built_in(mut config: Value, held: &mut Vec<OwnedFd>) -> Result
     {
         *travel = json!(bare);
     }
+    label_mounts(&mut config);
     seal_groups(&mut config, &hierarchies()?);
     let namespaces = config.pointer_mut("/linux/namespaces").and_then(Value::as_array_mut);
     for namespace in namespaces.into_iter().flatten() {
@@ -55,6 +57,24 @@ pub(super) fn for_built_in(mut config: Value, held: &mut Vec<OwnedFd>) -> Result
         }
     }
     Ok(config)
+}
+
+/// The label of all mounts as an option of those that the kernel takes it for, in a user namespace as well. Each option
+/// is given to the kernel by itself: quotes, which the commas of categories need elsewhere, would be part of the label.
+fn label_mounts(config: &mut Value) {
+    let linux = config.get_mut("linux").and_then(Value::as_object_mut);
+    let Some(Value::String(label)) = linux.and_then(|linux| linux.remove("mountLabel")) else { return };
+    let mounts = config.get_mut("mounts").and_then(Value::as_array_mut);
+    for mount in mounts.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if !matches!(mount.get("type").and_then(Value::as_str), Some("tmpfs" | "devpts")) {
+            continue;
+        }
+        let option = json!(format!("context={label}"));
+        match mount.entry("options").or_insert_with(|| json!([])) {
+            Value::Array(options) => options.push(option),
+            none => *none = json!([option]),
+        }
+    }
 }
 
 /// The names of the hierarchies below the usual place; with one for all there is none.
@@ -128,6 +148,19 @@ mod tests {
         assert_eq!(adapted["process"], json!({}));
         assert_eq!(adapted["linux"]["namespaces"][0]["path"], json!(path));
         assert_eq!(adapted["linux"]["namespaces"][1]["path"], json!(path));
+    }
+
+    #[test]
+    fn a_label_of_mounts_is_given_where_the_kernel_takes_it() {
+        let mut config = json!({
+            "linux": { "mountLabel": "u:object_r:f:s0:c1,c2" },
+            "mounts": [{ "type": "tmpfs", "options": ["mode=755"] }, { "type": "devpts" }, { "type": "mqueue" }],
+        });
+        label_mounts(&mut config);
+        let context = "context=u:object_r:f:s0:c1,c2";
+        assert_eq!(config["mounts"][0]["options"], json!(["mode=755", context]));
+        assert_eq!(config["mounts"][1]["options"], json!([context]));
+        assert_eq!((&config["mounts"][2], &config["linux"]), (&json!({ "type": "mqueue" }), &json!({})));
     }
 
     #[test]
