@@ -165,10 +165,9 @@ fn idle(all: &mut [Driven], template: &str, report: &mut Report) -> anyhow::Resu
             memory::megabytes(kilobytes),
             up.as_secs_f64()
         ));
-        if let Some(took) = driven.hand.prove()? {
-            report
-                .notes
-                .push(format!("wardlet verify of {IDLE} pods: {:.2} s, goal 1 s", took.as_secs_f64()));
+        if let Some(Proof { took, answer }) = driven.hand.prove()? {
+            let seconds = took.as_secs_f64();
+            report.notes.push(format!("wardlet verify of {IDLE} pods: {seconds:.2} s, goal 1 s; {answer}"));
         }
         driven.hand.stop()?;
         seen::until_none_runs(&marks, Instant::now())?;

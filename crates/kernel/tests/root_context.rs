@@ -143,7 +143,8 @@ fn an_overlay_has_a_context_of_its_own_in_either_way() {
         let lower = place.at("lower");
         let layer = DetachedMount::idmapped(&lower, &userns(), Access::ReadOnly, Submounts::Without).unwrap();
         let (upper, work, points) = (place.at("upper"), place.at("work"), place.at("points"));
-        let overlay = Overlay { lowers: vec![layer], upper: &upper, work: &work, label: Some(LABEL), options: &[] };
+        let overlay =
+            Overlay { lowers: vec![layer], upper: &upper, work: &work, label: Some(LABEL), options: &[] };
         let made = overlay.make(MountPoints::new(&points, namespace));
         if selinux() {
             let (made, given) = made.unwrap();

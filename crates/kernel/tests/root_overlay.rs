@@ -65,8 +65,9 @@ impl Layers {
     fn merge(&self, names: &[&str], way: Way, namespace: &PrivateMountNamespace) {
         let (upper, work) = (self.dir("upper"), self.dir("work"));
         let lowers = names.iter().map(|name| self.lower(name)).collect();
-        let made =
-            self.make(Overlay { lowers, upper: &upper, work: &work, label: None, options: &[] }, way, namespace).unwrap();
+        let made = self
+            .make(Overlay { lowers, upper: &upper, work: &work, label: None, options: &[] }, way, namespace)
+            .unwrap();
         made.attach(&self.dir("merged")).unwrap();
     }
 
@@ -74,7 +75,9 @@ impl Layers {
     fn refusal(&self, upper: &Path, work: &Path, way: Way) -> Error {
         let namespace = PrivateMountNamespace::enter().unwrap();
         let lowers = vec![self.lower("bottom")];
-        let error = self.make(Overlay { lowers, upper, work, label: None, options: &[] }, way, &namespace).unwrap_err();
+        let error = self
+            .make(Overlay { lowers, upper, work, label: None, options: &[] }, way, &namespace)
+            .unwrap_err();
         assert_eq!(mounts_below(self.scratch.path()), Vec::<String>::new(), "{error}");
         error
     }
@@ -103,7 +106,13 @@ fn layers_are_given_by_descriptor_where_the_kernel_takes_them() {
     let layers = Layers::new();
     without_touching_the_host(layers.scratch.path(), |namespace| {
         let (upper, work, points) = (layers.dir("upper"), layers.dir("work"), layers.dir("points"));
-        let overlay = Overlay { lowers: vec![layers.lower("top")], upper: &upper, work: &work, label: None, options: &[] };
+        let overlay = Overlay {
+            lowers: vec![layers.lower("top")],
+            upper: &upper,
+            work: &work,
+            label: None,
+            options: &[],
+        };
         let (_, given) = overlay.make(MountPoints::new(&points, namespace)).unwrap();
         println!("Linux {:?} was given the layers {given}", release());
         assert_eq!(given == LayersGiven::ByDescriptor, takes_descriptors());
@@ -171,7 +180,13 @@ fn paths_that_are_long_or_have_marks_of_their_own_are_taken_as_they_are() {
         fs::write(layers.dir(&lower).join("below"), "text").unwrap();
         without_touching_the_host(layers.scratch.path(), |namespace| {
             let (upper, work) = (layers.dir(&upper), layers.dir(&work));
-            let overlay = Overlay { lowers: vec![layers.lower(&lower)], upper: &upper, work: &work, label: None, options: &[] };
+            let overlay = Overlay {
+                lowers: vec![layers.lower(&lower)],
+                upper: &upper,
+                work: &work,
+                label: None,
+                options: &[],
+            };
             layers.make(overlay, way, namespace).unwrap().attach(&layers.dir("merged")).unwrap();
             fs::write(layers.dir("merged/file"), "text").unwrap();
             assert!(layers.dir("merged/below").exists(), "{way:?}");
@@ -202,7 +217,13 @@ fn mount_points_may_cover_the_upper_layer_itself() {
     let layers = Layers::new();
     without_touching_the_host(layers.scratch.path(), |namespace| {
         let (upper, work) = (layers.dir("upper"), layers.dir("work"));
-        let overlay = Overlay { lowers: vec![layers.lower("top")], upper: &upper, work: &work, label: None, options: &[] };
+        let overlay = Overlay {
+            lowers: vec![layers.lower("top")],
+            upper: &upper,
+            work: &work,
+            label: None,
+            options: &[],
+        };
         let points = MountPoints::new(layers.scratch.path(), namespace);
         overlay.make_by_mount_point(points).unwrap().attach(&layers.dir("merged")).unwrap();
         fs::write(layers.dir("merged/file"), "text").unwrap();
@@ -217,7 +238,13 @@ fn a_refusal_by_descriptor_carries_the_kernels_own_words() {
     let (work, read_only) = (layers.dir("work"), layers.dir("merged"));
     without_touching_the_host(layers.scratch.path(), |_| {
         layers.lower("top").attach(&read_only).unwrap();
-        let overlay = Overlay { lowers: vec![layers.lower("bottom")], upper: &read_only, work: &work, label: None, options: &[] };
+        let overlay = Overlay {
+            lowers: vec![layers.lower("bottom")],
+            upper: &read_only,
+            work: &work,
+            label: None,
+            options: &[],
+        };
         let error = overlay.make_by_descriptor().unwrap_err();
         let text = error.to_string();
         if takes_descriptors {

@@ -83,9 +83,11 @@ struct Cover<'a> {
 
 /// Passable for everybody.
 fn cover(kernel: &dyn Kernel, stage: Stage<'_>, cover: Cover<'_>) -> Result<()> {
-    let kind = FilesystemKind::Tmpfs { size: Some(cover.size), inodes: None, mode: 0o755, owner: Owner::ROOT };
+    let kind =
+        FilesystemKind::Tmpfs { size: Some(cover.size), inodes: None, mode: 0o755, owner: Owner::ROOT };
     let flags = Flags::NODEV | Flags::NOSUID;
-    let small = Filesystem { kind, context: cover.label.map(str::to_owned), access: Access::ReadWrite, flags };
+    let small =
+        Filesystem { kind, context: cover.label.map(str::to_owned), access: Access::ReadWrite, flags };
     Ok(kernel.attach(kernel.make_filesystem(&small)?, Target::Path(stage.dir))?)
 }
 

@@ -89,7 +89,13 @@ pub(super) fn seen_through(
 ) -> Result<LayersMapped> {
     let layer = |layer: &PathBuf| lower(kernel, layer, users);
     let lowers = layers.lowers.iter().map(layer).collect::<Result<Vec<_>>>()?;
-    let overlay = Overlay { lowers, upper: layers.upper, work: layers.work, label: layers.label, options: layers.options };
+    let overlay = Overlay {
+        lowers,
+        upper: layers.upper,
+        work: layers.work,
+        label: layers.label,
+        options: layers.options,
+    };
     let spare = at.stage.dir.join("layers");
     make_dir(&spare)?;
     let points = MountPoints::new(&spare, at.stage.namespace).leaving_layers();

@@ -49,7 +49,8 @@ impl Stage {
         let layer = DetachedMount::idmapped(&self.layer, &userns, Access::ReadOnly, Submounts::Without)?;
         let work = scratch.directory("work")?;
         let points = scratch.directory("mount-points")?;
-        let overlay = Overlay { lowers: vec![layer], upper: &self.upper, work: &work, label: None, options: &[] };
+        let overlay =
+            Overlay { lowers: vec![layer], upper: &self.upper, work: &work, label: None, options: &[] };
         let (overlay, given) = overlay.make(MountPoints::new(&points, namespace))?;
         overlay.attach(&self.root)?;
         DetachedMount::idmapped(&self.volume, &userns, Access::ReadWrite, Submounts::Without)?

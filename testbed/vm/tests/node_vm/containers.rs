@@ -87,7 +87,11 @@ pub(crate) fn layers_on_a_tmpfs_are_the_containers(vm: &Vm) {
 
 /// The same kernel cannot show `/etc/hosts` and its like through maps from there.
 pub(crate) fn a_pods_own_files_come_from_a_run_directory_in_memory(vm: &Vm) {
-    pods(vm, "root_pods", &["--exact", "the_pods_own_files_belong_to_its_root_also_in_a_run_directory_in_memory"]);
+    pods(
+        vm,
+        "root_pods",
+        &["--exact", "the_pods_own_files_belong_to_its_root_also_in_a_run_directory_in_memory"],
+    );
 }
 
 pub(crate) fn every_pod_has_a_label_of_its_own_in_both_modes(vm: &Vm) {
