@@ -1,11 +1,15 @@
 //! What this runtime is, whether it is ready, and what it can do.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use bundle::Engine;
 use kernel::probe;
+use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::{Value, json};
 use wire::cri::{
     CgroupDriver, LinuxRuntimeConfiguration, RuntimeCondition, RuntimeConfigResponse, RuntimeFeatures,
@@ -19,6 +23,10 @@ use crate::settings::Settings;
 const KUBELET_API: &str = "0.1.0";
 const CRI: &str = "v1";
 const NAME: &str = "wardlet";
+/// How long the engine may take for one container that does next to nothing.
+const TRIAL: Duration = Duration::from_secs(20);
+/// More than the helper ever says.
+const LONGEST: u64 = 1 << 20;
 
 /// What was found out about this node and this server.
 #[derive(Debug, Clone)]
@@ -106,11 +114,37 @@ pub fn try_engine(helper: &Path, engine: &Engine) -> Result<(), String> {
     if let Engine::Oci { args, .. } = engine {
         command.args(args);
     }
-    let done = command.output().map_err(|cause| format!("cannot run {}: {cause}", helper.display()))?;
-    if !done.status.success() {
-        return Err(String::from_utf8_lossy(&done.stderr).trim().replace('\n', " "));
+    let (status, said) =
+        within(command, TRIAL).map_err(|cause| format!("cannot run {}: {cause}", helper.display()))?;
+    match status {
+        Some(status) if status.success() => tried(said.as_bytes()),
+        Some(status) => Err(format!("{status}: {}", said.trim().replace('\n', " "))),
+        None => Err(format!("a container was not started and ended within {} s", TRIAL.as_secs())),
     }
-    tried(&done.stdout)
+}
+
+/// How a program ended and what it said; killed, if it takes longer. A server that starts waits for this. What it said is
+/// in a file: a pipe could be held open by whoever it has started.
+fn within(mut command: Command, limit: Duration) -> std::io::Result<(Option<ExitStatus>, String)> {
+    let mut said = File::from(memfd_create("trial", MemfdFlags::CLOEXEC)?);
+    command.stdout(said.try_clone()?).stderr(said.try_clone()?);
+    let mut child = command.spawn()?;
+    let since = Instant::now();
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break Some(status),
+            None if since.elapsed() < limit => std::thread::sleep(Duration::from_millis(5)),
+            None => {
+                child.kill()?;
+                child.wait()?;
+                break None;
+            }
+        }
+    };
+    let mut text = String::new();
+    said.rewind()?;
+    said.take(LONGEST).read_to_string(&mut text)?;
+    Ok((status, text))
 }
 
 fn tried(said: &[u8]) -> Result<(), String> {
@@ -259,6 +293,19 @@ mod tests {
         }
         let refusal = known(&runc, "kata").unwrap_err();
         assert_eq!(refusal.to_string(), r#"runtime_handler: there is no handler "kata", only "runc""#);
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_not_waited_for() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo word; exec sleep 1000"]);
+        let (status, said) = within(command, Duration::from_millis(300)).unwrap();
+        assert_eq!((status, said.is_empty() || said == "word\n"), (None, true));
+        let mut command = Command::new("sh");
+        // Somebody who holds the output on keeps nobody waiting.
+        command.args(["-c", "sleep 2 & echo word"]);
+        let (status, said) = within(command, Duration::from_secs(60)).unwrap();
+        assert_eq!((status.is_some_and(|status| status.success()), said.as_str()), (true, "word\n"));
     }
 
     #[test]
