@@ -45,11 +45,11 @@ pub(crate) async fn await_up(
     (child, log): (&mut Child, &Path),
 ) -> Result<Left, Failure> {
     let mut signals = Signals::catch()?;
-    let mut said = 0;
+    let (mut said, mut is_ending) = (0, false);
     loop {
         let is_over = child.try_wait().ok().flatten();
         let up = up(state, names)?;
-        if up.len() == names.len() {
+        if up.len() == names.len() && !is_ending {
             return Ok(Left::Up(up));
         }
         let text = std::fs::read_to_string(log).unwrap_or_default();
@@ -66,7 +66,10 @@ pub(crate) async fn await_up(
         }
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
-            () = signals.next() => end(child),
+            () = signals.next() => {
+                is_ending = true;
+                end(child);
+            }
         }
     }
 }
