@@ -23,8 +23,8 @@ on_each_runtime! {
     the_kernel_shows_the_planned_mounts_of_pods_that_would_have_ended
 }
 
-fn as_it_is(text: String) -> String {
-    text
+fn as_it_is(text: &str) -> String {
+    text.to_owned()
 }
 
 /// What a client inside the testbed gets from `host:port/path`, its head included; with these lines in its own.
@@ -229,7 +229,7 @@ fn the_kernel_shows_the_planned_mounts_of_pods_that_would_have_ended(stage: &Sta
     let _overlay = stage.data_on_an_overlay();
     stage.with_a_shared_block(|| {
         let names = ["shared-directory.yaml", "sub-paths.yaml", "init-and-sidecar.yaml", "shared-block.yaml"];
-        let files = names.map(|name| stage.example(name, |text| held(&text)));
+        let files = names.map(|name| stage.example(name, held));
         let [first, more @ ..] = &files;
         let more = more.each_ref().map(|file| file.to_str().unwrap());
         let mut play = Play::start(stage, first, &more);

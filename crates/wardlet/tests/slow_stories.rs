@@ -23,14 +23,29 @@ on_each_runtime! {
     a_device_of_the_host_itself_is_not_given_to_pods
 }
 
-fn as_it_is(text: String) -> String {
-    text
+fn as_it_is(text: &str) -> String {
+    text.to_owned()
 }
 
-fn not_isolated(text: String) -> String {
+fn not_isolated(text: &str) -> String {
     let changed = text.replace("  hostUsers: false\n", "  hostUsers: true\n");
     assert_ne!(changed, text, "it is not isolated as it is");
     changed
+}
+
+/// Whose users a story is played with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Users {
+    Own,
+    Hosts,
+}
+
+impl Users {
+    const BOTH: [Self; 2] = [Self::Own, Self::Hosts];
+
+    fn of(self, text: &str) -> String {
+        if self == Self::Own { as_it_is(text) } else { not_isolated(text) }
+    }
 }
 
 fn user_namespace(pid: &str) -> std::path::PathBuf {
@@ -78,9 +93,9 @@ fn a_fuse_mount_works_inside_and_the_hosts_mounts_are_out_of_reach(stage: &Stage
     std::fs::create_dir_all(&target).unwrap();
     let target = target.to_str().unwrap();
     let mount = ["mount", "-t", "tmpfs", "of-the-pod", target];
-    let changes: [(fn(String) -> String, bool); 2] = [(as_it_is, false), (not_isolated, true)];
-    for (change, is_hosts) in changes {
-        let file = stage.example("stories/1-fuse.yaml", change);
+    for users in Users::BOTH {
+        let is_hosts = users == Users::Hosts;
+        let file = stage.example("stories/1-fuse.yaml", |text| users.of(text));
         let mut play = Play::start(stage, &file, &[]);
         play.await_out("fuse/main | listed: hello");
         play.await_out("fuse/main | read: hello from a filesystem of the pod's own");
@@ -106,9 +121,9 @@ fn a_fuse_mount_works_inside_and_the_hosts_mounts_are_out_of_reach(stage: &Stage
 fn a_tunnel_works_inside_and_the_hosts_interfaces_are_out_of_reach(stage: &Stage) {
     open_to_everybody(stage, "/dev/net/tun");
     let addresses = || text(&stage.inside("ip", &["address"]).output().unwrap());
-    let changes: [(fn(String) -> String, bool); 2] = [(as_it_is, false), (not_isolated, true)];
-    for (change, is_hosts) in changes {
-        let file = stage.example("stories/1-tunnel.yaml", change);
+    for users in Users::BOTH {
+        let is_hosts = users == Users::Hosts;
+        let file = stage.example("stories/1-tunnel.yaml", |text| users.of(text));
         let mut play = Play::start(stage, &file, &[]);
         play.await_out("tunnel/main | through the tunnel: 1 packets received");
         assert!(!addresses().contains("ward0"), "{}", addresses());
@@ -129,7 +144,7 @@ fn a_tunnel_works_inside_and_the_hosts_interfaces_are_out_of_reach(stage: &Stage
 
 fn isolate_leaves_a_pod_that_loads_modules_and_says_why(stage: &Stage) {
     std::fs::create_dir_all(stage.srv().join("modules")).unwrap();
-    let unsaid = |text: String| {
+    let unsaid = |text: &str| {
         text.replace("  hostUsers: true\n", "").replace("insmod", "cat /proc/self/uid_map; insmod")
     };
     let file = stage.example("stories/2-module.yaml", unsaid);
@@ -142,9 +157,9 @@ fn isolate_leaves_a_pod_that_loads_modules_and_says_why(stage: &Stage) {
 }
 
 fn root_inside_is_its_block_outside(stage: &Stage) {
-    let changes: [(fn(String) -> String, bool); 2] = [(as_it_is, true), (not_isolated, false)];
-    for (change, is_isolated) in changes {
-        let file = stage.example("stories/3-root-inside.yaml", change);
+    for users in Users::BOTH {
+        let is_isolated = users == Users::Own;
+        let file = stage.example("stories/3-root-inside.yaml", |text| users.of(text));
         let mut play = Play::start(stage, &file, &[]);
         play.await_out("root-inside/main | its file: 0:0:4755");
         assert!(play.out().contains("root-inside/main | inside: 0:0"), "{}", play.said());

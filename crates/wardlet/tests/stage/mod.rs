@@ -110,9 +110,9 @@ impl Stage {
     }
 
     /// An example, as it is but for `change`.
-    pub(crate) fn example(&self, name: &str, change: impl FnOnce(String) -> String) -> PathBuf {
+    pub(crate) fn example(&self, name: &str, change: impl FnOnce(&str) -> String) -> PathBuf {
         let text = std::fs::read_to_string(top().join("examples").join(name)).unwrap();
-        let text = change(text.replace(SRV, self.path("srv").to_str().unwrap()));
+        let text = change(&text.replace(SRV, self.path("srv").to_str().unwrap()));
         let path = self.path(&name.replace('/', "-"));
         let next = path.with_extension("next");
         std::fs::write(&next, text).unwrap();
