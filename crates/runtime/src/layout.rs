@@ -80,6 +80,11 @@ impl Layout {
         self.run.join("owner")
     }
 
+    /// What was seen to work.
+    pub(crate) fn worked(&self) -> PathBuf {
+        self.state.join("worked.json")
+    }
+
     /// The directory that does not outlive a reboot.
     pub(crate) fn run(&self) -> &Path {
         &self.run

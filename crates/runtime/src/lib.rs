@@ -17,6 +17,7 @@
 //!
 //! One lock for each sandbox is held while it changes; no other sandbox waits for it.
 
+mod abilities;
 mod book;
 mod calls;
 mod container;

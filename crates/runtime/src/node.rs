@@ -9,6 +9,7 @@ use images::Images;
 use network::Network;
 use tokio::sync::Semaphore;
 
+use crate::abilities;
 use crate::book::Book;
 use crate::durable;
 use crate::error::{Error, Result};
@@ -19,7 +20,7 @@ use crate::owner;
 use crate::selinux;
 use crate::settings::Settings;
 use crate::stats::{Ledger, Rates};
-use crate::status::{self, Abilities};
+use crate::status::Abilities;
 
 /// As many look at what pods use at a time.
 const LOOKING: usize = 4;
@@ -70,8 +71,8 @@ impl Node {
             let root = images.root().to_owned();
             blocking(move || selinux::label_layers(&host, &root)).await?;
         }
-        let abilities = abilities(&settings).await?;
         let boot_id = monitor::record::boot_id()?;
+        let abilities = abilities::find(&settings, layout.worked(), &boot_id).await?;
         Ok(Arc::new(Self {
             settings,
             layout,
@@ -103,22 +104,6 @@ impl Node {
     pub(crate) fn tell(&self, line: &str) {
         (self.settings.tell)(line);
     }
-}
-
-/// What works, and a line of the log for what does not.
-async fn abilities(settings: &Settings) -> Result<Abilities> {
-    let (state, helper, engine) =
-        (settings.state.clone(), settings.programs.container.clone(), settings.engine.clone());
-    let (mut found, tried) =
-        blocking(move || Ok((status::probe(&state), status::try_engine(&helper, &engine)))).await?;
-    if let (true, Err(cause)) = (found.user_namespaces, tried) {
-        found.user_namespaces = false;
-        (settings.tell)(&format!(
-            "user namespaces are not offered: {}: {cause}",
-            status::handler_name(&settings.engine)
-        ));
-    }
-    Ok(found)
 }
 
 /// Held for as long as the server lives, however it ends.

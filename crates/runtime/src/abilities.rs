@@ -1,0 +1,127 @@
+//! What works here. Trying it takes a container; what worked is not tried again before the next boot, unless one of the
+//! programs is another one.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use bundle::Engine;
+use serde::{Deserialize, Serialize};
+
+use crate::durable;
+use crate::error::Result;
+use crate::node::blocking;
+use crate::settings::Settings;
+use crate::status::{self, Abilities};
+
+/// What worked, and with what.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Worked {
+    version: u32,
+    boot_id: String,
+    helper: Program,
+    /// `None` for the built-in one.
+    engine: Option<(Program, Vec<String>)>,
+    recursive_read_only: bool,
+}
+
+/// A program as it is on disk.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Program {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// When it changed, in seconds and the nanoseconds beyond.
+    changed: (i64, i64),
+}
+
+impl Program {
+    fn at(path: &Path) -> Option<Self> {
+        let found = fs::metadata(path).ok()?;
+        Some(Self {
+            path: path.to_owned(),
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.size(),
+            changed: (found.ctime(), found.ctime_nsec()),
+        })
+    }
+}
+
+/// Finds out what works, with a line of the log for what does not. The answer is kept in the file.
+pub(crate) async fn find(settings: &Settings, file: PathBuf, boot_id: &str) -> Result<Abilities> {
+    let (state, helper) = (settings.state.clone(), settings.programs.container.clone());
+    let (engine, boot_id) = (settings.engine.clone(), boot_id.to_owned());
+    let (mut found, tried) = blocking(move || {
+        if let Some(known) = known(&file, &(&boot_id, &helper, &engine)) {
+            return Ok((known, Ok(())));
+        }
+        let (found, tried) = (status::probe(&state), status::try_engine(&helper, &engine));
+        if let (true, Ok(()), Some(worked)) =
+            (found.user_namespaces, &tried, worked(&(&boot_id, &helper, &engine), found))
+        {
+            durable::write(&file, &worked)?;
+        }
+        Ok((found, tried))
+    })
+    .await?;
+    if let (true, Err(cause)) = (found.user_namespaces, tried) {
+        found.user_namespaces = false;
+        (settings.tell)(&format!(
+            "user namespaces are not offered: {}: {cause}",
+            status::handler_name(&settings.engine)
+        ));
+    }
+    Ok(found)
+}
+
+/// The boot, the helper and the engine that an answer is about.
+type About<'a> = (&'a str, &'a Path, &'a Engine);
+
+fn worked(&(boot_id, helper, engine): &About<'_>, found: Abilities) -> Option<Worked> {
+    let engine = match engine {
+        Engine::Libcontainer => None,
+        Engine::Oci { path, args } => Some((Program::at(path)?, args.clone())),
+    };
+    let recursive_read_only = found.recursive_read_only;
+    Some(Worked {
+        version: 1,
+        boot_id: boot_id.to_owned(),
+        helper: Program::at(helper)?,
+        engine,
+        recursive_read_only,
+    })
+}
+
+/// A file that cannot be read is as good as none: everything is tried again.
+fn known(file: &Path, about: &About<'_>) -> Option<Abilities> {
+    let kept: Worked = durable::read(file).ok().flatten()?;
+    let found = Abilities { user_namespaces: true, recursive_read_only: kept.recursive_read_only };
+    (worked(about, found)? == kept).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_of_one_boot_and_of_the_programs_as_they_were() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, helper) = (dir.path().join("worked.json"), dir.path().join("helper"));
+        fs::write(&helper, "one").unwrap();
+        let found = Abilities { user_namespaces: true, recursive_read_only: true };
+        let about = |boot| -> About<'_> { (boot, &helper, &Engine::Libcontainer) };
+        assert_eq!(known(&file, &about("a")), None);
+        durable::write(&file, &worked(&about("a"), found).unwrap()).unwrap();
+        assert_eq!(known(&file, &about("a")), Some(found));
+        assert_eq!(known(&file, &about("b")), None);
+        let other = Engine::Oci { path: helper.clone(), args: vec![] };
+        assert_eq!(known(&file, &("a", &helper, &other)), None);
+        fs::write(&helper, "another").unwrap();
+        assert_eq!(known(&file, &about("a")), None);
+        fs::write(&file, "{").unwrap();
+        assert_eq!(known(&file, &about("a")), None);
+    }
+}
