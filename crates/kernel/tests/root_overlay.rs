@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 
 use common::{BASE, file_of, owner, release, userns, without_touching_the_host};
 use kernel::{
-    Access, DetachedMount, Error, LayersGiven, MountPoints, Overlay, PrivateMountNamespace, Result, Submounts,
+    Access, DetachedMount, Error, FsOption, LayersGiven, MountPoints, Overlay, PrivateMountNamespace, Result,
+    Submounts,
 };
+use rustix::io::Errno;
 use tempfile::TempDir;
 
 /// How an overlay is asked for.
@@ -118,6 +120,41 @@ fn layers_are_given_by_descriptor_where_the_kernel_takes_them() {
         assert_eq!(given == LayersGiven::ByDescriptor, takes_descriptors());
         assert_eq!(given == LayersGiven::ByDescriptor, release() >= (6, 13));
     });
+}
+
+/// So that the kernel waits once, for the namespace, and not once for each of them.
+#[test]
+fn layers_may_be_left_to_the_end_of_the_namespace() {
+    let layers = Layers::new();
+    without_touching_the_host(layers.scratch.path(), |namespace| {
+        let (upper, work, points) = (layers.dir("upper"), layers.dir("work"), layers.dir("points"));
+        let lowers = vec![layers.lower("top"), layers.lower("bottom")];
+        let overlay = Overlay { lowers, upper: &upper, work: &work, options: &[] };
+        let (made, given) = overlay.make(MountPoints::new(&points, namespace).leaving_layers()).unwrap();
+        let left = if given == LayersGiven::ByDescriptor { 2 } else { 0 };
+        assert_eq!(mounts_below(&points).len(), left);
+        made.attach(&layers.dir("merged")).unwrap();
+    });
+}
+
+/// Settings reach the kernel whichever way the layers do.
+#[test]
+fn settings_are_those_that_were_asked_for() {
+    for way in WAYS {
+        let layers = Layers::new();
+        without_touching_the_host(layers.scratch.path(), |namespace| {
+            let (upper, work) = (layers.dir("upper"), layers.dir("work"));
+            let options = [FsOption::new("metacopy", "on"), FsOption::new("redirect_dir", "on")];
+            let overlay = |options| {
+                let lowers = vec![layers.lower("top")];
+                layers.make(Overlay { lowers, upper: &upper, work: &work, options }, way, namespace)
+            };
+            overlay(&options).unwrap().attach(&layers.dir("merged")).unwrap();
+            assert!(mounts_below(&layers.dir("merged"))[0].contains("metacopy=on"));
+            let refused = overlay(&[FsOption::new("no-such", "on")]).unwrap_err();
+            assert!(matches!(refused, Error::Overlay { errno: Errno::INVAL, .. }), "{refused}");
+        });
+    }
 }
 
 #[test]

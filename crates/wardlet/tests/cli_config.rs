@@ -34,6 +34,16 @@ policy:
   onClosedGate: asBefore
   isolate: whenAsked
   defaultChangePolicy: null
+wrapper:
+  runtime: runc
+  runtimes: {}
+  runDir: /run/wardlet-oci
+  enable_user_namespace_annotation: false
+  user_namespace_host_uid_base: null
+  user_namespace_host_gid_base: null
+  user_namespace_range_size: 65536
+  user_namespace_pool_size: 1000
+  user_namespace_state_dir: /var/lib/wardlet
 # the pool: default: everything from 65536 up, nothing else is configured
 #   uids 65536-4294901759
 #   gids 65536-4294901759

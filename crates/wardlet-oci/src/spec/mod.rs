@@ -24,11 +24,12 @@ pub const LARGEST: u64 = 32 << 20;
 
 /// The text of a configuration.
 pub fn read(file: &Path) -> Result<Vec<u8>> {
-    let mut text = Vec::new();
-    let open = File::open(file).map_err(|e| Error::spec(file, format!("cannot be read: {e}")))?;
-    open.take(LARGEST + 1)
-        .read_to_end(&mut text)
-        .map_err(|e| Error::spec(file, format!("cannot be read: {e}")))?;
+    let failed = |e: std::io::Error| Error::spec(file, format!("cannot be read: {e}"));
+    let open = File::open(file).map_err(failed)?;
+    let length = open.metadata().map_err(failed)?.len().min(LARGEST);
+    // Room for all of it, so that it is read in one go.
+    let mut text = Vec::with_capacity(usize::try_from(length).unwrap_or_default().saturating_add(1));
+    open.take(LARGEST + 1).read_to_end(&mut text).map_err(failed)?;
     if u64::try_from(text.len()).map_or(true, |length| length > LARGEST) {
         return Err(Error::spec(file, format!("it is larger than {} MiB", LARGEST >> 20)));
     }

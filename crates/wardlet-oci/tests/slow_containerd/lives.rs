@@ -2,12 +2,12 @@
 
 use rustix::process::Signal;
 use serde_json::json;
-use testbed::{Containerd, Part, ProcessId};
+use testbed::{Containerd, Part, ProcessId, faults};
 
-use crate::node;
 use crate::support::pods::{Pod, Shaped};
 use crate::support::trail::Trail;
-use crate::support::{Node, cri::Cri, proc, until};
+use crate::support::{cri::Cri, proc, until};
+use crate::{node, quiet};
 
 pub(crate) fn the_namespaces_of_exec_are_those_of_init(containerd: Containerd) {
     let node = node(containerd);
@@ -58,15 +58,14 @@ pub(crate) fn a_container_that_is_made_again_has_the_block_of_its_pod(containerd
 }
 
 pub(crate) fn pods_survive_a_restart_of_containerd(containerd: Containerd) {
-    let mut node = Node::start(containerd);
+    let mut node = quiet(containerd);
     let before = Trail::of(&node);
     let pod = Pod::annotated(&node, "survivor");
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
     let container =
         node.cri.run(&sandbox, &pod, pod.shell("main", "echo $$ > /born; sleep 1000")).expect("one");
     let (pid, block) = (node.cri.pid(&container), proc::block(node.cri.sandbox_pid(&sandbox)));
-    let daemon = node.testbed.record().daemon("containerd").unwrap().process;
-    assert!(daemon.signal(Signal::KILL));
+    faults::kill(&node.testbed, Part::Containerd).expect("killed");
     node.testbed.restart(Part::Containerd).expect("containerd");
     node.cri = Cri::of(&node.testbed);
     assert_eq!(node.cri.pid(&container), pid, "the container is another one");
@@ -83,7 +82,7 @@ pub(crate) fn pods_survive_a_restart_of_containerd(containerd: Containerd) {
 }
 
 pub(crate) fn a_killed_shim_gives_the_block_back(containerd: Containerd) {
-    let node = Node::start(containerd);
+    let node = quiet(containerd);
     let before = Trail::of(&node);
     let pod = Pod::annotated(&node, "shimless");
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
@@ -98,9 +97,9 @@ pub(crate) fn a_killed_shim_gives_the_block_back(containerd: Containerd) {
 }
 
 pub(crate) fn verify_holds_for_annotated_pods(containerd: Containerd) {
-    let node = Node::start(containerd);
+    let node = node(containerd);
     let volume = node.dir("verified");
-    let pod = Pod::annotated(&node, "verified");
+    let pod = Pod::annotated(node, "verified");
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
     let script = "echo x > /data/x; echo y > /etc/y; sleep 1000";
     let config = pod.shell("main", script).volume(&volume, "/data");
@@ -121,4 +120,5 @@ pub(crate) fn verify_holds_for_annotated_pods(containerd: Containerd) {
         report["pods"].as_array().unwrap().iter().find(|pod| pod["name"] == "verified").expect("the pod");
     assert_eq!(found["block"], json!({"hostId": block, "length": 65_536}), "{report:#}");
     assert!(found["processes"].as_u64() >= Some(2), "{found}");
+    node.cri.remove_sandbox(&sandbox).expect("removed");
 }

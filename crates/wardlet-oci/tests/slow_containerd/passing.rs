@@ -51,7 +51,7 @@ impl Witnesses {
         path
     }
 
-    /// What containerd asked of its runtimes when it started, before there was a configuration.
+    /// What was called before, as by containerd when it started and there was no configuration yet.
     fn forget(&self) {
         for entry in fs::read_dir(self.0.join("calls")).unwrap() {
             fs::remove_file(entry.unwrap().path()).unwrap();
@@ -87,13 +87,12 @@ impl Witnesses {
     }
 }
 
-fn watched(containerd: Containerd, gate: Gate) -> (Node, Witnesses) {
-    let witnesses = Witnesses::new(&format!("{containerd:?}-{gate:?}"));
+fn watched(containerd: Containerd) -> (Node, Witnesses) {
+    let witnesses = Witnesses::new(&format!("{containerd:?}"));
     let outer = witnesses.add("outer", Path::new(env!("CARGO_BIN_EXE_wardlet-oci")));
     let handler = Handler { name: WARD.into(), shim: Shim::Runc, binary: outer };
     let node = Node::with(containerd, Parts::of(&[Part::Containerd]), vec![handler]);
-    node.configure(gate, &witnesses.add("inner", &usual_runtime(containerd)));
-    witnesses.forget();
+    witnesses.add("inner", &usual_runtime(containerd));
     (node, witnesses)
 }
 
@@ -109,17 +108,20 @@ fn live(node: &Node, pod: &Pod) {
     node.cri.remove_sandbox(&sandbox).expect("removed");
 }
 
-pub(crate) fn a_pod_that_asks_for_nothing_reaches_the_runtime_byte_for_byte(containerd: Containerd) {
-    let (node, witnesses) = watched(containerd, Gate::Open);
-    live(&node, &Pod::plain(&node, "plain"));
-    live(&node, &Pod::plain(&node, "denies").with(ASKS, "false"));
-    assert_eq!(node.leased(), Vec::<u64>::new());
-    witnesses.agree();
-}
-
-pub(crate) fn a_closed_gate_leaves_the_pod_as_it_was(containerd: Containerd) {
-    let (node, witnesses) = watched(containerd, Gate::Closed);
-    live(&node, &Pod::annotated(&node, "hopeful"));
-    assert_eq!(node.leased(), Vec::<u64>::new());
-    witnesses.agree();
+pub(crate) fn what_asks_for_nothing_or_meets_a_closed_gate_reaches_the_runtime_byte_for_byte(
+    containerd: Containerd,
+) {
+    let (node, witnesses) = watched(containerd);
+    let pods = [
+        (Gate::Open, Pod::plain(&node, "plain")),
+        (Gate::Open, Pod::plain(&node, "denies").with(ASKS, "false")),
+        (Gate::Closed, Pod::annotated(&node, "hopeful")),
+    ];
+    for (gate, pod) in pods {
+        node.configure(gate, &witnesses.0.join("inner"));
+        witnesses.forget();
+        live(&node, &pod);
+        assert_eq!(node.leased(), Vec::<u64>::new());
+        witnesses.agree();
+    }
 }

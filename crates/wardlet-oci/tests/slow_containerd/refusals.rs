@@ -3,10 +3,10 @@
 use testbed::Containerd;
 use wire::cri::{self, NamespaceMode};
 
-use crate::node;
 use crate::support::pods::{ASKS, Pod, Shaped};
 use crate::support::trail::Trail;
 use crate::support::{Node, proc, until};
+use crate::{node, quiet};
 
 /// A pod that cannot be isolated, and a word of the reason.
 fn impossible(node: &Node) -> Vec<(Pod, &'static str)> {
@@ -28,7 +28,7 @@ fn impossible(node: &Node) -> Vec<(Pod, &'static str)> {
 }
 
 pub(crate) fn what_cannot_be_isolated_is_refused_with_its_reason_and_leaves_nothing(containerd: Containerd) {
-    let node = Node::start(containerd);
+    let node = quiet(containerd);
     let before = Trail::of(&node);
     for (pod, word) in impossible(&node) {
         let name = pod.config.metadata.as_ref().unwrap().name.clone();
@@ -49,7 +49,7 @@ pub(crate) fn what_cannot_be_isolated_is_refused_with_its_reason_and_leaves_noth
 }
 
 pub(crate) fn a_container_that_cannot_start_leaves_nothing(containerd: Containerd) {
-    let node = Node::start(containerd);
+    let node = quiet(containerd);
     let before = Trail::of(&node);
     let pod = Pod::annotated(&node, "failing");
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
