@@ -129,7 +129,7 @@ fn layers_may_be_left_to_the_end_of_the_namespace() {
     without_touching_the_host(layers.scratch.path(), |namespace| {
         let (upper, work, points) = (layers.dir("upper"), layers.dir("work"), layers.dir("points"));
         let lowers = vec![layers.lower("top"), layers.lower("bottom")];
-        let overlay = Overlay { lowers, upper: &upper, work: &work, options: &[] };
+        let overlay = Overlay { lowers, upper: &upper, work: &work, label: None, options: &[] };
         let (made, given) = overlay.make(MountPoints::new(&points, namespace).leaving_layers()).unwrap();
         let left = if given == LayersGiven::ByDescriptor { 2 } else { 0 };
         assert_eq!(mounts_below(&points).len(), left);
@@ -147,7 +147,11 @@ fn settings_are_those_that_were_asked_for() {
             let options = [FsOption::new("metacopy", "on"), FsOption::new("redirect_dir", "on")];
             let overlay = |options| {
                 let lowers = vec![layers.lower("top")];
-                layers.make(Overlay { lowers, upper: &upper, work: &work, options }, way, namespace)
+                layers.make(
+                    Overlay { lowers, upper: &upper, work: &work, label: None, options },
+                    way,
+                    namespace,
+                )
             };
             overlay(&options).unwrap().attach(&layers.dir("merged")).unwrap();
             assert!(mounts_below(&layers.dir("merged"))[0].contains("metacopy=on"));
