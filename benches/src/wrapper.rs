@@ -38,6 +38,8 @@ pub(crate) enum Case {
     Plain,
     Joining,
     First,
+    /// The pod that is joined; it is not measured.
+    Joined,
 }
 
 impl Wrappers<'_> {

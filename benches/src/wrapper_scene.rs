@@ -30,15 +30,14 @@ impl Scene {
         scene.image()?;
         let networks = kernel::namespace::make(None, &[NamespaceKind::Net], None)?;
         networks.first().context("no network namespace was made")?.pin(&scene.path("network"))?;
-        for case in [Case::Plain, Case::First, Case::Joining] {
+        for case in [Case::Plain, Case::First, Case::Joining, Case::Joined] {
             scene.bundle(case)?;
         }
         scene.configure(Path::new(RUNC))?;
         let log = scene.path("said");
-        let mut pod = scene.create(Case::First, POD);
+        let mut pod = scene.create(Case::Joined, POD);
         pod.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log)?);
         ensure!(pod.status()?.success(), "the pod to join: {}", fs::read_to_string(&log)?);
-        fs::copy(scene.bundle_of(Case::First).join("init.pid"), scene.path("pod.pid"))?;
         scene.configure(&scene.path("runtime"))?;
         Ok(scene)
     }
@@ -53,6 +52,10 @@ impl Scene {
     /// The same through the wrapper.
     pub(crate) fn wrapped(&self, case: Case, number: usize) -> anyhow::Result<Duration> {
         let id = format!("wrapped-{number}");
+        if case == Case::First {
+            // As the snapshotter makes it for every pod anew.
+            std::os::unix::fs::chown(self.bundle_of(case).join("upper"), Some(0), Some(0))?;
+        }
         let took = timed(&mut self.create(case, &id))?;
         if matches!(case, Case::First | Case::Joining) {
             timed(self.command().arg("--root").arg(self.path("root")).args(["delete", "--force", &id]))?;
@@ -134,13 +137,13 @@ impl Scene {
         if case != Case::Plain {
             annotations["wardlet.dev/user-namespace"] = json!("true");
         }
-        let mount = |at: &str, kind: &str| json!({"destination": at, "type": kind, "source": kind});
+        let mount = |at: &str, kind: &str| json!({"destination": at, "type": kind, "source": kind, "options": ["nosuid", "noexec", "nodev"]});
         let hosts = json!({"destination": "/etc/hosts", "type": "bind", "source": "/etc/hosts",
             "options": ["rbind", "rprivate", "ro"]});
         json!({
             "ociVersion": "1.0.2", "root": {"path": "rootfs"}, "annotations": annotations,
             "process": {"user": {"uid": 0, "gid": 0}, "cwd": "/", "args": ["/bin/sleep", "10000"]},
-            "mounts": [mount("/proc", "proc"), mount("/dev", "tmpfs"), mount("/sys", "sysfs"), hosts],
+            "mounts": [mount("/proc", "proc"), json!({"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]}), mount("/sys", "sysfs"), hosts],
             "linux": {
                 "resources": {"devices": [{"allow": false, "access": "rwm"}]},
                 "namespaces": [{"type": "pid"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"},
@@ -154,7 +157,7 @@ impl Drop for Scene {
     fn drop(&mut self) {
         let root = self.path("root");
         let _ = Command::new(RUNC).arg("--root").arg(root).args(["delete", "--force", POD]).output();
-        for case in [Case::Plain, Case::First, Case::Joining] {
+        for case in [Case::Plain, Case::First, Case::Joining, Case::Joined] {
             let _ = kernel::unmount(&self.bundle_of(case).join("rootfs"), kernel::Unmount::Lazy);
         }
         let _ = kernel::unmount(&self.path("network"), kernel::Unmount::Lazy);

@@ -45,18 +45,17 @@ fn pod(name: &str, annotations: &Value, host_users: &Value) -> Value {
     })
 }
 
-fn objects() -> Value {
+fn objects(pods: &[&str]) -> Value {
     let asks = json!({"wardlet.dev/user-namespace": "true"});
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm"},
         "data": {"key": "from a ConfigMap\n"}});
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "secret"},
         "stringData": {"key": "from a Secret\n"}});
-    let pods = [
-        pod("one", &asks, &Value::Null),
-        pod("two", &asks, &Value::Null),
-        pod("both", &asks, &json!(false)),
-        pod("plain", &json!({}), &Value::Null),
-    ];
+    let pods = pods.iter().map(|name| match *name {
+        "both" => pod(name, &asks, &json!(false)),
+        "plain" => pod(name, &json!({}), &Value::Null),
+        _ => pod(name, &asks, &Value::Null),
+    });
     let items: Vec<Value> = [map, secret].into_iter().chain(pods).collect();
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
@@ -69,32 +68,53 @@ fn printed_block(node: &Node, pod: &str) -> u64 {
     map[1]
 }
 
-#[test]
-fn a_kubelets_annotated_pods_have_blocks_of_their_own_and_its_own_choice_wins() {
-    let node = Node::with(Containerd::Pinned, Parts::node(), vec![ours("runc", Shim::Runc)]);
-    yardstick::apply(&node.testbed, &objects().to_string()).unwrap();
-    let pods = ["pod/one", "pod/two", "pod/both", "pod/plain"];
-    let wait = [&["wait", "--for=condition=Ready", "--timeout=90s"], &pods[..]].concat();
-    let waited = node.testbed.command("kubectl").args(wait).output().unwrap();
-    let why = || node.said("kubectl", &["describe", "pods"]);
-    assert!(waited.status.success(), "{}\n{}", text(&waited), why());
+/// A node on which these pods are ready.
+fn node(containerd: Containerd, pods: &[&str]) -> Node {
+    let node = Node::with(containerd, Parts::node(), vec![ours("runc", Shim::Runc)]);
+    yardstick::apply(&node.testbed, &objects(pods).to_string()).unwrap();
+    let pods = pods.iter().map(|name| format!("pod/{name}"));
+    let mut wait = node.testbed.command("kubectl");
+    let waited = wait.args(["wait", "--for=condition=Ready", "--timeout=90s"]).args(pods).output().unwrap();
+    assert!(waited.status.success(), "{}\n{}", text(&waited), node.said("kubectl", &["describe", "pods"]));
+    node
+}
 
+/// What holds of the annotated pods `one` and `two`, whatever containerd it is.
+fn annotated_pods_hold(node: &Node) -> u64 {
     let leased = node.leased();
-    let (one, two) = (printed_block(&node, "one"), printed_block(&node, "two"));
+    let (one, two) = (printed_block(node, "one"), printed_block(node, "two"));
     assert!(one != two && leased.contains(&one) && leased.contains(&two), "{one} {two} {leased:?}");
-    let kubelets = printed_block(&node, "both");
-    assert!(!leased.contains(&kubelets), "the kubelet's own block was leased again");
-    assert_eq!(printed_block(&node, "plain"), 0);
-    for pod in ["one", "two", "both"] {
-        sees_its_volumes(&node, pod);
+    assert_eq!(printed_block(node, "plain"), 0);
+    for pod in ["one", "two"] {
+        sees_its_volumes(node, pod);
     }
-    streams(&node, one);
-    is_restarted_by_its_probe(&node, one);
-    for pod in ["default/one", "default/two", "default/both"] {
+    streams(node, one);
+    is_restarted_by_its_probe(node, one);
+    for pod in ["default/one", "default/two"] {
         let (code, report) = node.asked(&["verify", pod]);
         assert_eq!((code, &report["holds"]), (Some(0), &json!(true)), "{report:#}");
     }
-    goes_without_a_trace(&node, one);
+    one
+}
+
+#[test]
+fn a_kubelets_annotated_pods_have_blocks_of_their_own_and_its_own_choice_wins() {
+    let pods = ["one", "two", "both", "plain"];
+    let node = node(Containerd::Pinned, &pods);
+    let kubelets = printed_block(&node, "both");
+    assert!(kubelets != 0 && !node.leased().contains(&kubelets), "the kubelet's own block was leased again");
+    sees_its_volumes(&node, "both");
+    let block = annotated_pods_hold(&node);
+    goes_without_a_trace(&node, &pods, block);
+}
+
+/// The kubelet of today on a runtime that has never heard of user namespaces.
+#[test]
+fn a_kubelets_annotated_pods_have_blocks_of_their_own_on_the_old_containerd() {
+    let pods = ["one", "two", "plain"];
+    let node = node(Containerd::Debian, &pods);
+    let block = annotated_pods_hold(&node);
+    goes_without_a_trace(&node, &pods, block);
 }
 
 fn sees_its_volumes(node: &Node, pod: &str) {
@@ -138,9 +158,9 @@ fn is_restarted_by_its_probe(node: &Node, block: u64) {
     assert_eq!(printed_block(node, "one"), block, "the block is the pod's");
 }
 
-fn goes_without_a_trace(node: &Node, block: u64) {
+fn goes_without_a_trace(node: &Node, pods: &[&str], block: u64) {
     assert_ne!(proc::processes_in(block), Vec::<String>::new(), "nothing to look for");
-    node.said("kubectl", &["delete", "pod", "one", "two", "both", "plain"]);
+    node.said("kubectl", &[&["delete", "pod"], pods].concat());
     until("its processes are gone", || proc::processes_in(block).is_empty().then_some(()));
     until("no block is leased", || node.leased().is_empty().then_some(()));
 }
