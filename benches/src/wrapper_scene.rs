@@ -134,8 +134,8 @@ impl Scene {
             "io.kubernetes.cri.container-type": kind, "io.kubernetes.cri.sandbox-id": POD,
             "io.kubernetes.cri.sandbox-namespace": "default", "io.kubernetes.cri.sandbox-name": "bench",
         });
-        if case != Case::Plain {
-            annotations["wardlet.dev/user-namespace"] = json!("true");
+        if let (true, Some(all)) = (case != Case::Plain, annotations.as_object_mut()) {
+            all.insert("wardlet.dev/user-namespace".to_owned(), json!("true"));
         }
         let mount = |at: &str, kind: &str| json!({"destination": at, "type": kind, "source": kind, "options": ["nosuid", "noexec", "nodev"]});
         let hosts = json!({"destination": "/etc/hosts", "type": "bind", "source": "/etc/hosts",
