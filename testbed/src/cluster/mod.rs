@@ -32,7 +32,13 @@ use crate::{Error, Result, program};
 /// is no longer there, and tries again.
 pub(crate) fn lock() -> Result<File> {
     loop {
-        fs::create_dir_all(RUN_ROOT).map_err(Error::file("make", RUN_ROOT))?;
+        match fs::create_dir_all(RUN_ROOT) {
+            // Somebody takes it away at its own end, perhaps between our two looks.
+            Err(error)
+                if error.kind() == std::io::ErrorKind::AlreadyExists
+                    && fs::metadata(RUN_ROOT).map_or(true, |found| found.is_dir()) => {}
+            made => made.map_err(Error::file("make", RUN_ROOT))?,
+        }
         let Ok(directory) = File::open(RUN_ROOT) else { continue };
         flock(&directory, FlockOperation::LockExclusive)
             .map_err(|error| Error::file("lock", RUN_ROOT)(error.into()))?;
