@@ -16,8 +16,9 @@ use crate::failure::Failure;
 use crate::words;
 
 /// How long the built-in runtime may take to answer once it serves.
-const PATIENCE: u32 = 200;
-const PAUSE: Duration = Duration::from_millis(50);
+const PATIENCE: u32 = 5000;
+/// Short: every pod that is started waits for it.
+const PAUSE: Duration = Duration::from_millis(2);
 /// How soon it is noticed that nobody serves any more.
 const WATCH: Duration = Duration::from_millis(500);
 
