@@ -133,7 +133,8 @@ fn good_pods_of_kubelet_and_containerd_pass_and_planted_violations_are_named() {
     let planted = Planted(command.spawn().unwrap());
     let began = Instant::now();
     while fs::read_to_string(format!("/proc/{}/comm", planted.0.id())).unwrap().trim() != "sleep" {
-        assert!(began.elapsed() < Duration::from_secs(10));
+        assert!(began.elapsed() < Duration::from_secs(10), "setpriv never became sleep");
+        std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(node.convicts("default/ward", "foreignProcess")["pid"], planted.0.id());
     let (code, report) = node.verify("other");

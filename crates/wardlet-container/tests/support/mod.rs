@@ -458,7 +458,7 @@ fn start(root: &Path, id: &str, users: Users, args: &[&str]) -> Start {
         devices: Vec::new(),
         device_rules: Vec::new(),
         cgroup: Cgroup {
-            path: format!("/wardlet-container-tests/{id}"),
+            path: format!("/wardlet-container-tests-{id}"),
             resources: Resources { pids: Some(100), memory: Some(256 << 20), ..Resources::default() },
         },
         annotations: BTreeMap::new(),
