@@ -6,7 +6,7 @@
 
 mod support;
 
-use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -53,20 +53,10 @@ const CHANGES: &[&str] = &[
     "fsmount",
 ];
 
-/// The program, built if nobody has.
+/// The program.
 fn actor() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let here = std::env::current_exe().unwrap();
-        let actor = here.parent().and_then(Path::parent).unwrap().join("examples/ready_actor");
-        if !actor.exists() {
-            let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
-            let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-            let words = ["build", "--example", "ready_actor", "--manifest-path", manifest];
-            assert!(Command::new(cargo).args(words).status().unwrap().success(), "cannot build the example");
-        }
-        actor
-    })
+    PATH.get_or_init(|| sweep::example("ready_actor", env!("CARGO_MANIFEST_DIR")))
 }
 
 /// A container that is not ready yet.
@@ -106,31 +96,19 @@ impl Container {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 
-    fn traced(&self, options: &[&str]) -> Output {
-        let mut command = Command::new("strace");
-        command.args(["-f", "-qq"]).args(options).arg(actor());
+    fn traced(&self, options: &[impl AsRef<OsStr>]) -> Output {
+        let mut command = sweep::strace();
+        command.args(options).arg(actor());
         self.command(command)
     }
 
-    /// Every call of a run that changes something, as name and number.
-    fn changes(&self) -> Vec<(String, usize)> {
+    /// Every call of a run that changes something.
+    fn changes(&self) -> Vec<sweep::Call> {
         let log = self.path("log");
         let done = self.traced(&["-o", log.to_str().unwrap()]);
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         let trace = fs::read_to_string(&log).unwrap();
-        let mut seen: HashMap<(&str, &str), usize> = HashMap::new();
-        let mut found = Vec::new();
-        for line in trace.lines() {
-            let Some((thread, call)) = line.split_once(' ') else { continue };
-            let Some((name, _)) = call.trim_start().split_once('(') else { continue };
-            let nth = seen.entry((thread, name)).or_default();
-            *nth += 1;
-            let change = (name.to_owned(), *nth);
-            if CHANGES.contains(&name) && !found.contains(&change) {
-                found.push(change);
-            }
-        }
-        found
+        sweep::changes(&trace, |name| CHANGES.contains(&name))
     }
 
     /// What is on disk of it: names, owners, permissions and texts.
@@ -156,16 +134,15 @@ impl Container {
     }
 }
 
-fn sweep(owners: Owners) {
+fn swept(owners: Owners) {
     let whole = Container::new(owners);
     let calls = whole.changes();
     assert!(calls.len() > 20, "the recording shows too little: {calls:?}");
     let expected = whole.left();
     let mut killed = 0;
-    for (name, nth) in &calls {
+    for call in &calls {
         let container = Container::new(owners);
-        let (trace, inject) = (format!("trace={name}"), format!("inject={name}:signal=KILL:when={nth}"));
-        let done = container.traced(&["-o", "/dev/null", "-e", &trace, "-e", &inject]);
+        let done = container.traced(&call.kill());
         killed += usize::from(!done.status.success());
         let volume = container.path("volumes/0");
         if volume.exists() {
@@ -173,11 +150,11 @@ fn sweep(owners: Owners) {
             let (found, wanted) = (container.left(), &expected);
             assert!(
                 found.iter().filter(|t| there(t)).eq(wanted.iter().filter(|t| there(t))),
-                "killed at {name} number {nth}, the volume has its name and not its files: {found:#?}"
+                "killed at {call}, the volume has its name and not its files: {found:#?}"
             );
         }
         container.make_ready();
-        assert_eq!(container.left(), expected, "killed at {name} number {nth}");
+        assert_eq!(container.left(), expected, "killed at {call}");
         assert_eq!(MountTable::read().unwrap().under(container.0.path()).count(), 0);
     }
     println!("{owners:?}: {} calls, killed {killed} times", calls.len());
@@ -186,10 +163,10 @@ fn sweep(owners: Owners) {
 
 #[test]
 fn killed_at_any_call_files_are_given_away_and_volumes_filled_as_if_nobody_had_been() {
-    sweep(Owners::Chown);
+    swept(Owners::Chown);
 }
 
 #[test]
 fn killed_at_any_call_a_mapped_container_is_made_ready_as_if_nobody_had_been() {
-    sweep(Owners::Idmap);
+    swept(Owners::Idmap);
 }

@@ -9,14 +9,15 @@ mod common;
 mod crash;
 mod damaged;
 
-use crash::{Dice, Where, rounds};
+use crash::Where;
 use damaged::{FILES, Log, Specimen};
+use sweep::{Dice, rounds};
 
 /// The bytes to damage, so that a run of one round takes about a minute.
 fn offsets(length: usize, dice: &mut Dice) -> Vec<usize> {
     let wanted = 700 * rounds();
     let stride = if rounds() >= 100 { 1 } else { (length / wanted).max(1) };
-    let first = usize::try_from(dice.below(stride as u64)).unwrap();
+    let first = dice.below(stride);
     (first..length).step_by(stride).collect()
 }
 
@@ -26,7 +27,7 @@ fn mask(dice: &mut Dice) -> u8 {
 
 fn flip_all(log: Log) {
     let specimen = Specimen::new(log);
-    let mut dice = Dice::new();
+    let mut dice = Dice::thrown("damage");
     for file in FILES {
         let (length, mut flipped) = (specimen.read(file).len(), 0);
         for at in offsets(length, &mut dice) {
@@ -55,9 +56,8 @@ fn a_flipped_byte_of_a_ledger_with_a_long_log_loses_nothing() {
 #[test]
 fn two_flipped_bytes_in_database_and_copy_free_nothing() {
     let specimen = Specimen::new(Log::Short);
-    let mut dice = Dice::new();
-    let at =
-        |file: &str, dice: &mut Dice| usize::try_from(dice.below(specimen.read(file).len() as u64)).unwrap();
+    let mut dice = Dice::thrown("damage");
+    let at = |file: &str, dice: &mut Dice| dice.below(specimen.read(file).len());
     for _ in 0..400 * rounds() {
         let copy = specimen.copy();
         let (db, copies) = (at("ledger.db", &mut dice), at("copies", &mut dice));

@@ -9,43 +9,13 @@
 mod common;
 mod crash;
 
-use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
 use common::{copy_dir, default_pool, pool};
-use crash::{
-    Dice, Promises, act, check_kept, check_promises, need_strace, open_at, ops, rounds, spawn_actor, traced,
-};
-
-/// The n-th call of this name.
-#[derive(Debug, Clone)]
-struct Call {
-    name: String,
-    nth: usize,
-}
-
-/// Every system call of the run from its first look at the ledger on.
-fn calls(trace: &str, dir: &Path) -> Vec<Call> {
-    let mut seen: HashMap<&str, usize> = HashMap::new();
-    let mut found = Vec::new();
-    let mut touched = false;
-    for line in trace.lines() {
-        let Some((name, rest)) = line.split_once(' ').and_then(|(_, l)| l.trim_start().split_once('('))
-        else {
-            continue;
-        };
-        let nth = seen.entry(name).or_default();
-        *nth += 1;
-        touched |= name != "execve" && rest.contains(dir.to_str().unwrap());
-        // The end of a process cannot be interrupted by its end.
-        if touched && !name.starts_with("exit") {
-            found.push(Call { name: name.to_owned(), nth: *nth });
-        }
-    }
-    found
-}
+use crash::{Promises, act, check_kept, check_promises, open_at, ops, spawn_actor, traced};
+use sweep::{Call, Dice, rounds};
 
 fn record(before: &Path, words: &[String]) -> Vec<Call> {
     let home = tempfile::tempdir().unwrap();
@@ -53,7 +23,7 @@ fn record(before: &Path, words: &[String]) -> Vec<Call> {
     copy_dir(before, &dir);
     let done = traced(&["-o", log.to_str().unwrap()], &dir, words).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    calls(&std::fs::read_to_string(&log).unwrap(), &dir)
+    sweep::calls_since(&std::fs::read_to_string(&log).unwrap(), &dir)
 }
 
 struct Sweep {
@@ -65,7 +35,6 @@ struct Sweep {
 
 impl Sweep {
     fn run(&self) -> usize {
-        need_strace();
         let calls = record(self.before.path(), &self.words);
         assert!(calls.len() > 50, "the recording shows too little: {calls:?}");
         let killed = calls.iter().filter(|call| self.kill_at(call)).count();
@@ -79,20 +48,11 @@ impl Sweep {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("state");
         copy_dir(self.before.path(), &dir);
-        let (name, nth) = (&call.name, call.nth);
-        let options = [
-            "-o",
-            "/dev/null",
-            "-e",
-            &format!("trace={name}"),
-            "-e",
-            &format!("inject={name}:signal=KILL:when={nth}"),
-        ];
-        let done = traced(&options, &dir, &self.words).output().unwrap();
+        let done = traced(&call.kill(), &dir, &self.words).output().unwrap();
         let mut promises = self.promises.clone();
         promises.asked(&self.words);
         promises.heard(&String::from_utf8(done.stdout).unwrap());
-        println!("killed at {name} number {nth}: {}", !done.status.success());
+        println!("killed at {call}: {}", !done.status.success());
         (self.check)(&dir, &promises);
         !done.status.success()
     }
@@ -148,7 +108,7 @@ fn killed_at_any_call_of_a_rebuild() {
 
 #[test]
 fn killed_at_random_times_while_four_work_at_once() {
-    let mut dice = Dice::new();
+    let mut dice = Dice::thrown("kills");
     for round in 0..10 * rounds() {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("state");
@@ -163,7 +123,7 @@ fn killed_at_random_times_while_four_work_at_once() {
         let mut actors: Vec<_> = (0..4).map(|n| spawn_actor(&dir, &words(n))).collect();
         (0..4).for_each(|n| promises.asked(&words(n)));
         for actor in &mut actors {
-            std::thread::sleep(Duration::from_millis(dice.below(60)));
+            std::thread::sleep(Duration::from_millis(dice.number() % 60));
             actor.kill().unwrap();
         }
         for mut actor in actors {

@@ -16,8 +16,9 @@ mod power;
 use std::path::Path;
 
 use common::default_pool;
-use crash::{Dice, Promises, Where, act, check_kept, check_promises, open_at, ops, overlaps, rounds};
+use crash::{Promises, Where, act, check_kept, check_promises, open_at, ops, overlaps};
 use power::{Disk, Luck, Names, Op, record};
+use sweep::{Dice, rounds};
 
 const LUCKS: [Luck; 5] =
     [Luck::Nothing, Luck::Everything, Luck::SomeWrites, Luck::SomeSectors, Luck::SomeSectors];
@@ -38,7 +39,7 @@ struct Loss<'a> {
 impl Loss<'_> {
     /// Loses power after every operation that `wanted` picks.
     fn sweep(&self, wanted: impl Fn(usize, &Op) -> bool) {
-        let mut dice = Dice::new();
+        let mut dice = Dice::thrown("power");
         let (mut disk, mut promises, mut images) = (self.start.clone(), self.promises.clone(), 0);
         let mut prefixes = 0;
         for (i, op) in self.ops.iter().enumerate() {

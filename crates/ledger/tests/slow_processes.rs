@@ -14,14 +14,11 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use common::{default_pool, holder, lease};
-use crash::{
-    Promises, act, check_disjoint, check_promises, need_strace, open_at, ops, options_at, rounds,
-    spawn_actor, traced,
-};
+use crash::{Promises, act, check_disjoint, check_promises, open_at, ops, options_at, spawn_actor, traced};
 use ledger::{Ledger, LedgerError};
 
 fn crowd() -> (usize, usize) {
-    if rounds() >= 10 { (64, 200) } else { (16, 50) }
+    if sweep::rounds() >= 10 { (64, 200) } else { (16, 50) }
 }
 
 fn hear_all(actors: Vec<Child>, promises: &mut Promises) {
@@ -82,7 +79,7 @@ fn processes_that_lease_release_and_settle_at_once_never_share_a_block() {
 fn hundreds_of_short_commands_go_beside_an_agent() {
     let home = tempfile::tempdir().unwrap();
     let agent = open_at(home.path(), default_pool());
-    let commands = 200 * rounds().min(10);
+    let commands = 200 * sweep::rounds().min(10);
     let mut promises = Promises::default();
     for batch in 0..commands / 4 {
         let actors =
@@ -100,7 +97,6 @@ fn hundreds_of_short_commands_go_beside_an_agent() {
 
 #[test]
 fn threads_of_one_process_share_commits() {
-    need_strace();
     let home = tempfile::tempdir().unwrap();
     let log = tempfile::NamedTempFile::new().unwrap();
     let options = ["-e", "trace=fsync,fdatasync", "-o", log.path().to_str().unwrap()];

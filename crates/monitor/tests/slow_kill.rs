@@ -10,11 +10,12 @@
 
 mod support;
 
-use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::process::{Child, Command, Stdio};
 
 use monitor::{Client, Ending, Event, Exit, Reply, Request, Started};
 use support::*;
+use sweep::Call;
 
 /// Calls that change nothing that anybody else could see.
 const LOOKS: &[&str] = &[
@@ -72,7 +73,7 @@ struct Traced {
 
 impl Traced {
     /// Follows the monitor, but not what it starts. Returns once it does.
-    fn attach(pod: &Pod, options: &[&str]) -> Self {
+    fn attach(pod: &Pod, options: &[impl AsRef<OsStr>]) -> Self {
         let pid = pod.monitor().pid;
         let strace = Command::new("strace")
             .args(["-qq", "-p", &pid.to_string()])
@@ -111,8 +112,8 @@ fn live(pod: &Pod, client: &mut Client) -> Told {
     told
 }
 
-/// Every call of a whole life that changes something, as name and number.
-fn changes() -> Vec<(String, usize)> {
+/// Every call of a whole life that changes something.
+fn changes() -> Vec<Call> {
     let pod = Pod::new();
     let mut client = pod.spawn();
     // The second of two is told after the first.
@@ -126,20 +127,7 @@ fn changes() -> Vec<(String, usize)> {
     next_exit(&mut other);
     drop(traced);
     let trace = std::fs::read_to_string(&log).unwrap();
-    let mut seen: HashMap<&str, usize> = HashMap::new();
-    let mut found = vec![];
-    for line in trace.lines() {
-        let Some((name, _)) = line.split_once('(') else { continue };
-        if name.is_empty() || name.contains(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_') {
-            continue;
-        }
-        let nth = seen.entry(name).or_default();
-        *nth += 1;
-        if !LOOKS.contains(&name) {
-            found.push((name.to_owned(), *nth));
-        }
-    }
-    found
+    sweep::changes(&trace, |name| !LOOKS.contains(&name))
 }
 
 /// What the server does when it finds no monitor: another one, which adopts. What was never recorded as
@@ -178,15 +166,14 @@ struct Count {
 }
 
 /// One life, cut off at this call.
-fn cut_off(name: &str, nth: usize) -> Count {
+fn cut_off(call: &Call) -> Count {
     let pod = Pod::new();
     let mut client = pod.spawn();
     let other = pod.connect();
     list(&mut client);
     pod.container("one", SCRIPT);
     let monitor = pod.monitor();
-    let (trace, inject) = (format!("trace={name}"), format!("inject={name}:signal=KILL:when={nth}"));
-    let traced = Traced::attach(&pod, &["-o", "/dev/null", "-e", &trace, "-e", &inject]);
+    let traced = Traced::attach(&pod, &call.kill());
     let told = live(&pod, &mut client);
     let mut count = Count::default();
     if told.exit.is_some() && told_too(other) {
@@ -199,7 +186,7 @@ fn cut_off(name: &str, nth: usize) -> Count {
     soon("the monitor is gone", || state(monitor).is_none());
     match (&told.exit, play_the_server(&pod, &told)) {
         (Some(told), found) => {
-            assert_eq!(Some(told), found.as_ref(), "{name} number {nth}");
+            assert_eq!(Some(told), found.as_ref(), "{call}");
             count.told = 1;
         }
         (None, Some(exit)) if exit.ending == Ending::Lost => count.lost = 1,
@@ -227,7 +214,7 @@ fn killed_at_any_call_no_end_that_was_told_is_lost() {
         let workers: Vec<_> = (0..WORKERS)
             .map(|worker| {
                 let mine = calls.iter().skip(worker).step_by(WORKERS);
-                scope.spawn(move || mine.map(|(name, nth)| cut_off(name, *nth)).collect::<Vec<_>>())
+                scope.spawn(move || mine.map(cut_off).collect::<Vec<_>>())
             })
             .collect();
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()

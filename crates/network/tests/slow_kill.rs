@@ -15,7 +15,7 @@
 
 mod support;
 
-use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -24,21 +24,12 @@ use std::time::{Duration, Instant};
 
 use network::{Kind, Protocol};
 use support::*;
+use sweep::Call;
 
-/// The program, built if nobody has.
+/// The program.
 fn actor() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let here = std::env::current_exe().unwrap();
-        let actor = here.parent().and_then(Path::parent).unwrap().join("examples/network_actor");
-        if !actor.exists() {
-            let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
-            let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-            let words = ["build", "--example", "network_actor", "--manifest-path", manifest];
-            assert!(Command::new(cargo).args(words).status().unwrap().success(), "cannot build the example");
-        }
-        actor
-    })
+    PATH.get_or_init(|| sweep::example("network_actor", env!("CARGO_MANIFEST_DIR")))
 }
 
 /// Calls that change something that outlives the process: files and what netlink is told.
@@ -91,11 +82,10 @@ impl Scene {
         assert!(done.status.success(), "{what}: {}", String::from_utf8_lossy(&done.stderr));
     }
 
-    fn traced(&self, options: &[&str], what: &str) -> Output {
-        let mut command = Command::new("strace");
-        command.args(["-f", "-qq"]).args(options).arg(actor()).args(self.arguments(what));
-        let done = self.lab.at_host(move || command.output());
-        done.unwrap_or_else(|e| panic!("this test needs strace, apt-get install strace: {e}"))
+    fn traced(&self, options: &[impl AsRef<OsStr>], what: &str) -> Output {
+        let mut command = sweep::strace();
+        command.args(options).arg(actor()).args(self.arguments(what));
+        self.lab.at_host(move || command.output()).unwrap()
     }
 
     /// All is as it is after a set-up that nobody interrupted.
@@ -135,28 +125,14 @@ impl Scene {
     }
 }
 
-/// Every call of the run that changes something, as name and number.
-fn changes(before: &[&str], what: &str) -> Vec<(String, usize)> {
+/// Every call of the run that changes something.
+fn changes(before: &[&str], what: &str) -> Vec<Call> {
     let scene = Scene::after(before);
     let log = scene.lab.dir.path().join("log");
     let done = scene.traced(&["-o", log.to_str().unwrap()], what);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let trace = std::fs::read_to_string(&log).unwrap();
-    // strace counts the calls of each thread on its own, also those to kill at.
-    let mut seen: HashMap<(&str, &str), usize> = HashMap::new();
-    let (mut found, mut touched) = (vec![], false);
-    for line in trace.lines() {
-        let Some((thread, call)) = line.split_once(' ') else { continue };
-        let Some((name, rest)) = call.trim_start().split_once('(') else { continue };
-        let nth = seen.entry((thread, name)).or_default();
-        *nth += 1;
-        touched |= name != "execve" && rest.contains(scene.lab.dir.path().to_str().unwrap());
-        let change = (name.to_owned(), *nth);
-        if touched && CHANGES.contains(&name) && !found.contains(&change) {
-            found.push(change);
-        }
-    }
-    found
+    sweep::changes_since(&trace, scene.lab.dir.path(), |name| CHANGES.contains(&name))
 }
 
 /// Kills the run at every such call, then goes on in one of the ways, in turn; in all of them where more
@@ -165,14 +141,12 @@ fn sweep(before: &[&str], what: &str, go_on: &[&dyn Fn(&Scene)]) {
     let calls = changes(before, what);
     assert!(calls.len() > 10, "the recording shows too little: {calls:?}");
     let (mut runs, mut killed) = (0, 0);
-    for (place, (name, nth)) in calls.iter().enumerate() {
-        let chosen = |way: usize| rounds() > 1 || way == place % go_on.len();
+    for (place, call) in calls.iter().enumerate() {
+        let chosen = |way: usize| sweep::rounds() > 1 || way == place % go_on.len();
         for (_, check) in go_on.iter().enumerate().filter(|(way, _)| chosen(*way)) {
             let scene = Scene::after(before);
-            let trace = format!("trace={name}");
-            let inject = format!("inject={name}:signal=KILL:when={nth}");
-            let done = scene.traced(&["-o", "/dev/null", "-e", &trace, "-e", &inject], what);
-            println!("{what} killed at {name} number {nth}: {}", !done.status.success());
+            let done = scene.traced(&call.kill(), what);
+            println!("{what} killed at {call}: {}", !done.status.success());
             runs += 1;
             killed += usize::from(!done.status.success());
             check(&scene);
@@ -189,7 +163,7 @@ fn spread(before: &[&str], what: &str, go_on: &[&dyn Fn(&Scene)]) {
     let begun = Instant::now();
     assert!(whole.traced(&["-o", "/dev/null", "-e", &slow], what).status.success());
     let length = begun.elapsed();
-    let moments = 24 * u32::try_from(rounds()).unwrap();
+    let moments = 24 * u32::try_from(sweep::rounds()).unwrap();
     let mut killed = 0;
     for moment in 0..moments {
         let scene = Scene::after(before);

@@ -11,10 +11,11 @@ mod support;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::Signal;
-use support::killing::{Dice, Nth, Rigged, Tracer, changes, chosen, kill_at, rounds};
+use support::killing::{Rigged, Tracer, changes, chosen};
 use support::story::{Ends, Keeper, Monitor, Story};
 use support::traces::Traces;
 use support::{House, Options, signal};
+use sweep::{Call, Dice, rounds_or};
 use tokio::sync::Mutex;
 
 const NAME: &str = "killed";
@@ -49,7 +50,7 @@ fn ends(round: usize) -> Ends {
 }
 
 /// What the server does for a whole pod.
-async fn calls_of_the_server(keeper: &Keeper) -> Vec<Nth> {
+async fn calls_of_the_server(keeper: &Keeper) -> Vec<Call> {
     let log = keeper.0.lock().await.dir.join("strace");
     let tracer = Tracer::on(server(keeper).await, &["-o".into(), log.display().to_string()]).await;
     Story::new(keeper, NAME, 0).await.tell().await;
@@ -66,11 +67,11 @@ async fn a_server_killed_at_any_call_loses_nothing_and_leaves_nothing() {
     let calls = calls_of_the_server(&keeper).await;
     assert!(calls.len() > 30, "the recording shows too little: {calls:?}");
     let mut killed = 0;
-    let tried = chosen(&calls, rounds(12), &mut dice);
+    let tried = chosen(&calls, rounds_or(12), &mut dice);
     for (round, call) in tried.iter().enumerate() {
-        println!("server, killed at {} number {}", call.0, call.1);
+        println!("server, killed at {call}");
         let pid = server(&keeper).await;
-        let tracer = Tracer::on(pid, &kill_at(call)).await;
+        let tracer = Tracer::on(pid, &call.kill()).await;
         let mut story = Story::new(&keeper, NAME, 0).await;
         story.ends = ends(round);
         story.tell().await;
@@ -89,9 +90,9 @@ async fn a_server_killed_at_any_moment_loses_nothing_and_leaves_nothing() {
     let begun = std::time::Instant::now();
     Story::new(&keeper, NAME, 0).await.tell().await;
     let length = begun.elapsed();
-    for round in 0..rounds(12) {
+    for round in 0..rounds_or(12) {
         let pid = server(&keeper).await;
-        let moment = length * u32::try_from(dice.one_of(1000)).unwrap() / 1000;
+        let moment = length * u32::try_from(dice.below(1000)).unwrap() / 1000;
         println!("server, killed after {moment:?}");
         let killing = tokio::spawn(async move {
             tokio::time::sleep(moment).await;
@@ -120,11 +121,11 @@ async fn a_monitor_killed_at_any_call_leaves_nothing_and_its_loss_is_told() {
     let calls = changes(&log);
     std::fs::remove_file(&log).unwrap();
     assert!(calls.len() > 10, "the recording shows too little: {calls:?}");
-    for (round, call) in chosen(&calls, rounds(10), &mut dice).iter().enumerate() {
-        println!("monitor, killed at {} number {}", call.0, call.1);
+    for (round, call) in chosen(&calls, rounds_or(10), &mut dice).iter().enumerate() {
+        println!("monitor, killed at {call}");
         story.ends = ends(round);
         let sandbox = story.sandbox().await;
-        let tracer = Tracer::on(monitor(&sandbox).await, &kill_at(call)).await;
+        let tracer = Tracer::on(monitor(&sandbox).await, &call.kill()).await;
         story.go_on(&sandbox).await;
         drop(tracer);
         nothing_is_left(&keeper, &before, &format!("{call:?}")).await;
@@ -143,8 +144,8 @@ async fn a_monitor_killed_while_it_becomes_one_leaves_nothing() {
     support::pods::options(&mut story.config).pid = wire::cri::NamespaceMode::Pod.into();
     let runs = keeper.0.lock().await.run().join("sandboxes");
     let mut killed = 0;
-    for _ in 0..rounds(10) {
-        let (runs, delay) = (runs.clone(), moments(dice.one_of(20_000)));
+    for _ in 0..rounds_or(10) {
+        let (runs, delay) = (runs.clone(), moments(dice.below(20_000)));
         let killing = tokio::task::spawn_blocking(move || killed_after(&runs, delay));
         let sandbox = story.sandbox().await;
         killed += usize::from(killing.await.unwrap());
@@ -179,7 +180,7 @@ async fn a_helper_killed_at_any_call_leaves_nothing() {
     keeper.client().await;
     let before = Traces::of(&*keeper.0.lock().await);
     let log = ["-o".to_owned(), rigged.log().display().to_string()];
-    for (kind, many) in [("run", rounds(12)), ("exec", rounds(4)), ("delete", rounds(6))] {
+    for (kind, many) in [("run", rounds_or(12)), ("exec", rounds_or(4)), ("delete", rounds_or(6))] {
         rigged.arm(kind, &log);
         Story::new(&keeper, NAME, 0).await.tell().await;
         assert!(rigged.fired(kind), "{kind} is not used");
@@ -187,8 +188,8 @@ async fn a_helper_killed_at_any_call_leaves_nothing() {
         std::fs::remove_file(rigged.log()).unwrap();
         println!("{kind}: {} calls", calls.len());
         for call in chosen(&calls, many, &mut dice) {
-            println!("{kind}, killed at {} number {}", call.0, call.1);
-            rigged.arm(kind, &kill_at(&call));
+            println!("{kind}, killed at {call}");
+            rigged.arm(kind, &call.kill());
             Story::new(&keeper, NAME, 0).await.tell().await;
             assert!(rigged.fired(kind), "{kind} is not used");
             nothing_is_left(&keeper, &before, &format!("{kind} {call:?}")).await;
@@ -202,7 +203,7 @@ async fn twenty_pods_come_to_their_end_while_everybody_is_killed() {
     let mut dice = Dice::thrown("everybody");
     let (keeper, before) = scene().await;
     let mut kills = [0; 3];
-    for _ in 0..rounds(3) {
+    for _ in 0..rounds_or(3) {
         let over = AtomicBool::new(false);
         let pods = async {
             all_at_once((0..20).map(async |n| {
@@ -216,9 +217,9 @@ async fn twenty_pods_come_to_their_end_while_everybody_is_killed() {
         };
         let killer = async {
             while !over.load(Ordering::Relaxed) {
-                tokio::time::sleep(moments(50_000 + dice.one_of(200_000))).await;
+                tokio::time::sleep(moments(50_000 + dice.below(200_000))).await;
                 // A server takes longest to come back, and all wait for it.
-                let who = [0, 1, 1, 2, 2, 2][dice.one_of(6)];
+                let who = [0, 1, 1, 2, 2, 2][dice.below(6)];
                 kills[who] += usize::from(kill_one(&keeper, who, &mut dice).await);
             }
         };
@@ -242,7 +243,7 @@ async fn kill_one(keeper: &Keeper, who: usize, dice: &mut Dice) -> bool {
             1 => support::traces::monitors(&runs),
             _ => support::traces::helpers(&dir),
         };
-        if let Some(pid) = found.get(dice.one_of(found.len())) {
+        if let Some(pid) = found.get(dice.below(found.len())) {
             signal(*pid, Signal::KILL);
             return true;
         }

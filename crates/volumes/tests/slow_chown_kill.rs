@@ -16,7 +16,8 @@ use std::path::Path;
 use std::process::Command;
 
 use kill::{HOME, Sweep, act, kill_in};
-use trees::{BASE, Dice, rounds, run, snapshot};
+use sweep::{Dice, rounds};
+use trees::{BASE, run, snapshot};
 
 /// A tree in `tree`, and room for a journal beside it.
 fn make(home: &Path) {
@@ -140,7 +141,7 @@ fn killed_again_and_again_every_file_is_shifted_once() {
     let states = states();
     let sweep = Sweep { prepare: &make, words: &|home| words("give", home) };
     let calls = sweep.calls();
-    let mut dice = Dice::new();
+    let mut dice = Dice::thrown("chown");
     for round in 0..3 * rounds() {
         let home = tempfile::tempdir_in(HOME).unwrap();
         make(home.path());

@@ -13,27 +13,18 @@
 
 mod support;
 
-use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use support::*;
+use sweep::Call;
 
-/// The program, built if nobody has.
+/// The program.
 fn actor() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let here = std::env::current_exe().unwrap();
-        let actor = here.parent().and_then(Path::parent).unwrap().join("examples/pod_actor");
-        if !actor.exists() {
-            let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
-            let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-            let words = ["build", "--example", "pod_actor", "--manifest-path", manifest];
-            assert!(Command::new(cargo).args(words).status().unwrap().success(), "cannot build the example");
-        }
-        actor
-    })
+    PATH.get_or_init(|| sweep::example("pod_actor", env!("CARGO_MANIFEST_DIR")))
 }
 
 /// Calls that change nothing that outlives the process.
@@ -121,10 +112,8 @@ impl Left {
         assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
     }
 
-    fn traced(&self, options: &[&str], words: &[&str]) -> Output {
-        let mut command = Command::new("strace");
-        command.args(["-f", "-qq"]).args(options).arg(actor()).args(self.arguments(words));
-        command.output().unwrap_or_else(|e| panic!("this test needs strace, apt-get install strace: {e}"))
+    fn traced(&self, options: &[impl AsRef<OsStr>], words: &[&str]) -> Output {
+        sweep::strace().args(options).arg(actor()).args(self.arguments(words)).output().unwrap()
     }
 
     fn volume(&self, kind: &str, name: &str) -> PathBuf {
@@ -161,29 +150,14 @@ impl Left {
     }
 }
 
-/// Every call of the run that changes something, as name and number.
-fn changes(before: &[&str], words: &[&str]) -> Vec<(String, usize)> {
+/// Every call of the run that changes something.
+fn changes(before: &[&str], words: &[&str]) -> Vec<Call> {
     let left = Left::after(before);
     let log = left.node.path("log");
     let done = left.traced(&["-o", log.to_str().unwrap()], words);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let trace = std::fs::read_to_string(&log).unwrap();
-    let state = left.node.state();
-    // strace counts the calls of each thread on its own, also those to kill at.
-    let mut seen: HashMap<(&str, &str), usize> = HashMap::new();
-    let (mut found, mut touched) = (vec![], false);
-    for line in trace.lines() {
-        let Some((thread, call)) = line.split_once(' ') else { continue };
-        let Some((name, rest)) = call.trim_start().split_once('(') else { continue };
-        let nth = seen.entry((thread, name)).or_default();
-        *nth += 1;
-        touched |= name != "execve" && rest.contains(state.to_str().unwrap());
-        let change = (name.to_owned(), *nth);
-        if touched && !LOOKS.contains(&name) && !found.contains(&change) {
-            found.push(change);
-        }
-    }
-    found
+    sweep::changes_since(&trace, &left.node.state(), |name| !LOOKS.contains(&name))
 }
 
 /// Kills the run at every such call, then goes on in one of two ways, in turn; in both where more rounds
@@ -192,14 +166,12 @@ fn sweep(before: &[&str], words: &[&str], go_on: [&(dyn Fn(&Left) + Sync); 2]) {
     let calls = changes(before, words);
     assert!(calls.len() > 10, "the recording shows too little: {calls:?}");
     let (mut runs, mut killed) = (0, 0);
-    for (place, (name, nth)) in calls.iter().enumerate() {
-        let chosen = |way: usize| rounds() > 1 || way == place % 2;
+    for (place, call) in calls.iter().enumerate() {
+        let chosen = |way: usize| sweep::rounds() > 1 || way == place % 2;
         for (_, check) in go_on.iter().enumerate().filter(|(way, _)| chosen(*way)) {
             let left = Left::after(before);
-            let trace = format!("trace={name}");
-            let inject = format!("inject={name}:signal=KILL:when={nth}");
-            let done = left.traced(&["-o", "/dev/null", "-e", &trace, "-e", &inject], words);
-            println!("killed at {name} number {nth}: {}", !done.status.success());
+            let done = left.traced(&call.kill(), words);
+            println!("killed at {call}: {}", !done.status.success());
             runs += 1;
             killed += usize::from(!done.status.success());
             check(&left);

@@ -7,13 +7,12 @@
 
 mod support;
 
-use std::collections::HashMap;
 use std::fs;
-use std::process::Command;
 
 use bundle::Engine;
 use rustix::process::{WaitOptions, wait};
 use support::{Box, Users, debians_runc, soon};
+use sweep::{Call, rounds_or};
 
 /// What changes something that outlives the process, or has others change it.
 const CHANGES: &[&str] = &[
@@ -56,44 +55,31 @@ const CHANGES: &[&str] = &[
     "execve",
 ];
 
-fn rounds() -> usize {
-    std::env::var("WARDLET_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(40)
-}
-
-/// The calls of a whole run, each with how often that call came before.
-fn record(engine: &Engine) -> Vec<(String, usize)> {
+/// The calls of a whole run that change something.
+fn record(engine: &Engine) -> Vec<Call> {
     let mut one = Box::new(engine.clone(), Users::Pod, &["/bin/sleep", "1000"]);
     let log = one.path("strace");
     one.run_traced(&["-o", log.to_str().unwrap()]);
     assert!(one.init.is_some(), "{}", fs::read_to_string(&log).unwrap());
     let text = fs::read_to_string(&log).unwrap();
     one.delete_and_look();
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    let calls = text.lines().filter_map(|line| line.split_once('(')).map(|(name, _)| name.to_owned());
-    let mut found = vec![];
-    for name in calls.filter(|name| CHANGES.contains(&name.as_str())) {
-        let count = seen.entry(name.clone()).or_default();
-        *count += 1;
-        found.push((name, *count));
-    }
-    found
+    sweep::changes(&text, |name| CHANGES.contains(&name))
 }
 
-fn sweep(engine: &Engine) {
+fn swept(engine: &Engine) {
     let calls = record(engine);
-    let step = calls.len().div_ceil(rounds()).max(1);
+    let step = calls.len().div_ceil(rounds_or(40)).max(1);
     println!("{engine:?}: {} calls, every {step}. of them", calls.len());
-    for (name, count) in calls.iter().step_by(step) {
+    for call in calls.iter().step_by(step) {
         let mut one = Box::new(engine.clone(), Users::Pod, &["/bin/sleep", "1000"]);
-        let inject = format!("inject={name}:signal=SIGKILL:when={count}");
-        one.run_traced(&["-o", "/dev/null", "-e", &inject]);
+        one.run_traced(&call.kill());
         // Whatever was told, nobody wrote it down: as if the monitor had died, too.
         one.init = None;
         let _ = fs::remove_file(one.dir().join("started.json"));
         let done = one.delete();
-        assert!(done.status.success(), "{name} {count}: {}", String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success(), "{call}: {}", String::from_utf8_lossy(&done.stderr));
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
-        soon(&format!("nothing is left after {name} {count}"), || {
+        soon(&format!("nothing is left after {call}"), || {
             while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
             one.left().is_empty()
         });
@@ -103,11 +89,8 @@ fn sweep(engine: &Engine) {
 /// One after the other: each takes in the orphans of all.
 #[test]
 fn a_helper_killed_at_any_call_leaves_nothing_that_delete_does_not_take_away() {
-    assert!(
-        Command::new("strace").arg("-V").output().is_ok(),
-        "this test needs strace, apt-get install strace"
-    );
+    sweep::need_strace();
     for engine in [Engine::Libcontainer, debians_runc()] {
-        sweep(&engine);
+        swept(&engine);
     }
 }

@@ -7,7 +7,7 @@
 
 mod ward;
 
-use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -73,28 +73,11 @@ impl Round {
         Self { id, bundle, upper }
     }
 
-    fn traced(&self, command: &Command, options: &[&str]) -> Output {
-        let mut traced = Command::new("strace");
-        traced.args(["-f", "-qq"]).args(options).arg(command.get_program()).args(command.get_args());
+    fn traced(&self, command: &Command, options: &[impl AsRef<OsStr>]) -> Output {
+        let mut traced = sweep::strace();
+        traced.args(options).arg(command.get_program()).args(command.get_args());
         traced.stdin(Stdio::null()).current_dir(&self.bundle).output().unwrap()
     }
-}
-
-/// Every call of a run that changes something, as name and number.
-fn changes(trace: &str) -> Vec<(String, usize)> {
-    let mut seen: HashMap<(&str, &str), usize> = HashMap::new();
-    let mut found = Vec::new();
-    for line in trace.lines() {
-        let Some((thread, call)) = line.split_once(' ') else { continue };
-        let Some((name, _)) = call.trim_start().split_once('(') else { continue };
-        let nth = seen.entry((thread, name)).or_default();
-        *nth += 1;
-        let change = (name.to_owned(), *nth);
-        if CHANGES.contains(&name) && !found.contains(&change) {
-            found.push(change);
-        }
-    }
-    found
 }
 
 #[test]
@@ -106,17 +89,16 @@ fn killed_at_any_call_nothing_is_left_but_the_owner_of_the_containers_own_direct
         let command = host.create_command(&nothing(), &pod, (&first.id, &first.bundle));
         let done = first.traced(&command, &["-o", log.to_str().unwrap()]);
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        let calls = changes(&fs::read_to_string(&log).unwrap());
+        let calls = sweep::changes(&fs::read_to_string(&log).unwrap(), |name| CHANGES.contains(&name));
         assert!(calls.len() > 40, "the recording shows too little: {calls:?}");
         let round = Round::new(host, &pod);
         let before = host.mounts();
         let mut killed = 0;
-        for (name, nth) in &calls {
+        for call in &calls {
             let command = host.create_command(&nothing(), &pod, (&round.id, &round.bundle));
-            let (trace, inject) = (format!("trace={name}"), format!("inject={name}:signal=KILL:when={nth}"));
-            let done = round.traced(&command, &["-o", "/dev/null", "-e", &trace, "-e", &inject]);
+            let done = round.traced(&command, &call.kill());
             killed += usize::from(!done.status.success());
-            let at = format!("killed at {name} number {nth}");
+            let at = format!("killed at {call}");
             assert_eq!(host.mounts(), before, "{at}");
             assert!([(0, 0), (BASE, BASE)].contains(&owner(&round.upper)), "{at}");
             assert_eq!(names(&round.upper), Vec::<String>::new(), "{at}");

@@ -10,6 +10,7 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -21,35 +22,18 @@ use ledger::{BootId, Lease, LeaseRequest, Ledger, Options};
 
 use crate::common::{Told, holder};
 
-/// The program `examples/actor.rs`, built if nobody has.
+/// The program `examples/actor.rs`.
 pub fn actor() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let here = std::env::current_exe().unwrap();
-        let profile = here.parent().and_then(Path::parent).expect("tests lie in target/PROFILE/deps");
-        let actor = profile.join("examples/actor");
-        if !actor.exists() {
-            let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
-            let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-            let words = ["build", "--example", "actor", "--manifest-path", manifest];
-            let built = Command::new(cargo).args(words).status().unwrap();
-            assert!(built.success(), "cannot build the example `actor`");
-        }
-        actor
-    })
+    PATH.get_or_init(|| sweep::example("actor", env!("CARGO_MANIFEST_DIR")))
 }
 
-/// A command that is strace over the actor; strace is a Debian package that these tests need.
-pub fn traced(options: &[&str], dir: &Path, ops: &[String]) -> Command {
-    let mut command = Command::new("strace");
-    command.args(["-f", "-qq"]).args(options).arg(actor()).arg(dir).args(ops);
+/// A command that is strace over the actor.
+pub fn traced(options: &[impl AsRef<OsStr>], dir: &Path, ops: &[String]) -> Command {
+    let mut command = sweep::strace();
+    command.args(options).arg(actor()).arg(dir).args(ops);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-pub fn need_strace() {
-    let found = Command::new("strace").arg("-V").output();
-    assert!(found.is_ok_and(|o| o.status.success()), "this test needs strace: apt-get install strace");
 }
 
 pub fn spawn_actor(dir: &Path, ops: &[String]) -> Child {
@@ -67,35 +51,6 @@ pub fn act(dir: &Path, ops: &[String]) -> String {
 
 pub fn ops(words: &[&str]) -> Vec<String> {
     words.iter().map(|w| (*w).to_owned()).collect()
-}
-
-/// How much is to be tried: 1 unless `WARDLET_ROUNDS` says more.
-pub fn rounds() -> usize {
-    std::env::var("WARDLET_ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1).max(1)
-}
-
-/// Chance that can be had again: the seed is printed, and taken from `WARDLET_SEED`.
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn new() -> Self {
-        let clock = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into();
-        let seed = std::env::var("WARDLET_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(clock);
-        println!("WARDLET_SEED={seed}");
-        Self(seed)
-    }
-
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end.max(1)
-    }
-
-    pub fn coin(&mut self) -> bool {
-        self.below(2) == 0
-    }
 }
 
 /// What actors were told to do and what they said they had done.

@@ -14,7 +14,7 @@ pub mod trace;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::crash::Dice;
+use sweep::Dice;
 pub use trace::{Op, record};
 
 const SECTOR: usize = 512;
@@ -149,7 +149,7 @@ impl Disk {
         let steps = match (names, luck) {
             (Names::AtOnce, _) | (_, Luck::Everything) => self.pending.len(),
             (_, Luck::Nothing) => 0,
-            _ => usize::try_from(dice.below(self.pending.len() as u64 + 1)).unwrap(),
+            _ => dice.below(self.pending.len() + 1),
         };
         self.pending.iter().take(steps).for_each(|step| rename(&mut found, step));
         for (name, id) in found {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::crash::{need_strace, traced};
+use crate::crash::traced;
 
 /// What a run did to the files of its ledger, or said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,6 @@ pub fn counts(name: &str) -> bool {
 
 /// Runs the actor on `dir` and returns what it did, in order.
 pub fn record(dir: &Path, words: &[String]) -> Vec<Op> {
-    need_strace();
     let log = tempfile::NamedTempFile::new().unwrap();
     let options = ["-y", "-xx", "-s", "10000000", "-e", CALLS, "-o", log.path().to_str().unwrap()];
     let done = traced(&options, dir, words).output().unwrap();

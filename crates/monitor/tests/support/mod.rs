@@ -225,10 +225,6 @@ pub(crate) fn soon(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-pub(crate) fn rounds() -> usize {
-    std::env::var("WARDLET_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
-}
-
 pub(crate) fn socket(dir: &Path) -> PathBuf {
     dir.join(record::SOCKET)
 }

@@ -256,11 +256,6 @@ pub(crate) fn again<T>(mut read: impl FnMut() -> io::Result<T>) -> io::Result<T>
     }
 }
 
-/// How long loops are: `WARDLET_ROUNDS` makes them longer.
-pub(crate) fn rounds() -> usize {
-    std::env::var("WARDLET_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
-}
-
 /// Removes the firewall's rules as `nft delete table ip wardlet0` does.
 pub(crate) fn lose_rules(host: &Namespace) {
     let message = |kind: u16, flags: u16, body: &[u8]| {

@@ -1,11 +1,12 @@
 //! Who is killed, and when: at a call that strace counts, or at a moment.
 
-use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+use sweep::{Call, Dice};
 
 use super::{House, programs, until};
 
@@ -46,74 +47,15 @@ pub const CHANGES: [&str; 33] = [
     "write",
 ];
 
-/// A call of some thread's, by name and number.
-pub type Nth = (String, usize);
-
-/// Numbers that are the same for the same seed.
-#[derive(Debug, Clone)]
-pub struct Dice(u64);
-
-impl Dice {
-    /// From `WARDLET_SEED`, or from the clock; printed, so that a run can be repeated.
-    pub fn thrown(what: &str) -> Self {
-        let given = std::env::var("WARDLET_SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = given.unwrap_or_else(|| u64::from(super::nanos()));
-        println!("{what}: WARDLET_SEED={seed}");
-        Self(seed | 1)
-    }
-
-    /// One of so many.
-    pub fn one_of(&mut self, many: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % u64::try_from(many.max(1)).unwrap()).unwrap()
-    }
-}
-
-pub fn rounds(by_default: usize) -> usize {
-    std::env::var("WARDLET_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(by_default)
-}
-
 /// So many of all calls, spread over all of them, from a random first one.
-pub fn chosen(calls: &[Nth], many: usize, dice: &mut Dice) -> Vec<Nth> {
+pub fn chosen(calls: &[Call], many: usize, dice: &mut Dice) -> Vec<Call> {
     let step = calls.len().div_ceil(many).max(1);
-    calls.iter().skip(dice.one_of(step)).step_by(step).take(many).cloned().collect()
+    calls.iter().skip(dice.below(step)).step_by(step).take(many).cloned().collect()
 }
 
-/// What of a record of strace's changes something, each as the how manieth of its thread.
-pub fn changes(log: &Path) -> Vec<Nth> {
-    let text = fs::read_to_string(log).unwrap();
-    let mut seen: HashMap<(&str, &str), usize> = HashMap::new();
-    let mut found = vec![];
-    for line in text.lines() {
-        let (thread, call) = match line.split_once(' ') {
-            Some((thread, call)) if thread.parse::<u32>().is_ok() => (thread, call),
-            _ => ("", line),
-        };
-        let Some((name, _)) = call.trim_start().split_once('(') else { continue };
-        let nth = seen.entry((thread, name)).or_default();
-        *nth += 1;
-        let change = (name.to_owned(), *nth);
-        if CHANGES.contains(&name) && !found.contains(&change) {
-            found.push(change);
-        }
-    }
-    found
-}
-
-pub fn kill_at(call: &Nth) -> Vec<String> {
-    let (name, nth) = call;
-    [
-        "-o",
-        "/dev/null",
-        "-e",
-        &format!("trace={name}"),
-        "-e",
-        &format!("inject={name}:signal=KILL:when={nth}"),
-    ]
-    .map(str::to_owned)
-    .to_vec()
+/// What of a record of strace's changes something.
+pub fn changes(log: &Path) -> Vec<Call> {
+    sweep::changes(&fs::read_to_string(log).unwrap(), |name| CHANGES.contains(&name))
 }
 
 /// strace on a process that runs already; it lets go when this is dropped.

@@ -31,11 +31,6 @@ use volumes::{
 pub const BASE: u32 = 1_073_741_824;
 pub const LENGTH: u32 = 65_536;
 
-/// How much is to be tried: 1 unless `WARDLET_ROUNDS` says more.
-pub fn rounds() -> usize {
-    std::env::var("WARDLET_ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1).max(1)
-}
-
 /// The block of the n-th pod.
 pub fn block(n: u32) -> IdBlock {
     IdBlock::new((BASE + n * LENGTH).into(), LENGTH.into()).unwrap()

@@ -148,14 +148,9 @@ pub fn check_tidy(dir: &Path) {
     assert!(reserved.contains(&target.to_str().unwrap().to_owned()), "{reserved:?}");
 }
 
-/// How much is to be tried: 1 unless `WARDLET_ROUNDS` says more.
-pub fn rounds() -> usize {
-    std::env::var("WARDLET_ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1).max(1)
-}
-
 /// How often a race is run: soak asks for 300 rounds, and 10 000 races.
 pub fn races() -> usize {
-    (rounds() * 40).clamp(60, 10_000)
+    (sweep::rounds() * 40).clamp(60, 10_000)
 }
 
 /// How many cases a property is tried on: some hundreds, or what `PROPTEST_CASES` says, but no more than
@@ -235,24 +230,4 @@ impl Drop for Meanwhile {
 pub fn exchange(a: &Path, b: &Path) -> bool {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).is_ok()
-}
-
-/// Chance that can be had again: the seed is printed, and taken from `WARDLET_SEED`.
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn new() -> Self {
-        let clock = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into();
-        let seed = std::env::var("WARDLET_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(clock);
-        println!("WARDLET_SEED={seed}");
-        Self(seed)
-    }
-
-    pub fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % u64::try_from(end.max(1)).unwrap()).unwrap()
-    }
 }

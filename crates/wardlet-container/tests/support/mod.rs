@@ -167,7 +167,7 @@ impl Box {
     }
 
     /// Runs it under strace, which may kill it.
-    pub fn run_traced(&mut self, options: &[&str]) {
+    pub fn run_traced(&mut self, options: &[impl AsRef<std::ffi::OsStr>]) {
         self.write_job();
         let (reading, writing) = std::io::pipe().unwrap();
         let mut command = Command::new("/bin/sh");
