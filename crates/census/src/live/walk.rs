@@ -95,7 +95,9 @@ impl Walk {
             Ok(status) => status,
             Err(miss) => return self.missed(pid, "?", miss),
         };
-        let home = self.home(directory.as_fd(), pid).unwrap_or_else(|miss| {
+        // The kernel's own threads have all that they have of the host.
+        let home = if status.kernel_thread { Ok(Home::Host) } else { self.home(directory.as_fd(), pid) };
+        let home = home.unwrap_or_else(|miss| {
             self.missed(pid, &status.name, miss);
             Home::Unknown
         });
@@ -242,7 +244,10 @@ impl Walk {
             return gone_is_fine(mount_namespace(e));
         }
         for mount in namespace_mounts(&self.text) {
-            self.pin(mount.kind, Pin { task: tid, place: Place::Mount(mount.point), inode: mount.inode, up: 0 });
+            self.pin(
+                mount.kind,
+                Pin { task: tid, place: Place::Mount(mount.point), inode: mount.inode, up: 0 },
+            );
         }
         self.mounts_read.insert((inode, root));
         Ok(())
