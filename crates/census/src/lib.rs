@@ -4,16 +4,16 @@
 //!   seen (*blind* spots) and of files that could not be understood (*problems*). It is the
 //!   ledger's [`Witness`](ids::witness::Witness).
 //! - Live owners, from `/proc`: the credentials of every thread, and every user namespace that a
-//!   task lives in, an open descriptor refers to or an nsfs mount holds.
+//!   task lives in, an open descriptor refers to, an nsfs mount holds, or a namespace that is found in one of
+//!   these ways belongs to.
 //! - Claims, from files: passwd, group, subuid, subgid, kubelet records, the stores of podman (and
 //!   CRI-O) and of Incus (and LXD).
 //! - [`audit()`]: overlaps, leaks and host IDs given away, from a report and the ledger's leases.
 //! - [`source`]: which subordinate IDs the administrator gave to the pool.
 //!
 //! What a look cannot see, and therefore does not testify about: a user namespace that is held only
-//! by another namespace it owns (a pinned network namespace, say), by a mount that is idmapped with
-//! it, by a descriptor in flight on a socket, or by an nsfs mount in a mount namespace without
-//! tasks. None of these has a process with an ID of the block.
+//! by a mount that is idmapped with it, by a descriptor in flight on a socket, or by an nsfs mount in a
+//! mount namespace without tasks. None of these has a process with an ID of the block.
 
 mod audit;
 mod census;

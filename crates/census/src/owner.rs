@@ -57,6 +57,8 @@ pub enum Via {
     Descriptor,
     /// No task, but it is mounted somewhere.
     Mount,
+    /// Neither, but a namespace of another kind, or a user namespace made inside, belongs to it.
+    Belonging,
 }
 
 /// What sort of owner.

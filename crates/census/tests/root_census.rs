@@ -188,6 +188,71 @@ fn a_user_namespace_kept_by_a_mount_in_a_private_mount_namespace_is_seen() {
     assert_vacant(span);
 }
 
+/// A process in a user namespace over `span`, and in a new namespace of another kind made inside.
+fn with_one_inside(span: HostSpan, kind: &str) -> Planted {
+    let outside = Planted::in_namespace(span);
+    let target = outside.0.id().to_string();
+    let inside = ["--user", "--target", &target, "unshare", kind, "sh", "-c", WAIT];
+    Planted::run("nsenter", &inside)
+}
+
+#[test]
+fn a_user_namespace_kept_only_by_an_open_network_namespace_is_seen_until_that_is_closed() {
+    let span = block(7);
+    let planted = with_one_inside(span, "--net");
+    let network = File::open(format!("/proc/{}/ns/net", planted.0.id())).unwrap();
+    drop(planted);
+    let owner = seen_via(Via::Belonging, span);
+    assert_eq!((owner.hold, owner.gids.as_slice()), (Hold::Live, &[span][..]));
+    assert!(owner.name.contains(" that belongs to it, descriptor "), "{}", owner.name);
+    assert!(user(IdKind::Uid, span).is_some());
+    drop(network);
+    assert_vacant(span);
+}
+
+#[test]
+fn a_user_namespace_kept_only_by_a_mounted_network_namespace_is_seen() {
+    let span = block(8);
+    let directory = tempfile::tempdir().unwrap();
+    let point = directory.path().join("network");
+    File::create(&point).unwrap();
+    let planted = with_one_inside(span, "--net");
+    let script = "mount --bind \"/proc/$0/ns/net\" \"$1\" && echo ready && read line";
+    let (pid, place) = (planted.0.id().to_string(), point.to_str().unwrap().to_owned());
+    let keeper =
+        Planted::run("unshare", &["--mount", "--propagation", "private", "sh", "-c", script, &pid, &place]);
+    drop(planted);
+    let owner = seen_via(Via::Belonging, span);
+    assert!(owner.name.contains("/network (as task "), "{}", owner.name);
+    drop(keeper);
+    assert_vacant(span);
+}
+
+#[test]
+fn a_user_namespace_kept_only_by_the_network_of_a_host_process_is_seen() {
+    let span = block(9);
+    let planted = with_one_inside(span, "--net");
+    let target = planted.0.id().to_string();
+    let guest = Planted::run("nsenter", &["--net", "--target", &target, "sh", "-c", WAIT]);
+    drop(planted);
+    let owner = seen_via(Via::Belonging, span);
+    assert!(owner.name.ends_with(&format!("ns/net of task {}", guest.0.id())), "{}", owner.name);
+    drop(guest);
+    assert_vacant(span);
+}
+
+#[test]
+fn a_user_namespace_around_one_that_is_kept_is_seen() {
+    let span = block(10);
+    let planted = with_one_inside(span, "--user");
+    let inner = planted.namespace();
+    drop(planted);
+    let owner = seen_via(Via::Belonging, span);
+    assert_eq!(owner.gids, [span]);
+    drop(inner);
+    assert_vacant(span);
+}
+
 #[test]
 fn a_user_namespace_nested_in_another_shows_host_ids_and_what_is_around_it() {
     let span = block(6);

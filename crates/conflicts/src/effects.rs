@@ -1,5 +1,7 @@
 //! What a change did to conflicts.
 
+use smallvec::SmallVec;
+
 use crate::ask::{Ask, Property};
 use crate::conflict::{Conflict, Party};
 use crate::engine::Engine;
@@ -10,7 +12,7 @@ use crate::maps::HashMap;
 /// it are found when asked for, with the engine as it is right after the change.
 #[derive(Debug, Default)]
 pub struct Effects {
-    steps: Vec<Step>,
+    steps: SmallVec<[Step; 1]>,
 }
 
 /// A pod asks something else of a volume.

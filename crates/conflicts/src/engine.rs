@@ -8,11 +8,11 @@ use crate::links::Links;
 use crate::maps::HashMap;
 use crate::objects::{Claim, CsiDriver, Life, PersistentVolume, Pod};
 use crate::pools::Pools;
-use crate::row::{Entry, Row};
+use crate::row::{Entries, Entry, Row};
 use crate::rules::Rules;
 use crate::slab::{Index, Slab};
 use crate::volumes::Volumes;
-use crate::wishes::Wish;
+use crate::wishes::Wishes;
 
 /// All that is known of a cluster's pods and their volumes.
 ///
@@ -85,11 +85,11 @@ impl Engine {
         if pod.life == Life::Finished {
             return self.remove_pod(&pod.key, None);
         }
-        let links = &mut self.links;
-        let row = Row::of(pod, &self.rules, &mut self.pools, &mut |claim| Some(links.claim(claim)));
+        let known = self.pods.get(&pod.key).copied();
+        let row = self.row_of(pod, known);
         let notable = row.notable();
-        let index = match self.pods.get(&pod.key) {
-            Some(&index) => self.replace(index, row),
+        let index = match known {
+            Some(index) => self.replace(index, row),
             None => self.insert(row),
         };
         if notable {
@@ -98,6 +98,16 @@ impl Engine {
             self.notable.remove(&pod.key);
         }
         self.refresh_all(&[index])
+    }
+
+    /// A claim that the pod has named before is known by its place, and not looked up again.
+    fn row_of(&mut self, pod: &Pod, known: Option<Index>) -> Row {
+        let (links, old) = (&mut self.links, known.and_then(|index| self.rows.get(index)));
+        let mut claims = |key: &PodKey, name: &str| {
+            let named = old.and_then(|row| row.claims().find(|&c| links.is_claim(c, key.namespace(), name)));
+            Some(named.unwrap_or_else(|| links.claim(&key.claim(name))))
+        };
+        Row::of(pod, &self.rules, &mut self.pools, &mut claims)
     }
 
     fn insert(&mut self, row: Row) -> Index {
@@ -125,19 +135,25 @@ impl Engine {
 
     /// A pod has gone. With a UID, only if the known one has no other.
     pub fn remove_pod(&mut self, key: &PodKey, uid: Option<&str>) -> Effects {
-        let Some(&index) = self.pods.get(key) else { return Effects::default() };
-        let known = self.rows.get(index).and_then(Row::uid);
-        if matches!((uid, known), (Some(a), Some(b)) if a != b) {
-            return Effects::default();
-        }
         let mut effects = Effects::default();
-        self.settle(index, Vec::new(), &mut effects);
-        self.pods.remove(key);
-        self.notable.remove(key);
+        if uid.is_some() && self.is_another(key, uid) {
+            return effects;
+        }
+        let Some(index) = self.pods.remove(key) else { return effects };
+        self.settle(index, Wishes::new(), &mut effects);
+        if !self.notable.is_empty() {
+            self.notable.remove(key);
+        }
         if let Some(row) = self.rows.remove(index) {
             row.claims().for_each(|claim| self.links.remove_user(claim, index));
         }
         effects
+    }
+
+    /// Whether the known pod of this name has another UID.
+    fn is_another(&self, key: &PodKey, uid: Option<&str>) -> bool {
+        let known = self.pods.get(key).and_then(|&index| self.rows.get(index)).and_then(Row::uid);
+        matches!((uid, known), (Some(a), Some(b)) if a != b)
     }
 
     /// A claim has come or changed.
@@ -186,13 +202,13 @@ impl Engine {
     }
 
     /// Moves a pod from where it was to where it wishes to be.
-    fn settle(&mut self, pod: Index, wishes: Vec<Wish>, effects: &mut Effects) {
+    fn settle(&mut self, pod: Index, wishes: Wishes, effects: &mut Effects) {
         let Some(row) = self.rows.get_mut(pod) else { return };
         let (key, before) = (row.key.clone(), std::mem::take(&mut row.entries));
-        let mut entries: Vec<Entry> = Vec::with_capacity(wishes.len());
+        let mut entries = Entries::with_capacity(wishes.len());
         // Volumes are entered before others are left: one that both name keeps its place.
         for wish in wishes {
-            let volume = self.volumes.index_of(&wish.id);
+            let volume = self.volumes.index_among(&wish.id, before.iter().map(|e| e.volume));
             let old = before.iter().find(|e| e.volume == volume).map(|e| e.ask.clone());
             if !old.as_ref().is_some_and(|old| old.is(&wish.ask)) {
                 self.volumes.join(volume, &wish.ask, pod);

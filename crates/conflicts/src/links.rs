@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::conflict::Reach;
 use crate::keys::{ClaimKey, VolumeId};
 use crate::maps::HashMap;
@@ -25,7 +27,7 @@ pub(crate) struct Links {
 #[derive(Debug, Default)]
 struct ClaimRow {
     known: Option<KnownClaim>,
-    users: Vec<Index>,
+    users: SmallVec<[Index; 4]>,
 }
 
 #[derive(Debug)]
@@ -38,7 +40,7 @@ struct KnownClaim {
 struct VolumeRow {
     known: Option<KnownVolume>,
     /// The claims that say they are bound to it.
-    claims: Vec<Index>,
+    claims: SmallVec<[Index; 2]>,
 }
 
 #[derive(Debug)]
@@ -159,6 +161,12 @@ impl Links {
     /// The place of a claim, if anybody has named it.
     pub(crate) fn find_claim(&self, claim: &ClaimKey) -> Option<Index> {
         self.claims.places.get(claim).copied()
+    }
+
+    /// Whether this is the place of that claim.
+    pub(crate) fn is_claim(&self, place: Index, namespace: &str, name: &str) -> bool {
+        let key = self.claims.rows.get(place).map(|(key, _)| key);
+        key.is_some_and(|key| key.name() == name && key.namespace() == namespace)
     }
 
     /// The place of a claim for somebody who uses it from now on.

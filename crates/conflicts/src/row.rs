@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::ask::{Ask, Labels};
 use crate::conflict::Reach;
-use crate::keys::{ClaimKey, PodKey, VolumeId};
+use crate::keys::{PodKey, VolumeId};
 use crate::objects::{Mount, Pod, PodVolume, PodVolumeSource, VolumeSource};
 use crate::placement::Node;
 use crate::pools::Pools;
@@ -18,9 +20,9 @@ pub(crate) struct Row {
     pub(crate) key: PodKey,
     uid: Option<Box<str>>,
     pub(crate) policy: ChangePolicy,
-    pub(crate) uses: Box<[Use]>,
+    pub(crate) uses: SmallVec<[Use; 1]>,
     /// In which groups of which volumes it is now.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Entries,
     pub(crate) node: Option<Arc<str>>,
     pub(crate) steering: Arc<Steering>,
     pub(crate) labels: Arc<[(Arc<str>, Arc<str>)]>,
@@ -44,6 +46,9 @@ pub(crate) enum UseSource {
         mountable: bool,
     },
 }
+
+/// Most pods ask something of one volume: that lies with the pod.
+pub(crate) type Entries = SmallVec<[Entry; 1]>;
 
 /// A pod's place on a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,8 +119,8 @@ impl Traits {
     }
 }
 
-/// Finds a claim's place.
-pub(crate) type Claims<'a> = dyn FnMut(&ClaimKey) -> Option<Index> + 'a;
+/// Finds the place of a claim that a pod names.
+pub(crate) type Claims<'a> = dyn FnMut(&PodKey, &str) -> Option<Index> + 'a;
 
 impl Use {
     fn of(
@@ -125,7 +130,7 @@ impl Use {
         claims: &mut Claims<'_>,
     ) -> Self {
         let source = match &volume.source {
-            PodVolumeSource::Claim(name) => UseSource::Claim(claims(&pod.claim(name))),
+            PodVolumeSource::Claim(name) => UseSource::Claim(claims(pod, name)),
             PodVolumeSource::Inline { id, source } => {
                 let mountable = matches!(source, VolumeSource::Iscsi | VolumeSource::FibreChannel);
                 UseSource::Inline { id: id.clone(), mountable }
@@ -153,7 +158,7 @@ impl Row {
             key,
             uid: pod.uid.as_deref().map(Into::into),
             policy: policy.unwrap_or(ChangePolicy::MountOption),
-            entries: Vec::new(),
+            entries: Entries::new(),
             node,
             steering: pools.steering(&pod.placement),
             labels: pools.pod_labels(&pod.placement.labels),

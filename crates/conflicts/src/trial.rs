@@ -9,14 +9,14 @@ use crate::objects::{Life, Pod};
 use crate::pools::Pools;
 use crate::remarks::Remark;
 use crate::row::Row;
-use crate::wishes::Wish;
+use crate::wishes::{Wish, Wishes};
 
 /// The cluster as it would be with these pods in the place of those of the same names. The engine does
 /// not change; it costs what the pods' own volumes cost.
 #[derive(Debug)]
 pub struct Trial<'e> {
     engine: &'e Engine,
-    pods: Vec<(Row, Vec<Wish>)>,
+    pods: Vec<(Row, Wishes)>,
     names: HashSet<PodKey>,
 }
 
@@ -27,7 +27,8 @@ impl Engine {
         let mut pools = Pools::default();
         let alive = pods.iter().filter(|pod| pod.life == Life::Alive);
         let tried = alive.map(|pod| {
-            let row = Row::of(pod, &self.rules, &mut pools, &mut |claim| self.links.find_claim(claim));
+            let mut claims = |pod: &PodKey, name: &str| self.links.find_claim(&pod.claim(name));
+            let row = Row::of(pod, &self.rules, &mut pools, &mut claims);
             let wishes = self.wishes(&row);
             (row, wishes)
         });

@@ -1,6 +1,6 @@
 //! The pods of each volume, by what they ask for.
 
-use std::collections::BTreeSet;
+use smallvec::SmallVec;
 
 use crate::ask::Ask;
 use crate::keys::VolumeId;
@@ -12,8 +12,8 @@ use crate::slab::{Index, Slab};
 pub(crate) struct Volumes {
     rows: Slab<SharedVolume>,
     by_id: HashMap<VolumeId, Index>,
-    /// Those with conflicts.
-    contested: BTreeSet<Index>,
+    /// Those with conflicts, in no order; each knows where it is in here.
+    contested: Vec<Index>,
     conflicts: u64,
 }
 
@@ -23,10 +23,13 @@ pub(crate) struct SharedVolume {
     pub(crate) id: VolumeId,
     /// Its own place.
     pub(crate) index: Index,
-    /// In no order; none is empty.
-    pub(crate) groups: Vec<Group>,
+    /// In no order; none is empty. Most volumes have one group of few pods, which lies here and nowhere
+    /// else: what an event costs is the places in memory that it looks at.
+    pub(crate) groups: SmallVec<[Group; 1]>,
     /// Pairs of pods, counted once for each property they differ in.
     pub(crate) conflicts: u64,
+    /// Its place among the contested, while it has conflicts.
+    rank: usize,
 }
 
 /// Pods that ask for the same.
@@ -34,7 +37,7 @@ pub(crate) struct SharedVolume {
 pub(crate) struct Group {
     pub(crate) ask: Ask,
     /// In no order: to keep one would be to look at the others' names with every change.
-    pub(crate) pods: Vec<Index>,
+    pub(crate) pods: SmallVec<[Index; 4]>,
 }
 
 impl SharedVolume {
@@ -58,10 +61,24 @@ impl Volumes {
         if let Some(&index) = self.by_id.get(id) {
             return index;
         }
-        let make = |index| SharedVolume { id: id.clone(), index, groups: Vec::new(), conflicts: 0 };
-        let index = self.rows.insert_with(make);
+        let index = self.rows.insert_with(|index| SharedVolume {
+            id: id.clone(),
+            index,
+            groups: SmallVec::new(),
+            conflicts: 0,
+            rank: 0,
+        });
         self.by_id.insert(id.clone(), index);
         index
+    }
+
+    /// The same, for who knows where it was: one of `places`, if any is still its own.
+    pub(crate) fn index_among(&mut self, id: &VolumeId, mut places: impl Iterator<Item = Index>) -> Index {
+        let own = |&place: &Index| self.rows.get(place).is_some_and(|volume| volume.id.is(id));
+        match places.find(own) {
+            Some(place) => place,
+            None => self.index_of(id),
+        }
     }
 
     pub(crate) fn get(&self, index: Index) -> Option<&SharedVolume> {
@@ -78,10 +95,11 @@ impl Volumes {
         let more = volume.conflicts_of(ask);
         match volume.groups.iter_mut().find(|g| g.ask.is(ask)) {
             Some(group) => group.pods.push(pod),
-            None => volume.groups.push(Group { ask: ask.clone(), pods: vec![pod] }),
+            None => volume.groups.push(Group { ask: ask.clone(), pods: SmallVec::from_slice(&[pod]) }),
         }
         if volume.conflicts == 0 && more > 0 {
-            self.contested.insert(index);
+            volume.rank = self.contested.len();
+            self.contested.push(index);
         }
         volume.conflicts += more;
         self.conflicts += more;
@@ -100,13 +118,25 @@ impl Volumes {
         let less = volume.conflicts_of(ask);
         volume.conflicts -= less;
         self.conflicts -= less;
-        if volume.conflicts == 0 && less > 0 {
-            self.contested.remove(&index);
+        let (settled, unused, rank) =
+            (volume.conflicts == 0 && less > 0, volume.groups.is_empty(), volume.rank);
+        if settled {
+            self.settled(rank);
         }
-        if volume.groups.is_empty()
-            && let Some(volume) = self.rows.remove(index)
-        {
+        if unused && let Some(volume) = self.rows.remove(index) {
             self.by_id.remove(&volume.id);
+        }
+    }
+
+    /// The contested one of this rank is so no more; the last takes its rank.
+    fn settled(&mut self, rank: usize) {
+        if rank >= self.contested.len() {
+            return;
+        }
+        self.contested.swap_remove(rank);
+        let moved = self.contested.get(rank).and_then(|&index| self.rows.get_mut(index));
+        if let Some(moved) = moved {
+            moved.rank = rank;
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a pod asks of which volumes, with all that is known now.
 
 use labels::PartialLabel;
+use smallvec::SmallVec;
 
 use crate::ask::{Ask, Labels};
 use crate::conflict::Reach;
@@ -9,6 +10,9 @@ use crate::keys::VolumeId;
 use crate::links::{Located, Unresolved};
 use crate::row::{Manner, Row, Span, Use, UseSource};
 use crate::rules::ChangePolicy;
+
+/// All that a pod asks for.
+pub(crate) type Wishes = SmallVec<[Wish; 1]>;
 
 /// A volume that a pod asks something of.
 #[derive(Debug, Clone)]
@@ -48,8 +52,8 @@ impl<'e> Used<'e> {
 
 impl Engine {
     /// The volumes that a pod uses and that are known, each once.
-    pub(crate) fn used<'e>(&'e self, row: &'e Row) -> Vec<Used<'e>> {
-        let mut all: Vec<Used<'_>> = Vec::with_capacity(row.uses.len());
+    pub(crate) fn used<'e>(&'e self, row: &'e Row) -> SmallVec<[Used<'e>; 1]> {
+        let mut all = SmallVec::<[Used<'_>; 1]>::new();
         if !self.rules.gates.read_write_once_pod {
             return all;
         }
@@ -77,7 +81,7 @@ impl Engine {
 
     /// The volumes that a pod asks something of. One that cannot be mounted with a label is no wish, nor
     /// is one that would need several: its pod does not start.
-    pub(crate) fn wishes(&self, row: &Row) -> Vec<Wish> {
+    pub(crate) fn wishes(&self, row: &Row) -> Wishes {
         let mountable = self.used(row).into_iter().filter(|u| u.located.mountable);
         mountable.filter_map(|used| self.wish(used, row.policy)).collect()
     }

@@ -118,22 +118,51 @@ fn others() -> Vec<Row> {
         owner: Some(id(1000)),
     };
     let fields = || payload::Source::DownwardApi(vec![name.clone()]);
-    let several = vec![fields(), secret(&[("key", "k")], &[]), payload::Source::Bytes(token)];
+    let deep = DownwardFile {
+        path: "pod/name".to_owned(),
+        mode: payload::Mode::new(0o400).ok(),
+        value: name.value.clone(),
+    };
+    let deep = || payload::Source::DownwardApi(vec![deep.clone()]);
+    let missing = || config(None, &[], Need::Optional);
+    let several = || {
+        let items = [item("key", "keys/mine", Some(0o600))];
+        vec![fields(), missing(), secret(&[("key", "k")], &items), payload::Source::Bytes(token.clone())]
+    };
+    let fields = || written(WrittenKind::DownwardApi, 0o440, vec![fields()]);
+    let projected = || written(WrittenKind::Projected, 0o644, several());
+    let group = |row: Row| Row { fs_group: Some(2000), ..row };
+    let part = |path, row: Row| Row { sub_path: Some(path), ..row };
     vec![
+        row("the pod's name", fields(), &[("name", (0, 0), 0o440, Some("web-0"))]),
+        group(row("the name, with fsGroup", fields(), &[("name", (0, 2000), 0o440, Some("web-0"))])),
+        part("name", row("the name alone", fields(), &[("", (0, 0), 0o440, Some("web-0"))])),
+        group(row(
+            "the name, with a mode and a directory of its own",
+            written(WrittenKind::DownwardApi, 0o444, vec![deep()]),
+            &[("pod/name", (0, 2000), 0o440, Some("web-0"))],
+        )),
         row(
-            "the pod's name",
-            written(WrittenKind::DownwardApi, 0o440, vec![fields()]),
-            &[("name", (0, 0), 0o440, Some("web-0"))],
-        ),
-        row(
-            "several sources, and a file of the pod's one user",
-            written(WrittenKind::Projected, 0o644, several),
+            "several sources, one of them missing, and a file of the pod's one user",
+            projected(),
             &[
                 ("name", (0, 0), 0o644, Some("web-0")),
-                ("key", (0, 0), 0o644, Some("k")),
+                ("keys/mine", (0, 0), 0o600, Some("k")),
                 ("token", (1000, 0), 0o600, Some("s3cret")),
             ],
         ),
+        group(row(
+            "several sources with fsGroup",
+            projected(),
+            &[
+                ("name", (0, 2000), 0o644, Some("web-0")),
+                ("keys/mine", (0, 2000), 0o640, Some("k")),
+                ("token", (1000, 2000), 0o640, Some("s3cret")),
+            ],
+        )),
+        part("keys", row("a directory of them", projected(), &[("mine", (0, 0), 0o600, Some("k"))])),
+        part("token", row("one of them", projected(), &[("", (1000, 0), 0o600, Some("s3cret"))])),
+        row("nothing but a missing source", written(WrittenKind::Projected, 0o644, vec![missing()]), &[]),
     ]
 }
 
@@ -229,30 +258,51 @@ fn a_group_that_is_given_a_secret_can_read_it_and_others_cannot() {
     });
 }
 
+/// A volume of each kind that the node writes, with one file `key` of this content and mode.
+fn of_each_written_kind(text: &str, mode: u32) -> [Source; 4] {
+    let keys: &[(&str, &str)] = &[("key", text)];
+    let secret = || secret(keys, &[]);
+    let field = DownwardFile {
+        path: "key".to_owned(),
+        mode: None,
+        value: Value::Field(Field::parse(&format!("metadata.annotations['{text}']")).unwrap()),
+    };
+    [
+        written(WrittenKind::ConfigMap, mode, vec![config(Some(keys), &[], Need::Required)]),
+        written(WrittenKind::Secret, mode, vec![secret()]),
+        written(WrittenKind::DownwardApi, mode, vec![payload::Source::DownwardApi(vec![field])]),
+        written(WrittenKind::Projected, mode, vec![secret()]),
+    ]
+}
+
 #[test]
 fn an_update_is_seen_through_the_mount_that_is_there_and_not_through_a_part_of_it() {
     alone(|| {
         for owners in [Owners::Idmapped, Owners::SharedBlocks] {
-            let node = Node::new();
-            let with = |text: &str, mode: u32| {
-                let keys: &[(&str, &str)] = &[("key", text)];
-                let source = written(WrittenKind::Secret, mode, vec![secret(keys, &[])]);
-                wanted("update", 1, vec![volume("v", owners, source)])
-            };
-            let old = with("old", 0o644);
-            let whole = node.show(&old, &mount("v", "/whole"), "tree");
-            let key = node.show(&old, &part("v", "/key", "key"), "tree");
-            let see = |path: &Path| node.inside(&old, (0, 0), &format!("cat {}", path.display()));
-            assert_eq!((see(&whole.join("key")), see(&key)), ("old".to_owned(), "old".to_owned()));
-            let new = with("new", 0o600);
-            let done = node.volumes.update(&new).unwrap();
-            assert_eq!(done[0].1, volumes::writer::Written::Replaced);
-            assert_eq!((see(&whole.join("key")), see(&key)), ("new".to_owned(), "old".to_owned()));
-            assert_eq!(node.seen(&old, &whole.join("key")), "0:0 600");
-            assert_eq!(node.volumes.update(&new).unwrap()[0].1, volumes::writer::Written::Nothing);
-            node.volumes.tear_down(&old.pod).unwrap();
+            for (old, new) in
+                of_each_written_kind("old", 0o644).into_iter().zip(of_each_written_kind("new", 0o600))
+            {
+                update(owners, old, new);
+            }
         }
     });
+}
+
+fn update(owners: Owners, old: Source, new: Source) {
+    let node = Node::new();
+    let with = |source| wanted("update", 1, vec![volume("v", owners, source)]);
+    let old = with(old);
+    let whole = node.show(&old, &mount("v", "/whole"), "tree");
+    let key = node.show(&old, &part("v", "/key", "key"), "tree");
+    let see = |path: &Path| node.inside(&old, (0, 0), &format!("cat {}", path.display()));
+    assert_eq!((see(&whole.join("key")), see(&key)), ("old".to_owned(), "old".to_owned()));
+    let new = with(new);
+    let done = node.volumes.update(&new).unwrap();
+    assert_eq!(done[0].1, volumes::writer::Written::Replaced);
+    assert_eq!((see(&whole.join("key")), see(&key)), ("new".to_owned(), "old".to_owned()));
+    assert_eq!(node.seen(&old, &whole.join("key")), "0:0 600");
+    assert_eq!(node.volumes.update(&new).unwrap()[0].1, volumes::writer::Written::Nothing);
+    node.volumes.tear_down(&old.pod).unwrap();
 }
 
 #[test]
@@ -262,7 +312,9 @@ fn a_hostpath_shows_its_files_owners_as_they_are_on_disk() {
         let path = node.dir("srv");
         std::fs::write(path.join("file"), "text").unwrap();
         chown(path.join("file"), Some(5), Some(6)).unwrap();
-        let pod = wanted("host", 1, vec![idmapped("v", host_path(&path, HostPathType::Directory))]);
+        let mut pod = wanted("host", 1, vec![idmapped("v", host_path(&path, HostPathType::Directory))]);
+        // What is the host's is given to no group.
+        pod.fs_group = Some(id(2000));
         let at = node.show(&pod, &mount("v", "/data"), "tree");
         assert_eq!(node.seen(&pod, &at.join("file")), "5:6 644");
         assert_eq!(on_host(&path.join("file")), "5:6 644");
@@ -279,10 +331,10 @@ fn nothing_is_written_through_a_read_only_mount() {
         let sources = [
             empty_dir(),
             empty(Medium::Memory, None),
-            config_map(&[("key", "k")]),
+            empty(Medium::HugePages { page_size: Some(2 << 20) }, None),
             host_path(&srv, HostPathType::Unset),
         ];
-        for (number, source) in sources.into_iter().enumerate() {
+        for (number, source) in sources.into_iter().chain(of_each_written_kind("old", 0o644)).enumerate() {
             let pod = wanted("ro", 1, vec![idmapped("v", source)]);
             let read_only = WantedMount { access: MountAccess::ReadOnly, ..mount("v", "/data") };
             node.volumes.set_up(&pod).unwrap();

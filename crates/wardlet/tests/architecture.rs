@@ -9,7 +9,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ids", &[]),
     ("labels", &[]),
     ("kernel", &["ids"]),
-    ("census", &["ids"]),
+    ("census", &["ids", "kernel"]),
     ("ledger", &["ids", "labels"]),
     ("plan", &["ids", "labels"]),
     ("manifest", &["plan", "labels"]),

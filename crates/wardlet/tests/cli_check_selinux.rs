@@ -354,6 +354,32 @@ fn thousands_of_pods_of_two_workloads_are_one_conflict() {
 }
 
 #[test]
+fn hundreds_of_pods_of_nobodys_are_one_conflict_and_each_of_them_is_named() {
+    let pod = |number: usize| {
+        let context = if number.is_multiple_of(2) { ONE } else { TWO };
+        let name = format!("p{number:03}");
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop", "uid": name},
+            "spec": deployment("a", context, "")["spec"]["template"]["spec"]})
+    };
+    let sized = |count: usize| {
+        let report = check(&with_storage("ReadWriteMany", &(0..count).map(pod).collect::<Vec<_>>()), "");
+        (report.to_string().len(), report)
+    };
+    let (small, _) = sized(100);
+    let (large, report) = sized(300);
+    assert!(large < 4 * small, "{small} bytes for 100 pods, {large} for 300");
+    let conflicts = report["conflicts"].as_array().unwrap();
+    assert_eq!(conflicts.len(), 1);
+    let (a, b) = (&conflicts[0]["a"], &conflicts[0]["b"]);
+    assert_eq!((&a["kind"], &a["namespace"], &a["name"]), (&json!("Pod"), &json!("shop"), &json!("*")));
+    assert_eq!((&a["pods"], &b["pods"], &conflicts[0]["pairs"]), (&json!(150), &json!(150), &json!(22_500)));
+    assert_eq!(report["breaks"][0]["workloads"].as_array().unwrap().len(), 300);
+    assert_eq!(report["volumes"][0]["users"].as_array().unwrap().len(), 300);
+    let what = report["fixes"][0]["options"][0]["what"].as_str().unwrap();
+    assert!(what.starts_with("give Pod p001, ") && what.contains(" and 142 more the level s0:c"), "{what}");
+}
+
+#[test]
 fn patches_are_written_for_kubectl_and_for_kustomize() {
     let host = Host::new();
     host.write("dump.json", &list(&two_labels("ReadWriteMany")));

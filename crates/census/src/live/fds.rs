@@ -3,10 +3,12 @@
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
+use kernel::NamespaceKind;
 use rustix::fs::RawDir;
 use rustix::io::Errno;
 
-use super::walk::{namespace_inode, open_directory};
+use super::kinds::linked;
+use super::walk::open_directory;
 
 /// Buffers that live as long as a walk.
 pub(crate) struct FdReader {
@@ -47,8 +49,8 @@ impl FdReader {
         Ok(FdTable { directory, numbers })
     }
 
-    /// The descriptors that refer to a user namespace: its inode, and their number.
-    pub(crate) fn user_namespaces(&mut self, table: &FdTable) -> Result<Vec<(u64, u32)>, Errno> {
+    /// The descriptors that refer to a namespace: its kind and inode, and their number.
+    pub(crate) fn namespaces(&mut self, table: &FdTable) -> Result<Vec<(NamespaceKind, u64, u32)>, Errno> {
         let mut found = Vec::new();
         for &number in &table.numbers {
             let name = rustix::path::DecInt::new(number);
@@ -57,8 +59,8 @@ impl FdReader {
                 Err(Errno::NOENT) => continue,
                 Err(e) => return Err(e),
             };
-            if let Some(inode) = namespace_inode(link, b"user") {
-                found.push((inode, number));
+            if let Some((kind, inode)) = linked(link) {
+                found.push((kind, inode, number));
             }
         }
         Ok(found)

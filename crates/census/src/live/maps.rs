@@ -2,6 +2,7 @@
 
 use ids::parse::proc_map::{ProcMapError, parse_proc_map};
 use ids::{HostSpan, IdMapping};
+use kernel::IdMaps;
 
 /// A user namespace's maps, as host IDs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,12 @@ impl Maps {
 
     pub(crate) fn gids(&self) -> Vec<HostSpan> {
         self.gids.iter().map(|m| m.host()).collect()
+    }
+}
+
+impl From<IdMaps> for Maps {
+    fn from(maps: IdMaps) -> Self {
+        Self { uids: maps.uids, gids: maps.gids }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Who uses IDs right now, as `/proc` shows it.
 
+mod belonging;
 mod fds;
+mod kinds;
 mod maps;
 mod mounts;
 mod pinned;
@@ -81,11 +83,11 @@ fn pinned_namespaces(
     blind: &mut Vec<String>,
 ) -> Vec<Owner> {
     let mut owners = Vec::new();
-    for (inode, pins) in pins {
+    for (inode, mut pins) in pins {
         if known.iter().any(|n| n.inode == Some(inode)) {
             continue;
         }
-        match pinned::maps_of(root, inode, &pins) {
+        match pinned::maps_of(root, inode, &mut pins) {
             Ok(Some((pin, maps))) if !maps.is_empty() && !maps.is_the_hosts() => {
                 let kind = OwnerKind::UserNamespace {
                     inode: Some(inode),

@@ -7,12 +7,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use kernel::NamespaceKind;
 use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::belonging::Belonging;
 use super::fds::{FdReader, FdTable};
+use super::kinds::{HOMES, inode_of, linked};
 use super::maps::Maps;
-use super::mounts::user_namespace_mounts;
+use super::mounts::namespace_mounts;
 use super::pinned::{Pin, Place};
 use super::status::{Credentials, Status, read_status};
 use super::vantage::INITIAL_USER_NAMESPACE;
@@ -32,6 +35,7 @@ pub(crate) struct Process {
 /// What has been seen so far.
 #[derive(Default)]
 pub(crate) struct Walk {
+    root: HostRoot,
     pub(crate) processes: Vec<Process>,
     pub(crate) namespaces: Vec<Namespace>,
     pub(crate) pins: BTreeMap<u64, Vec<Pin>>,
@@ -45,9 +49,13 @@ pub(crate) struct Walk {
     /// Mount namespaces read, each with the root it was read from: a task sees no mount that lies
     /// outside its own root.
     mounts_read: HashSet<(u64, Vec<u8>)>,
+    belonging: Belonging,
     fds: FdReader,
     text: Vec<u8>,
 }
+
+/// Room for the longest link to a namespace.
+const LINK: usize = 64;
 
 /// Why a task was not looked at in full.
 enum Miss {
@@ -73,7 +81,7 @@ impl Walk {
         let path = root.path("/proc");
         let fail = |e: Errno| CensusError::Proc { path: path.clone(), source: e.into() };
         let proc = open_directory(rustix::fs::CWD, &path).map_err(fail)?;
-        let mut walk = Self::default();
+        let mut walk = Self { root: root.clone(), ..Self::default() };
         for pid in numbers_in(&proc).map_err(fail)? {
             walk.process(&proc, pid);
         }
@@ -87,7 +95,9 @@ impl Walk {
             Ok(status) => status,
             Err(miss) => return self.missed(pid, "?", miss),
         };
-        let home = self.home(directory.as_fd(), pid).unwrap_or_else(|miss| {
+        // The kernel's own threads have all that they have of the host.
+        let home = if status.kernel_thread { Ok(Home::Host) } else { self.home(directory.as_fd(), pid) };
+        let home = home.unwrap_or_else(|miss| {
             self.missed(pid, &status.name, miss);
             Home::Unknown
         });
@@ -150,7 +160,10 @@ impl Walk {
         tid: u32,
         leaders: Option<&FdTable>,
     ) -> Looked<Option<FdTable>> {
-        let looked = self.mounts(task, tid).and_then(|()| self.descriptors(task, tid, leaders));
+        let looked = self
+            .mounts(task, tid)
+            .and_then(|()| self.homes(task, tid))
+            .and_then(|()| self.descriptors(task, tid, leaders));
         match looked {
             Err(Miss::Blind(..)) if self.is_gone(task) => Err(Miss::Gone),
             looked => looked,
@@ -171,7 +184,7 @@ impl Walk {
     }
 
     fn home(&mut self, process: BorrowedFd<'_>, pid: u32) -> Looked<Home> {
-        let inode = match link_inode(process, "ns/user", b"user") {
+        let inode = match link_inode(process, "ns/user", NamespaceKind::User) {
             Ok(inode) => inode,
             Err(Errno::ACCESS | Errno::PERM) => return self.unnamed_home(process, pid),
             Err(e) => return Err(Miss::at("user namespace")(e)),
@@ -190,6 +203,7 @@ impl Walk {
         }
         self.by_inode.insert(inode, self.namespaces.len());
         self.namespaces.push(Namespace { inode: Some(inode), maps, pids: vec![pid] });
+        self.belongs(&Pin { task: pid, place: Place::Home("ns/user"), inode, up: 0 });
         Ok(Home::Inode(inode))
     }
 
@@ -214,7 +228,7 @@ impl Walk {
 
     fn mounts(&mut self, task: BorrowedFd<'_>, tid: u32) -> Looked<()> {
         let mount_namespace = Miss::at("mount namespace");
-        let inode = match link_inode(task, "ns/mnt", b"mnt") {
+        let inode = match link_inode(task, "ns/mnt", NamespaceKind::Mnt) {
             Ok(inode) => inode,
             Err(e) => return gone_is_fine(mount_namespace(e)),
         };
@@ -222,16 +236,35 @@ impl Walk {
             Ok(root) => root.into_bytes(),
             Err(e) => return gone_is_fine(mount_namespace(e)),
         };
+        self.belongs(&Pin { task: tid, place: Place::Home("ns/mnt"), inode, up: 0 });
         if self.mounts_read.contains(&(inode, root.clone())) {
             return Ok(());
         }
         if let Err(e) = read_into(task, "mountinfo", &mut self.text) {
             return gone_is_fine(mount_namespace(e));
         }
-        for mount in user_namespace_mounts(&self.text) {
-            self.pin(mount.inode, Pin { task: tid, place: Place::Mount(mount.point) });
+        for mount in namespace_mounts(&self.text) {
+            self.pin(
+                mount.kind,
+                Pin { task: tid, place: Place::Mount(mount.point), inode: mount.inode, up: 0 },
+            );
         }
         self.mounts_read.insert((inode, root));
+        Ok(())
+    }
+
+    /// The namespaces of other kinds that the task lives in. A kernel need not have every kind.
+    fn homes(&mut self, task: BorrowedFd<'_>, tid: u32) -> Looked<()> {
+        for name in HOMES {
+            match rustix::fs::readlinkat(task, name, Vec::with_capacity(LINK)) {
+                Ok(link) => {
+                    if let Some((_, inode)) = linked(link.as_bytes()) {
+                        self.belongs(&Pin { task: tid, place: Place::Home(name), inode, up: 0 });
+                    }
+                }
+                Err(e) => gone_is_fine(Miss::at("namespaces")(e))?,
+            }
+        }
         Ok(())
     }
 
@@ -251,10 +284,10 @@ impl Walk {
         if leaders.is_some_and(|l| l.same_numbers(&table)) {
             return Ok(Some(table));
         }
-        match self.fds.user_namespaces(&table) {
+        match self.fds.namespaces(&table) {
             Ok(found) => {
-                for (inode, fd) in found {
-                    self.pin(inode, Pin { task: tid, place: Place::Descriptor(fd) });
+                for (kind, inode, fd) in found {
+                    self.pin(kind, Pin { task: tid, place: Place::Descriptor(fd), inode, up: 0 });
                 }
             }
             Err(e) => gone_is_fine(open_descriptors(e))?,
@@ -262,8 +295,29 @@ impl Walk {
         Ok(Some(table))
     }
 
-    fn pin(&mut self, inode: u64, pin: Pin) {
-        if inode != INITIAL_USER_NAMESPACE && !self.like_host.contains(&inode) {
+    fn pin(&mut self, kind: NamespaceKind, pin: Pin) {
+        self.belongs(&pin);
+        if kind == NamespaceKind::User {
+            self.keep(pin.inode, pin);
+        }
+    }
+
+    /// Takes note of the user namespaces that are kept because this namespace belongs to them.
+    fn belongs(&mut self, pin: &Pin) {
+        match self.belonging.of(&self.root, pin) {
+            Ok(owners) => {
+                for (owner, up) in owners.iter().zip(1..) {
+                    self.keep(*owner, Pin { up, ..pin.clone() });
+                }
+            }
+            Err(cause) => self.blind.push(cause),
+        }
+    }
+
+    /// Only what no task known so far lives in: that one speaks for itself.
+    fn keep(&mut self, inode: u64, pin: Pin) {
+        let known = self.like_host.contains(&inode) || self.by_inode.contains_key(&inode);
+        if inode != INITIAL_USER_NAMESPACE && !known {
             self.pins.entry(inode).or_default().push(pin);
         }
     }
@@ -308,15 +362,9 @@ fn numbers_in(directory: &OwnedFd) -> Result<Vec<u32>, Errno> {
     Ok(numbers)
 }
 
-/// The inode in a link such as `user:[4026531837]`.
-pub(crate) fn namespace_inode(link: &[u8], kind: &[u8]) -> Option<u64> {
-    let number = link.strip_prefix(kind)?.strip_prefix(b":[")?.strip_suffix(b"]")?;
-    std::str::from_utf8(number).ok()?.parse().ok()
-}
-
-fn link_inode(task: BorrowedFd<'_>, name: &str, kind: &[u8]) -> Result<u64, Errno> {
-    let link = rustix::fs::readlinkat(task, name, Vec::new())?;
-    namespace_inode(link.as_bytes(), kind).ok_or(Errno::ILSEQ)
+fn link_inode(task: BorrowedFd<'_>, name: &str, kind: NamespaceKind) -> Result<u64, Errno> {
+    let link = rustix::fs::readlinkat(task, name, Vec::with_capacity(LINK))?;
+    inode_of(link.as_bytes(), kind).ok_or(Errno::ILSEQ)
 }
 
 /// Reads a whole small file into `text`, whose memory is kept from one file to the next.
@@ -328,18 +376,5 @@ pub(crate) fn read_into(at: impl AsFd, name: impl AsRef<Path>, text: &mut Vec<u8
         if rustix::io::read(&file, rustix::buffer::spare_capacity(text))? == 0 {
             return Ok(());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_namespace_link_is_read_whole_or_not_at_all() {
-        assert_eq!(namespace_inode(b"user:[4026531837]", b"user"), Some(4_026_531_837));
-        assert_eq!(namespace_inode(b"net:[1]", b"user"), None);
-        assert_eq!(namespace_inode(b"user:[1", b"user"), None);
-        assert_eq!(namespace_inode(b"/tmp/user:[1]", b"user"), None);
     }
 }

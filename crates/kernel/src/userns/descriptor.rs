@@ -44,14 +44,9 @@ impl UsernsFd {
         Ok(Self { fd: fd.into(), maps: maps.clone() })
     }
 
-    /// One that somebody else has made, if it is a user namespace: its maps are read from the kernel, by
-    /// a process that is in it for that moment. They are as seen from here.
+    /// One that somebody else has made, if it is a user namespace, with its maps as seen from here.
     pub(super) fn of_existing(fd: OwnedFd) -> Result<Self> {
-        let maps = without_side_effects(|| {
-            let child = PausedChild::start_in(fd.as_fd())?;
-            let dir = child.proc_dir()?;
-            Ok(IdMaps { uids: read_map(&dir, IdKind::Uid)?, gids: read_map(&dir, IdKind::Gid)? })
-        })?;
+        let maps = IdMaps::read(&fd)?;
         Ok(Self { fd, maps })
     }
 
@@ -64,6 +59,19 @@ impl UsernsFd {
     #[must_use]
     pub fn maps(&self) -> &IdMaps {
         &self.maps
+    }
+}
+
+impl IdMaps {
+    /// Those of a user namespace, as seen from here; empty before they are written. The kernel shows them
+    /// only through a process in it: one is there for that moment, and the caller needs
+    /// `CAP_SYS_ADMIN` over it.
+    pub fn read(namespace: impl AsFd) -> Result<Self> {
+        without_side_effects(|| {
+            let child = PausedChild::start_in(namespace.as_fd())?;
+            let dir = child.proc_dir()?;
+            Ok(Self { uids: read_map(&dir, IdKind::Uid)?, gids: read_map(&dir, IdKind::Gid)? })
+        })
     }
 }
 

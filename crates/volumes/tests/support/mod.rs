@@ -233,11 +233,13 @@ pub fn item(key: &str, path: &str, mode: Option<u32>) -> KeyToPath {
     KeyToPath { key: key.to_owned(), path: path.to_owned(), mode: mode.map(|m| Mode::new(m).unwrap()) }
 }
 
-/// A volume of files from these sources.
+/// A volume of files from these sources. The pod has annotations that say their own names.
 pub fn written(kind: WrittenKind, default_mode: u32, sources: Vec<payload::Source>) -> Source {
     let default_mode = Mode::new(default_mode).unwrap();
     let volume = payload::Volume { name: "v".to_owned(), default_mode, sources };
-    let pod = PodFields { name: "web-0".to_owned(), namespace: "shop".to_owned(), ..PodFields::default() };
+    let annotations = ["old", "new"].map(|text| (text.to_owned(), text.to_owned())).into();
+    let (name, namespace) = ("web-0".to_owned(), "shop".to_owned());
+    let pod = PodFields { name, namespace, annotations, ..PodFields::default() };
     Source::Written(Written { kind, payload: Payload::of(&volume, &pod).unwrap() })
 }
 

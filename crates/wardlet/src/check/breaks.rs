@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use plan::{Gate, Gates};
 
 use super::report::{
-    Break, BreakRule, Conflict, Driver, Now, SelinuxRule, Severity, Verdict, Volume, When, Who, Workload,
+    Break, BreakRule, Conflict, Driver, Now, SelinuxRule, Severity, User, Verdict, Volume, When, Who,
+    Workload,
 };
 
 /// What the breaks follow from.
@@ -34,7 +35,12 @@ impl Findings<'_> {
         for conflict in new {
             pairs.entry((&conflict.volume, &conflict.a.who, &conflict.b.who)).or_default().push(conflict);
         }
-        pairs.into_iter().map(|((volume, a, b), all)| of_pair(volume, (a, b), &all)).collect()
+        let volumes: BTreeMap<&str, &Volume> = self.volumes.iter().map(|v| (v.id.as_str(), v)).collect();
+        let of_pair = |((volume, _, _), all): (_, Vec<&Conflict>)| {
+            let users = volumes.get(volume).map(|known| known.users.as_slice()).unwrap_or_default();
+            of_pair(volume, users, &all)
+        };
+        pairs.into_iter().map(of_pair).collect()
     }
 
     fn of_labels(&self) -> impl Iterator<Item = Break> {
@@ -90,13 +96,28 @@ impl Findings<'_> {
     }
 }
 
-fn of_pair(volume: &str, (a, b): (&Who, &Who), all: &[&Conflict]) -> Break {
+fn of_pair(volume: &str, users: &[User], all: &[&Conflict]) -> Break {
     let said = |value: &str| if value.is_empty() { "none".to_owned() } else { value.to_owned() };
     let differ: Vec<String> =
         all.iter().map(|c| format!("{} {} and {}", c.property, said(&c.a.value), said(&c.b.value))).collect();
-    let why = all.first().map_or("", |conflict| &conflict.why);
+    let (why, [a, b]) = all
+        .first()
+        .map_or_else(Default::default, |c| (c.why.as_str(), [c.a.who.to_string(), c.b.who.to_string()]));
     let text = format!("{a} and {b} share volume {volume} with {}: {why}", differ.join(", "));
-    let mut workloads = vec![a.clone(), b.clone()];
+    Break { what: BreakRule::Conflict, workloads: broken(users, all), volume: Some(volume.to_owned()), text }
+}
+
+/// Whose pods these conflicts are of; of a crowd, every one.
+fn broken(users: &[User], all: &[&Conflict]) -> Vec<Who> {
+    let mut workloads: Vec<Who> = Vec::new();
+    for side in all.iter().flat_map(|conflict| [&conflict.a, &conflict.b]) {
+        if side.who.is_crowd() {
+            workloads.extend(users.iter().filter(|user| side.has(user)).map(|user| user.who.clone()));
+        } else {
+            workloads.push(side.who.clone());
+        }
+    }
+    workloads.sort();
     workloads.dedup();
-    Break { what: BreakRule::Conflict, workloads, volume: Some(volume.to_owned()), text }
+    workloads
 }

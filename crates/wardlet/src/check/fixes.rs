@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use conflicts::{ChangePolicy, Engine, Pod, PodKey, PodVolume, Says, VolumeId};
 use plan::{Container, Stage};
 
+use super::crowd::first_of;
 use super::patch::{Edit, Subject};
 use super::report::{Fix, FixOption, How, Who};
 use super::scene::{Actor, Scene};
@@ -146,12 +147,12 @@ impl<'a> Search<'a> {
             How::EqualLabels => {
                 let level = edits.values().flatten().find_map(level_in).unwrap_or_default();
                 let kept = "their level no longer keeps those that share the volume apart";
-                (format!("give {} the level {level}", names.join(", ")), vec![kept.to_owned()])
+                (format!("give {} the level {level}", first_of(&names)), vec![kept.to_owned()])
             }
             How::OptOut => {
                 let slow = "the volume is relabelled file by file whenever such a pod starts";
                 let turns = "pods of different labels take the files from each other in turn";
-                let what = format!("set seLinuxChangePolicy: Recursive for {}", names.join(", "));
+                let what = format!("set seLinuxChangePolicy: Recursive for {}", first_of(&names));
                 (what, vec![slow.to_owned(), turns.to_owned()])
             }
         };

@@ -5,14 +5,15 @@
 //!   [`stream`], or from a live [`cluster`].
 //! - [`judge`]: the objects and a question to a [`report`].
 //!   - Of user namespaces: [`workloads`], [`storage`], [`facts`] and [`userns`], which asks the planner.
-//!   - Of SELinux: [`scene`] sets up the conflict engine; [`pairs`], [`remarks`], [`shared`] and
-//!     [`drivers`] say what it found, [`fixes`] what would settle it.
+//!   - Of SELinux: [`scene`] sets up the conflict engine; [`pairs`] (with [`crowd`]), [`remarks`],
+//!     [`shared`] and [`drivers`] say what it found, [`fixes`] what would settle it.
 //!   - [`patch`]: changes to objects; [`breaks`]: what the upgrade breaks.
 //! - [`text`], [`write`]: the report for people, and its patches as files; [`html`], [`sarif`] and
 //!   [`junit`]: the report as other programs want it.
 
 mod breaks;
 pub(crate) mod cluster;
+mod crowd;
 mod driver_signs;
 mod drivers;
 mod facts;

@@ -1,9 +1,11 @@
 //! The engine's conflicts, pod by pod, as conflicts of workloads.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use conflicts::{Ask, Engine, Meeting, Node, Placement, Pod, PodKey, Property, Reach, Sharing, VolumeId};
 
+use super::crowd::crowds;
 use super::report::{Conflict, Severity, Side, When, Who};
 use super::scene::{Actor, Scene};
 
@@ -41,12 +43,19 @@ struct Nearest {
     sharing: Sharing,
 }
 
-/// One workload's pods that ask the same of a volume.
+/// One workload's pods that ask the same of a volume, or a crowd's.
 struct Group<'a> {
     ask: &'a Ask,
-    who: &'a Who,
+    who: Cow<'a, Who>,
     actors: Vec<&'a Actor>,
 }
+
+/// In which group each pod is.
+type Places<'a> = HashMap<&'a PodKey, usize>;
+
+/// No more kinds of pods than this are looked at for one side. With more of them, two sides are taken to be
+/// able to meet: a conflict too many can be looked into, one too few cannot.
+const KINDS: usize = 64;
 
 /// Conflicts by workload. Pods are counted, not paired: only as many of each workload are looked at as
 /// differ in where they can go.
@@ -54,12 +63,13 @@ pub(super) fn pairs(engine: &Engine, scene: &Scene) -> BTreeMap<PairKey, Pair> {
     let mut found = BTreeMap::new();
     for (volume, _) in engine.contested() {
         let groups = groups(engine, scene, volume);
+        let places: Places<'_> = groups.iter().enumerate().flat_map(|(at, group)| group.places(at)).collect();
         let nearest: Vec<_> =
-            groups.iter().map(|group| nearest(engine, scene, volume, (group, &groups))).collect();
+            groups.iter().map(|group| nearest(engine, volume, &places, (group, &groups))).collect();
         for ((at, a), nearest) in groups.iter().enumerate().zip(&nearest) {
             for (other, b) in groups.iter().enumerate().skip(at + 1) {
                 for property in Property::ALL.into_iter().filter(|p| a.ask.conflicts(b.ask, *p)) {
-                    let Some(nearest) = nearest.get(&(property, b.who, b.ask)).copied() else { continue };
+                    let Some(nearest) = nearest.get(&(property, other)).copied() else { continue };
                     let (key, new) = pair(volume, property, [(at, a), (other, b)], nearest);
                     match found.get_mut(&key) {
                         Some(known) => Pair::add(known, &new),
@@ -75,58 +85,68 @@ pub(super) fn pairs(engine: &Engine, scene: &Scene) -> BTreeMap<PairKey, Pair> {
 fn groups<'a>(engine: &'a Engine, scene: &'a Scene, volume: &VolumeId) -> Vec<Group<'a>> {
     let mut groups = Vec::new();
     for users in engine.users(volume) {
-        let mut by_who: BTreeMap<&Who, Vec<&Actor>> = BTreeMap::new();
-        for actor in users.pods().filter_map(|pod| scene.actors.get(pod)) {
-            by_who.entry(&actor.who).or_default().push(actor);
-        }
-        groups.extend(by_who.into_iter().map(|(who, actors)| Group { ask: users.ask, who, actors }));
+        let actors = users.pods().filter_map(|pod| scene.actors.get(pod));
+        groups.extend(crowds(actors).into_iter().map(|(who, actors)| Group { ask: users.ask, who, actors }));
     }
     groups
 }
 
-/// The gravest between one side and each other, by what they differ in.
+/// The gravest between one side and each other, by what they differ in and the other's place.
 fn nearest<'a>(
     engine: &'a Engine,
-    scene: &'a Scene,
     volume: &VolumeId,
+    places: &Places<'a>,
     (side, all): (&Group<'a>, &[Group<'a>]),
-) -> BTreeMap<(Property, &'a Who, &'a Ask), Nearest> {
-    let asks: HashMap<&PodKey, &Ask> =
-        all.iter().flat_map(|s| s.actors.iter().map(|actor| (&actor.pod.key, s.ask))).collect();
-    let mut found: BTreeMap<(Property, &Who, &Ask), Nearest> = BTreeMap::new();
-    for actor in side.telling(all) {
+) -> BTreeMap<(Property, usize), Nearest> {
+    let telling = side.telling(all);
+    let mut found: BTreeMap<(Property, usize), Nearest> = BTreeMap::new();
+    for actor in telling.actors {
         for conflict in engine.conflicts_of(&actor.pod.key).filter(|c| c.volume == volume) {
-            let (Some(other), Some(ask)) = (scene.actors.get(conflict.b.pod), asks.get(conflict.b.pod))
-            else {
-                continue;
-            };
-            let (meeting, reach) = (conflict.meeting(), conflict.reach());
-            let new = Nearest { meeting, reach, sharing: conflict.sharing() };
-            let known = found.entry((conflict.property, &other.who, ask)).or_insert(new);
-            known.meeting = known.meeting.max(meeting);
-            known.reach = known.reach.max(reach);
+            let Some(&other) = places.get(conflict.b.pod) else { continue };
+            let meeting = conflict.meeting();
+            let meeting = if telling.is_all { meeting } else { meeting.max(Meeting::MayMeet) };
+            let new = Nearest { meeting, reach: conflict.reach(), sharing: conflict.sharing() };
+            let known = found.entry((conflict.property, other)).or_insert(new);
+            known.meeting = known.meeting.max(new.meeting);
+            known.reach = known.reach.max(new.reach);
         }
     }
     found
 }
 
+/// Pods that tell how near all of a group are to others.
+struct Telling<'a> {
+    actors: Vec<&'a Actor>,
+    /// Whether every kind of pod in the group is among them.
+    is_all: bool,
+}
+
 impl<'a> Group<'a> {
-    /// Pods of it that tell how near all of them are to others: one of each kind but for its node, and one
-    /// on a node with each other side, where there is one.
-    fn telling(&self, all: &[Self]) -> Vec<&'a Actor> {
-        let mut telling: Vec<&Actor> = Vec::new();
+    fn places(&self, at: usize) -> impl Iterator<Item = (&'a PodKey, usize)> {
+        self.actors.iter().map(move |actor| (&actor.pod.key, at))
+    }
+
+    /// One of each kind but for its node, and one on a node with each other side, where there is one.
+    fn telling(&self, all: &[Self]) -> Telling<'a> {
+        let mut actors: Vec<&Actor> = Vec::new();
+        let mut is_all = true;
         for actor in &self.actors {
-            if !telling.iter().any(|known| is_alike(&known.pod, &actor.pod)) {
-                telling.push(actor);
+            if actors.iter().any(|known| is_alike(&known.pod, &actor.pod)) {
+                continue;
             }
+            if actors.len() == KINDS {
+                is_all = false;
+                break;
+            }
+            actors.push(actor);
         }
         let own: BTreeMap<&str, &Actor> =
             self.actors.iter().filter_map(|actor| Some((actor.node()?, *actor))).collect();
         for other in all {
             let met = other.actors.iter().filter_map(|actor| own.get(actor.node()?)).next();
-            telling.extend(met.filter(|met| !telling.iter().any(|known| known.pod.key == met.pod.key)));
+            actors.extend(met.filter(|met| !actors.iter().any(|known| known.pod.key == met.pod.key)));
         }
-        telling
+        Telling { actors, is_all }
     }
 }
 
@@ -175,7 +195,7 @@ fn pair(
     nearest: Nearest,
 ) -> (PairKey, Pair) {
     let named = groups.map(|(index, group)| {
-        let key = (group.who.clone(), group.ask.value(property).to_string());
+        let key = (group.who.clone().into_owned(), group.ask.value(property).to_string());
         (key, Pods::of(index, group))
     });
     let [a, b] = named;

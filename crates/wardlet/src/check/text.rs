@@ -123,7 +123,7 @@ fn volume(id: &str, known: Option<&Volume>) -> String {
 fn conflict(conflict: &Conflict) -> String {
     let side = |side: &super::report::Side| {
         let value = if side.value.is_empty() { "none" } else { side.value.as_str() };
-        format!("{} has {value}", side.who)
+        format!("{} has {value}", side.named())
     };
     let severity = match conflict.severity {
         Severity::OnOneNode => "on one node now",

@@ -146,6 +146,9 @@ fn pair(page: &mut Markup, conflict: &Conflict) {
 
 fn side(page: &mut Markup, property: &str, side: &Side) {
     page.element("strong", &[], &words::who(&side.who));
+    if side.who.is_crowd() {
+        page.text(&format!(" ({} pods)", side.pods));
+    }
     page.text(" with ");
     match property {
         "SELinuxLabel" => page.element("code", &[], &words::label(&side.value)),

@@ -22,8 +22,16 @@ impl Dice {
     }
 }
 
+/// A pod of one of three workloads.
 fn pod(number: usize, dice: &mut Dice) -> Value {
     let owner = dice.pick(&["a", "b", "c"]);
+    let mut pod = bare_pod(number, owner, dice);
+    pod["metadata"]["ownerReferences"] = json!([
+        {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": owner, "uid": "u", "controller": true}]);
+    pod
+}
+
+fn bare_pod(number: usize, app: &str, dice: &mut Dice) -> Value {
     let context = match dice.below(4) {
         0 => json!({}),
         1 => json!({"seLinuxOptions": {"level": "s0:c1"}, "seLinuxChangePolicy": "Recursive"}),
@@ -47,17 +55,21 @@ fn pod(number: usize, dice: &mut Dice) -> Value {
     }
     json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": format!("p{number}"), "uid": format!("{number}"), "labels": {"app": owner},
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": owner, "uid": "u", "controller": true}]},
+        "metadata": {"name": format!("p{number}"), "uid": format!("{number}"), "labels": {"app": app}},
         "spec": spec,
     })
 }
 
 fn objects(dice: &mut Dice) -> Objects {
+    let count = 2 + dice.below(12);
+    let pods = (0..count).map(|number| pod(number, dice)).collect();
+    objects_with(pods, dice)
+}
+
+/// These pods, and the claims that they share.
+fn objects_with(mut items: Vec<Value>, dice: &mut Dice) -> Objects {
     let lens = Lens { version: KubernetesVersion::NEWEST, gates: Gates::default() };
     let mut objects = Objects::new(lens);
-    let count = 2 + dice.below(12);
-    let mut items: Vec<Value> = (0..count).map(|number| pod(number, dice)).collect();
     for claim in ["x", "y"] {
         let mode = dice.pick(&["ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]);
         items.push(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": claim, "uid": claim},
@@ -115,4 +127,70 @@ fn a_few_telling_pods_say_the_same_as_every_pair_of_pods() {
         }
     }
     assert!(conflicts > 1_000, "{conflicts}");
+}
+
+/// The pairs of pods by volume and by what they ask for, whoever they are, and the gravest among them.
+type ByValues = BTreeMap<(VolumeId, Property, [String; 2]), (u64, Meeting)>;
+
+fn by_values(pairs: impl Iterator<Item = (PairKey, u64, Meeting)>) -> ByValues {
+    let mut all = ByValues::new();
+    for (key, pairs, meeting) in pairs {
+        let mut values = [key.a.1, key.b.1];
+        values.sort();
+        let sum = all.entry((key.volume, key.property, values)).or_insert((0, meeting));
+        *sum = (sum.0 + pairs, sum.1.max(meeting));
+    }
+    all
+}
+
+#[test]
+fn a_crowd_says_the_same_as_every_pair_of_its_pods() {
+    let mut crowded = 0;
+    for seed in 0..40 {
+        let mut dice = Dice(seed);
+        let pods = (0..60).map(|number| bare_pod(number, ["a", "b"][number % 2], &mut dice)).collect();
+        let mut objects = objects_with(pods, &mut dice);
+        let live = objects.take_live();
+        let found = objects.workloads();
+        let scene = Scene::of(&objects, live, &found);
+        let engine = scene.engine(Rules::default());
+        let told = pairs(&engine, &scene);
+        crowded += told.keys().filter(|key| key.a.0.is_crowd() && key.b.0.is_crowd()).count();
+        let told = by_values(told.into_iter().map(|(key, pair)| (key, pair.pairs, pair.nearest.meeting)));
+        let every = naive(&engine, &scene).into_iter();
+        let every = by_values(every.map(|(key, (pairs, meeting, _))| (key, pairs, meeting)));
+        assert_eq!(told, every, "seed {seed}");
+    }
+    assert!(crowded > 40, "{crowded}");
+}
+
+/// Every pod has a name and a label that no other has, as those of controllers do that nobody was shown.
+fn crowd_of(count: usize) -> (usize, usize) {
+    let mut dice = Dice(7);
+    let pods = (0..count).map(|number| {
+        let mut pod = bare_pod(number, &format!("app-{number}"), &mut dice);
+        pod["spec"]["securityContext"] = json!({"seLinuxOptions": {"level": format!("s0:c{}", number % 2)}});
+        pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = json!("x");
+        pod
+    });
+    let pods = pods.collect();
+    let mut objects = objects_with(pods, &mut dice);
+    let live = objects.take_live();
+    let found = objects.workloads();
+    let scene = Scene::of(&objects, live, &found);
+    let engine = scene.engine(Rules::default());
+    let volume = engine.contested().next().unwrap().0.clone();
+    let groups = groups(&engine, &scene, &volume);
+    let looked_at = groups.iter().map(|group| group.telling(&groups).actors.len()).sum();
+    (pairs(&engine, &scene).len(), looked_at)
+}
+
+#[test]
+fn conflicts_of_many_pods_of_nobodys_do_not_grow_with_their_pairs() {
+    let (few, _) = crowd_of(4);
+    assert_eq!(few, 4, "a few are named one by one");
+    let [(two_hundred, _), (six_hundred, looked_at)] = [200, 600].map(crowd_of);
+    assert_eq!((two_hundred, six_hundred), (1, 1));
+    // Two sides, and for each as many kinds as are looked at and one for a node in common with each.
+    assert!(looked_at <= 2 * (KINDS + 2), "{looked_at}");
 }

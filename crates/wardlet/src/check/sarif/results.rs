@@ -47,10 +47,10 @@ fn named(who: &Who) -> String {
 }
 
 fn of_conflict(places: &BTreeMap<&Who, &Place>, conflict: &Conflict) -> Value {
-    let place = |who: &Who| places.get(who).copied();
+    let place = |side: &Side| places.get(&*side.one()).copied();
     let side = |side: &Side| match side.value.as_str() {
-        "" => format!("{} (no label)", named(&side.who)),
-        value => format!("{} ({value})", named(&side.who)),
+        "" => format!("{} (no label)", side.named()),
+        value => format!("{} ({value})", side.named()),
     };
     let (a, b) = (&conflict.a, &conflict.b);
     let text = format!(
@@ -65,7 +65,7 @@ fn of_conflict(places: &BTreeMap<&Who, &Place>, conflict: &Conflict) -> Value {
         rule: "selinux-conflict",
         level: conflict_level(conflict),
         text,
-        whom: vec![(&a.who, place(&a.who)), (&b.who, place(&b.who))],
+        whom: vec![(&a.who, place(a)), (&b.who, place(b))],
         key: [conflict.property, &conflict.volume, &side(a), &side(b)].join("|"),
     }
     .result()

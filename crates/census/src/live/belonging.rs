@@ -1,0 +1,50 @@
+//! To which user namespaces a namespace belongs.
+//!
+//! Every namespace keeps the user namespace that it was made in, and that one the user namespace around
+//! it, also when no task lives there any more and nobody else knows of it.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::pinned::Pin;
+use super::vantage::INITIAL_USER_NAMESPACE;
+use crate::host_root::HostRoot;
+
+/// The user namespaces that namespaces belong to, each asked for once.
+#[derive(Debug, Default)]
+pub(crate) struct Belonging {
+    chains: HashMap<u64, Rc<[u64]>>,
+}
+
+impl Belonging {
+    /// The user namespaces that the namespace of `pin` belongs to, from the nearest up, without the host's.
+    /// Nothing if the pin has let go of it; the error says why it cannot be told.
+    pub(crate) fn of(&mut self, root: &HostRoot, pin: &Pin) -> Result<Rc<[u64]>, String> {
+        if let Some(known) = self.chains.get(&pin.inode) {
+            return Ok(known.clone());
+        }
+        match ask(root, pin) {
+            Ok(chain) => {
+                let chain: Rc<[u64]> = chain.into();
+                self.chains.insert(pin.inode, chain.clone());
+                Ok(chain)
+            }
+            Err(_) if !pin.still_holds(root) => Ok(Rc::default()),
+            Err(cause) => Err(format!("{pin}: to whom it belongs cannot be told: {cause}")),
+        }
+    }
+}
+
+/// The kernel allows user namespaces to be nested 32 deep; it tells of none outside of our sight.
+fn ask(root: &HostRoot, pin: &Pin) -> Result<Vec<u64>, String> {
+    let mut chain = Vec::new();
+    let mut namespace = pin.found(root)?;
+    while let Some(owner) = namespace.owner().map_err(|e| e.to_string())? {
+        if owner.id().ino == INITIAL_USER_NAMESPACE {
+            break;
+        }
+        chain.push(owner.id().ino);
+        namespace = owner;
+    }
+    Ok(chain)
+}
