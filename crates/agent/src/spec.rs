@@ -96,4 +96,26 @@ mod tests {
             (Duration::from_secs(2), 5, 1)
         );
     }
+
+    #[test]
+    fn the_numbers_of_probes_and_the_rules_of_restarts_are_taken_over() {
+        let text = r#"{"containers":[{"name":"a","restartPolicy":"Never","restartPolicyRules":[
+            {"action":"Restart","exitCodes":{"operator":"In","values":[3,4]}},
+            {"action":"Restart","exitCodes":{"operator":"NotIn","values":[5]}}],
+            "livenessProbe":{"initialDelaySeconds":1,"periodSeconds":2,"timeoutSeconds":3,"successThreshold":1,
+            "failureThreshold":5,"terminationGracePeriodSeconds":6}}]}"#;
+        let found = lowered(&pod(text)).unwrap().spec().containers[0].clone();
+        let rules = vec![RestartRule::In(vec![3, 4]), RestartRule::NotIn(vec![5])];
+        assert_eq!(found.restart, Some(ContainerRestart { policy: RestartPolicy::Never, rules }));
+        let seconds = Duration::from_secs;
+        let expected = Probe {
+            initial_delay: seconds(1),
+            period: seconds(2),
+            timeout: seconds(3),
+            success_threshold: 1,
+            failure_threshold: 5,
+            grace: Some(seconds(6)),
+        };
+        assert_eq!(found.liveness, Some(expected));
+    }
 }

@@ -108,11 +108,13 @@ impl Worker {
             self.ending.send_replace(status.stage != Stage::Syncing);
             let is_over = status.stage == Stage::Terminated && under_way.tasks.is_empty();
             let status = PodStatus::new(&status, ips);
-            self.publish(&status).await;
             if is_over {
+                self.publish(&status).await;
                 return (status, self.tended);
             }
+            // What was ordered is under way while the disk is waited for.
             let wake = self.order(actions, &look, &mut under_way);
+            self.publish(&status).await;
             outcomes.extend(self.wait(wake, &mut under_way).await);
         }
     }

@@ -27,7 +27,7 @@ pub mod probe;
 mod tied;
 pub mod userns;
 
-pub use calls::{Call, Dry, Kernel, Live, Recorder};
+pub use calls::{Call, Dry, Kernel, Live, Recorder, Tell};
 pub use error::{Error, OverlayStep, Result};
 pub use inherited::{inherited, keep_to_ourselves};
 pub use keyring::new_session_keyring;

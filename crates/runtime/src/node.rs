@@ -60,19 +60,24 @@ impl Node {
         let locks = [lock(&layout.lock())?, lock(&layout.run_lock())?];
         let groups = Groups::find()?;
         let held = owner::claim(&layout, &groups, &settings.cgroup)?;
-        let images = Images::open(&settings.state.join("images"), settings.limits)?;
+        let boot_id = monitor::record::boot_id()?;
         let state = layout.state().to_owned();
-        let network = Network::open(network::Settings { state, kind: settings.network.clone() }).await?;
+        let network = Network::open(network::Settings { state, kind: settings.network.clone() });
+        let found = async {
+            let images = Images::open(&settings.state.join("images"), settings.limits)?;
+            let facts = crate::facts::gather(&settings, &groups);
+            if let Some(host) = facts.selinux.clone() {
+                let root = images.root().to_owned();
+                blocking(move || selinux::label_layers(&host, &root)).await?;
+            }
+            Ok((images, facts, abilities::find(&settings, layout.worked(), &boot_id).await?))
+        };
+        // Neither needs the other, and the kernel takes its time for the firewall's rules.
+        let (network, found): (_, Result<_>) = tokio::join!(network, found);
+        let (network, (images, facts, abilities)) = (network?, found?);
         for notice in network.notices() {
             (settings.tell)(&format!("network: {notice}"));
         }
-        let facts = crate::facts::gather(&settings, &groups);
-        if let Some(host) = facts.selinux.clone() {
-            let root = images.root().to_owned();
-            blocking(move || selinux::label_layers(&host, &root)).await?;
-        }
-        let boot_id = monitor::record::boot_id()?;
-        let abilities = abilities::find(&settings, layout.worked(), &boot_id).await?;
         Ok(Arc::new(Self {
             settings,
             layout,

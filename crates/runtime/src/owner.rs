@@ -50,7 +50,9 @@ pub(crate) fn claim(layout: &Layout, groups: &Groups, cgroup: &str) -> Result<Ve
     for dir in &held {
         let _ = fsetxattr(dir, MARK, own.as_str().as_bytes(), XattrFlags::empty());
     }
-    durable::write(&layout.owner(), &own)?;
+    if !is_owner {
+        durable::write(&layout.owner(), &own)?;
+    }
     Ok(held)
 }
 

@@ -1,7 +1,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use wire::server::{Claim, Services};
+use wire::server::{Claim, Listener, Services};
 
 use crate::error::{Error, Result};
 use crate::image_service::{ImageServer, ImageSettings};
@@ -50,9 +50,15 @@ impl Runtime {
     /// # Errors
     /// If the socket cannot be had.
     pub async fn serve(self, claim: Claim, shutdown: impl Future<Output = ()>) -> Result<()> {
-        let line = format!("serving on unix://{}", claim.socket().display());
-        let listener = claim.listen()?;
-        self.node.tell(&line);
+        self.serve_on(claim.listen()?, shutdown).await
+    }
+
+    /// The same on a socket that whoever asks can already connect to.
+    ///
+    /// # Errors
+    /// If the transport fails.
+    pub async fn serve_on(self, listener: Listener, shutdown: impl Future<Output = ()>) -> Result<()> {
+        self.node.tell(&format!("serving on unix://{}", listener.socket().display()));
         let ending = self.clone();
         let until = async move {
             shutdown.await;

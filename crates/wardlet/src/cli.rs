@@ -295,7 +295,7 @@ pub(crate) struct RunArgs {
     /// Where wardlet-container and wardlet-monitor are [default: beside this program]
     #[arg(long, value_name = "DIR")]
     pub(crate) programs: Option<PathBuf>,
-    /// Write the calls that the runtime was asked for to this file, a line of JSON each
+    /// Write what runtime and kernel are asked for to this file, a line of JSON each
     #[arg(long, value_name = "FILE")]
     pub(crate) calls: Option<PathBuf>,
 }

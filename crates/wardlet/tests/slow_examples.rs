@@ -6,7 +6,9 @@ mod stage;
 
 use std::os::unix::fs::MetadataExt;
 
+use serde_json::{Value, json};
 use stage::calls::{are_as_planned, are_as_the_kernel_shows};
+use stage::kernel_calls::differences;
 use stage::{Play, Stage, on_each_runtime, refused, text, to_its_end, top};
 
 on_each_runtime! {
@@ -253,4 +255,48 @@ fn every_example_is_run_by_a_test() {
             assert!(!name.ends_with(".yaml") || sources.contains(&name), "{dir}/{name} is never run");
         }
     }
+}
+
+/// A plan of two volumes, and calls as they are recorded of a pod that follows it.
+fn followed() -> (Value, Vec<Value>) {
+    let mount = |volume: &str, why: &str| json!({"container": "main", "volume": volume, "path": format!("/{volume}"), "idmap": "own", "label": {"how": "none"}, "why": why});
+    let plan = json!({"name": "web", "mounts": [mount("scratch", "ext4 can be idmapped"), mount("key", "tmpfs can be idmapped")]});
+    let maps = json!({"uids": [{"hostId": 65536, "containerId": 0, "length": 65536}], "gids": []});
+    let set = |what: &str| json!({"kernel": {"set": {"what": what, "change": {"idmap": maps, "propagation": null}}}});
+    let users = json!({"uids": [[65536, 0, 65536]]});
+    let hosts = json!([{"path": "/etc/hosts", "hostPath": "/state/pods/uid/etc-hosts"}]);
+    let calls = vec![
+        json!({"kernel": {"userNamespace": maps}}),
+        json!({"kernel": {"clone": {"source": "/state"}}}),
+        set("the clone of /state"),
+        json!({"kernel": {"make": {"kind": "tmpfs", "context": null}}}),
+        set("tmpfs"),
+        json!({"kernel": {"attach": {"what": "tmpfs", "target": "/state/pods/uid/volumes/kubernetes.io~secret/key"}}}),
+        json!({"call": "RunPodSandbox", "pod": "web", "userNamespace": users, "mounts": []}),
+        json!({"call": "CreateContainer", "pod": "web", "userNamespace": users, "mounts": hosts}),
+    ];
+    (plan, calls)
+}
+
+#[test]
+fn calls_of_the_kernel_that_are_not_the_planned_ones_are_told() {
+    let (plan, calls) = followed();
+    assert_eq!(differences(&[plan.clone()], &calls), Vec::<String>::new());
+    let told = |change: &dyn Fn(&mut Vec<Value>)| {
+        let mut calls = calls.clone();
+        change(&mut calls);
+        differences(&[plan.clone()], &calls).join("; ")
+    };
+    let untried = told(&|calls| drop(calls.remove(4)));
+    assert!(untried.contains("volumes that are idmapped") && untried.contains("\"2\""), "{untried}");
+    let elsewhere =
+        told(&|calls| calls[5]["kernel"]["attach"]["target"] = "/state/pods/uid/volumes/a/other".into());
+    assert!(elsewhere.contains("volumes in memory") && elsewhere.contains("other"), "{elsewhere}");
+    let foreign = told(&|calls| calls[2]["kernel"]["set"]["change"]["idmap"]["uids"][0]["hostId"] = 0.into());
+    assert!(foreign.contains("a map of no pod: [[0, 0, 65536]]"), "{foreign}");
+    let part = json!({"kernel": {"attach": {"target": "/state/pods/uid/volume-subpaths/key/other/0"}}});
+    let part = told(&|calls| calls.push(part.clone()));
+    assert!(part.contains("parts of volumes beyond the plan"), "{part}");
+    let unmapped = told(&|calls| drop(calls.drain(..5)));
+    assert!(unmapped.contains("a user namespace"), "{unmapped}");
 }

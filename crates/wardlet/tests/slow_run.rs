@@ -31,7 +31,8 @@ fn an_isolated_pod_with_ephemeral_volumes_runs_ends_with_its_code_and_leaves_not
 fn asked_as_planned(node: &Node, file: &str, calls: &std::path::Path) {
     let planned = node.json(&["explain", file]);
     let lines = std::fs::read_to_string(calls).unwrap();
-    let asked: Vec<serde_json::Value> = lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let mut asked: Vec<serde_json::Value> = lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    asked.retain(|call| call.get("kernel").is_none());
     let names: Vec<&str> = asked.iter().map(|call| call["call"].as_str().unwrap()).collect();
     assert_eq!(names, ["RunPodSandbox", "CreateContainer"]);
     let users = &asked[0]["userNamespace"];

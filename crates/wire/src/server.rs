@@ -96,6 +96,12 @@ impl Listener {
         Claim::take(endpoint).await?.listen()
     }
 
+    /// Where it is.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.file.path
+    }
+
     /// Serves until `shutdown` is done and every call that had begun is answered: a service that streams has to
     /// end its streams then.
     ///

@@ -165,3 +165,44 @@ impl Asked<'_> {
         number.and_then(|n| u16::try_from(n).ok()).ok_or_else(|| format!("there is no port {port:?}"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// The pod's address in these tests: nobody is there.
+    const NOBODY: &str = "192.0.2.1";
+
+    async fn ran(probe: &str) -> Verdict {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let text = format!(r#"{{"name":"a","readinessProbe":{}}}"#, probe.replace("PORT", &port.to_string()));
+        let container: Container = serde_json::from_str(&text).unwrap();
+        // The runtime is asked nothing by these probes.
+        let (ours, _theirs) = tokio::io::duplex(4096);
+        let cri = Cri { client: wire::client::Client::over(ours).await.unwrap(), journal: None };
+        let serving = async {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut asked = [0; 1024];
+                let _ = stream.read(&mut asked).await;
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
+            }
+        };
+        let asked = Asked { cri: &cri, id: "none", container: &container, address: NOBODY };
+        tokio::select! {
+            () = serving => Verdict::Error,
+            ran = asked.probe(ProbeKind::Readiness, Duration::from_millis(500)) => ran.verdict,
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_is_named_is_asked_and_not_the_pod() {
+        assert_eq!(ran(r#"{"tcpSocket":{"host":"127.0.0.1","port":PORT}}"#).await, Verdict::Success);
+        assert_eq!(ran(r#"{"httpGet":{"host":"127.0.0.1","port":PORT}}"#).await, Verdict::Success);
+        assert_eq!(ran(r#"{"tcpSocket":{"port":PORT}}"#).await, Verdict::Failure);
+        assert_eq!(ran(r#"{"httpGet":{"port":PORT}}"#).await, Verdict::Failure);
+    }
+}

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub use call::Call;
 pub use dry::Dry;
 pub use live::Live;
-pub use recorder::Recorder;
+pub use recorder::{Recorder, Tell};
 
 use crate::{
     Attributes, DetachedMount, Filesystem, IdMaps, LayersGiven, MountPoints, Overlay, Result, Source,

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,17 +10,26 @@ use crate::{
 
 /// Writes down every call in the order in which they are made, then has another kernel make it. A call
 /// that fails is written down as well: it was made.
-#[derive(Debug, Default)]
 pub struct Recorder<K> {
     inner: K,
     calls: Mutex<Vec<Call>>,
+    tell: Option<Tell>,
 }
+
+/// Is told each call before it is made.
+pub type Tell = Box<dyn Fn(&Call) + Send + Sync>;
 
 impl<K> Recorder<K> {
     /// Around `inner`.
     #[must_use]
     pub fn new(inner: K) -> Self {
-        Self { inner, calls: Mutex::default() }
+        Self { inner, calls: Mutex::default(), tell: None }
+    }
+
+    /// Around `inner`; calls are told and not kept.
+    #[must_use]
+    pub fn telling(inner: K, tell: Tell) -> Self {
+        Self { inner, calls: Mutex::default(), tell: Some(tell) }
     }
 
     /// The calls so far.
@@ -35,7 +45,19 @@ impl<K> Recorder<K> {
     }
 
     fn note(&self, call: Call) {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+        match &self.tell {
+            Some(tell) => tell(&call),
+            None => self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call),
+        }
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for Recorder<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder")
+            .field("inner", &self.inner)
+            .field("calls", &self.calls)
+            .finish_non_exhaustive()
     }
 }
 

@@ -28,8 +28,11 @@ pub(super) enum Found {
 impl Store {
     pub(super) fn open(dir: &Path) -> Result<Self> {
         let leases = dir.join("leases");
-        fs::create_dir_all(&leases).map_err(Error::io("cannot make", &leases))?;
-        sync(dir)?;
+        match fs::create_dir(&leases) {
+            Ok(()) => sync(dir)?,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Error::io("cannot make", &leases)(error)),
+        }
         Ok(Self { leases, last: dir.join("last") })
     }
 

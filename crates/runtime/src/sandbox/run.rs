@@ -116,7 +116,10 @@ async fn make(node: &Arc<Node>, sandbox: &Arc<Sandbox>, wishes: Wishes) -> Resul
         Ok(())
     })
     .await?;
-    let ips = connect(node, sandbox, ports).await?;
+    // Both to their end, however the other fares: what is still being made cannot be taken away.
+    let (ips, watched) = tokio::join!(connect(node, sandbox, ports), watch(node, sandbox));
+    let ips = ips?;
+    watched?;
     let (on_node, of_sandbox) = (Arc::clone(node), Arc::clone(sandbox));
     blocking(move || {
         match own.network {
@@ -146,6 +149,12 @@ fn files<'a>(node: &Node, sandbox: &'a Sandbox, hostname: &'a str) -> Files<'a> 
     }
 }
 
+/// Starts the pod's monitor.
+async fn watch(node: &Arc<Node>, sandbox: &Arc<Sandbox>) -> Result<()> {
+    let (on_node, of_sandbox) = (Arc::clone(node), Arc::clone(sandbox));
+    blocking(move || monitors::client(&on_node, &of_sandbox).map(drop)).await
+}
+
 /// Gives the pod its network, if it has one of its own.
 async fn connect(node: &Node, sandbox: &Sandbox, host_ports: Vec<network::HostPort>) -> Result<Vec<String>> {
     let record = sandbox.record();
@@ -162,7 +171,6 @@ async fn connect(node: &Node, sandbox: &Sandbox, host_ports: Vec<network::HostPo
         host_ports,
         annotations: record.config.annotations.into_iter().collect(),
     };
-    node.network.loopback_up(&pod.netns).await?;
     let addresses = node.network.set_up(&pod).await?;
     Ok(addresses.ips.iter().map(ToString::to_string).collect())
 }

@@ -1,7 +1,9 @@
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use agent::Objects;
+use ledger::Ledger;
 use manifest::Reading;
 use runtime::Settings;
 
@@ -9,7 +11,7 @@ use super::{Session, cri};
 use crate::cli::{Cli, Command, CriArgs, RunArgs};
 use crate::failure::Failure;
 use crate::run::pods::Run;
-use crate::run::runtime::{Connected, own_endpoint};
+use crate::run::runtime::{Which, own_endpoint};
 use crate::run::{admit, detach, threads, view};
 use crate::{place, words};
 
@@ -55,24 +57,40 @@ async fn attached(session: &Session, args: &RunArgs, reading: &Reading) -> Resul
     let state = session.node.state_dir();
     let made = std::fs::create_dir_all(state);
     made.map_err(|e| Failure::unknown(format!("cannot make {}: {e}", state.display())))?;
-    let runtime = connect(session, args).await?;
-    let objects = Objects::of(&reading.objects);
-    let admitted = admit::pods(&session.node, &runtime.client, (reading, args)).await;
-    let done = match admitted {
-        Ok(pods) => Run { node: &session.node, args, runtime: &runtime, objects }.all(pods).await,
-        Err(failure) => Err(failure),
+    let runtime = tokio::spawn(which(session, args)?.connect());
+    // While the runtime gets ready.
+    let ready = get_ready(session, reading);
+    let broke_off = |e| Failure::unknown(format!("the runtime broke off: {e}"));
+    let runtime = runtime.await.map_err(broke_off)??;
+    let done = async {
+        let (considered, ledger) = ready?;
+        let pods = admit::pods(considered, &runtime.client, (&session.node, args)).await?;
+        let objects = Objects::of(&reading.objects);
+        Run { node: &session.node, args, runtime: &runtime, objects, ledger }.all(pods).await
     };
+    let done = done.await;
     runtime.end().await;
     done
 }
 
+/// All that can be done before the runtime answers.
+fn get_ready<'a>(
+    session: &Session,
+    reading: &'a Reading,
+) -> Result<(admit::Considered<'a>, Arc<Ledger>), Failure> {
+    let considered = admit::consider(&session.node, reading)?;
+    let ledger = Arc::new(session.node.ledger()?);
+    ledger.look_ahead();
+    Ok((considered, ledger))
+}
+
 /// The runtime that was named, or the built-in one.
-pub(super) async fn connect(session: &Session, args: &RunArgs) -> Result<Connected, Failure> {
+pub(super) fn which(session: &Session, args: &RunArgs) -> Result<Which, Failure> {
     match &args.runtime_endpoint {
-        Some(endpoint) => Connected::to(endpoint.clone()).await,
+        Some(endpoint) => Ok(Which::Named(endpoint.clone())),
         None => {
             let endpoint = own_endpoint(&args.run_dir)?;
-            Connected::built_in(endpoint, settings(session, args)?).await
+            Ok(Which::BuiltIn(endpoint, Box::new(settings(session, args)?)))
         }
     }
 }

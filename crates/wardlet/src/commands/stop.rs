@@ -1,9 +1,10 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent::{Objects, StopRequest, Stored, ask_to_stop};
 
 use super::Session;
-use super::run::connect;
+use super::run::which;
 use crate::cli::{RunArgs, StopArgs};
 use crate::failure::{Answer, Failure};
 use crate::run::pods::Run;
@@ -73,10 +74,11 @@ async fn end(session: &Session, args: &StopArgs, pod: &Stored) -> Result<(), Fai
         programs: args.programs.clone(),
         ..RunArgs::default()
     };
-    let runtime = connect(session, &as_run).await?;
+    let ledger = Arc::new(session.node.ledger()?);
+    let runtime = which(session, &as_run)?.connect().await?;
     let ended = async {
-        let agent =
-            Run { node: &session.node, args: &as_run, runtime: &runtime, objects: Objects::default() };
+        let objects = Objects::default();
+        let agent = Run { node: &session.node, args: &as_run, runtime: &runtime, objects, ledger };
         let mut handle = agent.agent()?.end(pod, args.grace.map(Duration::from_secs)).await?;
         Ok(handle.remove().await?)
     };

@@ -59,12 +59,15 @@ async fn runtime(client: &Client) -> Result<RuntimeFacts, Failure> {
     Ok(RuntimeFacts { handlers, user_namespaces_host_network: with_host_network })
 }
 
-/// Pods that may run; each that may not is said, with the way out.
-pub(crate) async fn pods(
-    node: &Node,
-    client: &Client,
-    (reading, args): (&Reading, &RunArgs),
-) -> Result<Vec<Admitted>, Failure> {
+/// The pods and this node, before the runtime was asked.
+pub(crate) struct Considered<'a> {
+    candidates: Vec<Candidate<'a>>,
+    facts: Facts,
+    gates: Gates,
+}
+
+/// What can be known of these pods without a runtime.
+pub(crate) fn consider<'a>(node: &Node, reading: &'a Reading) -> Result<Considered<'a>, Failure> {
     let cluster = Cluster::of(&reading.objects);
     let gates = Gates::default();
     let pods = reading.objects.iter().filter(|object| input::has_pods(object));
@@ -77,6 +80,16 @@ pub(crate) async fn pods(
     let intents: Vec<&Intent> = candidates.iter().filter_map(|c| c.intent.as_ref()).collect();
     let (facts, notes) = facts::of_node(node, &intents)?;
     notes.for_intents(&[]).iter().for_each(|note| words::note(note));
+    Ok(Considered { candidates, facts, gates })
+}
+
+/// Pods that may run; each that may not is said, with the way out.
+pub(crate) async fn pods(
+    considered: Considered<'_>,
+    client: &Client,
+    (node, args): (&Node, &RunArgs),
+) -> Result<Vec<Admitted>, Failure> {
+    let Considered { candidates, facts, gates } = considered;
     let facts = Facts { runtime: runtime(client).await?, ..facts };
     let mut policy = Policy { gates, rules: node.config.settings.policy.clone() };
     if args.isolate {

@@ -3,12 +3,14 @@
 //! - [`admit`]: manifests to pods that may run, by the runtime's own word.
 //! - [`runtime`]: the runtime that was named, or the built-in one.
 //! - [`pods`]: all pods from their start to their end; [`tending`]: each of them; [`follow`]: what they print.
+//! - [`calls`]: what is asked of runtime and kernel, written down.
 //! - [`changes`], [`signals`]: what happens meanwhile.
 //! - [`detach`]: the same by a process that stays when this one ends.
 //! - [`terminal`]: ours, lent to a command in a container.
 //! - [`find`]: pods by what people call them.
 
 pub(crate) mod admit;
+pub(crate) mod calls;
 pub(crate) mod changes;
 pub(crate) mod detach;
 pub(crate) mod find;

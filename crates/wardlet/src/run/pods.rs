@@ -1,15 +1,16 @@
 //! Pods from their start to their end.
 
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent::{Admitted, Agent, Event, EventKind, Handle, Objects, Options};
-use kernel::Live;
+use kernel::{Live, Recorder};
+use ledger::Ledger;
 use manifest::Reading;
 
+use super::calls::Calls;
 use super::changes::Files;
 use super::runtime::Connected;
 use super::signals::Signals;
@@ -24,6 +25,8 @@ use crate::words;
 const LOOK: Duration = Duration::from_secs(1);
 /// What a process that was interrupted ends with.
 const INTERRUPTED: u8 = 130;
+/// The least that a pod can be given.
+const LEAST_GRACE: Duration = Duration::from_secs(1);
 const NOBODY: &str = "127.0.0.1";
 
 /// What it takes to run pods.
@@ -32,6 +35,7 @@ pub(crate) struct Run<'a> {
     pub(crate) args: &'a RunArgs,
     pub(crate) runtime: &'a Connected,
     pub(crate) objects: Objects,
+    pub(crate) ledger: Arc<Ledger>,
 }
 
 impl Run<'_> {
@@ -40,18 +44,23 @@ impl Run<'_> {
         let pins = self.args.run_dir.join("userns");
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&pins);
         made.map_err(|e| Failure::unknown(format!("cannot make {}: {e}", pins.display())))?;
+        let calls = self.args.calls.as_deref().map(Calls::create).transpose()?;
+        let live = Live::pinning_in(&pins);
         let options = Options {
             state: self.node.state_dir().to_owned(),
             client: self.runtime.client.clone(),
             endpoint: self.runtime.endpoint.to_string(),
-            ledger: Arc::new(self.node.ledger()?),
-            kernel: Arc::new(Live::pinning_in(&pins)),
+            ledger: Arc::clone(&self.ledger),
+            kernel: match &calls {
+                Some(calls) => Arc::new(Recorder::telling(live, calls.of_kernel())),
+                None => Arc::new(live),
+            },
             objects: self.objects.clone(),
             settings: lifecycle_settings(),
             node: host_name(),
             host_ip: host_ip(),
             tell: Arc::new(tell),
-            journal: self.args.calls.as_deref().map(journal).transpose()?,
+            journal: calls.map(Calls::of_runtime),
         };
         Ok(Agent::open(options)?)
     }
@@ -141,21 +150,9 @@ fn tell(event: &Event) {
     }
 }
 
-/// Writes every call that makes something, one line of JSON each.
-fn journal(file: &Path) -> Result<agent::Journal, Failure> {
-    let failed = |e: std::io::Error| Failure::unknown(format!("cannot write {}: {e}", file.display()));
-    let out = Mutex::new(std::fs::File::create(file).map_err(failed)?);
-    Ok(Arc::new(move |call| {
-        use std::io::Write;
-        let line = serde_json::to_string(call).unwrap_or_default();
-        if let Ok(mut out) = out.lock() {
-            let _ = writeln!(out, "{line}");
-        }
-    }))
-}
-
+/// A node's, but whoever is given a second has a second: there is no kubelet here whose two seconds anybody counts on.
 fn lifecycle_settings() -> agent::Settings {
-    agent::Settings::default()
+    agent::Settings { least_grace: LEAST_GRACE, ..agent::Settings::default() }
 }
 
 /// What the node is called.

@@ -17,7 +17,7 @@ use crate::words;
 
 /// How long the built-in runtime may take to answer once it serves.
 const PATIENCE: u32 = 5000;
-/// Short: every pod that is started waits for it.
+/// Between two looks at a server of another process that is about to serve.
 const PAUSE: Duration = Duration::from_millis(2);
 /// How soon it is noticed that nobody serves any more.
 const WATCH: Duration = Duration::from_millis(500);
@@ -54,15 +54,32 @@ fn make_dir(endpoint: &Endpoint) -> Result<(), Failure> {
     made.map_err(|e| Failure::unknown(format!("cannot make {}: {e}", dir.display())))
 }
 
+/// The runtime that is meant.
+pub(crate) enum Which {
+    /// Whoever listens there.
+    Named(Endpoint),
+    /// Our own, served there.
+    BuiltIn(Endpoint, Box<Settings>),
+}
+
+impl Which {
+    pub(crate) async fn connect(self) -> Result<Connected, Failure> {
+        match self {
+            Self::Named(endpoint) => Connected::to(endpoint).await,
+            Self::BuiltIn(endpoint, settings) => Connected::built_in(endpoint, *settings).await,
+        }
+    }
+}
+
 impl Connected {
     /// To the runtime that listens there.
-    pub(crate) async fn to(endpoint: Endpoint) -> Result<Self, Failure> {
+    async fn to(endpoint: Endpoint) -> Result<Self, Failure> {
         Ok(Self { client: Client::connect(&endpoint).await?, endpoint, own: None })
     }
 
     /// To the built-in runtime, which is served by us whenever nobody else does: the process that serves now
     /// may end before ours.
-    pub(crate) async fn built_in(endpoint: Endpoint, settings: Settings) -> Result<Self, Failure> {
+    async fn built_in(endpoint: Endpoint, settings: Settings) -> Result<Self, Failure> {
         make_dir(&endpoint)?;
         let (shutdown, told) = watch::channel(false);
         let mut keeper = Keeper { endpoint: endpoint.clone(), settings, told, serving: None };
@@ -71,8 +88,9 @@ impl Connected {
                 let task = tokio::spawn(keeper.keep());
                 return Ok(Self { client, endpoint, own: Some(Own { shutdown, task }) });
             }
-            keeper.step().await?;
-            tokio::time::sleep(PAUSE).await;
+            if keeper.step().await? == Step::Waits {
+                tokio::time::sleep(PAUSE).await;
+            }
         }
         Err(Failure::unknown(format!("{endpoint}: the runtime does not answer")))
     }
@@ -97,6 +115,15 @@ struct Keeper {
     serving: Option<JoinHandle<::runtime::Result<()>>>,
 }
 
+/// What has come of an attempt to serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Whoever connects now is taken on.
+    Serves,
+    /// Somebody else is about to serve.
+    Waits,
+}
+
 impl Keeper {
     /// Until told to end.
     async fn keep(mut self) {
@@ -116,27 +143,28 @@ impl Keeper {
     }
 
     /// Begins to serve, unless somebody else is about to, or we are.
-    async fn step(&mut self) -> Result<(), Failure> {
+    async fn step(&mut self) -> Result<Step, Failure> {
         if let Some(serving) = self.serving.take_if(|serving| serving.is_finished()) {
             serving.await.map_err(|e| Failure::unknown(format!("the runtime broke off: {e}")))??;
         }
         if self.serving.is_some() {
-            return Ok(());
+            return Ok(Step::Waits);
         }
         // Before anything is touched.
         let claim = match Claim::take(&self.endpoint).await {
-            Err(wire::Error::Taken { .. }) => return Ok(()),
+            Err(wire::Error::Taken { .. }) => return Ok(Step::Waits),
             claim => claim?,
         };
         let runtime = Runtime::open(self.settings.clone()).await?;
+        let listener = claim.listen()?;
         let mut told = self.told.clone();
         self.serving = Some(tokio::spawn(async move {
             let until = async {
                 // Whoever would tell us is gone: the same.
                 let _ = told.wait_for(|is_told| *is_told).await;
             };
-            runtime.serve(claim, until).await
+            runtime.serve_on(listener, until).await
         }));
-        Ok(())
+        Ok(Step::Serves)
     }
 }

@@ -5,18 +5,21 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::Stage;
+use super::{Stage, kernel_calls};
 
 /// Files that the node gives to every container; they are nobody's volumes.
 const NODES_OWN: [&str; 2] = ["/etc/hosts", "/dev/termination-log"];
 
 /// The recorded calls equal the plan: for every pod a sandbox and for every container itself, all of them in the
-/// planned user namespace, and every mount that was planned, through the maps or not as planned, and no other.
+/// planned user namespace, and every mount that was planned, through the maps or not as planned, and no other; of the
+/// kernel a trial of every idmap and every mount of the node's own that this takes.
 pub(crate) fn are_as_planned(stage: &Stage, file: &Path) {
     let planned = stage.json(&["explain", file.to_str().unwrap()]);
     let lines = std::fs::read_to_string(stage.path("calls")).unwrap();
-    let asked: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let calls: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let pods = planned["pods"].as_array().unwrap();
+    assert_eq!(kernel_calls::differences(pods, &calls), Vec::<String>::new(), "{lines}");
+    let asked: Vec<Value> = calls.into_iter().filter(|call| call.get("kernel").is_none()).collect();
     assert_eq!(names(&asked, "pod"), names(pods, "name"), "{lines}");
     let mut own_blocks = BTreeSet::new();
     for pod in pods {

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
 pub(crate) mod calls;
+pub(crate) mod kernel_calls;
 mod overlay;
 mod play;
 
