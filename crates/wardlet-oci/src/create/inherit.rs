@@ -14,25 +14,38 @@ use crate::error::{Error, Result};
 use crate::gate::{self, Subject};
 use crate::hand_over;
 use crate::lease::{Leases, Record, Standing, init_of};
+use crate::meanwhile::meanwhile;
 use crate::site::Site;
 use crate::spec;
 use crate::ward::{self, Order, Role, RuntimeTraits};
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, next: &Next) -> Result<u8> {
-    let joining = Joining::of(site, &next.sandbox)?;
-    let spec = spec::parse(&next.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
-    let length = joining.ids.uids.iter().map(|line| line.length()).sum();
-    let runtime = joining.traits.kind;
-    gate::check(&Subject { spec: &spec, annotations: &next.annotations, ids: length, runtime })?;
-    let places = callers::places(wanted, &spec)?;
+    let (leases, prepared) = meanwhile(|| Leases::open(&site.config), || prepare(site, wanted, next));
+    let (joining, spec, places) = prepared?;
     let holder = joining.holder.clone();
-    Leases::open(&site.config)?.add_places(holder.clone(), places)?;
+    leases?.add_places(holder.clone(), places)?;
     let standing = Standing::Ward { holder, ids: Some(joining.ids.clone()) };
     let record = record(site, wanted, &next.sandbox.container, &next.sandbox.pod, standing);
     claim(site, &record)?;
     let failed = joining.hand_over(&record, spec, &words(site, wanted, &record));
     let _ = site.records.remove(&record.root, &record.container);
     failed
+}
+
+/// What is known of a container before anything is done for it: where it goes, its configuration, and where its
+/// changes will lie.
+fn prepare<'a>(
+    site: &'a Site<'_>,
+    wanted: &Create,
+    next: &Next,
+) -> Result<(Joining<'a>, Value, Vec<PathBuf>)> {
+    let joining = Joining::of(site, &next.sandbox)?;
+    let spec = spec::parse(&next.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
+    let ids = joining.ids.uids.iter().map(|line| line.length()).sum();
+    let runtime = joining.traits.kind;
+    gate::check(&Subject { spec: &spec, annotations: &next.annotations, ids, runtime })?;
+    let places = callers::places(wanted, &spec)?;
+    Ok((joining, spec, places))
 }
 
 /// Hands over to a runtime that opens a container's files only when it is started: they are made once more,
