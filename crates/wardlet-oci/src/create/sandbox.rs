@@ -17,7 +17,6 @@ use crate::error::{Error, Result};
 use crate::gate::{self, Subject};
 use crate::hand_over;
 use crate::lease::{Leases, Record, Standing, holder, sweep};
-use crate::meanwhile::meanwhile;
 use crate::site::Site;
 use crate::spec;
 use crate::ward::{self, Order, Role, RuntimeTraits};
@@ -28,15 +27,12 @@ const SLOT_KEY: &str = "dev.gvisor.shim.userns.slot";
 const BLOCK_KEY: &str = "wardlet.dev/block";
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First, manner: Manner) -> Result<u8> {
-    // Whoever comes here is refused, or takes a block: the ledger is opened while that is found out.
-    let (leases, prepared) =
-        meanwhile(|| Leases::open_to_take(&site.config), || prepare(site, wanted, first));
-    let Prepared { traits, spec, length, holder } = prepared?;
+    let Prepared { traits, spec, length, holder } = prepare(site, wanted, first)?;
     let standing = Standing::Ward { holder: holder.clone(), ids: None };
     let mut record = record(site, wanted, &wanted.id, &first.pod, standing);
     claim(site, &record)?;
     let making = Making { site, wanted, holder, length, traits, manner };
-    let made = leases.and_then(|leases| making.all(&leases, spec, &mut record));
+    let made = Leases::open_to_take(&site.config).and_then(|leases| making.all(&leases, spec, &mut record));
     match made {
         Ok(0) => {
             site.log.decision(&line(first, &record));
