@@ -31,6 +31,8 @@ struct Containerd {
 struct Runtime {
     runtime_type: String,
     options: Option<Options>,
+    /// The one field that containerd begins with a capital.
+    #[serde(rename = "PodAnnotations")]
     pod_annotations: Option<Vec<String>>,
 }
 
@@ -100,13 +102,17 @@ mod tests {
     fn a_handler_without_a_binary_of_its_own_runs_runc() {
         let text = r#"{"containerd":{"defaultRuntimeName":"runc","runtimes":{
             "runc":{"runtimeType":"io.containerd.runc.v2","options":{"BinaryName":"","SystemdCgroup":true}},
-            "crun":{"runtimeType":"io.containerd.runc.v2","options":{"BinaryName":"/usr/bin/crun"}},
+            "crun":{"runtimeType":"io.containerd.runc.v2","PodAnnotations":["a/*"],"options":{"BinaryName":"/usr/bin/crun"}},
             "gvisor":{"runtimeType":"io.containerd.runsc.v1","options":{"TypeUrl":"x","ConfigPath":"/etc/runsc.toml"}},
             "kata":{"runtimeType":"io.containerd.kata.v2","options":null}}},
             "containerdRootDir":"/var/lib/containerd","restrictOOMScoreAdj":true,"newField":[1]}"#;
         let config = Config::parse(text).unwrap();
         assert_eq!(config.binary("runc"), Some(PathBuf::from("runc")));
         assert_eq!(config.binary("crun"), Some(PathBuf::from("/usr/bin/crun")));
+        assert_eq!(
+            (config.pod_annotations("crun"), config.pod_annotations("runc").len()),
+            (&["a/*".to_owned()][..], 0)
+        );
         assert_eq!(config.binary("kata"), None);
         assert!(config.is_gvisors("gvisor") && !config.is_gvisors("kata"));
         assert_eq!(config.shims_file("gvisor"), Some(Path::new("/etc/runsc.toml")));
