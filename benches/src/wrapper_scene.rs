@@ -52,9 +52,8 @@ impl Scene {
     /// The same through the wrapper.
     pub(crate) fn wrapped(&self, case: Case, number: usize) -> anyhow::Result<Duration> {
         let id = format!("wrapped-{number}");
-        if case == Case::First {
-            // As the snapshotter makes it for every pod anew.
-            std::os::unix::fs::chown(self.bundle_of(case).join("upper"), Some(0), Some(0))?;
+        if matches!(case, Case::First | Case::Joining) {
+            self.renew(case, number)?;
         }
         let took = timed(&mut self.create(case, &id))?;
         if matches!(case, Case::First | Case::Joining) {
@@ -115,13 +114,27 @@ impl Scene {
 
     fn bundle(&self, case: Case) -> anyhow::Result<()> {
         let bundle = self.bundle_of(case);
-        for dir in ["rootfs", "upper", "work"] {
+        fs::create_dir_all(bundle.join("rootfs"))?;
+        fs::write(bundle.join("config.json"), self.spec(case).to_string())?;
+        self.overlay(&bundle, "")
+    }
+
+    /// Another place for a container's changes, as the snapshotter makes one for each: the ledger has to write it
+    /// down.
+    fn renew(&self, case: Case, number: usize) -> anyhow::Result<()> {
+        let bundle = self.bundle_of(case);
+        kernel::unmount(&bundle.join("rootfs"), kernel::Unmount::Lazy)?;
+        self.overlay(&bundle, &format!("-{number}"))
+    }
+
+    fn overlay(&self, bundle: &Path, name: &str) -> anyhow::Result<()> {
+        let (upper, work) = (format!("upper{name}"), format!("work{name}"));
+        for dir in [&upper, &work] {
             fs::create_dir_all(bundle.join(dir))?;
         }
-        fs::write(bundle.join("config.json"), self.spec(case).to_string())?;
         let text = |name: &str| bundle.join(name).display().to_string();
         let layer = self.path("layer").display().to_string();
-        let options = [("lowerdir", layer), ("upperdir", text("upper")), ("workdir", text("work"))];
+        let options = [("lowerdir", layer), ("upperdir", text(&upper)), ("workdir", text(&work))];
         let options = options.iter().map(|(name, value)| FsOption::new(name, value.as_str())).collect();
         let kind = FilesystemKind::Other { name: "overlay".to_owned(), source: None, options };
         // By path, as containerd's shim does: mountinfo shows the layers.

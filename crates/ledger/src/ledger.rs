@@ -96,6 +96,25 @@ impl Ledger {
         })
     }
 
+    /// The same, while the witness looks already: for a process that opens the ledger to lease one block. What
+    /// was seen is as old as the call, and counts for as long as any other look does.
+    pub fn open_to_lease(options: Options) -> Result<Self, LedgerError> {
+        let (witness, began) = (Arc::clone(&options.witness), Instant::now());
+        let dir = options.dir.clone();
+        std::thread::scope(|scope| {
+            let looking = std::thread::Builder::new()
+                .name("ledger-witness".to_owned())
+                .spawn_scoped(scope, || witness.look())
+                .map_err(|e| LedgerError::io("cannot look around for", &dir, e))?;
+            let ledger = Self::open(options)?;
+            // One who failed is asked again by the lease, and is heard then.
+            if let Ok(Ok(sighting)) = looking.join() {
+                *lock(&ledger.seen) = Some((began, Arc::new(sighting)));
+            }
+            Ok(ledger)
+        })
+    }
+
     /// Whether there is a ledger in this directory, or what is left of one.
     #[must_use]
     pub fn exists(dir: &Path) -> bool {

@@ -94,6 +94,12 @@ pub enum Error {
         /// What came of it.
         cause: String,
     },
+    /// A thread of ours cannot be started, or did not come back.
+    #[error("cannot do two things at a time: {source}")]
+    Thread {
+        /// Why.
+        source: io::Error,
+    },
     /// What was made of a configuration allows more than it did: a defect of ours.
     #[error("internal: the edited configuration would weaken {part}")]
     Weakened {
@@ -132,6 +138,7 @@ impl Error {
             | Self::Version { .. }
             | Self::Spec { .. }
             | Self::Record { .. }
+            | Self::Thread { .. }
             | Self::Weakened { .. }
             | Self::Kernel(_) => {
                 return None;

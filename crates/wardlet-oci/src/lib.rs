@@ -23,6 +23,7 @@ pub mod gate;
 pub mod hand_over;
 pub mod lease;
 pub mod log;
+mod meanwhile;
 mod probe;
 mod site;
 pub mod spec;

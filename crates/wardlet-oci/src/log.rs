@@ -41,10 +41,11 @@ impl<'a> Log<'a> {
     /// Why the call fails: one line, and the way out behind it.
     pub fn error(&self, error: &Error) {
         let hint = error.hint().map(|hint| format!(" (hint: {hint})")).unwrap_or_default();
-        let line = format!("{error}{hint}").replace('\n', " ");
+        let whole = whole(error);
+        let line = format!("{whole}{hint}").replace('\n', " ");
         self.write("error", &line);
         system(ERROR, &line);
-        eprintln!("wardlet-oci: {error}");
+        eprintln!("wardlet-oci: {whole}");
         if let Some(hint) = error.hint() {
             eprintln!("\nhint: {hint}");
         }
@@ -64,10 +65,38 @@ impl<'a> Log<'a> {
     }
 }
 
+/// An error and what caused it, each once: some say their cause themselves.
+fn whole(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !line.contains(&text) {
+            line = format!("{line}: {text}");
+        }
+        cause = error.source();
+    }
+    line
+}
+
 fn system(priority: u8, message: &str) {
     let line = format!("<{priority}>wardlet-oci[{}]: {message}", std::process::id());
     if let Ok(socket) = UnixDatagram::unbound() {
         let _ = socket.set_nonblocking(true);
         let _ = socket.send_to(line.as_bytes(), SYSTEM_LOG);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_told_with_its_causes_and_none_of_them_twice() {
+        let cause = || std::io::Error::from_raw_os_error(13);
+        let sysctl = crate::ward::Error::Sysctl { name: "net.x".into(), value: "1".into(), cause: cause() };
+        assert_eq!(whole(&Error::from(sysctl)), "sysctl net.x=1: Permission denied (os error 13)");
+        let run = Error::Run { runtime: "/r".into(), source: cause() };
+        assert_eq!(whole(&run), "cannot run /r: Permission denied (os error 13)");
     }
 }

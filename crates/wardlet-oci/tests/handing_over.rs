@@ -172,3 +172,44 @@ fn a_broken_configuration_stops_every_call_and_names_the_file() {
         stderr(&output).contains("config.yaml: wrapper.enable_user_namespaces: there is no such setting")
     );
 }
+
+/// Without `pod_annotations`, containerd keeps a pod's annotation from the sandbox, and gVisor's shim then ran the pod
+/// with the host's users. What asks is not run so where it can be seen to ask; where it cannot, `wardlet doctor`
+/// names the setting.
+#[test]
+fn weakness_9_an_annotation_that_reaches_a_container_but_not_its_sandbox_fails_the_create() {
+    let wrapped = Wrapped::before_a_witness();
+    let silent = wrapped.bundle("s", sandbox(&[]).to_string().as_bytes());
+    assert!(wrapped.create(&silent, "s1").status.success());
+    for key in [OURS, "dev.gvisor.spec.user-namespace"] {
+        let mut spec = sandbox(&[(key, "true")]);
+        spec["annotations"]["io.kubernetes.cri.container-type"] = json!("container");
+        let bundle = wrapped.bundle("c", spec.to_string().as_bytes());
+        wrapped.called();
+        let output = wrapped.create(&bundle, "c1");
+        assert!(!output.status.success() && wrapped.called().is_none(), "{key}");
+        assert!(stderr(&output).contains(&format!("has no user namespace, and {key} asks for one")), "{key}");
+    }
+}
+
+/// Upstream has user namespaces of its own by now: where the caller brings one, that is the one, and what the runtime
+/// says that it can do is its own word.
+#[test]
+fn weakness_12_upstreams_own_user_namespaces_come_first_and_nothing_is_claimed_in_the_runtimes_place() {
+    let wrapped = Wrapped::before_a_witness();
+    let mut spec = sandbox(&[(OURS, "true"), ("dev.gvisor.spec.user-namespace", "true")]);
+    let line = json!([{"containerID": 0, "hostID": 1_376_256_000_u32, "size": 65_536}]);
+    spec["linux"]["uidMappings"] = line.clone();
+    spec["linux"]["gidMappings"] = line;
+    spec["linux"]["namespaces"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"type": "user", "path": "/proc/self/ns/user"}));
+    let bundle = wrapped.bundle("b", spec.to_string().as_bytes());
+    let before = identity(&bundle.join("config.json"));
+    assert!(wrapped.create(&bundle, "s1").status.success());
+    assert_eq!(identity(&bundle.join("config.json")), before);
+    assert!(wrapped.called().is_some() && wrapped.records().is_empty() && !wrapped.path("state").exists());
+    assert!(wrapped.call(&["features"]).status.success());
+    assert_eq!(wrapped.called().unwrap()[1..], ["features"]);
+}

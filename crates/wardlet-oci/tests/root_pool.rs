@@ -161,3 +161,54 @@ fn leases_outlive_the_process_that_took_them() {
     let none = node.leases().add_places(name("a"), Vec::new());
     assert!(none.unwrap_err().to_string().contains("holds no lease"));
 }
+
+/// How often this thread has read from a file, or asked for a part of one.
+fn reads() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+    text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap().parse().unwrap()
+}
+
+/// gVisor's pool was a directory with a file for each slot, all of which were read to take one and to give one back.
+#[test]
+fn weakness_6_neither_taking_nor_giving_back_looks_at_every_slot_of_the_pool() {
+    let cost = |slots: u32| {
+        let node = Node::with(slots);
+        // The host is looked at by another thread, and not again within a second.
+        let leases = Leases::open_to_take(&node.config()).unwrap();
+        let before = reads();
+        leases.take(name("s"), None, Vec::new()).unwrap();
+        leases.release(name("s")).unwrap();
+        let files = std::fs::read_dir(node.dir.path().join("state")).unwrap().count();
+        (reads() - before, files)
+    };
+    let ((few, files), (many, more_files)) = (cost(4), cost(4000));
+    assert!(many <= few + 8, "{few} reads in a pool of 4, {many} in one of 4000");
+    assert_eq!(files, more_files);
+}
+
+/// gVisor's pool was below /run, so that a pod came back from a reboot with other IDs than its files.
+#[test]
+fn weakness_8_leases_lie_where_a_reboot_leaves_them_and_a_block_of_before_is_not_given_to_another() {
+    let usual = settings::WrapperSettings::default();
+    assert!(usual.state_dir.starts_with("/var/lib"), "{}", usual.state_dir.display());
+    let node = Node::with(2);
+    let boot = |id: &str| {
+        let (config, host) = (node.config(), census::HostRoot::new("/"));
+        let pool = settings::pool::for_wrapper(&config, &host).unwrap();
+        let terms = settings::ledger::Terms { state_dir: &config.settings.wrapper.state_dir, pool };
+        let options = settings::ledger::options(&config, &host, terms).unwrap();
+        ledger::Ledger::open(ledger::Options { boot: ledger::BootId(id.into()), ..options }).unwrap()
+    };
+    let upper = node.dir.path().join("upper");
+    std::fs::create_dir(&upper).unwrap();
+    let request = |sandbox| ledger::LeaseRequest {
+        places: vec![upper.clone()],
+        tenure: ledger::Tenure::UntilReboot,
+        ..ledger::LeaseRequest::new(name(sandbox))
+    };
+    let first = boot("one").lease(request("s")).unwrap();
+    let after = boot("two");
+    after.settle().unwrap();
+    let next = after.lease(request("t")).unwrap();
+    assert_ne!(next.uids, first.uids, "files of the block are still there");
+}

@@ -18,12 +18,7 @@ const GVISOR_ASKS: &str = "dev.gvisor.spec.user-namespace";
 
 fn node() -> Node {
     let node = Node::with(Containerd::Pinned, Parts::of(&[Part::Containerd]), vec![ours(WARD, Shim::Runsc)]);
-    node.configure(
-        Gate::Open,
-        &std::env::var_os("TRY_RUNSC")
-            .map(std::path::PathBuf::from)
-            .unwrap_or_else(|| testbed::cache::program("runsc", "runsc").expect("runsc")),
-    );
+    node.configure(Gate::Open, &testbed::cache::program("runsc", "runsc").expect("runsc"));
     node
 }
 
@@ -94,6 +89,22 @@ fn a_pod_of_gvisor_that_asks_for_nothing_is_left_alone() {
         assert_eq!(node.cri.said(&container, "echo $((6 * 7))"), "42\n");
         assert_eq!(node.leased(), Vec::<u64>::new());
         node.cri.remove_sandbox(&sandbox).expect("removed");
+    }
+}
+
+/// What the shim runs is in a file of the shim's, and not in containerd's.
+#[test]
+fn doctor_sees_what_gvisors_shim_is_told_to_run() {
+    let node = node();
+    let endpoint = format!("unix://{}", node.testbed.containerd_socket().display());
+    let (_, report) = node.asked(&["doctor", "--runtime-endpoint", &endpoint]);
+    let of_ours = report["checks"].as_array().unwrap().iter().filter(|check| check["group"] == "wrapper");
+    let found: Vec<_> = of_ours.map(|check| (check["need"].to_string(), check["holds"].as_bool())).collect();
+    for need in ["annotations of pods reach wardlet-oci", "the operator's gate", "finds the runtime"] {
+        assert!(
+            found.iter().any(|(one, holds)| one.contains(need) && *holds == Some(true)),
+            "{need}: {found:?}"
+        );
     }
 }
 

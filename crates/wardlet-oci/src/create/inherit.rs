@@ -14,25 +14,41 @@ use crate::error::{Error, Result};
 use crate::gate::{self, Subject};
 use crate::hand_over;
 use crate::lease::{Leases, Record, Standing, init_of};
+use crate::meanwhile::meanwhile;
 use crate::site::Site;
 use crate::spec;
-use crate::ward::{self, Order, Role, RuntimeTraits};
+use crate::ward::{self, Made, Order, Role, RuntimeTraits};
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, next: &Next) -> Result<u8> {
-    let joining = Joining::of(site, &next.sandbox)?;
-    let spec = spec::parse(&next.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
-    let length = joining.ids.uids.iter().map(|line| line.length()).sum();
-    let runtime = joining.traits.kind;
-    gate::check(&Subject { spec: &spec, annotations: &next.annotations, ids: length, runtime })?;
-    let places = callers::places(wanted, &spec)?;
+    let (joining, spec, places) = prepare(site, wanted, next)?;
     let holder = joining.holder.clone();
-    Leases::open(&site.config)?.add_places(holder.clone(), places)?;
-    let standing = Standing::Ward { holder, ids: Some(joining.ids.clone()) };
+    let standing = Standing::Ward { holder: holder.clone(), ids: Some(joining.ids.clone()) };
     let record = record(site, wanted, &next.sandbox.container, &next.sandbox.pod, standing);
     claim(site, &record)?;
-    let failed = joining.hand_over(&record, spec, &words(site, wanted, &record));
+    // Where changes lie is on disk before anything can be changed: the runtime is run when both are done.
+    let order = joining.order(&record, spec);
+    let (written, made) =
+        meanwhile(|| Leases::open(&site.config)?.add_places(holder, places), || ward::make(&order));
+    let failed =
+        written.and_then(|()| joining.hand_over(&record, &order, (made?, &words(site, wanted, &record))));
     let _ = site.records.remove(&record.root, &record.container);
     failed
+}
+
+/// What is known of a container before anything is done for it: where it goes, its configuration, and where its
+/// changes will lie.
+fn prepare<'a>(
+    site: &'a Site<'_>,
+    wanted: &Create,
+    next: &Next,
+) -> Result<(Joining<'a>, Value, Vec<PathBuf>)> {
+    let joining = Joining::of(site, &next.sandbox)?;
+    let spec = spec::parse(&next.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
+    let ids = joining.ids.uids.iter().map(|line| line.length()).sum();
+    let runtime = joining.traits.kind;
+    gate::check(&Subject { spec: &spec, annotations: &next.annotations, ids, runtime })?;
+    let places = callers::places(wanted, &spec)?;
+    Ok((joining, spec, places))
 }
 
 /// Hands over to a runtime that opens a container's files only when it is started: they are made once more,
@@ -43,7 +59,8 @@ pub(crate) fn again(site: &Site<'_>, record: &Record) -> Result<u8> {
     let joining = Joining::of(site, &sandbox.ok_or_else(gone)?)?;
     let text = spec::read(&record.config)?;
     let spec = spec::parse(&text).map_err(|cause| Error::spec(&record.config, cause))?;
-    joining.hand_over(record, spec, &site.call.words)
+    let order = joining.order(record, spec);
+    joining.hand_over(record, &order, (ward::make(&order)?, &site.call.words))
 }
 
 /// A pod that a container comes to.
@@ -66,9 +83,8 @@ impl<'a> Joining<'a> {
         Ok(Self { site, holder: holder.clone(), ids: ids.clone(), init, traits: site.traits()? })
     }
 
-    /// Comes back only with an error: the runtime has nothing to give back if it fails.
-    fn hand_over(&self, record: &Record, spec: Value, words: &[OsString]) -> Result<u8> {
-        let order = Order {
+    fn order(&self, record: &Record, spec: Value) -> Order {
+        Order {
             bundle: record.bundle.clone(),
             container_id: record.container.clone(),
             spec,
@@ -77,9 +93,12 @@ impl<'a> Joining<'a> {
             runtime: self.traits,
             on_refusal: self.site.config.settings.policy.volumes.cannot_idmap,
             stage: self.site.settings().run_dir.join("stage"),
-        };
-        let made = ward::make(&order)?;
-        callers::show(&made.spec, &order, &record.config)?;
+        }
+    }
+
+    /// Comes back only with an error: the runtime has nothing to give back if it fails.
+    fn hand_over(&self, record: &Record, order: &Order, (made, words): (Made, &[OsString])) -> Result<u8> {
+        callers::show(&made.spec, order, &record.config)?;
         self.site.log.decision(&format!(
             "pod {}: container {} joins the user namespace of sandbox {}",
             record.pod, record.container, record.sandbox

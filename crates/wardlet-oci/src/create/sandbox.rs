@@ -27,17 +27,12 @@ const SLOT_KEY: &str = "dev.gvisor.shim.userns.slot";
 const BLOCK_KEY: &str = "wardlet.dev/block";
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First, manner: Manner) -> Result<u8> {
-    let traits = site.traits()?;
-    let spec = spec::parse(&first.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
-    let length = first.length.unwrap_or_else(|| own_length(site));
-    let (annotations, ids) = (&first.annotations, u64::from(length));
-    gate::check(&Subject { spec: &spec, annotations, ids, runtime: traits.kind })?;
-    let holder = holder(&site.root(), &wanted.id)?;
+    let Prepared { traits, spec, length, holder } = prepare(site, wanted, first)?;
     let standing = Standing::Ward { holder: holder.clone(), ids: None };
     let mut record = record(site, wanted, &wanted.id, &first.pod, standing);
     claim(site, &record)?;
     let making = Making { site, wanted, holder, length, traits, manner };
-    let made = Leases::open(&site.config).and_then(|leases| making.all(&leases, spec, &mut record));
+    let made = Leases::open_to_take(&site.config).and_then(|leases| making.all(&leases, spec, &mut record));
     match made {
         Ok(0) => {
             site.log.decision(&line(first, &record));
@@ -48,6 +43,23 @@ pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First, manner: Mann
             failed
         }
     }
+}
+
+/// What is known of a sandbox before anything is done for it.
+struct Prepared {
+    traits: RuntimeTraits,
+    spec: Value,
+    length: BlockLength,
+    holder: Holder,
+}
+
+fn prepare(site: &Site<'_>, wanted: &Create, first: &First) -> Result<Prepared> {
+    let traits = site.traits()?;
+    let spec = spec::parse(&first.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
+    let length = first.length.unwrap_or_else(|| own_length(site));
+    let (annotations, ids) = (&first.annotations, u64::from(length));
+    gate::check(&Subject { spec: &spec, annotations, ids, runtime: traits.kind })?;
+    Ok(Prepared { traits, spec, length, holder: holder(&site.root(), &wanted.id)? })
 }
 
 struct Making<'a> {

@@ -6,7 +6,17 @@ use serde_json::Value;
 use super::Refusal;
 use super::rules::{list, text};
 
+/// Where CRI-O says that a pod is to have privileged containers. containerd does not say it: there each of them is
+/// refused by itself.
+const CRIO_PRIVILEGED: &str = "io.kubernetes.cri-o.PrivilegedRuntime";
+
 pub(super) fn check(spec: &Value) -> Result<(), Refusal> {
+    let annotation = spec.get("annotations").and_then(|all| all.get(CRIO_PRIVILEGED));
+    if annotation.and_then(Value::as_str) == Some("true") {
+        let cause = "privileged: the pod asks for a user namespace and for a container that is the host's";
+        let hint = "take one of the two away; name the capabilities that it needs instead of privileged";
+        return Err(Refusal::new(format!("annotations.{CRIO_PRIVILEGED}"), cause, hint));
+    }
     if list(spec, "/linux/resources/devices").any(allows_all) {
         let cause = "privileged: the pod asks for a user namespace and for every device of the host";
         let hint = "take one of the two away; name the capabilities that it needs instead of privileged";
@@ -49,5 +59,15 @@ mod tests {
         ] {
             assert_eq!(refused(usual), None, "{usual}");
         }
+    }
+
+    #[test]
+    fn a_privileged_sandbox_of_cri_o_is_told_by_its_annotation() {
+        let check = |value: &str| {
+            let spec = format!("{{\"annotations\":{{\"{CRIO_PRIVILEGED}\":\"{value}\"}}}}");
+            check(&serde_json::from_str(&spec).unwrap())
+        };
+        assert!(check("true").unwrap_err().cause.starts_with("privileged:"));
+        assert!(check("false").is_ok());
     }
 }

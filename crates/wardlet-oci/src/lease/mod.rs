@@ -32,10 +32,12 @@ pub struct Leases {
 impl Leases {
     /// Opens the ledger; it is made if there is none.
     pub fn open(config: &Config) -> Result<Self> {
-        let host = HostRoot::new("/");
-        let pool = settings::pool::for_wrapper(config, &host)?;
-        let terms = settings::ledger::Terms { state_dir: &config.settings.wrapper.state_dir, pool };
-        Ok(Self { ledger: Ledger::open(settings::ledger::options(config, &host, terms)?)? })
+        Ok(Self { ledger: Ledger::open(options(config)?)? })
+    }
+
+    /// The same, to take a block from it: the host is looked at meanwhile.
+    pub fn open_to_take(config: &Config) -> Result<Self> {
+        Ok(Self { ledger: Ledger::open_to_lease(options(config)?)? })
     }
 
     /// The holder's block, the same however often it asks. It is on disk when this returns.
@@ -58,4 +60,11 @@ impl Leases {
         self.ledger.release(holder)?;
         Ok(())
     }
+}
+
+fn options(config: &Config) -> Result<ledger::Options> {
+    let host = HostRoot::new("/");
+    let pool = settings::pool::for_wrapper(config, &host)?;
+    let terms = settings::ledger::Terms { state_dir: &config.settings.wrapper.state_dir, pool };
+    Ok(settings::ledger::options(config, &host, terms)?)
 }

@@ -24,7 +24,7 @@ pub enum Error {
         why: String,
     },
     /// Files cannot be shown to the pod's users without changing them on disk.
-    #[error("{} cannot be idmapped for {}", source_path.display(), target.display())]
+    #[error("{} cannot be idmapped for {}{}", source_path.display(), target.display(), instead(*policy))]
     NotIdmappable {
         /// Where they are.
         source_path: PathBuf,
@@ -113,25 +113,40 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NotIdmappable { policy: CannotIdmap::Refuse, .. } => Some(
-                "use a filesystem that can be idmapped (ext4, xfs, btrfs; tmpfs from Linux 6.3)".to_owned(),
-            ),
-            Self::NotIdmappable { .. } => Some(
-                "only idmapping is possible here, whatever cannotIdmap says: use a filesystem that can (ext4, \
-                 xfs, btrfs; tmpfs from Linux 6.3)"
-                    .to_owned(),
-            ),
+            Self::NotIdmappable { policy, .. } => {
+                let own = "use a filesystem that can be idmapped (ext4, xfs, btrfs; tmpfs from Linux 6.3)";
+                Some(match policy {
+                    CannotIdmap::Refuse => own.to_owned(),
+                    _ => format!("{own}, or run the pod by wardlet agent, which follows the policy"),
+                })
+            }
             Self::BothWays { .. } => Some("mount it with propagation from the host only".to_owned()),
             Self::Root { .. } => {
                 Some("use containerd's overlayfs snapshotter, or one that gives plain directories".to_owned())
             }
             Self::UserUnmapped { .. } => Some("give the pod a longer range of IDs".to_owned()),
-            Self::ExecEscapes { .. } => {
-                Some("use runc or crun for pods with a user namespace, or probe the container over its network".to_owned())
-            }
+            Self::ExecEscapes { .. } => Some(
+                "use runc or crun for pods with a user namespace, or probe the container over its network"
+                    .to_owned(),
+            ),
             Self::Bundle(error) => error.hint(),
             Self::Kernel(error) => error.hint().map(Into::into),
             Self::Spec { .. } | Self::Sysctl { .. } | Self::Stream { .. } | Self::File { .. } => None,
+        }
+    }
+}
+
+/// Why what the operator wants instead is not done for pods by annotation.
+fn instead(policy: CannotIdmap) -> &'static str {
+    match policy {
+        CannotIdmap::Refuse => "",
+        CannotIdmap::SharedBlock => {
+            "; cannotIdmap: sharedBlock is not for pods by annotation, whose block is chosen before their volumes \
+             are known"
+        }
+        CannotIdmap::ChownOnce => {
+            "; cannotIdmap: chownOnce is not for pods by annotation, since a kubelet's volumes are not ours to give \
+             away"
         }
     }
 }

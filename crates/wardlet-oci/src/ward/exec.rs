@@ -25,3 +25,28 @@ pub fn join_for_exec(order: &ExecOrder) -> Result<Joined> {
     let visit = if own { None } else { Some(NetworkVisit::to(&network)?) };
     Ok(Joined(visit))
 }
+
+#[cfg(test)]
+mod tests {
+    use bundle::IdLines;
+    use ids::IdMapping;
+    use serde_json::json;
+
+    use super::*;
+    use crate::ward::{MappingsWithPath, RuntimeKind, RuntimeTraits};
+
+    #[test]
+    fn one_more_process_is_refused_where_the_runtime_would_run_it_as_the_hosts_root() {
+        let line = vec![IdMapping::new(0, 1 << 20, 65_536).unwrap()];
+        let runtime = RuntimeTraits {
+            kind: RuntimeKind::Youki,
+            joins: JoinOrder::HostsFirst,
+            mappings_with_path: MappingsWithPath::Wanted,
+        };
+        let ids = IdLines { uids: line.clone(), gids: line };
+        let order = ExecOrder { init: std::process::id(), process: json!({"user": {}}), ids, runtime };
+        let refused = join_for_exec(&order).unwrap_err();
+        assert!(matches!(refused, Error::ExecEscapes { runtime: "youki" }), "{refused}");
+        assert!(refused.hint().unwrap().contains("runc or crun"));
+    }
+}

@@ -1,12 +1,12 @@
 //! Containers, containerd and shims that end and begin again.
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 use testbed::{Containerd, Part, ProcessId, faults};
 
 use crate::support::pods::{Pod, Shaped};
 use crate::support::trail::Trail;
-use crate::support::{cri::Cri, proc, until};
+use crate::support::{Gate, Node, cri::Cri, proc, until, usual_runtime};
 use crate::{node, quiet};
 
 pub(crate) fn the_namespaces_of_exec_are_those_of_init(containerd: Containerd) {
@@ -121,4 +121,31 @@ pub(crate) fn verify_holds_for_annotated_pods(containerd: Containerd) {
     assert_eq!(found["block"], json!({"hostId": block, "length": 65_536}), "{report:#}");
     assert!(found["processes"].as_u64() >= Some(2), "{found}");
     node.cri.remove_sandbox(&sandbox).expect("removed");
+}
+
+/// What doctor says of our wiring, by what is needed.
+fn wiring(node: &Node) -> Vec<Value> {
+    let endpoint = format!("unix://{}", node.testbed.containerd_socket().display());
+    let (_, report) = node.asked(&["doctor", "--runtime-endpoint", &endpoint]);
+    let all = report["checks"].as_array().unwrap().clone();
+    all.into_iter().filter(|check| check["group"] == "wrapper").collect()
+}
+
+pub(crate) fn doctor_sees_how_it_is_wired(containerd: Containerd) {
+    let node = quiet(containerd);
+    let found = wiring(&node);
+    let check = |need: &str| {
+        let of_it = found.iter().find(|check| check["need"].as_str().unwrap().contains(need));
+        of_it.unwrap_or_else(|| panic!("nothing about {need:?} in {found:#?}")).clone()
+    };
+    let annotations = check("annotations of pods reach wardlet-oci (handler \"ward\")");
+    assert_eq!(annotations["holds"], true, "{annotations}");
+    assert!(annotations["found"].as_str().unwrap().contains("wardlet.dev/*"), "{annotations}");
+    assert_eq!(check("the operator's gate is open")["holds"], true);
+    let runtime = usual_runtime(containerd);
+    assert_eq!(check("finds the runtime")["found"], runtime.display().to_string());
+    node.configure(Gate::Closed, &runtime);
+    let closed = wiring(&node).iter().any(|check| check["found"] == "closed");
+    node.configure(Gate::Open, &runtime);
+    assert!(closed);
 }

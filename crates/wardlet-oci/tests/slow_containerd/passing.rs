@@ -96,16 +96,25 @@ fn watched(containerd: Containerd) -> (Node, Witnesses) {
     (node, witnesses)
 }
 
-/// A whole life: sandbox, container, exec, an end.
-fn live(node: &Node, pod: &Pod) {
+/// A whole life: sandbox, container, exec, what `meanwhile` looks at, an end.
+fn live(node: &Node, pod: &Pod, meanwhile: impl FnOnce()) {
     let sandbox = node.cri.run_sandbox(pod).expect("a sandbox");
     let container = node.cri.run(&sandbox, pod, pod.shell("main", "sleep 1000")).expect("a container");
     let map = fs::read_to_string(format!("/proc/{}/uid_map", node.cri.pid(&container))).unwrap();
     let numbers: Vec<&str> = map.split_whitespace().collect();
     assert_eq!(numbers, ["0", "0", "4294967295"], "it has the host's users");
     assert_eq!(node.cri.said(&container, "echo $((6 * 7))"), "42\n");
+    meanwhile();
     node.cri.remove_container(&container).expect("removed");
     node.cri.remove_sandbox(&sandbox).expect("removed");
+}
+
+/// By the wrapper's records alone: no runtime is asked.
+fn verify_lists_it(node: &Node) {
+    let (code, report) = node.asked(&["verify", "tests/hopeful"]);
+    assert_eq!((code, &report["holds"]), (Some(1), &serde_json::json!(false)), "{report:#}");
+    let violations = report["violations"].as_array().unwrap();
+    assert!(violations.iter().any(|violation| violation["pod"] == "tests/hopeful"), "{report:#}");
 }
 
 pub(crate) fn what_asks_for_nothing_or_meets_a_closed_gate_reaches_the_runtime_byte_for_byte(
@@ -120,7 +129,11 @@ pub(crate) fn what_asks_for_nothing_or_meets_a_closed_gate_reaches_the_runtime_b
     for (gate, pod) in pods {
         node.configure(gate, &witnesses.0.join("inner"));
         witnesses.forget();
-        live(&node, &pod);
+        live(&node, &pod, || {
+            if gate == Gate::Closed {
+                verify_lists_it(&node);
+            }
+        });
         assert_eq!(node.leased(), Vec::<u64>::new());
         witnesses.agree();
     }

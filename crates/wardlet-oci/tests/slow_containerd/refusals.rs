@@ -74,6 +74,25 @@ pub(crate) fn a_container_that_cannot_start_leaves_nothing(containerd: Container
     before.ends_with_nothing(&node, &[block]);
 }
 
+/// containerd's own first container is an ordinary one in a pod that is to have privileged ones: nothing in its
+/// configuration tells. Nothing is lost by it, as each of the others is refused by itself.
+pub(crate) fn a_privileged_sandbox_is_isolated_and_its_privileged_container_is_refused(
+    containerd: Containerd,
+) {
+    let node = node(containerd);
+    let mut pod = Pod::annotated(node, "privileged-sandbox");
+    pod.context().privileged = true;
+    let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
+    let block = proc::block(node.cri.sandbox_pid(&sandbox)).0;
+    let mut privileged = pod.shell("privileged", "sleep 1000");
+    privileged.security().privileged = true;
+    let refused = node.cri.run(&sandbox, &pod, privileged).expect_err("privileged");
+    assert!(refused.message().contains("privileged"), "{}", refused.message());
+    let plain = node.cri.run(&sandbox, &pod, pod.shell("plain", "sleep 1000")).expect("a container");
+    assert_eq!(proc::block(node.cri.pid(&plain)).0, block);
+    node.cri.remove_sandbox(&sandbox).expect("removed");
+}
+
 pub(crate) fn a_volume_that_cannot_be_idmapped_is_refused_by_its_name(containerd: Containerd) {
     let node = node(containerd);
     let pod = Pod::annotated(node, "overlay-volume");

@@ -9,6 +9,7 @@
 
 mod cgroups;
 mod check;
+mod crio;
 mod filesystems;
 mod gates;
 mod ids;

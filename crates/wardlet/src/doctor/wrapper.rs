@@ -3,26 +3,22 @@
 //! Nothing is said on a node where nobody calls it.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use census::HostRoot;
 use wardlet_oci::gate::{GVISOR_KEY, KEY};
 
 use super::check::{Check, Desk, Evidence, Fault, Group};
+use super::crio::{self, Infra, Told};
 use super::runtime::Behind;
 use crate::node::Node;
 
 const DESK: Desk = Desk::new(Group::Wrapper, Evidence::Files);
 const PROGRAM: &str = "wardlet-oci";
 
-/// Where CRI-O is configured.
-const CRIO_FILE: &str = "/etc/crio/crio.conf";
-const CRIO_DIR: &str = "/etc/crio/crio.conf.d";
-
 pub(super) fn checks(node: &Node, behind: &[Behind]) -> Vec<Check> {
     let containerd: Vec<&Behind> = behind.iter().filter(|behind| is_ours(&behind.program)).collect();
-    let crio = crio(node.host_root());
+    let (crio, infra) = crio::told(node.host_root());
+    let crio: Vec<Told> = crio.into_iter().filter(|told| is_ours(&told.program)).collect();
     let enabled = node.config.settings.wrapper.enabled;
     if containerd.is_empty() && crio.is_empty() {
         let idle = enabled.then(|| {
@@ -33,10 +29,12 @@ pub(super) fn checks(node: &Node, behind: &[Behind]) -> Vec<Check> {
         return idle.into_iter().collect();
     }
     let mut checks: Vec<Check> = containerd.iter().map(|behind| annotations(behind)).collect();
-    checks.extend(crio.iter().map(|file| {
-        DESK.holds("CRI-O calls wardlet-oci, with all annotations of a pod", file.display().to_string())
+    checks.extend(crio.iter().map(|told| {
+        DESK.holds("CRI-O calls wardlet-oci, with all annotations of a pod", told.file.display().to_string())
     }));
-    let programs = containerd.iter().map(|behind| behind.program.as_path());
+    checks.extend(crio.first().map(|_| first_container(infra)));
+    let crios = crio.iter().map(|told| told.program.as_path());
+    let programs = containerd.iter().map(|behind| behind.program.as_path()).chain(crios);
     checks.push(gate(node, enabled));
     checks.extend(runtimes(node, programs));
     checks
@@ -82,6 +80,17 @@ fn matches(pattern: &str, text: &str) -> bool {
     ends.any(|at| rest.get(at..).is_some_and(|rest| matches(after, rest)))
 }
 
+/// A pod's first container decides; CRI-O may be told to do without.
+fn first_container(infra: Infra) -> Check {
+    let need = "CRI-O makes a first container for every pod";
+    if infra == Infra::Kept {
+        return DESK.holds(need, "drop_infra_ctr is false");
+    }
+    let cause = "drop_infra_ctr is true, as it is unless said: wardlet-oci sees no sandbox, and pods that ask are refused";
+    let fix = "set drop_infra_ctr = false under [crio.runtime] in /etc/crio/crio.conf.d, then: systemctl restart crio";
+    DESK.fails(need, "it does not", Fault::new(cause, fix))
+}
+
 fn gate(node: &Node, enabled: bool) -> Check {
     let need = "the operator's gate is open";
     let file = node
@@ -125,22 +134,6 @@ fn runtimes<'a>(
     })
 }
 
-/// The files in which CRI-O is told to run us. It passes all annotations on.
-fn crio(host_root: &HostRoot) -> Vec<PathBuf> {
-    let listed = fs::read_dir(host_root.path(CRIO_DIR)).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = listed.map(|entry| entry.path()).collect();
-    files.push(host_root.path(CRIO_FILE));
-    files.sort();
-    files.retain(|file| fs::read_to_string(file).is_ok_and(|text| text.lines().any(runs_us)));
-    files
-}
-
-/// A line such as `runtime_path = "/usr/bin/wardlet-oci"`.
-fn runs_us(line: &str) -> bool {
-    let Some((key, value)) = line.split_once('=') else { return false };
-    key.trim() == "runtime_path" && is_ours(Path::new(value.trim().trim_matches(['"', '\''])))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,16 +161,11 @@ mod tests {
     }
 
     #[test]
-    fn our_program_is_known_by_its_name_and_in_cri_os_files() {
+    fn our_program_is_known_by_its_name() {
         for (program, ours) in
             [("wardlet-oci", true), ("/x/wardlet-oci-crun", true), ("runc", false), ("wardlet-ocix", false)]
         {
             assert_eq!(is_ours(Path::new(program)), ours, "{program}");
         }
-        assert!(runs_us("runtime_path = \"/usr/bin/wardlet-oci\""));
-        assert!(
-            !runs_us("# runtime_path = \"/usr/bin/wardlet-oci\"")
-                && !runs_us("runtime_path = \"/usr/bin/crun\"")
-        );
     }
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::gvisor;
+
 /// As far as it is looked at; fields come and go between versions.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -29,6 +31,8 @@ struct Containerd {
 struct Runtime {
     runtime_type: String,
     options: Option<Options>,
+    /// The one field that containerd begins with a capital.
+    #[serde(rename = "PodAnnotations")]
     pod_annotations: Option<Vec<String>>,
 }
 
@@ -36,6 +40,7 @@ struct Runtime {
 #[serde(rename_all = "PascalCase", default)]
 struct Options {
     binary_name: Option<String>,
+    config_path: Option<PathBuf>,
 }
 
 const RUNC: &str = "io.containerd.runc.v2";
@@ -68,6 +73,16 @@ impl Config {
         named.or_else(|| (runtime.runtime_type == RUNC).then(|| "runc".to_owned())).map(PathBuf::from)
     }
 
+    /// Whether a handler's shim is gVisor's.
+    pub(super) fn is_gvisors(&self, handler: &str) -> bool {
+        self.containerd.runtimes.get(handler).is_some_and(|runtime| runtime.runtime_type == gvisor::TYPE)
+    }
+
+    /// The file of a shim that has one of its own.
+    pub(super) fn shims_file(&self, handler: &str) -> Option<&Path> {
+        self.containerd.runtimes.get(handler)?.options.as_ref()?.config_path.as_deref()
+    }
+
     /// The annotations of pods that reach this handler's runtime, as patterns.
     pub(super) fn pod_annotations(&self, handler: &str) -> &[String] {
         let runtime = self.containerd.runtimes.get(handler);
@@ -87,13 +102,21 @@ mod tests {
     fn a_handler_without_a_binary_of_its_own_runs_runc() {
         let text = r#"{"containerd":{"defaultRuntimeName":"runc","runtimes":{
             "runc":{"runtimeType":"io.containerd.runc.v2","options":{"BinaryName":"","SystemdCgroup":true}},
-            "crun":{"runtimeType":"io.containerd.runc.v2","options":{"BinaryName":"/usr/bin/crun"}},
+            "crun":{"runtimeType":"io.containerd.runc.v2","PodAnnotations":["a/*"],"options":{"BinaryName":"/usr/bin/crun"}},
+            "gvisor":{"runtimeType":"io.containerd.runsc.v1","options":{"TypeUrl":"x","ConfigPath":"/etc/runsc.toml"}},
             "kata":{"runtimeType":"io.containerd.kata.v2","options":null}}},
             "containerdRootDir":"/var/lib/containerd","restrictOOMScoreAdj":true,"newField":[1]}"#;
         let config = Config::parse(text).unwrap();
         assert_eq!(config.binary("runc"), Some(PathBuf::from("runc")));
         assert_eq!(config.binary("crun"), Some(PathBuf::from("/usr/bin/crun")));
+        assert_eq!(
+            (config.pod_annotations("crun"), config.pod_annotations("runc").len()),
+            (&["a/*".to_owned()][..], 0)
+        );
         assert_eq!(config.binary("kata"), None);
+        assert!(config.is_gvisors("gvisor") && !config.is_gvisors("kata"));
+        assert_eq!(config.shims_file("gvisor"), Some(Path::new("/etc/runsc.toml")));
+        assert_eq!((config.binary("gvisor"), config.shims_file("runc")), (None, None));
         assert!(config.restrict_oom_score_adj && !config.enable_selinux);
         assert!(Config::parse("[crio]\nroot = 1").is_none());
     }

@@ -3,6 +3,7 @@
 mod ask;
 mod config;
 mod features;
+mod gvisor;
 mod handlers;
 
 use std::path::PathBuf;
@@ -80,7 +81,12 @@ fn judged(endpoint: &Endpoint, told: &Told, host_root: &HostRoot, selinux: Selin
     }
     let behind = |handler: &str| {
         let config = config.as_ref()?;
-        let (program, annotations) = (config.binary(handler)?, config.pod_annotations(handler).to_vec());
+        let program = if config.is_gvisors(handler) {
+            gvisor::binary(host_root, config.shims_file(handler))?
+        } else {
+            config.binary(handler)?
+        };
+        let annotations = config.pod_annotations(handler).to_vec();
         Some(Behind { handler: handler.to_owned(), program, annotations })
     };
     let behind = config.iter().flat_map(Config::handlers).filter_map(behind).collect();
