@@ -14,6 +14,7 @@
 //! This is the only crate with `unsafe` in it.
 
 pub mod calls;
+mod code;
 pub mod confine;
 mod error;
 mod inherited;
@@ -28,6 +29,7 @@ mod tied;
 pub mod userns;
 
 pub use calls::{Call, Dry, Kernel, Live, Recorder, Tell};
+pub use code::let_go_of_code;
 pub use error::{Error, OverlayStep, Result};
 pub use inherited::{inherited, keep_to_ourselves};
 pub use keyring::new_session_keyring;

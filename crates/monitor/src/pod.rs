@@ -25,6 +25,8 @@ const MOST_CONNECTIONS: usize = 64;
 const REST: Duration = Duration::from_millis(200);
 /// How long whoever is attached may take for what is left of a container that has ended.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// After so long a lull a longer one is expected.
+const LULL: Duration = Duration::from_secs(2);
 
 /// A pod as its monitor knows it.
 pub(crate) struct Pod {
@@ -89,11 +91,14 @@ impl Pod {
         let interests = self.interests(now);
         let mut fds: Vec<PollFd<'_>> =
             interests.iter().map(|(_, fd, wanted)| PollFd::from_borrowed_fd(*fd, *wanted)).collect();
-        let time = self.due().map(|due| {
-            let left = due.saturating_duration_since(now);
-            Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 })
-        });
-        match poll(&mut fds, time.as_ref()) {
+        let left = self.due().map(|due| due.saturating_duration_since(now));
+        let mut ready = poll(&mut fds, Some(&timespec(left.map_or(LULL, |left| left.min(LULL)))));
+        if ready == Ok(0) && left.is_none_or(|left| left > LULL) {
+            // For as long as nothing happens only what cannot be read again from the program's file is in memory.
+            let _ = kernel::let_go_of_code();
+            ready = poll(&mut fds, left.map(|left| timespec(left.saturating_sub(LULL))).as_ref());
+        }
+        match ready {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Vec::new()),
             Err(errno) => return Err(errno),
@@ -231,4 +236,8 @@ impl Pod {
         let oldest = self.containers.iter().position(|container| matches!(container.stage, Stage::Ended(_)));
         oldest.map(|place| self.containers.remove(place)).is_some()
     }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec::try_from(time).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 })
 }

@@ -30,7 +30,7 @@ mod thread;
 mod turns;
 
 pub use error::{Error, Result};
-pub use network::Network;
+pub use network::{Network, try_guard};
 pub use pod::{Addresses, HostPort, Interface, Pod, Protocol};
 pub use settings::{BRIDGE, Kind, Settings};
 pub use subnet::{Subnet4, Subnet6, Subnets};

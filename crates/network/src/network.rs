@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use crate::bridge::{self, Bridge, Plan};
 use crate::cni::Cni;
 use crate::error::{Error, Result};
+use crate::firewall::Firewall;
 use crate::lease::Book;
 use crate::pod::{Addresses, Interface, Pod, check_id};
-use crate::settings::{Kind, Settings};
+use crate::settings::{self, Kind, Settings};
 use crate::subnet::Subnets;
 use crate::thread::{Netns, apart};
 use crate::turns::Turns;
@@ -88,6 +89,16 @@ impl Network {
     /// Whether pods can get a network now; why not, if not.
     pub async fn ready(&self) -> std::result::Result<(), String> {
         self.at_host(|inner| inner.ready()).await.map_err(|error| error.to_string())
+    }
+
+    /// Why a pod of the bridge could take another one's addresses, if it could: pods run nevertheless, and whoever runs
+    /// them is to know. Looked at again with each [`ready`](Self::ready).
+    #[must_use]
+    pub fn unguarded(&self) -> Option<String> {
+        match &self.inner.maker {
+            Maker::Bridge(bridge) => bridge.unguarded(),
+            Maker::Other(_) => None,
+        }
     }
 
     /// The subnets that the cluster has given this node, as a CRI runtime is told them. What the settings
@@ -214,6 +225,16 @@ impl Maker {
         let (bridge, words) = Bridge::open(Plan { name: name.clone(), subnets, mtu: *mtu }, dir)?;
         Ok((Self::Bridge(bridge), words))
     }
+}
+
+/// Whether pods of a bridge can be kept from taking each other's addresses on this kernel: tried in a network namespace
+/// that is nobody's, and goes with it.
+///
+/// # Errors
+/// If they cannot, with what the kernel says.
+pub fn try_guard(netns: &Path) -> Result<()> {
+    let rules = Firewall { bridge: settings::BRIDGE.to_owned(), subnets: vec![] };
+    Netns::open(netns)?.run(|| rules.install_own(&[]))
 }
 
 /// Half of it would be another subnet, or none.

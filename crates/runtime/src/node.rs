@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::groups::Groups;
 use crate::layout::Layout;
-use crate::owner;
+use crate::owner::{self, Held};
 use crate::selinux;
 use crate::settings::Settings;
 use crate::stats::{Ledger, Rates};
@@ -44,7 +44,7 @@ pub(crate) struct Node {
     pub(crate) streams: OnceLock<streaming::Server>,
     pub(crate) boot_id: String,
     _locks: [File; 2],
-    _held: Vec<File>,
+    _held: Held,
 }
 
 impl std::fmt::Debug for Node {

@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 
@@ -18,13 +19,31 @@ use crate::layout::Layout;
 
 /// Where a control group says whose it is. Only root of the host can read or write it.
 const MARK: &str = "trusted.wardlet.owner";
+/// Where it says that a server has made it. One that was there before is never removed.
+const MADE: &str = "trusted.wardlet.made";
+
+/// The control group that all pods are below, as long as this server has it. It goes with the server if no pod is left
+/// in it: the kernel removes none that has anything in it.
+#[derive(Debug)]
+pub(crate) struct Held(Vec<(PathBuf, File)>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        for (path, dir) in &self.0 {
+            // Locked by us, and so nobody else's for as long as it is the one at the path.
+            if has(dir, MADE) && is_at(dir, path) {
+                let _ = std::fs::remove_dir(path);
+            }
+        }
+    }
+}
 
 /// Makes sure that all pods that are there are of this state, and says from now on that they are. The group is
-/// ours for as long as the descriptors are open.
+/// ours for as long as it is held.
 ///
 /// # Errors
 /// If there is a pod of another state, or a server of another state is at work.
-pub(crate) fn claim(layout: &Layout, groups: &Groups, cgroup: &str) -> Result<Vec<File>> {
+pub(crate) fn claim(layout: &Layout, groups: &Groups, cgroup: &str) -> Result<Held> {
     let own = own_id(layout)?;
     let known: BTreeSet<String> = names(&layout.sandbox_states())?;
     let foreign = |id: &&String| Id::parse(id).is_some() && !known.contains(*id);
@@ -37,17 +56,15 @@ pub(crate) fn claim(layout: &Layout, groups: &Groups, cgroup: &str) -> Result<Ve
     if !is_owner && let Some(id) = names(&layout.sandbox_runs())?.iter().find(foreign) {
         return Err(refused(id, layout.run().display().to_string()));
     }
-    groups.make(cgroup)?;
-    let held = groups.dirs(cgroup)?.iter().map(|dir| hold(dir)).collect::<Result<Vec<_>>>()?;
+    let held = make_and_hold(groups, cgroup)?;
     // In a group without a mark, and on a kernel that keeps none, the run directory has to do.
     let is_ours = |dir: &File| mark(dir).map_or(is_owner, |found| found == own.as_str());
-    if !held.iter().flatten().all(is_ours)
+    if !held.0.iter().all(|(_, dir)| is_ours(dir))
         && let Some(id) = groups.below(cgroup)?.iter().find(foreign)
     {
         return Err(refused(id, format!("the control group {cgroup}")));
     }
-    let held: Vec<File> = held.into_iter().flatten().collect();
-    for dir in &held {
+    for (_, dir) in &held.0 {
         let _ = fsetxattr(dir, MARK, own.as_str().as_bytes(), XattrFlags::empty());
     }
     if !is_owner {
@@ -64,6 +81,35 @@ fn own_id(layout: &Layout) -> Result<Id> {
     let id = Id::random().map_err(|cause| Error::step("read random numbers", cause))?;
     durable::write(&layout.own_id(), &id)?;
     Ok(id)
+}
+
+/// Made where it is not there, and locked. A server that ends may remove it between the two: then again.
+fn make_and_hold(groups: &Groups, cgroup: &str) -> Result<Held> {
+    let dirs = groups.dirs(cgroup)?;
+    loop {
+        let missing: Vec<&PathBuf> = dirs.iter().filter(|dir| !dir.exists()).collect();
+        groups.make(cgroup)?;
+        let mut held = Held(vec![]);
+        for dir in &dirs {
+            held.0.extend(hold(dir)?.map(|file| (dir.clone(), file)));
+        }
+        if held.0.iter().all(|(path, dir)| is_at(dir, path)) {
+            for (_, dir) in held.0.iter().filter(|(path, _)| missing.contains(&path)) {
+                let _ = fsetxattr(dir, MADE, b"1", XattrFlags::empty());
+            }
+            return Ok(held);
+        }
+    }
+}
+
+/// Whether this is still the directory that the path leads to.
+fn is_at(dir: &File, path: &Path) -> bool {
+    let (Ok(held), Ok(found)) = (dir.metadata(), std::fs::metadata(path)) else { return false };
+    (held.dev(), held.ino()) == (found.dev(), found.ino())
+}
+
+fn has(dir: &File, name: &str) -> bool {
+    fgetxattr(dir, name, &mut [0; 64]).is_ok()
 }
 
 /// The directory of a group, locked; `None` in a hierarchy where it was not made.

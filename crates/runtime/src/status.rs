@@ -35,6 +35,8 @@ pub struct Facts<'a> {
     pub runtime: Result<(), String>,
     /// Whether pods can have a network.
     pub network: Result<(), String>,
+    /// Why a pod could take another one's addresses, if it could.
+    pub unguarded: Option<String>,
     /// What can start a container, the default first.
     pub handlers: &'a [Handler],
     /// Where containers' files are.
@@ -182,7 +184,7 @@ pub fn status(facts: &Facts<'_>, detail: impl Into<Detail>) -> StatusResponse {
         status: Some(RuntimeStatus {
             conditions: vec![
                 condition("RuntimeReady", "RuntimeNotReady", &facts.runtime),
-                condition("NetworkReady", "NetworkPluginNotReady", &facts.network),
+                warned(condition("NetworkReady", "NetworkPluginNotReady", &facts.network), &facts.unguarded),
             ],
         }),
         info: if detail.into() == Detail::Verbose { info(facts) } else { BTreeMap::new() },
@@ -206,6 +208,18 @@ fn condition(kind: &str, reason: &str, holds: &Result<(), String>) -> RuntimeCon
         Err(why) => (false, reason.to_owned(), why.clone()),
     };
     RuntimeCondition { r#type: kind.to_owned(), status, reason, message }
+}
+
+/// It holds, and there is something to know about it.
+fn warned(condition: RuntimeCondition, unguarded: &Option<String>) -> RuntimeCondition {
+    match unguarded {
+        Some(why) if condition.status => RuntimeCondition {
+            reason: "PodAddressesNotGuarded".to_owned(),
+            message: format!("pods are not kept from taking each other's addresses: {why}"),
+            ..condition
+        },
+        _ => condition,
+    }
 }
 
 fn handler(name: &str, abilities: Abilities) -> RuntimeHandler {
@@ -256,6 +270,7 @@ mod tests {
         Facts {
             runtime: Ok(()),
             network: Err("no bridge".to_owned()),
+            unguarded: None,
             handlers,
             state_dir: Path::new("/var/lib/wardlet"),
             settings: json!({ "engine": "libcontainer" }),
@@ -273,6 +288,23 @@ mod tests {
             conditions.iter().map(|c| (c.r#type.as_str(), c.status, c.message.as_str())).collect();
         assert_eq!(shown, [("RuntimeReady", true, ""), ("NetworkReady", false, "no bridge")]);
         assert_eq!(conditions[1].reason, "NetworkPluginNotReady");
+    }
+
+    #[test]
+    fn a_network_that_keeps_no_addresses_apart_is_ready_and_says_so() {
+        let unguarded = Some("Operation not supported".to_owned());
+        let network = |network| {
+            let facts = Facts { network, unguarded: unguarded.clone(), ..facts(&[]) };
+            let condition = status(&facts, Detail::Usual).status.unwrap().conditions.remove(1);
+            (condition.status, condition.reason, condition.message)
+        };
+        let words = "pods are not kept from taking each other's addresses: Operation not supported";
+        assert_eq!(network(Ok(())), (true, "PodAddressesNotGuarded".to_owned(), words.to_owned()));
+        let (status, reason, message) = network(Err("no bridge".to_owned()));
+        assert_eq!(
+            (status, reason.as_str(), message.as_str()),
+            (false, "NetworkPluginNotReady", "no bridge")
+        );
     }
 
     #[test]

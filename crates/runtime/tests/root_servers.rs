@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use support::pods::{create, ended, exec, in_users, pod, remove_pod, run_pod, run_shell, shell, start, stop};
 use support::programs;
@@ -51,6 +51,43 @@ async fn a_server_that_knows_none_of_the_pods_that_run_touches_nothing() {
     let client = house.client().await;
     exec(&client, &container, "true").await.unwrap();
     remove_pod(&client, &sandbox).await;
+}
+
+/// Where the group of all pods is, in each hierarchy that has it.
+fn groups(house: &House) -> Vec<PathBuf> {
+    let root = Path::new("/sys/fs/cgroup");
+    let below = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    let places = below.chain([root.to_owned()]).map(|at| at.join(house.cgroup.trim_start_matches('/')));
+    places.filter(|place| place.is_dir()).collect()
+}
+
+/// An empty one was left on every node.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_group_of_all_pods_goes_with_the_server_once_no_pod_is_left() {
+    let mut house = House::open(Options::default()).await;
+    let client = house.client().await;
+    let config = in_users(pod(&house, "one"), FIRST);
+    let (sandbox, container) = run_shell(&client, &config, "sleep 1000").await.unwrap();
+    let all = groups(&house);
+    assert!(!all.is_empty());
+    drop(client);
+    assert!(house.terminate().success());
+    assert_eq!(groups(&house), all, "the pod goes on in it");
+
+    house.start().await;
+    let client = house.client().await;
+    exec(&client, &container, "true").await.unwrap();
+    remove_pod(&client, &sandbox).await;
+    assert_eq!(groups(&house), all, "the server has it");
+    drop(client);
+    assert!(house.terminate().success());
+    assert_eq!(groups(&house), [""; 0].map(PathBuf::from));
+
+    // What somebody else has made is somebody else's.
+    all.iter().for_each(|group| std::fs::create_dir(group).unwrap());
+    house.start().await;
+    assert!(house.terminate().success());
+    assert_eq!(groups(&house), all);
 }
 
 /// Such a container could not be stopped at all.

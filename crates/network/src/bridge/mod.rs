@@ -154,11 +154,19 @@ impl Bridge {
             self.rules().install(&self.forwards())?;
         }
         drop(firewall);
-        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        if own.is_none() && !self.rules().is_installed(Family::Bridge)? {
-            self.rules().install_own(&self.ports())?;
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*own {
+            None if self.rules().is_installed(Family::Bridge)? => {}
+            None => self.rules().install_own(&self.ports())?,
+            // What the kernel could not do it may have learnt since, by a module.
+            Some(_) => *own = self.rules().install_own(&self.ports()).err().map(|error| error.to_string()),
         }
         Ok(())
+    }
+
+    /// Why pods are not kept from taking each other's addresses, if they are not.
+    pub(crate) fn unguarded(&self) -> Option<String> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn subnets(&self) -> Subnets {

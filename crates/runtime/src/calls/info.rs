@@ -18,6 +18,7 @@ pub(super) async fn status(node: &Node, verbose: bool) -> StatusResponse {
     let facts = Facts {
         runtime: programs_are_there(&settings.programs),
         network: node.network.ready().await,
+        unguarded: node.network.unguarded(),
         handlers: &handlers,
         state_dir: &settings.state,
         settings: json!({
@@ -41,13 +42,14 @@ fn under_info(value: &Value) -> BTreeMap<String, String> {
     BTreeMap::from([("info".to_owned(), value.to_string())])
 }
 
-pub(super) fn sandbox(sandbox: &Sandbox) -> BTreeMap<String, String> {
+pub(super) fn sandbox(node: &Node, sandbox: &Sandbox) -> BTreeMap<String, String> {
     let record = sandbox.record();
     under_info(&json!({
         "runDir": sandbox.places.run,
         "cgroupParent": record.cgroup.path(),
         "uidMappings": record.ids.as_ref().map(|ids| &ids.uids),
         "gidMappings": record.ids.as_ref().map(|ids| &ids.gids),
+        "addressesNotGuarded": node.network.unguarded(),
     }))
 }
 

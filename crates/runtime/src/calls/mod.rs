@@ -160,7 +160,7 @@ impl RuntimeService for Runtime {
         let containers = self.node.book.containers_of(&sandbox.id);
         Ok(Response::new(cri::PodSandboxStatusResponse {
             status: Some(view::sandbox_status(&sandbox)),
-            info: if verbose { info::sandbox(&sandbox) } else { Default::default() },
+            info: if verbose { info::sandbox(&self.node, &sandbox) } else { Default::default() },
             containers_statuses: containers.iter().map(|found| view::container_status(found)).collect(),
             timestamp: now(),
         }))

@@ -76,6 +76,7 @@ fn trials(node: &Node, runtime: &Runtime) -> Vec<Check> {
     }
     let spared = if runtime.spares_oom_score { Spared::ByRuntime } else { Spared::Not };
     checks.push(trial::oom_score(spared));
+    checks.push(trial::guarded_addresses());
     checks
 }
 

@@ -1,5 +1,10 @@
 //! What the running kernel does when it is really asked.
 
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+use kernel::NamespaceKind;
+use kernel::namespace;
 use kernel::probe::{self, Answer};
 
 use super::check::{Check, Desk, Evidence, Fault, Group};
@@ -38,6 +43,25 @@ pub(super) fn user_namespaces() -> Vec<Check> {
     let need = "they count against the pod's own user, not all against root";
     vec![any, check(USERS, need, probe::charged_user_namespaces(), |()| "yes".to_owned()).useful()]
 }
+
+/// In a network namespace that goes with the trial.
+pub(super) fn guarded_addresses() -> Check {
+    let need = "pods of the built-in bridge are kept from taking each other's addresses";
+    let tried = namespace::make(None, &[NamespaceKind::Net], None).map_err(|error| error.to_string());
+    let tried = tried.and_then(|made| {
+        let Some(made) = made.first() else { return Err("no network namespace was made".to_owned()) };
+        let path = format!("/proc/self/fd/{}", made.as_fd().as_raw_fd());
+        network::try_guard(Path::new(&path)).map_err(|error| error.to_string())
+    });
+    let check = match tried {
+        Ok(()) => KERNEL.holds(need, "yes"),
+        Err(cause) => KERNEL.fails(need, "no", Fault::new(cause, NO_GUARD)),
+    };
+    check.useful()
+}
+
+const NO_GUARD: &str = "boot a kernel with CONFIG_NF_TABLES_BRIDGE, or have CNI plugins make the pods' networks \
+                        (--network cni); until then a pod that may change its own network can pretend to be another one";
 
 const OOM: &str = "/proc/self/oom_score_adj";
 
