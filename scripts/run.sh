@@ -41,7 +41,7 @@ wardlet image import "$home/busybox.tar" >/dev/null
 "$bin/wardlet" --state-dir "$home/state" run --run-dir "$home/run" examples/first-pod.yaml >"$home/said" 2>"$home/words" &
 pod=$!
 for _ in $(seq 600); do
-    grep -q scratch: "$home/said" && break
+    grep -q scratch: "$home/said" && grep -q 'HOST IDS' "$home/words" && break
     kill -0 "$pod" 2>/dev/null || { cat "$home/words" >&2; exit 1; }
     sleep 0.1
 done

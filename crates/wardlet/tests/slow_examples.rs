@@ -281,11 +281,11 @@ fn followed() -> (Value, Vec<Value>) {
 #[test]
 fn calls_of_the_kernel_that_are_not_the_planned_ones_are_told() {
     let (plan, calls) = followed();
-    assert_eq!(differences(&[plan.clone()], &calls), Vec::<String>::new());
+    assert_eq!(differences(std::slice::from_ref(&plan), &calls), Vec::<String>::new());
     let told = |change: &dyn Fn(&mut Vec<Value>)| {
         let mut calls = calls.clone();
         change(&mut calls);
-        differences(&[plan.clone()], &calls).join("; ")
+        differences(std::slice::from_ref(&plan), &calls).join("; ")
     };
     let untried = told(&|calls| drop(calls.remove(4)));
     assert!(untried.contains("volumes that are idmapped") && untried.contains("\"2\""), "{untried}");

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Stage, text};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// `wardlet run` in the foreground. Dropped, it ends its pods.
 pub(crate) struct Play<'a> {
