@@ -318,3 +318,19 @@ fn a_place_is_added_to_what_is_held_and_to_nothing_else() {
     ledger.release(holder("pod-1")).unwrap();
     assert!(ledger.add_places(holder("pod-1"), place).is_err(), "it is on its way to being free");
 }
+
+#[test]
+fn a_ledger_that_was_opened_to_lease_has_looked_by_then_and_judges_vacancy_by_another_look() {
+    let node = Node::new();
+    node.witness.sees(IdKind::Uid, UNIT, 1, Hold::Live);
+    let ledger = ledger::Ledger::open_to_lease(node.options(default_pool())).unwrap();
+    let looks = || node.witness.looks.load(std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(looks(), 1);
+    assert_eq!(unit(&lease(&ledger, "pod-1")), 2, "the first is in use");
+    ledger.release(holder("pod-1")).unwrap();
+    let before = looks();
+    node.witness.sees(IdKind::Uid, 2 * UNIT, 1, Hold::Live);
+    ledger.settle().unwrap();
+    assert_eq!(looks(), before + 1);
+    assert_eq!(ledger.get(holder("pod-1")).unwrap().unwrap().state, State::Draining);
+}
