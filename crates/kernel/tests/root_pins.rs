@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{BASE, map_from, without_touching_the_host};
 use ids::IdMapping;
@@ -145,7 +145,12 @@ fn a_pin_is_known_by_its_maps_and_not_by_its_name() {
         let shown = format!("it maps 0:{BASE}:65536 and groups 0:{}:65536 and not", BASE + 65_536);
         assert!(error.to_string().contains(&shown), "{error}");
         assert!(UsernsFd::from_pin(&name, &other).unwrap().is_some());
-        assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::Dumpable);
+        // It is of the whole process: another test may have changed it for a moment.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while dumpable_behavior().unwrap() != DumpableBehavior::Dumpable {
+            assert!(Instant::now() < deadline, "it was not put back");
+            thread::sleep(Duration::from_millis(1));
+        }
     });
 }
 
