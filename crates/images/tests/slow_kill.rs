@@ -4,19 +4,29 @@
 
 mod common;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use common::{Layer, Made, image, tree};
 use images::{Images, Limits, Quiet};
-use sweep::Call;
 
 /// How many of the calls are tried in one round.
 const KILLS: usize = 40;
 
-/// The program that is killed.
 fn actor() -> PathBuf {
-    sweep::example(env!("CARGO_MANIFEST_DIR"), "image_actor")
+    let here = std::env::current_exe().unwrap();
+    let profile = here.parent().and_then(Path::parent).expect("tests lie in target/PROFILE/deps");
+    let actor = profile.join("examples/image_actor");
+    if !actor.exists() {
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let built = Command::new(cargo)
+            .args(["build", "--example", "image_actor", "--manifest-path", manifest])
+            .status();
+        assert!(built.unwrap().success(), "cannot build the example `image_actor`");
+    }
+    actor
 }
 
 /// strace over the actor; strace is a Debian package that this test needs.
@@ -25,6 +35,26 @@ fn traced(options: &[&str], store: &Path, file: &Path) -> Command {
     command.args(["-f", "-qq"]).args(options).arg(actor()).arg(store).arg("import").arg(file);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
+}
+
+/// Every system call of the run from its first look at the store on: its name and how manyth it is.
+fn calls(trace: &str, store: &Path) -> Vec<(String, usize)> {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let mut found = Vec::new();
+    let mut touched = false;
+    for line in trace.lines() {
+        let Some((name, rest)) = line.split_once(' ').and_then(|(_, l)| l.trim_start().split_once('('))
+        else {
+            continue;
+        };
+        let nth = seen.entry(name).or_default();
+        *nth += 1;
+        touched |= name != "execve" && rest.contains(store.to_str().unwrap());
+        if touched && !name.starts_with("exit") {
+            found.push((name.to_owned(), *nth));
+        }
+    }
+    found
 }
 
 fn rounds() -> usize {
@@ -53,13 +83,13 @@ impl Sweep {
     }
 
     /// Kills at one call, looks at what is left, and imports again.
-    fn kill_at(&self, call: &Call) -> bool {
+    fn kill_at(&self, call: &(String, usize)) -> bool {
         let store = self.home.path().join("store");
         let _ = std::fs::remove_dir_all(&store);
-        let Call { name, nth } = call;
-        let injection = call.injection();
-        let [a, b, c, d] = injection.each_ref().map(String::as_str);
-        let done = traced(&["-o", "/dev/null", a, b, c, d], &store, &self.file).output().unwrap();
+        let (name, nth) = call;
+        let inject = format!("inject={name}:signal=KILL:when={nth}");
+        let options = ["-o", "/dev/null", "-e", &format!("trace={name}"), "-e", &inject];
+        let done = traced(&options, &store, &self.file).output().unwrap();
         let said = String::from_utf8(done.stdout).unwrap();
         println!("killed at {name} number {nth}: {}", !done.status.success());
         let images = Images::open(&store, Limits::default()).unwrap();
@@ -86,7 +116,7 @@ fn killed_at_any_call_of_an_import() {
     let (store, log) = (sweep.home.path().join("recorded"), sweep.home.path().join("log"));
     let done = traced(&["-o", log.to_str().unwrap()], &store, &sweep.file).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let calls = sweep::calls(&std::fs::read_to_string(log).unwrap(), &store);
+    let calls = calls(&std::fs::read_to_string(log).unwrap(), &store);
     assert!(calls.len() > 200, "the recording shows too little: {}", calls.len());
     let step = (calls.len() / (KILLS * rounds())).max(1);
     let chosen: Vec<_> = calls.iter().step_by(step).collect();

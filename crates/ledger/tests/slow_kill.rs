@@ -9,6 +9,7 @@
 mod common;
 mod crash;
 
+use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +18,34 @@ use common::{copy_dir, default_pool, pool};
 use crash::{
     Dice, Promises, act, check_kept, check_promises, need_strace, open_at, ops, rounds, spawn_actor, traced,
 };
-use sweep::Call;
+
+/// The n-th call of this name.
+#[derive(Debug, Clone)]
+struct Call {
+    name: String,
+    nth: usize,
+}
+
+/// Every system call of the run from its first look at the ledger on.
+fn calls(trace: &str, dir: &Path) -> Vec<Call> {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let mut found = Vec::new();
+    let mut touched = false;
+    for line in trace.lines() {
+        let Some((name, rest)) = line.split_once(' ').and_then(|(_, l)| l.trim_start().split_once('('))
+        else {
+            continue;
+        };
+        let nth = seen.entry(name).or_default();
+        *nth += 1;
+        touched |= name != "execve" && rest.contains(dir.to_str().unwrap());
+        // The end of a process cannot be interrupted by its end.
+        if touched && !name.starts_with("exit") {
+            found.push(Call { name: name.to_owned(), nth: *nth });
+        }
+    }
+    found
+}
 
 fn record(before: &Path, words: &[String]) -> Vec<Call> {
     let home = tempfile::tempdir().unwrap();
@@ -25,7 +53,7 @@ fn record(before: &Path, words: &[String]) -> Vec<Call> {
     copy_dir(before, &dir);
     let done = traced(&["-o", log.to_str().unwrap()], &dir, words).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    sweep::calls(&std::fs::read_to_string(&log).unwrap(), &dir)
+    calls(&std::fs::read_to_string(&log).unwrap(), &dir)
 }
 
 struct Sweep {
@@ -51,13 +79,20 @@ impl Sweep {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("state");
         copy_dir(self.before.path(), &dir);
-        let injection = call.injection();
-        let [a, b, c, d] = injection.each_ref().map(String::as_str);
-        let done = traced(&["-o", "/dev/null", a, b, c, d], &dir, &self.words).output().unwrap();
+        let (name, nth) = (&call.name, call.nth);
+        let options = [
+            "-o",
+            "/dev/null",
+            "-e",
+            &format!("trace={name}"),
+            "-e",
+            &format!("inject={name}:signal=KILL:when={nth}"),
+        ];
+        let done = traced(&options, &dir, &self.words).output().unwrap();
         let mut promises = self.promises.clone();
         promises.asked(&self.words);
         promises.heard(&String::from_utf8(done.stdout).unwrap());
-        println!("killed at {} number {}: {}", call.name, call.nth, !done.status.success());
+        println!("killed at {name} number {nth}: {}", !done.status.success());
         (self.check)(&dir, &promises);
         !done.status.success()
     }

@@ -19,14 +19,26 @@ use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use network::{Kind, Protocol};
 use support::*;
 
-/// The program that is killed.
-fn actor() -> PathBuf {
-    sweep::example(env!("CARGO_MANIFEST_DIR"), "network_actor")
+/// The program, built if nobody has.
+fn actor() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let here = std::env::current_exe().unwrap();
+        let actor = here.parent().and_then(Path::parent).unwrap().join("examples/network_actor");
+        if !actor.exists() {
+            let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
+            let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+            let words = ["build", "--example", "network_actor", "--manifest-path", manifest];
+            assert!(Command::new(cargo).args(words).status().unwrap().success(), "cannot build the example");
+        }
+        actor
+    })
 }
 
 /// Calls that change something that outlives the process: files and what netlink is told.

@@ -16,12 +16,24 @@ mod support;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 use support::*;
 
-/// The program that is killed.
-fn actor() -> PathBuf {
-    sweep::example(env!("CARGO_MANIFEST_DIR"), "pod_actor")
+/// The program, built if nobody has.
+fn actor() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let here = std::env::current_exe().unwrap();
+        let actor = here.parent().and_then(Path::parent).unwrap().join("examples/pod_actor");
+        if !actor.exists() {
+            let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
+            let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+            let words = ["build", "--example", "pod_actor", "--manifest-path", manifest];
+            assert!(Command::new(cargo).args(words).status().unwrap().success(), "cannot build the example");
+        }
+        actor
+    })
 }
 
 /// Calls that change nothing that outlives the process.

@@ -2,7 +2,7 @@
 //! at any system call.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -346,6 +346,25 @@ fn an_index_leads_to_this_machines_image_by_tag_and_by_digest() {
     assert!(error.contains(&format!("is for linux/mips, not for linux/{here}")), "{error}");
 }
 
+fn calls(trace: &str, store: &Path) -> Vec<(String, usize)> {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let mut found = Vec::new();
+    let mut touched = false;
+    for line in trace.lines() {
+        let Some((name, rest)) = line.split_once(' ').and_then(|(_, l)| l.trim_start().split_once('('))
+        else {
+            continue;
+        };
+        let nth = seen.entry(name).or_default();
+        *nth += 1;
+        touched |= name != "execve" && rest.contains(store.to_str().unwrap());
+        if touched && !name.starts_with("exit") {
+            found.push((name.to_owned(), *nth));
+        }
+    }
+    found
+}
+
 /// How many system calls are tried in one round.
 const KILLS: usize = 25;
 
@@ -362,17 +381,15 @@ fn killed_at_any_call_of_a_pull() {
         .output()
         .unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let calls = sweep::calls(&fs::read_to_string(&log).unwrap(), &node.path("recorded"));
+    let calls = calls(&fs::read_to_string(&log).unwrap(), &node.path("recorded"));
     assert!(calls.len() > 200, "the recording shows too little: {}", calls.len());
     let rounds = std::env::var("WARDLET_ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1_usize).max(1);
     let chosen: Vec<_> = calls.iter().step_by((calls.len() / (KILLS * rounds)).max(1)).collect();
     let mut killed = 0;
-    for call in &chosen {
+    for (name, nth) in &chosen {
         let _ = fs::remove_dir_all(node.path("state"));
-        let sweep::Call { name, nth } = call;
-        let injection = call.injection();
-        let [a, b, c, d] = injection.each_ref().map(String::as_str);
-        let before = ["strace", "-f", "-qq", "-o", "/dev/null", a, b, c, d];
+        let (trace, inject) = (format!("trace={name}"), format!("inject={name}:signal=KILL:when={nth}"));
+        let before = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject];
         let done = node.command(&before, "state", &words).output().unwrap();
         killed += usize::from(!done.status.success());
         println!("killed at {name} number {nth}: {}", !done.status.success());

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ids::allocator::State;
@@ -21,9 +21,22 @@ use ledger::{BootId, Lease, LeaseRequest, Ledger, Options};
 
 use crate::common::{Told, holder};
 
-/// The program that is killed.
-pub fn actor() -> PathBuf {
-    sweep::example(env!("CARGO_MANIFEST_DIR"), "actor")
+/// The program `examples/actor.rs`, built if nobody has.
+pub fn actor() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let here = std::env::current_exe().unwrap();
+        let profile = here.parent().and_then(Path::parent).expect("tests lie in target/PROFILE/deps");
+        let actor = profile.join("examples/actor");
+        if !actor.exists() {
+            let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
+            let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+            let words = ["build", "--example", "actor", "--manifest-path", manifest];
+            let built = Command::new(cargo).args(words).status().unwrap();
+            assert!(built.success(), "cannot build the example `actor`");
+        }
+        actor
+    })
 }
 
 /// A command that is strace over the actor; strace is a Debian package that these tests need.

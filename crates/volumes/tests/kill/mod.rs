@@ -9,17 +9,36 @@
     missing_docs
 )]
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-
-use sweep::Call;
+use std::sync::OnceLock;
 
 /// A kill leaves the same on any filesystem, and here a sync costs nothing.
 pub const HOME: &str = "/dev/shm";
 
-/// The program that is killed.
-fn actor() -> PathBuf {
-    sweep::example(env!("CARGO_MANIFEST_DIR"), "tree_actor")
+/// The program, built if nobody has.
+fn actor() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let here = std::env::current_exe().unwrap();
+        let profile = here.parent().and_then(Path::parent).expect("tests lie in target/PROFILE/deps");
+        let actor = profile.join("examples/tree_actor");
+        if !actor.exists() {
+            let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
+            let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+            let words = ["build", "--example", "tree_actor", "--manifest-path", manifest];
+            assert!(Command::new(cargo).args(words).status().unwrap().success(), "cannot build the example");
+        }
+        actor
+    })
+}
+
+/// The n-th call of this name.
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub name: String,
+    pub nth: usize,
 }
 
 /// A run that is repeated and killed at another system call each time.
@@ -37,7 +56,7 @@ impl Sweep<'_> {
         let (dir, log) = (self.made_in(home.path()), home.path().join("log"));
         let done = traced(&["-o", log.to_str().unwrap()], &(self.words)(&dir));
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        let calls = sweep::calls(&std::fs::read_to_string(&log).unwrap(), &dir);
+        let calls = parse(&std::fs::read_to_string(&log).unwrap(), dir.to_str().unwrap());
         assert!(calls.len() > 30, "the recording shows too little: {calls:?}");
         calls
     }
@@ -70,9 +89,9 @@ impl Sweep<'_> {
 
 /// Runs the actor and kills it at the call; tells whether it was.
 pub fn kill_in(words: &[String], call: &Call) -> bool {
-    let injection = call.injection();
-    let [a, b, c, d] = injection.each_ref().map(String::as_str);
-    let done = traced(&["-o", "/dev/null", a, b, c, d], words);
+    let (trace, inject) =
+        (format!("trace={}", call.name), format!("inject={}:signal=KILL:when={}", call.name, call.nth));
+    let done = traced(&["-o", "/dev/null", "-e", &trace, "-e", &inject], words);
     // Either it was killed, or it had come to its end before; it never fails.
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(!said.contains("Error"), "{words:?}: {said}");
@@ -82,6 +101,26 @@ pub fn kill_in(words: &[String], call: &Call) -> bool {
 fn traced(options: &[&str], words: &[String]) -> Output {
     let done = Command::new("strace").args(["-f", "-qq"]).args(options).arg(actor()).args(words).output();
     done.unwrap_or_else(|e| panic!("this test needs strace, apt-get install strace: {e}"))
+}
+
+fn parse(trace: &str, dir: &str) -> Vec<Call> {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let mut found = Vec::new();
+    let mut touched = false;
+    for line in trace.lines() {
+        let Some((name, rest)) = line.split_once(' ').and_then(|(_, l)| l.trim_start().split_once('('))
+        else {
+            continue;
+        };
+        let nth = seen.entry(name).or_default();
+        *nth += 1;
+        touched |= name != "execve" && rest.contains(dir);
+        // The end of a process cannot be interrupted by its end.
+        if touched && !name.starts_with("exit") {
+            found.push(Call { name: name.to_owned(), nth: *nth });
+        }
+    }
+    found
 }
 
 /// What the tracer wrote down of a run to its end, with the path of every descriptor.
