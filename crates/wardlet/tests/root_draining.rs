@@ -133,3 +133,14 @@ fn a_mounted_namespace_keeps_a_draining_block() {
     drop(namespace);
     node.is_kept_by("user namespace", || drop(keeper));
 }
+
+#[test]
+fn a_network_that_belongs_to_the_pods_user_namespace_keeps_a_draining_block() {
+    let node = Node::with_block(5);
+    let namespace = UsernsFd::create(&node.maps(), &node.maps()).unwrap();
+    let users = format!("--user=/proc/{}/fd/{}", std::process::id(), namespace.as_fd().as_raw_fd());
+    let planted = Planted::run("nsenter", &[&users, "unshare", "--net", "sh", "-c", WAIT]);
+    let network = File::open(format!("/proc/{}/ns/net", planted.0.id())).unwrap();
+    drop((planted, namespace));
+    node.is_kept_by("that belongs to it", || drop(network));
+}
