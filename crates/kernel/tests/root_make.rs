@@ -7,12 +7,11 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use common::{BASE, map_from, without_touching_the_host};
+use common::{BASE, doors_are_open, map_from, without_touching_the_host};
 use kernel::namespace::make;
 use kernel::{
     Charge, Error, IdMaps, MountTable, Namespace, NamespaceKind, UsernsFd, in_private_mount_namespace,
 };
-use rustix::process::{DumpableBehavior, dumpable_behavior};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 const KINDS: [NamespaceKind; 3] = [NamespaceKind::Net, NamespaceKind::Ipc, NamespaceKind::Uts];
@@ -71,7 +70,7 @@ fn they_belong_to_the_pods_user_namespace_and_no_process_is_left_behind() {
         make(Some(&users), &KINDS, Some("x")).unwrap();
     }
     assert_eq!(children(), "");
-    assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::Dumpable);
+    doors_are_open();
 
     // A namespace that is no user namespace is refused, and by name of the step.
     let error = make(None, &[NamespaceKind::Uts], Some(&"n".repeat(65))).unwrap_err();

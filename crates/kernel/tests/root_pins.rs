@@ -7,16 +7,13 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
-use common::{BASE, map_from, without_touching_the_host};
+use common::{BASE, doors_are_open, in_the_end, map_from, without_touching_the_host};
 use ids::IdMapping;
 use kernel::{
     Charge, DetachedMount, Error, IdMaps, Live, MountTable, Namespace, NamespaceId, Source, Submounts,
     UsernsCache, UsernsFd,
 };
-use rustix::process::{DumpableBehavior, dumpable_behavior};
 
 fn maps(base: u32) -> IdMaps {
     IdMaps::new(&map_from(base), &map_from(base))
@@ -49,21 +46,7 @@ fn a_namespace_is_counted_against_the_pods_own_user_and_no_thread_of_ours_stays_
     let base = base.to_string();
     // A thread that has ended and been waited for may be listed for a moment longer.
     in_the_end(|| !users().iter().any(|line| line.contains(&base)), || format!("{:?}", users()));
-    // Else a debugger, or a process of ours that reads our own /proc, would find all doors shut. The doors
-    // are the whole process's: they are shut for a moment while another test makes a namespace.
-    let doors = || dumpable_behavior().unwrap();
-    in_the_end(|| doors() == DumpableBehavior::Dumpable, || format!("{:?}", doors()));
-}
-
-/// Waits for what becomes true soon.
-fn in_the_end(holds: impl Fn() -> bool, found: impl Fn() -> String) {
-    for _ in 0..400 {
-        if holds() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    panic!("{}", found());
+    doors_are_open();
 }
 
 #[test]
@@ -145,7 +128,7 @@ fn a_pin_is_known_by_its_maps_and_not_by_its_name() {
         let shown = format!("it maps 0:{BASE}:65536 and groups 0:{}:65536 and not", BASE + 65_536);
         assert!(error.to_string().contains(&shown), "{error}");
         assert!(UsernsFd::from_pin(&name, &other).unwrap().is_some());
-        assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::Dumpable);
+        doors_are_open();
     });
 }
 

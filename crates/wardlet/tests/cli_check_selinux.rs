@@ -376,7 +376,7 @@ fn hundreds_of_pods_of_nobodys_are_one_conflict_and_each_of_them_is_named() {
     assert_eq!(report["breaks"][0]["workloads"].as_array().unwrap().len(), 300);
     assert_eq!(report["volumes"][0]["users"].as_array().unwrap().len(), 300);
     let what = report["fixes"][0]["options"][0]["what"].as_str().unwrap();
-    assert!(what.starts_with("give Pod p001, ") && what.contains(" and 142 more the level s0:c"), "{what}");
+    assert!(what.starts_with("give Pod p000, ") && what.contains(" and 142 more the level s0:c"), "{what}");
 }
 
 #[test]

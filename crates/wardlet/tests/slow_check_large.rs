@@ -1,5 +1,5 @@
 //! A dump of any size is checked in bounded memory: what is kept grows with the objects that say something,
-//! not with the bytes that they come in. `WARDLET_ROUNDS=16` makes it a dump of one gigabyte.
+//! not with the bytes that they come in. `WARDLET_ROUNDS=32` makes it a dump of one gigabyte.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
@@ -14,7 +14,7 @@ const PODS: usize = 1000;
 const MEGABYTE: usize = 1 << 20;
 
 fn rounds() -> usize {
-    std::env::var("WARDLET_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1).clamp(1, 16)
+    std::env::var("WARDLET_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1).clamp(1, 32)
 }
 
 fn pod(number: usize, filler: &str) -> Value {
@@ -55,11 +55,11 @@ fn checked(bytes: usize) -> (Value, usize) {
 #[test]
 fn memory_does_not_grow_with_the_bytes_of_a_dump() {
     let (small, few) = checked(8 * MEGABYTE);
-    let (large, many) = checked(64 * MEGABYTE * rounds());
-    println!("8 MB: {few} bytes, {} MB: {many} bytes", 64 * rounds());
+    let (large, many) = checked(32 * MEGABYTE * rounds());
+    println!("8 MB: {few} bytes, {} MB: {many} bytes", 32 * rounds());
     assert_eq!(small["workloads"].as_array().unwrap().len(), PODS);
     assert_eq!((&small["summary"], &small["problems"]), (&large["summary"], &large["problems"]));
     // One object at a time, a few copies of it while it is read.
-    let object = 64 * MEGABYTE * rounds() / PODS;
+    let object = 32 * MEGABYTE * rounds() / PODS;
     assert!(many < few + 8 * MEGABYTE + 8 * object, "{many} after {few}");
 }
