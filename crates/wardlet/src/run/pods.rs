@@ -25,8 +25,6 @@ use crate::words;
 const LOOK: Duration = Duration::from_secs(1);
 /// What a process that was interrupted ends with.
 const INTERRUPTED: u8 = 130;
-/// The least that a pod can be given.
-const LEAST_GRACE: Duration = Duration::from_secs(1);
 const NOBODY: &str = "127.0.0.1";
 
 /// What it takes to run pods.
@@ -56,7 +54,7 @@ impl Run<'_> {
                 None => Arc::new(live),
             },
             objects: self.objects.clone(),
-            settings: lifecycle_settings(),
+            settings: agent::Settings::default(),
             node: host_name(),
             host_ip: host_ip(),
             tell: Arc::new(tell),
@@ -148,11 +146,6 @@ fn tell(event: &Event) {
         EventKind::Normal => words::say(&text),
         EventKind::Warning => words::warning(&text),
     }
-}
-
-/// A node's, but whoever is given a second has a second: there is no kubelet here whose two seconds anybody counts on.
-fn lifecycle_settings() -> agent::Settings {
-    agent::Settings { least_grace: LEAST_GRACE, ..agent::Settings::default() }
 }
 
 /// What the node is called.
