@@ -39,6 +39,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    kernel::keep_heap_together();
     let cli = cli::Cli::parse();
     match commands::run(&cli) {
         Ok(code) => code,

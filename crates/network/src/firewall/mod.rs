@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::netlink::Socket;
+use crate::netlink::{Request, Socket};
 use crate::pod::{HostPort, Protocol};
 use crate::subnet::Subnets;
 
@@ -44,22 +44,22 @@ impl Firewall {
     /// Makes all rules anew, whatever was there.
     pub(crate) fn install(&self, forwards: &[Forward]) -> Result<()> {
         let batch = ruleset::whole(self, forwards);
-        Socket::netfilter()?.send("make the firewall's rules", &batch).map(drop)
+        change("make the firewall's rules", &batch)
     }
 
     /// Makes all rules about whose packets are whose anew, whatever was there.
     pub(crate) fn install_own(&self, ports: &[Port]) -> Result<()> {
         let batch = own::whole(self, ports);
-        Socket::netfilter()?.send("make the rules about pods' own addresses", &batch).map(drop)
+        change("make the rules about pods' own addresses", &batch)
     }
 
     /// Makes these the ports that are watched, and no others.
     pub(crate) fn watch(&self, ports: &[Port]) -> Result<()> {
         let batch = own::holders(self, ports);
-        match Socket::netfilter()?.send("say whose addresses are whose", &batch) {
+        match change("say whose addresses are whose", &batch) {
             // Somebody has removed our rules.
             Err(Error::Netlink { errno: Errno::NOENT, .. }) => self.install_own(ports),
-            other => other.map(drop),
+            other => other,
         }
     }
 
@@ -77,10 +77,10 @@ impl Firewall {
     /// Makes these the forwarded ports, and no others.
     pub(crate) fn forward(&self, forwards: &[Forward]) -> Result<()> {
         let batch = ruleset::ports(self, forwards);
-        match Socket::netfilter()?.send("forward the host's ports", &batch) {
+        match change("forward the host's ports", &batch) {
             // Somebody has removed our rules.
             Err(Error::Netlink { errno: Errno::NOENT, .. }) => self.install(forwards),
-            other => other.map(drop),
+            other => other,
         }
     }
 
@@ -93,4 +93,14 @@ impl Firewall {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Has the kernel take a batch as a whole or not at all.
+fn change(what: &str, batch: &[Request]) -> Result<()> {
+    let mut socket = Socket::netfilter()?;
+    let outcome = socket.send(what, batch).map(drop);
+    // Whoever closes a socket of the firewall's waits until what was deleted is let go of, which takes as long as the
+    // slowest reader of rules on any core. The rules hold before that: nobody here has to wait.
+    let _ = std::thread::Builder::new().name("firewall-close".to_owned()).spawn(move || drop(socket));
+    outcome
 }
