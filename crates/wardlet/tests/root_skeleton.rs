@@ -20,10 +20,6 @@ struct Ground {
 
 impl Ground {
     fn new() -> Self {
-        // First, so that the compiler's own temporary files do not land here.
-        let build = ["build", "-q", "-p", "wardlet", "--example", "skeleton"];
-        let built = Command::new(env!("CARGO")).args(build).status().unwrap();
-        assert!(built.success(), "the skeleton does not build");
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         // The container's root must be able to pass.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o711)).unwrap();
@@ -31,9 +27,8 @@ impl Ground {
     }
 
     fn skeleton(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO"));
-        command.args(["run", "-q", "-p", "wardlet", "--example", "skeleton", "--"]).args(args);
-        command.arg("--state-dir").arg(self.state.path());
+        let mut command = Command::new(sweep::example("skeleton", env!("CARGO_MANIFEST_DIR")));
+        command.args(args).arg("--state-dir").arg(self.state.path());
         command.env("TMPDIR", self.dir.path()).stdin(Stdio::null());
         command
     }

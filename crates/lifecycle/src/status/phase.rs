@@ -61,7 +61,10 @@ impl Turn<'_> {
             (_, Some(exit)) => {
                 tally.stopped += 1;
                 tally.succeeded += u32::from(exit.code == 0);
-                tally.for_good += u32::from(!self.is_restartable(Role::Regular, container));
+                // One that is on its way is to be waited for, whoever ordered it.
+                let goes_on =
+                    self.is_starting(&container.name) || self.is_restartable(Role::Regular, container);
+                tally.for_good += u32::from(!goes_on);
             }
             _ => tally.waiting += 1,
         }

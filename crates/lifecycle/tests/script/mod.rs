@@ -30,6 +30,24 @@ pub struct Life {
     pub probes: [Vec<bool>; 3],
 }
 
+/// One that starts at once, goes on, and obeys at once.
+pub fn quiet_life() -> Life {
+    Life {
+        start_takes: 0,
+        start_fails: 0,
+        pull_fails: false,
+        ends_after: None,
+        code: 0,
+        obeys_after: 0,
+        term_code: 0,
+        post_start_takes: 0,
+        post_start_succeeds: true,
+        pre_stop_takes: 0,
+        probe_takes: 0,
+        probes: [vec![true], vec![true], vec![true]],
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     Delete {
