@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use census::OwnerKind;
+use census::{OwnerKind, Via};
 use ids::{HostSpan, IdKind};
 use kernel::NamespaceKind;
 
@@ -78,19 +78,37 @@ impl Foreign<'_> {
 /// Those that tasks live in, descriptors refer to or mounts hold.
 fn namespaces(look: &Look, findings: &mut Findings) {
     for owner in &look.census.owners {
-        let OwnerKind::UserNamespace { inode: Some(inode), pids, .. } = &owner.kind else { continue };
+        let OwnerKind::UserNamespace { inode: Some(inode), pids, via, .. } = &owner.kind else { continue };
+        if look.pod_around(*inode).is_some() {
+            continue;
+        }
+        let belonging = belonging(look, *inode);
+        let is_held_only = pids.is_empty() && belonging.is_none() && *via != Via::Belonging;
+        let keeper = if is_held_only { Keeper::Holder } else { Keeper::Use };
         let kept = match (look.walk.spaces.handle(NamespaceKind::User, *inode), pids.first()) {
             (Some(handle), None) => format!("kept by {handle}"),
             (_, Some(pid)) => format!("with process {pid} in it"),
-            (None, None) => owner.name.clone(),
+            (None, None) => belonging.unwrap_or_else(|| owner.name.clone()),
         };
-        let keeper = if pids.is_empty() { Keeper::Holder } else { Keeper::Use };
         let foreign = Foreign { inode: *inode, uids: &owner.uids, gids: &owner.gids, kept, keeper };
         judge(look, &foreign, findings);
     }
 }
 
-/// Those that only own another namespace: the census does not know them.
+/// A namespace of another kind that belongs to it, in words.
+fn belonging(look: &Look, userns: u64) -> Option<String> {
+    let spaces = &look.walk.spaces;
+    let mut others = spaces.iter().filter(|(kind, ..)| *kind != NamespaceKind::User);
+    let (kind, inode, handle) =
+        others.find(|(kind, inode, _)| spaces.owner(*kind, *inode) == Some(userns))?;
+    Some(words(kind, inode, handle))
+}
+
+fn words(kind: NamespaceKind, inode: u64, handle: impl std::fmt::Display) -> String {
+    format!("kept by the {kind} namespace [{inode}] that belongs to it ({handle})")
+}
+
+/// Those that only own another namespace, and that the census has not met: it may have looked a moment before.
 fn owners_of_others(look: &Look, findings: &mut Findings) {
     let known: BTreeSet<u64> = look
         .census
@@ -108,7 +126,7 @@ fn owners_of_others(look: &Look, findings: &mut Findings) {
         if skip || look.pod_around(owner).is_some() || !seen.insert(owner) {
             continue;
         }
-        let kept = format!("kept by the {kind} namespace [{inode}] that belongs to it ({handle})");
+        let kept = words(kind, inode, handle);
         let maps = look.walk.spaces.open_owner(kind, inode).map(|space| visitor::maps_of(&space));
         match maps {
             Some(Ok(maps)) => owned(look, owner, (&maps, kept), findings),
