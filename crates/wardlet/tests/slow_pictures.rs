@@ -18,7 +18,7 @@ fn programs() -> PathBuf {
     testbed::own::program("wardlet-monitor").unwrap().parent().unwrap().to_owned()
 }
 
-/// `make run` looks at all pods of the machine: there are to be no others meanwhile.
+/// `make run` looks at all pods of the machine: there are to be none of ours meanwhile.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -48,11 +48,10 @@ fn make_run_shows_what_its_picture_shows() {
     let _alone = alone();
     let mut command = Command::new(top().join("scripts/run.sh"));
     command.arg(programs());
-    is_shown(
-        "make-run.svg",
-        "make run: a pod in its own block of host IDs, and the proof",
-        &shown(command, "make run"),
-    );
+    let mut lines = shown(command, "make run");
+    // Somebody else's pods are proven, too.
+    lines.retain(|line| !line.ends_with(" isolated") || line.starts_with("default/first "));
+    is_shown("make-run.svg", "make run: a pod in its own block of host IDs, and the proof", &lines);
 }
 
 #[test]
