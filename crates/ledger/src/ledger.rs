@@ -135,12 +135,6 @@ impl Ledger {
         self.with_room(move |book, seen, moment| book.join(&shared, &request, seen, moment))
     }
 
-    /// Asks the witness now, so that a lease within the next moment need not wait for it. What it would have said of an
-    /// error, the lease says.
-    pub fn look_ahead(&self) {
-        let _ = self.recent_sighting();
-    }
-
     /// Gives back what the holder has. The block is free only once the witness has seen it vacant and
     /// it has rested.
     pub fn release(&self, holder: Holder) -> Result<Released, LedgerError> {

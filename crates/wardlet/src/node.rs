@@ -56,6 +56,13 @@ impl Node {
         Ok(ledger)
     }
 
+    /// The same, for whoever takes a block from it at once: the node is looked at meanwhile.
+    pub(crate) fn ledger_to_lease(&self) -> Result<Ledger, Failure> {
+        let ledger = Ledger::open_to_lease(self.options()?)?;
+        words::notices(&ledger);
+        Ok(ledger)
+    }
+
     /// Does `work` with the ledger, which is made if there is none.
     pub(crate) fn with_ledger<T>(
         &self,

@@ -143,6 +143,21 @@ fn a_namespace_with_the_pods_map_that_only_serves_its_mounts_is_a_note() {
     );
 }
 
+/// Something may act through it: whoever comes into that network is somebody of the block.
+#[test]
+fn a_namespace_with_the_pods_map_that_owns_a_network_is_foreign_however_it_is_kept() {
+    let site = Site::new(pool(16), 16);
+    let ward = site.ward("owned");
+    let userns = maps(ward.base, 65_536);
+    site.passes("owned");
+    let network = kernel::namespace::make(Some(&userns), &[NamespaceKind::Net], None).unwrap();
+    site.convicts("owned", "foreignNamespace");
+    drop(userns);
+    site.convicts("owned", "foreignNamespace");
+    drop(network);
+    site.passes("owned");
+}
+
 #[test]
 fn a_chowned_file_of_the_root_is_named_also_with_the_ledger_deleted() {
     let site = Site::new(pool(8), 16);

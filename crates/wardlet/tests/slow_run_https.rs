@@ -35,22 +35,10 @@ spec:
     readinessProbe: {httpGet: {scheme: HTTPS, path: /well, port: 8080}, periodSeconds: 1}
 "#;
 
-/// The server, built if nobody has.
-fn server() -> PathBuf {
-    let here = std::env::current_exe().unwrap();
-    let server = here.parent().and_then(Path::parent).unwrap().join("examples/https_server");
-    if !server.exists() {
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../agent/Cargo.toml");
-        let words = ["build", "--example", "https_server", "--manifest-path", manifest];
-        assert!(Command::new(cargo).args(words).status().unwrap().success(), "cannot build the example");
-    }
-    server
-}
-
 /// The server with all that it is linked to in one directory, and the name of its loader there.
 fn with_libraries(node: &Node) -> (PathBuf, String) {
-    let (dir, server) = (node.path("server"), server());
+    let server = sweep::example("https_server", concat!(env!("CARGO_MANIFEST_DIR"), "/../agent"));
+    let dir = node.path("server");
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::copy(&server, dir.join("https_server")).unwrap();
     let shown = Command::new("ldd").arg(&server).output().unwrap();

@@ -79,9 +79,7 @@ fn get_ready<'a>(
     reading: &'a Reading,
 ) -> Result<(admit::Considered<'a>, Arc<Ledger>), Failure> {
     let considered = admit::consider(&session.node, reading)?;
-    let ledger = Arc::new(session.node.ledger()?);
-    ledger.look_ahead();
-    Ok((considered, ledger))
+    Ok((considered, Arc::new(session.node.ledger_to_lease()?)))
 }
 
 /// The runtime that was named, or the built-in one.
