@@ -41,9 +41,15 @@ pub(crate) fn payloads() -> Vec<Payload> {
 
 /// A suite about pods of a server of ours: only those of its tests that `words` name.
 fn pods(vm: &Vm, name: &str, words: &[&str]) {
+    pods_by("libcontainer", vm, name, words);
+}
+
+/// The same, with this engine below the server.
+fn pods_by(engine: &str, vm: &Vm, name: &str, words: &[&str]) {
     let program = format!("/opt/{name}");
     let command = [&[program.as_str(), "--test-threads=1", "--nocapture"], words].concat();
-    suite(vm, name, Exec::new(&command).env("WARDLET_PROGRAMS", SERVER));
+    let run = Exec::new(&command).env("WARDLET_PROGRAMS", SERVER).env("WARDLET_ENGINE", engine);
+    suite(vm, name, run);
 }
 
 /// A suite about containers, made in `dir`: only those of its tests that `words` name.
@@ -95,11 +101,20 @@ pub(crate) fn a_pods_own_files_come_from_a_run_directory_in_memory(vm: &Vm) {
 }
 
 pub(crate) fn every_pod_has_a_label_of_its_own_in_both_modes(vm: &Vm) {
+    labels_by("libcontainer", vm);
+}
+
+/// It labels the pod's message queues after they are mounted, which only their owner may: the pod's root.
+pub(crate) fn every_pod_has_a_label_of_its_own_by_runc_in_both_modes(vm: &Vm) {
+    labels_by(RUNC, vm);
+}
+
+fn labels_by(engine: &str, vm: &Vm) {
     let contexts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/labels/tests/contexts/fedora");
     vm.exec(&["mkdir", "-p", CONTEXTS]).unwrap();
     vm.put(Path::new(contexts), &format!("{CONTEXTS}/contexts")).unwrap();
     for mode in [Mode::Permissive, Mode::Enforcing] {
         vm.set_mode(mode).unwrap();
-        pods(vm, "root_selinux", &[]);
+        pods_by(engine, vm, "root_selinux", &[]);
     }
 }

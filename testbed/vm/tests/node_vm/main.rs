@@ -43,4 +43,5 @@ on_each_kernel! {
     layers_on_a_tmpfs_are_the_containers
     a_pods_own_files_come_from_a_run_directory_in_memory
     every_pod_has_a_label_of_its_own_in_both_modes
+    every_pod_has_a_label_of_its_own_by_runc_in_both_modes
 }
