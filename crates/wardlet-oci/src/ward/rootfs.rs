@@ -1,7 +1,8 @@
 //! The root filesystem, made anew so that its files are the pod's.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use bundle::IdLines;
@@ -61,7 +62,19 @@ fn overlay(order: &Order, parts: &Parts<'_>, at: &Path, mount: &MountEntry) -> R
         return Err(failed(at, "it does not say where its layers are"));
     }
     fresh(at, upper, &order.ids)?;
+    let work = &if named.is_volatile { own_work(work)? } else { work.clone() };
     Ok(parts.overlay(Layers { lowers: &lowers, upper, work, label: None, options: &named.options })?)
+}
+
+/// A directory for work beside the maker's, who removes both with the container's changes.
+fn own_work(work: &Path) -> Result<PathBuf> {
+    let own = work.with_file_name("wardlet-work");
+    match fs::DirBuilder::new().mode(0o700).create(&own) {
+        Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
+            Err(Error::File { what: "make", path: own, cause })
+        }
+        _ => Ok(own),
+    }
 }
 
 /// What was written by users of another block would be nobody's in this one.
