@@ -63,7 +63,7 @@ fn the_wrappers_own_edit_takes_nothing_away() {
 #[test]
 fn each_restriction_that_goes_missing_is_noticed() {
     type Change = fn(&mut Value);
-    let cases: [(Change, &str); 22] = [
+    let cases: [(Change, &str); 31] = [
         (|s| s["process"]["noNewPrivileges"] = json!(false), "process"),
         (|s| s["process"]["capabilities"]["bounding"] = json!(["CAP_CHOWN", "CAP_SYS_ADMIN"]), "process"),
         (|s| drop(s["process"].as_object_mut().unwrap().remove("apparmorProfile")), "process"),
@@ -92,6 +92,21 @@ fn each_restriction_that_goes_missing_is_noticed() {
         (|s| s["mounts"][1]["options"] = json!(["rbind"]), "mounts (/v)"),
         (|s| s["mounts"].as_array_mut().unwrap().push(json!({"destination": "/host"})), "mounts (/host)"),
         (|s| s["annotations"]["a"] = json!("c"), "annotations.a"),
+        (
+            |s| s["annotations"]["run.oci.seccomp_bpf_data"] = json!("AAAA"),
+            "annotations.run.oci.seccomp_bpf_data",
+        ),
+        (|s| s["mounts"][0]["options"] = json!(["nosuid", "noexec", "nodev", "dev"]), "mounts (/proc)"),
+        (|s| s["mounts"][1]["options"] = json!(["rbind", "ro", "nosuid", "rw"]), "mounts (/v)"),
+        (|s| s["mounts"][1]["options"] = json!(["rbind", "rro", "rrw"]), "mounts (/v)"),
+        (|s| s["mounts"][1]["options"] = json!(["rbind", "ro", "rshared"]), "mounts (/v)"),
+        (|s| s["mounts"][0]["type"] = json!("bind"), "mounts (/proc)"),
+        (|s| s["mounts"][0]["source"] = json!("/proc"), "mounts (/proc)"),
+        (
+            |s| s["mounts"][1]["uidMappings"] = json!([{"containerID": 0, "hostID": 0, "size": 1}]),
+            "mounts (/v)",
+        ),
+        (|s| s["mounts"][2]["type"] = json!("sysfs"), "mounts (/dev/fuse)"),
     ];
     for (change, part) in cases {
         let mut spec = after();
