@@ -12,6 +12,7 @@ use kernel::{
 };
 use serde_json::{Map, Value, json};
 
+use super::adopt::adopt;
 use super::layers::{self, Named};
 use super::{Error, Order, Result, json};
 
@@ -61,7 +62,9 @@ fn overlay(order: &Order, parts: &Parts<'_>, at: &Path, mount: &MountEntry) -> R
     if lowers.is_empty() || upper.is_relative() || work.is_relative() {
         return Err(failed(at, "it does not say where its layers are"));
     }
-    fresh(at, upper, &order.ids)?;
+    if is_fresh(at, upper, &order.ids)? {
+        adopt(upper, &order.ids)?;
+    }
     let work = &if named.is_volatile { own_work(work)? } else { work.clone() };
     Ok(parts.overlay(Layers { lowers: &lowers, upper, work, label: None, options: &named.options })?)
 }
@@ -77,8 +80,8 @@ fn own_work(work: &Path) -> Result<PathBuf> {
     }
 }
 
-/// What was written by users of another block would be nobody's in this one.
-fn fresh(at: &Path, upper: &Path, ids: &IdLines) -> Result<()> {
+/// Whether no container has used it yet. What was written by users of another block would be nobody's in this one.
+fn is_fresh(at: &Path, upper: &Path, ids: &IdLines) -> Result<bool> {
     let found = fs::metadata(upper).map_err(|cause| Error::File {
         what: "look at",
         path: upper.to_owned(),
@@ -87,7 +90,7 @@ fn fresh(at: &Path, upper: &Path, ids: &IdLines) -> Result<()> {
     let (user, group) = (found.uid(), found.gid());
     let ours = (ids.host_user(0), ids.host_group(0)) == (Some(user), Some(group));
     if ours || (user < FIRST_OF_PODS && group < FIRST_OF_PODS) {
-        return Ok(());
+        return Ok(!ours);
     }
     let upper = upper.display();
     Err(failed(at, format!("{upper} belongs to {user}:{group}: it was used with another block of IDs")))
