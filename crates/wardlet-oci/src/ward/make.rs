@@ -17,8 +17,8 @@ pub fn make(order: &Order) -> Result<Made> {
     // Held before anything else: from here on it is this namespace, whatever becomes of its process.
     let pods = match &order.role {
         Role::Sandbox => None,
-        Role::Inherit { userns } => {
-            Some(UsernsFd::open(userns, &IdMaps::new(&order.ids.uids, &order.ids.gids))?)
+        Role::Inherit { init } => {
+            Some(UsernsFd::of_process(*init, &IdMaps::new(&order.ids.uids, &order.ids.gids))?)
         }
     };
     make_dirs(&order.stage.join("rootfs"))?;

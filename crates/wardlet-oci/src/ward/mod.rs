@@ -61,8 +61,8 @@ pub enum Role {
     Sandbox,
     /// One of the others, in the first one's user namespace.
     Inherit {
-        /// Where that is: a pin, or `/proc/PID/ns/user` of a process that is known to be the first one's.
-        userns: PathBuf,
+        /// A process in it, known to be the first one's.
+        init: u32,
     },
 }
 

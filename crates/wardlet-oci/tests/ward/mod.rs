@@ -198,7 +198,7 @@ impl Host {
         let order = json!({
             "bundle": bundle, "id": id, "stage": self.stage(), "base": pod.base,
             "runtime": runtime.traits,
-            "userns": pod.init.map(|init| format!("/proc/{init}/ns/user")),
+            "joins": pod.init,
         });
         let mut command = self.actor(runtime, "create", (bundle, &order));
         command.arg("--log").arg(bundle.join("log"));
