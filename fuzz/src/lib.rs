@@ -1,4 +1,8 @@
-//! A container of a sandbox, for the targets that have orders made for it.
+//! What targets share: a container of a sandbox, for those that have orders made for it; edits of a configuration
+//! and what they give away, for the one that watches the wrapper's guard.
+
+pub mod edits;
+pub mod power;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -5,6 +5,7 @@ mod common;
 
 use std::fs;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use common::{BASE, doors_are_open, map_from, without_touching_the_host};
@@ -12,6 +13,7 @@ use kernel::namespace::make;
 use kernel::{
     Charge, Error, IdMaps, MountTable, Namespace, NamespaceKind, UsernsFd, in_private_mount_namespace,
 };
+use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 const KINDS: [NamespaceKind; 3] = [NamespaceKind::Net, NamespaceKind::Ipc, NamespaceKind::Uts];
@@ -76,6 +78,28 @@ fn they_belong_to_the_pods_user_namespace_and_no_process_is_left_behind() {
     let error = make(None, &[NamespaceKind::Uts], Some(&"n".repeat(65))).unwrap_err();
     assert!(error.to_string().contains("at most 64 bytes"), "{error}");
     assert_eq!(children(), "");
+}
+
+/// Its owner is the maker of the namespace, and by it alone is it known who may label or remove what is there.
+#[test]
+fn the_directory_of_message_queues_is_the_pods_roots() {
+    let ipc = make(Some(&pods()), &[NamespaceKind::Ipc], None).unwrap().remove(0);
+    let owner = std::thread::scope(|scope| {
+        let look = || {
+            move_into_link_name_space(ipc.as_fd(), Some(LinkNameSpaceType::InterProcessCommunication))
+                .unwrap();
+            let scratch = tempfile::tempdir().unwrap();
+            let found = in_private_mount_namespace(|_| {
+                rustix::mount::mount("mqueue", scratch.path(), "mqueue", MountFlags::empty(), None).unwrap();
+                let found = fs::metadata(scratch.path()).unwrap();
+                rustix::mount::unmount(scratch.path(), UnmountFlags::DETACH).unwrap();
+                (found.uid(), found.gid())
+            });
+            found.unwrap()
+        };
+        scope.spawn(look).join().unwrap()
+    });
+    assert_eq!(owner, (BASE, BASE));
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod abilities;
 mod book;
 mod calls;
 mod container;
+mod drain;
 mod durable;
 mod error;
 mod events;

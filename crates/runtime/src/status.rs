@@ -23,8 +23,9 @@ use crate::settings::Settings;
 const KUBELET_API: &str = "0.1.0";
 const CRI: &str = "v1";
 const NAME: &str = "wardlet";
-/// How long the engine may take for one container that does next to nothing.
-const TRIAL: Duration = Duration::from_secs(20);
+/// How long the engine may take for one container that does next to nothing: what is not heard of by then is held
+/// against it until the next start, so a node that is busy while it boots has to be given time.
+const TRIAL: Duration = Duration::from_secs(60);
 /// More than the helper ever says.
 const LONGEST: u64 = 1 << 20;
 

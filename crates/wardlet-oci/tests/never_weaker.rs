@@ -60,10 +60,38 @@ fn the_wrappers_own_edit_takes_nothing_away() {
     );
 }
 
+/// Namespaces for messages and names that are to be joined, as CRI-O has them.
+#[test]
+fn only_the_pods_own_stand_for_namespaces_of_the_callers() {
+    let given = json!([
+        {"type": "pid", "path": "/n/pid"}, {"type": "ipc", "path": "/n/ipc"}, {"type": "uts", "path": "/n/uts"},
+        {"type": "mount"},
+    ]);
+    let kept = |spaces: Value| {
+        let (mut one, mut other) = (before(), after());
+        one["linux"]["namespaces"] = given.clone();
+        other["linux"]["namespaces"] = spaces;
+        weakened(&one, &other)
+    };
+    let with = |pid: Value, ipc: Value, user: Value| {
+        kept(json!([pid, ipc, {"type": "uts", "path": "/n/uts"}, {"type": "mount"}, user]))
+    };
+    let (pid, new) = (json!({"type": "pid", "path": "/n/pid"}), json!({"type": "user"}));
+    let joined = json!({"type": "user", "path": "/stage/userns"});
+    assert_eq!(with(pid.clone(), json!({"type": "ipc"}), new.clone()), None);
+    assert_eq!(with(pid.clone(), json!({"type": "ipc", "path": "/stage/ipc"}), joined.clone()), None);
+    let ipc = Some("linux.namespaces (ipc)".to_owned());
+    assert_eq!(with(pid.clone(), json!({"type": "ipc", "path": "/stage/ipc"}), new.clone()), ipc);
+    assert_eq!(with(pid.clone(), json!({"type": "ipc", "path": "/proc/1/ns/ipc"}), joined.clone()), ipc);
+    assert_eq!(with(pid, json!({"type": "time"}), new.clone()), ipc);
+    let own = with(json!({"type": "pid"}), json!({"type": "ipc", "path": "/n/ipc"}), new);
+    assert_eq!(own.as_deref(), Some("linux.namespaces (pid)"));
+}
+
 #[test]
 fn each_restriction_that_goes_missing_is_noticed() {
     type Change = fn(&mut Value);
-    let cases: [(Change, &str); 22] = [
+    let cases: [(Change, &str); 31] = [
         (|s| s["process"]["noNewPrivileges"] = json!(false), "process"),
         (|s| s["process"]["capabilities"]["bounding"] = json!(["CAP_CHOWN", "CAP_SYS_ADMIN"]), "process"),
         (|s| drop(s["process"].as_object_mut().unwrap().remove("apparmorProfile")), "process"),
@@ -92,6 +120,21 @@ fn each_restriction_that_goes_missing_is_noticed() {
         (|s| s["mounts"][1]["options"] = json!(["rbind"]), "mounts (/v)"),
         (|s| s["mounts"].as_array_mut().unwrap().push(json!({"destination": "/host"})), "mounts (/host)"),
         (|s| s["annotations"]["a"] = json!("c"), "annotations.a"),
+        (
+            |s| s["annotations"]["run.oci.seccomp_bpf_data"] = json!("AAAA"),
+            "annotations.run.oci.seccomp_bpf_data",
+        ),
+        (|s| s["mounts"][0]["options"] = json!(["nosuid", "noexec", "nodev", "dev"]), "mounts (/proc)"),
+        (|s| s["mounts"][1]["options"] = json!(["rbind", "ro", "nosuid", "rw"]), "mounts (/v)"),
+        (|s| s["mounts"][1]["options"] = json!(["rbind", "rro", "rrw"]), "mounts (/v)"),
+        (|s| s["mounts"][1]["options"] = json!(["rbind", "ro", "rshared"]), "mounts (/v)"),
+        (|s| s["mounts"][0]["type"] = json!("bind"), "mounts (/proc)"),
+        (|s| s["mounts"][0]["source"] = json!("/proc"), "mounts (/proc)"),
+        (
+            |s| s["mounts"][1]["uidMappings"] = json!([{"containerID": 0, "hostID": 0, "size": 1}]),
+            "mounts (/v)",
+        ),
+        (|s| s["mounts"][2]["type"] = json!("sysfs"), "mounts (/dev/fuse)"),
     ];
     for (change, part) in cases {
         let mut spec = after();

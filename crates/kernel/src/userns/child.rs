@@ -13,7 +13,7 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_si
 
 use crate::{Error, Result};
 
-/// The child makes six system calls at most; 16 KiB is plenty, also without optimisation.
+/// The child makes eight system calls at most; 16 KiB is plenty, also without optimisation.
 const STACK_UNITS: usize = 16 * 1024 / size_of::<u128>();
 
 /// Without an exit signal: no handler or `wait` elsewhere in this process hears of the child.
@@ -50,15 +50,16 @@ struct Orders {
 pub(crate) struct Steps {
     /// A user namespace to go into; negative for none. It must stay open until the child rests.
     pub(crate) join: c_int,
-    /// Kinds of namespaces to have new ones of, as flags; 0 for none.
+    /// Kinds of namespaces to have new ones of, as flags; 0 for none. In a user namespace to go into, as its root.
     pub(crate) unshare: c_int,
     /// The host's name to be set, by which time the UTS namespace must be a new one.
     pub(crate) hostname: Option<Vec<u8>>,
 }
 
 const JOINING: i32 = 0;
-const UNSHARING: i32 = 1;
-const NAMING: i32 = 2;
+const BECOMING: i32 = 1;
+const UNSHARING: i32 = 2;
+const NAMING: i32 = 3;
 
 impl PausedChild {
     /// In a user namespace of its own, without maps yet.
@@ -216,10 +217,11 @@ extern "C" fn pause_until_killed(orders: *mut c_void) -> c_int {
 /// The steps; 0 or the kernel's answer to the one that failed.
 fn prepare(orders: &Orders) -> i32 {
     let steps = &orders.steps;
-    let calls: [(i32, &dyn Fn() -> bool); 3] = [
+    let calls: [(i32, &dyn Fn() -> bool); 4] = [
         (JOINING, &|| {
             steps.join < 0 || raw_call(libc::SYS_setns, steps.join.into(), libc::CLONE_NEWUSER.into()) == 0
         }),
+        (BECOMING, &|| steps.join < 0 || steps.unshare == 0 || become_root()),
         (UNSHARING, &|| steps.unshare == 0 || raw_call(libc::SYS_unshare, steps.unshare.into(), 0) == 0),
         (NAMING, &|| steps.hostname.as_ref().is_none_or(|name| set_host_name(name))),
     ];
@@ -232,6 +234,17 @@ fn prepare(orders: &Orders) -> i32 {
     0
 }
 
+/// What comes with a namespace has its maker for an owner, the directory of message queues at least: as another user
+/// than the root inside, the host's root would leave it to nobody. Without a root there it stays so.
+fn become_root() -> bool {
+    let all_of = |call| {
+        // SAFETY: the call takes three plain numbers.
+        let answer = unsafe { libc::syscall(call, 0 as c_long, 0 as c_long, 0 as c_long) };
+        answer == 0 || last_errno() == Errno::INVAL
+    };
+    all_of(libc::SYS_setresgid) && all_of(libc::SYS_setresuid)
+}
+
 fn set_host_name(name: &[u8]) -> bool {
     // SAFETY: the kernel reads that many bytes from there, which the child's maker keeps.
     unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) == 0 }
@@ -240,6 +253,7 @@ fn set_host_name(name: &[u8]) -> bool {
 fn step_words(step: i32) -> &'static str {
     match step {
         JOINING => "go into the user namespace that they are to belong to",
+        BECOMING => "become the root of that user namespace",
         UNSHARING => "leave our own for new ones",
         _ => "set the host's name in the new one",
     }

@@ -10,14 +10,16 @@ use monitor::packet::{self, Received, Sent};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Signal, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::AsyncRead;
 use tokio::process::{Child, Command};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use wire::cri::ExecSyncResponse;
 
 use super::{called, running};
 use crate::book::{Container, locked};
+use crate::drain::Last;
 use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::readiness::Readiness;
@@ -26,8 +28,6 @@ use crate::readiness::Readiness;
 const CONVERSATION: i32 = 3;
 /// What is kept of both streams together, so that one message can carry it; the rest is read and dropped.
 const LONGEST_OUTPUT: usize = wire::LONGEST_MESSAGE - 4096;
-/// How long output is waited for after its writer has ended: a grandchild may keep the pipe for ever.
-const DRAIN: Duration = Duration::from_secs(2);
 /// How long a killed process is waited for: only one that the kernel keeps from dying takes longer.
 const DYING: Duration = Duration::from_secs(5);
 
@@ -289,19 +289,23 @@ async fn until<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> O
 struct Kept {
     bytes: Arc<Mutex<Vec<u8>>>,
     reading: Option<JoinHandle<()>>,
+    /// Its writer has ended.
+    over: Arc<Notify>,
 }
 
 impl Kept {
     /// As long as there is room, which it may share with others.
     fn of(stream: Option<impl AsyncRead + Unpin + Send + 'static>, room: &Arc<Mutex<usize>>) -> Self {
-        let bytes = Arc::new(Mutex::new(Vec::new()));
-        let (into, room) = (Arc::clone(&bytes), Arc::clone(room));
-        Self { bytes, reading: stream.map(|stream| tokio::spawn(keep(stream, into, room))) }
+        let (bytes, over) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Notify::new()));
+        let into = Keeping { bytes: Arc::clone(&bytes), room: Arc::clone(room), over: Arc::clone(&over) };
+        Self { bytes, reading: stream.map(|stream| tokio::spawn(into.keep(stream))), over }
     }
 
+    /// All that its writer wrote, who has ended: it is read however late the reader comes to it.
     async fn text(mut self) -> Vec<u8> {
+        self.over.notify_one();
         if let Some(reading) = &mut self.reading {
-            let _ = timeout(DRAIN, reading).await;
+            let _ = reading.await;
         }
         std::mem::take(&mut *locked(&self.bytes))
     }
@@ -315,18 +319,33 @@ impl Drop for Kept {
     }
 }
 
-async fn keep(mut stream: impl AsyncRead + Unpin, into: Arc<Mutex<Vec<u8>>>, room: Arc<Mutex<usize>>) {
-    let mut buffer = vec![0; 32 << 10];
-    while let Ok(read @ 1..) = stream.read(&mut buffer).await {
-        let mut left = locked(&room);
-        let taken = read.min(*left);
-        *left -= taken;
-        locked(&into).extend(buffer.iter().take(taken));
+/// Where it goes.
+struct Keeping {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    room: Arc<Mutex<usize>>,
+    over: Arc<Notify>,
+}
+
+impl Keeping {
+    async fn keep(self, mut stream: impl AsyncRead + Unpin) {
+        let mut buffer = vec![0; 32 << 10];
+        let mut last = Last::default();
+        while let Some(read @ 1..) = last.read(&mut stream, &mut buffer, &self.over).await {
+            let mut left = locked(&self.room);
+            let taken = read.min(*left);
+            *left -= taken;
+            locked(&self.bytes).extend(buffer.iter().take(taken));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use tokio::io::ReadBuf;
+
     use super::*;
 
     #[test]
@@ -351,6 +370,35 @@ mod tests {
             while tokio::io::AsyncWriteExt::write_all(&mut theirs, &[1; 64]).await.is_ok() {}
         });
         written.await.unwrap();
+    }
+
+    /// A pipe that something is in, and a reader that does not know of it yet: its server had no processor since.
+    struct Unheard(u8);
+
+    impl AsyncRead for Unheard {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            into: &mut ReadBuf<'_>,
+        ) -> Poll<std::io::Result<()>> {
+            self.0 += 1;
+            match self.0 {
+                1 => return Poll::Pending,
+                2 => into.put_slice(b"PING"),
+                _ => {}
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// The time that grandchildren are waited for was over before the pipe was looked at, and all of a short
+    /// command's output was lost.
+    #[tokio::test]
+    async fn what_a_command_wrote_is_kept_by_a_server_that_comes_late() {
+        let room = Arc::new(Mutex::new(LONGEST_OUTPUT));
+        let kept = Kept::of(Some(Unheard(0)), &room);
+        tokio::task::yield_now().await;
+        assert_eq!(kept.text().await, b"PING");
     }
 
     #[tokio::test]

@@ -1,20 +1,16 @@
 //! The output of a command, to its last byte.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use streaming::Writer;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
 
-/// How long output is waited for after its writer has ended: a grandchild may keep the pipe for ever.
-const DRAIN: Duration = Duration::from_secs(2);
+use crate::drain::Last;
+
 /// How much is read at a time.
 const PIECE: usize = 32 << 10;
-/// The most that one of our pipes holds.
-const FULL_PIPE: usize = 64 << 10;
 
 /// Output on its way to a client.
 pub(super) struct Output {
@@ -24,7 +20,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Carries it until one of both ends, or [`DRAIN`] after its writer has.
+    /// Carries it until one of both ends, or a while after its writer has.
     pub(super) fn carry(from: impl AsyncRead + Send + Unpin + 'static, to: Writer) -> Self {
         let ended = Arc::new(Notify::new());
         let over = Arc::clone(&ended);
@@ -54,42 +50,14 @@ async fn deliver(mut from: impl AsyncRead + Unpin, mut to: Writer, over: &Notify
     let _ = to.shutdown().await;
 }
 
-/// What comes after the writer has ended. All of its own is in the pipe by then; what others write who keep the
-/// pipe is carried for a while, and may not go on for ever.
-#[derive(Default)]
-struct Last {
-    until: Option<Instant>,
-    bytes: usize,
-}
-
-impl Last {
-    async fn read(
-        &mut self,
-        from: &mut (impl AsyncRead + Unpin),
-        buffer: &mut [u8],
-        over: &Notify,
-    ) -> Option<usize> {
-        let until = match self.until {
-            Some(until) => until,
-            None => tokio::select! {
-                biased;
-                () = over.notified() => *self.until.insert(Instant::now() + DRAIN),
-                read = from.read(buffer) => return read.ok(),
-            },
-        };
-        // The time counts for the writers alone: a client that is slow still gets what is there already.
-        if Instant::now() > until && self.bytes >= FULL_PIPE {
-            return None;
-        }
-        let read = timeout_at(until, from.read(buffer)).await.ok()?.ok()?;
-        self.bytes = self.bytes.saturating_add(read);
-        Some(read)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::io::AsyncReadExt;
+
     use super::*;
+    use crate::drain::{DRAIN, FULL_PIPE};
 
     #[tokio::test]
     async fn a_client_that_is_slow_gets_all_that_was_written() {

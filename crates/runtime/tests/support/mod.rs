@@ -34,7 +34,7 @@ use wire::Endpoint;
 use wire::client::Client;
 
 /// Long enough for a loaded machine; nothing is asserted about it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// As many as 64 pods have.
 const USERS: u32 = 64 * 65_536;

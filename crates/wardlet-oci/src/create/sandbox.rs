@@ -18,13 +18,8 @@ use crate::gate::{self, Subject};
 use crate::hand_over;
 use crate::lease::{Leases, Record, Standing, holder, sweep};
 use crate::site::Site;
-use crate::spec;
+use crate::spec::{self, BLOCK_KEY, SLOT_KEY};
 use crate::ward::{self, Order, Role, RuntimeTraits};
-
-/// Which block of its pool a pod has, by the name that gVisor's shim has for it.
-const SLOT_KEY: &str = "dev.gvisor.shim.userns.slot";
-/// The block itself: first user ID, first group ID, and how many.
-const BLOCK_KEY: &str = "wardlet.dev/block";
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First, manner: Manner) -> Result<u8> {
     let Prepared { traits, spec, length, holder } = prepare(site, wanted, first)?;

@@ -16,6 +16,7 @@ use std::path::Path;
 pub use document::{Document, parse};
 pub use glance::{Glance, Users, glance};
 pub use guard::weakened;
+pub(crate) use guard::{BLOCK_KEY, SLOT_KEY};
 
 use crate::error::{Error, Result};
 

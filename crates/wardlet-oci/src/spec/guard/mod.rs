@@ -1,25 +1,20 @@
 //! The last look at a configuration before it is handed over: whatever was done to it, it keeps every
 //! restriction that its caller put there.
 
+mod mounts;
+
+use std::path::Path;
+
 use serde_json::{Map, Value};
 
 /// The parts that are edited; of all others not a letter changes.
 const EDITED: [&str; 4] = ["annotations", "linux", "mounts", "root"];
 const EDITED_LINUX: [&str; 5] = ["devices", "gidMappings", "namespaces", "sysctl", "uidMappings"];
 
-/// Options of a mount that take something from the container, and what may stand in for them: mounts
-/// below one that is read-only throughout are made so before the runtime sees it.
-const RESTRICTING: [(&str, &[&str]); 9] = [
-    ("ro", &["ro"]),
-    ("rro", &["rro", "ro"]),
-    ("nosuid", &["nosuid"]),
-    ("rnosuid", &["rnosuid", "nosuid"]),
-    ("nodev", &["nodev"]),
-    ("rnodev", &["rnodev", "nodev"]),
-    ("noexec", &["noexec"]),
-    ("rnoexec", &["rnoexec", "noexec"]),
-    ("nosymfollow", &["nosymfollow"]),
-];
+/// Which block of its pool a pod has, by the name that gVisor's shim has for it.
+pub(crate) const SLOT_KEY: &str = "dev.gvisor.shim.userns.slot";
+/// The block itself: first user ID, first group ID, and how many.
+pub(crate) const BLOCK_KEY: &str = "wardlet.dev/block";
 
 /// The first part in which `after` allows more than `before`, if there is one.
 #[must_use]
@@ -31,7 +26,7 @@ pub fn weakened(before: &Value, after: &Value) -> Option<String> {
         .or_else(|| annotations(before, after))
         .or_else(|| root(before, after))
         .or_else(|| linux(before, after))
-        .or_else(|| mounts(before, after))
+        .or_else(|| mounts::loosened(before, after))
 }
 
 fn differing(before: &Map<String, Value>, after: &Map<String, Value>, edited: &[&str]) -> Option<String> {
@@ -39,13 +34,15 @@ fn differing(before: &Map<String, Value>, after: &Map<String, Value>, edited: &[
     keys.into_iter().find(|key| before.get(*key) != after.get(*key)).cloned()
 }
 
+/// Every one stays as it is, and new are only our own: some say to a runtime what it has to leave out.
 fn annotations(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<String> {
-    let kept = object(after, "annotations");
-    let given = object(before, "annotations").into_iter().flatten();
-    given
-        .filter(|(key, value)| kept.and_then(|kept| kept.get(*key)) != Some(value))
-        .map(|(key, _)| format!("annotations.{key}"))
-        .next()
+    let none = Map::new();
+    let of = |whole| object(whole, "annotations").unwrap_or(&none);
+    let (given, kept) = (of(before), of(after));
+    let changed = given.iter().find(|(key, value)| kept.get(*key) != Some(value));
+    let ours = |key: &str| [SLOT_KEY, BLOCK_KEY].contains(&key);
+    let new = || kept.iter().find(|(key, _)| !given.contains_key(*key) && !ours(key));
+    changed.or_else(new).map(|(key, _)| format!("annotations.{key}"))
 }
 
 fn root(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<String> {
@@ -67,18 +64,33 @@ fn linux(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<Stri
 }
 
 /// Every namespace stays, and one of users comes to them. That of the network may have been joined already:
-/// then it was one to be joined.
+/// then it was one to be joined. For one of messages or names that was to be joined there may be the pod's own: a new
+/// one, or one that lies beside that of users.
 fn namespaces(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<String> {
     let kind = |space: &Value| space.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
     let (given, kept) = (items(before, "namespaces"), items(after, "namespaces"));
     if kept.iter().filter(|space| kind(space) == "user").count() != 1 {
         return Some("namespaces (user)".to_owned());
     }
-    let joined = |space: &Value| kind(space) == "network" && space.get("path").is_some_and(|path| path != "");
+    let joined = |space: &Value| kind(space) == "network" && path(space).is_some();
     let lost = given.iter().filter(|space| kind(space) != "user" && !kept.contains(space));
     let lost = lost.filter(|space| !joined(space) || kept.iter().any(|other| kind(other) == kind(space)));
+    let dir = |space: &Value| path(space).and_then(|path| Path::new(path).parent().map(Path::to_owned));
+    let users = kept.iter().find(|space| kind(space) == "user").and_then(dir);
+    let is_own = |space: &Value| path(space).is_none() || users.is_some() && dir(space) == users;
+    let stands_for = |own: &Value, space: &Value| {
+        let alike = ["ipc", "uts"].contains(&kind(own).as_str()) && kind(own) == kind(space);
+        alike && path(space).is_some() && is_own(own)
+    };
+    let lost = lost.filter(|space| !kept.iter().any(|own| stands_for(own, space)));
     let added = kept.iter().filter(|space| kind(space) != "user" && !given.contains(space));
+    let added = added.filter(|own| !given.iter().any(|space| stands_for(own, space)));
     lost.chain(added).next().map(|space| format!("namespaces ({})", kind(space)))
+}
+
+/// Where it is, if it is one to be joined.
+fn path(space: &Value) -> Option<&str> {
+    space.get("path").and_then(Value::as_str).filter(|path| !path.is_empty())
 }
 
 /// No map reaches the host's own IDs.
@@ -105,38 +117,6 @@ fn sysctls(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<St
 fn devices(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<String> {
     let given = items(before, "devices");
     items(after, "devices").iter().find(|device| !given.contains(device)).map(|_| "devices".to_owned())
-}
-
-/// Every mount stays where it is, with what restricts it; new are only the devices that were given.
-fn mounts(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<String> {
-    let (given, kept) = (items(before, "mounts"), items(after, "mounts"));
-    let place =
-        |mount: &Value| mount.get("destination").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if kept.len() < given.len() {
-        return Some("mounts".to_owned());
-    }
-    let loosened = |(given, kept): &(&Value, &Value)| place(given) != place(kept) || !restricts(given, kept);
-    if let Some((mount, _)) = given.iter().zip(kept).find(loosened) {
-        return Some(format!("mounts ({})", place(mount)));
-    }
-    let none = Map::new();
-    let devices = items(object(before, "linux").unwrap_or(&none), "devices");
-    let is_device =
-        |mount: &&Value| devices.iter().any(|device| device.get("path") == mount.get("destination"));
-    kept.iter()
-        .skip(given.len())
-        .find(|mount| !is_device(mount))
-        .map(|mount| format!("mounts ({})", place(mount)))
-}
-
-fn restricts(given: &Value, kept: &Value) -> bool {
-    let options = |mount: &Value| -> Vec<String> {
-        let all = mount.get("options").and_then(Value::as_array).into_iter().flatten();
-        all.filter_map(Value::as_str).map(str::to_owned).collect()
-    };
-    let (given, kept) = (options(given), options(kept));
-    let has = |names: &[&str]| kept.iter().any(|option| names.contains(&option.as_str()));
-    RESTRICTING.iter().all(|(name, instead)| !given.iter().any(|option| option == name) || has(instead))
 }
 
 fn object<'a>(of: &'a Map<String, Value>, key: &str) -> Option<&'a Map<String, Value>> {
