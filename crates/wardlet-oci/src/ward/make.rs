@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use bundle::ready::{Begin, Parts, Stage};
-use kernel::{IdMaps, Kernel, Live, NamespaceKind, PrivateMountNamespace, UsernsFd};
+use kernel::{IdMaps, Kernel, Live, PrivateMountNamespace, UsernsFd};
 use serde_json::Value;
 
 use super::network::Network;
@@ -19,9 +19,8 @@ pub fn make(order: &Order) -> Result<Made> {
     // Held before anything else: from here on it is this namespace, whatever becomes of its process.
     let pods = match &order.role {
         Role::Sandbox => None,
-        Role::Inherit { spaces } => {
-            let users = spaces.join(NamespaceKind::User.file());
-            Some(UsernsFd::open(&users, &IdMaps::new(&order.ids.uids, &order.ids.gids))?)
+        Role::Inherit { init } => {
+            Some(UsernsFd::of_process(*init, &IdMaps::new(&order.ids.uids, &order.ids.gids))?)
         }
     };
     make_dirs(&order.stage.join("rootfs"))?;

@@ -63,8 +63,8 @@ pub enum Role {
     Sandbox,
     /// One of the others, in the first one's user namespace.
     Inherit {
-        /// Where the first one's namespaces are: `/proc/PID/ns` of a process that is known to be its.
-        spaces: PathBuf,
+        /// A process in it, known to be the first one's.
+        init: u32,
     },
 }
 

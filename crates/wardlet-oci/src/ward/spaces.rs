@@ -24,8 +24,8 @@ pub(super) fn put(order: &Order, users: Option<&Path>, linux: &mut Map<String, V
         };
         let Some(space) = space.as_object_mut() else { continue };
         match (&order.role, users) {
-            (Role::Inherit { spaces }, Some(users)) => {
-                space.insert("path".to_owned(), json!(pin(spaces, users, kind)?));
+            (Role::Inherit { init }, Some(users)) => {
+                space.insert("path".to_owned(), json!(pin(*init, users, kind)?));
             }
             _ => drop(space.remove("path")),
         }
@@ -51,8 +51,8 @@ fn cannot_serve(space: &Value, kind: NamespaceKind) -> Result<bool> {
 }
 
 /// The first container's, which has to belong to the pod's users: the number of a process may be another's by now.
-fn pin(spaces: &Path, users: &Path, kind: NamespaceKind) -> Result<PathBuf> {
-    let pods = Namespace::open(&spaces.join(kind.file()))?;
+fn pin(init: u32, users: &Path, kind: NamespaceKind) -> Result<PathBuf> {
+    let pods = Process::open(init)?.namespace(kind)?;
     let users_id = Namespace::open(users)?.id();
     if pods.owner()?.is_none_or(|owner| owner.id() != users_id) {
         return Err(json::wrong(

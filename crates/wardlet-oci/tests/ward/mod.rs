@@ -207,7 +207,7 @@ impl Host {
         let order = json!({
             "bundle": bundle, "id": id, "stage": self.stage(), "base": pod.base,
             "runtime": runtime.traits,
-            "spaces": pod.init.map(|init| format!("/proc/{init}/ns")),
+            "joins": pod.init,
         });
         let mut command = self.actor(runtime, "create", (bundle, &order));
         command.arg("--log").arg(bundle.join("log"));
