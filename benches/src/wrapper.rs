@@ -2,7 +2,9 @@
 //! namespace, and another one that joins it.
 //!
 //! The runtime is a stand-in that ends at once, called straight and through the wrapper in turn: what is left of
-//! the difference is ours. Files, mounts, namespaces and leases are real, and so is the pod that is joined.
+//! the difference is ours. As a runtime does, it leaves a process behind that has the container's files: else
+//! they would go with it, and the kernel would write out the whole filesystem below them before the call ends.
+//! Files, mounts, namespaces and leases are real, and so is the pod that is joined.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -95,8 +97,12 @@ pub(crate) fn program() -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// A runtime that says that it is runc, and does nothing.
+/// A runtime that says that it is runc, and makes a process and nothing else.
 pub(crate) fn stand_in(path: &Path) -> anyhow::Result<()> {
-    fs::write(path, "#!/bin/sh\n[ \"$1\" = --version ] && echo runc version 1.3.0\nexit 0\n")?;
+    let text = "#!/bin/sh\n\
+        [ \"$1\" = --version ] && echo runc version 1.3.0\n\
+        [ \"$3\" = create ] && { sleep 1000 </dev/null >/dev/null 2>&1 & echo $! > \"$7\"; }\n\
+        exit 0\n";
+    fs::write(path, text)?;
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
 }

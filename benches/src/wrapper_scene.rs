@@ -7,13 +7,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use kernel::{Filesystem, FilesystemKind, FsOption, NamespaceKind};
+use kernel::{Filesystem, FilesystemKind, FsOption, NamespaceKind, Owner};
 use serde_json::{Value, json};
 
 use crate::wrapper::{Case, program, stand_in, timed};
 
 const RUNC: &str = "/usr/sbin/runc";
 const POD: &str = "bench-pod";
+const PID_FILE: &str = "init.pid";
 
 /// A node for the wrapper. What is mounted goes with the mount namespace, what runs with this.
 pub(crate) struct Scene {
@@ -28,6 +29,7 @@ impl Scene {
         let scene = Self { dir, program: program()? };
         stand_in(&scene.path("runtime"))?;
         scene.image()?;
+        scene.memory_for_runs()?;
         let networks = kernel::namespace::make(None, &[NamespaceKind::Net], None)?;
         networks.first().context("no network namespace was made")?.pin(&scene.path("network"))?;
         for case in [Case::Plain, Case::First, Case::Joining, Case::Joined] {
@@ -46,7 +48,9 @@ impl Scene {
     pub(crate) fn straight(&self, case: Case, number: usize) -> anyhow::Result<Duration> {
         let mut command = Command::new(self.path("runtime"));
         command.args(self.words(case, &format!("straight-{number}")));
-        timed(&mut command)
+        let took = timed(&mut command)?;
+        self.end(case)?;
+        Ok(took)
     }
 
     /// The same through the wrapper.
@@ -56,10 +60,26 @@ impl Scene {
             self.renew(case, number)?;
         }
         let took = timed(&mut self.create(case, &id))?;
+        self.end(case)?;
         if matches!(case, Case::First | Case::Joining) {
             timed(self.command().arg("--root").arg(self.path("root")).args(["delete", "--force", &id]))?;
         }
         Ok(took)
+    }
+
+    /// Ends what the stand-in has left behind.
+    fn end(&self, case: Case) -> anyhow::Result<()> {
+        if case == Case::State {
+            return Ok(());
+        }
+        let pid =
+            fs::read_to_string(self.bundle_of(case).join(PID_FILE)).context("the stand-in's process")?;
+        let left = kernel::Process::open(pid.trim().parse()?)?;
+        left.signal(rustix::process::Signal::KILL)?;
+        while left.is_running()? {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     fn create(&self, case: Case, id: &str) -> Command {
@@ -81,7 +101,7 @@ impl Scene {
         if case == Case::State {
             return ["--root", &root, "state", id].map(str::to_owned).to_vec();
         }
-        let (bundle, pid) = (text(&bundle), text(&bundle.join("init.pid")));
+        let (bundle, pid) = (text(&bundle), text(&bundle.join(PID_FILE)));
         ["--root", &root, "create", "--bundle", &bundle, "--pid-file", &pid, id].map(str::to_owned).to_vec()
     }
 
@@ -101,6 +121,13 @@ impl Scene {
             runtime.display()
         );
         Ok(fs::write(self.path("config.yaml"), text)?)
+    }
+
+    /// What ends with the boot lies in memory, as below /run.
+    fn memory_for_runs(&self) -> anyhow::Result<()> {
+        let kind = FilesystemKind::Tmpfs { size: None, inodes: None, mode: 0o755, owner: Owner::ROOT };
+        fs::create_dir(self.path("run"))?;
+        Ok(Filesystem::new(kind).mount_at(&self.path("run"))?)
     }
 
     fn image(&self) -> anyhow::Result<()> {
@@ -173,6 +200,8 @@ impl Drop for Scene {
         for case in [Case::Plain, Case::First, Case::Joining, Case::Joined] {
             let _ = kernel::unmount(&self.bundle_of(case).join("rootfs"), kernel::Unmount::Lazy);
         }
-        let _ = kernel::unmount(&self.path("network"), kernel::Unmount::Lazy);
+        for name in ["network", "run"] {
+            let _ = kernel::unmount(&self.path(name), kernel::Unmount::Lazy);
+        }
     }
 }

@@ -40,21 +40,38 @@ fn annotations(before: &Value, after: &Value) -> bool {
         && kept.keys().all(|key| ["wardlet.dev/block", "dev.gvisor.shim.userns.slot"].contains(key))
 }
 
-/// All but that of users as before; one of the network that was to be joined may be gone.
+/// All but that of users as before; one of the network that was to be joined may be gone, and for one of messages or names
+/// that was to be joined there may be a new one, or one from where that of users is.
 fn namespaces(before: &Value, after: &Value) -> bool {
-    let is = |space: &Value, kind: &str| space.get("type").and_then(Value::as_str) == Some(kind);
-    let of = |spec| -> BTreeSet<String> {
-        let others = items(spec, "/linux/namespaces").into_iter().filter(|space| !is(space, "user"));
-        others.map(Value::to_string).collect()
+    let users: Vec<&Value> = spaces(after, &|kind| kind == "user");
+    let [user] = users.as_slice() else { return false };
+    let dir = |space: &Value| path(space).and_then(|path| path.rsplit_once('/')).map(|(dir, _)| dir.to_owned());
+    let own = |space: &&&Value| path(space).is_none() || dir(user).is_some() && dir(space) == dir(user);
+    let kept = |space: &&Value| {
+        let kind = space.get("type").and_then(Value::as_str).unwrap_or_default();
+        let alike = spaces(after, &|other| other == kind);
+        let joined = path(space).is_some();
+        alike.contains(space)
+            || kind == "network" && joined && alike.is_empty()
+            || ["ipc", "uts"].contains(&kind) && joined && alike.iter().any(|space| own(&space))
     };
-    let given = of(before);
-    let joined = items(before, "/linux/namespaces")
-        .into_iter()
-        .filter(|space| is(space, "network") && space.get("path").is_some_and(|path| path != ""));
-    let joined: BTreeSet<String> = joined.map(Value::to_string).collect();
-    let without: BTreeSet<String> = given.difference(&joined).cloned().collect();
-    let users = items(after, "/linux/namespaces").into_iter().filter(|space| is(space, "user")).count();
-    users == 1 && (of(after) == given || of(after) == without)
+    let (given, now) = (spaces(before, &|kind| kind != "user"), spaces(after, &|kind| kind != "user"));
+    let was = |space: &&Value| {
+        let kind = space.get("type").and_then(Value::as_str).unwrap_or_default();
+        let stands_in = ["ipc", "uts"].contains(&kind) && own(&space);
+        let joined = |given: &&Value| given.get("type") == space.get("type") && path(given).is_some();
+        given.contains(space) || stands_in && given.iter().any(joined)
+    };
+    given.iter().all(|space| kept(space)) && now.iter().all(|space| was(space))
+}
+
+fn spaces<'a>(of: &'a Value, wanted: &dyn Fn(&str) -> bool) -> Vec<&'a Value> {
+    let kind = |space: &Value| space.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    items(of, "/linux/namespaces").into_iter().filter(|space| wanted(&kind(space))).collect()
+}
+
+fn path(space: &Value) -> Option<&str> {
+    space.get("path").and_then(Value::as_str).filter(|path| !path.is_empty())
 }
 
 fn maps(after: &Value) -> bool {

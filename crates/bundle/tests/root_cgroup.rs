@@ -4,8 +4,9 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use bundle::cgroup::{Group, Hierarchies, Version};
+use bundle::cgroup::{Eager, Group, Hierarchies, Version};
 use bundle::{Error, Resources};
 
 /// A group of a name of its own; emptied and removed whatever becomes of the test.
@@ -236,4 +237,27 @@ fn a_group_that_is_not_there_has_used_nothing_and_is_easily_emptied() {
     assert!(group.processes().unwrap().is_empty());
     group.kill_all().unwrap();
     group.remove().unwrap();
+}
+
+/// Its thread is gone once nobody has wanted it for a while, and comes again.
+#[test]
+fn a_wait_that_is_begun_early_leaves_this_process_where_it_is() {
+    let groups = || fs::read_to_string("/proc/self/cgroup").unwrap();
+    let is_it =
+        |thread: &fs::DirEntry| fs::read(thread.path().join("comm")).is_ok_and(|name| name == b"eager\n");
+    let at_work = || fs::read_dir("/proc/self/task").unwrap().flatten().filter(is_it).count();
+    let until = |wanted: usize| {
+        let since = Instant::now();
+        while at_work() != wanted {
+            assert!(since.elapsed() < Duration::from_secs(10), "there are not {wanted}");
+        }
+    };
+    let (before, eager, hierarchies) = (groups(), Eager::default(), Hierarchies::find().unwrap());
+    for _ in 0..3 {
+        eager.soon(&hierarchies);
+        eager.soon(&hierarchies);
+        until(1);
+        until(0);
+        assert_eq!(groups(), before);
+    }
 }

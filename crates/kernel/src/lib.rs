@@ -16,6 +16,7 @@
 pub mod calls;
 mod code;
 pub mod confine;
+mod descriptors;
 mod error;
 mod heap;
 mod inherited;
@@ -31,6 +32,7 @@ pub mod userns;
 
 pub use calls::{Call, Dry, Kernel, Live, Recorder, Tell};
 pub use code::let_go_of_code;
+pub use descriptors::share_descriptors;
 pub use error::{Error, OverlayStep, Result};
 pub use heap::keep_heap_together;
 pub use inherited::{inherited, keep_to_ourselves};

@@ -9,6 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, TransactionBe
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::clock::BootId;
+use crate::durable;
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::row::{LeaseRow, MemberRow, blocks, pair, pair_code, standing, tenure, tenure_code};
@@ -96,6 +97,7 @@ impl Db {
         // A short log is soon overwritten instead of appended to, which syncs in half the time.
         connection.pragma_update(None, "wal_autocheckpoint", 100).map_err(tried)?;
         connection.set_prepared_statement_cache_capacity(16);
+        keep_name_of_log(path).map_err(ReadError::Failed)?;
         Ok(Self { path: path.to_owned(), inode: inode(path).unwrap_or(0), connection })
     }
 
@@ -368,6 +370,16 @@ fn judge(what: &'static str, path: &Path, e: rusqlite::Error) -> ReadError {
     } else {
         ReadError::Damaged(e.to_string())
     }
+}
+
+/// What is written to the log counts only if its name is on disk, too. Whoever finds it empty sees to that,
+/// so that nobody writes to one whose name is not.
+fn keep_name_of_log(path: &Path) -> Result<(), LedgerError> {
+    let log = durable::beside(path, "-wal");
+    if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+        return Ok(());
+    }
+    durable::sync_dir(path.parent().unwrap_or(Path::new(".")))
 }
 
 fn inode(path: &Path) -> Option<u64> {

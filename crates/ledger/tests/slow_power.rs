@@ -122,6 +122,21 @@ fn power_lost_while_the_log_is_folded_in_and_started_over() {
     loss.sweep(|i, op| near.contains(&i) && (rounds() > 1 || !folding(op) || i % 3 == 0) || i % 29 == 0);
 }
 
+/// Whoever looks into the database with SQLite's own program takes the log away; the next lease begins another.
+#[test]
+fn power_lost_while_a_log_is_begun_anew() {
+    let home = tempfile::tempdir().unwrap();
+    let said = act(home.path(), &ops(&["leases:old:3", "fold"]));
+    assert!(!home.path().join("ledger.db-wal").exists());
+    let start = Disk::holding(home.path());
+    let recorded = record(home.path(), &ops(&["lease:new", "lease:newer"]));
+    assert!(
+        !recorded.iter().any(|op| matches!(op, Op::Rename(_, to) if to == "mark")),
+        "it would sync names"
+    );
+    Loss { start, ops: recorded, promises: promised(&[], &said), check: &kept }.sweep(|_, _| true);
+}
+
 /// Past 64 blocks the high-water mark is raised.
 #[test]
 fn power_lost_while_the_mark_is_raised() {

@@ -1,17 +1,22 @@
 use std::path::{Path, PathBuf};
 
 use bundle::Resources;
-use bundle::cgroup::{Group, Hierarchies, Version};
+use bundle::cgroup::{Eager, Group, Hierarchies, Version};
 
 use crate::error::Result;
 
 /// The control groups of this host.
 #[derive(Debug)]
-pub(crate) struct Groups(Hierarchies);
+pub(crate) struct Groups(Hierarchies, Eager);
 
 impl Groups {
     pub(crate) fn find() -> Result<Self> {
-        Ok(Self(Hierarchies::find()?))
+        Ok(Self(Hierarchies::find()?, Eager::default()))
+    }
+
+    /// A process will be put into one soon.
+    pub(crate) fn soon(&self) {
+        self.1.soon(&self.0);
     }
 
     pub(crate) fn version(&self) -> Version {

@@ -55,8 +55,8 @@ fn create_order(order: &Value) -> Order {
         container_id: order["id"].as_str().unwrap().to_owned(),
         spec,
         ids: ids(order),
-        role: match order["userns"].as_str() {
-            Some(userns) => Role::Inherit { userns: userns.into() },
+        role: match order["joins"].as_u64() {
+            Some(init) => Role::Inherit { init: u32::try_from(init).unwrap() },
             None => Role::Sandbox,
         },
         runtime: traits(order),

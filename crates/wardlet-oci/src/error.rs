@@ -84,6 +84,14 @@ pub enum Error {
         /// What is the matter.
         cause: String,
     },
+    /// Nobody has called us for the container's sandbox.
+    #[error("sandbox {sandbox} has no user namespace, and {by} asks for one")]
+    Unseen {
+        /// Its name.
+        sandbox: String,
+        /// The annotation that asks.
+        by: &'static str,
+    },
     /// What is known of a container cannot be read or written.
     #[error("{what} {}: {cause}", path.display())]
     Record {
@@ -132,6 +140,11 @@ impl Error {
             }
             Self::ClosedGate { .. } => {
                 "open the gate, take the annotation away, or set policy.onClosedGate to asBefore".to_owned()
+            }
+            Self::Unseen { .. } => {
+                "delete the pod: a new one gets a new sandbox; with CRI-O, set drop_infra_ctr = false \
+                                    first, so that it has one"
+                    .to_owned()
             }
             Self::Sandbox { .. } => "delete the pod: a new one gets a new sandbox".to_owned(),
             Self::Holder(_)

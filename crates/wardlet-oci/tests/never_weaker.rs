@@ -60,6 +60,34 @@ fn the_wrappers_own_edit_takes_nothing_away() {
     );
 }
 
+/// Namespaces for messages and names that are to be joined, as CRI-O has them.
+#[test]
+fn only_the_pods_own_stand_for_namespaces_of_the_callers() {
+    let given = json!([
+        {"type": "pid", "path": "/n/pid"}, {"type": "ipc", "path": "/n/ipc"}, {"type": "uts", "path": "/n/uts"},
+        {"type": "mount"},
+    ]);
+    let kept = |spaces: Value| {
+        let (mut one, mut other) = (before(), after());
+        one["linux"]["namespaces"] = given.clone();
+        other["linux"]["namespaces"] = spaces;
+        weakened(&one, &other)
+    };
+    let with = |pid: Value, ipc: Value, user: Value| {
+        kept(json!([pid, ipc, {"type": "uts", "path": "/n/uts"}, {"type": "mount"}, user]))
+    };
+    let (pid, new) = (json!({"type": "pid", "path": "/n/pid"}), json!({"type": "user"}));
+    let joined = json!({"type": "user", "path": "/stage/userns"});
+    assert_eq!(with(pid.clone(), json!({"type": "ipc"}), new.clone()), None);
+    assert_eq!(with(pid.clone(), json!({"type": "ipc", "path": "/stage/ipc"}), joined.clone()), None);
+    let ipc = Some("linux.namespaces (ipc)".to_owned());
+    assert_eq!(with(pid.clone(), json!({"type": "ipc", "path": "/stage/ipc"}), new.clone()), ipc);
+    assert_eq!(with(pid.clone(), json!({"type": "ipc", "path": "/proc/1/ns/ipc"}), joined.clone()), ipc);
+    assert_eq!(with(pid, json!({"type": "time"}), new.clone()), ipc);
+    let own = with(json!({"type": "pid"}), json!({"type": "ipc", "path": "/n/ipc"}), new);
+    assert_eq!(own.as_deref(), Some("linux.namespaces (pid)"));
+}
+
 #[test]
 fn each_restriction_that_goes_missing_is_noticed() {
     type Change = fn(&mut Value);

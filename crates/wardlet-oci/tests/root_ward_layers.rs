@@ -13,12 +13,16 @@ use ward::{BASE, Host, Pod, checks, debians, owner, spec};
 
 /// A bundle whose overlay is mounted anew, by other names of its layers.
 fn mounted_anew(host: &Host, pod: &Pod, lowers: &str) -> (String, std::path::PathBuf) {
+    mounted_by(host, pod, |number, at| host.mount_overlay(number, at, lowers))
+}
+
+fn mounted_by(host: &Host, pod: &Pod, mount: impl FnOnce(u32, &Path)) -> (String, std::path::PathBuf) {
     let (id, bundle) =
         host.bundle(pod, |spec| spec::script(spec, 0, "cat /home/ann/text; stat -c :%u /home/ann"));
     let upper = checks::upper_of(host, &bundle);
     let number = upper.parent().unwrap().file_name().unwrap().to_str().unwrap().parse().unwrap();
     unmount(bundle.join("rootfs"), UnmountFlags::empty()).unwrap();
-    host.mount_overlay(number, &bundle.join("rootfs"), lowers);
+    mount(number, &bundle.join("rootfs"));
     (id, bundle)
 }
 
@@ -72,6 +76,16 @@ fn layers_are_found_by_names_that_need_escapes() {
         symlink(host.path("snapshots"), host.path("odd:, =name")).unwrap();
         let lowers = host.path(r"odd\:\, =name");
         let (id, bundle) = mounted_anew(host, &pod, lowers.to_str().unwrap());
+        assert_eq!(said(host, &pod, &id, &bundle), "ann's:1000");
+    });
+}
+
+/// As CRI-O mounts it. The kernel lets no other overlay have its directory for work.
+#[test]
+fn an_overlay_that_need_not_last_is_made_anew_beside_its_own() {
+    Host::play(debians(), |host| {
+        let pod = host.pod(BASE);
+        let (id, bundle) = mounted_by(host, &pod, |number, at| host.mount_volatile(number, at));
         assert_eq!(said(host, &pod, &id, &bundle), "ann's:1000");
     });
 }
@@ -145,7 +159,7 @@ fn a_user_namespace_with_other_maps_is_not_joined() {
         assert!(error.contains("it maps 0:1048576:65536 and not 0:2097152:65536"), "{error}");
         pod.init = Some(std::process::id());
         let error = host.create_in(&pod, &id, &bundle).err().unwrap();
-        assert!(error.contains("the maps of a user namespace"), "{error}");
+        assert!(error.contains("it maps 0:0:4294967295 and not 0:2097152:65536"), "{error}");
     });
 }
 

@@ -64,3 +64,8 @@ fn a_network_of_the_pods_own_is_left_to_the_runtime() {
 fn processes_of_a_pod_are_shared_where_that_is_asked_for() {
     Host::play(debians(), checks::processes_of_a_pod_are_shared_where_that_is_asked_for);
 }
+
+#[test]
+fn what_the_caller_made_for_the_pod_is_the_pods() {
+    Host::play(debians(), checks::what_the_caller_made_for_the_pod_is_the_pods);
+}

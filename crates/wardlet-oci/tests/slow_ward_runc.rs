@@ -70,3 +70,8 @@ fn a_network_of_the_pods_own_is_left_to_the_runtime() {
 fn processes_of_a_pod_are_shared_where_that_is_asked_for() {
     play(checks::processes_of_a_pod_are_shared_where_that_is_asked_for);
 }
+
+#[test]
+fn what_the_caller_made_for_the_pod_is_the_pods() {
+    play(checks::what_the_caller_made_for_the_pod_is_the_pods);
+}

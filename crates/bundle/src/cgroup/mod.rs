@@ -3,7 +3,9 @@
 //! - [`Hierarchies`]: what is mounted, found by looking.
 //! - [`Group`]: one group, which has a directory of the same path in each hierarchy: made, limited, read,
 //!   emptied and removed.
+//! - [`Eager`]: the kernel's wait before a move into a group, begun early.
 
+mod eager;
 mod files;
 mod find;
 mod kill;
@@ -15,6 +17,7 @@ mod tests;
 
 use std::path::{Component, Path, PathBuf};
 
+pub use eager::Eager;
 pub use find::{Hierarchies, Version};
 pub use stats::{Memory, Stats};
 

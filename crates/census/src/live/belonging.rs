@@ -4,7 +4,7 @@
 //! it, also when no task lives there any more and nobody else knows of it.
 
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::pinned::Pin;
 use super::vantage::INITIAL_USER_NAMESPACE;
@@ -13,23 +13,23 @@ use crate::host_root::HostRoot;
 /// The user namespaces that namespaces belong to, each asked for once.
 #[derive(Debug, Default)]
 pub(crate) struct Belonging {
-    chains: HashMap<u64, Rc<[u64]>>,
+    chains: HashMap<u64, Arc<[u64]>>,
 }
 
 impl Belonging {
     /// The user namespaces that the namespace of `pin` belongs to, from the nearest up, without the host's.
     /// Nothing if the pin has let go of it; the error says why it cannot be told.
-    pub(crate) fn of(&mut self, root: &HostRoot, pin: &Pin) -> Result<Rc<[u64]>, String> {
+    pub(crate) fn of(&mut self, root: &HostRoot, pin: &Pin) -> Result<Arc<[u64]>, String> {
         if let Some(known) = self.chains.get(&pin.inode) {
             return Ok(known.clone());
         }
         match ask(root, pin) {
             Ok(chain) => {
-                let chain: Rc<[u64]> = chain.into();
+                let chain: Arc<[u64]> = chain.into();
                 self.chains.insert(pin.inode, chain.clone());
                 Ok(chain)
             }
-            Err(_) if !pin.still_holds(root) => Ok(Rc::default()),
+            Err(_) if !pin.still_holds(root) => Ok(Arc::default()),
             Err(cause) => Err(format!("{pin}: to whom it belongs cannot be told: {cause}")),
         }
     }

@@ -22,39 +22,15 @@ impl Default for FdReader {
     }
 }
 
-/// The descriptors of a task.
-pub(crate) struct FdTable {
-    directory: OwnedFd,
-    numbers: Vec<u32>,
-}
-
-impl FdTable {
-    /// Whether the two lists are the same, as they are for threads that share one table.
-    pub(crate) fn same_numbers(&self, other: &Self) -> bool {
-        self.numbers == other.numbers
-    }
-}
-
 impl FdReader {
-    /// Lists the open descriptors of the task whose directory is `task`.
-    pub(crate) fn list(&mut self, task: impl AsFd) -> Result<FdTable, Errno> {
+    /// The descriptors of the task whose directory is `task` that refer to a namespace: its kind and inode,
+    /// and their number.
+    pub(crate) fn namespaces(&mut self, task: impl AsFd) -> Result<Vec<(NamespaceKind, u64, u32)>, Errno> {
         let directory = open_directory(task, "fd")?;
-        let mut numbers = Vec::new();
-        let mut entries = RawDir::new(&directory, &mut self.entries);
-        while let Some(entry) = entries.next() {
-            if let Some(number) = entry?.file_name().to_str().ok().and_then(|n| n.parse().ok()) {
-                numbers.push(number);
-            }
-        }
-        Ok(FdTable { directory, numbers })
-    }
-
-    /// The descriptors that refer to a namespace: its kind and inode, and their number.
-    pub(crate) fn namespaces(&mut self, table: &FdTable) -> Result<Vec<(NamespaceKind, u64, u32)>, Errno> {
         let mut found = Vec::new();
-        for &number in &table.numbers {
+        for number in self.numbers(&directory)? {
             let name = rustix::path::DecInt::new(number);
-            let link = match rustix::fs::readlinkat_raw(&table.directory, name.as_c_str(), &mut self.link) {
+            let link = match rustix::fs::readlinkat_raw(&directory, name.as_c_str(), &mut self.link) {
                 Ok((link, _)) => link,
                 Err(Errno::NOENT) => continue,
                 Err(e) => return Err(e),
@@ -64,5 +40,13 @@ impl FdReader {
             }
         }
         Ok(found)
+    }
+    fn numbers(&mut self, directory: &OwnedFd) -> Result<Vec<u32>, Errno> {
+        let mut numbers = Vec::new();
+        let mut entries = RawDir::new(directory, &mut self.entries);
+        while let Some(entry) = entries.next() {
+            numbers.extend(entry?.file_name().to_str().ok().and_then(|n| n.parse::<u32>().ok()));
+        }
+        Ok(numbers)
     }
 }

@@ -112,6 +112,35 @@ fn a_status_that_makes_no_sense_is_a_blind_spot_but_that_of_init_a_note() {
     assert!(report.notes[0].starts_with("process 1 "));
 }
 
+/// Process 2, with children 3, 4 and 5: one without a program, one with, one with IDs of a block and without.
+fn maker_of_three(kernel_thread: &str) -> Report {
+    let dir = tempfile::tempdir().unwrap();
+    let uids = "131072\t131072\t131072\t131072";
+    for pid in [2, 3, 4, 5] {
+        let uids = if pid < 4 { HOSTS_OWN.uids } else { uids };
+        FakeProcess { pid, uids, ..HOSTS_OWN }.plant(dir.path());
+    }
+    let process = |name: &str| dir.path().join("proc").join(name);
+    let status = fs::read_to_string(process("2/status")).unwrap();
+    fs::write(process("2/status"), format!("{status}Kthread:\t{kernel_thread}\n")).unwrap();
+    fs::create_dir_all(process("2/task/2")).unwrap();
+    fs::write(process("2/task/2/children"), "3 4 5 ").unwrap();
+    symlink("/usr/lib/core-taker", process("4/exe")).unwrap();
+    let mut report = Report::default();
+    look(&HostRoot::new(dir.path()), &mut report).unwrap();
+    report
+}
+
+#[test]
+fn of_what_the_kernel_has_started_only_programs_are_looked_at() {
+    assert_eq!(names(&maker_of_three("1")), ["process 4 (fake)"]);
+}
+
+#[test]
+fn a_second_process_that_is_no_thread_of_the_kernel_vouches_for_nobody() {
+    assert_eq!(names(&maker_of_three("0")), ["process 4 (fake)", "process 5 (fake)"]);
+}
+
 #[test]
 fn without_proc_there_is_no_testimony() {
     let dir = tempfile::tempdir().unwrap();

@@ -9,6 +9,13 @@ use crate::host_root::HostRoot;
 pub(super) const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
+/// Whether proc shows tasks by the numbers that we know them by ourselves. Nothing is known of one without
+/// `self`.
+pub(super) fn numbers_are_ours(root: &HostRoot) -> bool {
+    let own = fs::read_link(root.path("/proc/self/ns/pid"));
+    own.is_ok_and(|link| link.as_os_str() == format!("pid:[{INITIAL_PID_NAMESPACE}]").as_str())
+}
+
 /// What cannot be seen from here whatever the rights. Nothing is known of a proc without `self`.
 pub(super) fn limits(root: &HostRoot) -> Vec<String> {
     let own = |kind: &str| fs::read_link(root.path(format!("/proc/self/ns/{kind}"))).ok();

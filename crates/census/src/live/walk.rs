@@ -1,7 +1,10 @@
-//! One walk over every task of the host.
+//! One walk over every task of the host, by two who share the way.
 //!
 //! A task that goes away during the walk is no error: what it used is no longer used by it.
 //! Anything else that keeps us from looking at a task makes it a blind spot.
+
+mod kernel_threads;
+mod pair;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,17 +15,19 @@ use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::belonging::Belonging;
-use super::fds::{FdReader, FdTable};
+use super::fds::FdReader;
 use super::kinds::{HOMES, inode_of, linked};
 use super::maps::Maps;
 use super::mounts::namespace_mounts;
 use super::pinned::{Pin, Place};
 use super::status::{Credentials, Status, read_status};
-use super::vantage::INITIAL_USER_NAMESPACE;
+use super::vantage::{INITIAL_USER_NAMESPACE, numbers_are_ours};
 use super::{Lineage, Namespace};
 use crate::error::CensusError;
 use crate::host_root::HostRoot;
 use crate::owner::Home;
+use kernel_threads::KernelThreads;
+use pair::Way;
 
 /// A process and the IDs from 65536 up that its threads use.
 pub(crate) struct Process {
@@ -36,6 +41,8 @@ pub(crate) struct Process {
 #[derive(Default)]
 pub(crate) struct Walk {
     root: HostRoot,
+    /// Whether what is asked of the kernel by number is answered for the tasks that are seen here.
+    numbers_are_ours: bool,
     pub(crate) processes: Vec<Process>,
     pub(crate) namespaces: Vec<Namespace>,
     pub(crate) pins: BTreeMap<u64, Vec<Pin>>,
@@ -81,11 +88,19 @@ impl Walk {
         let path = root.path("/proc");
         let fail = |e: Errno| CensusError::Proc { path: path.clone(), source: e.into() };
         let proc = open_directory(rustix::fs::CWD, &path).map_err(fail)?;
-        let mut walk = Self { root: root.clone(), ..Self::default() };
-        for pid in numbers_in(&proc).map_err(fail)? {
-            walk.process(&proc, pid);
-        }
-        Ok(walk)
+        let kernels = KernelThreads::of(&proc);
+        let way = Way::new(numbers_in(&proc).map_err(fail)?);
+        let numbers_are_ours = numbers_are_ours(root);
+        let walk = || {
+            let mut walk = Self { root: root.clone(), numbers_are_ours, ..Self::default() };
+            while let Some(pid) = way.next() {
+                if !kernels.has(&proc, pid) {
+                    walk.process(&proc, pid);
+                }
+            }
+            walk
+        };
+        Ok(pair::both(walk))
     }
 
     fn process(&mut self, proc: &OwnedFd, pid: u32) {
@@ -121,49 +136,43 @@ impl Walk {
     ) -> Looked<()> {
         let mut reached = self.reachable(process.as_fd(), pid, None);
         if status.threads == 1 {
-            return reached.map(drop);
+            return reached;
         }
         let tasks = open_directory(process, "task").map_err(Miss::at("threads"))?;
         for tid in numbers_in(&tasks).map_err(Miss::at("threads"))? {
             if tid == pid {
                 continue;
             }
-            match self.thread(&tasks, tid, &reached, credentials) {
+            let leader = reached.is_ok().then_some(pid);
+            match self.thread(&tasks, tid, leader, credentials) {
                 Ok(()) | Err(Miss::Gone) => {}
                 Err(blind) => reached = Err(blind),
             }
         }
-        reached.map(drop)
+        reached
     }
 
     /// Threads have credentials and mount namespaces of their own, and may have descriptors of
-    /// their own; the kernel sees to it that they have one user namespace.
+    /// their own; the kernel sees to it that they have one user namespace. No more than the credentials where
+    /// the `leader` could not be looked into.
     fn thread(
         &mut self,
         tasks: &OwnedFd,
         tid: u32,
-        leader: &Looked<Option<FdTable>>,
+        leader: Option<u32>,
         credentials: &mut Credentials,
     ) -> Looked<()> {
         let directory = open_path(tasks, tid.to_string()).map_err(Miss::at("threads"))?;
         self.status(directory.as_fd(), credentials)?;
-        match leader {
-            Ok(table) => self.reachable(directory.as_fd(), tid, table.as_ref()).map(drop),
-            Err(_) => Ok(()),
-        }
+        if leader.is_some() { self.reachable(directory.as_fd(), tid, leader) } else { Ok(()) }
     }
 
     /// The user namespaces that the task keeps by its mounts and descriptors.
-    fn reachable(
-        &mut self,
-        task: BorrowedFd<'_>,
-        tid: u32,
-        leaders: Option<&FdTable>,
-    ) -> Looked<Option<FdTable>> {
+    fn reachable(&mut self, task: BorrowedFd<'_>, tid: u32, leader: Option<u32>) -> Looked<()> {
         let looked = self
             .mounts(task, tid)
             .and_then(|()| self.homes(task, tid))
-            .and_then(|()| self.descriptors(task, tid, leaders));
+            .and_then(|()| self.descriptors(task, tid, leader));
         match looked {
             Err(Miss::Blind(..)) if self.is_gone(task) => Err(Miss::Gone),
             looked => looked,
@@ -268,31 +277,20 @@ impl Walk {
         Ok(())
     }
 
-    /// Looks through the task's descriptors, but not again through a table that lists just what
-    /// the leader's does. Returns the table; `None` for a task that has none any more.
-    fn descriptors(
-        &mut self,
-        task: BorrowedFd<'_>,
-        tid: u32,
-        leaders: Option<&FdTable>,
-    ) -> Looked<Option<FdTable>> {
-        let open_descriptors = Miss::at("open descriptors");
-        let table = match self.fds.list(task) {
-            Ok(table) => table,
-            Err(e) => return gone_is_fine(open_descriptors(e)).map(|()| None),
-        };
-        if leaders.is_some_and(|l| l.same_numbers(&table)) {
-            return Ok(Some(table));
+    /// Looks through the task's descriptors, but not again through those that it shares with the leader.
+    fn descriptors(&mut self, task: BorrowedFd<'_>, tid: u32, leader: Option<u32>) -> Looked<()> {
+        if leader.is_some_and(|leader| self.numbers_are_ours && kernel::share_descriptors(leader, tid)) {
+            return Ok(());
         }
-        match self.fds.namespaces(&table) {
+        match self.fds.namespaces(task) {
             Ok(found) => {
                 for (kind, inode, fd) in found {
                     self.pin(kind, Pin { task: tid, place: Place::Descriptor(fd), inode, up: 0 });
                 }
+                Ok(())
             }
-            Err(e) => gone_is_fine(open_descriptors(e))?,
+            Err(e) => gone_is_fine(Miss::at("open descriptors")(e)),
         }
-        Ok(Some(table))
     }
 
     fn pin(&mut self, kind: NamespaceKind, pin: Pin) {

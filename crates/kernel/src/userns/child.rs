@@ -128,12 +128,9 @@ impl PausedChild {
     /// The child's directory in /proc, proven to be the child's and of no later process: everything
     /// opened below it fails once the child is gone.
     pub(crate) fn proc_dir(&self) -> Result<ProcDir> {
-        let path = PathBuf::from(format!("/proc/{}", self.pid));
-        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
-        let fd = rustix::fs::open(&path, flags, Mode::empty())
-            .map_err(|errno| Error::Open { path: path.clone(), errno })?;
+        let dir = ProcDir::open_at(PathBuf::from(format!("/proc/{}", self.pid)))?;
         // Still running after the directory was opened: its process ID was not used anew before.
-        if self.is_running() { Ok(ProcDir { fd, path }) } else { Err(Error::ChildGone { pid: self.pid }) }
+        if self.is_running() { Ok(dir) } else { Err(Error::ChildGone { pid: self.pid }) }
     }
 
     fn is_running(&self) -> bool {
@@ -179,6 +176,15 @@ pub(crate) struct ProcDir {
 }
 
 impl ProcDir {
+    /// That of whichever process has it now; no other one is ever found through it.
+    pub(crate) fn open_at(path: PathBuf) -> Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        match rustix::fs::open(&path, flags, Mode::empty()) {
+            Ok(fd) => Ok(Self { fd, path }),
+            Err(errno) => Err(Error::Open { path, errno }),
+        }
+    }
+
     pub(crate) fn open(&self, name: &str, flags: OFlags) -> Result<File> {
         rustix::fs::openat(&self.fd, name, flags | OFlags::CLOEXEC, Mode::empty())
             .map(File::from)

@@ -50,6 +50,11 @@ impl UsernsFd {
         Ok(Self { fd, maps })
     }
 
+    /// One whose maps were read already.
+    pub(super) fn known(fd: OwnedFd, maps: IdMaps) -> Self {
+        Self { fd, maps }
+    }
+
     /// For what makes nothing, and says so.
     pub(crate) fn pretended(fd: OwnedFd, maps: IdMaps) -> Self {
         Self { fd, maps }
@@ -106,7 +111,7 @@ fn write_once(mut file: File, text: &str) -> std::result::Result<(), Errno> {
     }
 }
 
-fn read_map(dir: &ProcDir, kind: IdKind) -> Result<Vec<IdMapping>> {
+pub(super) fn read_map(dir: &ProcDir, kind: IdKind) -> Result<Vec<IdMapping>> {
     let mut text = String::new();
     let read = dir.open(file(kind), OFlags::RDONLY)?.read_to_string(&mut text);
     read.map_err(|error| Error::ReadMap { kind, found: error.to_string() })?;

@@ -6,6 +6,7 @@ mod child;
 mod descriptor;
 mod maps;
 mod pin;
+mod process;
 
 pub use cache::UsernsCache;
 pub use charge::Charge;

@@ -35,15 +35,6 @@ impl UsernsFd {
         Self::with_maps(file, path, wanted).map(Some)
     }
 
-    /// The one at a path such as `/proc/PID/ns/user`, if it has these maps; an error if anything else is
-    /// there. Held, it stays the one that was looked at, whatever becomes of the process.
-    pub fn open(path: &Path, wanted: &IdMaps) -> Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|errno| Error::Open { path: path.to_owned(), errno })?;
-        Self::with_maps(file, path, wanted)
-    }
-
     fn with_maps(file: OwnedFd, path: &Path, wanted: &IdMaps) -> Result<Self> {
         let other = |found: String| Error::OtherPin { path: path.to_owned(), found };
         let kind = Namespace::of(file.try_clone().map_err(|error| other(error.to_string()))?)?.kind();

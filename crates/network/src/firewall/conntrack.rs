@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use rustix::io::Errno;
 
-use super::Forward;
+use super::{Forward, converse};
 use crate::error::{Error, Result};
 use crate::netlink::{Attributes, More, Request, Socket, find, flags};
 use crate::pod::Protocol;
@@ -54,14 +54,7 @@ pub(super) fn forget_unled(forwards: &[Forward]) -> Result<()> {
 fn forget(chosen: impl Fn(Direction, Direction) -> bool) -> Result<()> {
     for _ in 0..ROUNDS {
         let some = some(&chosen)?;
-        let mut socket = Socket::netfilter()?;
-        for tuple in &some {
-            let attributes = Attributes::new().bytes(ASKED | 0x8000, tuple);
-            match socket.call("forget a connection", Request::new(DELETE, 0, &HEADER, &attributes)) {
-                Err(Error::Netlink { errno: Errno::NOENT, .. }) | Ok(_) => {}
-                Err(error) => return Err(error),
-            }
-        }
+        converse(|socket| some.iter().try_for_each(|tuple| forget_one(socket, tuple)))?;
         if some.len() < AT_ONCE {
             break;
         }
@@ -69,16 +62,25 @@ fn forget(chosen: impl Fn(Direction, Direction) -> bool) -> Result<()> {
     Ok(())
 }
 
+fn forget_one(socket: &mut Socket, tuple: &[u8]) -> Result<()> {
+    let attributes = Attributes::new().bytes(ASKED | 0x8000, tuple);
+    match socket.call("forget a connection", Request::new(DELETE, 0, &HEADER, &attributes)) {
+        Err(Error::Netlink { errno: Errno::NOENT, .. }) | Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// What is asked of some connections that are chosen.
 fn some(chosen: impl Fn(Direction, Direction) -> bool) -> Result<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     let request = Request::new(GET, flags::DUMP, &HEADER, &Attributes::new());
-    let heard = Socket::netfilter()?.each("list the known connections", request, |body| {
+    let hear = |body: &[u8]| {
         let is_chosen = read(body).is_some_and(|(asked, answered)| chosen(asked, answered));
         let tuple = body.get(4..).filter(|_| is_chosen).and_then(|attributes| find(attributes, ASKED));
         found.extend(tuple.map(<[u8]>::to_vec));
         if found.len() < AT_ONCE { More::Wanted } else { More::Enough }
-    });
+    };
+    let heard = converse(|socket| socket.each("list the known connections", request, hear));
     match heard {
         // A kernel that does not tell.
         Err(Error::Netlink { errno: Errno::OPNOTSUPP | Errno::INVAL, .. }) => Ok(Vec::new()),

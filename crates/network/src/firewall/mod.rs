@@ -87,7 +87,7 @@ impl Firewall {
     /// Whether the rules of a family are there.
     pub(crate) fn is_installed(&self, family: Family) -> Result<bool> {
         let request = nft::get_table(family, &self.bridge);
-        match Socket::netfilter()?.call("look at the firewall's rules", request) {
+        match converse(|socket| socket.call("look at the firewall's rules", request)) {
             Ok(_) => Ok(true),
             Err(Error::Netlink { errno: Errno::NOENT, .. }) => Ok(false),
             Err(error) => Err(error),
@@ -97,10 +97,15 @@ impl Firewall {
 
 /// Has the kernel take a batch as a whole or not at all.
 fn change(what: &str, batch: &[Request]) -> Result<()> {
+    converse(|socket| socket.send(what, batch)).map(drop)
+}
+
+/// Talks with the kernel about the firewall, and leaves the end of it to somebody else: whoever closes such a socket, also
+/// after a mere question, waits until all that anybody has deleted from the rules is let go of, which takes as long as
+/// the slowest reader of rules on any core. The rules hold before that: nobody here has to wait.
+fn converse<T>(talk: impl FnOnce(&mut Socket) -> Result<T>) -> Result<T> {
     let mut socket = Socket::netfilter()?;
-    let outcome = socket.send(what, batch).map(drop);
-    // Whoever closes a socket of the firewall's waits until what was deleted is let go of, which takes as long as the
-    // slowest reader of rules on any core. The rules hold before that: nobody here has to wait.
+    let outcome = talk(&mut socket);
     let _ = std::thread::Builder::new().name("firewall-close".to_owned()).spawn(move || drop(socket));
     outcome
 }

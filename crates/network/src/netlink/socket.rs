@@ -86,9 +86,10 @@ impl Socket {
         self.send(what, &[request])
     }
 
-    /// Hears the answers to one question one by one, for as long as more are wanted. The rest is never read.
+    /// Hears the answers to one question one by one, for as long as more are wanted. The rest is never read, and
+    /// nothing more is to be asked here then.
     pub(crate) fn each(
-        mut self,
+        &mut self,
         what: &str,
         request: Request,
         hear: impl FnMut(&[u8]) -> More,

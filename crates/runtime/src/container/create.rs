@@ -59,6 +59,8 @@ pub(crate) fn is_ready(sandbox: &Sandbox) -> Result<()> {
 
 fn make(node: &Node, sandbox: &Sandbox, id: Id, config: ContainerConfig) -> Result<Container> {
     let places = node.layout.container(&id);
+    // Most are started as soon as they are made.
+    node.groups.soon();
     let pod = sandbox.record();
     let image = found(node, &config, pod.ids.as_ref())?;
     let target = target(node, sandbox, &config)?;

@@ -73,6 +73,7 @@ pub(crate) fn tell_started(node: &Node, sandbox: &Sandbox, container: &Container
 
 /// Has the monitor start it. That it did not start is written down.
 fn ask(node: &Node, sandbox: &Sandbox, container: &Container) -> Result<Result<Started, Failed>> {
+    node.groups.soon();
     container.change(|record| record.stage = ContainerStage::Starting)?;
     let record = container.record();
     let request = Request::Start(Start {

@@ -75,8 +75,7 @@ fn container(site: &Site<'_>, text: Vec<u8>, glance: Glance, sandbox: String) ->
         Some(_) => Ok(Decision::AsItIs),
         None => match asked(&glance.annotations)? {
             Asked::UserNamespace { by, .. } if glance.users == Users::Unsaid && site.settings().enabled => {
-                let cause = format!("has no user namespace, and {by} asks for one");
-                Err(Error::Sandbox { sandbox, cause })
+                Err(Error::Unseen { sandbox, by })
             }
             _ => Ok(Decision::AsItIs),
         },

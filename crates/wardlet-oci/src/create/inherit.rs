@@ -89,7 +89,7 @@ impl<'a> Joining<'a> {
             container_id: record.container.clone(),
             spec,
             ids: self.ids.clone(),
-            role: Role::Inherit { userns: PathBuf::from(format!("/proc/{}/ns/user", self.init)) },
+            role: Role::Inherit { init: self.init },
             runtime: self.traits,
             on_refusal: self.site.config.settings.policy.volumes.cannot_idmap,
             stage: self.site.settings().run_dir.join("stage"),

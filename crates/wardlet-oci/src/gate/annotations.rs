@@ -36,14 +36,15 @@ pub enum Asked {
 /// All annotations of a container, those in CRI-O's collection too.
 fn all(annotations: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     let Some(collected) = annotations.get(CRIO_ALL) else { return Ok(annotations.clone()) };
-    let parsed: BTreeMap<String, String> =
+    let parsed: Option<BTreeMap<String, String>> =
         serde_json::from_str(collected).map_err(|e| Error::Annotation {
             key: CRIO_ALL,
             value: shortened(collected),
             cause: format!("is no map of annotations: {e}"),
             way_out: "see what CRI-O writes there".to_owned(),
         })?;
-    let mut all = parsed;
+    // Of a container without any it says `null`.
+    let mut all = parsed.unwrap_or_default();
     // What the runtime was given itself holds.
     all.extend(annotations.iter().map(|(key, value)| (key.clone(), value.clone())));
     Ok(all)
@@ -194,6 +195,7 @@ mod tests {
         assert!(ask(&[("userns-mode.crio.io", "private:uidmapping=0:1:2")]).is_err());
         assert_eq!(ask(&[("userns-mode.crio.io", "host")]), Ok(Asked::No));
         assert_eq!(ask(&[(CRIO_ALL, r#"{"wardlet.dev/user-namespace":"true"}"#)]), yes(KEY, None));
+        assert_eq!(ask(&[(CRIO_ALL, "null")]), Ok(Asked::No));
         assert!(ask(&[(CRIO_ALL, "[")]).unwrap_err().contains("no map"));
     }
 

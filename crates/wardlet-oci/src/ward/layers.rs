@@ -11,6 +11,8 @@ pub(super) struct Named {
     pub(super) lowers: Vec<PathBuf>,
     pub(super) upper: Option<PathBuf>,
     pub(super) work: Option<PathBuf>,
+    /// What is written to it need not outlive the machine. The kernel lets no other overlay have its directory for work.
+    pub(super) is_volatile: bool,
     /// Settings that make a difference to what is seen.
     pub(super) options: Vec<FsOption>,
 }
@@ -39,6 +41,7 @@ pub(super) fn named(mount: &MountEntry) -> Result<Named, String> {
             ("lowerdir+", Some(lower)) => found.lowers.push(lower.into()),
             ("upperdir", Some(upper)) => found.upper = Some(upper.into()),
             ("workdir", Some(work)) => found.work = Some(work.into()),
+            ("volatile", None) | ("fsync", Some("volatile")) => found.is_volatile = true,
             (key, Some(value)) if KEPT.contains(&key) => found.options.push(FsOption::new(key, value)),
             (key, None) if KEPT.contains(&key) => found.options.push(FsOption::flag(key)),
             (key, _) if NO_MATTER.contains(&key) => {}
@@ -118,6 +121,13 @@ mod tests {
     }
 
     #[test]
+    fn an_overlay_that_need_not_last_is_known_by_the_words_of_older_and_newer_kernels() {
+        assert!(of("rw,lowerdir=/a,upperdir=/u,workdir=/w,volatile").unwrap().is_volatile);
+        assert!(of("rw,lowerdir=/a,upperdir=/u,workdir=/w,fsync=volatile").unwrap().is_volatile);
+        assert!(!of("rw,lowerdir=/a,upperdir=/u,workdir=/w").unwrap().is_volatile);
+    }
+
+    #[test]
     fn a_label_is_kept_and_what_is_not_understood_is_refused() {
         let found = of("rw,context=\"u:r:t:s0:c1,c2\",lowerdir=/a,metacopy=on,userxattr").unwrap();
         let kept = [
@@ -126,7 +136,7 @@ mod tests {
             FsOption::flag("userxattr"),
         ];
         assert_eq!(found.options, kept);
-        for refused in ["rw,lowerdir=/a,volatile", "rw,lowerdir=/a::/d", "rw,lowerdir+=/a,datadir+=/d"] {
+        for refused in ["rw,lowerdir=/a,fsync=other", "rw,lowerdir=/a::/d", "rw,lowerdir+=/a,datadir+=/d"] {
             assert!(of(refused).is_err(), "{refused}");
         }
     }

@@ -8,7 +8,9 @@ use kernel::{IdMaps, Kernel, Live, PrivateMountNamespace, UsernsFd};
 use serde_json::Value;
 
 use super::network::Network;
-use super::{Error, Inside, Made, Order, Result, Role, devices, json, mounts, rootfs, stdio, sysctl, users};
+use super::{
+    Error, Inside, Made, Order, Result, Role, devices, json, mounts, rootfs, spaces, stdio, sysctl, users,
+};
 
 /// Makes a container's files ready, and this process one in which its runtime can be run. If that fails, the
 /// process is where it was.
@@ -17,8 +19,8 @@ pub fn make(order: &Order) -> Result<Made> {
     // Held before anything else: from here on it is this namespace, whatever becomes of its process.
     let pods = match &order.role {
         Role::Sandbox => None,
-        Role::Inherit { userns } => {
-            Some(UsernsFd::open(userns, &IdMaps::new(&order.ids.uids, &order.ids.gids))?)
+        Role::Inherit { init } => {
+            Some(UsernsFd::of_process(*init, &IdMaps::new(&order.ids.uids, &order.ids.gids))?)
         }
     };
     make_dirs(&order.stage.join("rootfs"))?;
@@ -50,6 +52,7 @@ impl Making<'_> {
         mounts::Mounts { order, network: self.network, kernel, parts: &mut parts }.put(whole)?;
         devices::put(order, &mut parts, whole)?;
         let linux = json::object(whole, "linux")?;
+        spaces::put(order, pin.as_deref(), linux)?;
         users::put(order, pin.as_deref(), self.network, linux)?;
         sysctl::apply(order, self.network, linux)?;
         Ok(spec)

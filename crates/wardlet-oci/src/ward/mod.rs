@@ -4,6 +4,7 @@
 //! none of them, and they end with the last process inside. What stays on disk is the owner of the
 //! directory that takes the container's changes.
 
+mod adopt;
 mod delete;
 mod devices;
 mod error;
@@ -16,6 +17,7 @@ mod mounts;
 mod network;
 mod options;
 mod rootfs;
+mod spaces;
 mod stdio;
 mod sysctl;
 mod users;
@@ -61,8 +63,8 @@ pub enum Role {
     Sandbox,
     /// One of the others, in the first one's user namespace.
     Inherit {
-        /// Where that is: a pin, or `/proc/PID/ns/user` of a process that is known to be the first one's.
-        userns: PathBuf,
+        /// A process in it, known to be the first one's.
+        init: u32,
     },
 }
 

@@ -1,7 +1,8 @@
 //! The root filesystem, made anew so that its files are the pod's.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use bundle::IdLines;
@@ -11,6 +12,7 @@ use kernel::{
 };
 use serde_json::{Map, Value, json};
 
+use super::adopt::adopt;
 use super::layers::{self, Named};
 use super::{Error, Order, Result, json};
 
@@ -60,12 +62,26 @@ fn overlay(order: &Order, parts: &Parts<'_>, at: &Path, mount: &MountEntry) -> R
     if lowers.is_empty() || upper.is_relative() || work.is_relative() {
         return Err(failed(at, "it does not say where its layers are"));
     }
-    fresh(at, upper, &order.ids)?;
+    if is_fresh(at, upper, &order.ids)? {
+        adopt(upper, &order.ids)?;
+    }
+    let work = &if named.is_volatile { own_work(work)? } else { work.clone() };
     Ok(parts.overlay(Layers { lowers: &lowers, upper, work, label: None, options: &named.options })?)
 }
 
-/// What was written by users of another block would be nobody's in this one.
-fn fresh(at: &Path, upper: &Path, ids: &IdLines) -> Result<()> {
+/// A directory for work beside the maker's, who removes both with the container's changes.
+fn own_work(work: &Path) -> Result<PathBuf> {
+    let own = work.with_file_name("wardlet-work");
+    match fs::DirBuilder::new().mode(0o700).create(&own) {
+        Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
+            Err(Error::File { what: "make", path: own, cause })
+        }
+        _ => Ok(own),
+    }
+}
+
+/// Whether no container has used it yet. What was written by users of another block would be nobody's in this one.
+fn is_fresh(at: &Path, upper: &Path, ids: &IdLines) -> Result<bool> {
     let found = fs::metadata(upper).map_err(|cause| Error::File {
         what: "look at",
         path: upper.to_owned(),
@@ -74,7 +90,7 @@ fn fresh(at: &Path, upper: &Path, ids: &IdLines) -> Result<()> {
     let (user, group) = (found.uid(), found.gid());
     let ours = (ids.host_user(0), ids.host_group(0)) == (Some(user), Some(group));
     if ours || (user < FIRST_OF_PODS && group < FIRST_OF_PODS) {
-        return Ok(());
+        return Ok(!ours);
     }
     let upper = upper.display();
     Err(failed(at, format!("{upper} belongs to {user}:{group}: it was used with another block of IDs")))

@@ -7,8 +7,8 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::time::Duration;
 
-use kernel::{Namespace, NetworkVisit, Process};
-use serde_json::json;
+use kernel::{Namespace, NamespaceKind, NetworkVisit, Process};
+use serde_json::{Value, json};
 
 use super::{BASE, Host, Pod, owner, spec};
 
@@ -270,4 +270,45 @@ pub fn a_device_that_was_given_is_the_containers(host: &Host) {
     });
     assert_eq!(said.lines().collect::<Vec<_>>(), ["1000:7 600 a:e5", "read", "not written", "null"]);
     assert!(!Path::new("/dev/given").exists());
+}
+
+/// As CRI-O has it: namespaces for messages and names are the host's, by path, and directories are made in the container's
+/// layer before the runtime is called. The pod has its own instead, all containers the same, and the files are its root's.
+pub fn what_the_caller_made_for_the_pod_is_the_pods(host: &Host) {
+    let kinds = [NamespaceKind::Ipc, NamespaceKind::Uts];
+    let callers: Vec<_> = kinds.iter().map(|kind| host.path(&format!("callers-{}", kind.file()))).collect();
+    for (made, path) in kernel::namespace::make(None, &kinds, None).unwrap().iter().zip(&callers) {
+        made.pin(path).unwrap();
+    }
+    let by_path = |spec: &mut Value| {
+        for space in spec["linux"]["namespaces"].as_array_mut().unwrap() {
+            if let Some(at) = kinds.iter().position(|kind| space["type"] == kind.file()) {
+                space["path"] = json!(callers[at]);
+            }
+        }
+        spec["hostname"] = json!("ward");
+    };
+    let mut pod = host.pod(BASE);
+    let (id, bundle) = host.bundle(&pod, by_path);
+    fs::create_dir(bundle.join("rootfs/made")).unwrap();
+    fs::write(bundle.join("rootfs/made/file"), "").unwrap();
+    chown(bundle.join("rootfs/made/file"), Some(5), Some(6)).unwrap();
+    fs::set_permissions(bundle.join("rootfs/made/file"), Permissions::from_mode(0o4755)).unwrap();
+    let sandbox = host.create_in(&pod, &id, &bundle).unwrap_or_else(|error| panic!("{error}"));
+    host.start(&sandbox);
+    pod.init = Some(sandbox.pid);
+    let script =
+        "stat -c %u:%g:%a /made /made/file; touch /made/x && ls /dev/mqueue; cat /proc/sys/kernel/hostname";
+    assert_eq!(
+        host.exec(&pod, &sandbox, (0, script)).lines().collect::<Vec<_>>(),
+        ["0:0:755", "5:6:4755", "ward"]
+    );
+    let said = host.run(&pod, |spec| {
+        by_path(spec);
+        spec::script(spec, 0, "readlink /proc/self/ns/ipc; readlink /proc/self/ns/uts");
+    });
+    let space =
+        |kind: &NamespaceKind| fs::read_link(format!("/proc/{}/ns/{}", sandbox.pid, kind.file())).unwrap();
+    let of_sandbox: Vec<String> = kinds.iter().map(|kind| space(kind).display().to_string()).collect();
+    assert_eq!(said.lines().collect::<Vec<_>>(), of_sandbox);
 }

@@ -156,12 +156,21 @@ impl Host {
 
     /// With layers by paths below `lowers`; relative ones start at the directory of all snapshots.
     pub fn mount_overlay(&self, number: u32, at: &Path, lowers: &str) {
+        self.mount_with(number, at, (lowers, ""));
+    }
+
+    /// One that is not kept beyond the end of the machine.
+    pub fn mount_volatile(&self, number: u32, at: &Path) {
+        self.mount_with(number, at, (self.path("snapshots").to_str().unwrap(), ",volatile"));
+    }
+
+    fn mount_with(&self, number: u32, at: &Path, (lowers, more): (&str, &str)) {
         let lower = |layer: u32| {
             if lowers.is_empty() { format!("{layer}/fs") } else { format!("{lowers}/{layer}/fs") }
         };
         let own = self.path(&format!("snapshots/{number}"));
         let options = format!(
-            "index=off,workdir={0}/work,upperdir={0}/fs,lowerdir={1}:{2}",
+            "index=off,workdir={0}/work,upperdir={0}/fs,lowerdir={1}:{2}{more}",
             own.display(),
             lower(2),
             lower(1)
@@ -198,7 +207,7 @@ impl Host {
         let order = json!({
             "bundle": bundle, "id": id, "stage": self.stage(), "base": pod.base,
             "runtime": runtime.traits,
-            "userns": pod.init.map(|init| format!("/proc/{init}/ns/user")),
+            "joins": pod.init,
         });
         let mut command = self.actor(runtime, "create", (bundle, &order));
         command.arg("--log").arg(bundle.join("log"));

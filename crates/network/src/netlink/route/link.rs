@@ -152,7 +152,7 @@ pub(crate) fn links(socket: &mut Socket) -> Result<Vec<Link>> {
 }
 
 /// The first `most` devices of a namespace in which somebody else may have made any number of them.
-pub(crate) fn first_links(socket: Socket, most: usize) -> Result<Vec<Link>> {
+pub(crate) fn first_links(mut socket: Socket, most: usize) -> Result<Vec<Link>> {
     let mut found = Vec::new();
     socket.each("list the interfaces", list(), |body| {
         found.extend(read(body));

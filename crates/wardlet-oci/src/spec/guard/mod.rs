@@ -3,6 +3,8 @@
 
 mod mounts;
 
+use std::path::Path;
+
 use serde_json::{Map, Value};
 
 /// The parts that are edited; of all others not a letter changes.
@@ -62,18 +64,33 @@ fn linux(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<Stri
 }
 
 /// Every namespace stays, and one of users comes to them. That of the network may have been joined already:
-/// then it was one to be joined.
+/// then it was one to be joined. For one of messages or names that was to be joined there may be the pod's own: a new
+/// one, or one that lies beside that of users.
 fn namespaces(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<String> {
     let kind = |space: &Value| space.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
     let (given, kept) = (items(before, "namespaces"), items(after, "namespaces"));
     if kept.iter().filter(|space| kind(space) == "user").count() != 1 {
         return Some("namespaces (user)".to_owned());
     }
-    let joined = |space: &Value| kind(space) == "network" && space.get("path").is_some_and(|path| path != "");
+    let joined = |space: &Value| kind(space) == "network" && path(space).is_some();
     let lost = given.iter().filter(|space| kind(space) != "user" && !kept.contains(space));
     let lost = lost.filter(|space| !joined(space) || kept.iter().any(|other| kind(other) == kind(space)));
+    let dir = |space: &Value| path(space).and_then(|path| Path::new(path).parent().map(Path::to_owned));
+    let users = kept.iter().find(|space| kind(space) == "user").and_then(dir);
+    let is_own = |space: &Value| path(space).is_none() || users.is_some() && dir(space) == users;
+    let stands_for = |own: &Value, space: &Value| {
+        let alike = ["ipc", "uts"].contains(&kind(own).as_str()) && kind(own) == kind(space);
+        alike && path(space).is_some() && is_own(own)
+    };
+    let lost = lost.filter(|space| !kept.iter().any(|own| stands_for(own, space)));
     let added = kept.iter().filter(|space| kind(space) != "user" && !given.contains(space));
+    let added = added.filter(|own| !given.iter().any(|space| stands_for(own, space)));
     lost.chain(added).next().map(|space| format!("namespaces ({})", kind(space)))
+}
+
+/// Where it is, if it is one to be joined.
+fn path(space: &Value) -> Option<&str> {
+    space.get("path").and_then(Value::as_str).filter(|path| !path.is_empty())
 }
 
 /// No map reaches the host's own IDs.

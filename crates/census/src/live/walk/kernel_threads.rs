@@ -1,0 +1,41 @@
+//! The kernel's own threads: there may be more of them than of all others, and all that they have is the host's.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rustix::io::Errno;
+
+use super::super::status::{Credentials, read_status};
+use super::{open_path, read_into};
+
+/// The one that makes all others, if it is what it says.
+const MAKER: &str = "2";
+
+/// What the kernel's maker of threads has made. Among that are programs which the kernel has started, such as
+/// those that take core dumps.
+#[derive(Debug, Default)]
+pub(super) struct KernelThreads(HashSet<u32>);
+
+impl KernelThreads {
+    /// None where it cannot be told: then every task is looked at.
+    pub(super) fn of(proc: &OwnedFd) -> Self {
+        Self::made(proc).unwrap_or_default()
+    }
+
+    fn made(proc: &OwnedFd) -> Option<Self> {
+        let maker = open_path(proc, MAKER.to_owned()).ok()?;
+        let mut text = Vec::new();
+        read_into(maker.as_fd(), "status", &mut text).ok()?;
+        read_status(&text, &mut Credentials::default()).filter(|status| status.kernel_thread)?;
+        read_into(maker.as_fd(), format!("task/{MAKER}/children"), &mut text).ok()?;
+        let numbers = std::str::from_utf8(&text).ok()?.split_ascii_whitespace().map(str::parse);
+        Some(Self(numbers.collect::<Result<_, _>>().ok()?))
+    }
+
+    /// Whether this is one. A number that is another task's by now is that of one which came after the look began.
+    pub(super) fn has(&self, proc: &OwnedFd, pid: u32) -> bool {
+        // A program has a file; a thread of the kernel has none.
+        let runs = || rustix::fs::readlinkat(proc, format!("{pid}/exe"), Vec::with_capacity(64));
+        self.0.contains(&pid) && matches!(runs(), Err(Errno::NOENT))
+    }
+}
