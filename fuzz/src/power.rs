@@ -63,7 +63,7 @@ fn namespaces(before: &Value, after: &Value) -> bool {
         let joined = |given: &&Value| given.get("type") == space.get("type") && path(given).is_some();
         given.contains(space) || stands_in && given.iter().any(joined)
     };
-    given.iter().all(|space| kept(space)) && now.iter().all(|space| was(space))
+    given.iter().all(kept) && now.iter().all(was)
 }
 
 fn spaces<'a>(of: &'a Value, wanted: &dyn Fn(&str) -> bool) -> Vec<&'a Value> {
