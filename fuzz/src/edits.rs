@@ -85,8 +85,16 @@ pub fn spoil(spec: &mut Value, [place, more, how, what]: [u8; 4]) {
     }
 }
 
-const KEYS: [&str; 8] =
-    ["path", "type", "source", "run.oci.handler", "kernel.core_pattern", "readonly", "options", "uidMappings"];
+const KEYS: [&str; 8] = [
+    "path",
+    "type",
+    "source",
+    "run.oci.handler",
+    "kernel.core_pattern",
+    "readonly",
+    "options",
+    "uidMappings",
+];
 
 fn foreign() -> Vec<Value> {
     let options = ["rw", "suid", "dev", "exec", "rrw", "shared", "ro", "nosuid", "o", "", "bind", "user"];

@@ -45,7 +45,8 @@ fn annotations(before: &Value, after: &Value) -> bool {
 fn namespaces(before: &Value, after: &Value) -> bool {
     let users: Vec<&Value> = spaces(after, &|kind| kind == "user");
     let [user] = users.as_slice() else { return false };
-    let dir = |space: &Value| path(space).and_then(|path| path.rsplit_once('/')).map(|(dir, _)| dir.to_owned());
+    let dir =
+        |space: &Value| path(space).and_then(|path| path.rsplit_once('/')).map(|(dir, _)| dir.to_owned());
     let own = |space: &&&Value| path(space).is_none() || dir(user).is_some() && dir(space) == dir(user);
     let kept = |space: &&Value| {
         let kind = space.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -62,7 +63,7 @@ fn namespaces(before: &Value, after: &Value) -> bool {
         let joined = |given: &&Value| given.get("type") == space.get("type") && path(given).is_some();
         given.contains(space) || stands_in && given.iter().any(joined)
     };
-    given.iter().all(|space| kept(space)) && now.iter().all(|space| was(space))
+    given.iter().all(kept) && now.iter().all(was)
 }
 
 fn spaces<'a>(of: &'a Value, wanted: &dyn Fn(&str) -> bool) -> Vec<&'a Value> {
@@ -138,7 +139,15 @@ impl<'a> Effect<'a> {
 
     fn meet(&mut self, option: &'a str) {
         const CLOSED: [&str; 10] = [
-            "ro", "nosuid", "nodev", "noexec", "nosymfollow", "rro", "rnosuid", "rnodev", "rnoexec",
+            "ro",
+            "nosuid",
+            "nodev",
+            "noexec",
+            "nosymfollow",
+            "rro",
+            "rnosuid",
+            "rnodev",
+            "rnoexec",
             "rnosymfollow",
         ];
         const OPEN: [&str; 10] =
