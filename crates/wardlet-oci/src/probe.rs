@@ -67,14 +67,12 @@ fn read(said: &str) -> Option<RuntimeTraits> {
         _ => return None,
     };
     let old_runc = kind == RuntimeKind::Runc && version(first).is_none_or(|version| version < (1, 2));
+    // youki, up to 0.7 at least, does as runc did before 1.2.
+    let as_of_old = old_runc || kind == RuntimeKind::Youki;
     Some(RuntimeTraits {
         kind,
-        joins: if old_runc { JoinOrder::UsersFirst } else { JoinOrder::HostsFirst },
-        mappings_with_path: if old_runc || kind == RuntimeKind::Youki {
-            MappingsWithPath::Wanted
-        } else {
-            MappingsWithPath::Unwanted
-        },
+        joins: if as_of_old { JoinOrder::UsersFirst } else { JoinOrder::HostsFirst },
+        mappings_with_path: if as_of_old { MappingsWithPath::Wanted } else { MappingsWithPath::Unwanted },
     })
 }
 
@@ -95,6 +93,7 @@ mod tests {
         assert_eq!(of("runc version 1.1.5+ds1\ncommit: x"), Some((RuntimeKind::Runc, JoinOrder::UsersFirst)));
         assert_eq!(of("runc version 1.4.0-rc.2"), Some((RuntimeKind::Runc, JoinOrder::HostsFirst)));
         assert_eq!(of("runc version unknown"), Some((RuntimeKind::Runc, JoinOrder::UsersFirst)));
+        assert_eq!(of("youki version: 0.7.0\ncommit: x"), Some((RuntimeKind::Youki, JoinOrder::UsersFirst)));
         assert_eq!(of("crun version 1.8.1"), Some((RuntimeKind::Crun, JoinOrder::HostsFirst)));
         assert_eq!(of("runsc version release-20260520.0"), Some((RuntimeKind::Runsc, JoinOrder::HostsFirst)));
         assert_eq!(of("kata-runtime  : 3"), None);

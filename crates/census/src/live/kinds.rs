@@ -4,16 +4,11 @@ use kernel::NamespaceKind;
 
 /// Where a task's namespaces are found below its directory, but for that of users and of mounts, which are
 /// looked at for themselves. What its children will live in is held by it, too.
-pub(crate) const HOMES: [&str; 8] = [
-    "ns/net",
-    "ns/pid",
-    "ns/pid_for_children",
-    "ns/ipc",
-    "ns/uts",
-    "ns/cgroup",
-    "ns/time",
-    "ns/time_for_children",
-];
+pub(crate) const HOMES: [&str; 6] =
+    ["ns/net", "ns/pid_for_children", "ns/ipc", "ns/uts", "ns/cgroup", "ns/time_for_children"];
+
+/// The same for what the kernel lets no thread have apart from its process.
+pub(crate) const HOMES_OF_PROCESS: [&str; 2] = ["ns/pid", "ns/time"];
 
 /// The kind and the inode in a link such as `user:[4026531837]`; sockets and pipes are written alike.
 pub(crate) fn linked(link: &[u8]) -> Option<(NamespaceKind, u64)> {

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::belonging::Belonging;
 use super::fds::FdReader;
-use super::kinds::{HOMES, inode_of, linked};
+use super::kinds::{HOMES, HOMES_OF_PROCESS, inode_of, linked};
 use super::maps::Maps;
 use super::mounts::namespace_mounts;
 use super::pinned::{Pin, Place};
@@ -171,7 +171,8 @@ impl Walk {
     fn reachable(&mut self, task: BorrowedFd<'_>, tid: u32, leader: Option<u32>) -> Looked<()> {
         let looked = self
             .mounts(task, tid)
-            .and_then(|()| self.homes(task, tid))
+            .and_then(|()| if leader.is_none() { self.homes(task, tid, &HOMES_OF_PROCESS) } else { Ok(()) })
+            .and_then(|()| self.homes(task, tid, &HOMES))
             .and_then(|()| self.descriptors(task, tid, leader));
         match looked {
             Err(Miss::Blind(..)) if self.is_gone(task) => Err(Miss::Gone),
@@ -263,8 +264,8 @@ impl Walk {
     }
 
     /// The namespaces of other kinds that the task lives in. A kernel need not have every kind.
-    fn homes(&mut self, task: BorrowedFd<'_>, tid: u32) -> Looked<()> {
-        for name in HOMES {
+    fn homes(&mut self, task: BorrowedFd<'_>, tid: u32, names: &[&'static str]) -> Looked<()> {
+        for &name in names {
             match rustix::fs::readlinkat(task, name, Vec::with_capacity(LINK)) {
                 Ok(link) => {
                     if let Some((_, inode)) = linked(link.as_bytes()) {
