@@ -10,7 +10,7 @@ use bundle::IdLines;
 use ledger::Holder;
 use settings::Config;
 use wardlet_oci::Error;
-use wardlet_oci::lease::{Leases, holder};
+use wardlet_oci::lease::{Leases, Wanted, holder};
 
 /// How far the groups' base is from the users'.
 const APART: u64 = 65_536 * 1000;
@@ -54,7 +54,8 @@ impl Node {
     }
 
     fn take(&self, sandbox: &str) -> Result<IdLines, Error> {
-        self.leases().take(name(sandbox), None, Vec::new())
+        let wanted = Wanted { holder: name(sandbox), length: None, places: Vec::new() };
+        self.leases().take(wanted, &std::sync::mpsc::channel().0)
     }
 }
 
