@@ -341,7 +341,8 @@ fn whoever_leases_ahead_is_told_the_block_that_it_gets_and_no_other() {
     let ledger = node.open(pool(1, 1));
     let ahead = |name: &str| {
         let (tell, told) = std::sync::mpsc::channel();
-        let leased = ledger.lease_ahead(LeaseRequest::new(holder(name)), move |l| tell.send(l.clone()).unwrap());
+        let leased =
+            ledger.lease_ahead(LeaseRequest::new(holder(name)), move |l| tell.send(l.clone()).unwrap());
         (leased, told.try_iter().collect::<Vec<_>>())
     };
     let (leased, told) = ahead("pod-1");

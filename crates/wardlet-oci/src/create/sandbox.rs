@@ -75,7 +75,7 @@ impl Making<'_> {
         let (tell, chosen) = channel();
         let (ids, made) = meanwhile(
             // It goes with its thread, so that nobody waits for what is not told any more.
-            move || self.take(leases, places, tell),
+            move || self.take(leases, places, &tell),
             || chosen.recv().map(|ids| self.order(ids, spec)).map(|order| (ward::make(&order), order)),
         );
         let ids = ids?;
@@ -113,9 +113,9 @@ impl Making<'_> {
     }
 
     /// A pool that seems to be full may be so with what a crash left.
-    fn take(&self, leases: &Leases, places: Vec<PathBuf>, chosen: Sender<IdLines>) -> Result<IdLines> {
+    fn take(&self, leases: &Leases, places: Vec<PathBuf>, chosen: &Sender<IdLines>) -> Result<IdLines> {
         let wanted = Wanted { holder: self.holder.clone(), length: Some(self.length), places };
-        let take = || leases.take(wanted.clone(), &chosen);
+        let take = || leases.take(wanted.clone(), chosen);
         match take() {
             Err(Error::Ledger(ledger::LedgerError::Lease { .. })) => {
                 sweep(&self.site.records, |holder| leases.release(holder.clone()))?;
