@@ -54,9 +54,13 @@ impl Node {
     }
 
     fn take(&self, sandbox: &str) -> Result<IdLines, Error> {
-        let wanted = Wanted { holder: name(sandbox), length: None, places: Vec::new() };
-        self.leases().take(wanted, &std::sync::mpsc::channel().0)
+        taken(&self.leases(), sandbox)
     }
+}
+
+fn taken(leases: &Leases, sandbox: &str) -> Result<IdLines, Error> {
+    let wanted = Wanted { holder: name(sandbox), length: None, places: Vec::new() };
+    leases.take(wanted, &std::sync::mpsc::channel().0)
 }
 
 fn name(sandbox: &str) -> Holder {
@@ -177,7 +181,7 @@ fn weakness_6_neither_taking_nor_giving_back_looks_at_every_slot_of_the_pool() {
         // The host is looked at by another thread, and not again within a second.
         let leases = Leases::open_to_take(&node.config()).unwrap();
         let before = reads();
-        leases.take(name("s"), None, Vec::new()).unwrap();
+        taken(&leases, "s").unwrap();
         leases.release(name("s")).unwrap();
         let files = std::fs::read_dir(node.dir.path().join("state")).unwrap().count();
         (reads() - before, files)
