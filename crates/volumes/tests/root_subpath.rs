@@ -229,7 +229,10 @@ fn a_racing_link_never_leads_a_part_for_a_foreign_runtime_outside() {
         let inside = ino(&scene.root.join("good"));
         let mut shown = 0;
         scene.raced(|_| {
-            for index in 0..tries().min(500) {
+            let mut index = 0;
+            // The racer may win for a while; that the right one is shown at all is to be seen, too.
+            while index < tries().min(500) || shown == 0 && index < 100_000 {
+                index += 1;
                 let mount = WantedMount { index: index % 3, ..part("v", "/data", "good") };
                 if let Ok(host) = scene.node.volumes.host_mount(&pod, &mount) {
                     assert_eq!(ino(&host.host_path), inside, "led outside");

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::own;
 use super::pinned::Pin;
 use super::vantage::INITIAL_USER_NAMESPACE;
 use crate::host_root::HostRoot;
@@ -37,6 +38,7 @@ impl Belonging {
 
 /// The kernel allows user namespaces to be nested 32 deep; it tells of none outside of our sight.
 fn ask(root: &HostRoot, pin: &Pin) -> Result<Vec<u64>, String> {
+    let _looking = own::looking();
     let mut chain = Vec::new();
     let mut namespace = pin.found(root)?;
     while let Some(owner) = namespace.owner().map_err(|e| e.to_string())? {

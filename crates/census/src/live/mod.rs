@@ -5,6 +5,7 @@ mod fds;
 mod kinds;
 mod maps;
 mod mounts;
+mod own;
 mod pinned;
 mod status;
 mod vantage;

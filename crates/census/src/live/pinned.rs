@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::maps::Maps;
 use super::mounts::namespace_mounts;
+use super::own;
 use super::walk::read_into;
 use crate::host_root::HostRoot;
 use crate::owner::Via;
@@ -131,6 +132,7 @@ pub(crate) fn maps_of<'a>(
     inode: u64,
     pins: &'a mut [Pin],
 ) -> Result<Option<(&'a Pin, Maps)>, String> {
+    let _looking = own::looking();
     // Those that keep it by themselves say most.
     pins.sort_by_key(|pin| pin.up);
     let mut failed = None;

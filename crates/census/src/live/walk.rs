@@ -19,6 +19,7 @@ use super::fds::FdReader;
 use super::kinds::{HOMES, HOMES_OF_PROCESS, inode_of, linked};
 use super::maps::Maps;
 use super::mounts::namespace_mounts;
+use super::own;
 use super::pinned::{Pin, Place};
 use super::status::{Credentials, Status, read_status};
 use super::vantage::{INITIAL_USER_NAMESPACE, numbers_are_ours};
@@ -283,7 +284,12 @@ impl Walk {
         if leader.is_some_and(|leader| self.numbers_are_ours && kernel::share_descriptors(leader, tid)) {
             return Ok(());
         }
-        match self.fds.namespaces(task) {
+        let is_own = self.numbers_are_ours && leader.unwrap_or(tid) == std::process::id();
+        let found = {
+            let _alone = is_own.then(own::alone);
+            self.fds.namespaces(task)
+        };
+        match found {
             Ok(found) => {
                 for (kind, inode, fd) in found {
                     self.pin(kind, Pin { task: tid, place: Place::Descriptor(fd), inode, up: 0 });
