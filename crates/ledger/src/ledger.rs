@@ -125,22 +125,8 @@ impl Ledger {
     /// Gives the holder a block that nobody else has; asked again, the same one. It is on disk when
     /// this returns.
     pub fn lease(&self, request: LeaseRequest) -> Result<Lease, LedgerError> {
-        self.lease_ahead(request, |_| ())
-    }
-
-    /// The same, and tells which one as soon as it is known, which is before it is on disk: what is done with it until
-    /// this returns counts for nothing if this fails.
-    pub fn lease_ahead(
-        &self,
-        request: LeaseRequest,
-        chosen: impl Fn(&Lease) + Send + Clone + 'static,
-    ) -> Result<Lease, LedgerError> {
         check_places(&request)?;
-        self.with_room(move |book, seen, moment| {
-            let lease = book.lease(&request, seen, moment)?;
-            chosen(&lease);
-            Ok(lease)
-        })
+        self.with_room(move |book, seen, moment| book.lease(&request, seen, moment))
     }
 
     /// Lets the holder join the shared lease of this name, which is made if there is none.

@@ -334,24 +334,3 @@ fn a_ledger_that_was_opened_to_lease_has_looked_by_then_and_judges_vacancy_by_an
     assert_eq!(looks(), before + 1);
     assert_eq!(ledger.get(holder("pod-1")).unwrap().unwrap().state, State::Draining);
 }
-
-#[test]
-fn whoever_leases_ahead_is_told_the_block_that_it_gets_and_no_other() {
-    let node = Node::new();
-    let ledger = node.open(pool(1, 1));
-    let ahead = |name: &str| {
-        let (tell, told) = std::sync::mpsc::channel();
-        let leased =
-            ledger.lease_ahead(LeaseRequest::new(holder(name)), move |l| tell.send(l.clone()).unwrap());
-        (leased, told.try_iter().collect::<Vec<_>>())
-    };
-    let (leased, told) = ahead("pod-1");
-    assert_eq!(told, [leased.unwrap()]);
-    let (refused, told) = ahead("pod-2");
-    assert!(refused.is_err() && told.is_empty(), "{told:?}");
-    ledger.release(holder("pod-1")).unwrap();
-    ledger.settle().unwrap();
-    node.pass(60);
-    let (leased, told) = ahead("pod-2");
-    assert_eq!(told, [leased.unwrap()], "told once, though the pool had to be settled first");
-}

@@ -10,7 +10,7 @@ use bundle::IdLines;
 use ledger::Holder;
 use settings::Config;
 use wardlet_oci::Error;
-use wardlet_oci::lease::{Leases, Wanted, holder};
+use wardlet_oci::lease::{Leases, holder};
 
 /// How far the groups' base is from the users'.
 const APART: u64 = 65_536 * 1000;
@@ -54,13 +54,8 @@ impl Node {
     }
 
     fn take(&self, sandbox: &str) -> Result<IdLines, Error> {
-        taken(&self.leases(), sandbox)
+        self.leases().take(name(sandbox), None, Vec::new())
     }
-}
-
-fn taken(leases: &Leases, sandbox: &str) -> Result<IdLines, Error> {
-    let wanted = Wanted { holder: name(sandbox), length: None, places: Vec::new() };
-    leases.take(wanted, &std::sync::mpsc::channel().0)
 }
 
 fn name(sandbox: &str) -> Holder {
@@ -181,7 +176,7 @@ fn weakness_6_neither_taking_nor_giving_back_looks_at_every_slot_of_the_pool() {
         // The host is looked at by another thread, and not again within a second.
         let leases = Leases::open_to_take(&node.config()).unwrap();
         let before = reads();
-        taken(&leases, "s").unwrap();
+        leases.take(name("s"), None, Vec::new()).unwrap();
         leases.release(name("s")).unwrap();
         let files = std::fs::read_dir(node.dir.path().join("state")).unwrap().count();
         (reads() - before, files)

@@ -157,20 +157,25 @@ fn calm(node: &Node) {
         let gone = left.iter().filter(|sandbox| node.cri.remove_sandbox(&sandbox.id).is_ok()).count();
         (gone == left.len()).then_some(())
     });
-    for block in node.leased() {
-        for orphan in proc::pids_in(block).into_iter().filter_map(ProcessId::of) {
-            println!("{block} is held by the lost process {}", orphan.pid);
-            orphan.signal(Signal::KILL);
-        }
-    }
     let pod = Pod::annotated(node, "afterwards");
     until("no lease and no record is left", || {
+        // Each time: a runtime outlives its wrapper, and may only now come to make a process.
+        for block in node.leased() {
+            for orphan in proc::pids_in(block).into_iter().filter_map(ProcessId::of) {
+                println!("{block} is held by the lost process {}", orphan.pid);
+                orphan.signal(Signal::KILL);
+            }
+        }
         let sandbox = node.cri.run_sandbox(&pod).expect("a pod after the storm");
         let own = proc::block(node.cri.sandbox_pid(&sandbox)).0;
         assert!(node.leased().contains(&own), "a lost lease");
         node.cri.remove_sandbox(&sandbox).expect("removed");
         let records = node.said("find", &["/run/wardlet-oci/containers", "-type", "f"]);
-        (node.leased().is_empty() && records.is_empty()).then_some(())
+        let leased = node.leased();
+        if !leased.is_empty() || !records.is_empty() {
+            println!("left: leases of {leased:?}, records {records:?}");
+        }
+        (leased.is_empty() && records.is_empty()).then_some(())
     });
 }
 

@@ -1,11 +1,9 @@
 //! The first container of a pod with a user namespace.
 //!
-//! In this order, so that a crash between any two steps leaves nothing that is not found again: the record, the lease
-//! and meanwhile the files, the record with the maps, the runtime. A step that fails takes back all before it.
+//! In this order, so that a crash between any two steps leaves nothing that is not found again: the record,
+//! the lease, the record with the maps, the files, the runtime. A step that fails takes back all before it.
 
-use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{Sender, channel};
 
 use bundle::IdLines;
 use ids::BlockLength;
@@ -18,8 +16,7 @@ use crate::call::Create;
 use crate::error::{Error, Result};
 use crate::gate::{self, Subject};
 use crate::hand_over;
-use crate::lease::{Leases, Record, Standing, Wanted, holder, sweep};
-use crate::meanwhile::meanwhile;
+use crate::lease::{Leases, Record, Standing, holder, sweep};
 use crate::site::Site;
 use crate::spec::{self, BLOCK_KEY, SLOT_KEY};
 use crate::ward::{self, Order, Role, RuntimeTraits};
@@ -72,18 +69,20 @@ struct Making<'a> {
 impl Making<'_> {
     fn all(&self, leases: &Leases, spec: Value, record: &mut Record) -> Result<u8> {
         let places = callers::places(self.wanted, &spec)?;
-        let (tell, chosen) = channel();
-        let (ids, made) = meanwhile(
-            // It goes with its thread, so that nobody waits for what is not told any more.
-            move || self.take(leases, places, &tell),
-            || chosen.recv().map(|ids| self.order(ids, spec)).map(|order| (ward::make(&order), order)),
-        );
-        let ids = ids?;
-        let untold = |_| Error::Thread { source: io::Error::other("no block was told") };
-        let (made, order) = made.map_err(untold)?;
-        let mut made = made?;
+        let ids = self.take(leases, &places)?;
         record.standing = Standing::Ward { holder: self.holder.clone(), ids: Some(ids.clone()) };
         self.site.records.put(record)?;
+        let order = Order {
+            bundle: self.wanted.bundle.clone(),
+            container_id: self.wanted.id.clone(),
+            spec,
+            ids: ids.clone(),
+            role: Role::Sandbox,
+            runtime: self.traits,
+            on_refusal: self.site.config.settings.policy.volumes.cannot_idmap,
+            stage: self.site.settings().run_dir.join("stage"),
+        };
+        let mut made = ward::make(&order)?;
         annotate(&mut made.spec, &ids, self.slot(&ids));
         callers::show(&made.spec, &order, &self.wanted.config)?;
         let words = words(self.site, self.wanted, record);
@@ -99,23 +98,9 @@ impl Making<'_> {
         Ok(hand_over::code(status))
     }
 
-    fn order(&self, ids: IdLines, spec: Value) -> Order {
-        Order {
-            bundle: self.wanted.bundle.clone(),
-            container_id: self.wanted.id.clone(),
-            spec,
-            ids,
-            role: Role::Sandbox,
-            runtime: self.traits,
-            on_refusal: self.site.config.settings.policy.volumes.cannot_idmap,
-            stage: self.site.settings().run_dir.join("stage"),
-        }
-    }
-
     /// A pool that seems to be full may be so with what a crash left.
-    fn take(&self, leases: &Leases, places: Vec<PathBuf>, chosen: &Sender<IdLines>) -> Result<IdLines> {
-        let wanted = Wanted { holder: self.holder.clone(), length: Some(self.length), places };
-        let take = || leases.take(wanted.clone(), chosen);
+    fn take(&self, leases: &Leases, places: &[PathBuf]) -> Result<IdLines> {
+        let take = || leases.take(self.holder.clone(), Some(self.length), places.to_owned());
         match take() {
             Err(Error::Ledger(ledger::LedgerError::Lease { .. })) => {
                 sweep(&self.site.records, |holder| leases.release(holder.clone()))?;

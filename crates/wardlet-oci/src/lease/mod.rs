@@ -15,12 +15,11 @@ pub use store::Records;
 pub use sweep::{Swept, gone, sweep};
 
 use std::path::PathBuf;
-use std::sync::mpsc::Sender;
 
 use bundle::IdLines;
 use census::HostRoot;
 use ids::{BlockLength, IdMapping};
-use ledger::{Holder, Lease, LeaseRequest, Ledger, Tenure};
+use ledger::{Holder, LeaseRequest, Ledger, Tenure};
 use settings::Config;
 
 use crate::error::Result;
@@ -41,15 +40,13 @@ impl Leases {
         Ok(Self { ledger: Ledger::open_to_lease(options(config)?)? })
     }
 
-    /// The holder's block, the same however often it asks. It is on disk when this returns; `chosen` hears of it before.
-    pub fn take(&self, wanted: Wanted, chosen: &Sender<IdLines>) -> Result<IdLines> {
-        let Wanted { holder, length, places } = wanted;
+    /// The holder's block, the same however often it asks. It is on disk when this returns.
+    pub fn take(&self, holder: Holder, length: Option<BlockLength>, places: Vec<PathBuf>) -> Result<IdLines> {
         let request =
             LeaseRequest { length, places, tenure: Tenure::UntilReboot, ..LeaseRequest::new(holder) };
-        let chosen = chosen.clone();
-        // Nobody listens any more where it is only asked for again.
-        let lease = self.ledger.lease_ahead(request, move |lease| drop(chosen.send(lines(lease))))?;
-        Ok(lines(&lease))
+        let lease = self.ledger.lease(request)?;
+        let line = |block| vec![IdMapping::of_block(block)];
+        Ok(IdLines { uids: line(lease.uids), gids: line(lease.gids) })
     }
 
     /// Adds to what lies on disk of a lease that is held.
@@ -63,22 +60,6 @@ impl Leases {
         self.ledger.release(holder)?;
         Ok(())
     }
-}
-
-/// What a pod takes.
-#[derive(Debug, Clone)]
-pub struct Wanted {
-    /// Who it is for.
-    pub holder: Holder,
-    /// How many IDs; the node's own number if not said.
-    pub length: Option<BlockLength>,
-    /// Where its changes will lie.
-    pub places: Vec<PathBuf>,
-}
-
-fn lines(lease: &Lease) -> IdLines {
-    let line = |block| vec![IdMapping::of_block(block)];
-    IdLines { uids: line(lease.uids), gids: line(lease.gids) }
 }
 
 fn options(config: &Config) -> Result<ledger::Options> {
