@@ -22,7 +22,8 @@ pub(crate) fn delete(site: &Site<'_>, id: &str) -> Result<u8> {
     let code = hand_over::code(hand_over::run_runtime(&site.runtime.path, &site.call.words)?);
     drop(inside);
     // A runtime that does not know the container fails, and there is nothing left of it all the same.
-    if code == 0 || gone(&record) {
+    // While it is still being made, whoever makes it may take its lease only now: the record has to stay for that.
+    if code == 0 && !record.creator.runs() || gone(&record) {
         take_away(site, &record)?;
     }
     Ok(code)
