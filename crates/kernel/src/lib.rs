@@ -13,6 +13,7 @@
 //!
 //! This is the only crate with `unsafe` in it.
 
+mod afterwards;
 pub mod calls;
 mod code;
 pub mod confine;
@@ -30,6 +31,7 @@ pub mod probe;
 mod tied;
 pub mod userns;
 
+pub use afterwards::afterwards;
 pub use calls::{Call, Dry, Kernel, Live, Recorder, Tell};
 pub use code::let_go_of_code;
 pub use descriptors::share_descriptors;

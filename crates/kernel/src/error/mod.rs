@@ -27,6 +27,12 @@ pub enum Error {
         /// Its process ID.
         pid: i32,
     },
+    /// No copy of this process could be left behind.
+    #[error("cannot leave a process behind that sees to the rest: {errno}")]
+    LeaveBehind {
+        /// The kernel's answer.
+        errno: Errno,
+    },
     /// A file or directory could not be opened.
     #[error("cannot open {}: {errno}", path.display())]
     Open {
