@@ -2,7 +2,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use ids::witness::{Sighting, Witness, WitnessError};
+use ids::witness::{Sighting, Use, Witness, WitnessError};
 
 use crate::claims;
 use crate::error::CensusError;
@@ -35,18 +35,36 @@ impl Default for Census {
 impl Census {
     /// Looks anew, now.
     pub fn take(&self) -> Result<Report, CensusError> {
-        let mut report = Report::default();
-        live::look(&self.host_root, &mut report)?;
-        claims::read(self, &mut report);
+        self.take_while(&mut || ())
+    }
+
+    /// What is written down as somebody's, read anew: the part of a look that takes no time.
+    #[must_use]
+    pub fn claims(&self) -> Vec<Use> {
+        let mut claimed = Report::default();
+        claims::read(self, &mut claimed);
+        claimed.owners.iter().flat_map(Owner::uses).collect()
+    }
+
+    fn take_while(&self, meanwhile: &mut (dyn FnMut() + Send)) -> Result<Report, CensusError> {
+        let (mut report, mut claimed) = (Report::default(), Report::default());
+        live::look(&self.host_root, &mut report, &mut || {
+            meanwhile();
+            claims::read(self, &mut claimed);
+        })?;
+        report.add(claimed);
         Ok(report)
     }
 }
 
 impl Witness for Census {
     fn look(&self) -> Result<Sighting, WitnessError> {
-        let report = self.take().map_err(|CensusError::Proc { path, source }| WitnessError {
-            what: format!("cannot list the processes in {}", path.display()),
-            source,
+        self.look_while(&mut || ())
+    }
+
+    fn look_while(&self, meanwhile: &mut (dyn FnMut() + Send)) -> Result<Sighting, WitnessError> {
+        let report = self.take_while(meanwhile).map_err(|CensusError::Proc { path, source }| {
+            WitnessError { what: format!("cannot list the processes in {}", path.display()), source }
         })?;
         Ok(Sighting::new(report.owners.iter().flat_map(Owner::uses).collect(), report.blind))
     }

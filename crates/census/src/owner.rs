@@ -210,6 +210,14 @@ pub struct Report {
 }
 
 impl Report {
+    pub(crate) fn add(&mut self, other: Self) {
+        let Self { owners, blind, notes, problems } = other;
+        self.owners.extend(owners);
+        self.blind.extend(blind);
+        self.notes.extend(notes);
+        self.problems.extend(problems);
+    }
+
     /// Those who use or claim `id` as a user ID, then those who do so as a group ID.
     pub fn lookup(&self, id: HostId) -> impl Iterator<Item = (IdKind, &Owner)> {
         [IdKind::Uid, IdKind::Gid].into_iter().flat_map(move |kind| {

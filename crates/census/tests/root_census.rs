@@ -157,6 +157,21 @@ fn a_user_namespace_with_a_task_is_seen_though_nobody_has_an_id_of_it() {
 }
 
 #[test]
+fn what_has_ended_keeps_its_users_until_its_parent_has_asked_for_its_code() {
+    let span = block(11);
+    let mut planted = Planted::in_namespace(span);
+    planted.0.kill().unwrap();
+    let ended = || {
+        std::fs::read_to_string(format!("/proc/{}/status", planted.0.id())).unwrap().contains("Z (zombie)")
+    };
+    assert!(eventually(|| ended().then_some(())).is_some());
+    let by = user(IdKind::Uid, span).unwrap();
+    assert!(by.ends_with(&format!("of process {}", planted.0.id())), "{by}");
+    drop(planted);
+    assert_vacant(span);
+}
+
+#[test]
 fn a_user_namespace_kept_by_an_open_descriptor_is_seen_until_it_is_closed() {
     let span = block(4);
     let planted = Planted::in_namespace(span);

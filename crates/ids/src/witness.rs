@@ -5,14 +5,15 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::id::IdKind;
 use crate::span::HostSpan;
 
 /// How firmly somebody holds the IDs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hold {
     /// In use now: a process has the ID, or a reachable user namespace maps it.
@@ -22,7 +23,7 @@ pub enum Hold {
 }
 
 /// Somebody who uses a run of host IDs.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Use {
     /// User or group IDs.
@@ -115,6 +116,18 @@ pub struct WitnessError {
 pub trait Witness: Send + Sync {
     /// Looks anew, now.
     fn look(&self) -> Result<Sighting, WitnessError>;
+
+    /// The same, and has something else done before this returns, once: beside it where there are hands for that.
+    fn look_while(&self, meanwhile: &mut (dyn FnMut() + Send)) -> Result<Sighting, WitnessError> {
+        meanwhile();
+        self.look()
+    }
+
+    /// What was seen a while ago, and when that look began, where somebody keeps such things. It is for the caller to
+    /// say whether that is good enough.
+    fn recent(&self) -> Option<(Instant, Sighting)> {
+        None
+    }
 
     /// Which of `places` still exist.
     fn remaining(&self, places: &[PathBuf]) -> Result<Vec<PathBuf>, WitnessError>;

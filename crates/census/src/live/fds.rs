@@ -41,6 +41,7 @@ impl FdReader {
         }
         Ok(found)
     }
+
     fn numbers(&mut self, directory: &OwnedFd) -> Result<Vec<u32>, Errno> {
         let mut numbers = Vec::new();
         let mut entries = RawDir::new(directory, &mut self.entries);

@@ -23,9 +23,14 @@ use maps::Maps;
 use pinned::Pin;
 use walk::{Process, Walk};
 
-/// Looks at every task, and at every user namespace within reach, and adds what it saw to `report`.
-pub(crate) fn look(root: &HostRoot, report: &mut Report) -> Result<(), CensusError> {
-    let seen = Walk::over(root)?;
+/// Looks at every task, and at every user namespace within reach, and adds what it saw to `report`. Has something else
+/// done beside it.
+pub(crate) fn look(
+    root: &HostRoot,
+    report: &mut Report,
+    meanwhile: &mut (dyn FnMut() + Send),
+) -> Result<(), CensusError> {
+    let seen = Walk::over(root, meanwhile)?;
     report.blind.extend(vantage::limits(root));
     report.blind.extend(seen.blind);
     report.notes.extend(seen.notes);

@@ -22,6 +22,8 @@ pub(crate) struct Status {
     /// 0 where the kernel did not say.
     pub(crate) threads: u32,
     pub(crate) kernel_thread: bool,
+    /// Whether it has ended, and only its parent has not asked for its code yet.
+    pub(crate) ended: bool,
 }
 
 /// Adds the IDs in `text` to `credentials`. `None` if the text is no status: then nothing that was
@@ -40,6 +42,7 @@ pub(crate) fn read_status(text: &[u8], credentials: &mut Credentials) -> Option<
             b"Gid" => essential += add(value, Side::Gids, credentials)?,
             b"Groups" => essential += add(value, Side::Groups, credentials)?,
             b"Threads" => status.threads = number(value)?,
+            b"State" => status.ended = value.starts_with(b"Z"),
             b"Kthread" => status.kernel_thread = value == b"1",
             _ => {}
         }
@@ -100,10 +103,20 @@ mod tests {
         let text = "Name:\tx y\nPPid:\t12\nUid:\t70000\t70001\t70002\t70003\nGid:\t0\t0\t0\t80000\n\
                     Groups:\t5 90000 \nThreads:\t3\nKthread:\t0\n";
         let (status, credentials) = read(text).unwrap();
+        assert!(!status.ended);
         assert_eq!((status.name.as_str(), status.parent, status.threads), ("x y", 12, 3));
         assert_eq!(ids(&credentials.uids), [70_000, 70_001, 70_002, 70_003]);
         assert_eq!(ids(&credentials.gids), [80_000, 90_000]);
         assert_eq!(credentials.roles.len(), 5);
+    }
+
+    #[test]
+    fn what_has_ended_is_told_from_what_sleeps() {
+        let ended = |state: &str| {
+            let text = format!("State:\t{state}\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nGroups:\t\n");
+            read(&text).unwrap().0.ended
+        };
+        assert!(ended("Z (zombie)") && !ended("S (sleeping)") && !ended("X (dead)"));
     }
 
     #[test]

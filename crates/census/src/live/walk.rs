@@ -84,8 +84,8 @@ impl Miss {
 type Looked<T> = Result<T, Miss>;
 
 impl Walk {
-    /// Walks over `/proc` under `root`.
-    pub(crate) fn over(root: &HostRoot) -> Result<Self, CensusError> {
+    /// Walks over `/proc` under `root`; one of the two does something else before.
+    pub(crate) fn over(root: &HostRoot, meanwhile: &mut (dyn FnMut() + Send)) -> Result<Self, CensusError> {
         let path = root.path("/proc");
         let fail = |e: Errno| CensusError::Proc { path: path.clone(), source: e.into() };
         let proc = open_directory(rustix::fs::CWD, &path).map_err(fail)?;
@@ -101,7 +101,7 @@ impl Walk {
             }
             walk
         };
-        Ok(pair::both(walk))
+        Ok(pair::both(walk, meanwhile))
     }
 
     fn process(&mut self, proc: &OwnedFd, pid: u32) {
@@ -135,6 +135,10 @@ impl Walk {
         status: &Status,
         credentials: &mut Credentials,
     ) -> Looked<()> {
+        // What has ended has neither mounts nor descriptors left.
+        if status.ended && status.threads == 1 {
+            return self.homes(process.as_fd(), pid, &HOMES_OF_PROCESS);
+        }
         let mut reached = self.reachable(process.as_fd(), pid, None);
         if status.threads == 1 {
             return reached;

@@ -22,10 +22,16 @@ impl Way {
     }
 }
 
-/// Has the same done twice at a time. Where there is no thread to be had, one goes all the way.
-pub(super) fn both(walk: impl Fn() -> Walk + Sync) -> Walk {
+/// Has the same done twice at a time, and something else before one of them. Where there is no thread to be had, one goes
+/// all the way.
+pub(super) fn both(walk: impl Fn() -> Walk + Sync, meanwhile: &mut (dyn FnMut() + Send)) -> Walk {
+    let mut meanwhile = Some(meanwhile);
     let mut seen = scope(|scope| {
-        let other = Builder::new().name("census".to_owned()).spawn_scoped(scope, &walk);
+        let others = || {
+            meanwhile.take().into_iter().for_each(|first| first());
+            walk()
+        };
+        let other = Builder::new().name("census".to_owned()).spawn_scoped(scope, others);
         let mut seen = walk();
         match other.map(|thread| thread.join()) {
             Ok(Ok(others)) => seen.take(others),
@@ -34,6 +40,7 @@ pub(super) fn both(walk: impl Fn() -> Walk + Sync) -> Walk {
         }
         seen
     });
+    meanwhile.into_iter().for_each(|left| left());
     seen.sort();
     seen
 }
