@@ -15,6 +15,7 @@
 //! | `pass:SECONDS` | nothing; moves the clock of `ACTOR_NOW` |
 //! | `fold` | nothing; closes the ledger and folds SQLite's log into the database |
 //! | `clutch` | `ack clutch`; then keeps the ledger locked until stdin ends |
+//! | `brief` | nothing; from here on the ledger is opened for each operation alone |
 //! | `story` | what the fixture of this version tells |
 //!
 //! Environment: `ACTOR_POOL=FIRST,COUNT` (in blocks), `ACTOR_QUARANTINE=SECONDS`, `ACTOR_NOW=SECONDS`.
@@ -29,7 +30,7 @@ use std::time::Duration;
 use ids::pool::{IdPool, NamedSpan, PoolOrigin, PoolRequest};
 use ids::witness::{Sighting, Witness, WitnessError};
 use ids::{BlockLength, HostSpan};
-use ledger::{BootId, Categories, Clock, Holder, Lease, LeaseRequest, Ledger, Options, SystemClock};
+use ledger::{BootId, Categories, Clock, Holder, Lease, LeaseRequest, Ledger, Options, Stay, SystemClock};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -58,13 +59,20 @@ fn main() -> Outcome {
     let dir = PathBuf::from(arguments.next().ok_or("usage: actor STATE_DIR OP…")?);
     let ops: Vec<String> = arguments.collect();
     let mut actor = Actor::new(&dir)?;
-    ops.iter().try_for_each(|op| actor.perform(op))
+    ops.iter().try_for_each(|op| {
+        let done = actor.perform(op);
+        if actor.stay == Stay::Brief {
+            actor.ledger = None;
+        }
+        done
+    })
 }
 
 struct Actor {
     dir: PathBuf,
     /// Opened by the first operation that needs it.
     ledger: Option<Ledger>,
+    stay: Stay,
     clock: Arc<Hand>,
 }
 
@@ -72,7 +80,7 @@ impl Actor {
     fn new(dir: &Path) -> Result<Self, Box<dyn Error>> {
         let now = std::env::var("ACTOR_NOW").ok().map(|s| s.parse()).transpose()?;
         let clock = Arc::new(Hand { set: now, passed: AtomicU64::new(0) });
-        Ok(Self { dir: dir.to_owned(), ledger: None, clock })
+        Ok(Self { dir: dir.to_owned(), ledger: None, stay: Stay::Long, clock })
     }
 
     fn perform(&mut self, op: &str) -> Outcome {
@@ -88,8 +96,11 @@ impl Actor {
                 acknowledge(&format!("join {name} {}", joined.uids.base()))
             }
             ["release", name] => {
-                self.ledger()?.release(Holder::new(*name)?)?;
-                acknowledge(&format!("release {name}"))
+                let ledger = self.ledger()?;
+                ledger.release(Holder::new(*name)?)?;
+                acknowledge(&format!("release {name}"))?;
+                ledger.tidy();
+                Ok(())
             }
             ["settle"] => {
                 self.ledger()?.settle()?;
@@ -97,6 +108,10 @@ impl Actor {
             }
             ["pass", seconds] => {
                 self.clock.passed.fetch_add(seconds.parse()?, Ordering::SeqCst);
+                Ok(())
+            }
+            ["brief"] => {
+                self.stay = Stay::Brief;
                 Ok(())
             }
             ["fold"] => self.fold(),
@@ -108,7 +123,8 @@ impl Actor {
 
     fn ledger(&mut self) -> Result<&Ledger, Box<dyn Error>> {
         if self.ledger.is_none() {
-            self.ledger = Some(Ledger::open(options(&self.dir, Arc::clone(&self.clock))?)?);
+            let options = Options { stay: self.stay, ..options(&self.dir, Arc::clone(&self.clock))? };
+            self.ledger = Some(Ledger::open(options)?);
         }
         self.ledger.as_ref().ok_or_else(|| "no ledger".into())
     }

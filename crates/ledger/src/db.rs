@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ids::allocator::LeaseId;
 use rusqlite::config::DbConfig;
@@ -13,6 +14,21 @@ use crate::durable;
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::row::{LeaseRow, MemberRow, blocks, pair, pair_code, standing, tenure, tenure_code};
+
+/// How long the log may become, in pages.
+const LOG_PAGES: u64 = 100;
+/// A page in the log, with what is written before it.
+const LOG_PAGE: u64 = 4096 + 24;
+
+/// How long a process has the ledger open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stay {
+    /// For as long as it likes, beside others.
+    #[default]
+    Long,
+    /// For one change, alone: others wait until it is closed.
+    Brief,
+}
 
 /// The layout this code writes. Older ones are read for ever.
 pub(crate) const VERSION: u32 = 1;
@@ -81,22 +97,19 @@ pub(crate) struct Db {
 }
 
 impl Db {
-    /// Opens the file, or makes it without any table. To be called with the lock held.
-    pub(crate) fn open(path: &Path) -> Result<Self, ReadError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let tried = |e| judge("cannot open", path, e);
-        let connection = Connection::open_with_flags(path, flags).map_err(tried)?;
-        // Another opener would have to wait for a checkpoint on close; the next writer makes it instead.
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(tried)?;
-        // The lock of ours comes first: SQLite's own is never contended for long.
-        connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(tried)?;
-        connection.pragma_update(None, "journal_mode", "WAL").map_err(tried)?;
-        connection.pragma_update(None, "synchronous", "FULL").map_err(tried)?;
-        // A short log is soon overwritten instead of appended to, which syncs in half the time.
-        connection.pragma_update(None, "wal_autocheckpoint", 100).map_err(tried)?;
-        connection.set_prepared_statement_cache_capacity(16);
+    /// Opens the file, or makes it without any table. To be called with the lock held; for a brief stay, it is to
+    /// be held for as long as this is.
+    pub(crate) fn open(path: &Path, stay: Stay) -> Result<Self, ReadError> {
+        let opened = match stay {
+            Stay::Brief => match connect(path, stay) {
+                // Somebody stays here for long.
+                Err(e) if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => connect(path, Stay::Long),
+                opened => opened,
+            },
+            Stay::Long => connect(path, stay),
+        };
+        let connection = opened.map_err(|e| judge("cannot open", path, e))?;
+        keep_log_below(LOG_PAGES, path, &connection);
         keep_name_of_log(path).map_err(ReadError::Failed)?;
         Ok(Self { path: path.to_owned(), inode: inode(path).unwrap_or(0), connection })
     }
@@ -203,11 +216,49 @@ impl Db {
         folded.map_err(|e| LedgerError::storage("cannot fold", &self.path, e))
     }
 
+    /// Folds the log into the file if it is longer than this many pages, so that the next opener has less to read.
+    pub(crate) fn keep_log_below(&self, pages: u64) {
+        keep_log_below(pages, &self.path, &self.connection);
+    }
+
     /// Opens a write transaction; rolled back unless committed.
     pub(crate) fn begin(&self) -> Result<Write<'_>, LedgerError> {
         let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
             .map_err(|e| LedgerError::storage("cannot write", &self.path, e))?;
         Ok(Write { path: &self.path, transaction })
+    }
+}
+
+fn connect(path: &Path, stay: Stay) -> rusqlite::Result<Connection> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    // Another opener would have to wait for a checkpoint on close; the next writer makes it instead.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    if stay == Stay::Brief {
+        // Alone with the file, SQLite keeps the index of its log in memory. Shared, it lies in a file beside it, which
+        // every first opener empties; where the disk is being written to, that waits for milliseconds.
+        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        connection.busy_timeout(Duration::ZERO)?;
+    } else {
+        // The lock of ours comes first: SQLite's own is never contended for long.
+        connection.busy_timeout(Duration::from_secs(5))?;
+    }
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    // A short log is soon overwritten instead of appended to, which syncs in half the time.
+    connection.pragma_update(None, "wal_autocheckpoint", if stay == Stay::Brief { 0 } else { LOG_PAGES })?;
+    connection.set_prepared_statement_cache_capacity(16);
+    Ok(connection)
+}
+
+/// That the log was folded in is known only to those who have the file open: whoever comes next appends to it. A ledger
+/// that nobody stays with would have an ever longer one.
+fn keep_log_below(pages: u64, path: &Path, connection: &Connection) {
+    let log = std::fs::metadata(durable::beside(path, "-wal"));
+    if log.is_ok_and(|log| log.len() > pages * LOG_PAGE) {
+        // Not now if somebody is reading in it; the next opener will.
+        let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     }
 }
 

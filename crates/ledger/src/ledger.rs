@@ -10,6 +10,7 @@ use ids::witness::{Sighting, Witness};
 
 use crate::book::{Book, Moment};
 use crate::clock::{BootId, Clock, SystemClock};
+use crate::db::Stay;
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::lease::{Lease, LeaseRequest};
@@ -38,6 +39,8 @@ pub struct Options {
     pub kubelet_pods: Option<PathBuf>,
     /// This boot.
     pub boot: BootId,
+    /// How long this process has it open.
+    pub stay: Stay,
     /// Who says which IDs are in use.
     pub witness: Arc<dyn Witness>,
     /// Who says what time it is.
@@ -55,6 +58,7 @@ impl Options {
             quarantine: Duration::from_secs(60),
             patience: Duration::from_secs(30),
             kubelet_pods: None,
+            stay: Stay::Long,
             boot,
             witness,
             clock: Arc::new(SystemClock),
@@ -77,15 +81,32 @@ pub struct Ledger {
 impl Ledger {
     /// Opens the ledger, makes it if there is none, rebuilds it if it is damaged.
     pub fn open(options: Options) -> Result<Self, LedgerError> {
-        let terms = Terms {
-            pool: options.pool,
-            cap: options.cap,
-            patience: options.patience,
-            kubelet_pods: options.kubelet_pods,
-        };
-        let moment = Moment { now: options.clock.now(), boot: options.boot.clone() };
-        Ok(Self {
-            store: Mutex::new(Store::open(&options.dir, terms, &moment)?),
+        let store = store(&options)?;
+        Ok(Self::with(store, options))
+    }
+
+    /// The same, while the witness looks already: for a process that opens the ledger to lease one block. What
+    /// was seen is as old as the call, and counts for as long as any other look does.
+    pub fn open_to_lease(options: Options) -> Result<Self, LedgerError> {
+        let recent = options.witness.recent().filter(|(began, _)| began.elapsed() < SIGHTING_AGE);
+        if let Some((began, sighting)) = recent {
+            let ledger = Self::open(options)?;
+            *lock(&ledger.seen) = Some((began, Arc::new(sighting)));
+            return Ok(ledger);
+        }
+        let (began, mut opened) = (Instant::now(), None);
+        let seen = options.witness.look_while(&mut || opened = Some(store(&options)));
+        // A witness who failed may not have come to it.
+        let store = opened.unwrap_or_else(|| store(&options))?;
+        let ledger = Self::with(store, options);
+        // It is asked again by the lease then, and is heard.
+        *lock(&ledger.seen) = seen.ok().map(|sighting| (began, Arc::new(sighting)));
+        Ok(ledger)
+    }
+
+    fn with(store: Store, options: Options) -> Self {
+        Self {
+            store: Mutex::new(store),
             line: Line::new(),
             dir: options.dir,
             seen: Mutex::new(None),
@@ -93,26 +114,7 @@ impl Ledger {
             boot: options.boot,
             witness: options.witness,
             clock: options.clock,
-        })
-    }
-
-    /// The same, while the witness looks already: for a process that opens the ledger to lease one block. What
-    /// was seen is as old as the call, and counts for as long as any other look does.
-    pub fn open_to_lease(options: Options) -> Result<Self, LedgerError> {
-        let (witness, began) = (Arc::clone(&options.witness), Instant::now());
-        let dir = options.dir.clone();
-        std::thread::scope(|scope| {
-            let looking = std::thread::Builder::new()
-                .name("ledger-witness".to_owned())
-                .spawn_scoped(scope, || witness.look())
-                .map_err(|e| LedgerError::io("cannot look around for", &dir, e))?;
-            let ledger = Self::open(options)?;
-            // One who failed is asked again by the lease, and is heard then.
-            if let Ok(Ok(sighting)) = looking.join() {
-                *lock(&ledger.seen) = Some((began, Arc::new(sighting)));
-            }
-            Ok(ledger)
-        })
+        }
     }
 
     /// Whether there is a ledger in this directory, or what is left of one.
@@ -146,6 +148,11 @@ impl Ledger {
         let request = LeaseRequest { places, ..LeaseRequest::new(holder) };
         check_places(&request)?;
         self.submit(move |book, moment| book.add_places(&request, moment))
+    }
+
+    /// For the last of a brief stay that nobody waits for: leaves less to read for those who come next.
+    pub fn tidy(&self) {
+        lock(&self.store).tidy();
     }
 
     /// Enters blocks that already are the holder's, from a kubelet's record say.
@@ -271,6 +278,18 @@ impl Ledger {
             ))
         })
     }
+}
+
+fn store(options: &Options) -> Result<Store, LedgerError> {
+    let terms = Terms {
+        pool: options.pool.clone(),
+        cap: options.cap,
+        patience: options.patience,
+        kubelet_pods: options.kubelet_pods.clone(),
+        stay: options.stay,
+    };
+    let moment = Moment { now: options.clock.now(), boot: options.boot.clone() };
+    Store::open(&options.dir, terms, &moment)
 }
 
 type Slot<T> = Arc<Mutex<Option<Result<T, LedgerError>>>>;

@@ -31,6 +31,7 @@ mod store;
 mod view;
 
 pub use clock::{BootId, Clock, SystemClock};
+pub use db::Stay;
 pub use error::LedgerError;
 pub use holder::{BadHolder, Holder};
 pub use lease::{Categories, Lease, LeaseRequest, Tenure};

@@ -5,7 +5,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use crate::error::LedgerError;
@@ -13,45 +13,43 @@ use crate::error::LedgerError;
 #[derive(Debug)]
 pub(crate) struct Lock {
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
     patience: Duration,
 }
 
 /// Held until dropped.
-pub(crate) struct Guard<'a>(Held<'a>);
+#[derive(Debug)]
+pub(crate) struct Guard(Arc<File>);
 
-enum Held<'a> {
-    Own(&'a File),
-    Handed(File),
-}
-
-impl Drop for Guard<'_> {
+impl Drop for Guard {
     fn drop(&mut self) {
         // Unlocking can only fail on a closed descriptor; closing unlocks as well.
-        let _ = match &self.0 {
-            Held::Own(file) => file.unlock(),
-            Held::Handed(file) => file.unlock(),
-        };
+        let _ = self.0.unlock();
     }
 }
 
 impl Lock {
     pub(crate) fn open(path: &Path, patience: Duration) -> Result<Self, LedgerError> {
-        let file = open_file(path)?;
+        let file = Arc::new(open_file(path)?);
         Ok(Self { path: path.to_owned(), file, patience })
     }
 
-    pub(crate) fn acquire(&self) -> Result<Guard<'_>, LedgerError> {
+    pub(crate) fn acquire(&self) -> Result<Guard, LedgerError> {
+        self.try_acquire()?.map_or_else(|| self.wait(), Ok)
+    }
+
+    /// Nothing if somebody else has it.
+    pub(crate) fn try_acquire(&self) -> Result<Option<Guard>, LedgerError> {
         match self.file.try_lock() {
-            Ok(()) => Ok(Guard(Held::Own(&self.file))),
-            Err(TryLockError::WouldBlock) => self.wait(),
+            Ok(()) => Ok(Some(Guard(Arc::clone(&self.file)))),
+            Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(e)) => Err(LedgerError::io("cannot lock", &self.path, e)),
         }
     }
 
     /// Waits in a thread of its own, because a blocking flock cannot be given a deadline. If we give
     /// up, that thread drops the lock as soon as it gets it.
-    fn wait(&self) -> Result<Guard<'_>, LedgerError> {
+    fn wait(&self) -> Result<Guard, LedgerError> {
         let file = open_file(&self.path)?;
         let (sender, receiver) = mpsc::channel();
         std::thread::Builder::new()
@@ -63,7 +61,7 @@ impl Lock {
             })
             .map_err(|e| LedgerError::io("cannot wait for", &self.path, e))?;
         match receiver.recv_timeout(self.patience) {
-            Ok(Ok(file)) => Ok(Guard(Held::Handed(file))),
+            Ok(Ok(file)) => Ok(Guard(Arc::new(file))),
             Ok(Err(e)) => Err(LedgerError::io("cannot lock", &self.path, e)),
             Err(_) => Err(LedgerError::Stuck {
                 path: self.path.clone(),

@@ -12,7 +12,7 @@ use ids::pool::IdPool;
 use ids::{HostSpan, IdBlock, IdKind};
 
 use crate::book::{Book, Moment};
-use crate::db::{Changes, Db, Head, ReadError, Rows};
+use crate::db::{Changes, Db, Head, ReadError, Rows, Stay};
 use crate::durable;
 use crate::error::LedgerError;
 use crate::holder::Holder;
@@ -169,7 +169,7 @@ fn write_database(path: &Path, book: &Book) -> Result<(), LedgerError> {
         ReadError::Failed(e) => e,
         ReadError::Damaged(why) => LedgerError::io("cannot make", path, std::io::Error::other(why)),
     };
-    let db = Db::open(path).map_err(failed)?;
+    let db = Db::open(path, Stay::Long).map_err(failed)?;
     db.create_tables().map_err(failed)?;
     let (leases, members) = book.rows();
     let rows = Rows {

@@ -8,20 +8,22 @@
 //! ```
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use ids::allocator::Allocator;
 use ids::pool::IdPool;
 
 use crate::book::{Book, Moment};
-use crate::db::{Changes, Db, Head, ReadError};
+use crate::db::{Changes, Db, Head, ReadError, Stay};
 use crate::durable;
 use crate::error::LedgerError;
-use crate::lock::Lock;
+use crate::lock::{Guard, Lock};
 use crate::mark::MarkFile;
 use crate::mirror::Mirror;
 use crate::row::LeaseRow;
+
+/// What some changes leave in the log.
+const FEW_PAGES: u64 = 16;
 
 /// Where everything lies.
 #[derive(Debug, Clone)]
@@ -50,6 +52,7 @@ pub(crate) struct Terms {
     pub(crate) cap: Option<u32>,
     pub(crate) patience: Duration,
     pub(crate) kubelet_pods: Option<PathBuf>,
+    pub(crate) stay: Stay,
 }
 
 impl Terms {
@@ -62,8 +65,10 @@ impl Terms {
 pub(crate) struct Store {
     pub(crate) paths: Paths,
     pub(crate) terms: Terms,
-    lock: Arc<Lock>,
+    lock: Lock,
     db: Option<Db>,
+    /// For a brief stay. Dropped after the file that it is held for.
+    held: Option<Guard>,
     book: Option<Book>,
     pub(crate) mirror: Mirror,
     pub(crate) mark: MarkFile,
@@ -84,28 +89,49 @@ impl Store {
         let paths = Paths::new(dir);
         durable::make_dir(dir)?;
         let mut store = Self {
-            lock: Arc::new(Lock::open(&paths.lock, terms.patience)?),
+            lock: Lock::open(&paths.lock, terms.patience)?,
             mirror: Mirror::new(&paths.mirror, moment.boot.clone()),
             mark: MarkFile::new(&paths.mark),
             paths,
             terms,
             db: None,
+            held: None,
             book: None,
             notices: Vec::new(),
         };
-        store.transact(&mut [], moment)?;
+        // Who stays briefly and finds others here comes back when there is something to be done.
+        if store.terms.stay == Stay::Brief {
+            store.held = store.lock.try_acquire()?;
+        }
+        if store.terms.stay == Stay::Long || store.held.is_some() {
+            store.transact(&mut [], moment)?;
+        }
         Ok(store)
     }
 
     /// Runs `jobs` as one transaction: all of them are on disk when this returns, or none.
     pub(crate) fn transact(&mut self, jobs: &mut [Box<dyn Job>], moment: &Moment) -> Result<(), LedgerError> {
-        let lock = Arc::clone(&self.lock);
-        let done = lock.acquire().and_then(|_guard| self.locked(jobs, moment));
+        let done = self.hold().and_then(|_guard| self.locked(jobs, moment));
         if done.is_err() {
             // What the book says may not be what the disk says: read it again next time.
             self.book = None;
         }
         done
+    }
+
+    /// The lock, until what is returned is dropped; for a brief stay, until this is.
+    fn hold(&mut self) -> Result<Option<Guard>, LedgerError> {
+        if self.held.is_some() {
+            return Ok(None);
+        }
+        let guard = self.lock.acquire()?;
+        match self.terms.stay {
+            Stay::Long => Ok(Some(guard)),
+            Stay::Brief => {
+                self.held = Some(guard);
+                Ok(None)
+            }
+        }
     }
 
     fn locked(&mut self, jobs: &mut [Box<dyn Job>], moment: &Moment) -> Result<(), LedgerError> {
@@ -180,7 +206,7 @@ impl Store {
 
     fn load(&mut self) -> Result<(), ReadError> {
         let new = self.is_new()?;
-        let db = Db::open(&self.paths.db)?;
+        let db = Db::open(&self.paths.db, self.terms.stay)?;
         if new {
             db.create_tables()?;
         }
@@ -235,9 +261,16 @@ impl Store {
                 LedgerError::io("cannot use", &self.paths.db, std::io::Error::other(why))
             }
         };
-        self.db = Some(Db::open(&self.paths.db).map_err(open)?);
+        self.db = Some(Db::open(&self.paths.db, self.terms.stay).map_err(open)?);
         self.book = Some(book);
         Ok(())
+    }
+
+    /// Leaves less to read for those who open it next.
+    pub(crate) fn tidy(&self) {
+        if let (Some(db), true) = (&self.db, self.held.is_some()) {
+            db.keep_log_below(FEW_PAGES);
+        }
     }
 
     /// Lets go of the files, so that they can be set aside.

@@ -82,6 +82,16 @@ fn killed_at_any_call_of_a_lease_and_release_among_others() {
     Sweep { before, promises, words, check: kept }.run();
 }
 
+/// The log is long enough to be folded in by the one who gives back.
+#[test]
+fn killed_at_any_call_of_brief_stays() {
+    let before = tempfile::tempdir().unwrap();
+    let mut promises = Promises::default();
+    promises.heard(&act(before.path(), &ops(&["leases:old:20", "lease:x"])));
+    let words = ops(&["brief", "lease:a", "release:a", "release:x", "lease:b"]);
+    Sweep { before, promises, words, check: kept }.run();
+}
+
 /// Whoever comes after a rebuild that was killed begins it again, from the same copy.
 #[test]
 fn killed_at_any_call_of_a_rebuild() {

@@ -137,6 +137,19 @@ fn power_lost_while_a_log_is_begun_anew() {
     Loss { start, ops: recorded, promises: promised(&[], &said), check: &kept }.sweep(|_, _| true);
 }
 
+/// Who gives back in a brief stay folds the log in and cuts it off; who comes then begins another.
+#[test]
+fn power_lost_between_brief_stays() {
+    let home = tempfile::tempdir().unwrap();
+    let said = act(home.path(), &ops(&["leases:old:20", "lease:x"]));
+    let start = Disk::holding(home.path());
+    let words = ops(&["brief", "lease:a", "release:a", "lease:b", "release:x"]);
+    let recorded = record(home.path(), &words);
+    let folding = |op: &Op| matches!(op, Op::Write { name, .. } if name == "ledger.db");
+    assert!(recorded.iter().any(folding), "the log is folded in");
+    Loss { start, ops: recorded, promises: promised(&words, &said), check: &kept }.sweep(|_, _| true);
+}
+
 /// Past 64 blocks the high-water mark is raised.
 #[test]
 fn power_lost_while_the_mark_is_raised() {

@@ -12,7 +12,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ids::pool::{IdPool, NamedSpan, PoolOrigin, PoolRequest};
 use ids::witness::{Hold, Sighting, Use, Witness, WitnessError};
@@ -27,12 +27,18 @@ pub struct Told {
     pub blind: Mutex<Vec<String>>,
     pub remaining: Mutex<Vec<PathBuf>>,
     pub looks: AtomicU64,
+    /// What another process has seen.
+    pub kept: Mutex<Option<(Instant, Sighting)>>,
 }
 
 impl Witness for Told {
     fn look(&self) -> Result<Sighting, WitnessError> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         Ok(Sighting::new(self.uses.lock().unwrap().clone(), self.blind.lock().unwrap().clone()))
+    }
+
+    fn recent(&self) -> Option<(Instant, Sighting)> {
+        self.kept.lock().unwrap().clone()
     }
 
     fn remaining(&self, places: &[PathBuf]) -> Result<Vec<PathBuf>, WitnessError> {
