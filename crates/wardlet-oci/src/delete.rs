@@ -61,6 +61,7 @@ fn take_away(site: &Site<'_>, record: &Record) -> Result<()> {
         site.log.decision(&format!("pod {}: {holder} is given back", record.pod));
         site.records.remove(&record.root, &record.container)?;
         sweep(&site.records, |holder| leases.release(holder.clone()))?;
+        leases.tidy();
         return Ok(());
     }
     site.records.remove(&record.root, &record.container)

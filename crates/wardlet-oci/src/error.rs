@@ -92,6 +92,14 @@ pub enum Error {
         /// The annotation that asks.
         by: &'static str,
     },
+    /// A container has users that only we can have given it, and nothing is known of it here.
+    #[error("container {container} has a user namespace, and there is no record of it in {}", run_dir.display())]
+    Unrecorded {
+        /// Its name.
+        container: String,
+        /// Where records are.
+        run_dir: PathBuf,
+    },
     /// What is known of a container cannot be read or written.
     #[error("{what} {}: {cause}", path.display())]
     Record {
@@ -146,6 +154,10 @@ impl Error {
                                     first, so that it has one"
                     .to_owned()
             }
+            Self::Unrecorded { .. } => "have every call read the configuration that the pod was made with: in \
+                                        /etc/wardlet/config.yaml, since CRI-O names WARDLET_CONFIG to some calls only; or \
+                                        delete the pod, if wrapper.runDir was changed"
+                .to_owned(),
             Self::Sandbox { .. } => "delete the pod: a new one gets a new sandbox".to_owned(),
             Self::Holder(_)
             | Self::Version { .. }

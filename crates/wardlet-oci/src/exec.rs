@@ -1,5 +1,8 @@
 //! One more process in a container of a pod with a user namespace.
 
+use std::path::Path;
+
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::call::Exec;
@@ -8,7 +11,7 @@ use crate::hand_over;
 use crate::lease::{Record, Standing, init_of};
 use crate::site::Site;
 use crate::unchanged;
-use crate::ward::{self, ExecOrder};
+use crate::ward::{self, ExecOrder, JoinOrder};
 
 /// Runs one more process in a container.
 pub(crate) fn exec(site: &Site<'_>, wanted: &Exec) -> Result<u8> {
@@ -25,8 +28,43 @@ pub(crate) fn exec(site: &Site<'_>, wanted: &Exec) -> Result<u8> {
         Some(Record { standing: Standing::Ward { ids: None, .. }, .. }) => {
             Err(Error::Sandbox { sandbox: wanted.id.clone(), cause: "is still being made".to_owned() })
         }
-        Some(Record { standing: Standing::NotIsolated { .. }, .. }) | None => unchanged(site),
+        Some(Record { standing: Standing::NotIsolated { .. }, .. }) => unchanged(site),
+        None => {
+            not_of_ours(site, &wanted.id)?;
+            unchanged(site)
+        }
     }
+}
+
+/// A container of a pod that has its users from us has a record. Where there is none, this call may go by another
+/// configuration than the one that made it; handed over as it is, its process would be on the host's network.
+fn not_of_ours(site: &Site<'_>, id: &str) -> Result<()> {
+    let Some(init) = init_in_runcs_state(site, id) else { return Ok(()) };
+    // What cannot be looked at has ended, which is for the runtime to say.
+    if !ward::is_on_a_network_of_the_hosts(init).unwrap_or(false) {
+        return Ok(());
+    }
+    match site.traits() {
+        Ok(traits) if traits.joins == JoinOrder::UsersFirst => {
+            let run_dir = site.settings().run_dir.clone();
+            Err(Error::Unrecorded { container: id.to_owned(), run_dir })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A container's first process as runc has written it down.
+fn init_in_runcs_state(site: &Site<'_>, id: &str) -> Option<u32> {
+    #[derive(Deserialize)]
+    struct State {
+        init_process_pid: u32,
+    }
+    if id.contains('/') {
+        return None;
+    }
+    let root = site.call.globals.root.as_deref().unwrap_or(Path::new("/run/runc"));
+    let text = std::fs::read(root.join(id).join("state.json")).ok()?;
+    serde_json::from_slice(&text).ok().map(|state: State| state.init_process_pid)
 }
 
 /// The process as OCI has it: from the caller's file, or its user from the caller's words.

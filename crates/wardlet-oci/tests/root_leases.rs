@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use census::HostRoot;
 use ids::allocator::State;
@@ -150,7 +150,7 @@ fn a_create_that_fails_gives_back_what_it_took() {
             let log = fs::read_to_string(bundle.join("log.json")).unwrap_or_default();
             assert_eq!(output.status.code(), Some(1), "{cause}: {}", stderr(&output));
             assert!(format!("{log}{}", stderr(&output)).contains(cause), "{cause}: {log}{}", stderr(&output));
-            assert_eq!((held(&wrapped), wrapped.records().len()), (0, 0), "{cause}");
+            given_back(&wrapped);
             assert_eq!(identity(&bundle.join("config.json")), before);
             rustix::mount::unmount(bundle.join("rootfs"), rustix::mount::UnmountFlags::DETACH).unwrap();
         }
@@ -158,12 +158,13 @@ fn a_create_that_fails_gives_back_what_it_took() {
     });
 }
 
-/// A runtime that never ends, to be killed in the middle of a create; it says when it runs.
-fn endless(wrapped: &Wrapped) -> PathBuf {
+/// A runtime that never ends, to be killed in the middle of a create; it says when it runs, and this of what it is to
+/// delete, of which it knows nothing.
+fn endless(wrapped: &Wrapped, deletes: u8) -> PathBuf {
     let (runtime, running) = (wrapped.path("endless"), wrapped.path("running"));
     let text = format!(
         "#!/bin/sh\n[ \"$1\" = --version ] && echo runc version 1.3.0 && exit 0\n\
-         for word; do case $word in delete) exit 1;; esac; done\necho $$ > {}\nexec sleep 1000\n",
+         for word; do case $word in delete) exit {deletes};; esac; done\necho $$ > {}\nexec sleep 1000\n",
         running.display()
     );
     fs::write(&runtime, text).unwrap();
@@ -171,44 +172,97 @@ fn endless(wrapped: &Wrapped) -> PathBuf {
     runtime
 }
 
+/// Waits until nothing is held or written down any more: whoever looks after a create does so when it has ended.
+#[track_caller]
+fn given_back(wrapped: &Wrapped) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while (held(wrapped), wrapped.records().len()) != (0, 0) {
+        assert!(Instant::now() < deadline, "{:?}", wrapped.records());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A create that an endless runtime is at, and that runtime's number.
+fn being_made(wrapped: &Wrapped, bundle: &Path, id: &str) -> (ward::Killed, u32) {
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let (root, pid_file, bundle) = (root(wrapped), text(&bundle.join("init.pid")), text(bundle));
+    let words = ["--root", &root, "create", "--bundle", &bundle, "--pid-file", &pid_file, id];
+    let child = ward::Killed(wrapped.command(&words).spawn().unwrap());
+    loop {
+        let said = fs::read_to_string(wrapped.path("running")).ok();
+        match said.and_then(|text| text.trim().parse().ok()) {
+            Some(pid) => return (child, pid),
+            None => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// As containerd deletes a sandbox whose shim has died in the middle of a create: runc knows of none, and is content.
+#[test]
+fn a_delete_takes_nothing_from_a_sandbox_that_is_still_being_made() {
+    Host::play(debians(), |host| {
+        let wrapped = Wrapped::before(Path::new(RUNC));
+        let runtime = endless(&wrapped, 0);
+        wrapped.configure(&runtime, "enable_user_namespace_annotation: true", "");
+        let (id, bundle) = asking(host, &host.pod(0), None, |_| {});
+        let (mut child, _) = being_made(&wrapped, &bundle, &id);
+        let delete = || done(&wrapped.call(&["--root", &root(&wrapped), "delete", "--force", &id]));
+        delete();
+        assert_eq!((held(&wrapped), wrapped.records().len()), (1, 1));
+        child.0.kill().unwrap();
+        child.0.wait().unwrap();
+        delete();
+        assert_eq!((held(&wrapped), wrapped.records().len()), (0, 0));
+    });
+}
+
 #[test]
 fn the_lease_is_there_before_the_runtime_runs_and_a_killed_wrapper_takes_the_runtime_along() {
     Host::play(debians(), |host| {
         let wrapped = Wrapped::before(Path::new(RUNC));
-        let runtime = endless(&wrapped);
+        let runtime = endless(&wrapped, 1);
         wrapped.configure(&runtime, "enable_user_namespace_annotation: true", "");
         let pod = host.pod(0);
         let (id, bundle) = asking(host, &pod, None, |_| {});
-        let text = |path: &Path| path.to_str().unwrap().to_owned();
-        let words = [
-            "--root",
-            &root(&wrapped),
-            "create",
-            "--bundle",
-            &text(&bundle),
-            "--pid-file",
-            &text(&bundle.join("init.pid")),
-            &id,
-        ];
-        let mut child = ward::Killed(wrapped.command(&words).spawn().unwrap());
-        let running = loop {
-            match fs::read_to_string(wrapped.path("running")).ok().and_then(|t| t.trim().parse::<u32>().ok())
-            {
-                Some(pid) => break pid,
-                None => std::thread::sleep(Duration::from_millis(10)),
-            }
-        };
+        let (mut child, running) = being_made(&wrapped, &bundle, &id);
         assert_eq!((held(&wrapped), wrapped.records().len()), (1, 1));
         let second = wrapped.create(&bundle, &id);
         assert!(stderr(&second).contains("is there already, or is being made"), "{}", stderr(&second));
         assert_eq!(held(&wrapped), 1, "the second call takes nothing from the first");
+        assert_eq!(running, child.0.id(), "it has become the runtime");
         child.0.kill().unwrap();
         assert_eq!(child.0.wait().unwrap().signal(), Some(9));
-        let process = PathBuf::from(format!("/proc/{running}/root"));
-        while fs::read_link(&process).is_ok() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        assert_eq!((held(&wrapped), wrapped.records().len()), (1, 1), "a crash leaves both");
+        given_back(&wrapped);
+    });
+}
+
+#[test]
+fn who_looks_after_a_create_has_nothing_of_its_caller_and_may_be_killed_as_well() {
+    Host::play(debians(), |host| {
+        let wrapped = Wrapped::before(Path::new(RUNC));
+        let runtime = endless(&wrapped, 1);
+        wrapped.configure(&runtime, "enable_user_namespace_annotation: true", "");
+        let (id, bundle) = asking(host, &host.pod(0), None, |_| {});
+        let (mut child, running) = being_made(&wrapped, &bundle, &id);
+        let children = fs::read_to_string(format!("/proc/{running}/task/{running}/children")).unwrap();
+        let behind: i32 = children.trim().parse().expect("one child, who looks after it");
+        let link = |name: &str| fs::read_link(format!("/proc/{behind}/{name}")).unwrap();
+        let mut open: Vec<PathBuf> = fs::read_dir(format!("/proc/{behind}/fd"))
+            .unwrap()
+            .map(|fd| fs::read_link(fd.unwrap().path()).unwrap())
+            .collect();
+        open.sort();
+        open.dedup();
+        assert_eq!(open, [Path::new("/dev/null"), Path::new("anon_inode:[pidfd]")]);
+        assert_eq!(link("cwd"), Path::new("/"));
+        assert_eq!(link("ns/mnt"), fs::read_link("/proc/thread-self/ns/mnt").unwrap());
+        assert_ne!(link("ns/mnt"), fs::read_link(format!("/proc/{running}/ns/mnt")).unwrap());
+
+        let behind = rustix::process::Pid::from_raw(behind).unwrap();
+        rustix::process::kill_process(behind, rustix::process::Signal::KILL).unwrap();
+        child.0.kill().unwrap();
+        child.0.wait().unwrap();
+        assert_eq!((held(&wrapped), wrapped.records().len()), (1, 1), "nobody is left to give it back");
         // The runtime knows of no such container and fails; there is nothing left of it all the same.
         let deleted = wrapped.call(&["--root", &root(&wrapped), "delete", "--force", &id]);
         assert_eq!(deleted.status.code(), Some(1));
@@ -274,5 +328,35 @@ fn a_record_that_nobody_can_read_keeps_no_pod_from_being_deleted() {
         done(&wrapped.call(&["--root", &root(&wrapped), "delete", "--force", &id]));
         assert_eq!(held(&wrapped), 0);
         assert!(!file.exists());
+    });
+}
+
+/// As with CRI-O, which names `WARDLET_CONFIG` to the call that creates and not to the one that runs one more process.
+#[test]
+fn nothing_is_run_in_a_pod_by_a_call_that_does_not_know_of_it() {
+    Host::play(debians(), |host| {
+        let wrapped = Wrapped::before(Path::new(RUNC));
+        let _emptied = Emptied(&wrapped);
+        let (id, bundle) = asking(host, &host.pod(0), None, |_| {});
+        done(&wrapped.create(&bundle, &id));
+        done(&wrapped.call(&["--root", &root(&wrapped), "start", &id]));
+        let network = ["--root", &root(&wrapped), "exec", &id, "readlink", "/proc/self/ns/net"];
+        let inside = wrapped.call(&network);
+        done(&inside);
+        let stdout = |output: &Output| String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let own = fs::read_link(format!("/proc/{}/ns/net", init(&bundle))).unwrap();
+        assert_eq!(Path::new(&stdout(&inside)), own);
+
+        let other = wrapped.path("other.yaml");
+        fs::write(
+            &other,
+            format!("wrapper: {{runtime: {RUNC}, runDir: {}}}\n", wrapped.path("elsewhere").display()),
+        )
+        .unwrap();
+        let refused = wrapped.command(&network).env("WARDLET_CONFIG", &other).output().unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{}", stdout(&refused));
+        let said = stderr(&refused);
+        assert!(said.contains("there is no record of it in") && said.contains("elsewhere"), "{said}");
+        assert!(said.contains("hint: have every call read the configuration"), "{said}");
     });
 }

@@ -32,10 +32,11 @@ impl Node {
         let base = 1_572_864_000 + NUMBER.fetch_add(1, Ordering::Relaxed) * 64 * 65_536;
         let node = Self { dir: tempfile::tempdir().unwrap(), base };
         let text = format!(
-            "userNamespaces: {{quarantineSeconds: {seconds}}}\nwrapper: {{user_namespace_host_uid_base: {base}, \
-             user_namespace_host_gid_base: {}, user_namespace_pool_size: {slots}, user_namespace_state_dir: {}}}\n",
+            "userNamespaces: {{quarantineSeconds: {seconds}}}\nkubelet: {{podsDir: {dir}/pods}}\n\
+             wrapper: {{user_namespace_host_uid_base: {base}, user_namespace_host_gid_base: {}, \
+             user_namespace_pool_size: {slots}, user_namespace_state_dir: {dir}/state, runDir: {dir}/run}}\n",
             base + APART,
-            node.dir.path().join("state").display()
+            dir = node.dir.path().display(),
         );
         std::fs::write(node.file(), text).unwrap();
         node
@@ -149,6 +150,26 @@ fn a_block_that_somebody_uses_is_not_given_out() {
     let given = bases(&node.take("a").unwrap());
     assert_eq!(given.0, node.base + 65_536);
     drop(held);
+}
+
+/// A look counts for a second; what a kubelet has written down since is not overlooked for that.
+#[test]
+fn a_block_that_a_kubelet_has_just_given_to_a_pod_is_not_given_out() {
+    let node = Node::with(3);
+    let take = |sandbox: &str| {
+        let leases = Leases::open_to_take(&node.config()).unwrap();
+        bases(&leases.take(name(sandbox), None, Vec::new()).unwrap()).0
+    };
+    assert_eq!(take("a"), node.base);
+    let seen = || std::fs::metadata(node.dir.path().join("run/seen")).unwrap().modified().unwrap();
+    let (looked, pod) = (seen(), node.dir.path().join("pods/one"));
+    let map = |base: u64| format!(r#"[{{"hostId":{base},"containerId":0,"length":65536}}]"#);
+    let both = (map(node.base + 65_536), map(node.base + 65_536));
+    std::fs::create_dir_all(&pod).unwrap();
+    std::fs::write(pod.join("userns"), format!(r#"{{"uidMappings":{},"gidMappings":{}}}"#, both.0, both.1))
+        .unwrap();
+    assert_eq!(take("b"), node.base + 2 * 65_536);
+    println!("by the look of before: {}", seen() == looked);
 }
 
 #[test]

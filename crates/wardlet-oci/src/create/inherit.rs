@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
 
 use bundle::IdLines;
 use ledger::Holder;
@@ -20,19 +21,39 @@ use crate::spec;
 use crate::ward::{self, Made, Order, Role, RuntimeTraits};
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, next: &Next) -> Result<u8> {
-    let (joining, spec, places) = prepare(site, wanted, next)?;
-    let holder = joining.holder.clone();
-    let standing = Standing::Ward { holder: holder.clone(), ids: Some(joining.ids.clone()) };
-    let record = record(site, wanted, &next.sandbox.container, &next.sandbox.pod, standing);
-    claim(site, &record)?;
+    let (tell, told) = channel();
+    let write = move || {
+        let leases = Leases::open(&site.config)?;
+        // Nothing is told if it came to nothing.
+        told.recv().map_or(Ok(()), |(holder, places)| leases.add_places(holder, places))
+    };
     // Where changes lie is on disk before anything can be changed: the runtime is run when both are done.
-    let order = joining.order(&record, spec);
-    let (written, made) =
-        meanwhile(|| Leases::open(&site.config)?.add_places(holder, places), || ward::make(&order));
+    let (written, begun) = meanwhile(write, move || begin(site, wanted, next, &tell));
+    let (joining, record, order, made) = begun?;
     let failed =
         written.and_then(|()| joining.hand_over(&record, &order, (made?, &words(site, wanted, &record))));
     let _ = site.records.remove(&record.root, &record.container);
     failed
+}
+
+type Begun<'a> = (Joining<'a>, Record, Order, ward::Result<Made>);
+
+/// Checks what is wanted, writes down that it is being made, tells where its changes will lie, and makes its files.
+fn begin<'a>(
+    site: &'a Site<'_>,
+    wanted: &Create,
+    next: &Next,
+    tell: &Sender<(Holder, Vec<PathBuf>)>,
+) -> Result<Begun<'a>> {
+    let (joining, spec, places) = prepare(site, wanted, next)?;
+    let standing = Standing::Ward { holder: joining.holder.clone(), ids: Some(joining.ids.clone()) };
+    let record = record(site, wanted, &next.sandbox.container, &next.sandbox.pod, standing);
+    claim(site, &record)?;
+    // One who does not listen any more has failed, and is asked.
+    let _ = tell.send((joining.holder.clone(), places));
+    let order = joining.order(&record, spec);
+    let made = ward::make(&order);
+    Ok((joining, record, order, made))
 }
 
 /// What is known of a container before anything is done for it: where it goes, its configuration, and where its

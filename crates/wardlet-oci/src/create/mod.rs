@@ -39,7 +39,7 @@ pub(crate) fn create(site: &Site<'_>, wanted: &Create, manner: Manner) -> Result
             unchanged(site)
         }
         Decision::Sandbox(_) | Decision::Inherit(_) if manner == Manner::Restore => Err(no_restore().into()),
-        Decision::Sandbox(order) => sandbox::make(site, wanted, &order, manner),
+        Decision::Sandbox(order) => sandbox::make(site, wanted, &order),
         Decision::Inherit(order) => inherit::make(site, wanted, &order),
     }
 }

@@ -1,7 +1,8 @@
 //! The first container of a pod with a user namespace.
 //!
 //! In this order, so that a crash between any two steps leaves nothing that is not found again: the record,
-//! the lease, the record with the maps, the files, the runtime. A step that fails takes back all before it.
+//! the lease, the record with the maps, one who looks after both, the files, the runtime. A step that fails takes
+//! back all before it.
 
 use std::path::PathBuf;
 
@@ -11,33 +12,26 @@ use ledger::Holder;
 use serde_json::Value;
 
 use super::decide::First;
-use super::{Manner, bundle as callers, claim, record};
+use super::{bundle as callers, claim, record};
 use crate::call::Create;
 use crate::error::{Error, Result};
 use crate::gate::{self, Subject};
 use crate::hand_over;
-use crate::lease::{Leases, Record, Standing, holder, sweep};
+use crate::lease::{Leases, Record, Standing, gone, holder, sweep};
 use crate::site::Site;
 use crate::spec::{self, BLOCK_KEY, SLOT_KEY};
 use crate::ward::{self, Order, Role, RuntimeTraits};
 
-pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First, manner: Manner) -> Result<u8> {
+pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First) -> Result<u8> {
     let Prepared { traits, spec, length, holder } = prepare(site, wanted, first)?;
     let standing = Standing::Ward { holder: holder.clone(), ids: None };
     let mut record = record(site, wanted, &wanted.id, &first.pod, standing);
     claim(site, &record)?;
-    let making = Making { site, wanted, holder, length, traits, manner };
-    let made = Leases::open_to_take(&site.config).and_then(|leases| making.all(&leases, spec, &mut record));
-    match made {
-        Ok(0) => {
-            site.log.decision(&line(first, &record));
-            Ok(0)
-        }
-        failed => {
-            making.undo(&record);
-            failed
-        }
-    }
+    let making = Making { site, wanted, first, holder, length, traits };
+    // It comes back only if it failed: this process becomes the runtime.
+    let failed = Leases::open_to_take(&site.config).and_then(|leases| making.all(leases, spec, &mut record));
+    give_back(site, &record);
+    failed
 }
 
 /// What is known of a sandbox before anything is done for it.
@@ -60,18 +54,22 @@ fn prepare(site: &Site<'_>, wanted: &Create, first: &First) -> Result<Prepared> 
 struct Making<'a> {
     site: &'a Site<'a>,
     wanted: &'a Create,
+    first: &'a First,
     holder: Holder,
     length: BlockLength,
     traits: RuntimeTraits,
-    manner: Manner,
 }
 
 impl Making<'_> {
-    fn all(&self, leases: &Leases, spec: Value, record: &mut Record) -> Result<u8> {
+    fn all(&self, leases: Leases, spec: Value, record: &mut Record) -> Result<u8> {
         let places = callers::places(self.wanted, &spec)?;
-        let ids = self.take(leases, &places)?;
+        let ids = self.take(&leases, &places)?;
+        // Others wait for it.
+        drop(leases);
         record.standing = Standing::Ward { holder: self.holder.clone(), ids: Some(ids.clone()) };
         self.site.records.put(record)?;
+        // From here on nothing has to come back to us: if the runtime fails, or we do not get to it, somebody sees to it.
+        kernel::afterwards(|| self.look_after(record)).map_err(ward::Error::from)?;
         let order = Order {
             bundle: self.wanted.bundle.clone(),
             container_id: self.wanted.id.clone(),
@@ -85,17 +83,18 @@ impl Making<'_> {
         let mut made = ward::make(&order)?;
         annotate(&mut made.spec, &ids, self.slot(&ids));
         callers::show(&made.spec, &order, &self.wanted.config)?;
+        self.site.log.decision(&line(self.first, record));
         let words = words(self.site, self.wanted, record);
-        let runtime = &self.site.runtime.path;
-        if self.manner == Manner::Run {
-            self.site.log.decision(&format!("sandbox {}: handed over to run", self.wanted.id));
-            match hand_over::become_runtime(runtime, &words)? {}
+        match hand_over::become_runtime(&self.site.runtime.path, &words)? {}
+    }
+
+    /// The runtime has ended. Gives back what it leaves no pod for.
+    fn look_after(&self, record: &Record) {
+        let now = self.site.records.get(&record.root, &record.container);
+        // Whoever took its place by now sees to it.
+        if matches!(now, Ok(Some(now)) if now.creator == record.creator && gone(&now)) {
+            give_back(self.site, record);
         }
-        let status = hand_over::run_runtime(runtime, &words)?;
-        // Back where we came from, for what remains to be done or undone. From inside it can be done, too: a
-        // pod that runs is not to lose its lease for this.
-        let _ = made.inside.leave();
-        Ok(hand_over::code(status))
     }
 
     /// A pool that seems to be full may be so with what a crash left.
@@ -114,14 +113,15 @@ impl Making<'_> {
         let base = ids.uids.first().map_or(0, |line| u64::from(line.host().first()));
         base.saturating_sub(self.site.settings().uid_base.unwrap_or(0)) / u64::from(self.length)
     }
+}
 
-    /// Takes back the lease and the record. What cannot be taken back now is found by the next sweep.
-    fn undo(&self, record: &Record) {
-        let released = Leases::open(&self.site.config).and_then(|leases| leases.release(self.holder.clone()));
-        let undone = released.and_then(|()| self.site.records.remove(&record.root, &record.container));
-        if let Err(error) = undone {
-            self.site.log.decision(&format!("sandbox {} is not yet given back: {error}", record.sandbox));
-        }
+/// Takes back a lease and its record. What cannot be taken back now is found by the next sweep.
+fn give_back(site: &Site<'_>, record: &Record) {
+    let Standing::Ward { holder, .. } = &record.standing else { return };
+    let released = Leases::open(&site.config).and_then(|leases| leases.release(holder.clone()));
+    let undone = released.and_then(|()| site.records.remove(&record.root, &record.container));
+    if let Err(error) = undone {
+        site.log.decision(&format!("sandbox {} is not yet given back: {error}", record.sandbox));
     }
 }
 

@@ -4,6 +4,7 @@
 mod alive;
 mod names;
 mod record;
+mod seen;
 mod store;
 mod sweep;
 
@@ -15,16 +16,17 @@ pub use store::Records;
 pub use sweep::{Swept, gone, sweep};
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bundle::IdLines;
-use census::HostRoot;
+use census::{Census, HostRoot};
 use ids::{BlockLength, IdMapping};
-use ledger::{Holder, LeaseRequest, Ledger, Tenure};
+use ledger::{Holder, LeaseRequest, Ledger, Stay, Tenure};
 use settings::Config;
 
 use crate::error::Result;
 
-/// The node's ledger, as the wrapper uses it.
+/// The node's ledger, as the wrapper uses it: others wait until this is dropped.
 pub struct Leases {
     ledger: Ledger,
 }
@@ -55,6 +57,11 @@ impl Leases {
         Ok(())
     }
 
+    /// Leaves less to read for those who come next.
+    pub fn tidy(&self) {
+        self.ledger.tidy();
+    }
+
     /// Gives a lease back. Nobody gets the block before it was seen to be vacant and has rested.
     pub fn release(&self, holder: Holder) -> Result<()> {
         self.ledger.release(holder)?;
@@ -66,5 +73,11 @@ fn options(config: &Config) -> Result<ledger::Options> {
     let host = HostRoot::new("/");
     let pool = settings::pool::for_wrapper(config, &host)?;
     let terms = settings::ledger::Terms { state_dir: &config.settings.wrapper.state_dir, pool };
-    Ok(settings::ledger::options(config, &host, terms)?)
+    let witness = seen::Kept {
+        witness: settings::ledger::census(config, &host),
+        claims: Census::claims,
+        file: config.settings.wrapper.run_dir.join("seen"),
+    };
+    let witness = Arc::new(witness);
+    Ok(ledger::Options { stay: Stay::Brief, witness, ..settings::ledger::options(config, &host, terms)? })
 }

@@ -26,6 +26,18 @@ pub fn join_for_exec(order: &ExecOrder) -> Result<Joined> {
     Ok(Joined(visit))
 }
 
+/// Whether this process has users of its own, and a network that is neither theirs nor the host's: one that a runtime
+/// which joins the users first does not get into.
+pub fn is_on_a_network_of_the_hosts(init: u32) -> Result<bool> {
+    let (own, init) = (Process::own()?, Process::open(init)?);
+    let (users, network) = (init.namespace(NamespaceKind::User)?, init.namespace(NamespaceKind::Net)?);
+    let ours = |kind| own.namespace(kind).map(|namespace| namespace.id());
+    if users.id() == ours(NamespaceKind::User)? || network.id() == ours(NamespaceKind::Net)? {
+        return Ok(false);
+    }
+    Ok(network.owner()?.is_none_or(|owner| owner.id() != users.id()))
+}
+
 #[cfg(test)]
 mod tests {
     use bundle::IdLines;
