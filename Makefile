@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := oci_spec subid getsubids proc_map kubelet_record label contexts manifest layer image_manifest image_config \
-	spdy websocket job_part seccomp_profile users order
+	spdy websocket job_part seccomp_profile users order mountinfo challenge cni docker_archive
 
 # Programs of the peers that we are measured against; outside the checkout, as all components.
 CACHE := $(or $(WARDLET_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/wardlet)
@@ -20,7 +20,7 @@ help: ## Shows this.
 
 run: setup ## Runs a pod in its own block of host IDs on the built-in runtime, and proves it (root).
 	cargo build -q -p wardlet -p monitor -p wardlet-container
-	scripts/run.sh target/debug
+	scripts/run.sh $(or $(CARGO_TARGET_DIR),target)/debug
 
 build: ## Builds the release binaries.
 	cargo build --release -p wardlet -p monitor -p wardlet-container

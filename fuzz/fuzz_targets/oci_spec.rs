@@ -36,7 +36,10 @@ fuzz_target!(|bytes: &[u8]| {
     if check(&subject).is_ok() {
         assert!(["network", "pid", "ipc", "mount"].into_iter().all(of_kind));
         let sets = spec.pointer("/process/capabilities").map(Value::to_string).unwrap_or_default();
-        assert!(!sets.contains("\"CAP_NET_ADMIN\"") || annotations.contains_key("wardlet.dev/network-capabilities"));
+        assert!(
+            !sets.contains("\"CAP_NET_ADMIN\"")
+                || annotations.contains_key("wardlet.dev/network-capabilities")
+        );
         let uid = spec.pointer("/process/user/uid");
         assert!(uid.is_none_or(|uid| uid.as_u64().is_some_and(|uid| uid < 65_536)));
     }

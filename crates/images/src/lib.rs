@@ -18,6 +18,8 @@ mod config;
 mod digest;
 mod error;
 mod fault;
+#[doc(hidden)]
+pub mod fuzzing;
 mod image;
 mod images;
 mod import;

@@ -19,6 +19,8 @@ mod bridge;
 mod cni;
 mod error;
 mod firewall;
+#[doc(hidden)]
+pub mod fuzzing;
 mod lease;
 mod netlink;
 mod network;

@@ -1,6 +1,6 @@
 /// What a registry wants to see.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Challenge {
+pub(crate) enum Challenge {
     /// A user and a password, on each request.
     Basic,
     /// A token from somewhere else.
@@ -33,7 +33,7 @@ impl Challenge {
     }
 
     /// The best of all fields: a token before a password.
-    pub(super) fn best<'a>(fields: impl Iterator<Item = &'a str>) -> Option<Self> {
+    pub(crate) fn best<'a>(fields: impl Iterator<Item = &'a str>) -> Option<Self> {
         let mut all: Vec<Self> = fields.filter_map(Self::parse).collect();
         all.sort_by_key(|challenge| *challenge == Self::Basic);
         all.into_iter().next()

@@ -7,7 +7,7 @@
 //! - [`image`]: a whole image.
 
 mod blob;
-mod challenge;
+pub(crate) mod challenge;
 mod image;
 pub(crate) mod remote;
 mod session;

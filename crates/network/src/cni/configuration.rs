@@ -41,7 +41,7 @@ impl List {
     }
 
     /// A list of plugins, or one plugin alone.
-    fn read(text: &[u8]) -> std::result::Result<Self, String> {
+    pub(super) fn read(text: &[u8]) -> std::result::Result<Self, String> {
         let whole: Map<String, Value> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let word = |key: &str| whole.get(key).and_then(Value::as_str).map(str::to_owned);
         let name = word("name").filter(|name| !name.is_empty()).ok_or("there is no name")?;

@@ -16,6 +16,15 @@ use self::record::{Cache, Record};
 use crate::error::Result;
 use crate::pod::{Addresses, HostPort, Pod};
 
+/// A configuration with what each of its plugins would be given to read, and what is made of a plugin's complaint.
+pub(crate) fn read_anything(bytes: &[u8]) -> (Vec<Value>, String) {
+    let inputs = List::read(bytes).map(|list| {
+        let capabilities = BTreeMap::from([("portMappings".to_owned(), json!([]))]);
+        list.plugins.iter().map(|plugin| plugin.input(&list, &capabilities, None)).collect()
+    });
+    (inputs.unwrap_or_default(), outcome::complaint(bytes, ""))
+}
+
 /// Plugins that have been run for pods, by what is kept of it.
 #[derive(Debug)]
 pub(crate) struct Cni {
