@@ -1,18 +1,18 @@
 use crate::action::StopReason;
-use crate::container::{Container, RestartPolicy};
+use crate::container::Container;
 use crate::observed::InstanceState;
 use crate::pod::{Role, init_role};
 use crate::turn::Turn;
 
 impl Turn<'_> {
-    /// Whether an init container has failed for good: the pod has, then.
+    /// Whether an init container has failed for good: the pod has, then. One whose state is unknown is stopped first, so
+    /// that it has ended for everybody.
     pub(crate) fn is_init_broken(&self) -> bool {
         let mut plain = self.pod.spec().init.iter().filter(|c| init_role(c) == Role::Init);
         plain.any(|container| match self.seen(&container.name).map(|seen| &seen.state) {
             Some(InstanceState::Exited(exit)) => {
                 exit.code != 0 && !self.is_restartable(Role::Init, container)
             }
-            Some(InstanceState::Unknown) => self.pod.policy(container) == RestartPolicy::Never,
             _ => false,
         })
     }

@@ -70,11 +70,16 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether a regular container has been started in the present sandbox.
+    /// Whether a regular container has been started in the present sandbox. Of the last one that may be forgotten, while
+    /// one before it is still there.
     fn has_begun(&self) -> bool {
         let newest = self.observed.sandboxes.iter().map(|s| s.attempt).max();
         let mut regular = self.pod.spec().containers.iter();
-        regular.any(|c| self.seen(&c.name).is_some_and(|seen| seen.sandbox == newest))
+        regular.any(|c| {
+            let mut there = self.observed.instances.iter().filter(|i| i.container == c.name);
+            self.seen(&c.name).is_some_and(|seen| seen.sandbox == newest)
+                || there.any(|i| Some(i.sandbox) == newest)
+        })
     }
 }
 

@@ -154,7 +154,12 @@ impl Promises {
             let is_final = before.is_final();
             assert!(!is_final || status.phase == before, "{before:?}, then {:?}", status.phase);
             let goes_back = before == Phase::Running && status.phase == Phase::Pending;
-            assert!(!goes_back || !is_begun, "Pending again after its containers were started");
+            assert!(
+                !goes_back || !is_begun,
+                "Pending again after its containers were started: {:?}, {:?}",
+                status.init,
+                observed.instances
+            );
         }
         self.phase = Some(status.phase);
     }
