@@ -1,5 +1,5 @@
 //! The kernel's first move of a process between groups waits until every core has been idle or elsewhere for a moment,
-//! 5 to 20 ms; moves that follow it closely wait for nothing. Whoever will have a process moved soon has that wait begun
+//! 6 to 18 ms where it was traced; moves that follow it closely wait for nothing. Whoever will have a process moved soon has that wait begun
 //! here, so that it passes while the rest of a container is prepared.
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! Containers on these kernels, whose control groups are of version 2 alone: by the built-in engine and by
-//! Debian's runc, with SELinux on. The suites are those that run on every machine; here they meet what others
+//! Containers on these kernels, whose control groups are of version 2 alone: by the built-in engine, by
+//! Debian's runc and by a newer one, with SELinux on. The suites are those that run on every machine; here they meet what others
 //! do not have.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::suite::suite;
 /// By crate: the suites that are brought along.
 const SUITES: [(&str, &[&str]); 3] = [
     ("bundle", &["root_cgroup", "root_images"]),
-    ("wardlet-container", &["root_run", "root_same", "root_limits", "root_label"]),
+    ("wardlet-container", &["root_run", "root_same", "root_limits", "root_label", "slow_newer_runc"]),
     ("runtime", &["root_pods", "root_selinux"]),
 ];
 
@@ -24,6 +24,8 @@ const CONTEXTS: &str = "/usr/share/containers/selinux";
 
 const HELPER: &str = "/opt/wardlet-container";
 const RUNC: &str = "/usr/sbin/runc";
+/// The testbed's.
+const NEWER_RUNC: &str = "/opt/runc";
 
 /// What the guest needs beside what it has.
 pub(crate) fn payloads() -> Vec<Payload> {
@@ -35,7 +37,12 @@ pub(crate) fn payloads() -> Vec<Payload> {
     let programs = PROGRAMS.iter().map(|(package, name)| {
         Payload::new(&vm::static_binary(package, name).unwrap(), &format!("{SERVER}/{name}"))
     });
-    let others = [Payload::new(&helper, HELPER), Payload::new(Path::new(RUNC), RUNC)];
+    let newer = testbed::cache::program("runc", "runc").unwrap();
+    let others = [
+        Payload::new(&helper, HELPER),
+        Payload::new(Path::new(RUNC), RUNC),
+        Payload::new(&newer, NEWER_RUNC),
+    ];
     tests.chain(programs).chain(others).collect()
 }
 
@@ -71,6 +78,13 @@ pub(crate) fn layers_of_images_are_shown_as_one(vm: &Vm) {
 /// In namespaces of a pod's own: maps, capabilities, filter, groups, limits, label and all else.
 pub(crate) fn one_more_process_is_held_as_the_first_one(vm: &Vm) {
     containers(vm, "root_same", "/var/tmp", &["one_more_process_is_held_as_a_user_of_the_pods"]);
+}
+
+/// The same by the testbed's runc, in namespaces of the host's and of a pod's own.
+pub(crate) fn one_more_process_is_held_as_the_first_one_by_a_newer_runc(vm: &Vm) {
+    let command = ["/opt/slow_newer_runc", "--nocapture"];
+    let run = Exec::new(&command).env("WARDLET_TEST_HELPER", HELPER).env("WARDLET_TEST_DIR", "/var/tmp");
+    suite(vm, "slow_newer_runc", run.env("WARDLET_TEST_RUNC", NEWER_RUNC));
 }
 
 /// Here runc may limit processes in user namespaces, too.

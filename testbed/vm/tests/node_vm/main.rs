@@ -38,6 +38,7 @@ on_each_kernel! {
     control_groups_of_version_2_are_made_limited_counted_and_removed
     layers_of_images_are_shown_as_one
     one_more_process_is_held_as_the_first_one
+    one_more_process_is_held_as_the_first_one_by_a_newer_runc
     limits_are_the_kernels_and_memory_that_runs_out_is_counted
     labels_are_those_of_all_processes_in_both_modes
     layers_on_a_tmpfs_are_the_containers
