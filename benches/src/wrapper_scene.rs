@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use kernel::{Filesystem, FilesystemKind, FsOption, NamespaceKind, Owner};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, set_child_subreaper, waitpid};
 use serde_json::{Value, json};
 
 use crate::wrapper::{Case, program, stand_in, timed};
@@ -26,13 +27,14 @@ impl Scene {
     pub(crate) fn make(dir: &Path) -> anyhow::Result<Self> {
         let dir = tempfile::Builder::new().prefix("wrapper").tempdir_in(dir)?;
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
+        set_child_subreaper(Some(getpid()))?;
         let scene = Self { dir, program: program()? };
         stand_in(&scene.path("runtime"))?;
         scene.image()?;
         scene.memory_for_runs()?;
         let networks = kernel::namespace::make(None, &[NamespaceKind::Net], None)?;
         networks.first().context("no network namespace was made")?.pin(&scene.path("network"))?;
-        for case in [Case::Plain, Case::First, Case::Joining, Case::Joined] {
+        for case in [Case::Plain, Case::Alone, Case::First, Case::Joining, Case::Joined] {
             scene.bundle(case)?;
         }
         scene.configure(Path::new(RUNC))?;
@@ -56,12 +58,16 @@ impl Scene {
     /// The same through the wrapper.
     pub(crate) fn wrapped(&self, case: Case, number: usize) -> anyhow::Result<Duration> {
         let id = format!("wrapped-{number}");
-        if matches!(case, Case::First | Case::Joining) {
+        if has_users(case) {
             self.renew(case, number)?;
+        }
+        if case == Case::Alone {
+            // As if the last one had been longer ago.
+            let _ = fs::remove_file(self.path("run/seen"));
         }
         let took = timed(&mut self.create(case, &id))?;
         self.end(case)?;
-        if matches!(case, Case::First | Case::Joining) {
+        if has_users(case) {
             timed(self.command().arg("--root").arg(self.path("root")).args(["delete", "--force", &id]))?;
         }
         Ok(took)
@@ -72,13 +78,13 @@ impl Scene {
         if case == Case::State {
             return Ok(());
         }
-        let pid =
+        let text =
             fs::read_to_string(self.bundle_of(case).join(PID_FILE)).context("the stand-in's process")?;
-        let left = kernel::Process::open(pid.trim().parse()?)?;
-        left.signal(rustix::process::Signal::KILL)?;
-        while left.is_running()? {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let left = kernel::Process::open(text.trim().parse()?)?;
+        let pid = Pid::from_raw(text.trim().parse()?).context("the stand-in's process")?;
+        left.signal(Signal::KILL)?;
+        // As containerd's shim does: a host that keeps what has ended has more to be looked at.
+        waitpid(Some(pid), WaitOptions::empty())?;
         Ok(())
     }
 
@@ -193,11 +199,16 @@ impl Scene {
     }
 }
 
+/// Whether it is one of a pod with a user namespace, and made anew each time.
+fn has_users(case: Case) -> bool {
+    matches!(case, Case::Alone | Case::First | Case::Joining)
+}
+
 impl Drop for Scene {
     fn drop(&mut self) {
         let root = self.path("root");
         let _ = Command::new(RUNC).arg("--root").arg(root).args(["delete", "--force", POD]).output();
-        for case in [Case::Plain, Case::First, Case::Joining, Case::Joined] {
+        for case in [Case::Plain, Case::Alone, Case::First, Case::Joining, Case::Joined] {
             let _ = kernel::unmount(&self.bundle_of(case).join("rootfs"), kernel::Unmount::Lazy);
         }
         for name in ["network", "run"] {

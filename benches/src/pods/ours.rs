@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 
 use super::{Hand, Proof};
 use crate::memory;
+use crate::report::say;
 
 pub(super) const NAME: &str = "wardlet run";
 
@@ -109,8 +110,12 @@ impl Hand for Ours {
         let took = began.elapsed();
         match output.status.code() {
             Some(0) => Ok(Some(Proof { took, answer: "holds" })),
-            // Other pods on this machine may be in each other's way: that is an answer, too.
-            Some(1) => Ok(Some(Proof { took, answer: "does not hold" })),
+            // Other pods on this machine may be in each other's way: that is an answer, too, and whoever measures is to
+            // know why.
+            Some(1) => {
+                say(&String::from_utf8_lossy(&output.stdout));
+                Ok(Some(Proof { took, answer: "does not hold" }))
+            }
             _ => bail!("verify: {}", String::from_utf8_lossy(&output.stderr)),
         }
     }
