@@ -18,7 +18,8 @@ WRAPPER = cargo build --release -q --target $(TRIPLE) --config '$(STATIC)' -p wa
 help: ## Shows this.
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
 
-run: setup ## Runs a pod in its own block of host IDs on the built-in runtime, and proves it (root).
+run: ## Runs a pod in its own block of host IDs on the built-in runtime, and proves it (root).
+	@scripts/setup.sh run
 	cargo build -q -p wardlet -p monitor -p wardlet-container
 	scripts/run.sh $(or $(CARGO_TARGET_DIR),target)/debug
 
@@ -26,7 +27,7 @@ build: ## Builds the release binaries.
 	cargo build --release -p wardlet -p monitor -p wardlet-container
 	$(WRAPPER)
 
-setup: ## Installs the Debian packages that run and test need, if any is missing.
+setup: ## Installs the Debian packages that the tests need, if any is missing.
 	@scripts/setup.sh
 
 fmt: ## Formats the code.

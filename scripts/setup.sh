@@ -1,11 +1,16 @@
 #!/bin/sh
-# Installs the Debian packages that `make test` and `make run` need. Does nothing if all are there.
+# Installs the Debian packages that are needed. Does nothing if all are there.
+#   scripts/setup.sh run    what `make run` needs
+#   scripts/setup.sh        what the tests need
 set -eu
 
 # Each package with a program by which it is known to be there.
-needs='runc:runc busybox-static:busybox strace:strace uidmap:getsubids util-linux:unshare
-    e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs btrfs-progs:mkfs.btrfs squashfs-tools:mksquashfs erofs-utils:mkfs.erofs
-    chromium:chromium chromium-driver:chromedriver pkg-config:pkg-config iproute2:ip'
+needs='busybox-static:busybox util-linux:unshare pkg-config:pkg-config iproute2:ip'
+if [ "${1:-}" != run ]; then
+    needs="$needs runc:runc strace:strace uidmap:getsubids
+        e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs btrfs-progs:mkfs.btrfs squashfs-tools:mksquashfs erofs-utils:mkfs.erofs
+        chromium:chromium chromium-driver:chromedriver"
+fi
 
 # Administrators' programs count also where the caller's PATH leaves them out.
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
@@ -27,7 +32,7 @@ done
 
 # Libraries have no program to be known by.
 [ -e /usr/include/seccomp.h ] || missing="$missing libseccomp-dev"
-[ -x /usr/lib/cni/bridge ] || missing="$missing containernetworking-plugins"
+[ "${1:-}" = run ] || [ -x /usr/lib/cni/bridge ] || missing="$missing containernetworking-plugins"
 
 if [ -z "$missing" ]; then
     exit 0
@@ -43,7 +48,7 @@ fi
 if [ "$(id -u)" -ne 0 ]; then
     echo "error: these packages are missing and only root can install them:$missing" >&2
     echo >&2
-    echo "hint: sudo $0" >&2
+    echo "hint: sudo $0 $*" >&2
     exit 1
 fi
 

@@ -63,11 +63,14 @@ impl Turn<'_> {
         let is_clear = matches!(instance.state, InstanceState::Running { .. } | InstanceState::Exited(_));
         track.stalled = if is_clear || is_starting { None } else { Some(track.stalled.unwrap_or(now)) };
         let mut state = instance.state.clone();
-        if state == InstanceState::Unknown && is_stopped {
-            state = match track.newest.take().map(|seen| seen.state) {
-                Some(exited @ InstanceState::Exited(_)) => exited,
-                _ => InstanceState::Exited(Exit::lost(None, now)),
-            };
+        if state == InstanceState::Unknown {
+            // What has once ended has ended, also for one who has only a status to know it from.
+            let known = track.newest.take().filter(|seen| seen.attempt == instance.attempt);
+            match known.map(|seen| seen.state) {
+                Some(exited @ InstanceState::Exited(_)) => state = exited,
+                _ if is_stopped => state = InstanceState::Exited(Exit::lost(None, now)),
+                _ => {}
+            }
         }
         let (sandbox, revision) = (Some(instance.sandbox), Some(instance.revision));
         track.newest = Some(Seen { attempt: instance.attempt, sandbox, revision, state });

@@ -3,7 +3,7 @@ use std::time::Duration;
 use crate::action::{Action, HookKind, StopReason, Task};
 use crate::container::{Container, ProbeKind};
 use crate::moment::Moment;
-use crate::observed::InstanceState;
+use crate::observed::{Instance, InstanceState};
 use crate::pod::Role;
 use crate::state::{InstanceKey, Sentence};
 use crate::turn::{Turn, key};
@@ -32,10 +32,12 @@ impl Turn<'_> {
         probe.and_then(|probe| probe.grace).unwrap_or(self.pod.spec().grace)
     }
 
-    /// What runs and is not the pod's current instance of that container would be a second one.
+    /// What runs and is not the pod's current instance of that container would be a second one; and what has ended by
+    /// all that was said, and may run for all that the runtime knows, is stopped to be sure.
     pub(crate) fn condemn_strays(&mut self) {
         let deadline = self.now.after(self.pod.spec().grace);
-        let stray: Vec<_> = self.living().filter(|i| !self.is_current(i)).map(key).collect();
+        let has_ended = |i: &Instance| self.seen(&i.container).is_some_and(|seen| seen.exit().is_some());
+        let stray: Vec<_> = self.living().filter(|i| !self.is_current(i) || has_ended(i)).map(key).collect();
         for instance in stray {
             self.condemn(instance, StopReason::Stray, deadline);
         }

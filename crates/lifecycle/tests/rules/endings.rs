@@ -1,8 +1,8 @@
 //! How a pod ends: deletion, deadline, eviction, its own end; grace, hooks and the sidecars' order.
 use crate::stage::{Stage, container, hooks, name, one, secs, sidecar, started, stopped};
 use lifecycle::{
-    Action, ConditionKind, ConditionStatus, Eviction, HookKind, InstanceState, Phase, RestartPolicy, Spec,
-    Stage as At, Task, Verdict,
+    Action, ConditionKind, ConditionStatus, Eviction, HookKind, InstanceState, Phase, RestartPolicy,
+    Settings, Spec, Stage as At, State, Task, Verdict,
 };
 
 const NOTHING: [&str; 0] = [];
@@ -236,6 +236,35 @@ fn a_container_of_which_nothing_is_known_does_not_keep_a_pod_from_ending() {
     stage.observed.outcomes.push(stopped);
     assert_eq!(stage.orders(), [Action::StopSandbox { attempt: 0 }]);
     assert_eq!(stage.state_of("a"), "ContainerStatusUnknown");
+}
+
+#[test]
+fn what_has_ended_by_a_status_has_ended_though_the_runtime_does_not_know() {
+    let spec = Spec { init: vec![sidecar("s")], restart: RestartPolicy::Never, ..one() };
+    let mut stage = Stage::in_sandbox(spec);
+    stage.orders();
+    stage.runs("s", 0);
+    stage.orders();
+    stage.runs("a", 0);
+    stage.orders();
+    stage.becomes("a", 0, InstanceState::Unknown);
+    assert_eq!(stopped(&stage.orders()), ["a 30s StateUnknown"]);
+    let told = lifecycle::Outcome::ContainerStopped { container: name("a"), attempt: 0 };
+    stage.done(&Task::Stop(name("a"), 0));
+    stage.observed.outcomes.push(told.clone());
+    assert_eq!(stopped(&stage.orders()), ["s 30s PodFinished"]);
+    assert_eq!((stage.status().stage, stage.status().phase), (At::Terminating, Phase::Running));
+
+    stage.state = State::resumed(Settings::default(), stage.status.as_ref().unwrap());
+    assert_eq!(stopped(&stage.orders()), ["a 30s PodFinished"], "again, to be sure");
+    assert_eq!(
+        (stage.status().stage, stage.state_of("a").as_str()),
+        (At::Terminating, "ContainerStatusUnknown")
+    );
+    stage.exits("s", 0, 0);
+    stage.done(&Task::Stop(name("a"), 0));
+    stage.observed.outcomes.push(told);
+    assert_eq!(stage.orders(), [Action::StopSandbox { attempt: 0 }]);
 }
 
 #[test]
