@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use ids::allocator::{Blocks, LeaseId, State};
+use ids::allocator::{Allocator, Blocks, LeaseId, State};
 use ids::pool::IdPool;
 use ids::{HostSpan, IdBlock, IdKind};
 
@@ -63,11 +63,7 @@ impl Store {
 
     /// The old files go aside, whole, before the new one takes their name.
     fn replace_files(&mut self, book: &Book, whole: bool, moment: &Moment) -> Result<(), LedgerError> {
-        let fresh = durable::beside(&self.paths.db, ".new");
-        for suffix in ["", "-wal", "-shm"] {
-            remove_if_there(&durable::beside(&fresh, suffix))?;
-        }
-        write_database(&fresh, book)?;
+        let fresh = write_database(&self.paths.db, book)?;
         let label = format!(".damaged-{}", moment.now);
         for suffix in ["", "-wal"] {
             set_aside(&durable::beside(&self.paths.db, suffix), &label)?;
@@ -77,9 +73,6 @@ impl Store {
             keep_aside(&self.paths.mirror, &label)?;
         }
         durable::rename(&fresh, &self.paths.db)?;
-        for suffix in ["-wal", "-shm"] {
-            remove_if_there(&durable::beside(&fresh, suffix))?;
-        }
         let (leases, members) = book.rows();
         self.mirror.rewrite(book.head.seq, leases, members)?;
         let held = || book.leases.values().map(LeaseRow::blocks);
@@ -88,7 +81,7 @@ impl Store {
 }
 
 /// The newest row of each block wins.
-fn book_of(allocator: &ids::allocator::Allocator, head: Head, mut rows: Rows) -> Book {
+fn book_of(allocator: &Allocator, head: Head, mut rows: Rows) -> Book {
     rows.leases.sort_by_key(|r| std::cmp::Reverse(r.seq));
     let (mut book, _older) = Book::new(allocator.clone(), head, rows);
     book.forget_orphans();
@@ -164,12 +157,31 @@ fn spare(book: &Book, pool: &IdPool, kind: IdKind, like: IdBlock) -> Option<IdBl
     nobodys().find(outside).or_else(|| nobodys().next())
 }
 
-fn write_database(path: &Path, book: &Book) -> Result<(), LedgerError> {
+/// Makes an empty database where there is none.
+///
+/// SQLite secures the first pages of a file by a journal, and would have to sync the journal's name; here the file gets
+/// its own name when it is whole.
+pub(crate) fn make_database(path: &Path, allocator: Allocator) -> Result<(), LedgerError> {
+    let (empty, _) = Book::new(allocator, Head { next: 1, ..Head::default() }, Rows::default());
+    let fresh = write_database(path, &empty)?;
+    // Of one who was killed and did it otherwise: it would be played back into a file that it is not of.
+    remove_if_there(&durable::beside(path, "-journal"))?;
+    durable::sync_dir(path.parent().unwrap_or(Path::new(".")))?;
+    durable::rename(&fresh, path)
+}
+
+/// Writes what is in the book to a file beside `path`, which it is to replace.
+fn write_database(path: &Path, book: &Book) -> Result<PathBuf, LedgerError> {
+    let fresh = durable::beside(path, ".new");
+    let remove = |suffixes: &[&str]| {
+        suffixes.iter().try_for_each(|suffix| remove_if_there(&durable::beside(&fresh, suffix)))
+    };
+    remove(&["", "-wal", "-shm", "-journal"])?;
     let failed = |e| match e {
         ReadError::Failed(e) => e,
-        ReadError::Damaged(why) => LedgerError::io("cannot make", path, std::io::Error::other(why)),
+        ReadError::Damaged(why) => LedgerError::io("cannot make", &fresh, std::io::Error::other(why)),
     };
-    let db = Db::open(path, Stay::Long).map_err(failed)?;
+    let db = Db::open(&fresh, Stay::Long).map_err(failed)?;
     db.create_tables().map_err(failed)?;
     let (leases, members) = book.rows();
     let rows = Rows {
@@ -177,7 +189,9 @@ fn write_database(path: &Path, book: &Book) -> Result<(), LedgerError> {
         members: members.cloned().collect::<Vec<MemberRow>>(),
     };
     db.begin()?.commit(&Changes { rows, ..Changes::default() }, book.head)?;
-    db.fold_in()
+    db.fold_in()?;
+    remove(&["-wal", "-shm"])?;
+    Ok(fresh)
 }
 
 fn set_aside(path: &Path, label: &str) -> Result<(), LedgerError> {

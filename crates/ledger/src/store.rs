@@ -20,6 +20,7 @@ use crate::error::LedgerError;
 use crate::lock::{Guard, Lock};
 use crate::mark::MarkFile;
 use crate::mirror::Mirror;
+use crate::rebuild::make_database;
 use crate::row::LeaseRow;
 
 /// What some changes leave in the log.
@@ -206,6 +207,9 @@ impl Store {
 
     fn load(&mut self) -> Result<(), ReadError> {
         let new = self.is_new()?;
+        if new && std::fs::metadata(&self.paths.db).map_or(true, |found| found.len() == 0) {
+            make_database(&self.paths.db, self.terms.allocator()).map_err(ReadError::Failed)?;
+        }
         let db = Db::open(&self.paths.db, self.terms.stay)?;
         if new {
             db.create_tables()?;
