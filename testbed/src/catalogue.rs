@@ -264,9 +264,10 @@ pub static COMPONENTS: &[Component] = &[
     Component {
         name: "podman",
         version: "debian",
-        source: Source::Debian(&[("podman", "podman"), ("crun", "crun")]),
+        source: Source::Debian(&[("podman", "podman")]),
         megabytes: 200,
     },
+    Component { name: "crun", version: "debian", source: Source::Debian(&[("crun", "crun")]), megabytes: 10 },
     Component {
         name: "promtool",
         version: "debian",
@@ -288,6 +289,7 @@ const SETS: &[(&str, &[&str])] = &[
             "kubectl",
             "registry",
             "old-pair",
+            "crun",
             "runsc",
             "runsc-shim",
         ],
@@ -295,7 +297,8 @@ const SETS: &[(&str, &[&str])] = &[
     ("node", &["cni", "kubelet", "kube-controller-manager", "kube-scheduler"]),
     ("conformance", &["agnhost", "e2e", "promtool"]),
 ];
-const PEERS: &[&str] = &["tools", "podman", "runsc", "old-pair", "cni", "containerd", "runc", "kubelet"];
+const PEERS: &[&str] =
+    &["tools", "podman", "crun", "runsc", "old-pair", "cni", "containerd", "runc", "kubelet"];
 
 /// The component of this name.
 ///
