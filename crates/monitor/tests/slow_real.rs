@@ -25,6 +25,9 @@ const BASE: u32 = 1_910_571_008;
 fn container_program() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
+        if let Some(built) = std::env::var_os("WARDLET_PROGRAMS") {
+            return Path::new(&built).join("wardlet-container");
+        }
         let here = std::env::current_exe().unwrap();
         let target = here.ancestors().nth(3).unwrap();
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());

@@ -12,17 +12,35 @@ use crate::host;
 pub struct Payload {
     host: PathBuf,
     guest: String,
+    is_lean: bool,
 }
 
 impl Payload {
     /// The file `host`, as `guest` in the guest.
     #[must_use]
     pub fn new(host: &Path, guest: &str) -> Self {
-        Self { host: host.to_owned(), guest: guest.to_owned() }
+        Self { host: host.to_owned(), guest: guest.to_owned(), is_lean: false }
+    }
+
+    /// Our own program `name`, as it was built for this run, without what only debuggers read: the guest has its files
+    /// in memory. It is looked for where `WARDLET_PROGRAMS` says, else above the program that asks.
+    #[must_use]
+    pub fn of_ours(name: &str, guest: &str) -> Self {
+        let above = || Some(std::env::current_exe().ok()?.parent()?.parent()?.to_owned());
+        let programs = std::env::var_os("WARDLET_PROGRAMS").map(PathBuf::from).or_else(above);
+        Self { is_lean: true, ..Self::new(&programs.unwrap_or_default().join(name), guest) }
     }
 
     pub(crate) fn add_to(&self, archive: &mut Archive) -> Result<()> {
-        add(archive, &self.host, &self.guest)?;
+        if self.is_lean {
+            let work =
+                tempfile::tempdir().map_err(Error::file("make a directory in", &std::env::temp_dir()))?;
+            let lean = work.path().join("program");
+            host::run(host::command("strip").arg("-o").arg(&lean).arg(&self.host))?;
+            add(archive, &lean, &self.guest)?;
+        } else {
+            add(archive, &self.host, &self.guest)?;
+        }
         for library in host::libraries(&self.host)? {
             add(archive, &library, &library.to_string_lossy())?;
         }

@@ -18,27 +18,15 @@ fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Where our programs are: `WARDLET_PROGRAMS`, else above this test.
-fn programs() -> PathBuf {
-    let above = || Some(std::env::current_exe().ok()?.parent()?.parent()?.to_owned());
-    std::env::var_os("WARDLET_PROGRAMS").map(PathBuf::from).or_else(above).unwrap()
-}
-
 fn done(command: &mut Command) {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A guest with our programs, without what only debuggers read: it has its files in memory.
 fn boot(series: Series) -> Vm {
     vm::ensure(series).unwrap();
     let work = tempfile::tempdir().unwrap();
-    let mut payloads = Vec::new();
-    for name in PROGRAMS {
-        let small = work.path().join(name);
-        done(Command::new("strip").arg("-o").arg(&small).arg(programs().join(name)));
-        payloads.push(Payload::new(&small, &format!("/opt/{name}")));
-    }
+    let mut payloads = PROGRAMS.map(|name| Payload::of_ours(name, &format!("/opt/{name}"))).to_vec();
     let image = work.path().join("busybox.tar");
     let maker = top().join("scripts/busybox-image.sh");
     done(Command::new(maker).arg("localhost/wardlet-busybox:1").arg(&image));

@@ -107,10 +107,9 @@ fn examine(series: Series, end: fn(&Vm) -> Error) -> Findings {
 
 fn boot(series: Series) -> Vm {
     vm::ensure(series).unwrap();
-    let program = |package, name| vm::static_binary(package, name).unwrap();
     let payloads = vec![
-        Payload::new(&program("vm", "vm-probe"), "/bin/vm-probe"),
-        Payload::new(&program("wardlet", "wardlet"), "/bin/wardlet"),
+        Payload::new(&vm::static_binary("vm", "vm-probe").unwrap(), "/bin/vm-probe"),
+        Payload::of_ours("wardlet", "/bin/wardlet"),
         Payload::new(Path::new("/usr/bin/env"), "/opt/dynamic-env"),
     ];
     let tests = machine::OUR_OWN_TESTS
