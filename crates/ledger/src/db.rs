@@ -20,6 +20,9 @@ const LOG_PAGES: u64 = 100;
 /// A page in the log, with what is written before it.
 const LOG_PAGE: u64 = 4096 + 24;
 
+/// How long somebody who has the file open, and not the lock, is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// How long a process has the ledger open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stay {
@@ -242,7 +245,7 @@ fn connect(path: &Path, stay: Stay) -> rusqlite::Result<Connection> {
         connection.busy_timeout(Duration::ZERO)?;
     } else {
         // The lock of ours comes first: SQLite's own is never contended for long.
-        connection.busy_timeout(Duration::from_secs(5))?;
+        connection.busy_timeout(PATIENCE)?;
     }
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
@@ -258,7 +261,9 @@ fn keep_log_below(pages: u64, path: &Path, connection: &Connection) {
     let log = std::fs::metadata(durable::beside(path, "-wal"));
     if log.is_ok_and(|log| log.len() > pages * LOG_PAGE) {
         // Not now if somebody is reading in it; the next opener will.
+        let _ = connection.busy_timeout(Duration::ZERO);
         let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let _ = connection.busy_timeout(PATIENCE);
     }
 }
 

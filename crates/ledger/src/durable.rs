@@ -25,6 +25,14 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), LedgerError> {
     sync_dir(to.parent().unwrap_or(Path::new(".")))
 }
 
+/// Makes what is in a file durable, if there is one.
+pub(crate) fn sync_file(path: &Path) -> Result<(), LedgerError> {
+    match File::open(path).and_then(|file| file.sync_data()) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(LedgerError::io("cannot sync", path, e)),
+        _ => Ok(()),
+    }
+}
+
 /// Makes the names in a directory durable.
 pub(crate) fn sync_dir(dir: &Path) -> Result<(), LedgerError> {
     let synced = File::open(dir).and_then(|d| d.sync_all());

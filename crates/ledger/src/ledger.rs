@@ -22,6 +22,8 @@ use crate::store::{Job, Paths, Store, Terms};
 /// How long what was seen on the host is good enough to choose a new block by. Vacancy is never
 /// judged by an old look.
 const SIGHTING_AGE: Duration = Duration::from_secs(1);
+/// How often a lease is tried by one who waits for so long each time that a look has become old.
+const ATTEMPTS: u32 = 3;
 
 /// What a ledger is opened with.
 pub struct Options {
@@ -200,6 +202,8 @@ impl Ledger {
         if candidates.is_empty() {
             return Ok((candidates, Testimony { sighting: Sighting::default(), remaining: Vec::new() }));
         }
+        // Others can go on meanwhile: what has changed by then is not judged.
+        lock(&self.store).let_others();
         let failed = |e| LedgerError::Witness(Arc::new(e));
         let sighting = self.witness.look().map_err(failed)?;
         let mut remaining = Vec::new();
@@ -232,8 +236,19 @@ impl Ledger {
         op: impl Fn(&mut Book, &Sighting, &Moment) -> Result<Lease, LedgerError> + Send + Clone + 'static,
     ) -> Result<Lease, LedgerError> {
         let attempt = || {
-            let (op, seen) = (op.clone(), self.recent_sighting()?);
-            self.submit(move |book, moment| op(book, &seen, moment))
+            let mut left = ATTEMPTS;
+            loop {
+                left -= 1;
+                let (op, seen, asked) = (op.clone(), self.recent_sighting()?, Instant::now());
+                let done = self.submit(move |book, moment| {
+                    // Who has waited for its turn looks once more.
+                    let is_old = left > 0 && asked.elapsed() >= SIGHTING_AGE;
+                    if is_old { Ok(None) } else { op(book, &seen, moment).map(Some) }
+                })?;
+                if let Some(lease) = done {
+                    return Ok(lease);
+                }
+            }
         };
         match attempt() {
             Err(LedgerError::Lease { source: LeaseError::Exhausted(_), .. }) => {

@@ -68,7 +68,9 @@ impl Store {
         for suffix in ["", "-wal"] {
             set_aside(&durable::beside(&self.paths.db, suffix), &label)?;
         }
-        remove_if_there(&durable::beside(&self.paths.db, "-shm"))?;
+        for suffix in ["-shm", "-journal"] {
+            remove_if_there(&durable::beside(&self.paths.db, suffix))?;
+        }
         if !whole {
             keep_aside(&self.paths.mirror, &label)?;
         }

@@ -248,6 +248,8 @@ impl Store {
             ))),
             _ => {
                 let Some(book) = &self.book else { return Ok(()) };
+                // Whoever wrote to the log may have been killed before it was on disk: the copy is not to be ahead of it.
+                durable::sync_file(&durable::beside(&self.paths.db, "-wal")).map_err(ReadError::Failed)?;
                 let (leases, members) = book.rows();
                 if let Err(e) = self.mirror.rewrite(head.seq, leases, members) {
                     self.notices.push(format!("the ledger's copy is behind: {e}"));
@@ -274,6 +276,14 @@ impl Store {
     pub(crate) fn tidy(&self) {
         if let (Some(db), true) = (&self.db, self.held.is_some()) {
             db.keep_log_below(FEW_PAGES);
+        }
+    }
+
+    /// Ends a brief stay for now: the next change begins another.
+    pub(crate) fn let_others(&mut self) {
+        if self.held.is_some() {
+            self.close();
+            self.held = None;
         }
     }
 

@@ -4,12 +4,14 @@
 
 mod common;
 
-use std::sync::atomic::Ordering;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Node, UNIT, default_pool, holder, lease, unit};
+use common::{Node, Told, UNIT, default_pool, holder, lease, unit};
 use ids::IdKind;
-use ids::witness::{Hold, Witness as _};
+use ids::witness::{Hold, Sighting, Witness, WitnessError};
 use ledger::{Ledger, LedgerError, Options, Stay};
 
 fn options(node: &Node, stay: Stay) -> Options {
@@ -49,7 +51,7 @@ fn who_comes_briefly_can_work_beside_who_stays() {
 fn others_wait_while_somebody_is_here_briefly() {
     let node = Node::new();
     let here = brief(&node);
-    let stuck = |e: &LedgerError| matches!(e, LedgerError::Stuck { by: Some(_), .. });
+    let stuck = |e: &LedgerError| matches!(e, LedgerError::Stuck { .. });
     assert!(Ledger::open(options(&node, Stay::Long)).is_err_and(|e| stuck(&e)));
     let there = brief(&node);
     assert!(there.list().is_err_and(|e| stuck(&e)), "it is opened, and waits when it is to do something");
@@ -75,6 +77,54 @@ fn what_another_one_has_seen_counts_for_a_second() {
     kept(1000);
     assert_eq!(unit(&lease(&brief(&node), "pod-2")), 1);
     assert_eq!(looks(), 2);
+}
+
+#[test]
+fn who_has_waited_for_its_turn_looks_once_more() {
+    let node = Node::new();
+    let here = brief(&node);
+    let patient = Options { patience: Duration::from_secs(60), ..options(&node, Stay::Brief) };
+    let leased = std::thread::scope(|scope| {
+        let waiting = scope.spawn(move || lease(&Ledger::open_to_lease(patient).unwrap(), "pod-1"));
+        std::thread::sleep(Duration::from_millis(1500));
+        node.witness.sees(IdKind::Uid, UNIT, 1, Hold::Live);
+        drop(here);
+        waiting.join().unwrap()
+    });
+    assert_eq!(unit(&leased), 2, "the first block is somebody's by now");
+}
+
+/// A witness who does something else before each look.
+struct Visited {
+    witness: Arc<Told>,
+    visit: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Witness for Visited {
+    fn look(&self) -> Result<Sighting, WitnessError> {
+        (self.visit)();
+        self.witness.look()
+    }
+
+    fn remaining(&self, places: &[PathBuf]) -> Result<Vec<PathBuf>, WitnessError> {
+        self.witness.remaining(places)
+    }
+}
+
+#[test]
+fn others_go_on_while_it_is_looked_whether_a_block_is_vacant() {
+    let node = Arc::new(Node::new());
+    lease(&brief(&node), "pod-1");
+    brief(&node).release(holder("pod-1")).unwrap();
+    let (leased, other) = (Arc::new(AtomicU64::new(0)), Arc::clone(&node));
+    let visit = {
+        let leased = Arc::clone(&leased);
+        Box::new(move || leased.store(unit(&lease(&brief(&other), "pod-2")), Ordering::SeqCst))
+    };
+    let witness = Arc::new(Visited { witness: Arc::clone(&node.witness), visit });
+    let verdicts =
+        Ledger::open(Options { witness, ..options(&node, Stay::Brief) }).unwrap().settle().unwrap();
+    assert_eq!((verdicts.len(), leased.load(Ordering::SeqCst)), (1, 2));
 }
 
 #[test]

@@ -150,6 +150,23 @@ fn power_lost_between_brief_stays() {
     Loss { start, ops: recorded, promises: promised(&words, &said), check: &kept }.sweep(|_, _| true);
 }
 
+/// Somebody is killed before its change is on disk; who comes next finds it all the same, in memory, and answers by it.
+#[test]
+fn power_lost_after_somebody_was_killed() {
+    let home = tempfile::tempdir().unwrap();
+    let said = act(home.path(), &ops(&["leases:old:3"]));
+    let mut disk = Disk::holding(home.path());
+    let words = ops(&["brief", "lease:a"]);
+    let whole = record(home.path(), &words);
+    let is_log = |op: &Op| matches!(op, Op::Write { name, .. } if name == "ledger.db-wal");
+    let written = whole.iter().rposition(is_log).expect("the change is written to the log");
+    whole[..=written].iter().for_each(|op| disk.run(op));
+    let left = tempfile::tempdir().unwrap();
+    disk.image(left.path(), Names::AtOnce, Luck::Everything, &mut Dice::thrown("killed"));
+    let recorded = record(left.path(), &words);
+    Loss { start: disk, ops: recorded, promises: promised(&words, &said), check: &kept }.sweep(|_, _| true);
+}
+
 /// Past 64 blocks the high-water mark is raised.
 #[test]
 fn power_lost_while_the_mark_is_raised() {

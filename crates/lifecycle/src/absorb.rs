@@ -65,7 +65,7 @@ impl Turn<'_> {
         let mut state = instance.state.clone();
         if state == InstanceState::Unknown {
             // What has once ended has ended, also for one who has only a status to know it from.
-            let known = track.newest.take().filter(|seen| seen.attempt == instance.attempt);
+            let known = track.newest.take().filter(|seen| seen.attempt == instance.attempt && seen.is_sure);
             match known.map(|seen| seen.state) {
                 Some(exited @ InstanceState::Exited(_)) => state = exited,
                 _ if is_stopped => state = InstanceState::Exited(Exit::lost(None, now)),
@@ -73,7 +73,7 @@ impl Turn<'_> {
             }
         }
         let (sandbox, revision) = (Some(instance.sandbox), Some(instance.revision));
-        track.newest = Some(Seen { attempt: instance.attempt, sandbox, revision, state });
+        track.newest = Some(Seen { attempt: instance.attempt, sandbox, revision, state, is_sure: true });
     }
 
     /// A container that ran and is no longer there has ended: it must not run twice for being forgotten.

@@ -63,6 +63,9 @@ pub(crate) struct Seen {
     pub(crate) sandbox: Option<u32>,
     pub(crate) revision: Option<u64>,
     pub(crate) state: InstanceState,
+    /// Whether that is surely its own state. A container that waits may have an instance that was not yet started: how it
+    /// ended last is then of the one before.
+    pub(crate) is_sure: bool,
 }
 
 impl Seen {
@@ -156,7 +159,8 @@ impl Track {
     }
 
     fn resumed(status: &ContainerStatus) -> Self {
-        let seen = |state| Seen { attempt: status.restart_count, sandbox: None, revision: None, state };
+        let attempt = status.restart_count;
+        let seen = |state| Seen { attempt, sandbox: None, revision: None, state, is_sure: true };
         let (newest, last) = match &status.state {
             ContainerState::Running { since } => {
                 (Some(seen(InstanceState::Running { since: *since })), status.last.clone())
@@ -166,7 +170,8 @@ impl Track {
             }
             // It waits to be started again: its last end is its newest instance's.
             ContainerState::Waiting { .. } => {
-                (status.last.clone().map(|exit| seen(InstanceState::Exited(exit))), None)
+                let last = status.last.clone().map(|exit| seen(InstanceState::Exited(exit)));
+                (last.map(|seen| Seen { is_sure: false, ..seen }), None)
             }
         };
         let mut track = Self { newest, last, ..Self::default() };

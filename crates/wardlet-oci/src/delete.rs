@@ -18,12 +18,15 @@ pub(crate) fn delete(site: &Site<'_>, id: &str) -> Result<u8> {
         site.records.remove(&record.root, id)?;
         return unchanged(site);
     }
+    let is_being_made = record.creator.runs();
     let inside = files(site, &record);
     let code = hand_over::code(hand_over::run_runtime(&site.runtime.path, &site.call.words)?);
     drop(inside);
     // A runtime that does not know the container fails, and there is nothing left of it all the same.
-    // While it is still being made, whoever makes it may take its lease only now: the record has to stay for that.
-    if code == 0 && !record.creator.runs() || gone(&record) {
+    // While it is still being made, whoever makes it may take its lease only now: the record has to stay for that. Nor
+    // did the runtime know then of what was made meanwhile.
+    let Some(record) = site.records.get(&record.root, id)? else { return Ok(code) };
+    if code == 0 && !is_being_made || gone(&record) {
         take_away(site, &record)?;
     }
     Ok(code)

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::hand_over;
 use crate::lease::{Record, Standing, init_of};
 use crate::site::Site;
+use crate::spec::BLOCK_KEY;
 use crate::unchanged;
 use crate::ward::{self, ExecOrder, JoinOrder};
 
@@ -37,34 +38,63 @@ pub(crate) fn exec(site: &Site<'_>, wanted: &Exec) -> Result<u8> {
 }
 
 /// A container of a pod that has its users from us has a record. Where there is none, this call may go by another
-/// configuration than the one that made it; handed over as it is, its process would be on the host's network.
+/// configuration than the one that made it; handed over as it is, its process would be on the host's network, or have
+/// the host's users.
 fn not_of_ours(site: &Site<'_>, id: &str) -> Result<()> {
-    let Some(init) = init_in_runcs_state(site, id) else { return Ok(()) };
+    let Some(state) = state(site, id) else { return Ok(()) };
+    let Ok(traits) = site.traits() else { return Ok(()) };
     // What cannot be looked at has ended, which is for the runtime to say.
-    if !ward::is_on_a_network_of_the_hosts(init).unwrap_or(false) {
+    let escapes = if traits.kind.leaves_users_at_exec() {
+        state.is_ours() && ward::has_users_of_its_own(state.init).unwrap_or(false)
+    } else {
+        let is_left_out = traits.joins == JoinOrder::UsersFirst || !state.joins_a_network();
+        is_left_out && ward::is_on_a_network_of_the_hosts(state.init).unwrap_or(false)
+    };
+    if !escapes {
         return Ok(());
     }
-    match site.traits() {
-        Ok(traits) if traits.joins == JoinOrder::UsersFirst => {
-            let run_dir = site.settings().run_dir.clone();
-            Err(Error::Unrecorded { container: id.to_owned(), run_dir })
-        }
-        _ => Ok(()),
+    let run_dir = site.settings().run_dir.clone();
+    Err(Error::Unrecorded { container: id.to_owned(), run_dir })
+}
+
+/// A container as runc or youki has written it down.
+#[derive(Deserialize)]
+struct State {
+    #[serde(alias = "init_process_pid", alias = "pid")]
+    init: u32,
+    /// runc's.
+    #[serde(default)]
+    config: Value,
+    /// youki's.
+    #[serde(default)]
+    annotations: Value,
+}
+
+impl State {
+    /// Whether runc takes one more process into the network of the container.
+    fn joins_a_network(&self) -> bool {
+        let namespaces = self.config.get("namespaces").and_then(Value::as_array);
+        let is_network = |namespace: &Value| namespace.get("type").is_some_and(|kind| kind == "NEWNET");
+        namespaces.is_none_or(|namespaces| namespaces.iter().any(is_network))
+    }
+
+    fn is_ours(&self) -> bool {
+        self.annotations.get(BLOCK_KEY).is_some()
     }
 }
 
-/// A container's first process as runc has written it down.
-fn init_in_runcs_state(site: &Site<'_>, id: &str) -> Option<u32> {
-    #[derive(Deserialize)]
-    struct State {
-        init_process_pid: u32,
-    }
+fn state(site: &Site<'_>, id: &str) -> Option<State> {
     if id.contains('/') {
         return None;
     }
-    let root = site.call.globals.root.as_deref().unwrap_or(Path::new("/run/runc"));
-    let text = std::fs::read(root.join(id).join("state.json")).ok()?;
-    serde_json::from_slice(&text).ok().map(|state: State| state.init_process_pid)
+    let read = |root: &Path| {
+        let text = std::fs::read(root.join(id).join("state.json")).ok()?;
+        serde_json::from_slice(&text).ok()
+    };
+    match &site.call.globals.root {
+        Some(root) => read(root),
+        None => ["/run/runc", "/run/youki"].iter().find_map(|root| read(Path::new(root))),
+    }
 }
 
 /// The process as OCI has it: from the caller's file, or its user from the caller's words.

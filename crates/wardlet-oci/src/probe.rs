@@ -3,7 +3,7 @@
 //! Asking costs more than all else that is done for a container, so the answer is kept for as long as the
 //! runtime's file is the same.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -52,7 +52,7 @@ fn kept(runtime: &Path, run_dir: &Path) -> Option<PathBuf> {
 /// What cannot be kept is asked again.
 fn keep(file: &Path, said: &str) {
     let temporary = file.with_extension(std::process::id().to_string());
-    let _ = file.parent().map(std::fs::create_dir_all);
+    let _ = file.parent().map(|dir| std::fs::DirBuilder::new().recursive(true).mode(0o755).create(dir));
     let _ = std::fs::write(&temporary, said).and_then(|()| std::fs::rename(&temporary, file));
 }
 

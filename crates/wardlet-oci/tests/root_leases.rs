@@ -1,6 +1,7 @@
 //! Leases by sandbox, from the first call to the last, with Debian's runc. Needs root.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+mod asking;
 mod ward;
 mod wrapped;
 
@@ -8,80 +9,17 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use census::HostRoot;
+use asking::{Emptied, RUNC, asking, done, given_back, held, init, leases, root};
 use ids::allocator::State;
-use ledger::{Lease, Ledger};
 use serde_json::{Value, json};
-use ward::{Host, Pod, debians};
+use ward::{Host, debians};
 use wrapped::{Wrapped, identity, stderr};
-
-const RUNC: &str = "/usr/sbin/runc";
-
-/// Leases as any other process of the node sees them.
-fn leases(wrapped: &Wrapped) -> Vec<Lease> {
-    let config = settings::load(Some(&wrapped.path("config.yaml")), Path::new("/nowhere")).unwrap();
-    let host = HostRoot::new("/");
-    let pool = settings::pool::for_wrapper(&config, &host).unwrap();
-    let terms = settings::ledger::Terms { state_dir: &config.settings.wrapper.state_dir, pool };
-    Ledger::open(settings::ledger::options(&config, &host, terms).unwrap()).unwrap().list().unwrap()
-}
-
-fn held(wrapped: &Wrapped) -> usize {
-    leases(wrapped).iter().filter(|lease| lease.state == State::Leased).count()
-}
-
-/// A bundle of a pod that asks for a user namespace; of one of its other containers, if it has a sandbox.
-fn asking(
-    host: &Host,
-    pod: &Pod,
-    sandbox: Option<&str>,
-    change: impl FnOnce(&mut Value),
-) -> (String, PathBuf) {
-    host.bundle(pod, |spec| {
-        let kind = if sandbox.is_some() { "container" } else { "sandbox" };
-        spec["annotations"] = json!({
-            "io.kubernetes.cri.container-type": kind, "io.kubernetes.cri.sandbox-id": sandbox.unwrap_or("own"),
-            "io.kubernetes.cri.sandbox-namespace": "default", "io.kubernetes.cri.sandbox-name": "web",
-            "wardlet.dev/user-namespace": "true",
-        });
-        change(spec);
-    })
-}
-
-fn root(wrapped: &Wrapped) -> String {
-    wrapped.path("root").to_str().unwrap().to_owned()
-}
-
-#[track_caller]
-fn done(output: &Output) {
-    assert!(output.status.success(), "{}", stderr(output));
-}
-
-fn init(bundle: &Path) -> u32 {
-    fs::read_to_string(bundle.join("init.pid")).unwrap().trim().parse().unwrap()
-}
 
 fn map(pid: u32) -> Vec<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/uid_map")).unwrap();
     text.split_whitespace().map(|word| word.parse().unwrap()).collect()
-}
-
-/// What the runtime still has goes when a test ends, before the wrapper's directories do.
-struct Emptied<'a>(&'a Wrapped);
-
-impl Drop for Emptied<'_> {
-    fn drop(&mut self) {
-        let root = root(self.0);
-        let listed = std::process::Command::new(RUNC).args(["--root", &root, "list", "-q"]).output();
-        let ids =
-            listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-        for id in ids.split_whitespace() {
-            let _ =
-                std::process::Command::new(RUNC).args(["--root", &root, "delete", "--force", id]).output();
-        }
-    }
 }
 
 #[test]
@@ -172,16 +110,6 @@ fn endless(wrapped: &Wrapped, deletes: u8) -> PathBuf {
     runtime
 }
 
-/// Waits until nothing is held or written down any more: whoever looks after a create does so when it has ended.
-#[track_caller]
-fn given_back(wrapped: &Wrapped) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while (held(wrapped), wrapped.records().len()) != (0, 0) {
-        assert!(Instant::now() < deadline, "{:?}", wrapped.records());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// A create that an endless runtime is at, and that runtime's number.
 fn being_made(wrapped: &Wrapped, bundle: &Path, id: &str) -> (ward::Killed, u32) {
     let text = |path: &Path| path.to_str().unwrap().to_owned();
@@ -236,6 +164,22 @@ fn the_lease_is_there_before_the_runtime_runs_and_a_killed_wrapper_takes_the_run
     });
 }
 
+/// The one process of the wrapper's that is there.
+fn left_behind(wrapped: &Wrapped) -> i32 {
+    let config = wrapped.path("config.yaml").display().to_string();
+    let is_ours = |pid: &i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        program == Path::new(env!("CARGO_BIN_EXE_wardlet-oci"))
+            && String::from_utf8_lossy(&environment).contains(&config)
+    };
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let found: Vec<i32> = pids.filter(is_ours).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found[0]
+}
+
 #[test]
 fn who_looks_after_a_create_has_nothing_of_its_caller_and_may_be_killed_as_well() {
     Host::play(debians(), |host| {
@@ -245,7 +189,8 @@ fn who_looks_after_a_create_has_nothing_of_its_caller_and_may_be_killed_as_well(
         let (id, bundle) = asking(host, &host.pod(0), None, |_| {});
         let (mut child, running) = being_made(&wrapped, &bundle, &id);
         let children = fs::read_to_string(format!("/proc/{running}/task/{running}/children")).unwrap();
-        let behind: i32 = children.trim().parse().expect("one child, who looks after it");
+        assert_eq!(children.trim(), "", "a runtime may wait for all children");
+        let behind = left_behind(&wrapped);
         let link = |name: &str| fs::read_link(format!("/proc/{behind}/{name}")).unwrap();
         let mut open: Vec<PathBuf> = fs::read_dir(format!("/proc/{behind}/fd"))
             .unwrap()

@@ -32,12 +32,7 @@ use support::trail::Trail;
 use support::{Gate, Node};
 use testbed::Containerd;
 
-const CRUN: &str = "#!/bin/sh
-if [ -e /sys/fs/cgroup/unified/cgroup.controllers ]; then
-    exec unshare --mount sh -c 'mount -t tmpfs none /sys/fs/cgroup/unified && exec /usr/bin/crun \"$@\"' crun \"$@\"
-fi
-exec /usr/bin/crun \"$@\"
-";
+const CRUN: &str = include_str!("support/crun.sh");
 
 fn start(containerd: Containerd) -> Node {
     let node = Node::start(containerd);

@@ -9,7 +9,8 @@ use ledger::Holder;
 use serde_json::Value;
 
 use super::decide::Next;
-use super::{bundle as callers, claim, record, sandbox::words};
+use super::sandbox::{annotate, words};
+use super::{bundle as callers, claim, record};
 use crate::call::Create;
 use crate::error::{Error, Result};
 use crate::gate::{self, Subject};
@@ -21,6 +22,8 @@ use crate::spec;
 use crate::ward::{self, Made, Order, Role, RuntimeTraits};
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, next: &Next) -> Result<u8> {
+    // Before anybody has to wait for it: a runtime that is new here is asked.
+    let traits = site.traits()?;
     let (tell, told) = channel();
     let write = move || {
         let leases = Leases::open(&site.config)?;
@@ -28,7 +31,7 @@ pub(super) fn make(site: &Site<'_>, wanted: &Create, next: &Next) -> Result<u8> 
         told.recv().map_or(Ok(()), |(holder, places)| leases.add_places(holder, places))
     };
     // Where changes lie is on disk before anything can be changed: the runtime is run when both are done.
-    let (written, begun) = meanwhile(write, move || begin(site, wanted, next, &tell));
+    let (written, begun) = meanwhile(write, move || begin(site, traits, (wanted, next), &tell));
     let (joining, record, order, made) = begun?;
     let failed =
         written.and_then(|()| joining.hand_over(&record, &order, (made?, &words(site, wanted, &record))));
@@ -41,11 +44,12 @@ type Begun<'a> = (Joining<'a>, Record, Order, ward::Result<Made>);
 /// Checks what is wanted, writes down that it is being made, tells where its changes will lie, and makes its files.
 fn begin<'a>(
     site: &'a Site<'_>,
-    wanted: &Create,
-    next: &Next,
+    traits: RuntimeTraits,
+    (wanted, next): (&Create, &Next),
     tell: &Sender<(Holder, Vec<PathBuf>)>,
 ) -> Result<Begun<'a>> {
-    let (joining, spec, places) = prepare(site, wanted, next)?;
+    let joining = Joining::of(site, traits, &next.sandbox)?;
+    let (spec, places) = prepare(&joining, wanted, next)?;
     let standing = Standing::Ward { holder: joining.holder.clone(), ids: Some(joining.ids.clone()) };
     let record = record(site, wanted, &next.sandbox.container, &next.sandbox.pod, standing);
     claim(site, &record)?;
@@ -56,20 +60,14 @@ fn begin<'a>(
     Ok((joining, record, order, made))
 }
 
-/// What is known of a container before anything is done for it: where it goes, its configuration, and where its
-/// changes will lie.
-fn prepare<'a>(
-    site: &'a Site<'_>,
-    wanted: &Create,
-    next: &Next,
-) -> Result<(Joining<'a>, Value, Vec<PathBuf>)> {
-    let joining = Joining::of(site, &next.sandbox)?;
+/// What is known of a container before anything is done for it: its configuration, and where its changes will lie.
+fn prepare(joining: &Joining<'_>, wanted: &Create, next: &Next) -> Result<(Value, Vec<PathBuf>)> {
     let spec = spec::parse(&next.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
     let ids = joining.ids.uids.iter().map(|line| line.length()).sum();
     let runtime = joining.traits.kind;
     gate::check(&Subject { spec: &spec, annotations: &next.annotations, ids, runtime })?;
     let places = callers::places(wanted, &spec)?;
-    Ok((joining, spec, places))
+    Ok((spec, places))
 }
 
 /// Hands over to a runtime that opens a container's files only when it is started: they are made once more,
@@ -77,7 +75,7 @@ fn prepare<'a>(
 pub(crate) fn again(site: &Site<'_>, record: &Record) -> Result<u8> {
     let sandbox = site.records.get(&record.root, &record.sandbox)?;
     let gone = || Error::Sandbox { sandbox: record.sandbox.clone(), cause: "is gone".to_owned() };
-    let joining = Joining::of(site, &sandbox.ok_or_else(gone)?)?;
+    let joining = Joining::of(site, site.traits()?, &sandbox.ok_or_else(gone)?)?;
     let text = spec::read(&record.config)?;
     let spec = spec::parse(&text).map_err(|cause| Error::spec(&record.config, cause))?;
     let order = joining.order(record, spec);
@@ -94,14 +92,14 @@ struct Joining<'a> {
 }
 
 impl<'a> Joining<'a> {
-    fn of(site: &'a Site<'_>, sandbox: &Record) -> Result<Self> {
+    fn of(site: &'a Site<'_>, traits: RuntimeTraits, sandbox: &Record) -> Result<Self> {
         let broken =
             |cause: &str| Error::Sandbox { sandbox: sandbox.container.clone(), cause: cause.to_owned() };
         let Standing::Ward { holder, ids: Some(ids) } = &sandbox.standing else {
             return Err(broken("is still being made"));
         };
         let init = init_of(&sandbox.pid_file, ids).ok_or_else(|| broken("does not run"))?;
-        Ok(Self { site, holder: holder.clone(), ids: ids.clone(), init, traits: site.traits()? })
+        Ok(Self { site, holder: holder.clone(), ids: ids.clone(), init, traits })
     }
 
     fn order(&self, record: &Record, spec: Value) -> Order {
@@ -118,7 +116,13 @@ impl<'a> Joining<'a> {
     }
 
     /// Comes back only with an error: the runtime has nothing to give back if it fails.
-    fn hand_over(&self, record: &Record, order: &Order, (made, words): (Made, &[OsString])) -> Result<u8> {
+    fn hand_over(
+        &self,
+        record: &Record,
+        order: &Order,
+        (mut made, words): (Made, &[OsString]),
+    ) -> Result<u8> {
+        annotate(&mut made.spec, &self.ids, None);
         callers::show(&made.spec, order, &record.config)?;
         self.site.log.decision(&format!(
             "pod {}: container {} joins the user namespace of sandbox {}",

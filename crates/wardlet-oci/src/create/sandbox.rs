@@ -23,14 +23,15 @@ use crate::spec::{self, BLOCK_KEY, SLOT_KEY};
 use crate::ward::{self, Order, Role, RuntimeTraits};
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First) -> Result<u8> {
-    let Prepared { traits, spec, length, holder } = prepare(site, wanted, first)?;
+    let Prepared { traits, spec, length, holder, places } = prepare(site, wanted, first)?;
     let standing = Standing::Ward { holder: holder.clone(), ids: None };
     let mut record = record(site, wanted, &wanted.id, &first.pod, standing);
     claim(site, &record)?;
     let making = Making { site, wanted, first, holder, length, traits };
     // It comes back only if it failed: this process becomes the runtime.
-    let failed = Leases::open_to_take(&site.config).and_then(|leases| making.all(leases, spec, &mut record));
-    give_back(site, &record);
+    let opened = Leases::open_to_take(&site.config);
+    let failed = opened.and_then(|leases| making.all(leases, (spec, &places), &mut record));
+    give_back(site, &record, || true);
     failed
 }
 
@@ -40,6 +41,8 @@ struct Prepared {
     spec: Value,
     length: BlockLength,
     holder: Holder,
+    /// Where its changes will lie.
+    places: Vec<PathBuf>,
 }
 
 fn prepare(site: &Site<'_>, wanted: &Create, first: &First) -> Result<Prepared> {
@@ -48,7 +51,8 @@ fn prepare(site: &Site<'_>, wanted: &Create, first: &First) -> Result<Prepared> 
     let length = first.length.unwrap_or_else(|| own_length(site));
     let (annotations, ids) = (&first.annotations, u64::from(length));
     gate::check(&Subject { spec: &spec, annotations, ids, runtime: traits.kind })?;
-    Ok(Prepared { traits, spec, length, holder: holder(&site.root(), &wanted.id)? })
+    let places = callers::places(wanted, &spec)?;
+    Ok(Prepared { traits, spec, length, holder: holder(&site.root(), &wanted.id)?, places })
 }
 
 struct Making<'a> {
@@ -61,13 +65,13 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    fn all(&self, leases: Leases, spec: Value, record: &mut Record) -> Result<u8> {
-        let places = callers::places(self.wanted, &spec)?;
-        let ids = self.take(&leases, &places)?;
+    fn all(&self, leases: Leases, (spec, places): (Value, &[PathBuf]), record: &mut Record) -> Result<u8> {
+        let ids = self.take(&leases, places)?;
+        record.standing = Standing::Ward { holder: self.holder.clone(), ids: Some(ids.clone()) };
+        // Whoever sweeps has the ledger, and finds the one or the other.
+        self.site.records.put(record)?;
         // Others wait for it.
         drop(leases);
-        record.standing = Standing::Ward { holder: self.holder.clone(), ids: Some(ids.clone()) };
-        self.site.records.put(record)?;
         // From here on nothing has to come back to us: if the runtime fails, or we do not get to it, somebody sees to it.
         kernel::afterwards(|| self.look_after(record)).map_err(ward::Error::from)?;
         let order = Order {
@@ -81,7 +85,7 @@ impl Making<'_> {
             stage: self.site.settings().run_dir.join("stage"),
         };
         let mut made = ward::make(&order)?;
-        annotate(&mut made.spec, &ids, self.slot(&ids));
+        annotate(&mut made.spec, &ids, Some(self.slot(&ids)));
         callers::show(&made.spec, &order, &self.wanted.config)?;
         self.site.log.decision(&line(self.first, record));
         let words = words(self.site, self.wanted, record);
@@ -90,10 +94,13 @@ impl Making<'_> {
 
     /// The runtime has ended. Gives back what it leaves no pod for.
     fn look_after(&self, record: &Record) {
-        let now = self.site.records.get(&record.root, &record.container);
         // Whoever took its place by now sees to it.
-        if matches!(now, Ok(Some(now)) if now.creator == record.creator && gone(&now)) {
-            give_back(self.site, record);
+        let is_left = || {
+            let now = self.site.records.get(&record.root, &record.container);
+            matches!(now, Ok(Some(now)) if now.creator == record.creator && gone(&now))
+        };
+        if is_left() {
+            give_back(self.site, record, is_left);
         }
     }
 
@@ -115,11 +122,18 @@ impl Making<'_> {
     }
 }
 
-/// Takes back a lease and its record. What cannot be taken back now is found by the next sweep.
-fn give_back(site: &Site<'_>, record: &Record) {
+/// Takes back a lease and its record, if that is still so when it is our turn. What cannot be taken back now is found by
+/// the next sweep.
+fn give_back(site: &Site<'_>, record: &Record, is_left: impl FnOnce() -> bool) {
     let Standing::Ward { holder, .. } = &record.standing else { return };
-    let released = Leases::open(&site.config).and_then(|leases| leases.release(holder.clone()));
-    let undone = released.and_then(|()| site.records.remove(&record.root, &record.container));
+    let undone = Leases::open(&site.config).and_then(|leases| {
+        leases.wait()?;
+        if !is_left() {
+            return Ok(());
+        }
+        leases.release(holder.clone())?;
+        site.records.remove(&record.root, &record.container)
+    });
     if let Err(error) = undone {
         site.log.decision(&format!("sandbox {} is not yet given back: {error}", record.sandbox));
     }
@@ -143,7 +157,8 @@ pub(super) fn words(site: &Site<'_>, wanted: &Create, record: &Record) -> Vec<st
     site.call.words_with(&["--pid-file".into(), record.pid_file.clone().into()], wanted.flags_at)
 }
 
-fn annotate(spec: &mut Value, ids: &IdLines, slot: u64) {
+/// Writes the pod's block into a configuration, and its slot into that of the first container.
+pub(super) fn annotate(spec: &mut Value, ids: &IdLines, slot: Option<u64>) {
     let first = |lines: &[ids::IdMapping]| lines.first().map_or(0, |line| u64::from(line.host().first()));
     let length = ids.uids.first().map_or(0, |line| line.length());
     let block = format!("{}:{}:{length}", first(&ids.uids), first(&ids.gids));
@@ -153,7 +168,9 @@ fn annotate(spec: &mut Value, ids: &IdLines, slot: u64) {
         *annotations = Value::Object(serde_json::Map::new());
     }
     if let Some(annotations) = annotations.as_object_mut() {
-        annotations.insert(SLOT_KEY.to_owned(), Value::String(slot.to_string()));
+        if let Some(slot) = slot {
+            annotations.insert(SLOT_KEY.to_owned(), Value::String(slot.to_string()));
+        }
         annotations.insert(BLOCK_KEY.to_owned(), Value::String(block));
     }
 }

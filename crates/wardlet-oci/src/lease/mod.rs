@@ -57,6 +57,12 @@ impl Leases {
         Ok(())
     }
 
+    /// Comes back when nobody else has the ledger.
+    pub fn wait(&self) -> Result<()> {
+        self.ledger.counts()?;
+        Ok(())
+    }
+
     /// Leaves less to read for those who come next.
     pub fn tidy(&self) {
         self.ledger.tidy();

@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -28,11 +28,12 @@ struct Look {
     version: u32,
     /// When it began, by a clock that only goes on and begins with the boot.
     began: Duration,
+    boot: String,
     uses: Vec<Use>,
     blind: Vec<String>,
 }
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 impl<W: Witness> Witness for Kept<W> {
     fn look(&self) -> Result<Sighting, WitnessError> {
@@ -52,7 +53,8 @@ impl<W: Witness> Witness for Kept<W> {
         let began = Instant::now().checked_sub(age)?;
         let mut uses = look.uses;
         uses.extend((self.claims)(&self.witness));
-        (look.version == VERSION).then(|| (began, Sighting::new(uses, look.blind)))
+        let counts = look.version == VERSION && look.boot == boot();
+        counts.then(|| (began, Sighting::new(uses, look.blind)))
     }
 
     fn remaining(&self, places: &[PathBuf]) -> Result<Vec<PathBuf>, WitnessError> {
@@ -65,14 +67,21 @@ impl<W> Kept<W> {
     fn keep(&self, began: Duration, sighting: &Sighting) {
         let live = sighting.uses().iter().filter(|one| one.hold == Hold::Live);
         let (uses, blind) = (live.cloned().collect(), sighting.blind().to_vec());
-        let look = Look { version: VERSION, began, uses, blind };
+        let look = Look { version: VERSION, began, boot: boot(), uses, blind };
         let temporary = self.file.with_extension(std::process::id().to_string());
-        let _ = self.file.parent().map(fs::create_dir_all);
+        let _ = self.file.parent().map(|dir| fs::DirBuilder::new().recursive(true).mode(0o755).create(dir));
         let opened =
             fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary);
         let written = opened.and_then(|mut file| file.write_all(&serde_json::to_vec(&look)?));
-        let _ = written.and_then(|()| fs::rename(&temporary, &self.file));
+        if written.and_then(|()| fs::rename(&temporary, &self.file)).is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
     }
+}
+
+/// Which boot this is: the directory may be one that outlives it.
+fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
 fn since_boot() -> Duration {
@@ -147,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_another_version_or_of_the_future_is_not_gone_by() {
+    fn what_is_of_another_version_or_boot_or_of_the_future_is_not_gone_by() {
         let dir = tempfile::tempdir().unwrap();
         let kept = kept(dir.path().join("seen"));
         kept.look().unwrap();
@@ -157,8 +166,9 @@ mod tests {
             fs::write(&kept.file, text.replace(from, to)).unwrap();
             kept.recent().is_some()
         };
-        assert!(is_gone_by("\"version\":1", "\"version\":1"));
-        assert!(!is_gone_by("\"version\":1", "\"version\":2"));
+        assert!(is_gone_by("\"version\":2", "\"version\":2"));
+        assert!(!is_gone_by("\"version\":2", "\"version\":1"));
+        assert!(!is_gone_by("\"boot\":\"", "\"boot\":\"another "));
         assert!(!is_gone_by("\"secs\":", "\"secs\":9"));
         assert!(!is_gone_by("{", "["));
     }

@@ -1,6 +1,6 @@
 use kernel::{NamespaceKind, NetworkVisit, Process};
 
-use super::{Error, ExecOrder, JoinOrder, Result, stdio};
+use super::{Error, ExecOrder, JoinOrder, Result, RuntimeKind, stdio};
 
 /// The namespaces that this process is in for the sake of a runtime that runs one more process, until dropped.
 #[derive(Debug)]
@@ -15,7 +15,9 @@ pub fn join_for_exec(order: &ExecOrder) -> Result<Joined> {
         return Err(Error::ExecEscapes { runtime: "youki" });
     }
     stdio::give(&order.process, &order.ids)?;
-    if order.runtime.joins == JoinOrder::HostsFirst {
+    // runc goes where its own record of the container says. One before 1.2 was told nothing of the network, and the one
+    // that reads its record may be newer.
+    if order.runtime.joins == JoinOrder::HostsFirst && order.runtime.kind != RuntimeKind::Runc {
         return Ok(Joined(None));
     }
     let init = Process::open(order.init)?;
@@ -24,6 +26,12 @@ pub fn join_for_exec(order: &ExecOrder) -> Result<Joined> {
     let own = network.owner()?.is_some_and(|owner| owner.id() == users.id());
     let visit = if own { None } else { Some(NetworkVisit::to(&network)?) };
     Ok(Joined(visit))
+}
+
+/// Whether this process has users of its own.
+pub fn has_users_of_its_own(init: u32) -> Result<bool> {
+    let users = |process: Process| process.namespace(NamespaceKind::User).map(|namespace| namespace.id());
+    Ok(users(Process::own()?)? != users(Process::open(init)?)?)
 }
 
 /// Whether this process has users of its own, and a network that is neither theirs nor the host's: one that a runtime
@@ -45,7 +53,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::ward::{MappingsWithPath, RuntimeKind, RuntimeTraits};
+    use crate::ward::{MappingsWithPath, RuntimeTraits};
 
     #[test]
     fn one_more_process_is_refused_where_the_runtime_would_run_it_as_the_hosts_root() {
