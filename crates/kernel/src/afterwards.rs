@@ -1,3 +1,4 @@
+use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -16,41 +17,63 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const EAGER: Duration = Duration::from_millis(1);
 const PAUSE: Duration = Duration::from_millis(1);
 
+/// What the copy has for a stack: as much as a program has, of which only what is used is there.
+const STACK_UNITS: usize = 8 * 1024 * 1024 / size_of::<u128>();
+
 /// Has something done as soon as this process has ended, however it ends and whatever program it is by then: by a copy
 /// of it that is left behind, which has none of its descriptors, its directory or its terminal. Nor is it a child of this
 /// process: the program that it becomes may wait for all that it has.
 ///
 /// Refused where there is more than one thread: a copy would have only one of them, and the locks of all.
-pub fn afterwards(what: impl FnOnce()) -> Result<()> {
+pub fn afterwards<F: FnOnce()>(what: F) -> Result<()> {
     let failed = |errno| Error::LeaveBehind { errno };
     alone(PATIENCE).map_err(failed)?;
     // Ours from here on, whoever has our number later.
     let us = pidfd_open(getpid(), PidfdFlags::empty()).map_err(failed)?;
-    let Some(between) = copy().map_err(failed)? else {
-        // Whoever looks after children that have lost their parent has the second copy, when the first has ended.
-        match copy() {
-            Ok(None) => {
-                stay_behind(&us);
-                what();
-                end(0)
-            }
-            Ok(Some(_)) => end(0),
-            Err(errno) => end(errno.raw_os_error()),
-        }
+    let mut order = Order { us, what: Some(what), outcome: 0 };
+    let mut stack = vec![0u128; STACK_UNITS].into_boxed_slice();
+    let top = stack.as_mut_ptr_range().end.cast::<c_void>();
+    // One between us and the copy, who ends at once: the copy is then a child of whoever looks after those that have lost
+    // their parent. It is on our own memory, so that this is copied only once.
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: this is the only thread, and stands still until the one between has ended (CLONE_VFORK), so that nobody else
+    // uses `order` or `stack`, which both outlive it. The stack is aligned and grows down from `top`.
+    let between = unsafe { libc::clone(between::<F>, top, flags, (&raw mut order).cast()) };
+    let Some(between) = Pid::from_raw(between).filter(|_| between > 0) else {
+        return Err(failed(last_errno()));
     };
-    loop {
-        match waitpid(Some(between), WaitOptions::empty()) {
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(failed(errno)),
-            Ok(ended) => {
-                let code = ended.and_then(|(_, status)| status.exit_status());
-                return match code {
-                    Some(0) => Ok(()),
-                    code => Err(failed(code.map_or(Errno::AGAIN, Errno::from_raw_os_error))),
-                };
+    // It has ended. Where ends of children are ignored, as a caller may have it, there is nothing left of it.
+    while matches!(waitpid(Some(between), WaitOptions::empty()), Err(Errno::INTR)) {}
+    if order.outcome == 0 { Ok(()) } else { Err(failed(Errno::from_raw_os_error(order.outcome))) }
+}
+
+/// What the one between is told, and where it tells what came of it.
+struct Order<F> {
+    us: OwnedFd,
+    what: Option<F>,
+    outcome: c_int,
+}
+
+extern "C" fn between<F: FnOnce()>(order: *mut c_void) -> c_int {
+    // SAFETY: it is the order of the one who stands still for us.
+    let order = unsafe { &mut *order.cast::<Order<F>>() };
+    // SAFETY: there is one thread, so that no lock is held by another one and all memory is as it seems.
+    match unsafe { libc::fork() } {
+        0 => {
+            stay_behind(&order.us);
+            if let Some(what) = order.what.take() {
+                what();
             }
         }
+        ..0 => order.outcome = last_errno().raw_os_error(),
+        _ => {}
     }
+    // SAFETY: ends this process; nothing that was to be done at the end of the one it came from is done twice.
+    unsafe { libc::_exit(0) }
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::AGAIN)
 }
 
 /// Waits until this is the only thread.
@@ -64,20 +87,6 @@ fn alone(patience: Duration) -> rustix::io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The number of a copy of this process; nothing in the copy.
-fn copy() -> rustix::io::Result<Option<Pid>> {
-    // SAFETY: this is the only thread, so that no lock is held by another one and all memory is as it seems.
-    match unsafe { libc::fork() } {
-        ..0 => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::AGAIN)),
-        pid => Ok(Pid::from_raw(pid)),
-    }
-}
-
-fn end(code: i32) -> ! {
-    // SAFETY: ends a copy; nothing that was to be done at the end of this process is done twice.
-    unsafe { libc::_exit(code) }
 }
 
 /// How many threads the kernel knows of; 0 if it does not tell.
