@@ -67,13 +67,16 @@ pub(crate) struct Container {
     pub(crate) places: ContainerPlaces,
     /// What has become of it, for whoever waits.
     pub(crate) life: watch::Sender<Life>,
+    /// Held while it begins or ends and that is told, so that nobody hears of its end first.
+    pub(crate) turns: Mutex<()>,
     record: Mutex<ContainerRecord>,
 }
 
 impl Container {
     pub(crate) fn new(record: ContainerRecord, places: ContainerPlaces, life: Life) -> Self {
         let (id, sandbox) = (record.id.clone(), record.sandbox.clone());
-        Self { id, sandbox, places, life: watch::Sender::new(life), record: Mutex::new(record) }
+        let (life, turns, record) = (watch::Sender::new(life), Mutex::default(), Mutex::new(record));
+        Self { id, sandbox, places, life, turns, record }
     }
 
     pub(crate) fn record(&self) -> ContainerRecord {

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use wire::cri::ContainerEventType;
 
 use super::{called, start};
-use crate::book::Container;
+use crate::book::{Container, Sandbox, locked};
 use crate::error::{Error, Result};
 use crate::layout::ContainerPlaces;
 use crate::life::{Ended, Life};
@@ -34,30 +34,15 @@ pub(crate) async fn settle(node: &Arc<Node>, id: &str, told: Option<Exit>) {
         }
         return;
     };
-    let ended = match read.await {
+    match read.await {
         Ok((started, Life::Exited(ended))) => {
-            // It may have ended before whoever started it could say that it runs.
-            if started.is_some_and(|started| start::begin(&container, started)) {
-                start::tell_started(node, &sandbox, &container);
+            if !end(node, &sandbox, &container, (started, ended)) {
+                return;
             }
-            ended
         }
         Ok(_) => return,
         Err(error) => return node.tell(&format!("{}: {error}", called(&container))),
-    };
-    let line = format!("{} has ended with {}: {}", called(&container), ended.code, ended.reason);
-    let news = container.life.send_if_modified(|life| {
-        let news = !matches!(life, Life::Exited(_));
-        if news {
-            *life = Life::Exited(ended);
-        }
-        news
-    });
-    if !news {
-        return;
     }
-    node.tell(&line);
-    events::tell(node, ContainerEventType::ContainerStoppedEvent, &container.id, &sandbox);
     let node = Arc::clone(node);
     tokio::spawn(async move {
         let _gate = sandbox.gate.lock().await;
@@ -65,6 +50,29 @@ pub(crate) async fn settle(node: &Arc<Node>, id: &str, told: Option<Exit>) {
             node.tell(&format!("{}: {error}", called(&container)));
         }
     });
+}
+
+/// Has it ended from now on, and tells so. False if that was known.
+fn end(node: &Node, sandbox: &Sandbox, container: &Container, how: (Option<Started>, Ended)) -> bool {
+    let (started, ended) = how;
+    let line = format!("{} has ended with {}: {}", called(container), ended.code, ended.reason);
+    let _turn = locked(&container.turns);
+    // It may have ended before whoever started it could say that it runs.
+    if let Some(started) = started {
+        start::begin(node, sandbox, container, started);
+    }
+    let is_news = container.life.send_if_modified(|life| {
+        let is_news = !matches!(life, Life::Exited(_));
+        if is_news {
+            *life = Life::Exited(ended);
+        }
+        is_news
+    });
+    if is_news {
+        node.tell(&line);
+        events::tell(node, ContainerEventType::ContainerStoppedEvent, &container.id, sandbox);
+    }
+    is_news
 }
 
 /// The monitor writes an end down before it tells, but a disk may be full: then it is written down here, and

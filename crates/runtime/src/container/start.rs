@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use wire::cri::{ContainerConfig, ContainerEventType};
 
 use super::{called, create, ended};
-use crate::book::{Container, Sandbox};
+use crate::book::{Container, Sandbox, locked};
 use crate::error::{Error, Result};
 use crate::life::Life;
 use crate::node::{Node, blocking, now};
@@ -35,9 +35,8 @@ pub(crate) async fn start(node: Arc<Node>, id: String) -> Result<()> {
     let (on_node, of_sandbox, to_start) = (Arc::clone(&node), Arc::clone(&sandbox), Arc::clone(&container));
     match blocking(move || ask(&on_node, &of_sandbox, &to_start)).await? {
         Ok(started) => {
-            if begin(&container, started) {
-                tell_started(&node, &sandbox, &container);
-            }
+            let _turn = locked(&container.turns);
+            begin(&node, &sandbox, &container, started);
             Ok(())
         }
         Err(failed) => {
@@ -55,20 +54,19 @@ pub(crate) async fn start(node: Arc<Node>, id: String) -> Result<()> {
     }
 }
 
-/// Has it run from now on, unless it is known already that it does or did.
-pub(crate) fn begin(container: &Container, started: Started) -> bool {
-    container.life.send_if_modified(|life| {
+/// Has it run from now on, and tells so, unless it is known already that it does or did. In its turn.
+pub(crate) fn begin(node: &Node, sandbox: &Sandbox, container: &Container, started: Started) {
+    let is_news = container.life.send_if_modified(|life| {
         let begins = *life == Life::Created;
         if begins {
             *life = Life::Running(started);
         }
         begins
-    })
-}
-
-pub(crate) fn tell_started(node: &Node, sandbox: &Sandbox, container: &Container) {
-    node.tell(&format!("{} is started", called(container)));
-    events::tell(node, ContainerEventType::ContainerStartedEvent, &container.id, sandbox);
+    });
+    if is_news {
+        node.tell(&format!("{} is started", called(container)));
+        events::tell(node, ContainerEventType::ContainerStartedEvent, &container.id, sandbox);
+    }
 }
 
 /// Has the monitor start it. That it did not start is written down.
