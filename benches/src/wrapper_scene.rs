@@ -85,6 +85,8 @@ impl Scene {
         left.signal(Signal::KILL)?;
         // As containerd's shim does: a host that keeps what has ended has more to be looked at.
         waitpid(Some(pid), WaitOptions::empty())?;
+        // Nor does it keep who looked after the creates before.
+        while matches!(waitpid(None, WaitOptions::NOHANG), Ok(Some(_))) {}
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// long.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the processor is only offered to others, and how long it is left in between after that.
-const EAGER: Duration = Duration::from_millis(1);
+const EAGER: Duration = Duration::from_millis(20);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// What the copy has for a stack: as much as a program has, of which only what is used is there.
