@@ -1,44 +1,50 @@
-use std::ffi::{c_int, c_void};
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::time::{Duration, Instant};
+use std::ffi::{CString, OsStr, OsString, c_char, c_int, c_void};
+use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::ptr;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, WaitOptions, chdir, getpid, pidfd_open, setsid, waitpid};
-use rustix::thread::sched_yield;
 
+use crate::userns::{BlockedSignals, last_errno};
 use crate::{Error, Result};
 
-/// One that has been waited for is still counted until it has had its turn once more, which on a busy machine may be
-/// long.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the processor is only offered to others, and how long it is left in between after that.
-const EAGER: Duration = Duration::from_millis(20);
-const PAUSE: Duration = Duration::from_millis(1);
+/// Its system calls need little; 16 KiB are plenty, also without optimisation.
+const STACK_UNITS: usize = 16 * 1024 / size_of::<u128>();
 
-/// What the copy has for a stack: as much as a program has, of which only what is used is there.
-const STACK_UNITS: usize = 8 * 1024 * 1024 / size_of::<u128>();
-
-/// Has something done as soon as this process has ended, however it ends and whatever program it is by then: by a copy
-/// of it that is left behind, which has none of its descriptors, its directory or its terminal. Nor is it a child of this
-/// process: the program that it becomes may wait for all that it has.
+/// Has this process's own program run, with these words (its name is the first) and in this environment, as soon as this
+/// process has ended, however it ends and whatever program it is by then.
 ///
-/// Refused where there is more than one thread: a copy would have only one of them, and the locks of all.
-pub fn afterwards<F: FnOnce()>(what: F) -> Result<()> {
+/// Until then one is left behind who waits, with none of our descriptors, our directory or our terminal. Nor is it a child
+/// of this process: the program that it becomes may wait for all that it has. All signals are blocked for it, as for the
+/// program: only SIGKILL keeps that from being run to its end.
+///
+/// What must stay true: whoever is left behind is on our memory, which it keeps when this process becomes another program.
+/// Nothing is copied, and other threads are no hindrance; so until we have ended it makes only system calls that leave
+/// `errno` alone, on its own stack. What it finds then may be half changed, if we were killed. It uses only what was
+/// written before it began. The kernel ends all who share a memory when it is short of it, and before 5.16 when one of them
+/// leaves a core: then nobody is left.
+pub fn afterwards(words: &[OsString], environment: &[(OsString, OsString)]) -> Result<()> {
     let failed = |errno| Error::LeaveBehind { errno };
-    alone(PATIENCE).map_err(failed)?;
     // Ours from here on, whoever has our number later.
     let us = pidfd_open(getpid(), PidfdFlags::empty()).map_err(failed)?;
-    let mut order = Order { us, what: Some(what), outcome: 0 };
+    let pairs: Vec<OsString> = environment.iter().map(|(name, value)| pair(name, value)).collect();
+    let (words, environment) = (texts(words).map_err(failed)?, texts(&pairs).map_err(failed)?);
+    let _blocked = BlockedSignals::all()?;
+    // Neither is ever given back: who is left behind has both until it is another program.
+    let behind = Box::leak(Box::new(Behind { us: us.as_raw_fd(), words, environment }));
+    let stack = vec![0u128; STACK_UNITS].leak();
+    let mut order = Order { behind, top: stack.as_mut_ptr_range().end.cast(), outcome: 0 };
     let mut stack = vec![0u128; STACK_UNITS].into_boxed_slice();
     let top = stack.as_mut_ptr_range().end.cast::<c_void>();
-    // One between us and the copy, who ends at once: the copy is then a child of whoever looks after those that have lost
-    // their parent. It is on our own memory, so that this is copied only once.
+    // One between us and the one who is left behind, who ends at once: the other is then a child of whoever looks after
+    // those that have lost their parent.
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: this is the only thread, and stands still until the one between has ended (CLONE_VFORK), so that nobody else
-    // uses `order` or `stack`, which both outlive it. The stack is aligned and grows down from `top`.
-    let between = unsafe { libc::clone(between::<F>, top, flags, (&raw mut order).cast()) };
+    // SAFETY: this thread stands still until the one between has ended (CLONE_VFORK), so that it is alone with `order`,
+    // `stack` and `errno`, which all outlive it. The stack is aligned and grows down from `top`.
+    let between = unsafe { libc::clone(between, top, flags, (&raw mut order).cast()) };
     let Some(between) = Pid::from_raw(between).filter(|_| between > 0) else {
         return Err(failed(last_errno()));
     };
@@ -48,79 +54,78 @@ pub fn afterwards<F: FnOnce()>(what: F) -> Result<()> {
 }
 
 /// What the one between is told, and where it tells what came of it.
-struct Order<F> {
-    us: OwnedFd,
-    what: Option<F>,
+struct Order {
+    behind: *mut Behind,
+    /// Where the stack of the one who is left behind begins.
+    top: *mut c_void,
     outcome: c_int,
 }
 
-extern "C" fn between<F: FnOnce()>(order: *mut c_void) -> c_int {
+/// What the one who is left behind knows.
+struct Behind {
+    us: RawFd,
+    words: Texts,
+    environment: Texts,
+}
+
+/// Texts as the kernel reads them: the last pointer is null. They are there for as long as the memory is.
+type Texts = &'static [*const c_char];
+
+fn texts(all: &[OsString]) -> std::result::Result<Texts, Errno> {
+    let one = |text: &OsString| CString::new(text.as_bytes()).map_err(|_| Errno::INVAL);
+    let whole = all.iter().map(one).collect::<std::result::Result<Vec<_>, _>>()?;
+    let pointers = whole.into_iter().map(|text| text.into_raw().cast_const());
+    Ok(pointers.chain([ptr::null()]).collect::<Vec<_>>().leak())
+}
+
+fn pair(name: &OsStr, value: &OsStr) -> OsString {
+    let mut pair = name.to_owned();
+    pair.push("=");
+    pair.push(value);
+    pair
+}
+
+extern "C" fn between(order: *mut c_void) -> c_int {
     // SAFETY: it is the order of the one who stands still for us.
-    let order = unsafe { &mut *order.cast::<Order<F>>() };
-    // SAFETY: there is one thread, so that no lock is held by another one and all memory is as it seems.
-    match unsafe { libc::fork() } {
-        0 => {
-            stay_behind(&order.us);
-            if let Some(what) = order.what.take() {
-                what();
-            }
-        }
-        ..0 => order.outcome = last_errno().raw_os_error(),
-        _ => {}
+    let order = unsafe { &mut *order.cast::<Order>() };
+    let flags = libc::CLONE_VM | libc::SIGCHLD;
+    // SAFETY: the stack is aligned, grows down from `top` and is nobody else's, as is what `stay_behind` is given.
+    let pid = unsafe { libc::clone(stay_behind, order.top, flags, order.behind.cast()) };
+    if pid < 0 {
+        order.outcome = last_errno().raw_os_error();
     }
-    // SAFETY: ends this process; nothing that was to be done at the end of the one it came from is done twice.
-    unsafe { libc::_exit(0) }
+    0
 }
 
-fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::AGAIN)
-}
-
-/// Waits until this is the only thread.
-fn alone(patience: Duration) -> rustix::io::Result<()> {
-    let began = Instant::now();
-    while threads() != 1 {
-        match began.elapsed() {
-            waited if waited > patience => return Err(Errno::BUSY),
-            waited if waited > EAGER => std::thread::sleep(PAUSE),
-            _ => sched_yield(),
-        }
+/// Lets go of all that this process has, waits for the end of the one it comes from, and becomes the program.
+extern "C" fn stay_behind(behind: *mut c_void) -> c_int {
+    // SAFETY: it was made for us alone, and is never given back.
+    let behind = unsafe { &*behind.cast::<Behind>() };
+    let (low, high) = (behind.us.cast_unsigned(), libc::c_uint::MAX);
+    if low > 0 {
+        // SAFETY: of all descriptors, of which it has its own copies, only the one between is used. It cannot fail for a
+        // range that is one, on kernels from 5.9 on.
+        unsafe { libc::syscall(libc::SYS_close_range, 0, low - 1, 0) };
     }
-    Ok(())
-}
-
-/// How many threads the kernel knows of; 0 if it does not tell.
-fn threads() -> usize {
-    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
-}
-
-/// Lets go of all that this process has, and waits for its end.
-fn stay_behind(us: &OwnedFd) {
-    let (low, high) = (us.as_raw_fd().cast_unsigned(), libc::c_uint::MAX);
-    // SAFETY: of all descriptors the copy uses only the one between.
-    unsafe { libc::syscall(libc::SYS_close_range, 0, low.saturating_sub(1), 0) };
     // SAFETY: as above.
-    unsafe { libc::syscall(libc::SYS_close_range, low.saturating_add(1), high, 0) };
+    unsafe { libc::syscall(libc::SYS_close_range, low + 1, high, 0) };
     // What is opened later is not to be taken for what a program reads from and writes to.
-    while let Ok(null) = open("/dev/null", OFlags::RDWR, Mode::empty()) {
+    while let Ok(null) = open(c"/dev/null", OFlags::RDWR, Mode::empty()) {
         let is_last = null.as_raw_fd() >= 2;
         std::mem::forget(null);
         if is_last {
             break;
         }
     }
-    let _ = (chdir("/"), setsid());
-    let mut ended = [PollFd::new(us, PollFlags::IN)];
+    let _ = (chdir(c"/"), setsid());
+    // SAFETY: it is open, and nobody closes it before the program begins.
+    let us = unsafe { BorrowedFd::borrow_raw(behind.us) };
+    let mut ended = [PollFd::new(&us, PollFlags::IN)];
     while matches!(poll(&mut ended, None), Err(Errno::INTR)) {}
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn it_is_refused_beside_other_threads() {
-        // The harness has one for each test.
-        assert_eq!(alone(Duration::from_millis(20)), Err(Errno::BUSY));
-    }
+    // We are alone with the memory now.
+    let (words, environment) = (behind.words.as_ptr(), behind.environment.as_ptr());
+    // SAFETY: a path that ends in NUL, and lists that end in a null pointer.
+    unsafe { libc::execve(c"/proc/self/exe".as_ptr(), words, environment) };
+    // SAFETY: ends this process; there is nothing to go back to.
+    unsafe { libc::_exit(127) }
 }

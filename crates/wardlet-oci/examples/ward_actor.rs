@@ -13,7 +13,7 @@ use bundle::IdLines;
 use ids::IdMapping;
 use serde_json::Value;
 use wardlet_oci::ward::{
-    self, ExecOrder, JoinOrder, MappingsWithPath, Order, Role, RuntimeKind, RuntimeTraits,
+    self, ExecOrder, JoinOrder, MappingsWithPath, Order, Role, Rootfs, RuntimeKind, RuntimeTraits,
 };
 
 fn main() {
@@ -51,6 +51,7 @@ fn create_order(order: &Value) -> Order {
     let bundle = path(&order["bundle"]);
     let spec = serde_json::from_slice(&fs::read(bundle.join("config.json")).unwrap()).unwrap();
     Order {
+        rootfs: Rootfs::find(&bundle, &spec).unwrap(),
         bundle,
         container_id: order["id"].as_str().unwrap().to_owned(),
         spec,

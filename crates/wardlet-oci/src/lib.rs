@@ -11,6 +11,7 @@
 //! | [`lease`] | the pod's block in the node's ledger; a record of each container |
 //! | [`ward`] | the container's files, network and descriptors |
 //! | [`create`](mod@create), [`start`], [`exec`], [`delete`] | the commands that are ours for such pods |
+//! | `look_after` | what becomes of a lease when the runtime has ended |
 //! | [`hand_over`] | the real runtime |
 //! | [`log`] | words for the caller and the operator |
 
@@ -23,6 +24,7 @@ pub mod gate;
 pub mod hand_over;
 pub mod lease;
 pub mod log;
+mod look_after;
 mod meanwhile;
 mod probe;
 mod site;
@@ -59,6 +61,7 @@ fn obey(call: &Call, called_as: &OsStr) -> Result<u8> {
         Command::Exec(wanted) => exec::exec(&site, wanted),
         Command::Start(id) => start::start(&site, id),
         Command::Delete(id) => delete::delete(&site, id),
+        Command::LookAfter(left) => look_after::look_after(&site, left),
         Command::Other => unchanged(&site),
     }
 }

@@ -13,11 +13,13 @@ use crate::probe;
 use crate::ward::RuntimeTraits;
 
 /// Names another configuration file, for more than one wrapper on a host.
-const CONFIG_VARIABLE: &str = "WARDLET_CONFIG";
+pub(crate) const CONFIG_VARIABLE: &str = "WARDLET_CONFIG";
 
 /// One call, and the node it is made on.
 pub(crate) struct Site<'a> {
     pub(crate) call: &'a Call,
+    /// What this program was called.
+    pub(crate) called_as: &'a OsStr,
     pub(crate) config: Config,
     pub(crate) runtime: Runtime,
     pub(crate) records: Records,
@@ -26,13 +28,13 @@ pub(crate) struct Site<'a> {
 
 impl<'a> Site<'a> {
     /// Reads the configuration; nothing else is touched.
-    pub(crate) fn new(call: &'a Call, called_as: &OsStr) -> Result<Self> {
+    pub(crate) fn new(call: &'a Call, called_as: &'a OsStr) -> Result<Self> {
         let named = std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from);
         let config = settings::load(named.as_deref(), Path::new(settings::FILE))?;
         let search = std::env::var_os("PATH").unwrap_or_default();
         let runtime = find(&config.settings.wrapper, called_as, &search)?;
         let records = Records::new(&config.settings.wrapper.run_dir);
-        Ok(Self { call, config, runtime, records, log: Log::new(&call.globals) })
+        Ok(Self { call, called_as, config, runtime, records, log: Log::new(&call.globals) })
     }
 
     pub(crate) fn settings(&self) -> &WrapperSettings {

@@ -20,6 +20,7 @@ pub fn make(
     hostname: Option<&str>,
 ) -> Result<Vec<Namespace>> {
     let steps = Steps {
+        charge: None,
         join: userns.map_or(-1, |userns| userns.as_fd().as_raw_fd()),
         unshare: flags(kinds)?,
         hostname: hostname.map(|name| name_for(name, kinds)).transpose()?,

@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use ids::HostId;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_signal, waitid};
+use rustix::process::{Signal, Uid, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_signal, waitid};
+use rustix::thread::{CapabilitySets, capabilities, set_capabilities, set_thread_res_uid};
 
 use crate::{Error, Result};
 
@@ -35,6 +37,14 @@ pub(crate) struct PausedChild {
     orders: Box<Orders>,
 }
 
+/// Why a child did not come to rest.
+enum Stopped {
+    /// This step failed.
+    At(i32, Errno),
+    /// It did not come to any.
+    Else(Error),
+}
+
 /// What the child is told, and where it tells what came of it.
 struct Orders {
     parent: libc::pid_t,
@@ -48,6 +58,8 @@ struct Orders {
 /// What the child does before it rests, in this order.
 #[derive(Debug)]
 pub(crate) struct Steps {
+    /// A user to become, with all our capabilities: what is new is counted among that user's.
+    pub(crate) charge: Option<(Uid, CapabilitySets)>,
     /// A user namespace to go into; negative for none. It must stay open until the child rests.
     pub(crate) join: c_int,
     /// Kinds of namespaces to have new ones of, as flags; 0 for none. In a user namespace to go into, as its root.
@@ -56,41 +68,64 @@ pub(crate) struct Steps {
     pub(crate) hostname: Option<Vec<u8>>,
 }
 
-const JOINING: i32 = 0;
-const BECOMING: i32 = 1;
-const UNSHARING: i32 = 2;
-const NAMING: i32 = 3;
+const CHARGING: i32 = 0;
+const JOINING: i32 = 1;
+const BECOMING: i32 = 2;
+const UNSHARING: i32 = 3;
+const NAMING: i32 = 4;
+
+impl Steps {
+    const NONE: Self = Self { charge: None, join: -1, unshare: 0, hostname: None };
+}
 
 impl PausedChild {
     /// In a user namespace of its own, without maps yet.
     pub(crate) fn start() -> Result<Self> {
-        Self::clone(libc::CLONE_NEWUSER, Steps { join: -1, unshare: 0, hostname: None })
+        Self::clone(libc::CLONE_NEWUSER, Steps::NONE)
+    }
+
+    /// The same, with a user namespace that is another user's and is counted among those of that user. No thread of ours
+    /// is ever that user.
+    pub(crate) fn start_as(user: HostId) -> Result<Self> {
+        let failed = |errno| Error::Charge { uid: user.get(), errno };
+        let charge = Some((Uid::from_raw(user.get()), capabilities(None).map_err(failed)?));
+        Self::come_to_rest(Steps { charge, unshare: libc::CLONE_NEWUSER, ..Steps::NONE }).map_err(|stopped| {
+            match stopped {
+                Stopped::At(CHARGING, errno) => failed(errno),
+                Stopped::At(_, errno) => Error::StartChild { errno },
+                Stopped::Else(error) => error,
+            }
+        })
     }
 
     /// In this user namespace. Returns when the child is in it.
     pub(crate) fn start_in(namespace: BorrowedFd<'_>) -> Result<Self> {
-        let steps = Steps { join: namespace.as_raw_fd(), unshare: 0, hostname: None };
-        Self::start_with(steps).map_err(|error| match error {
-            Error::NewNamespaces { errno, .. } => {
-                Error::AskNamespace { what: "the maps of a user namespace", errno }
-            }
-            other => other,
+        let steps = Steps { join: namespace.as_raw_fd(), ..Steps::NONE };
+        Self::come_to_rest(steps).map_err(|stopped| match stopped {
+            Stopped::At(_, errno) => Error::AskNamespace { what: "the maps of a user namespace", errno },
+            Stopped::Else(error) => error,
         })
     }
 
     /// After these steps. Returns when the child has made them.
     pub(crate) fn start_with(steps: Steps) -> Result<Self> {
-        let child = Self::clone(0, steps)?;
+        Self::come_to_rest(steps).map_err(|stopped| match stopped {
+            Stopped::At(step, errno) => Error::NewNamespaces { step: step_words(step), errno },
+            Stopped::Else(error) => error,
+        })
+    }
+
+    fn come_to_rest(steps: Steps) -> std::result::Result<Self, Stopped> {
+        let child = Self::clone(0, steps).map_err(Stopped::Else)?;
         loop {
             // Nothing here touches `errno`, which is the child's until it has told: rustix does not.
             match child.orders.outcome.load(Ordering::Acquire) {
                 UNDER_WAY if child.is_running() => rustix::thread::sched_yield(),
-                UNDER_WAY => return Err(Error::ChildGone { pid: child.pid }),
+                UNDER_WAY => return Err(Stopped::Else(Error::ChildGone { pid: child.pid })),
                 0 => return Ok(child),
                 errno => {
                     let errno = Errno::from_raw_os_error(errno);
-                    let step = step_words(child.orders.step.load(Ordering::Acquire));
-                    return Err(Error::NewNamespaces { step, errno });
+                    return Err(Stopped::At(child.orders.step.load(Ordering::Acquire), errno));
                 }
             }
         }
@@ -101,7 +136,7 @@ impl PausedChild {
         let mut pidfd: c_int = -1;
         let top = stack.as_mut_ptr_range().end.cast::<c_void>();
         let parent = libc::pid_t::try_from(std::process::id()).unwrap_or(libc::pid_t::MAX);
-        let (step, outcome) = (AtomicI32::new(JOINING), AtomicI32::new(UNDER_WAY));
+        let (step, outcome) = (AtomicI32::new(CHARGING), AtomicI32::new(UNDER_WAY));
         let orders = Box::new(Orders { parent, steps, step, outcome });
         // A handler of ours must never run in the child, on our memory: it starts with all blocked.
         let _blocked = BlockedSignals::all()?;
@@ -161,8 +196,8 @@ impl Drop for PausedChild {
         // A child that may still run keeps its stack: a leak is harmless, a freed stack is not.
         if !matches!(self.end(), Ok(()) | Err(Errno::SRCH)) {
             mem::forget(mem::take(&mut self.stack));
-            let steps = Steps { join: -1, unshare: 0, hostname: None };
-            let (step, outcome) = (AtomicI32::new(JOINING), AtomicI32::new(0));
+            let steps = Steps::NONE;
+            let (step, outcome) = (AtomicI32::new(CHARGING), AtomicI32::new(0));
             let nobodys = Orders { parent: 0, steps, step, outcome };
             mem::forget(mem::replace(&mut self.orders, Box::new(nobodys)));
         }
@@ -217,6 +252,9 @@ extern "C" fn pause_until_killed(orders: *mut c_void) -> c_int {
 /// The steps; 0 or the kernel's answer to the one that failed.
 fn prepare(orders: &Orders) -> i32 {
     let steps = &orders.steps;
+    if let Some(Err(errno)) = steps.charge.map(|(user, capabilities)| become_user(user, capabilities)) {
+        return errno.raw_os_error();
+    }
     let calls: [(i32, &dyn Fn() -> bool); 4] = [
         (JOINING, &|| {
             steps.join < 0 || raw_call(libc::SYS_setns, steps.join.into(), libc::CLONE_NEWUSER.into()) == 0
@@ -232,6 +270,12 @@ fn prepare(orders: &Orders) -> i32 {
         }
     }
     0
+}
+
+/// Only the effective ID: the saved one stays ours, so the permitted capabilities do, too.
+fn become_user(user: Uid, ours: CapabilitySets) -> rustix::io::Result<()> {
+    set_thread_res_uid(None, user, None)?;
+    set_capabilities(None, ours)
 }
 
 /// What comes with a namespace has its maker for an owner, the directory of message queues at least: as another user
@@ -252,6 +296,7 @@ fn set_host_name(name: &[u8]) -> bool {
 
 fn step_words(step: i32) -> &'static str {
     match step {
+        CHARGING => "take on the user that they are counted against",
         JOINING => "go into the user namespace that they are to belong to",
         BECOMING => "become the root of that user namespace",
         UNSHARING => "leave our own for new ones",
@@ -265,12 +310,12 @@ fn raw_call(number: c_long, first: c_long, second: c_long) -> c_long {
 }
 
 /// All signals of this thread blocked until dropped.
-struct BlockedSignals {
+pub(crate) struct BlockedSignals {
     before: libc::sigset_t,
 }
 
 impl BlockedSignals {
-    fn all() -> Result<Self> {
+    pub(crate) fn all() -> Result<Self> {
         let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: the pointer is valid for writing a whole set.
         unsafe { libc::sigfillset(all.as_mut_ptr()) };

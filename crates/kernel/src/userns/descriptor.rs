@@ -6,7 +6,7 @@ use ids::{IdKind, IdMapping};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::charge::{Charge, as_user, without_side_effects};
+use super::charge::{Charge, without_side_effects};
 use super::child::{PausedChild, ProcDir};
 use super::maps::{self, IdMaps};
 use crate::{Error, Result};
@@ -29,14 +29,15 @@ impl UsernsFd {
     /// there is an error and no namespace.
     pub fn charged(maps: &IdMaps, charge: Charge) -> Result<Self> {
         match (charge, maps.first_user()) {
-            (Charge::Pod, Some(user)) => as_user(user, || Self::make(maps)),
+            (Charge::Pod, Some(user)) => {
+                without_side_effects(|| Self::make(&PausedChild::start_as(user)?, maps))
+            }
             // Without a line there is no user to count; the kernel will refuse the empty map.
-            (Charge::Caller, _) | (Charge::Pod, None) => Self::make(maps),
+            (Charge::Caller, _) | (Charge::Pod, None) => Self::make(&PausedChild::start()?, maps),
         }
     }
 
-    fn make(maps: &IdMaps) -> Result<Self> {
-        let child = PausedChild::start()?;
+    fn make(child: &PausedChild, maps: &IdMaps) -> Result<Self> {
         let dir = child.proc_dir()?;
         write_map(&dir, IdKind::Uid, maps)?;
         write_map(&dir, IdKind::Gid, maps)?;

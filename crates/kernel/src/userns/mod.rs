@@ -14,4 +14,4 @@ pub use descriptor::UsernsFd;
 pub use maps::IdMaps;
 
 pub(crate) use charge::{as_user, without_side_effects};
-pub(crate) use child::{PausedChild, Steps, last_errno};
+pub(crate) use child::{BlockedSignals, PausedChild, Steps, last_errno};

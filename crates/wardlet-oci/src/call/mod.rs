@@ -13,6 +13,9 @@ pub use runtime::{Runtime, find};
 
 use words::{Word, Words};
 
+/// A command that no runtime has.
+const LOOK_AFTER: &str = "wardlet-look-after";
+
 /// One call of a runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
@@ -60,6 +63,8 @@ pub enum Command {
     Start(String),
     /// What is left of a container is to be taken away.
     Delete(String),
+    /// Whoever made a container has ended. Nobody else calls this.
+    LookAfter(LookAfter),
     /// Anything else.
     Other,
 }
@@ -88,6 +93,17 @@ pub struct Exec {
     pub process: Option<PathBuf>,
     /// Its user, where no file says it.
     pub user: Option<String>,
+}
+
+/// A container whose maker has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LookAfter {
+    /// Its name.
+    pub id: String,
+    /// The number of its maker.
+    pub pid: u32,
+    /// When that began, in the kernel's ticks since the boot.
+    pub began: u64,
 }
 
 impl Call {
@@ -125,6 +141,7 @@ fn read(words: &[OsString], here: &Path) -> (Globals, Command) {
         Some("restore") => create().map(Command::Restore),
         Some("exec") => Exec::read(rest, here).map(Command::Exec),
         Some("start") => last_plain(rest, flags::DELETE).map(Command::Start),
+        Some(LOOK_AFTER) => LookAfter::read(rest).map(Command::LookAfter),
         Some("delete") => last_plain(rest, flags::DELETE).map(Command::Delete),
         _ => None,
     };
@@ -180,6 +197,28 @@ impl Exec {
             }
         }
         None
+    }
+}
+
+/// The words behind the program's name that say [`Command::LookAfter`].
+#[must_use]
+pub fn words_to_look_after(globals: &Globals, (pid, began): (u32, u64), id: &str) -> Vec<OsString> {
+    let mut words = Vec::new();
+    for (flag, path) in [("--root", &globals.root), ("--log", &globals.log)] {
+        words.extend(path.iter().flat_map(|path| [flag.into(), path.clone().into()]));
+    }
+    if globals.log_format == LogFormat::Json {
+        words.extend(["--log-format", "json"].map(OsString::from));
+    }
+    words.extend([LOOK_AFTER, &pid.to_string(), &began.to_string(), id].map(OsString::from));
+    words
+}
+
+impl LookAfter {
+    fn read(rest: &[OsString]) -> Option<Self> {
+        let [pid, began, id] = rest else { return None };
+        let id = id.to_str()?.to_owned();
+        Some(Self { id, pid: pid.to_str()?.parse().ok()?, began: began.to_str()?.parse().ok()? })
     }
 }
 

@@ -1,27 +1,16 @@
-//! The caller's bundle: what of it lies on disk, and the edited configuration in its place.
+//! The caller's bundle, with the edited configuration in its place.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use kernel::{DetachedMount, MountTable, Source, Submounts};
+use kernel::{DetachedMount, Source, Submounts};
 use serde_json::Value;
 
-use crate::call::Create;
 use crate::error::{Error, Result};
 use crate::spec::weakened;
 use crate::ward::Order;
-
-/// The directories that take the container's changes, which will be owned by the pod's IDs.
-pub(super) fn places(wanted: &Create, spec: &Value) -> Result<Vec<PathBuf>> {
-    let root = spec.pointer("/root/path").and_then(Value::as_str).unwrap_or("rootfs");
-    let Ok(root) = wanted.bundle.join(root).canonicalize() else { return Ok(Vec::new()) };
-    let table = MountTable::read()?;
-    let options = table.at(&root).map(|mount| mount.super_options.as_slice()).unwrap_or_default();
-    let upper = options.iter().find_map(|option| option.strip_prefix("upperdir="));
-    Ok(upper.map(PathBuf::from).filter(|path| path.is_absolute()).into_iter().collect())
-}
 
 /// Shows `spec` where the runtime will look for it. We are in a mount namespace that ends with the runtime,
 /// so that the caller's own file stays what it is for everybody else.

@@ -19,7 +19,7 @@ use crate::lease::{Leases, Record, Standing, init_of};
 use crate::meanwhile::meanwhile;
 use crate::site::Site;
 use crate::spec;
-use crate::ward::{self, Made, Order, Role, RuntimeTraits};
+use crate::ward::{self, Made, Order, Role, Rootfs, RuntimeTraits};
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, next: &Next) -> Result<u8> {
     // Before anybody has to wait for it: a runtime that is new here is asked.
@@ -49,25 +49,25 @@ fn begin<'a>(
     tell: &Sender<(Holder, Vec<PathBuf>)>,
 ) -> Result<Begun<'a>> {
     let joining = Joining::of(site, traits, &next.sandbox)?;
-    let (spec, places) = prepare(&joining, wanted, next)?;
+    let (spec, rootfs) = prepare(&joining, wanted, next)?;
     let standing = Standing::Ward { holder: joining.holder.clone(), ids: Some(joining.ids.clone()) };
     let record = record(site, wanted, &next.sandbox.container, &next.sandbox.pod, standing);
     claim(site, &record)?;
     // One who does not listen any more has failed, and is asked.
-    let _ = tell.send((joining.holder.clone(), places));
-    let order = joining.order(&record, spec);
+    let _ = tell.send((joining.holder.clone(), rootfs.changes().into_iter().collect()));
+    let order = joining.order(&record, (spec, rootfs));
     let made = ward::make(&order);
     Ok((joining, record, order, made))
 }
 
-/// What is known of a container before anything is done for it: its configuration, and where its changes will lie.
-fn prepare(joining: &Joining<'_>, wanted: &Create, next: &Next) -> Result<(Value, Vec<PathBuf>)> {
+/// What is known of a container before anything is done for it: its configuration, and its `/`.
+fn prepare(joining: &Joining<'_>, wanted: &Create, next: &Next) -> Result<(Value, Rootfs)> {
     let spec = spec::parse(&next.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
     let ids = joining.ids.uids.iter().map(|line| line.length()).sum();
     let runtime = joining.traits.kind;
     gate::check(&Subject { spec: &spec, annotations: &next.annotations, ids, runtime })?;
-    let places = callers::places(wanted, &spec)?;
-    Ok((spec, places))
+    let rootfs = Rootfs::find(&wanted.bundle, &spec)?;
+    Ok((spec, rootfs))
 }
 
 /// Hands over to a runtime that opens a container's files only when it is started: they are made once more,
@@ -78,7 +78,8 @@ pub(crate) fn again(site: &Site<'_>, record: &Record) -> Result<u8> {
     let joining = Joining::of(site, site.traits()?, &sandbox.ok_or_else(gone)?)?;
     let text = spec::read(&record.config)?;
     let spec = spec::parse(&text).map_err(|cause| Error::spec(&record.config, cause))?;
-    let order = joining.order(record, spec);
+    let rootfs = Rootfs::find(&record.bundle, &spec)?;
+    let order = joining.order(record, (spec, rootfs));
     joining.hand_over(record, &order, (ward::make(&order)?, &site.call.words))
 }
 
@@ -102,11 +103,12 @@ impl<'a> Joining<'a> {
         Ok(Self { site, holder: holder.clone(), ids: ids.clone(), init, traits })
     }
 
-    fn order(&self, record: &Record, spec: Value) -> Order {
+    fn order(&self, record: &Record, (spec, rootfs): (Value, Rootfs)) -> Order {
         Order {
             bundle: record.bundle.clone(),
             container_id: record.container.clone(),
             spec,
+            rootfs,
             ids: self.ids.clone(),
             role: Role::Inherit { init: self.init },
             runtime: self.traits,

@@ -17,20 +17,21 @@ use crate::call::Create;
 use crate::error::{Error, Result};
 use crate::gate::{self, Subject};
 use crate::hand_over;
-use crate::lease::{Leases, Record, Standing, gone, holder, sweep};
+use crate::lease::{Leases, Record, Standing, holder, sweep};
+use crate::look_after::{give_back, leave_behind};
 use crate::site::Site;
 use crate::spec::{self, BLOCK_KEY, SLOT_KEY};
-use crate::ward::{self, Order, Role, RuntimeTraits};
+use crate::ward::{self, Order, Role, Rootfs, RuntimeTraits};
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First) -> Result<u8> {
-    let Prepared { traits, spec, length, holder, places } = prepare(site, wanted, first)?;
+    let Prepared { traits, spec, length, holder, rootfs } = prepare(site, wanted, first)?;
     let standing = Standing::Ward { holder: holder.clone(), ids: None };
     let mut record = record(site, wanted, &wanted.id, &first.pod, standing);
     claim(site, &record)?;
     let making = Making { site, wanted, first, holder, length, traits };
     // It comes back only if it failed: this process becomes the runtime.
     let opened = Leases::open_to_take(&site.config);
-    let failed = opened.and_then(|leases| making.all(leases, (spec, &places), &mut record));
+    let failed = opened.and_then(|leases| making.all(leases, (spec, rootfs), &mut record));
     give_back(site, &record, || true);
     failed
 }
@@ -41,8 +42,7 @@ struct Prepared {
     spec: Value,
     length: BlockLength,
     holder: Holder,
-    /// Where its changes will lie.
-    places: Vec<PathBuf>,
+    rootfs: Rootfs,
 }
 
 fn prepare(site: &Site<'_>, wanted: &Create, first: &First) -> Result<Prepared> {
@@ -51,8 +51,8 @@ fn prepare(site: &Site<'_>, wanted: &Create, first: &First) -> Result<Prepared> 
     let length = first.length.unwrap_or_else(|| own_length(site));
     let (annotations, ids) = (&first.annotations, u64::from(length));
     gate::check(&Subject { spec: &spec, annotations, ids, runtime: traits.kind })?;
-    let places = callers::places(wanted, &spec)?;
-    Ok(Prepared { traits, spec, length, holder: holder(&site.root(), &wanted.id)?, places })
+    let rootfs = Rootfs::find(&wanted.bundle, &spec)?;
+    Ok(Prepared { traits, spec, length, holder: holder(&site.root(), &wanted.id)?, rootfs })
 }
 
 struct Making<'a> {
@@ -65,19 +65,22 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    fn all(&self, leases: Leases, (spec, places): (Value, &[PathBuf]), record: &mut Record) -> Result<u8> {
-        let ids = self.take(&leases, places)?;
+    fn all(&self, leases: Leases, (spec, rootfs): (Value, Rootfs), record: &mut Record) -> Result<u8> {
+        // Where its changes will lie.
+        let places: Vec<PathBuf> = rootfs.changes().into_iter().collect();
+        let ids = self.take(&leases, &places)?;
         record.standing = Standing::Ward { holder: self.holder.clone(), ids: Some(ids.clone()) };
         // Whoever sweeps has the ledger, and finds the one or the other.
         self.site.records.put(record)?;
         // Others wait for it.
         drop(leases);
         // From here on nothing has to come back to us: if the runtime fails, or we do not get to it, somebody sees to it.
-        kernel::afterwards(|| self.look_after(record)).map_err(ward::Error::from)?;
+        leave_behind(self.site, record)?;
         let order = Order {
             bundle: self.wanted.bundle.clone(),
             container_id: self.wanted.id.clone(),
             spec,
+            rootfs,
             ids: ids.clone(),
             role: Role::Sandbox,
             runtime: self.traits,
@@ -90,18 +93,6 @@ impl Making<'_> {
         self.site.log.decision(&line(self.first, record));
         let words = words(self.site, self.wanted, record);
         match hand_over::become_runtime(&self.site.runtime.path, &words)? {}
-    }
-
-    /// The runtime has ended. Gives back what it leaves no pod for.
-    fn look_after(&self, record: &Record) {
-        // Whoever took its place by now sees to it.
-        let is_left = || {
-            let now = self.site.records.get(&record.root, &record.container);
-            matches!(now, Ok(Some(now)) if now.creator == record.creator && gone(&now))
-        };
-        if is_left() {
-            give_back(self.site, record, is_left);
-        }
     }
 
     /// A pool that seems to be full may be so with what a crash left.
@@ -119,23 +110,6 @@ impl Making<'_> {
     fn slot(&self, ids: &IdLines) -> u64 {
         let base = ids.uids.first().map_or(0, |line| u64::from(line.host().first()));
         base.saturating_sub(self.site.settings().uid_base.unwrap_or(0)) / u64::from(self.length)
-    }
-}
-
-/// Takes back a lease and its record, if that is still so when it is our turn. What cannot be taken back now is found by
-/// the next sweep.
-fn give_back(site: &Site<'_>, record: &Record, is_left: impl FnOnce() -> bool) {
-    let Standing::Ward { holder, .. } = &record.standing else { return };
-    let undone = Leases::open(&site.config).and_then(|leases| {
-        leases.wait()?;
-        if !is_left() {
-            return Ok(());
-        }
-        leases.release(holder.clone())?;
-        site.records.remove(&record.root, &record.container)
-    });
-    if let Err(error) = undone {
-        site.log.decision(&format!("sandbox {} is not yet given back: {error}", record.sandbox));
     }
 }
 

@@ -24,6 +24,24 @@ impl Creator {
         Self { pid, began: began(pid).unwrap_or_default() }
     }
 
+    /// The one of this number that began then, in the kernel's ticks since the boot.
+    #[must_use]
+    pub fn new(pid: u32, began: u64) -> Self {
+        Self { pid, began }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn pid(self) -> u32 {
+        self.pid
+    }
+
+    /// When it began.
+    #[must_use]
+    pub fn began(self) -> u64 {
+        self.began
+    }
+
     /// Whether it still runs.
     #[must_use]
     pub fn runs(self) -> bool {

@@ -4,7 +4,7 @@ use kernel::{Attributes, Kernel, Live, PrivateMountNamespace, Propagation, Sourc
 use serde_json::Value;
 
 use super::make::make_dirs;
-use super::{Inside, Result, json, layers, rootfs};
+use super::{Inside, Result, Rootfs};
 
 /// A container that is to be deleted.
 #[derive(Debug, Clone, Copy)]
@@ -21,11 +21,7 @@ pub struct DeleteOrder<'a> {
 /// path that it knows: gVisor keeps there what the container writes, and fails to delete a container without.
 /// `None` where nothing is left to be found.
 pub fn prepare_delete(order: &DeleteOrder<'_>) -> Result<Option<Inside>> {
-    let root = order.spec.get("root").unwrap_or(&Value::Null);
-    let at = order.bundle.join(json::text(root, "path")?);
-    let mount = if at.exists() { rootfs::overlay_at(&at)? } else { None };
-    let upper = mount.and_then(|mount| layers::named(&mount).ok()?.upper);
-    let Some(upper) = upper.filter(|upper| upper.is_absolute()) else { return Ok(None) };
+    let Some(upper) = Rootfs::find(order.bundle, order.spec)?.changes() else { return Ok(None) };
     let point = order.stage.join("rootfs");
     make_dirs(&point)?;
     let namespace = PrivateMountNamespace::enter()?;

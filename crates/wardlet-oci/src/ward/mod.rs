@@ -33,6 +33,7 @@ pub use error::{Error, Result};
 pub use exec::{Joined, has_users_of_its_own, is_on_a_network_of_the_hosts, join_for_exec};
 pub use inside::Inside;
 pub use make::make;
+pub use rootfs::Rootfs;
 
 /// One container that is to be created.
 #[derive(Debug, Clone)]
@@ -43,6 +44,8 @@ pub struct Order {
     pub container_id: String,
     /// The caller's configuration.
     pub spec: Value,
+    /// Its `/`, as the caller has made it.
+    pub rootfs: Rootfs,
     /// The maps of the pod's user namespace.
     pub ids: IdLines,
     /// What it is to its pod.

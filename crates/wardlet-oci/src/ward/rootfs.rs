@@ -19,6 +19,28 @@ use super::{Error, Order, Result, json};
 /// Below it, IDs are the host's own: no pod ever has them.
 const FIRST_OF_PODS: u32 = 65_536;
 
+/// A container's `/` as its caller has made it.
+#[derive(Debug, Clone)]
+pub struct Rootfs {
+    at: PathBuf,
+    overlay: Option<MountEntry>,
+}
+
+impl Rootfs {
+    /// The one that a configuration names.
+    pub fn find(bundle: &Path, spec: &Value) -> Result<Self> {
+        let at = bundle.join(json::text(spec.get("root").unwrap_or(&Value::Null), "path")?);
+        Ok(Self { overlay: overlay_at(&at)?, at })
+    }
+
+    /// The directory that takes the container's changes, which will be owned by the pod's IDs.
+    #[must_use]
+    pub fn changes(&self) -> Option<PathBuf> {
+        let named = layers::named(self.overlay.as_ref()?).ok()?;
+        named.upper.filter(|upper| upper.is_absolute())
+    }
+}
+
 /// Makes the container's `/` below the stage, where its root can pass to, and says so in the configuration.
 pub(super) fn put(
     order: &Order,
@@ -26,19 +48,17 @@ pub(super) fn put(
     parts: &Parts<'_>,
     spec: &mut Map<String, Value>,
 ) -> Result<()> {
-    let root = json::object(spec, "root")?;
-    let given = json::text(&Value::Object(root.clone()), "path")?.to_owned();
-    let at = order.bundle.join(given);
-    let made = match overlay_at(&at)? {
-        Some(mount) => overlay(order, parts, &at, &mount)?,
-        None => plain(order, kernel, parts, &at)?,
+    let Rootfs { at, overlay: found } = &order.rootfs;
+    let made = match found {
+        Some(mount) => overlay(order, parts, at, mount)?,
+        None => plain(order, kernel, parts, at)?,
     };
-    root.insert("path".to_owned(), json!(made));
+    json::object(spec, "root")?.insert("path".to_owned(), json!(made));
     Ok(())
 }
 
 /// The overlay that is mounted at `at`, if one is.
-pub(super) fn overlay_at(at: &Path) -> Result<Option<MountEntry>> {
+fn overlay_at(at: &Path) -> Result<Option<MountEntry>> {
     let node = Node::open(at)?;
     let stat = node.stat()?;
     let table = MountTable::read()?;
