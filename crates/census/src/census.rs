@@ -35,7 +35,7 @@ impl Default for Census {
 impl Census {
     /// Looks anew, now.
     pub fn take(&self) -> Result<Report, CensusError> {
-        self.take_while(&mut || ())
+        self.take_while(&mut || (), &mut || ())
     }
 
     /// What is written down as somebody's, read anew: the part of a look that takes no time.
@@ -46,12 +46,17 @@ impl Census {
         claimed.owners.iter().flat_map(Owner::uses).collect()
     }
 
-    fn take_while(&self, meanwhile: &mut (dyn FnMut() + Send)) -> Result<Report, CensusError> {
+    fn take_while(
+        &self,
+        beside: &mut (dyn FnMut() + Send),
+        before: &mut dyn FnMut(),
+    ) -> Result<Report, CensusError> {
         let (mut report, mut claimed) = (Report::default(), Report::default());
-        live::look(&self.host_root, &mut report, &mut || {
-            meanwhile();
+        let mut beside = || {
+            beside();
             claims::read(self, &mut claimed);
-        })?;
+        };
+        live::look(&self.host_root, &mut report, (&mut beside, before))?;
         report.add(claimed);
         Ok(report)
     }
@@ -59,11 +64,15 @@ impl Census {
 
 impl Witness for Census {
     fn look(&self) -> Result<Sighting, WitnessError> {
-        self.look_while(&mut || ())
+        self.look_while(&mut || (), &mut || ())
     }
 
-    fn look_while(&self, meanwhile: &mut (dyn FnMut() + Send)) -> Result<Sighting, WitnessError> {
-        let report = self.take_while(meanwhile).map_err(|CensusError::Proc { path, source }| {
+    fn look_while(
+        &self,
+        beside: &mut (dyn FnMut() + Send),
+        before: &mut dyn FnMut(),
+    ) -> Result<Sighting, WitnessError> {
+        let report = self.take_while(beside, before).map_err(|CensusError::Proc { path, source }| {
             WitnessError { what: format!("cannot list the processes in {}", path.display()), source }
         })?;
         Ok(Sighting::new(report.owners.iter().flat_map(Owner::uses).collect(), report.blind))

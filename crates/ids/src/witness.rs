@@ -117,9 +117,15 @@ pub trait Witness: Send + Sync {
     /// Looks anew, now.
     fn look(&self) -> Result<Sighting, WitnessError>;
 
-    /// The same, and has something else done before this returns, once: beside it where there are hands for that.
-    fn look_while(&self, meanwhile: &mut (dyn FnMut() + Send)) -> Result<Sighting, WitnessError> {
-        meanwhile();
+    /// The same, and has two other things done before this returns, each once: `beside` it where there are hands for
+    /// that, and `before` it by the caller's own.
+    fn look_while(
+        &self,
+        beside: &mut (dyn FnMut() + Send),
+        before: &mut dyn FnMut(),
+    ) -> Result<Sighting, WitnessError> {
+        before();
+        beside();
         self.look()
     }
 

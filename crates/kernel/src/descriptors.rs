@@ -1,16 +1,28 @@
 use std::ffi::c_long;
 
-/// `KCMP_FILES` of linux/kcmp.h.
+/// `KCMP_VM` and `KCMP_FILES` of linux/kcmp.h.
+const MEMORY: c_long = 1;
 const FILES: c_long = 2;
 
 /// Whether two tasks, by their numbers in our own PID namespace, have one table of open descriptors, as the
 /// threads of a process mostly do. Where the kernel does not tell, they count as having two.
 #[must_use]
 pub fn share_descriptors(one: u32, other: u32) -> bool {
+    share(FILES, one, other)
+}
+
+/// Whether two tasks, by their numbers in our own PID namespace, have one memory. The kernel's own threads and what has
+/// ended have none, which is the same for all of them. Where the kernel does not tell, they count as having two.
+#[must_use]
+pub fn share_memory(one: u32, other: u32) -> bool {
+    share(MEMORY, one, other)
+}
+
+fn share(what: c_long, one: u32, other: u32) -> bool {
     let unused: c_long = 0;
     // SAFETY: the kernel gets numbers only, and compares.
     let order = unsafe {
-        libc::syscall(libc::SYS_kcmp, c_long::from(one), c_long::from(other), FILES, unused, unused)
+        libc::syscall(libc::SYS_kcmp, c_long::from(one), c_long::from(other), what, unused, unused)
     };
     order == 0
 }
@@ -44,6 +56,12 @@ mod tests {
         // SAFETY: the thread opens and closes nothing afterwards that another one counts on.
         let apart = || assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
         assert!(!shares(apart));
+    }
+
+    #[test]
+    fn a_thread_has_our_memory_and_a_thread_of_the_kernels_has_not() {
+        let own = std::process::id();
+        assert!(share_memory(own, own) && !share_memory(own, 2));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub mod userns;
 pub use afterwards::afterwards;
 pub use calls::{Call, Dry, Kernel, Live, Recorder, Tell};
 pub use code::let_go_of_code;
-pub use descriptors::share_descriptors;
+pub use descriptors::{share_descriptors, share_memory};
 pub use error::{Error, OverlayStep, Result};
 pub use heap::keep_heap_together;
 pub use inherited::{inherited, keep_to_ourselves};

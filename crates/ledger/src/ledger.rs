@@ -90,15 +90,27 @@ impl Ledger {
     /// The same, while the witness looks already: for a process that opens the ledger to lease one block. What
     /// was seen is as old as the call, and counts for as long as any other look does.
     pub fn open_to_lease(options: Options) -> Result<Self, LedgerError> {
+        Self::open_to_lease_while(options, &mut || ())
+    }
+
+    /// The same, and has `before` done by the caller's own hands, once and whatever becomes of this, while others open the
+    /// ledger and look.
+    pub fn open_to_lease_while(options: Options, before: &mut dyn FnMut()) -> Result<Self, LedgerError> {
         let recent = options.witness.recent().filter(|(began, _)| began.elapsed() < SIGHTING_AGE);
         if let Some((began, sighting)) = recent {
-            let ledger = Self::open(options)?;
+            let ledger = Self::with(store_while(&options, before)?, options);
             *lock(&ledger.seen) = Some((began, Arc::new(sighting)));
             return Ok(ledger);
         }
-        let (began, mut opened) = (Instant::now(), None);
-        let seen = options.witness.look_while(&mut || opened = Some(store(&options)));
-        // A witness who failed may not have come to it.
+        let (began, mut opened, mut done) = (Instant::now(), None, false);
+        let mut once = || {
+            if !std::mem::replace(&mut done, true) {
+                before();
+            }
+        };
+        let seen = options.witness.look_while(&mut || opened = Some(store(&options)), &mut once);
+        // A witness who failed may not have come to either.
+        once();
         let store = opened.unwrap_or_else(|| store(&options))?;
         let ledger = Self::with(store, options);
         // It is asked again by the lease then, and is heard.
@@ -305,6 +317,17 @@ fn store(options: &Options) -> Result<Store, LedgerError> {
     };
     let moment = Moment { now: options.clock.now(), boot: options.boot.clone() };
     Store::open(&options.dir, terms, &moment)
+}
+
+/// Opens it in a thread that ends before this returns, and has `before` done in this one.
+fn store_while(options: &Options, before: &mut dyn FnMut()) -> Result<Store, LedgerError> {
+    std::thread::scope(|scope| {
+        let opening = std::thread::Builder::new().spawn_scoped(scope, || store(options));
+        before();
+        // Where there is no thread to be had, or it was broken off, it is opened here.
+        let opened = opening.ok().and_then(|opening| opening.join().ok());
+        opened.unwrap_or_else(|| store(options))
+    })
 }
 
 type Slot<T> = Arc<Mutex<Option<Result<T, LedgerError>>>>;

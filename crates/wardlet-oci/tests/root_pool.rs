@@ -157,7 +157,7 @@ fn a_block_that_somebody_uses_is_not_given_out() {
 fn a_block_that_a_kubelet_has_just_given_to_a_pod_is_not_given_out() {
     let node = Node::with(3);
     let take = |sandbox: &str| {
-        let leases = Leases::open_to_take(&node.config()).unwrap();
+        let leases = Leases::open_to_take(&node.config(), &mut || ()).unwrap();
         bases(&leases.take(name(sandbox), None, Vec::new()).unwrap()).0
     };
     assert_eq!(take("a"), node.base);
@@ -195,7 +195,7 @@ fn weakness_6_neither_taking_nor_giving_back_looks_at_every_slot_of_the_pool() {
     let cost = |slots: u32| {
         let node = Node::with(slots);
         // The host is looked at by another thread, and not again within a second.
-        let leases = Leases::open_to_take(&node.config()).unwrap();
+        let leases = Leases::open_to_take(&node.config(), &mut || ()).unwrap();
         let before = reads();
         leases.take(name("s"), None, Vec::new()).unwrap();
         leases.release(name("s")).unwrap();

@@ -11,10 +11,20 @@ use super::pinned::Pin;
 use super::vantage::INITIAL_USER_NAMESPACE;
 use crate::host_root::HostRoot;
 
+/// The host's own namespaces for messages, host names, processes, cgroups and clocks, in this order: fixed by the
+/// kernel's ABI (`PROC_IPC_INIT_INO` and so on). They belong to the host's own user namespace.
+const INITIAL: [u64; 5] = [0xEFFF_FFFF, 0xEFFF_FFFE, 0xEFFF_FFFC, 0xEFFF_FFFB, 0xEFFF_FFFA];
+
 /// The user namespaces that namespaces belong to, each asked for once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Belonging {
     chains: HashMap<u64, Arc<[u64]>>,
+}
+
+impl Default for Belonging {
+    fn default() -> Self {
+        Self { chains: INITIAL.map(|inode| (inode, Arc::default())).into() }
+    }
 }
 
 impl Belonging {

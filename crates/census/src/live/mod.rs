@@ -23,14 +23,12 @@ use maps::Maps;
 use pinned::Pin;
 use walk::{Process, Walk};
 
-/// Looks at every task, and at every user namespace within reach, and adds what it saw to `report`. Has something else
-/// done beside it.
-pub(crate) fn look(
-    root: &HostRoot,
-    report: &mut Report,
-    meanwhile: &mut (dyn FnMut() + Send),
-) -> Result<(), CensusError> {
-    let seen = Walk::over(root, meanwhile)?;
+/// What has to be done with a look: beside it, by whoever helps, and before it.
+pub(crate) type Errands<'a> = (&'a mut (dyn FnMut() + Send), &'a mut dyn FnMut());
+
+/// Looks at every task, and at every user namespace within reach, and adds what it saw to `report`.
+pub(crate) fn look(root: &HostRoot, report: &mut Report, errands: Errands<'_>) -> Result<(), CensusError> {
+    let seen = Walk::over(root, errands)?;
     report.blind.extend(vantage::limits(root));
     report.blind.extend(seen.blind);
     report.notes.extend(seen.notes);

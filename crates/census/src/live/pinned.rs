@@ -92,6 +92,12 @@ impl Pin {
 
     /// The namespace that is found there. The error says why it cannot be held.
     pub(crate) fn found(&self, root: &HostRoot) -> Result<Namespace, String> {
+        if let (Place::Home(_), Some(link)) = (&self.place, self.link(root)) {
+            // Such a link leads to a namespace whosever it is by now.
+            let found = Namespace::open(&link).map_err(|e| e.to_string())?;
+            let is_same = found.id().ino == self.inode;
+            return if is_same { Ok(found) } else { Err("its task lives in another by now".into()) };
+        }
         let handle = self.open(root).map_err(|e| e.to_string())?;
         if !is_namespace(&handle, self.inode).map_err(|e| e.to_string())? {
             return Err("it is hidden behind another mount; unmount that first".into());

@@ -41,7 +41,11 @@ pub(crate) fn read_status(text: &[u8], credentials: &mut Credentials) -> Option<
             b"Uid" => essential += add(value, Side::Uids, credentials)?,
             b"Gid" => essential += add(value, Side::Gids, credentials)?,
             b"Groups" => essential += add(value, Side::Groups, credentials)?,
-            b"Threads" => status.threads = number(value)?,
+            // What follows is of no concern.
+            b"Threads" => {
+                status.threads = number(value)?;
+                break;
+            }
             b"State" => status.ended = value.starts_with(b"Z"),
             b"Kthread" => status.kernel_thread = value == b"1",
             _ => {}

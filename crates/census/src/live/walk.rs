@@ -23,7 +23,7 @@ use super::own;
 use super::pinned::{Pin, Place};
 use super::status::{Credentials, Status, read_status};
 use super::vantage::{INITIAL_USER_NAMESPACE, numbers_are_ours};
-use super::{Lineage, Namespace};
+use super::{Errands, Lineage, Namespace};
 use crate::error::CensusError;
 use crate::host_root::HostRoot;
 use crate::owner::Home;
@@ -84,16 +84,20 @@ impl Miss {
 type Looked<T> = Result<T, Miss>;
 
 impl Walk {
-    /// Walks over `/proc` under `root`; one of the two does something else before.
-    pub(crate) fn over(root: &HostRoot, meanwhile: &mut (dyn FnMut() + Send)) -> Result<Self, CensusError> {
+    /// Walks over `/proc` under `root`; each of the two does something else before.
+    pub(crate) fn over(root: &HostRoot, (beside, before): Errands<'_>) -> Result<Self, CensusError> {
         let path = root.path("/proc");
         let fail = |e: Errno| CensusError::Proc { path: path.clone(), source: e.into() };
         let proc = open_directory(rustix::fs::CWD, &path).map_err(fail)?;
-        let kernels = KernelThreads::of(&proc);
-        let way = Way::new(numbers_in(&proc).map_err(fail)?);
-        let numbers_are_ours = numbers_are_ours(root);
-        let walk = || {
-            let mut walk = Self { root: root.clone(), numbers_are_ours, ..Self::default() };
+        let find_way = || {
+            before();
+            let numbers_are_ours = numbers_are_ours(root);
+            let kernels = KernelThreads::of(&proc, numbers_are_ours);
+            Ok::<_, Errno>((kernels, Way::new(numbers_in(&proc)?), numbers_are_ours))
+        };
+        let walk = |(kernels, way, numbers_are_ours): &(KernelThreads, Way, bool)| {
+            let mut walk =
+                Self { root: root.clone(), numbers_are_ours: *numbers_are_ours, ..Self::default() };
             while let Some(pid) = way.next() {
                 if !kernels.has(&proc, pid) {
                     walk.process(&proc, pid);
@@ -101,7 +105,7 @@ impl Walk {
             }
             walk
         };
-        Ok(pair::both(walk, meanwhile))
+        pair::both((find_way, walk), beside).map_err(fail)
     }
 
     fn process(&mut self, proc: &OwnedFd, pid: u32) {

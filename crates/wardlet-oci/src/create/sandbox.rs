@@ -24,13 +24,13 @@ use crate::spec::{self, BLOCK_KEY, SLOT_KEY};
 use crate::ward::{self, Order, Role, Rootfs, RuntimeTraits};
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First) -> Result<u8> {
-    let Prepared { traits, spec, length, holder, rootfs } = prepare(site, wanted, first)?;
-    let standing = Standing::Ward { holder: holder.clone(), ids: None };
-    let mut record = record(site, wanted, &wanted.id, &first.pod, standing);
-    claim(site, &record)?;
+    // Before anybody has to wait for it: a runtime that is new here is asked.
+    let traits = site.traits()?;
+    let (prepare, mut prepared) = (|| prepare(site, traits, (wanted, first)), None);
+    let opened = Leases::open_to_take(&site.config, &mut || prepared = Some(prepare()));
+    let Prepared { spec, length, holder, rootfs, mut record } = prepared.unwrap_or_else(prepare)?;
     let making = Making { site, wanted, first, holder, length, traits };
     // It comes back only if it failed: this process becomes the runtime.
-    let opened = Leases::open_to_take(&site.config);
     let failed = opened.and_then(|leases| making.all(leases, (spec, rootfs), &mut record));
     give_back(site, &record, || true);
     failed
@@ -38,21 +38,25 @@ pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First) -> Result<u8
 
 /// What is known of a sandbox before anything is done for it.
 struct Prepared {
-    traits: RuntimeTraits,
     spec: Value,
     length: BlockLength,
     holder: Holder,
     rootfs: Rootfs,
+    record: Record,
 }
 
-fn prepare(site: &Site<'_>, wanted: &Create, first: &First) -> Result<Prepared> {
-    let traits = site.traits()?;
+/// Checks what is wanted, and writes down that it is being made.
+fn prepare(site: &Site<'_>, traits: RuntimeTraits, (wanted, first): (&Create, &First)) -> Result<Prepared> {
     let spec = spec::parse(&first.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
     let length = first.length.unwrap_or_else(|| own_length(site));
     let (annotations, ids) = (&first.annotations, u64::from(length));
     gate::check(&Subject { spec: &spec, annotations, ids, runtime: traits.kind })?;
     let rootfs = Rootfs::find(&wanted.bundle, &spec)?;
-    Ok(Prepared { traits, spec, length, holder: holder(&site.root(), &wanted.id)?, rootfs })
+    let holder = holder(&site.root(), &wanted.id)?;
+    let standing = Standing::Ward { holder: holder.clone(), ids: None };
+    let record = record(site, wanted, &wanted.id, &first.pod, standing);
+    claim(site, &record)?;
+    Ok(Prepared { spec, length, holder, rootfs, record })
 }
 
 struct Making<'a> {

@@ -37,9 +37,9 @@ impl Leases {
         Ok(Self { ledger: Ledger::open(options(config)?)? })
     }
 
-    /// The same, to take a block from it: the host is looked at meanwhile.
-    pub fn open_to_take(config: &Config) -> Result<Self> {
-        Ok(Self { ledger: Ledger::open_to_lease(options(config)?)? })
+    /// The same, to take a block from it: the host is looked at meanwhile, and `before` is done here.
+    pub fn open_to_take(config: &Config, before: &mut dyn FnMut()) -> Result<Self> {
+        Ok(Self { ledger: Ledger::open_to_lease_while(options(config)?, before)? })
     }
 
     /// The holder's block, the same however often it asks. It is on disk when this returns.

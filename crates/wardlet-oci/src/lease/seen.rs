@@ -37,12 +37,16 @@ const VERSION: u32 = 2;
 
 impl<W: Witness> Witness for Kept<W> {
     fn look(&self) -> Result<Sighting, WitnessError> {
-        self.look_while(&mut || ())
+        self.look_while(&mut || (), &mut || ())
     }
 
-    fn look_while(&self, meanwhile: &mut (dyn FnMut() + Send)) -> Result<Sighting, WitnessError> {
+    fn look_while(
+        &self,
+        beside: &mut (dyn FnMut() + Send),
+        before: &mut dyn FnMut(),
+    ) -> Result<Sighting, WitnessError> {
         let began = since_boot();
-        let sighting = self.witness.look_while(meanwhile)?;
+        let sighting = self.witness.look_while(beside, before)?;
         self.keep(began, &sighting);
         Ok(sighting)
     }
@@ -151,7 +155,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let kept = kept(dir.path().join("seen"));
         kept.look().unwrap();
-        kept.look_while(&mut || ()).unwrap();
+        kept.look_while(&mut || (), &mut || ()).unwrap();
         assert_eq!(kept.witness.0.load(Ordering::Relaxed), 2);
     }
 

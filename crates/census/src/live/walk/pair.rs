@@ -1,5 +1,6 @@
 //! Two who share the way over all processes, and what they have seen put together.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, scope};
 
@@ -22,27 +23,37 @@ impl Way {
     }
 }
 
-/// Has the same done twice at a time, and something else before one of them. Where there is no thread to be had, one goes
-/// all the way.
-pub(super) fn both(walk: impl Fn() -> Walk + Sync, meanwhile: &mut (dyn FnMut() + Send)) -> Walk {
+/// Has the way found, and the same walk done twice at a time; one of the two does something else before. Where there is no
+/// thread to be had, one goes all the way.
+pub(super) fn both<T: Sync + Send, E>(
+    (find, walk): (impl FnOnce() -> Result<T, E>, impl Fn(&T) -> Walk + Sync),
+    meanwhile: &mut (dyn FnMut() + Send),
+) -> Result<Walk, E> {
     let mut meanwhile = Some(meanwhile);
-    let mut seen = scope(|scope| {
+    // Nothing in it: there is none.
+    let way: OnceLock<Option<T>> = OnceLock::new();
+    let seen = scope(|scope| {
         let others = || {
             meanwhile.take().into_iter().for_each(|first| first());
-            walk()
+            way.wait().as_ref().map(&walk)
         };
         let other = Builder::new().name("census".to_owned()).spawn_scoped(scope, others);
-        let mut seen = walk();
+        let (found, failed) = match find() {
+            Ok(found) => (Some(found), None),
+            Err(error) => (None, Some(error)),
+        };
+        let mut seen = way.get_or_init(|| found).as_ref().map(&walk).unwrap_or_default();
         match other.map(|thread| thread.join()) {
-            Ok(Ok(others)) => seen.take(others),
+            Ok(Ok(Some(others))) => seen.take(others),
             Ok(Err(_)) => seen.blind.push("the look at some of the processes was broken off".to_owned()),
-            Err(_) => {}
+            Ok(Ok(None)) | Err(_) => {}
         }
-        seen
+        failed.map_or(Ok(seen), Err)
     });
     meanwhile.into_iter().for_each(|left| left());
+    let mut seen = seen?;
     seen.sort();
-    seen
+    Ok(seen)
 }
 
 impl Walk {
