@@ -28,6 +28,7 @@ pub mod namespace;
 mod oom_score;
 pub mod path;
 pub mod probe;
+mod signals;
 mod tied;
 pub mod userns;
 
@@ -52,5 +53,6 @@ pub use oom_score::not_spared;
 pub use path::{
     Dir, DirMode, Entry, Kind, LastLink, Node, Owner, Relabelled, Removed, Stat, Within, relabel,
 };
+pub use signals::{turn_into, with_callers_signals};
 pub use tied::ends_with_us;
 pub use userns::{Charge, IdMaps, UsernsCache, UsernsFd};

@@ -2,21 +2,20 @@
 
 use std::convert::Infallible;
 use std::ffi::OsString;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 use crate::error::{Error, Result};
 
-/// Becomes `runtime` with these arguments: the same process, descriptors and parent.
+/// Becomes `runtime` with these arguments: the same process, descriptors, signals and parent.
 pub fn become_runtime(runtime: &Path, arguments: &[OsString]) -> Result<Infallible> {
-    let source = Command::new(runtime).args(arguments).exec();
-    Err(Error::Run { runtime: runtime.to_owned(), source })
+    Err(Error::Run { runtime: runtime.to_owned(), source: kernel::turn_into(runtime, arguments) })
 }
 
-/// Runs `runtime` with these arguments and our own descriptors, and waits. It ends when we do.
+/// Runs `runtime` with these arguments and our own descriptors and signals, and waits. It ends when we do.
 pub fn run_runtime(runtime: &Path, arguments: &[OsString]) -> Result<ExitStatus> {
-    kernel::ends_with_us(Command::new(runtime).args(arguments))
+    kernel::ends_with_us(kernel::with_callers_signals(Command::new(runtime).args(arguments)))
         .status()
         .map_err(|source| Error::Run { runtime: runtime.to_owned(), source })
 }

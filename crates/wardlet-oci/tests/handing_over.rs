@@ -5,8 +5,11 @@ mod wrapped;
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::json;
+use wardlet_oci::lease::{Creator, Record, Records};
 use wrapped::{Wrapped, identity, sandbox, stderr};
 
 const OURS: &str = "wardlet.dev/user-namespace";
@@ -63,12 +66,51 @@ fn every_other_command_is_handed_over_with_its_code() {
     }
 }
 
+/// What a program that is called so finds ignored and blocked.
+fn signals_of(wrapped: &Wrapped, env: &[&str], program: &Path, words: &[&str]) -> String {
+    let mut command = Command::new("env");
+    command.args(env).arg(program).args(words).env("WARDLET_CONFIG", wrapped.path("config.yaml"));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    fs::read_to_string(wrapped.path("signals")).unwrap()
+}
+
+#[test]
+fn signals_that_the_caller_ignores_or_blocks_are_ignored_and_blocked_and_no_others() {
+    let wrapped = Wrapped::before_a_witness();
+    let (witness, dir) = (wrapped.path("witness"), wrapped.dir.path().display());
+    let text = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo runc version 1.3.0 && exit 0\n\
+         exec grep -E 'Sig(Ign|Blk)' /proc/self/status > {dir}/signals\n"
+    );
+    fs::write(&witness, text).unwrap();
+    let record = json!({
+        "version": 1, "root": "/r", "container": "made", "sandbox": "made",
+        "pod": {"namespace": "n", "name": "p", "uid": "u"},
+        "bundle": "/b", "config": "/b/config.json", "pidFile": "/b/pid", "creator": Creator::own(),
+        "standing": {"ward": {"holder": "made", "ids": null}},
+    });
+    let record: Record = serde_json::from_value(record).unwrap();
+    assert!(Records::new(&wrapped.path("run")).claim(&record).unwrap());
+    let wrapper = Path::new(env!("CARGO_BIN_EXE_wardlet-oci"));
+    let mut seen = Vec::new();
+    for env in [&[][..], &["--ignore-signal=PIPE"], &["--ignore-signal=HUP", "--block-signal=USR1"]] {
+        let straight = signals_of(&wrapped, env, &witness, &["state", "x"]);
+        // Handed over to, and run as a child of ours.
+        for words in [&["state", "x"][..], &["--root", "/r", "delete", "made"]] {
+            assert_eq!(signals_of(&wrapped, env, wrapper, words), straight, "{env:?} {words:?}");
+        }
+        seen.push(straight);
+    }
+    assert!(seen[0] != seen[1] && seen[1] != seen[2], "{seen:?}");
+}
+
 #[test]
 fn the_name_it_is_called_under_chooses_the_runtime() {
     let wrapped = Wrapped::before_a_witness();
     let witness = wrapped.path("witness");
     let gate = format!("runtimes: {{special: {}}}", witness.display());
-    wrapped.configure(std::path::Path::new("/nowhere"), &gate, "");
+    wrapped.configure(Path::new("/nowhere"), &gate, "");
     let plain = wrapped.call(&["state", "x"]);
     assert_eq!(plain.status.code(), Some(1));
     assert!(stderr(&plain).contains("cannot run /nowhere"), "{}", stderr(&plain));
