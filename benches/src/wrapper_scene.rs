@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use kernel::{Filesystem, FilesystemKind, FsOption, NamespaceKind, Owner};
-use rustix::process::{Pid, Signal, WaitOptions, getpid, set_child_subreaper, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, set_child_subreaper, wait, waitpid};
 use serde_json::{Value, json};
 
 use crate::wrapper::{Case, program, stand_in, timed};
@@ -16,6 +16,9 @@ use crate::wrapper::{Case, program, stand_in, timed};
 const RUNC: &str = "/usr/sbin/runc";
 const POD: &str = "bench-pod";
 const PID_FILE: &str = "init.pid";
+/// The pod that is joined is one process.
+const STAYING: usize = 1;
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A node for the wrapper. What is mounted goes with the mount namespace, what runs with this.
 pub(crate) struct Scene {
@@ -43,6 +46,7 @@ impl Scene {
         pod.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log)?);
         ensure!(pod.status()?.success(), "the pod to join: {}", fs::read_to_string(&log)?);
         scene.configure(&scene.path("runtime"))?;
+        Self::settle()?;
         Ok(scene)
     }
 
@@ -69,6 +73,7 @@ impl Scene {
         self.end(case)?;
         if has_users(case) {
             timed(self.command().arg("--root").arg(self.path("root")).args(["delete", "--force", &id]))?;
+            Self::settle()?;
         }
         Ok(took)
     }
@@ -85,9 +90,21 @@ impl Scene {
         left.signal(Signal::KILL)?;
         // As containerd's shim does: a host that keeps what has ended has more to be looked at.
         waitpid(Some(pid), WaitOptions::empty())?;
-        // Nor does it keep who looked after the creates before.
-        while matches!(waitpid(None, WaitOptions::NOHANG), Ok(Some(_))) {}
-        Ok(())
+        Self::settle()
+    }
+
+    /// Comes back when nobody is left but the pod that is joined. Who looked after the creates before is neither kept when it
+    /// has ended, nor at work beside the next one.
+    fn settle() -> anyhow::Result<()> {
+        let began = Instant::now();
+        loop {
+            while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
+            if children()? <= STAYING {
+                return Ok(());
+            }
+            ensure!(began.elapsed() < PATIENCE, "who looked after a create is still there");
+            std::thread::sleep(Duration::from_micros(200));
+        }
     }
 
     fn create(&self, case: Case, id: &str) -> Command {
@@ -199,6 +216,16 @@ impl Scene {
             },
         })
     }
+}
+
+/// How many children this process has.
+fn children() -> anyhow::Result<usize> {
+    let mut count = 0;
+    for task in fs::read_dir("/proc/self/task")? {
+        let text = fs::read_to_string(task?.path().join("children")).unwrap_or_default();
+        count += text.split_ascii_whitespace().count();
+    }
+    Ok(count)
 }
 
 /// Whether it is one of a pod with a user namespace, and made anew each time.

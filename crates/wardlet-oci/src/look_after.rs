@@ -1,7 +1,7 @@
 //! What becomes of a pod's lease when the runtime that was to use it has ended: whatever leaves no pod has it given back,
 //! also if the wrapper or the runtime was killed.
 
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString};
 use std::path::Path;
 
 use crate::call::{self, LookAfter};
@@ -9,6 +9,9 @@ use crate::error::Result;
 use crate::lease::{Creator, Leases, Record, Standing, gone};
 use crate::site::{CONFIG_VARIABLE, Site};
 use crate::ward;
+
+/// How it is listed.
+const NAME: &CStr = c"wardlet-oci";
 
 /// Leaves somebody behind who comes back to this record when this process, or the runtime that it becomes, has ended.
 pub(crate) fn leave_behind(site: &Site<'_>, record: &Record) -> Result<()> {
@@ -30,6 +33,8 @@ pub(crate) fn leave_behind(site: &Site<'_>, record: &Record) -> Result<()> {
 
 /// Who made the container has ended. Gives back what leaves no pod.
 pub(crate) fn look_after(site: &Site<'_>, left: &LookAfter) -> Result<u8> {
+    // The kernel calls it by the link that it was run through.
+    let _ = rustix::thread::set_name(NAME);
     let creator = Creator::new(left.pid, left.began);
     // Whoever took its place by now sees to it.
     let found = || {
