@@ -213,7 +213,7 @@ impl Allocator {
 
     /// Enters many at once, as at a start: like [`Self::adopt`] for each, in one pass. Those that contradict
     /// one before them, in the order given, are not entered but returned.
-    pub fn adopt_all(&mut self, leases: Vec<(LeaseId, Blocks, State)>) -> Vec<LeaseId> {
+    pub fn adopt_all(&mut self, mut leases: Vec<(LeaseId, Blocks, State)>) -> Vec<LeaseId> {
         let first = |kind: IdKind| move |l: &&(LeaseId, Blocks, State)| l.1.of(kind).base();
         let apart = |kind: IdKind| {
             let mut sorted: Vec<&(LeaseId, Blocks, State)> = leases.iter().collect();
@@ -226,6 +226,8 @@ impl Allocator {
             let refused = |(id, blocks, state)| self.adopt(id, blocks, state).err().map(|_| id);
             return leases.into_iter().filter_map(refused).collect();
         }
+        // From the lowest up: what is taken next was never entered as free.
+        leases.sort_unstable_by_key(|lease| lease.1.uids.base());
         for &(_, blocks, state) in &leases {
             self.take(blocks);
             *self.tally.of(state) += 1;

@@ -1,8 +1,7 @@
 //! The first container of a pod with a user namespace.
 //!
-//! In this order, so that a crash between any two steps leaves nothing that is not found again: the record,
-//! the lease, the record with the maps, one who looks after both, the files, the runtime. A step that fails takes
-//! back all before it.
+//! In this order, so that a crash between any two steps leaves nothing that is not found again: the record, one who looks
+//! after it, the lease, the record with the maps, the files, the runtime. A step that fails takes back all before it.
 
 use std::path::PathBuf;
 
@@ -56,6 +55,11 @@ fn prepare(site: &Site<'_>, traits: RuntimeTraits, (wanted, first): (&Create, &F
     let standing = Standing::Ward { holder: holder.clone(), ids: None };
     let record = record(site, wanted, &wanted.id, &first.pod, standing);
     claim(site, &record)?;
+    // From here on nothing has to come back to us: if the runtime fails, or we do not get to it, somebody sees to it.
+    if let Err(error) = leave_behind(site, &record) {
+        let _ = site.records.remove(&record.root, &record.container);
+        return Err(error);
+    }
     Ok(Prepared { spec, length, holder, rootfs, record })
 }
 
@@ -78,8 +82,6 @@ impl Making<'_> {
         self.site.records.put(record)?;
         // Others wait for it.
         drop(leases);
-        // From here on nothing has to come back to us: if the runtime fails, or we do not get to it, somebody sees to it.
-        leave_behind(self.site, record)?;
         let order = Order {
             bundle: self.wanted.bundle.clone(),
             container_id: self.wanted.id.clone(),
