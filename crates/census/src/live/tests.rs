@@ -122,7 +122,7 @@ fn maker_of_three(kernel_thread: &str) -> Report {
     }
     let process = |name: &str| dir.path().join("proc").join(name);
     let status = fs::read_to_string(process("2/status")).unwrap();
-    fs::write(process("2/status"), format!("{status}Kthread:\t{kernel_thread}\n")).unwrap();
+    fs::write(process("2/status"), format!("Kthread:\t{kernel_thread}\n{status}")).unwrap();
     fs::create_dir_all(process("2/task/2")).unwrap();
     fs::write(process("2/task/2/children"), "3 4 5 ").unwrap();
     symlink("/usr/lib/core-taker", process("4/exe")).unwrap();

@@ -23,11 +23,12 @@ use crate::spec::{self, BLOCK_KEY, SLOT_KEY};
 use crate::ward::{self, Order, Role, Rootfs, RuntimeTraits};
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First) -> Result<u8> {
-    // Before anybody has to wait for it: a runtime that is new here is asked.
+    // Before anybody has to wait for it: a runtime that is new here is asked, and what is wanted is checked.
     let traits = site.traits()?;
-    let (prepare, mut prepared) = (|| prepare(site, traits, (wanted, first)), None);
-    let opened = Leases::open_to_take(&site.config, &mut || prepared = Some(prepare()));
-    let Prepared { spec, length, holder, rootfs, mut record } = prepared.unwrap_or_else(prepare)?;
+    let (spec, length) = check(site, traits, (wanted, first))?;
+    let (begin, mut begun) = (|| begin(site, wanted, (first, &spec)), None);
+    let opened = Leases::open_to_take(&site.config, &mut || begun = Some(begin()));
+    let Begun { holder, rootfs, mut record } = begun.unwrap_or_else(begin)?;
     let making = Making { site, wanted, first, holder, length, traits };
     // It comes back only if it failed: this process becomes the runtime.
     let failed = opened.and_then(|leases| making.all(leases, (spec, rootfs), &mut record));
@@ -35,22 +36,29 @@ pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First) -> Result<u8
     failed
 }
 
-/// What is known of a sandbox before anything is done for it.
-struct Prepared {
-    spec: Value,
-    length: BlockLength,
+/// The configuration, if it can be had with a user namespace, and how many IDs it is to have.
+fn check(
+    site: &Site<'_>,
+    traits: RuntimeTraits,
+    (wanted, first): (&Create, &First),
+) -> Result<(Value, BlockLength)> {
+    let spec = spec::parse(&first.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
+    let length = first.length.unwrap_or_else(|| own_length(site));
+    let (annotations, ids) = (&first.annotations, u64::from(length));
+    gate::check(&Subject { spec: &spec, annotations, ids, runtime: traits.kind })?;
+    Ok((spec, length))
+}
+
+/// A sandbox of which it is written down that it is being made.
+struct Begun {
     holder: Holder,
     rootfs: Rootfs,
     record: Record,
 }
 
-/// Checks what is wanted, and writes down that it is being made.
-fn prepare(site: &Site<'_>, traits: RuntimeTraits, (wanted, first): (&Create, &First)) -> Result<Prepared> {
-    let spec = spec::parse(&first.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
-    let length = first.length.unwrap_or_else(|| own_length(site));
-    let (annotations, ids) = (&first.annotations, u64::from(length));
-    gate::check(&Subject { spec: &spec, annotations, ids, runtime: traits.kind })?;
-    let rootfs = Rootfs::find(&wanted.bundle, &spec)?;
+/// Writes that down, and leaves somebody behind to look after it.
+fn begin(site: &Site<'_>, wanted: &Create, (first, spec): (&First, &Value)) -> Result<Begun> {
+    let rootfs = Rootfs::find(&wanted.bundle, spec)?;
     let holder = holder(&site.root(), &wanted.id)?;
     let standing = Standing::Ward { holder: holder.clone(), ids: None };
     let record = record(site, wanted, &wanted.id, &first.pod, standing);
@@ -60,7 +68,7 @@ fn prepare(site: &Site<'_>, traits: RuntimeTraits, (wanted, first): (&Create, &F
         let _ = site.records.remove(&record.root, &record.container);
         return Err(error);
     }
-    Ok(Prepared { spec, length, holder, rootfs, record })
+    Ok(Begun { holder, rootfs, record })
 }
 
 struct Making<'a> {
