@@ -26,6 +26,8 @@ pub(crate) struct Wrappers<'a> {
     pub(crate) samples: usize,
 }
 
+const NOISE: &str = "the runtime alone, against itself";
+
 /// What is asked of the wrapper, and how much longer it may take.
 const CASES: [(&str, Case, u64); 5] = [
     ("wrapper adds to a call that is none of its business", Case::State, 1),
@@ -57,6 +59,15 @@ impl Wrappers<'_> {
 
     fn measure(&self, dice: &mut Dice, report: &mut Report) -> anyhow::Result<()> {
         let scene = Scene::make(self.dir)?;
+        // How far two calls differ that are the same: what of the rest is the machine's.
+        let mut noise = Side::default();
+        for number in 0..=self.samples {
+            let (one, other) = (scene.straight(Case::Plain, number)?, scene.straight(Case::Plain, number)?);
+            if number > 0 {
+                noise.add(&answer(one.abs_diff(other)));
+            }
+        }
+        report.measures.push(Measure::new(NOISE, (Some(noise), None), None, dice));
         for (name, case, milliseconds) in CASES {
             let mut added = Side::default();
             for number in 0..=self.samples {

@@ -222,8 +222,13 @@ impl Scene {
 fn children() -> anyhow::Result<usize> {
     let mut count = 0;
     for task in fs::read_dir("/proc/self/task")? {
-        let text = fs::read_to_string(task?.path().join("children")).unwrap_or_default();
-        count += text.split_ascii_whitespace().count();
+        let task = task?.path();
+        match fs::read_to_string(task.join("children")) {
+            Ok(text) => count += text.split_ascii_whitespace().count(),
+            // A thread that has ended meanwhile.
+            Err(_) if !task.exists() => {}
+            Err(error) => return Err(error).context("how many children this process has"),
+        }
     }
     Ok(count)
 }

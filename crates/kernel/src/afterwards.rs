@@ -6,7 +6,7 @@ use std::ptr;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, WaitOptions, chdir, getpid, pidfd_open, setsid, waitpid};
+use rustix::process::{PidfdFlags, chdir, getpid, pidfd_open, setsid};
 
 use crate::userns::{BlockedSignals, last_errno};
 use crate::{Error, Result};
@@ -32,24 +32,28 @@ pub fn afterwards(words: &[OsString], environment: &[(OsString, OsString)]) -> R
     let us = pidfd_open(getpid(), PidfdFlags::empty()).map_err(failed)?;
     let pairs: Vec<OsString> = environment.iter().map(|(name, value)| pair(name, value)).collect();
     let (words, environment) = (texts(words).map_err(failed)?, texts(&pairs).map_err(failed)?);
-    let _blocked = BlockedSignals::all()?;
+    let _blocked = BlockedSignals::all().map_err(failed)?;
     // Neither is ever given back: who is left behind has both until it is another program.
     let behind = Box::leak(Box::new(Behind { us: us.as_raw_fd(), words, environment }));
     let stack = vec![0u128; STACK_UNITS].leak();
-    let mut order = Order { behind, top: stack.as_mut_ptr_range().end.cast(), outcome: 0 };
+    let mut order =
+        Order { behind, top: stack.as_mut_ptr_range().end.cast(), outcome: Errno::CANCELED.raw_os_error() };
     let mut stack = vec![0u128; STACK_UNITS].into_boxed_slice();
     let top = stack.as_mut_ptr_range().end.cast::<c_void>();
     // One between us and the one who is left behind, who ends at once: the other is then a child of whoever looks after
-    // those that have lost their parent.
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // those that have lost their parent. Without an exit signal: nothing else in this process hears of it.
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK;
     // SAFETY: this thread stands still until the one between has ended (CLONE_VFORK), so that it is alone with `order`,
     // `stack` and `errno`, which all outlive it. The stack is aligned and grows down from `top`.
     let between = unsafe { libc::clone(between, top, flags, (&raw mut order).cast()) };
-    let Some(between) = Pid::from_raw(between).filter(|_| between > 0) else {
+    if between < 0 {
         return Err(failed(last_errno()));
-    };
+    }
     // It has ended. Where ends of children are ignored, as a caller may have it, there is nothing left of it.
-    while matches!(waitpid(Some(between), WaitOptions::empty()), Err(Errno::INTR)) {}
+    // SAFETY: no status is asked for.
+    while unsafe { libc::waitpid(between, ptr::null_mut(), libc::__WALL) } < 0 && last_errno() == Errno::INTR
+    {
+    }
     if order.outcome == 0 { Ok(()) } else { Err(failed(Errno::from_raw_os_error(order.outcome))) }
 }
 
@@ -91,9 +95,7 @@ extern "C" fn between(order: *mut c_void) -> c_int {
     let flags = libc::CLONE_VM | libc::SIGCHLD;
     // SAFETY: the stack is aligned, grows down from `top` and is nobody else's, as is what `stay_behind` is given.
     let pid = unsafe { libc::clone(stay_behind, order.top, flags, order.behind.cast()) };
-    if pid < 0 {
-        order.outcome = last_errno().raw_os_error();
-    }
+    order.outcome = if pid < 0 { last_errno().raw_os_error() } else { 0 };
     0
 }
 

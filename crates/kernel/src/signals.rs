@@ -35,7 +35,7 @@ pub fn turn_into(program: &Path, words: &[OsString]) -> io::Error {
     let Some(path) = texts.first() else { return io::Error::from_raw_os_error(libc::EINVAL) };
     restore();
     // SAFETY: a path that ends in NUL, and a list of such texts that ends in a null pointer; all outlive the call.
-    unsafe { libc::execv(path.as_ptr(), pointers.as_ptr()) };
+    unsafe { libc::execvp(path.as_ptr(), pointers.as_ptr()) };
     let failed = io::Error::last_os_error();
     set(libc::SIGPIPE, libc::SIG_IGN);
     failed

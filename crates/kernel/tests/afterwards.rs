@@ -39,7 +39,7 @@ fn one_in_a_role() {
     fs::rename(dir.join("children"), dir.join("left")).unwrap();
     match role.to_str().unwrap() {
         "ends" => {}
-        "becomes" => panic!("{}", Command::new("sleep").arg("0.5").exec()),
+        "becomes" => panic!("{}", Command::new("sleep").arg("60").exec()),
         "stays" => std::thread::sleep(Duration::from_secs(60)),
         other => panic!("{other}"),
     }
@@ -82,6 +82,18 @@ impl Left {
         fs::read_to_string(path).unwrap()
     }
 
+    /// The one who was left behind: another process with the same words and the same memory.
+    fn behind(&self) -> rustix::process::Pid {
+        let numbers =
+            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+        let others =
+            numbers.filter_map(|name| name.parse::<u32>().ok()).filter(|pid| *pid != self.child.id());
+        let mut found = others.filter(|pid| kernel::share_memory(self.child.id(), *pid));
+        let (one, more) = (found.next().unwrap(), found.next());
+        assert_eq!(more, None);
+        rustix::process::Pid::from_raw(one.cast_signed()).unwrap()
+    }
+
     fn is_told(&self) -> bool {
         self.dir.path().join("told").exists()
     }
@@ -112,7 +124,19 @@ fn it_is_done_when_the_program_has_ended_that_the_process_has_become() {
     while fs::read_to_string(&name).unwrap() != "sleep\n" {
         std::thread::sleep(Duration::from_millis(1));
     }
+    std::thread::sleep(Duration::from_millis(100));
     assert!(!left.is_told());
+    left.child.kill().unwrap();
+    left.child.wait().unwrap();
+    left.soon("told");
+}
+
+#[test]
+fn who_waits_is_not_kept_from_it_by_a_signal_that_asks_it_to_end() {
+    let mut left = Left::by("stays");
+    let waits = left.behind();
+    rustix::process::kill_process(waits, rustix::process::Signal::TERM).unwrap();
+    left.child.kill().unwrap();
     left.child.wait().unwrap();
     left.soon("told");
 }

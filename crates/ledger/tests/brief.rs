@@ -79,6 +79,46 @@ fn what_another_one_has_seen_counts_for_a_second() {
     assert_eq!(looks(), 2);
 }
 
+/// A witness who sees nothing and says so.
+struct Blind;
+
+impl Witness for Blind {
+    fn look(&self) -> Result<Sighting, WitnessError> {
+        Err(WitnessError { what: "cannot look".to_owned(), source: std::io::Error::other("it is dark") })
+    }
+
+    fn look_while(
+        &self,
+        _: &mut (dyn FnMut() + Send),
+        _: &mut dyn FnMut(),
+    ) -> Result<Sighting, WitnessError> {
+        self.look()
+    }
+
+    fn remaining(&self, _: &[PathBuf]) -> Result<Vec<PathBuf>, WitnessError> {
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn what_is_to_be_done_meanwhile_is_done_once_whatever_becomes_of_the_opening() {
+    let node = Node::new();
+    let times_of = |options: Options| {
+        let mut times = 0;
+        let opened = Ledger::open_to_lease_while(options, &mut || times += 1);
+        (opened.is_ok(), times)
+    };
+    let brief = || options(&node, Stay::Brief);
+    assert_eq!(times_of(brief()), (true, 1), "somebody looks");
+    *node.witness.kept.lock().unwrap() = Some((Instant::now(), Sighting::default()));
+    assert_eq!(times_of(brief()), (true, 1), "somebody has looked");
+    let elsewhere = || Options { dir: PathBuf::from("/proc/nowhere"), ..brief() };
+    assert_eq!(times_of(elsewhere()), (false, 1), "it cannot be opened");
+    *node.witness.kept.lock().unwrap() = None;
+    assert_eq!(times_of(elsewhere()), (false, 1), "it cannot be opened");
+    assert_eq!(times_of(Options { witness: Arc::new(Blind), ..brief() }), (true, 1), "nobody can look");
+}
+
 #[test]
 fn who_has_waited_for_its_turn_looks_once_more() {
     let node = Node::new();

@@ -49,7 +49,7 @@ pub(crate) fn look_after(site: &Site<'_>, left: &LookAfter) -> Result<u8> {
 
 /// Takes back a lease and its record, if that is still so when it is our turn. What cannot be taken back now is found by
 /// the next sweep.
-pub(crate) fn give_back(site: &Site<'_>, record: &Record, is_left: impl FnOnce() -> bool) {
+pub(crate) fn give_back(site: &Site<'_>, record: &Record, is_left: impl Fn() -> bool) {
     let Standing::Ward { holder, .. } = &record.standing else { return };
     let undone = Leases::open(&site.config).and_then(|leases| {
         leases.wait()?;
@@ -57,7 +57,10 @@ pub(crate) fn give_back(site: &Site<'_>, record: &Record, is_left: impl FnOnce()
             return Ok(());
         }
         leases.release(holder.clone())?;
-        site.records.remove(&record.root, &record.container)?;
+        // The caller may try again under the same name, and does not need the ledger to begin.
+        if is_left() {
+            site.records.remove(&record.root, &record.container)?;
+        }
         leases.tidy();
         Ok(())
     });

@@ -105,9 +105,9 @@ mod tests {
     #[test]
     fn real_effective_saved_filesystem_and_supplementary_ids_are_all_counted() {
         let text = "Name:\tx y\nPPid:\t12\nUid:\t70000\t70001\t70002\t70003\nGid:\t0\t0\t0\t80000\n\
-                    Groups:\t5 90000 \nThreads:\t3\nKthread:\t0\n";
+                    Groups:\t5 90000 \nKthread:\t1\nThreads:\t3\nSigQ:\t0/7\n";
         let (status, credentials) = read(text).unwrap();
-        assert!(!status.ended);
+        assert!(!status.ended && status.kernel_thread);
         assert_eq!((status.name.as_str(), status.parent, status.threads), ("x y", 12, 3));
         assert_eq!(ids(&credentials.uids), [70_000, 70_001, 70_002, 70_003]);
         assert_eq!(ids(&credentials.gids), [80_000, 90_000]);

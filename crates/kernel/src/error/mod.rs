@@ -27,7 +27,7 @@ pub enum Error {
         /// Its process ID.
         pid: i32,
     },
-    /// No copy of this process could be left behind.
+    /// Nobody could be left behind.
     #[error("cannot leave a process behind that sees to the rest: {errno}")]
     LeaveBehind {
         /// The kernel's answer.

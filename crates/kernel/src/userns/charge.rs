@@ -27,6 +27,8 @@ pub(crate) fn as_user<T: Send>(user: HostId, work: impl FnOnce() -> Result<T> + 
         let uid = rustix::process::Uid::from_raw(user.get());
         set_thread_res_uid(None, uid, None).map_err(failed)?;
         set_capabilities(None, ours).map_err(failed)?;
+        // With `fs.suid_dumpable` at 1 the kernel has just allowed that user to look into our memory.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed)?;
         work()
     };
     without_side_effects(|| {

@@ -10,7 +10,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use ids::HostId;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::{Signal, Uid, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_signal, waitid};
+use rustix::process::{
+    DumpableBehavior, Signal, Uid, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_signal,
+    set_dumpable_behavior, waitid,
+};
 use rustix::thread::{CapabilitySets, capabilities, set_capabilities, set_thread_res_uid};
 
 use crate::{Error, Result};
@@ -139,7 +142,7 @@ impl PausedChild {
         let (step, outcome) = (AtomicI32::new(CHARGING), AtomicI32::new(UNDER_WAY));
         let orders = Box::new(Orders { parent, steps, step, outcome });
         // A handler of ours must never run in the child, on our memory: it starts with all blocked.
-        let _blocked = BlockedSignals::all()?;
+        let _blocked = BlockedSignals::all().map_err(|errno| Error::StartChild { errno })?;
         // SAFETY: `stack` and `orders` outlive the child (see `Drop`); the stack is aligned, grows down
         // from `top` and is used by nobody else; `pidfd` lives across the call, which is where the
         // kernel writes it; `pause_until_killed` touches no memory but its stack and its orders.
@@ -275,7 +278,9 @@ fn prepare(orders: &Orders) -> i32 {
 /// Only the effective ID: the saved one stays ours, so the permitted capabilities do, too.
 fn become_user(user: Uid, ours: CapabilitySets) -> rustix::io::Result<()> {
     set_thread_res_uid(None, user, None)?;
-    set_capabilities(None, ours)
+    set_capabilities(None, ours)?;
+    // With `fs.suid_dumpable` at 1 the kernel has just allowed that user to look into our memory.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
 }
 
 /// What comes with a namespace has its maker for an owner, the directory of message queues at least: as another user
@@ -315,7 +320,7 @@ pub(crate) struct BlockedSignals {
 }
 
 impl BlockedSignals {
-    pub(crate) fn all() -> Result<Self> {
+    pub(crate) fn all() -> rustix::io::Result<Self> {
         let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: the pointer is valid for writing a whole set.
         unsafe { libc::sigfillset(all.as_mut_ptr()) };
@@ -323,7 +328,7 @@ impl BlockedSignals {
         // SAFETY: `all` was filled above; `before` is valid for writing a whole set.
         let failed = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
         if failed != 0 {
-            return Err(Error::StartChild { errno: Errno::from_raw_os_error(failed) });
+            return Err(Errno::from_raw_os_error(failed));
         }
         // SAFETY: the call succeeded, so it has written the set.
         Ok(Self { before: unsafe { before.assume_init() } })

@@ -59,6 +59,34 @@ fn exec_ends_at_the_container() {
 }
 
 #[test]
+fn who_is_left_behind_is_told_so_that_it_understands_whatever_the_names_are() {
+    for line in [
+        "create x",
+        "--root rel create x",
+        "--root /r --log l --log-format json --systemd-cgroup create --bundle /b x",
+        "--debug --root=/r run x",
+    ] {
+        let globals = read(line).globals;
+        for id in ["x", "-x", "--", "--root", "create", "a b", "é"] {
+            let words = words_to_look_after(&globals, (7, u64::MAX), id);
+            // In another directory, where nothing that is relative leads anywhere.
+            let call = Call::read(words, Path::new("/elsewhere"));
+            assert_eq!(call.globals, globals, "{line}");
+            let left = LookAfter { id: id.to_owned(), pid: 7, began: u64::MAX };
+            assert_eq!(call.command, Command::LookAfter(left), "{line} {id}");
+        }
+    }
+    for line in [
+        "wardlet-look-after",
+        "wardlet-look-after 1 2",
+        "wardlet-look-after 1 b x",
+        "wardlet-look-after 1 2 x y",
+    ] {
+        assert_eq!(read(line).command, Command::Other, "{line}");
+    }
+}
+
+#[test]
 fn what_is_not_ours_is_anything_else() {
     for line in
         ["", "--version", "state x", "features", "--root /r kill x 9", "frobnicate", "create", "exec -t"]

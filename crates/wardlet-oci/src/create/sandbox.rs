@@ -26,9 +26,12 @@ pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First) -> Result<u8
     // Before anybody has to wait for it: a runtime that is new here is asked, and what is wanted is checked.
     let traits = site.traits()?;
     let (spec, length) = check(site, traits, (wanted, first))?;
-    let (begin, mut begun) = (|| begin(site, wanted, (first, &spec)), None);
-    let opened = Leases::open_to_take(&site.config, &mut || begun = Some(begin()));
-    let Begun { holder, rootfs, mut record } = begun.unwrap_or_else(begin)?;
+    let rootfs = Rootfs::find(&wanted.bundle, &spec)?;
+    let mut begun = None;
+    let opened = Leases::open_to_take(&site.config, &mut || begun = Some(begin(site, wanted, first)));
+    // It came to nothing before anything was begun.
+    let Some(begun) = begun else { return opened.map(|_| 1) };
+    let (holder, mut record) = begun?;
     let making = Making { site, wanted, first, holder, length, traits };
     // It comes back only if it failed: this process becomes the runtime.
     let failed = opened.and_then(|leases| making.all(leases, (spec, rootfs), &mut record));
@@ -49,16 +52,9 @@ fn check(
     Ok((spec, length))
 }
 
-/// A sandbox of which it is written down that it is being made.
-struct Begun {
-    holder: Holder,
-    rootfs: Rootfs,
-    record: Record,
-}
-
-/// Writes that down, and leaves somebody behind to look after it.
-fn begin(site: &Site<'_>, wanted: &Create, (first, spec): (&First, &Value)) -> Result<Begun> {
-    let rootfs = Rootfs::find(&wanted.bundle, spec)?;
+/// Writes down that a sandbox is being made, and leaves somebody behind to look after it. Others wait for the ledger
+/// meanwhile: nothing here depends on the caller's files.
+fn begin(site: &Site<'_>, wanted: &Create, first: &First) -> Result<(Holder, Record)> {
     let holder = holder(&site.root(), &wanted.id)?;
     let standing = Standing::Ward { holder: holder.clone(), ids: None };
     let record = record(site, wanted, &wanted.id, &first.pod, standing);
@@ -68,7 +64,7 @@ fn begin(site: &Site<'_>, wanted: &Create, (first, spec): (&First, &Value)) -> R
         let _ = site.records.remove(&record.root, &record.container);
         return Err(error);
     }
-    Ok(Begun { holder, rootfs, record })
+    Ok((holder, record))
 }
 
 struct Making<'a> {

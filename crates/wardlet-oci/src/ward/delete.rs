@@ -4,7 +4,7 @@ use kernel::{Attributes, Kernel, Live, PrivateMountNamespace, Propagation, Sourc
 use serde_json::Value;
 
 use super::make::make_dirs;
-use super::{Inside, Result, Rootfs};
+use super::{Inside, Result, Rootfs, json};
 
 /// A container that is to be deleted.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +21,10 @@ pub struct DeleteOrder<'a> {
 /// path that it knows: gVisor keeps there what the container writes, and fails to delete a container without.
 /// `None` where nothing is left to be found.
 pub fn prepare_delete(order: &DeleteOrder<'_>) -> Result<Option<Inside>> {
+    let root = order.spec.get("root").unwrap_or(&Value::Null);
+    if !order.bundle.join(json::text(root, "path")?).exists() {
+        return Ok(None);
+    }
     let Some(upper) = Rootfs::find(order.bundle, order.spec)?.changes() else { return Ok(None) };
     let point = order.stage.join("rootfs");
     make_dirs(&point)?;

@@ -38,6 +38,8 @@ pub(super) fn both<T: Sync + Send, E>(
             way.wait().as_ref().map(&walk)
         };
         let other = Builder::new().name("census".to_owned()).spawn_scoped(scope, others);
+        // Whatever comes up on the way, nobody waits for ever.
+        let _told = Told(&way);
         let (found, failed) = match find() {
             Ok(found) => (Some(found), None),
             Err(error) => (None, Some(error)),
@@ -54,6 +56,15 @@ pub(super) fn both<T: Sync + Send, E>(
     let mut seen = seen?;
     seen.sort();
     Ok(seen)
+}
+
+/// Says that there is no way when it is dropped, unless one was found.
+struct Told<'a, T>(&'a OnceLock<Option<T>>);
+
+impl<T> Drop for Told<'_, T> {
+    fn drop(&mut self) {
+        let _ = self.0.set(None);
+    }
 }
 
 impl Walk {
@@ -120,6 +131,21 @@ mod tests {
         });
         gone_to.sort_unstable();
         assert_eq!(gone_to, (0..1000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn without_a_way_nobody_walks_and_what_else_there_is_to_be_done_is_done() {
+        let (mut done, walked) = (false, AtomicUsize::new(0));
+        let walk = |_: &()| {
+            walked.fetch_add(1, Ordering::Relaxed);
+            Walk::default()
+        };
+        let found = both((|| Err("lost"), walk), &mut || done = true);
+        assert_eq!((found.err(), done, walked.load(Ordering::Relaxed)), (Some("lost"), true, 0));
+        let panics = || -> Result<(), &str> { panic!("on the way") };
+        let broken =
+            std::panic::catch_unwind(|| both((panics, |_: &()| Walk::default()), &mut || ()).is_ok());
+        assert!(broken.is_err());
     }
 
     #[test]
