@@ -305,3 +305,66 @@ fn nothing_is_run_in_a_pod_by_a_call_that_does_not_know_of_it() {
         assert!(said.contains("hint: have every call read the configuration"), "{said}");
     });
 }
+
+#[test]
+fn who_looks_after_a_create_takes_nothing_that_is_anothers_or_still_there() {
+    Host::play(debians(), |host| {
+        let wrapped = Wrapped::before(Path::new(RUNC));
+        let _emptied = Emptied(&wrapped);
+        let (id, bundle) = asking(host, &host.pod(0), None, |_| {});
+        done(&wrapped.create(&bundle, &id));
+        let maker = wrapped.records()[0].creator;
+        let look_after = |began: u64| {
+            let (pid, began) = (maker.pid().to_string(), began.to_string());
+            done(&wrapped.call(&["--root", &root(&wrapped), "wardlet-look-after", &pid, &began, &id]));
+            (held(&wrapped), wrapped.records().len())
+        };
+        assert_eq!(look_after(maker.began()), (1, 1), "the pod is there");
+        let init = rustix::process::Pid::from_raw(init(&bundle).cast_signed()).unwrap();
+        rustix::process::kill_process(init, rustix::process::Signal::KILL).unwrap();
+        let stat = format!("/proc/{}/stat", init.as_raw_nonzero());
+        while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(look_after(maker.began() + 1), (1, 1), "another one has made it");
+        assert_eq!(look_after(maker.began()), (0, 0));
+        assert_eq!(look_after(maker.began()), (0, 0));
+    });
+}
+
+/// A process that is another's, which youki would take for a container's first one.
+struct Stranger(std::process::Child);
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = (self.0.kill(), self.0.wait());
+    }
+}
+
+/// youki itself is not to be had here: a stand-in says that it is youki, and notes that it was called.
+#[test]
+fn youki_runs_nothing_in_a_pod_by_a_call_that_does_not_know_of_it() {
+    let wrapped = Wrapped::before_a_witness();
+    let witness = wrapped.path("witness");
+    let text = fs::read_to_string(&witness).unwrap();
+    fs::write(&witness, text.replace("echo runc version 1.3.0", "echo youki version: 0.5.0")).unwrap();
+    let state = wrapped.path("root/x/state.json");
+    fs::create_dir_all(state.parent().unwrap()).unwrap();
+    let exec = |words: &[&str], annotations: Value| {
+        let stranger = Stranger(std::process::Command::new("unshare").args(words).spawn().unwrap());
+        let (pid, name) = (stranger.0.id(), format!("/proc/{}/comm", stranger.0.id()));
+        while fs::read_to_string(&name).unwrap() != "sleep\n" {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        fs::write(&state, json!({"pid": pid, "annotations": annotations}).to_string()).unwrap();
+        let output = wrapped.call(&["--root", &root(&wrapped), "exec", "x", "true"]);
+        (output.status.code(), wrapped.called().is_some(), stderr(&output))
+    };
+    let (ours, others) = (json!({"wardlet.dev/block": "1310720000:1310720000:65536"}), json!({}));
+    let (own_users, hosts) = (["--user", "--map-root-user", "sleep", "60"], ["--uts", "sleep", "60"]);
+    let (code, called, said) = exec(&own_users, ours.clone());
+    assert_eq!((code, called), (Some(1), false), "{said}");
+    assert!(said.contains("there is no record of it in"), "{said}");
+    assert!(exec(&own_users, others).1, "what was made by others is theirs");
+    assert!(exec(&hosts, ours).1, "one with the host's users has them already");
+}
