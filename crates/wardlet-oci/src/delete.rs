@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::hand_over;
-use crate::lease::{Leases, Record, Standing, gone, holder, sweep};
+use crate::lease::{Leases, Record, Standing, gone, holder, something_is_left, sweep};
 use crate::site::Site;
 use crate::unchanged;
 use crate::ward::{self, DeleteOrder, Inside};
@@ -27,7 +27,10 @@ pub(crate) fn delete(site: &Site<'_>, id: &str) -> Result<u8> {
     // did the runtime know then of what was made meanwhile.
     let Some(record) = site.records.get(&record.root, id)? else { return Ok(code) };
     if code == 0 && !is_being_made || gone(&record) {
-        take_away(site, &record)?;
+        // The container is gone, whatever becomes of its lease: a caller that is told otherwise keeps the pod for ever.
+        if let Err(error) = take_away(site, &record) {
+            site.log.decision(&format!("{id} is deleted, and its lease is not yet given back: {error}"));
+        }
     }
     Ok(code)
 }
@@ -63,8 +66,14 @@ fn take_away(site: &Site<'_>, record: &Record) -> Result<()> {
         leases.release(holder.clone())?;
         site.log.decision(&format!("pod {}: {holder} is given back", record.pod));
         site.records.remove(&record.root, &record.container)?;
-        sweep(&site.records, |holder| leases.release(holder.clone()))?;
         leases.tidy();
+        // Nobody waits while it is looked whether a crash has left something.
+        drop(leases);
+        if something_is_left(&site.records)? {
+            let leases = Leases::open(&site.config)?;
+            leases.wait()?;
+            sweep(&site.records, |holder| leases.release(holder.clone()))?;
+        }
         return Ok(());
     }
     site.records.remove(&record.root, &record.container)

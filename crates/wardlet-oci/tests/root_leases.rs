@@ -368,3 +368,89 @@ fn youki_runs_nothing_in_a_pod_by_a_call_that_does_not_know_of_it() {
     assert!(exec(&own_users, others).1, "what was made by others is theirs");
     assert!(exec(&hosts, ours).1, "one with the host's users has them already");
 }
+
+#[test]
+fn a_pod_that_asked_while_the_gate_was_closed_bars_no_way_for_those_that_ask_later() {
+    Host::play(debians(), |host| {
+        let wrapped = Wrapped::before(Path::new(RUNC));
+        let _emptied = Emptied(&wrapped);
+        wrapped.configure(Path::new(RUNC), "enable_user_namespace_annotation: false", "");
+        let (early, bundle) = asking(host, &host.pod(0), None, |_| {});
+        done(&wrapped.create(&bundle, &early));
+        assert_eq!(wrapped.records().len(), 1, "it is written down");
+        wrapped.configure(Path::new(RUNC), "enable_user_namespace_annotation: true", "");
+        let (id, bundle) = asking(host, &host.pod(0), None, |_| {});
+        done(&wrapped.create(&bundle, &id));
+        done(&wrapped.call(&["--root", &root(&wrapped), "start", &id]));
+        assert_eq!(map(init(&bundle))[2], 65_536);
+        done(&wrapped.call(&["--root", &root(&wrapped), "delete", "--force", &early]));
+    });
+}
+
+#[test]
+fn a_pod_is_deleted_also_where_its_lease_cannot_be_given_back_yet() {
+    Host::play(debians(), |host| {
+        let wrapped = Wrapped::before(Path::new(RUNC));
+        let _emptied = Emptied(&wrapped);
+        let (id, bundle) = asking(host, &host.pod(0), None, |_| {});
+        done(&wrapped.create(&bundle, &id));
+        let (state, aside) = (wrapped.path("state"), wrapped.path("aside"));
+        fs::rename(&state, &aside).unwrap();
+        fs::write(&state, "no directory").unwrap();
+        done(&wrapped.call(&["--root", &root(&wrapped), "delete", "--force", &id]));
+        assert_eq!(wrapped.records().len(), 1, "what is left of it is known");
+        fs::remove_file(&state).unwrap();
+        fs::rename(&aside, &state).unwrap();
+        assert_eq!(held(&wrapped), 1);
+        // The next one that ends finds it.
+        let (other, bundle) = asking(host, &host.pod(0), None, |_| {});
+        done(&wrapped.create(&bundle, &other));
+        done(&wrapped.call(&["--root", &root(&wrapped), "delete", "--force", &other]));
+        assert_eq!((held(&wrapped), wrapped.records().len()), (0, 0));
+    });
+}
+
+/// A runtime that keeps the configuration that it was given, and makes nothing.
+fn keeper(wrapped: &Wrapped) -> PathBuf {
+    let (runtime, dir) = (wrapped.path("keeper"), wrapped.dir.path().display());
+    let text = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo runc version 1.3.0 && exit 0\n\
+         while [ $# -gt 0 ]; do [ \"$1\" = --bundle ] && cp \"$2/config.json\" {dir}/given; shift; done\nexit 1\n"
+    );
+    fs::write(&runtime, text).unwrap();
+    fs::set_permissions(&runtime, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    runtime
+}
+
+#[test]
+fn the_configuration_says_which_block_it_is_and_where_in_its_pool() {
+    Host::play(debians(), |host| {
+        let wrapped = Wrapped::before(Path::new(RUNC));
+        let gate = "enable_user_namespace_annotation: true\n  user_namespace_host_uid_base: 1310720000\n  \
+                    user_namespace_host_gid_base: 1310720000";
+        wrapped.configure(&keeper(&wrapped), gate, "");
+        let mut slots = Vec::new();
+        for length in [None, Some("131072"), None] {
+            let (id, bundle) = asking(host, &host.pod(0), None, |spec| {
+                if let Some(length) = length {
+                    spec["annotations"]["wardlet.dev/ids"] = json!(length);
+                }
+            });
+            assert!(!wrapped.create(&bundle, &id).status.success());
+            given_back(&wrapped);
+            let given: Value = serde_json::from_slice(&fs::read(wrapped.path("given")).unwrap()).unwrap();
+            let line = &given["linux"]["uidMappings"][0];
+            let (base, size) = (line["hostID"].as_u64().unwrap(), line["size"].as_u64().unwrap());
+            assert_eq!(given["annotations"]["wardlet.dev/block"], format!("{base}:{base}:{size}"));
+            let slot: u64 =
+                given["annotations"]["dev.gvisor.shim.userns.slot"].as_str().unwrap().parse().unwrap();
+            assert_eq!(1_310_720_000 + slot * 65_536, base, "in blocks of the pool's length");
+            slots.push((slot, size));
+        }
+        let [(one, 65_536), (double, 131_072), (two, 65_536)] = slots[..] else { panic!("{slots:?}") };
+        assert!(
+            one != two && ![one, two].contains(&double) && ![one, two].contains(&(double + 1)),
+            "{slots:?}"
+        );
+    });
+}

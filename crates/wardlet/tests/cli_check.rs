@@ -224,9 +224,12 @@ fn under_an_older_version_nobody_is_ready() {
 
 #[test]
 fn annotations_of_other_tools_become_host_users() {
-    for annotation in
-        ["io.kubernetes.cri-o.userns-mode", "io.podman.annotations.userns", "dev.gvisor.spec.user-namespace"]
-    {
+    for annotation in [
+        "io.kubernetes.cri-o.userns-mode",
+        "userns-mode.crio.io",
+        "io.podman.annotations.userns",
+        "dev.gvisor.spec.user-namespace",
+    ] {
         let text = deployment("", "").replace(
             "metadata: {labels: {app: web}}",
             &format!("metadata: {{labels: {{app: web}}, annotations: {{{annotation}: \"auto\"}}}}"),
@@ -239,6 +242,21 @@ fn annotations_of_other_tools_become_host_users() {
         assert_eq!(template["metadata"]["annotations"][annotation], Value::Null, "{template}");
         assert_eq!(web["patch"]["fields"], 2);
     }
+}
+
+/// Nodes that are not upgraded yet have nothing else to go by.
+#[test]
+fn the_annotation_for_the_wrapper_stays_beside_host_users() {
+    let text = deployment("", "").replace(
+        "metadata: {labels: {app: web}}",
+        "metadata: {labels: {app: web}, annotations: {wardlet.dev/user-namespace: \"true\"}}",
+    );
+    let report = check(&text, "");
+    let web = only(&report);
+    let hint = web["userNamespace"]["reasons"][0]["hint"].as_str().unwrap();
+    assert!(hint.contains("leave it until every node understands that"), "{hint}");
+    assert_eq!(web["patch"]["body"]["spec"]["template"], json!({"spec": {"hostUsers": false}}));
+    assert_eq!(web["patch"]["fields"], 1);
 }
 
 #[test]

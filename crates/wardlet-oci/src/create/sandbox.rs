@@ -117,9 +117,10 @@ impl Making<'_> {
         }
     }
 
+    /// Which block of its pool it is, counted in blocks of the pool's length whatever the pod's own is.
     fn slot(&self, ids: &IdLines) -> u64 {
         let base = ids.uids.first().map_or(0, |line| u64::from(line.host().first()));
-        base.saturating_sub(self.site.settings().uid_base.unwrap_or(0)) / u64::from(self.length)
+        base.saturating_sub(self.site.settings().uid_base.unwrap_or(0)) / u64::from(own_length(self.site))
     }
 }
 

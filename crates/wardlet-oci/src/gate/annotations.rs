@@ -19,6 +19,11 @@ const CRIO_KEYS: [&str; 2] = ["io.kubernetes.cri-o.userns-mode", "userns-mode.cr
 /// Where CRI-O keeps all annotations of a pod, as JSON.
 const CRIO_ALL: &str = "io.kubernetes.cri-o.Annotations";
 
+/// All annotations by which a pod can ask for a user namespace.
+pub fn asking_keys() -> impl Iterator<Item = &'static str> {
+    [KEY, GVISOR_KEY].into_iter().chain(CRIO_KEYS)
+}
+
 /// What a pod's annotations ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {

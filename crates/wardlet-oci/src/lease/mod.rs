@@ -13,7 +13,7 @@ pub use names::holder;
 pub(crate) use record::VERSION;
 pub use record::{Record, Standing};
 pub use store::Records;
-pub use sweep::{Swept, gone, sweep};
+pub use sweep::{Swept, gone, something_is_left, sweep};
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -58,6 +58,10 @@ impl Records {
     fn write(&self, record: &Record, path: &Path) -> Result<PathBuf> {
         let failed = |e: std::io::Error| Error::record("cannot write", path, e);
         let dir = path.parent().unwrap_or(&self.dir);
+        // Pods pass through the one above to their files; what is in here is nobody's business.
+        if let (false, Some(above)) = (dir.is_dir(), self.dir.parent()) {
+            DirBuilder::new().recursive(true).mode(0o755).create(above).map_err(failed)?;
+        }
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
         let text = serde_json::to_vec(record).map_err(|e| Error::record("cannot write", path, e))?;
         let temporary = path.with_extension(std::process::id().to_string());

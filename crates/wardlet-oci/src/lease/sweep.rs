@@ -20,10 +20,7 @@ pub struct Swept {
 pub fn sweep(records: &Records, mut release: impl FnMut(&Holder) -> Result<()>) -> Result<Swept> {
     let (all, unreadable) = records.all()?;
     let mut swept = Swept { released: Vec::new(), unreadable };
-    let lives = |record: &Record| {
-        all.iter().any(|other| other.container == record.sandbox && other.root == record.root && !gone(other))
-    };
-    for record in all.iter().filter(|record| gone(record) && !lives(record)) {
+    for record in all.iter().filter(|record| is_left(record, &all)) {
         if let (true, Standing::Ward { holder, .. }) = (record.is_sandbox(), &record.standing) {
             release(holder)?;
             swept.released.push(record.clone());
@@ -31,6 +28,18 @@ pub fn sweep(records: &Records, mut release: impl FnMut(&Holder) -> Result<()>) 
         records.remove(&record.root, &record.container)?;
     }
     Ok(swept)
+}
+
+/// Whether a sweep would find something, by a look that others need not wait for.
+pub fn something_is_left(records: &Records) -> Result<bool> {
+    let (all, _) = records.all()?;
+    Ok(all.iter().any(|record| is_left(record, &all)))
+}
+
+/// Whether neither it nor its pod's first container is there.
+fn is_left(record: &Record, all: &[Record]) -> bool {
+    let is_first = |other: &&Record| other.container == record.sandbox && other.root == record.root;
+    gone(record) && !all.iter().filter(is_first).any(|first| !gone(first))
 }
 
 /// Whether neither the container nor the one who makes it is there.

@@ -17,6 +17,7 @@ use super::report::{
     Upgrade, UserNamespace, Verdict, Weight, When, Who, Workload,
 };
 use super::scene::Scene;
+use super::template::WRAPPER_KEY;
 use super::userns::Judge;
 use super::workloads::Found;
 use super::{drivers, pairs, shared};
@@ -184,7 +185,9 @@ fn isolating(
 ) -> Option<Patch> {
     let template = found.template;
     let asks = (verdict.now == Now::Host).then_some(Edit::OwnUsers);
-    let annotations = template.annotations.iter().map(|a| Edit::WithoutAnnotation(a.name));
+    // Nodes that are not upgraded yet go by ours, and others pass over it.
+    let others = template.annotations.iter().filter(|a| a.name != WRAPPER_KEY);
+    let annotations = others.map(|a| Edit::WithoutAnnotation(a.name));
     let mut edits: Vec<Edit> = asks.into_iter().chain(annotations).collect();
     let mut gives_up = Vec::new();
     if template.is_windows {

@@ -9,12 +9,16 @@ use super::placement::placement;
 use super::report::{PodSecurity, Violation};
 
 /// Annotations by which other tools are asked for a user namespace.
-pub(super) const ANNOTATIONS: [(&str, &str); 4] = [
+pub(super) const ANNOTATIONS: [(&str, &str); 5] = [
     ("io.kubernetes.cri-o.userns-mode", "CRI-O"),
+    ("userns-mode.crio.io", "CRI-O"),
     ("io.podman.annotations.userns", "podman"),
     ("dev.gvisor.spec.user-namespace", "gVisor"),
-    ("wardlet.dev/user-namespace", "the runtime wrapper"),
+    (WRAPPER_KEY, "the runtime wrapper"),
 ];
+
+/// The one of our own.
+pub(super) const WRAPPER_KEY: &str = "wardlet.dev/user-namespace";
 
 /// What is kept of a pod, or of what a workload makes its pods from.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use plan::{
 
 use super::facts::Handlers;
 use super::report::{Now, Reason, UserNamespace, Verdict, Weight, Who};
-use super::template::Template;
+use super::template::{Template, WRAPPER_KEY};
 use super::workloads::Found;
 
 /// How the planner starts to say what a pod would lose.
@@ -127,7 +127,11 @@ impl Judge {
             weight: Weight::Note,
             field: format!("{}[{}]", template.annotations_field(), annotation.name),
             cause: format!("asks {} for a user namespace: {}", annotation.tool, annotation.value),
-            hint: "ask by hostUsers: false instead, which every runtime understands".to_owned(),
+            hint: if annotation.name == WRAPPER_KEY {
+                "ask by hostUsers: false as well, and leave it until every node understands that".to_owned()
+            } else {
+                "ask by hostUsers: false instead, which every runtime understands".to_owned()
+            },
         }));
         if intent.host_users == Some(true) {
             found.push(Reason {

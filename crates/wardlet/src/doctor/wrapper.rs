@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use wardlet_oci::gate::{GVISOR_KEY, KEY};
+use wardlet_oci::gate::{GVISOR_KEY, KEY, asking_keys};
 
 use super::check::{Check, Desk, Evidence, Fault, Group};
 use super::crio::{self, Infra, Told};
@@ -40,7 +40,7 @@ pub(super) fn checks(node: &Node, behind: &[Behind]) -> Vec<Check> {
     checks
 }
 
-fn is_ours(program: &Path) -> bool {
+pub(super) fn is_ours(program: &Path) -> bool {
     let name = program.file_name().and_then(OsStr::to_str).unwrap_or_default();
     name == PROGRAM || name.strip_prefix(PROGRAM).is_some_and(|rest| rest.starts_with('-'))
 }
@@ -52,7 +52,12 @@ fn annotations(behind: &Behind) -> Check {
     let passes = |key: &str| behind.annotations.iter().any(|pattern| matches(pattern, key));
     let found = if behind.annotations.is_empty() { "none".to_owned() } else { behind.annotations.join(", ") };
     if passes(KEY) {
-        return DESK.holds(need, found);
+        let mut others = asking_keys().filter(|key| !passes(key)).peekable();
+        let missing = others.peek().is_some().then(|| others.collect::<Vec<_>>().join(" and "));
+        return DESK.holds(
+            need,
+            missing.map_or(found.clone(), |keys| format!("{found}; pods ask in vain by {keys}")),
+        );
     }
     let cause = if passes(GVISOR_KEY) {
         format!(
@@ -149,7 +154,12 @@ mod tests {
 
     #[test]
     fn an_annotation_that_does_not_arrive_is_a_fault_that_names_the_setting() {
-        assert_eq!(annotations(&behind(&["wardlet.dev/*"])).verdict, Verdict::Holds);
+        let ours = annotations(&behind(&["wardlet.dev/*", "dev.gvisor.*"]));
+        assert_eq!(ours.verdict, Verdict::Holds);
+        let missing = "pods ask in vain by io.kubernetes.cri-o.userns-mode and userns-mode.crio.io";
+        assert!(ours.found.ends_with(missing), "{}", ours.found);
+        let all = ["wardlet.dev/*", "dev.gvisor.*", "io.kubernetes.cri-o.userns-mode", "userns-mode.crio.io"];
+        assert_eq!(annotations(&behind(&all)).found, all.join(", "));
         assert_eq!(annotations(&behind(&["x", "wardlet.dev/user-namespace"])).verdict, Verdict::Holds);
         for patterns in [&[][..], &["*"], &["wardlet.*"], &["wardlet.dev/user"]] {
             let check = annotations(&behind(patterns));

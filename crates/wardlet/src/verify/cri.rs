@@ -25,10 +25,11 @@ const USUAL: [&str; 4] = [
 ];
 
 /// What switches user namespaces on in annotations.
-const ANNOTATIONS: [(&str, &str); 3] = [
+const ANNOTATIONS: [(&str, &str); 4] = [
     ("wardlet.dev/user-namespace", "true"),
     ("dev.gvisor.spec.user-namespace", "true"),
     ("io.kubernetes.cri-o.userns-mode", "auto"),
+    ("userns-mode.crio.io", "auto"),
 ];
 
 /// Which runtimes are asked.

@@ -9,6 +9,7 @@ use super::config::Config;
 use super::features::{self, Features};
 use super::{DESK, restart};
 use crate::doctor::check::{Check, Fault};
+use crate::doctor::wrapper::is_ours;
 
 /// What is known of the program behind a handler.
 enum Binary {
@@ -19,9 +20,12 @@ enum Binary {
 pub(super) fn checks(told: &Told, config: Option<&Config>, reach: Reach) -> Vec<Check> {
     let handlers = &told.status.runtime_handlers;
     if handlers.is_empty() {
-        let mut checks = vec![without_handlers(told)];
-        let names = config.into_iter().flat_map(|config| config.handlers().map(str::to_owned));
-        checks.extend(names.filter_map(|name| binary_alone(&name, config, reach)));
+        let names: Vec<&str> = config.into_iter().flat_map(Config::handlers).collect();
+        let wrapped = names.iter().filter_map(|name| config?.binary(name)).any(|path| is_ours(&path));
+        let check = without_handlers(told);
+        // Pods have theirs by annotation there.
+        let mut checks = vec![if wrapped { check.useful() } else { check }];
+        checks.extend(names.into_iter().filter_map(|name| binary_alone(name, config, reach)));
         return checks;
     }
     let named = |handler: &&RuntimeHandler| !handler.name.is_empty() || handlers.len() == 1;
@@ -62,14 +66,14 @@ fn check(handler: &RuntimeHandler, told: &Told, config: Option<&Config>, reach: 
         }
         (true, Binary::Says(path, features)) => {
             let found = format!("claimed, but {} {}", path.display(), lack(features));
-            let fix = format!("put runc 1.2 or newer at {}, then: {}", path.display(), restart(runtime));
+            let fix = format!("{}, then: {}", newer(&path), restart(runtime));
             let cause = format!("{runtime} made the claim of another program when it started; {IGNORED}");
             DESK.fails(need, found, Fault::new(cause, fix))
         }
         (true, Binary::Silent(why)) => DESK.holds(need, format!("claimed; {why}")),
         (false, Binary::Says(path, features)) if !features.idmapped_mounts || !features.user_namespaces => {
             let cause = format!("{} {}; {IGNORED}", path.display(), lack(features));
-            let fix = format!("put runc 1.2 or newer at {}, then: {}", path.display(), restart(runtime));
+            let fix = format!("{}, then: {}", newer(&path), restart(runtime));
             DESK.fails(need, "no", Fault::new(cause, fix))
         }
         (false, Binary::Says(path, _)) => {
@@ -83,9 +87,23 @@ fn check(handler: &RuntimeHandler, told: &Told, config: Option<&Config>, reach: 
             DESK.fails(need, "no", Fault::new(cause, fix))
         }
     };
-    // A runtime class for other pods may do without.
+    // A runtime class for other pods may do without, and behind our wrapper pods have theirs by annotation.
     let by_default = config.is_none_or(|config| config.default_handler() == handler.name);
-    if by_default { check } else { check.useful() }
+    let wrapped = config.and_then(|config| config.binary(&handler.name)).is_some_and(|path| is_ours(&path));
+    if by_default && !wrapped { check } else { check.useful() }
+}
+
+/// Where a newer runtime has to be put: not in the place of what stands before it.
+fn newer(program: &Path) -> String {
+    if is_ours(program) {
+        format!(
+            "let {} hand over to runc 1.2 or newer (wrapper.runtime in {})",
+            program.display(),
+            settings::FILE
+        )
+    } else {
+        format!("put runc 1.2 or newer at {}", program.display())
+    }
 }
 
 const IGNORED: &str = "a runtime that knows no mappings of mounts passes over them: the pod's volumes would belong to nobody in it";
@@ -103,8 +121,9 @@ fn binary_alone(handler: &str, config: Option<&Config>, reach: Reach) -> Option<
     Some(if features.idmapped_mounts {
         DESK.holds(need, "yes")
     } else {
-        let fix = format!("put runc 1.2 or newer at {}", path.display());
-        DESK.fails(need, "no", Fault::new(format!("it {}; {IGNORED}", lack(features)), fix))
+        let fault = Fault::new(format!("it {}; {IGNORED}", lack(features)), newer(&path));
+        let check = DESK.fails(need, "no", fault);
+        if is_ours(&path) { check.useful() } else { check }
     })
 }
 
@@ -136,8 +155,8 @@ mod tests {
 
     /// A program that answers `features` so; a stand-in, because both halves of the contradiction are never
     /// installed together.
-    fn program(dir: &Path, idmap: &str) -> PathBuf {
-        let path = dir.join("runc");
+    fn program(dir: &Path, name: &str, idmap: &str) -> PathBuf {
+        let path = dir.join(name);
         let text = format!(
             "#!/bin/sh\necho '{{\"linux\":{{\"namespaces\":[\"user\"],\"mountExtensions\":{{\"idmap\":{{\"enabled\":{idmap}}}}}}}}}'\n"
         );
@@ -167,12 +186,33 @@ mod tests {
     }
 
     fn first(claims: bool, idmap: &str) -> Check {
+        first_of("runc", claims, idmap)
+    }
+
+    fn first_of(name: &str, claims: bool, idmap: &str) -> Check {
         let dir = tempfile::tempdir().unwrap();
-        let config = config(&program(dir.path(), idmap));
+        let config = config(&program(dir.path(), name, idmap));
         let checks = checks(&told(claims), Some(&config), Reach::OwnRoot);
         assert_eq!(checks.len(), 2, "the default is listed once");
         assert_eq!(checks[1].severity, Severity::Useful);
         checks[0].clone()
+    }
+
+    #[test]
+    fn nobody_is_told_to_put_a_runtime_in_the_place_of_our_wrapper() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(&program(dir.path(), "wardlet-oci", "false"));
+        let mut old = told(false);
+        old.status.runtime_handlers.clear();
+        let mut all = checks(&old, Some(&config), Reach::OwnRoot);
+        assert_eq!(all.len(), 2, "{all:?}");
+        all.extend([first_of("wardlet-oci", true, "false"), first_of("wardlet-oci", false, "false")]);
+        for check in all {
+            assert_eq!((check.verdict, check.severity), (Verdict::Fails, Severity::Useful), "{check:?}");
+            let fix = check.fix.unwrap();
+            assert!(!fix.contains("newer at") && !fix.contains("newer runc at"), "{fix}");
+        }
+        assert_eq!(checks(&old, None, Reach::OwnRoot)[0].severity, Severity::Needed);
     }
 
     #[test]
