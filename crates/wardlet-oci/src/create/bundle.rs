@@ -9,15 +9,16 @@ use kernel::{DetachedMount, Source, Submounts};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::spec::weakened;
+use crate::spec::{astray, weakened};
 use crate::ward::Order;
 
 /// Shows `spec` where the runtime will look for it. We are in a mount namespace that ends with the runtime,
 /// so that the caller's own file stays what it is for everybody else.
 ///
-/// Nothing is shown that allows the container more than its caller did.
+/// Nothing is shown that allows the container more than its caller did, or that leads to another pod's.
 pub(super) fn show(spec: &Value, order: &Order, config: &Path) -> Result<()> {
-    if let Some(part) = weakened(&order.spec, spec) {
+    let astray = || astray(&order.spec, spec, (&order.ids, &order.stage));
+    if let Some(part) = weakened(&order.spec, spec).or_else(astray) {
         return Err(Error::Weakened { part });
     }
     let file = order.stage.join("config.json");

@@ -15,8 +15,8 @@ use std::path::Path;
 
 pub use document::{Document, parse};
 pub use glance::{Glance, Users, glance};
-pub use guard::weakened;
 pub(crate) use guard::{BLOCK_KEY, SLOT_KEY};
+pub use guard::{astray, weakened};
 
 use crate::error::{Error, Result};
 

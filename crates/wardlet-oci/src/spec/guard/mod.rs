@@ -1,7 +1,10 @@
 //! The last look at a configuration before it is handed over: whatever was done to it, it keeps every
 //! restriction that its caller put there.
 
+mod astray;
 mod mounts;
+
+pub use astray::astray;
 
 use std::path::Path;
 
