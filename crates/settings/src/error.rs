@@ -75,7 +75,8 @@ impl SettingsError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Unreadable { .. } => {
-                "name a readable file with --config, or leave it out for the defaults".to_owned()
+                "name a readable file (--config, or WARDLET_CONFIG for wardlet-oci), or leave it out for the defaults"
+                    .to_owned()
             }
             Self::Yaml { .. } => "write it as YAML, each key once".to_owned(),
             Self::NoMap { .. } => "`wardlet config` shows what a whole file looks like".to_owned(),

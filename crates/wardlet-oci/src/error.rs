@@ -116,6 +116,12 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A process is to be run in a container that has ended.
+    #[error("container {container} does not run")]
+    Ended {
+        /// The container.
+        container: String,
+    },
     /// What was made of a configuration allows more than it did: a defect of ours.
     #[error("internal: the edited configuration would weaken {part}")]
     Weakened {
@@ -159,15 +165,20 @@ impl Error {
                                         delete the pod, if wrapper.runDir was changed"
                 .to_owned(),
             Self::Sandbox { .. } => "delete the pod: a new one gets a new sandbox".to_owned(),
-            Self::Holder(_)
-            | Self::Version { .. }
-            | Self::Spec { .. }
-            | Self::Record { .. }
-            | Self::Thread { .. }
-            | Self::Weakened { .. }
-            | Self::Kernel(_) => {
-                return None;
+            Self::Ended { .. } => "wait until it is started again; the pod's events say why it ended".to_owned(),
+            Self::Version { .. } => {
+                "set wrapper.runtime to runc, crun, youki or runsc, or leave pods with the annotation to another handler"
+                    .to_owned()
             }
+            Self::Record { .. } => "see to it that wrapper.runDir can be read and written by root, and is not full; delete \
+                                    the pod if its record is damaged"
+                .to_owned(),
+            Self::Weakened { .. } => {
+                "take the annotation away to run the pod without, and report this, with the container's config.json"
+                    .to_owned()
+            }
+            Self::Kernel(e) => return e.hint().map(str::to_owned),
+            Self::Holder(_) | Self::Spec { .. } | Self::Thread { .. } => return None,
         })
     }
 

@@ -18,7 +18,7 @@ use crate::ward::{self, ExecOrder, JoinOrder};
 pub(crate) fn exec(site: &Site<'_>, wanted: &Exec) -> Result<u8> {
     match site.records.get(&site.root(), &wanted.id)? {
         Some(Record { standing: Standing::Ward { ids: Some(ids), .. }, pid_file, .. }) => {
-            let gone = || Error::Sandbox { sandbox: wanted.id.clone(), cause: "does not run".to_owned() };
+            let gone = || Error::Ended { container: wanted.id.clone() };
             let init = init_of(&pid_file, &ids).ok_or_else(gone)?;
             let order = ExecOrder { init, process: process(wanted)?, ids, runtime: site.traits()? };
             let joined = ward::join_for_exec(&order)?;

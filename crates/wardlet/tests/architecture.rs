@@ -110,6 +110,36 @@ fn pure_rooms_have_no_dependency_that_touches_the_machine() {
     }
 }
 
+/// It is started for every call of a runtime.
+#[test]
+fn the_wrapper_has_no_machinery_for_servers() {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--offline",
+            "-p",
+            "wardlet-oci",
+            "-e",
+            "normal",
+            "--prefix",
+            "none",
+            "--format",
+            "{p}",
+        ])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let names: BTreeSet<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(names.contains("rusqlite"), "{names:?}");
+    let heavy: Vec<_> = ["tokio", "tonic", "hyper", "k8s-openapi", "prost"]
+        .into_iter()
+        .filter(|n| names.contains(n))
+        .collect();
+    assert!(heavy.is_empty(), "{heavy:?}");
+}
+
 /// `unsafe_code` is forbidden by the workspace's lints; only the kernel crate may have lints of its own.
 #[test]
 fn only_the_kernel_crate_may_be_unsafe() {

@@ -188,7 +188,7 @@ fn a_named_configuration_that_is_not_there_is_an_error() {
         "~ stderr
 error: cannot read the configuration HOST/nowhere.yaml: No such file or directory (os error 2)
 
-hint: name a readable file with --config, or leave it out for the defaults
+hint: name a readable file (--config, or WARDLET_CONFIG for wardlet-oci), or leave it out for the defaults
 ~ exit 2
 ",
     );
