@@ -10,7 +10,12 @@ const WIRING: &str = "etc/crio/crio.conf.d/10-ward.conf";
 const RUNTIME: &str = "[crio.runtime.runtimes.ward]\nruntime_path = \"/usr/local/bin/wardlet-oci\"\n";
 
 fn open_gate(host: &Host) {
-    host.config("wrapper: {enable_user_namespace_annotation: true, runtime: /usr/bin/crun}\n");
+    let state = host.state();
+    host.config(&format!(
+        "wrapper: {{enable_user_namespace_annotation: true, runtime: /usr/bin/crun, \
+         user_namespace_state_dir: {}}}\n",
+        state.display()
+    ));
 }
 
 /// The checks of the wrapper: what is needed, and whether it holds.
@@ -45,6 +50,9 @@ fn cri_os_wiring_is_found_and_each_gap_in_it_is_named() {
     assert!(dropped["fix"].as_str().unwrap().contains("drop_infra_ctr = false"), "{dropped}");
     let closed = check(&found, "the operator's gate is open");
     assert_eq!((closed["found"].as_str(), closed["severity"].as_str()), (Some("closed"), Some("useful")));
+    let elsewhere = check(&found, "leases of wardlet-oci are in the ledger");
+    assert_eq!(elsewhere["found"], "elsewhere");
+    assert!(elsewhere["fix"].as_str().unwrap().contains("user_namespace_state_dir"), "{elsewhere}");
 
     host.write(WIRING, &format!("[crio.runtime]\ndrop_infra_ctr = false\n{RUNTIME}"));
     open_gate(&host);

@@ -142,6 +142,7 @@ pub(crate) fn doctor_sees_how_it_is_wired(containerd: Containerd) {
     assert_eq!(annotations["holds"], true, "{annotations}");
     assert!(annotations["found"].as_str().unwrap().contains("wardlet.dev/*"), "{annotations}");
     assert_eq!(check("the operator's gate is open")["holds"], true);
+    assert_eq!(check("leases of wardlet-oci are in the ledger")["holds"], true);
     let runtime = usual_runtime(containerd);
     assert_eq!(check("finds the runtime")["found"], runtime.display().to_string());
     node.configure(Gate::Closed, &runtime);

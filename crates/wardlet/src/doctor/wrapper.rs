@@ -36,6 +36,7 @@ pub(super) fn checks(node: &Node, behind: &[Behind]) -> Vec<Check> {
     let crios = crio.iter().map(|told| told.program.as_path());
     let programs = containerd.iter().map(|behind| behind.program.as_path()).chain(crios);
     checks.push(gate(node, enabled));
+    checks.push(ledger(node));
     checks.extend(runtimes(node, programs));
     checks
 }
@@ -109,6 +110,23 @@ fn gate(node: &Node, enabled: bool) -> Check {
     let cause = "wardlet-oci hands every pod over as it is, and only notes which of them asked";
     let fix = format!("set wrapper.enable_user_namespace_annotation: true in {file}");
     DESK.fails(need, "closed", Fault::new(cause, fix)).useful()
+}
+
+/// Of another directory nobody else would know: its blocks would be shown nowhere, and known to no one who gives out others.
+fn ledger(node: &Node) -> Check {
+    let need = "leases of wardlet-oci are in the ledger that is shown here";
+    let (theirs, here) = (&node.config.settings.wrapper.state_dir, node.state_dir());
+    if theirs == here {
+        return DESK.holds(need, here.display().to_string());
+    }
+    let (theirs, here) = (theirs.display(), here.display());
+    let cause =
+        format!("wardlet-oci keeps them in {theirs}; `wardlet ids`, `verify` and `run` look into {here}");
+    let fix = format!(
+        "set wrapper.user_namespace_state_dir: {here} in {}, or call wardlet with --state-dir {theirs}",
+        settings::FILE
+    );
+    DESK.fails(need, "elsewhere", Fault::new(cause, fix))
 }
 
 /// The runtime that each of our names stands for.
