@@ -112,6 +112,14 @@ pub struct WitnessError {
     pub source: std::io::Error,
 }
 
+/// An earlier look.
+pub struct Recent<'a> {
+    /// When it began.
+    pub began: Instant,
+    /// What was seen then, with what is to be read anew.
+    pub recall: Box<dyn FnOnce() -> Sighting + 'a>,
+}
+
 /// One who looks at the host itself.
 pub trait Witness: Send + Sync {
     /// Looks anew, now.
@@ -129,9 +137,9 @@ pub trait Witness: Send + Sync {
         self.look()
     }
 
-    /// What was seen a while ago, and when that look began, where somebody keeps such things. It is for the caller to
-    /// say whether that is good enough.
-    fn recent(&self) -> Option<(Instant, Sighting)> {
+    /// What was seen a while ago, where somebody keeps such things. It is for the caller to say whether that is good
+    /// enough.
+    fn recent(&self) -> Option<Recent<'_>> {
         None
     }
 

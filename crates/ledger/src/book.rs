@@ -4,6 +4,7 @@
 //! `changes` are then written as one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
 
 use ids::allocator::{Allocator, Blocks, LeaseId, State};
 use ids::witness::Sighting;
@@ -236,13 +237,22 @@ impl Book {
     }
 
     /// Only a lease that is held can have more places: one on its way to being free stays on it.
-    pub(crate) fn add_places(&mut self, r: &LeaseRequest, moment: &Moment) -> Result<Lease, LedgerError> {
+    /// Those of its places that are not `left` go: a pod whose containers start over and over would have ever more.
+    pub(crate) fn add_places(
+        &mut self,
+        r: &LeaseRequest,
+        left: impl FnOnce(&[PathBuf]) -> Vec<PathBuf>,
+        moment: &Moment,
+    ) -> Result<Lease, LedgerError> {
         let held = self.lease_of(&r.holder).filter(|row| row.state() == Some(State::Leased)).cloned();
         let Some(mut row) = held else { return Err(LedgerError::NotHeld { holder: r.holder.clone() }) };
         let new: Vec<String> = place_names(r).into_iter().filter(|p| !row.places.contains(p)).collect();
         if new.is_empty() {
             return Ok(self.view(&row, moment));
         }
+        let had: Vec<PathBuf> = row.places.iter().map(PathBuf::from).collect();
+        let left = left(&had);
+        row.places.retain(|place| left.iter().any(|left| left.as_os_str() == place.as_str()));
         row.places.extend(new);
         Ok(self.put(row, moment))
     }

@@ -15,12 +15,10 @@ use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::row::{LeaseRow, MemberRow, blocks, pair, pair_code, standing, tenure, tenure_code};
 
-/// How long the log may become, in pages.
-const LOG_PAGES: u64 = 100;
-/// A page in the log, with what is written before it.
-const LOG_PAGE: u64 = 4096 + 24;
+/// What the log is made with: its head, and a few more pages than it is folded at, each with a head of its own.
+const LOG_BYTES: usize = 32 + 112 * (24 + 4096);
 
-/// How long somebody who has the file open, and not the lock, is waited for.
+/// How long who stays waits for somebody who has the file open, and not the lock.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a process has the ledger open.
@@ -96,6 +94,8 @@ pub(crate) enum ReadError {
 pub(crate) struct Db {
     path: PathBuf,
     connection: Connection,
+    /// How long somebody who has the file open, and not the lock, is waited for.
+    patience: Duration,
     inode: u64,
 }
 
@@ -103,18 +103,16 @@ impl Db {
     /// Opens the file, or makes it without any table. To be called with the lock held; for a brief stay, it is to
     /// be held for as long as this is.
     pub(crate) fn open(path: &Path, stay: Stay) -> Result<Self, ReadError> {
-        let opened = match stay {
-            Stay::Brief => match connect(path, stay) {
-                // Somebody stays here for long.
-                Err(e) if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => connect(path, Stay::Long),
-                opened => opened,
-            },
-            Stay::Long => connect(path, stay),
+        let opened = match connect(path, stay) {
+            // Somebody stays here for long.
+            Err(e) if stay == Stay::Brief && e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                connect(path, Stay::Long)
+            }
+            opened => opened,
         };
-        let connection = opened.map_err(|e| judge("cannot open", path, e))?;
-        keep_log_below(LOG_PAGES, path, &connection);
+        let (connection, patience) = opened.map_err(|e| judge("cannot open", path, e))?;
         keep_name_of_log(path).map_err(ReadError::Failed)?;
-        Ok(Self { path: path.to_owned(), inode: inode(path).unwrap_or(0), connection })
+        Ok(Self { path: path.to_owned(), inode: inode(path).unwrap_or(0), connection, patience })
     }
 
     /// Makes empty tables where there are none.
@@ -219,20 +217,44 @@ impl Db {
         folded.map_err(|e| LedgerError::storage("cannot fold", &self.path, e))
     }
 
-    /// Folds the log into the file if it is longer than this many pages, so that the next opener has less to read.
-    pub(crate) fn keep_log_below(&self, pages: u64) {
-        keep_log_below(pages, &self.path, &self.connection);
+    /// How many pages are in the log.
+    pub(crate) fn log_pages(&self) -> u32 {
+        self.checkpoint("NOOP").map_or(0, |(_, log, _)| log)
     }
 
-    /// Opens a write transaction; rolled back unless committed.
-    pub(crate) fn begin(&self) -> Result<Write<'_>, LedgerError> {
-        let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
-            .map_err(|e| LedgerError::storage("cannot write", &self.path, e))?;
-        Ok(Write { path: &self.path, transaction })
+    /// Folds the log into the file and begins it anew: the next opener has less to read. It keeps its length: to write over what is there takes half the time of writing behind it, and a file that
+    /// is cut short has the disk wait for the blocks that it gives back.
+    ///
+    /// That it was folded in is known only to those who have the file open, until something is written at its beginning:
+    /// else whoever comes next would read all of it once more, and append.
+    pub(crate) fn fold_log(&self, head: Head) {
+        // Not now if somebody is reading in it; nor does anything depend on it.
+        let _ = self.connection.busy_timeout(Duration::ZERO);
+        if self.checkpoint("RESTART").is_ok_and(|(busy, log, folded)| busy == 0 && log == folded) {
+            let _ = self.write(&Changes::default(), head);
+        }
+        let _ = self.connection.busy_timeout(self.patience);
+    }
+
+    /// Whether somebody was in the way, how many pages the log has, and how many of them are in the file, too.
+    fn checkpoint(&self, mode: &str) -> rusqlite::Result<(u32, u32, u32)> {
+        let pages = |r: &Row<'_>| Ok((r.get(0)?, r.get(1)?, r.get(2)?));
+        self.connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], pages)
+    }
+
+    /// Writes the rows and the head in one transaction, and returns once both are on disk.
+    pub(crate) fn write(&self, changes: &Changes, head: Head) -> Result<(), ReadError> {
+        let written = || -> rusqlite::Result<()> {
+            let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
+            write_changes(&transaction, changes)?;
+            write_head(&transaction, head)?;
+            transaction.commit()
+        };
+        written().map_err(|e| judge("cannot write", &self.path, e))
     }
 }
 
-fn connect(path: &Path, stay: Stay) -> rusqlite::Result<Connection> {
+fn connect(path: &Path, stay: Stay) -> rusqlite::Result<(Connection, Duration)> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -242,46 +264,16 @@ fn connect(path: &Path, stay: Stay) -> rusqlite::Result<Connection> {
         // Alone with the file, SQLite keeps the index of its log in memory. Shared, it lies in a file beside it, which
         // every first opener empties; where the disk is being written to, that waits for milliseconds.
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-        connection.busy_timeout(Duration::ZERO)?;
-    } else {
-        // The lock of ours comes first: SQLite's own is never contended for long.
-        connection.busy_timeout(PATIENCE)?;
     }
+    // The lock of ours comes first: SQLite's own is never contended for long.
+    let patience = if stay == Stay::Brief { Duration::ZERO } else { PATIENCE };
+    connection.busy_timeout(patience)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
-    // A short log is soon overwritten instead of appended to, which syncs in half the time.
-    connection.pragma_update(None, "wal_autocheckpoint", if stay == Stay::Brief { 0 } else { LOG_PAGES })?;
+    // We see to that when nobody waits for it.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.set_prepared_statement_cache_capacity(16);
-    Ok(connection)
-}
-
-/// That the log was folded in is known only to those who have the file open: whoever comes next appends to it. A ledger
-/// that nobody stays with would have an ever longer one.
-fn keep_log_below(pages: u64, path: &Path, connection: &Connection) {
-    let log = std::fs::metadata(durable::beside(path, "-wal"));
-    if log.is_ok_and(|log| log.len() > pages * LOG_PAGE) {
-        // Not now if somebody is reading in it; the next opener will.
-        let _ = connection.busy_timeout(Duration::ZERO);
-        let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        let _ = connection.busy_timeout(PATIENCE);
-    }
-}
-
-/// A write transaction.
-pub(crate) struct Write<'a> {
-    path: &'a Path,
-    transaction: Transaction<'a>,
-}
-
-impl Write<'_> {
-    /// Writes the rows and the head, and returns once both are on disk.
-    pub(crate) fn commit(self, changes: &Changes, head: Head) -> Result<(), LedgerError> {
-        let path = self.path;
-        write_changes(&self.transaction, changes)
-            .and_then(|()| write_head(&self.transaction, head))
-            .and_then(|()| self.transaction.commit())
-            .map_err(|e| LedgerError::storage("cannot write", path, e))
-    }
+    Ok((connection, patience))
 }
 
 fn write_changes(t: &Transaction<'_>, changes: &Changes) -> rusqlite::Result<()> {
@@ -435,7 +427,12 @@ fn keep_name_of_log(path: &Path) -> Result<(), LedgerError> {
     if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
         return Ok(());
     }
-    durable::sync_dir(path.parent().unwrap_or(Path::new(".")))
+    durable::sync_dir(path.parent().unwrap_or(Path::new(".")))?;
+    // What it will need is made now: to write over it later takes no new blocks of the disk, whose own log would have to
+    // be waited for. Zeros are no log to SQLite. Nothing depends on it.
+    let _ = std::fs::write(&log, vec![0; LOG_BYTES])
+        .and_then(|()| std::fs::File::open(&log).and_then(|log| log.sync_all()));
+    Ok(())
 }
 
 fn inode(path: &Path) -> Option<u64> {

@@ -116,6 +116,14 @@ pub enum LedgerError {
         /// The newest we know.
         known: u32,
     },
+    /// It was found to be damaged when it was written to.
+    #[error("{path} was damaged ({why}) and has been rebuilt: nothing was changed")]
+    Rebuilt {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        why: String,
+    },
     /// SQLite said no.
     #[error("{what} {path}: {source}")]
     Storage {
@@ -174,6 +182,7 @@ impl LedgerError {
             Self::Witness(_) => "run as root on the host itself, with /proc of the host".to_owned(),
             Self::Stuck { .. } => "see what that process is doing; the lock goes with it".to_owned(),
             Self::DiskFull { path } => format!("free some space on the disk of {}", path.display()),
+            Self::Rebuilt { .. } => "try again; `wardlet ids list` shows what is pinned".to_owned(),
             Self::TooNew { .. } => "use the newer wardlet, or move the state directory aside".to_owned(),
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 "run as root, or choose another --state-dir".to_owned()

@@ -1,12 +1,13 @@
 //! The ledger as its callers see it.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ids::allocator::{Blocks, Counts, LeaseError};
 use ids::pool::IdPool;
-use ids::witness::{Sighting, Witness};
+use ids::witness::{Recent, Sighting, Witness};
 
 use crate::book::{Book, Moment};
 use crate::clock::{BootId, Clock, SystemClock};
@@ -68,6 +69,15 @@ impl Options {
     }
 }
 
+/// How far a change is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// What will be the holder's, if nothing comes in between.
+    Chosen(Lease),
+    /// It is on disk.
+    OnDisk,
+}
+
 /// Durable leases of host ID blocks, shared by all processes of a node.
 pub struct Ledger {
     store: Mutex<Store>,
@@ -96,9 +106,14 @@ impl Ledger {
     /// The same, and has `before` done by the caller's own hands, once and whatever becomes of this, while others open the
     /// ledger and look.
     pub fn open_to_lease_while(options: Options, before: &mut dyn FnMut()) -> Result<Self, LedgerError> {
-        let recent = options.witness.recent().filter(|(began, _)| began.elapsed() < SIGHTING_AGE);
-        if let Some((began, sighting)) = recent {
-            let ledger = Self::with(store_while(&options, before)?, options);
+        let witness = Arc::clone(&options.witness);
+        let recent = witness.recent().filter(|recent| recent.began.elapsed() < SIGHTING_AGE);
+        if let Some(Recent { began, recall }) = recent {
+            let (store, sighting) = store_while(&options, || {
+                before();
+                recall()
+            });
+            let ledger = Self::with(store?, options);
             *lock(&ledger.seen) = Some((began, Arc::new(sighting)));
             return Ok(ledger);
         }
@@ -141,14 +156,30 @@ impl Ledger {
     /// Gives the holder a block that nobody else has; asked again, the same one. It is on disk when
     /// this returns.
     pub fn lease(&self, request: LeaseRequest) -> Result<Lease, LedgerError> {
+        self.lease_telling(request, &channel().0)
+    }
+
+    /// The same, and tells how far it is, for one who has something else to do meanwhile. What was chosen is nobody's
+    /// before it is on disk.
+    pub fn lease_telling(&self, request: LeaseRequest, tell: &Sender<Told>) -> Result<Lease, LedgerError> {
         check_places(&request)?;
-        self.with_room(move |book, seen, moment| book.lease(&request, seen, moment))
+        let chosen = tell.clone();
+        let op = move |book: &mut Book, seen: &Sighting, moment: &Moment| {
+            let lease = book.lease(&request, seen, moment)?;
+            // Nobody has to listen.
+            let _ = chosen.send(Told::Chosen(lease.clone()));
+            Ok(lease)
+        };
+        self.with_room(op, tell)
     }
 
     /// Lets the holder join the shared lease of this name, which is made if there is none.
     pub fn join(&self, shared: Holder, request: LeaseRequest) -> Result<Lease, LedgerError> {
         check_places(&request)?;
-        self.with_room(move |book, seen, moment| book.join(&shared, &request, seen, moment))
+        let op = move |book: &mut Book, seen: &Sighting, moment: &Moment| {
+            book.join(&shared, &request, seen, moment)
+        };
+        self.with_room(op, &channel().0)
     }
 
     /// Gives back what the holder has. The block is free only once the witness has seen it vacant and
@@ -157,16 +188,21 @@ impl Ledger {
         self.submit(move |book, moment| book.release(&holder, moment))
     }
 
-    /// Adds to what lies on disk of a lease that the holder has. Who has none is given none.
+    /// Adds to what lies on disk of a lease that the holder has, and leaves out what is gone. Who has none is given none.
     pub fn add_places(&self, holder: Holder, places: Vec<PathBuf>) -> Result<Lease, LedgerError> {
         let request = LeaseRequest { places, ..LeaseRequest::new(holder) };
         check_places(&request)?;
-        self.submit(move |book, moment| book.add_places(&request, moment))
+        let witness = Arc::clone(&self.witness);
+        self.submit(move |book, moment| {
+            // What cannot be looked at is kept.
+            let left = |places: &[PathBuf]| witness.remaining(places).unwrap_or_else(|_| places.to_vec());
+            book.add_places(&request, left, moment)
+        })
     }
 
     /// For the last of a brief stay that nobody waits for: leaves less to read for those who come next.
     pub fn tidy(&self) {
-        lock(&self.store).tidy();
+        lock(&self.store).tidy(&self.moment());
     }
 
     /// Enters blocks that already are the holder's, from a kubelet's record say.
@@ -246,18 +282,25 @@ impl Ledger {
     fn with_room(
         &self,
         op: impl Fn(&mut Book, &Sighting, &Moment) -> Result<Lease, LedgerError> + Send + Clone + 'static,
+        tell: &Sender<Told>,
     ) -> Result<Lease, LedgerError> {
         let attempt = || {
             let mut left = ATTEMPTS;
             loop {
                 left -= 1;
                 let (op, seen, asked) = (op.clone(), self.recent_sighting()?, Instant::now());
-                let done = self.submit(move |book, moment| {
+                let turn = move |book: &mut Book, moment: &Moment| {
                     // Who has waited for its turn looks once more.
                     let is_old = left > 0 && asked.elapsed() >= SIGHTING_AGE;
                     if is_old { Ok(None) } else { op(book, &seen, moment).map(Some) }
-                })?;
-                if let Some(lease) = done {
+                };
+                let tell = tell.clone();
+                let on_disk = move |leased: &Option<Lease>| {
+                    if leased.is_some() {
+                        let _ = tell.send(Told::OnDisk);
+                    }
+                };
+                if let Some(lease) = self.submit_telling(turn, on_disk)? {
                     return Ok(lease);
                 }
             }
@@ -281,19 +324,30 @@ impl Ledger {
         Ok(sighting)
     }
 
+    fn moment(&self) -> Moment {
+        Moment { now: self.clock.now(), boot: self.boot.clone() }
+    }
+
     /// Puts `op` in line and waits until it is on disk.
     pub(crate) fn submit<T: Send + 'static>(
         &self,
         op: impl FnOnce(&mut Book, &Moment) -> Result<T, LedgerError> + Send + 'static,
     ) -> Result<T, LedgerError> {
+        self.submit_telling(op, |_| ())
+    }
+
+    /// The same. `on_disk` is called as soon as it is, before this returns.
+    fn submit_telling<T: Send + 'static>(
+        &self,
+        op: impl FnOnce(&mut Book, &Moment) -> Result<T, LedgerError> + Send + 'static,
+        on_disk: impl FnOnce(&T) + Send + 'static,
+    ) -> Result<T, LedgerError> {
         let slot: Slot<T> = Arc::new(Mutex::new(None));
-        let job: Box<dyn Job> = Box::new(Work { op: Some(op), result: None, slot: Arc::clone(&slot) });
-        self.line.stand(job, |mut jobs| {
-            let moment = Moment { now: self.clock.now(), boot: self.boot.clone() };
-            let committed = lock(&self.store).transact(&mut jobs, &moment);
-            for job in jobs {
-                job.finish(committed.clone());
-            }
+        let work = Work { op: Some(op), on_disk, result: None, slot: Arc::clone(&slot) };
+        let job: Box<dyn Job> = Box::new(work);
+        self.line.stand(job, |jobs| {
+            // Each of them is told.
+            let _ = lock(&self.store).transact(jobs, &self.moment());
         });
         let done = lock(&slot).take();
         // Empty only if whoever led the line panicked on our behalf.
@@ -319,28 +373,30 @@ fn store(options: &Options) -> Result<Store, LedgerError> {
     Store::open(&options.dir, terms, &moment)
 }
 
-/// Opens it in a thread that ends before this returns, and has `before` done in this one.
-fn store_while(options: &Options, before: &mut dyn FnMut()) -> Result<Store, LedgerError> {
+/// Opens it in a thread that ends before this returns, and has something else done in this one.
+fn store_while<T>(options: &Options, other: impl FnOnce() -> T) -> (Result<Store, LedgerError>, T) {
     std::thread::scope(|scope| {
         let opening = std::thread::Builder::new().spawn_scoped(scope, || store(options));
-        before();
+        let done = other();
         // Where there is no thread to be had, or it was broken off, it is opened here.
         let opened = opening.ok().and_then(|opening| opening.join().ok());
-        opened.unwrap_or_else(|| store(options))
+        (opened.unwrap_or_else(|| store(options)), done)
     })
 }
 
 type Slot<T> = Arc<Mutex<Option<Result<T, LedgerError>>>>;
 
-struct Work<F, T> {
+struct Work<F, D, T> {
     op: Option<F>,
+    on_disk: D,
     result: Option<Result<T, LedgerError>>,
     slot: Slot<T>,
 }
 
-impl<F, T> Job for Work<F, T>
+impl<F, D, T> Job for Work<F, D, T>
 where
     F: FnOnce(&mut Book, &Moment) -> Result<T, LedgerError> + Send,
+    D: FnOnce(&T) + Send,
     T: Send,
 {
     fn apply(&mut self, book: &mut Book, moment: &Moment) {
@@ -352,6 +408,9 @@ where
             (Err(e), _) => Some(Err(e)),
             (Ok(()), result) => result,
         };
+        if let Some(Ok(result)) = &done {
+            (self.on_disk)(result);
+        }
         *lock(&self.slot) = done;
     }
 }

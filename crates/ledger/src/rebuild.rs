@@ -190,7 +190,7 @@ fn write_database(path: &Path, book: &Book) -> Result<PathBuf, LedgerError> {
         leases: leases.cloned().collect::<Vec<LeaseRow>>(),
         members: members.cloned().collect::<Vec<MemberRow>>(),
     };
-    db.begin()?.commit(&Changes { rows, ..Changes::default() }, book.head)?;
+    db.write(&Changes { rows, ..Changes::default() }, book.head).map_err(failed)?;
     db.fold_in()?;
     remove(&["-wal", "-shm"])?;
     Ok(fresh)

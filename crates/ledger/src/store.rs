@@ -23,8 +23,10 @@ use crate::mirror::Mirror;
 use crate::rebuild::make_database;
 use crate::row::LeaseRow;
 
+/// How many pages the log may have before a change has to see to it.
+const LOG_PAGES: u32 = 100;
 /// What some changes leave in the log.
-const FEW_PAGES: u64 = 16;
+const FEW_PAGES: u32 = 16;
 
 /// Where everything lies.
 #[derive(Debug, Clone)]
@@ -71,6 +73,8 @@ pub(crate) struct Store {
     /// For a brief stay. Dropped after the file that it is held for.
     held: Option<Guard>,
     book: Option<Book>,
+    /// Whether the file's pages were seen to hang together since it was opened.
+    is_sound: bool,
     pub(crate) mirror: Mirror,
     pub(crate) mark: MarkFile,
     /// What an operator should know about how the ledger came to be open.
@@ -98,6 +102,7 @@ impl Store {
             db: None,
             held: None,
             book: None,
+            is_sound: false,
             notices: Vec::new(),
         };
         // Who stays briefly and finds others here comes back when there is something to be done.
@@ -105,19 +110,31 @@ impl Store {
             store.held = store.lock.try_acquire()?;
         }
         if store.terms.stay == Stay::Long || store.held.is_some() {
-            store.transact(&mut [], moment)?;
+            store.transact(Vec::new(), moment)?;
         }
         Ok(store)
     }
 
-    /// Runs `jobs` as one transaction: all of them are on disk when this returns, or none.
-    pub(crate) fn transact(&mut self, jobs: &mut [Box<dyn Job>], moment: &Moment) -> Result<(), LedgerError> {
-        let done = self.hold().and_then(|_guard| self.locked(jobs, moment));
-        if done.is_err() {
-            // What the book says may not be what the disk says: read it again next time.
-            self.book = None;
+    /// Runs `jobs` as one transaction: all of them are on disk when they are told so, or none. What else there is to be
+    /// done comes after that.
+    pub(crate) fn transact(
+        &mut self,
+        mut jobs: Vec<Box<dyn Job>>,
+        moment: &Moment,
+    ) -> Result<(), LedgerError> {
+        let held = self.hold();
+        let done = held.and_then(|guard| Ok((self.locked(&mut jobs, moment)?, guard)));
+        let told = done.as_ref().map(drop).map_err(Clone::clone);
+        for job in jobs {
+            job.finish(told.clone());
         }
-        done
+        match done {
+            Ok((Some(changes), _guard)) => self.look_after(&changes, moment),
+            Ok((None, _)) => {}
+            // What the book says may not be what the disk says: read it again next time.
+            Err(_) => self.book = None,
+        }
+        told
     }
 
     /// The lock, until what is returned is dropped; for a brief stay, until this is.
@@ -135,9 +152,10 @@ impl Store {
         }
     }
 
-    fn locked(&mut self, jobs: &mut [Box<dyn Job>], moment: &Moment) -> Result<(), LedgerError> {
+    /// What was changed, if anything was.
+    fn locked(&mut self, jobs: &mut [Box<dyn Job>], moment: &Moment) -> Result<Option<Changes>, LedgerError> {
         let fresh = self.bring_up_to_date(moment)?;
-        let (Some(db), Some(book)) = (&self.db, &mut self.book) else { return Ok(()) };
+        let (Some(db), Some(book)) = (&self.db, &mut self.book) else { return Ok(None) };
         if fresh {
             book.after_reboot(moment)?;
         }
@@ -146,13 +164,48 @@ impl Store {
         }
         let changes = book.take_changes();
         if changes.rows.leases.is_empty() && changes.rows.members.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         self.mark
             .cover(changes.rows.leases.iter().map(LeaseRow::blocks), book.rows().0.map(LeaseRow::blocks))?;
-        db.begin()?.commit(&changes, book.head)?;
-        self.copy(&changes);
-        Ok(())
+        match db.write(&changes, book.head) {
+            Ok(()) => Ok(Some(changes)),
+            Err(ReadError::Failed(e)) => Err(e),
+            Err(ReadError::Damaged(why)) => {
+                // The change is lost; whoever wanted it finds a ledger that can be written to when it comes again.
+                self.rebuild(&why, moment)?;
+                Err(LedgerError::Rebuilt { path: self.paths.db.clone(), why })
+            }
+        }
+    }
+
+    /// What is to be done after a change, and was not to be waited for.
+    fn look_after(&mut self, changes: &Changes, moment: &Moment) {
+        self.copy(changes);
+        self.keep_log_below(LOG_PAGES, moment);
+    }
+
+    /// Folds the log into the file if it is longer. It is not written to a file whose pages were not seen to hang
+    /// together: that one is rebuilt from its copy, which has all that is in the log.
+    fn keep_log_below(&mut self, pages: u32, moment: &Moment) {
+        let (Some(db), Some(book)) = (&self.db, &self.book) else { return };
+        if db.log_pages() <= pages {
+            return;
+        }
+        let sound = if self.is_sound { Ok(()) } else { db.check_structure() };
+        match sound {
+            Ok(()) => {
+                self.is_sound = true;
+                db.fold_log(book.head);
+            }
+            Err(ReadError::Damaged(why)) => {
+                if let Err(e) = self.rebuild(&why, moment) {
+                    self.notices.push(format!("the ledger is damaged ({why}) and cannot be rebuilt: {e}"));
+                }
+            }
+            // The next one will see.
+            Err(ReadError::Failed(_)) => {}
+        }
     }
 
     /// The lease is safe without its copy; a copy that cannot be written is said and made up for by
@@ -215,7 +268,12 @@ impl Store {
             db.create_tables()?;
         }
         let (head, rows) = db.load()?;
-        db.check_structure()?;
+        // The digests vouch for what was read, and the copy has it, too. Whoever stays briefly does not look at the rest
+        // before its change is made.
+        self.is_sound = self.terms.stay == Stay::Long;
+        if self.is_sound {
+            db.check_structure()?;
+        }
         let (book, contradicting) = Book::new(self.terms.allocator(), head, rows);
         if let Some(id) = contradicting.first() {
             return Err(ReadError::Damaged(format!("lease {} overlaps another", id.0)));
@@ -269,13 +327,14 @@ impl Store {
         };
         self.db = Some(Db::open(&self.paths.db, self.terms.stay).map_err(open)?);
         self.book = Some(book);
+        self.is_sound = true;
         Ok(())
     }
 
     /// Leaves less to read for those who open it next.
-    pub(crate) fn tidy(&self) {
-        if let (Some(db), true) = (&self.db, self.held.is_some()) {
-            db.keep_log_below(FEW_PAGES);
+    pub(crate) fn tidy(&mut self, moment: &Moment) {
+        if self.held.is_some() {
+            self.keep_log_below(FEW_PAGES, moment);
         }
     }
 

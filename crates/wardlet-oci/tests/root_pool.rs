@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 
 use bundle::IdLines;
 use ledger::Holder;
@@ -55,7 +56,7 @@ impl Node {
     }
 
     fn take(&self, sandbox: &str) -> Result<IdLines, Error> {
-        self.leases().take(name(sandbox), None, Vec::new())
+        self.leases().take(name(sandbox), None, (Vec::new(), &channel().0))
     }
 }
 
@@ -158,7 +159,7 @@ fn a_block_that_a_kubelet_has_just_given_to_a_pod_is_not_given_out() {
     let node = Node::with(3);
     let take = |sandbox: &str| {
         let leases = Leases::open_to_take(&node.config(), &mut || ()).unwrap();
-        bases(&leases.take(name(sandbox), None, Vec::new()).unwrap()).0
+        bases(&leases.take(name(sandbox), None, (Vec::new(), &channel().0)).unwrap()).0
     };
     assert_eq!(take("a"), node.base);
     let seen = || std::fs::metadata(node.dir.path().join("run/seen")).unwrap().modified().unwrap();
@@ -197,7 +198,7 @@ fn weakness_6_neither_taking_nor_giving_back_looks_at_every_slot_of_the_pool() {
         // The host is looked at by another thread, and not again within a second.
         let leases = Leases::open_to_take(&node.config(), &mut || ()).unwrap();
         let before = reads();
-        leases.take(name("s"), None, Vec::new()).unwrap();
+        leases.take(name("s"), None, (Vec::new(), &channel().0)).unwrap();
         leases.release(name("s")).unwrap();
         let files = std::fs::read_dir(node.dir.path().join("state")).unwrap().count();
         (reads() - before, files)

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ids::pool::{IdPool, NamedSpan, PoolOrigin, PoolRequest};
-use ids::witness::{Hold, Sighting, Use, Witness, WitnessError};
+use ids::witness::{Hold, Recent, Sighting, Use, Witness, WitnessError};
 use ids::{BlockLength, HostSpan, IdKind};
 use ledger::{BootId, Clock, Holder, Lease, LeaseRequest, Ledger, Options};
 
@@ -37,8 +37,9 @@ impl Witness for Told {
         Ok(Sighting::new(self.uses.lock().unwrap().clone(), self.blind.lock().unwrap().clone()))
     }
 
-    fn recent(&self) -> Option<(Instant, Sighting)> {
-        self.kept.lock().unwrap().clone()
+    fn recent(&self) -> Option<Recent<'_>> {
+        let (began, seen) = self.kept.lock().unwrap().clone()?;
+        Some(Recent { began, recall: Box::new(|| seen) })
     }
 
     fn remaining(&self, places: &[PathBuf]) -> Result<Vec<PathBuf>, WitnessError> {

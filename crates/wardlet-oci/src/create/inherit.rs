@@ -32,22 +32,19 @@ pub(super) fn make(site: &Site<'_>, wanted: &Create, next: &Next) -> Result<u8> 
     };
     // Where changes lie is on disk before anything can be changed: the runtime is run when both are done.
     let (written, begun) = meanwhile(write, move || begin(site, traits, (wanted, next), &tell));
-    let (joining, record, order, made) = begun?;
-    let failed =
-        written.and_then(|()| joining.hand_over(&record, &order, (made?, &words(site, wanted, &record))));
+    let (record, shown) = begun?;
+    let failed = written.and_then(|()| hand_over(site, &record, (shown?, &words(site, wanted, &record))));
     let _ = site.records.remove(&record.root, &record.container);
     failed
 }
 
-type Begun<'a> = (Joining<'a>, Record, Order, ward::Result<Made>);
-
 /// Checks what is wanted, writes down that it is being made, tells where its changes will lie, and makes its files.
-fn begin<'a>(
-    site: &'a Site<'_>,
+fn begin(
+    site: &Site<'_>,
     traits: RuntimeTraits,
     (wanted, next): (&Create, &Next),
     tell: &Sender<(Holder, Vec<PathBuf>)>,
-) -> Result<Begun<'a>> {
+) -> Result<(Record, Result<Made>)> {
     let joining = Joining::of(site, traits, &next.sandbox)?;
     let (spec, rootfs) = prepare(&joining, wanted, next)?;
     let standing = Standing::Ward { holder: joining.holder.clone(), ids: Some(joining.ids.clone()) };
@@ -55,9 +52,8 @@ fn begin<'a>(
     claim(site, &record)?;
     // One who does not listen any more has failed, and is asked.
     let _ = tell.send((joining.holder.clone(), rootfs.changes().into_iter().collect()));
-    let order = joining.order(&record, (spec, rootfs));
-    let made = ward::make(&order);
-    Ok((joining, record, order, made))
+    let shown = joining.show(&record, (spec, rootfs));
+    Ok((record, shown))
 }
 
 /// What is known of a container before anything is done for it: its configuration, and its `/`.
@@ -79,8 +75,8 @@ pub(crate) fn again(site: &Site<'_>, record: &Record) -> Result<u8> {
     let text = spec::read(&record.config)?;
     let spec = spec::parse(&text).map_err(|cause| Error::spec(&record.config, cause))?;
     let rootfs = Rootfs::find(&record.bundle, &spec)?;
-    let order = joining.order(record, (spec, rootfs));
-    joining.hand_over(record, &order, (ward::make(&order)?, &site.call.words))
+    let shown = joining.show(record, (spec, rootfs))?;
+    hand_over(site, record, (shown, &site.call.words))
 }
 
 /// A pod that a container comes to.
@@ -117,19 +113,21 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// Comes back only with an error: the runtime has nothing to give back if it fails.
-    fn hand_over(
-        &self,
-        record: &Record,
-        order: &Order,
-        (mut made, words): (Made, &[OsString]),
-    ) -> Result<u8> {
+    /// Makes its files, and shows what the runtime is to be given.
+    fn show(&self, record: &Record, found: (Value, Rootfs)) -> Result<Made> {
+        let order = self.order(record, found);
+        let mut made = ward::make(&order)?;
         annotate(&mut made.spec, &self.ids, None);
-        callers::show(&made.spec, order, &record.config)?;
-        self.site.log.decision(&format!(
-            "pod {}: container {} joins the user namespace of sandbox {}",
-            record.pod, record.container, record.sandbox
-        ));
-        match hand_over::become_runtime(&self.site.runtime.path, words)? {}
+        callers::show(&made.spec, &order, &record.config)?;
+        Ok(made)
     }
+}
+
+/// Comes back only with an error: the runtime has nothing to give back if it fails.
+fn hand_over(site: &Site<'_>, record: &Record, (_made, words): (Made, &[OsString])) -> Result<u8> {
+    site.log.decision(&format!(
+        "pod {}: container {} joins the user namespace of sandbox {}",
+        record.pod, record.container, record.sandbox
+    ));
+    match hand_over::become_runtime(&site.runtime.path, words)? {}
 }

@@ -2,12 +2,17 @@
 //!
 //! In this order, so that a crash between any two steps leaves nothing that is not found again: the record, one who looks
 //! after it, the lease, the record with the maps, the files, the runtime. A step that fails takes back all before it.
+//!
+//! Two work side by side, so that the caller waits for less: while one opens the ledger, the other checks what is wanted and
+//! begins; while one brings the lease to disk, the other makes the namespaces. What is on disk is given to the pod's IDs
+//! only when the lease is there, too.
 
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use bundle::IdLines;
 use ids::BlockLength;
-use ledger::Holder;
+use ledger::{Holder, Told};
 use serde_json::Value;
 
 use super::decide::First;
@@ -16,27 +21,54 @@ use crate::call::Create;
 use crate::error::{Error, Result};
 use crate::gate::{self, Subject};
 use crate::hand_over;
-use crate::lease::{Leases, Record, Standing, holder, sweep};
+use crate::lease::{Leases, Record, Standing, holder, lines, sweep};
 use crate::look_after::{give_back, leave_behind};
+use crate::meanwhile::meanwhile;
 use crate::site::Site;
 use crate::spec::{self, BLOCK_KEY, SLOT_KEY};
-use crate::ward::{self, Order, Role, Rootfs, RuntimeTraits};
+use crate::ward::{self, Made, Order, Role, Room, Rootfs, RuntimeTraits};
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First) -> Result<u8> {
-    // Before anybody has to wait for it: a runtime that is new here is asked, and what is wanted is checked.
+    // Before anybody has to wait for it: a runtime that is new here is asked.
     let traits = site.traits()?;
-    let (spec, length) = check(site, traits, (wanted, first))?;
-    let rootfs = Rootfs::find(&wanted.bundle, &spec)?;
     let mut begun = None;
-    let opened = Leases::open_to_take(&site.config, &mut || begun = Some(begin(site, wanted, first)));
+    let begin = &mut || begun = Some(begin(site, traits, (wanted, first)));
+    let opened = Leases::open_to_take(&site.config, begin);
     // It came to nothing before anything was begun.
     let Some(begun) = begun else { return opened.map(|_| 1) };
-    let (holder, mut record) = begun?;
-    let making = Making { site, wanted, first, holder, length, traits };
+    let Begun { making, spec, rootfs, mut record } = begun?;
     // It comes back only if it failed: this process becomes the runtime.
     let failed = opened.and_then(|leases| making.all(leases, (spec, rootfs), &mut record));
     give_back(site, &record, || true);
     failed
+}
+
+/// A sandbox that is being made, and what the caller says of it.
+struct Begun<'a> {
+    making: Making<'a>,
+    spec: Value,
+    rootfs: Rootfs,
+    record: Record,
+}
+
+/// Checks what is wanted, writes down that it is being made, and leaves somebody behind to look after it.
+fn begin<'a>(
+    site: &'a Site<'a>,
+    traits: RuntimeTraits,
+    (wanted, first): (&'a Create, &'a First),
+) -> Result<Begun<'a>> {
+    let (spec, length) = check(site, traits, (wanted, first))?;
+    let rootfs = Rootfs::find(&wanted.bundle, &spec)?;
+    let holder = holder(&site.root(), &wanted.id)?;
+    let standing = Standing::Ward { holder: holder.clone(), ids: None };
+    let record = record(site, wanted, &wanted.id, &first.pod, standing);
+    claim(site, &record)?;
+    // From here on nothing has to come back to us: if the runtime fails, or we do not get to it, somebody sees to it.
+    if let Err(error) = leave_behind(site, &record) {
+        let _ = site.records.remove(&record.root, &record.container);
+        return Err(error);
+    }
+    Ok(Begun { making: Making { site, wanted, first, holder, length, traits }, spec, rootfs, record })
 }
 
 /// The configuration, if it can be had with a user namespace, and how many IDs it is to have.
@@ -52,21 +84,6 @@ fn check(
     Ok((spec, length))
 }
 
-/// Writes down that a sandbox is being made, and leaves somebody behind to look after it. Others wait for the ledger
-/// meanwhile: nothing here depends on the caller's files.
-fn begin(site: &Site<'_>, wanted: &Create, first: &First) -> Result<(Holder, Record)> {
-    let holder = holder(&site.root(), &wanted.id)?;
-    let standing = Standing::Ward { holder: holder.clone(), ids: None };
-    let record = record(site, wanted, &wanted.id, &first.pod, standing);
-    claim(site, &record)?;
-    // From here on nothing has to come back to us: if the runtime fails, or we do not get to it, somebody sees to it.
-    if let Err(error) = leave_behind(site, &record) {
-        let _ = site.records.remove(&record.root, &record.container);
-        return Err(error);
-    }
-    Ok((holder, record))
-}
-
 struct Making<'a> {
     site: &'a Site<'a>,
     wanted: &'a Create,
@@ -80,12 +97,38 @@ impl Making<'_> {
     fn all(&self, leases: Leases, (spec, rootfs): (Value, Rootfs), record: &mut Record) -> Result<u8> {
         // Where its changes will lie.
         let places: Vec<PathBuf> = rootfs.changes().into_iter().collect();
-        let ids = self.take(&leases, &places)?;
-        record.standing = Standing::Ward { holder: self.holder.clone(), ids: Some(ids.clone()) };
+        let (tell, told) = channel();
+        let begun = record.clone();
+        let keep = move || self.keep(leases, begun, (places, tell));
+        let (kept, made) = meanwhile(keep, || self.files((spec, rootfs), &told));
+        *record = kept?;
+        let _made = made?;
+        self.site.log.decision(&line(self.first, record));
+        let words = words(self.site, self.wanted, record);
+        match hand_over::become_runtime(&self.site.runtime.path, &words)? {}
+    }
+
+    /// Takes the lease, and writes it into the record. Others wait for the ledger until this returns.
+    fn keep(
+        &self,
+        leases: Leases,
+        mut record: Record,
+        (places, tell): (Vec<PathBuf>, Sender<Told>),
+    ) -> Result<Record> {
+        let ids = self.take(&leases, (&places, &tell))?;
+        record.standing = Standing::Ward { holder: self.holder.clone(), ids: Some(ids) };
         // Whoever sweeps has the ledger, and finds the one or the other.
-        self.site.records.put(record)?;
-        // Others wait for it.
-        drop(leases);
+        self.site.records.put(&record)?;
+        Ok(record)
+    }
+
+    /// Makes its files, and shows what the runtime is to be given.
+    fn files(&self, (spec, rootfs): (Value, Rootfs), told: &Receiver<Told>) -> Result<Made> {
+        let stage = self.site.settings().run_dir.join("stage");
+        let room = Room::enter(&stage)?;
+        // Whoever was to tell has failed, and says why.
+        let Ok(Told::Chosen(lease)) = told.recv() else { return Err(ward::Error::NotLeased.into()) };
+        let ids = lines(&lease);
         let order = Order {
             bundle: self.wanted.bundle.clone(),
             container_id: self.wanted.id.clone(),
@@ -95,19 +138,21 @@ impl Making<'_> {
             role: Role::Sandbox,
             runtime: self.traits,
             on_refusal: self.site.config.settings.policy.volumes.cannot_idmap,
-            stage: self.site.settings().run_dir.join("stage"),
+            stage,
         };
-        let mut made = ward::make(&order)?;
+        let leased = || match told.recv() {
+            Ok(Told::OnDisk) => Ok(()),
+            _ => Err(ward::Error::NotLeased),
+        };
+        let mut made = ward::make_in(room, &order, leased)?;
         annotate(&mut made.spec, &ids, Some(self.slot(&ids)));
         callers::show(&made.spec, &order, &self.wanted.config)?;
-        self.site.log.decision(&line(self.first, record));
-        let words = words(self.site, self.wanted, record);
-        match hand_over::become_runtime(&self.site.runtime.path, &words)? {}
+        Ok(made)
     }
 
     /// A pool that seems to be full may be so with what a crash left.
-    fn take(&self, leases: &Leases, places: &[PathBuf]) -> Result<IdLines> {
-        let take = || leases.take(self.holder.clone(), Some(self.length), places.to_owned());
+    fn take(&self, leases: &Leases, (places, tell): (&[PathBuf], &Sender<Told>)) -> Result<IdLines> {
+        let take = || leases.take(self.holder.clone(), Some(self.length), (places.to_owned(), tell));
         match take() {
             Err(Error::Ledger(ledger::LedgerError::Lease { .. })) => {
                 sweep(&self.site.records, |holder| leases.release(holder.clone()))?;

@@ -17,11 +17,12 @@ pub use sweep::{Swept, gone, something_is_left, sweep};
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use bundle::IdLines;
 use census::{Census, HostRoot};
 use ids::{BlockLength, IdMapping};
-use ledger::{Holder, LeaseRequest, Ledger, Stay, Tenure};
+use ledger::{Holder, Lease, LeaseRequest, Ledger, Stay, Tenure, Told};
 use settings::Config;
 
 use crate::error::Result;
@@ -42,13 +43,17 @@ impl Leases {
         Ok(Self { ledger: Ledger::open_to_lease_while(options(config)?, before)? })
     }
 
-    /// The holder's block, the same however often it asks. It is on disk when this returns.
-    pub fn take(&self, holder: Holder, length: Option<BlockLength>, places: Vec<PathBuf>) -> Result<IdLines> {
+    /// The holder's block, the same however often it asks. It is on disk when this returns, and who listens is told before
+    /// how far it is.
+    pub fn take(
+        &self,
+        holder: Holder,
+        length: Option<BlockLength>,
+        (places, tell): (Vec<PathBuf>, &Sender<Told>),
+    ) -> Result<IdLines> {
         let request =
             LeaseRequest { length, places, tenure: Tenure::UntilReboot, ..LeaseRequest::new(holder) };
-        let lease = self.ledger.lease(request)?;
-        let line = |block| vec![IdMapping::of_block(block)];
-        Ok(IdLines { uids: line(lease.uids), gids: line(lease.gids) })
+        Ok(lines(&self.ledger.lease_telling(request, tell)?))
     }
 
     /// Adds to what lies on disk of a lease that is held.
@@ -73,6 +78,12 @@ impl Leases {
         self.ledger.release(holder)?;
         Ok(())
     }
+}
+
+/// The maps of a user namespace that has the IDs of a lease.
+pub(crate) fn lines(lease: &Lease) -> IdLines {
+    let line = |block| vec![IdMapping::of_block(block)];
+    IdLines { uids: line(lease.uids), gids: line(lease.gids) }
 }
 
 fn options(config: &Config) -> Result<ledger::Options> {

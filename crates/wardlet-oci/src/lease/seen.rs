@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ids::witness::{Hold, Sighting, Use, Witness, WitnessError};
+use ids::witness::{Hold, Recent, Sighting, Use, Witness, WitnessError};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -51,14 +51,19 @@ impl<W: Witness> Witness for Kept<W> {
         Ok(sighting)
     }
 
-    fn recent(&self) -> Option<(Instant, Sighting)> {
+    fn recent(&self) -> Option<Recent<'_>> {
         let look: Look = serde_json::from_slice(&fs::read(&self.file).ok()?).ok()?;
         let age = since_boot().checked_sub(look.began)?;
         let began = Instant::now().checked_sub(age)?;
-        let mut uses = look.uses;
-        uses.extend((self.claims)(&self.witness));
-        let counts = look.version == VERSION && look.boot == boot();
-        counts.then(|| (began, Sighting::new(uses, look.blind)))
+        if look.version != VERSION || look.boot != boot() {
+            return None;
+        }
+        let recall = move || {
+            let mut uses = look.uses;
+            uses.extend((self.claims)(&self.witness));
+            Sighting::new(uses, look.blind)
+        };
+        Some(Recent { began, recall: Box::new(recall) })
     }
 
     fn remaining(&self, places: &[PathBuf]) -> Result<Vec<PathBuf>, WitnessError> {
@@ -133,7 +138,9 @@ mod tests {
         let before = Instant::now();
         kept(file.clone()).look().unwrap();
         std::thread::sleep(Duration::from_millis(5));
-        let (began, found) = kept(file).recent().unwrap();
+        let kept = kept(file);
+        let Recent { began, recall } = kept.recent().unwrap();
+        let found = recall();
         assert_eq!(found.blind(), ["a corner"]);
         assert!(began + Duration::from_millis(1) >= before && began.elapsed() >= Duration::from_millis(5));
         let left: Vec<_> =
@@ -146,7 +153,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("seen");
         kept(file.clone()).look().unwrap();
-        let (_, found) = kept(file).recent().unwrap();
+        let found = (kept(file).recent().unwrap().recall)();
         assert_eq!(found.uses(), [one(70_000, Hold::Live), one(90_000, Hold::Claimed)]);
     }
 

@@ -77,6 +77,9 @@ pub enum Error {
         /// Which runtime.
         runtime: &'static str,
     },
+    /// The pod's block is not on disk, so that nothing may be given to it.
+    #[error("the pod's lease is not on disk")]
+    NotLeased,
     /// A file could not be read or made.
     #[error("{what} {}", path.display())]
     File {
@@ -131,7 +134,11 @@ impl Error {
             ),
             Self::Bundle(error) => error.hint(),
             Self::Kernel(error) => error.hint().map(Into::into),
-            Self::Spec { .. } | Self::Sysctl { .. } | Self::Stream { .. } | Self::File { .. } => None,
+            Self::Spec { .. }
+            | Self::Sysctl { .. }
+            | Self::Stream { .. }
+            | Self::NotLeased
+            | Self::File { .. } => None,
         }
     }
 }

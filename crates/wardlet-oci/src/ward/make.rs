@@ -15,6 +15,24 @@ use super::{
 /// Makes a container's files ready, and this process one in which its runtime can be run. If that fails, the
 /// process is where it was.
 pub fn make(order: &Order) -> Result<Made> {
+    make_in(Room::enter(&order.stage)?, order, || Ok(()))
+}
+
+/// A mount namespace for a container's files, which this thread is in. Nothing of the container has to be known for it.
+pub struct Room {
+    namespace: PrivateMountNamespace,
+}
+
+impl Room {
+    /// Takes this thread into a new one. Dropped, it takes it back.
+    pub fn enter(stage: &Path) -> Result<Self> {
+        make_dirs(&stage.join("rootfs"))?;
+        Ok(Self { namespace: PrivateMountNamespace::enter()? })
+    }
+}
+
+/// Makes the files of `order` in this room. What the container's IDs are written to on disk comes after `leased`.
+pub fn make_in(room: Room, order: &Order, leased: impl FnOnce() -> Result<()>) -> Result<Made> {
     let network = Network::of(&order.spec)?;
     // Held before anything else: from here on it is this namespace, whatever becomes of its process.
     let pods = match &order.role {
@@ -23,10 +41,8 @@ pub fn make(order: &Order) -> Result<Made> {
             Some(UsernsFd::of_process(*init, &IdMaps::new(&order.ids.uids, &order.ids.gids))?)
         }
     };
-    make_dirs(&order.stage.join("rootfs"))?;
-    let namespace = PrivateMountNamespace::enter()?;
-    let kernel = Live::new();
-    let made = Making { order, network: &network, kernel: &kernel }.all(&namespace, pods)?;
+    let (namespace, kernel) = (room.namespace, Live::new());
+    let made = Making { order, network: &network, kernel: &kernel }.all(&namespace, pods, leased)?;
     let process = order.spec.get("process").unwrap_or(&Value::Null);
     stdio::give(process, &order.ids)?;
     let visit = if users::joined_before(order, &network) { network.join()? } else { None };
@@ -40,7 +56,12 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    fn all(&self, namespace: &PrivateMountNamespace, pods: Option<UsernsFd>) -> Result<Value> {
+    fn all(
+        &self,
+        namespace: &PrivateMountNamespace,
+        pods: Option<UsernsFd>,
+        leased: impl FnOnce() -> Result<()>,
+    ) -> Result<Value> {
         let (order, kernel) = (self.order, self.kernel);
         let stage = Stage { dir: &order.stage, namespace };
         let joins = pods.is_some() && order.runtime.kind.joins_users();
@@ -48,6 +69,7 @@ impl Making<'_> {
         let pin = if joins { Some(pin(&order.stage, parts.users())?) } else { None };
         let mut spec = order.spec.clone();
         let whole = json::top(&mut spec)?;
+        leased()?;
         rootfs::put(order, kernel, &parts, whole)?;
         mounts::Mounts { order, network: self.network, kernel, parts: &mut parts }.put(whole)?;
         devices::put(order, &mut parts, whole)?;

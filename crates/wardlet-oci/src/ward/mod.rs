@@ -32,7 +32,7 @@ pub use delete::{DeleteOrder, prepare_delete};
 pub use error::{Error, Result};
 pub use exec::{Joined, has_users_of_its_own, is_on_a_network_of_the_hosts, join_for_exec};
 pub use inside::Inside;
-pub use make::make;
+pub use make::{Room, make, make_in};
 pub use rootfs::Rootfs;
 
 /// One container that is to be created.
