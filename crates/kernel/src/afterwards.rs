@@ -3,7 +3,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::ptr;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, chdir, getpid, pidfd_open, setsid};
@@ -14,8 +14,12 @@ use crate::{Error, Result};
 /// Its system calls need little; 16 KiB are plenty, also without optimisation.
 const STACK_UNITS: usize = 16 * 1024 / size_of::<u128>();
 
-/// Has this process's own program run, with these words (its name is the first) and in this environment, as soon as this
-/// process has ended, however it ends and whatever program it is by then.
+/// How long is waited when the process has ended. Its caller goes on with what it wanted the process for, and on a small
+/// host would have to share the processor with a program that begins.
+const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Has this process's own program run, with these words (its name is the first) and in this environment, a moment after this
+/// process has ended, however it ends and whatever program it is by then: whoever waits for that end has the processor first.
 ///
 /// Until then one is left behind who waits, with none of our descriptors, our directory or our terminal. Nor is it a child
 /// of this process: the program that it becomes may wait for all that it has. All signals are blocked for it, as for the
@@ -124,6 +128,8 @@ extern "C" fn stay_behind(behind: *mut c_void) -> c_int {
     let us = unsafe { BorrowedFd::borrow_raw(behind.us) };
     let mut ended = [PollFd::new(&us, PollFlags::IN)];
     while matches!(poll(&mut ended, None), Err(Errno::INTR)) {}
+    // No signal comes through that would cut it short, nor does it matter if one did.
+    let _ = poll(&mut [], Some(&MOMENT));
     // We are alone with the memory now.
     let (words, environment) = (behind.words.as_ptr(), behind.environment.as_ptr());
     // SAFETY: a path that ends in NUL, and lists that end in a null pointer.

@@ -1,11 +1,14 @@
 use std::ffi::OsString;
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
 use crate::{Error, Result};
+
+const OWN: &str = "/proc/thread-self/mountinfo";
 
 /// What is mounted in a mount namespace, in the kernel's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +63,7 @@ impl MountEntry {
 impl MountTable {
     /// That of the calling thread.
     pub fn read() -> Result<Self> {
-        Self::from_file(Path::new("/proc/thread-self/mountinfo"))
+        Self::from_file(Path::new(OWN))
     }
 
     /// That of a process.
@@ -68,12 +71,14 @@ impl MountTable {
         Self::from_file(Path::new(&format!("/proc/{pid}/mountinfo")))
     }
 
+    /// Of that of the calling thread, only the mount with this number, as [`crate::Stat`] has it.
+    pub fn read_one(id: u64) -> Result<Option<MountEntry>> {
+        let text = contents(Path::new(OWN))?;
+        one(&text, id)
+    }
+
     fn from_file(path: &Path) -> Result<Self> {
-        let text = fs::read(path).map_err(|error| Error::Open {
-            path: path.to_owned(),
-            errno: Errno::from_io_error(&error).unwrap_or(Errno::IO),
-        })?;
-        Self::parse_bytes(&text)
+        Self::parse_bytes(&contents(path)?)
     }
 
     /// From the text of a mountinfo file.
@@ -82,9 +87,7 @@ impl MountTable {
     }
 
     fn parse_bytes(text: &[u8]) -> Result<Self> {
-        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let entry = |line| entry(line).ok_or_else(|| Error::MountInfo { line: lossy(line) });
-        lines.map(entry).collect::<Result<_>>().map(Self)
+        lines(text).map(parsed).collect::<Result<_>>().map(Self)
     }
 
     /// All of them.
@@ -118,6 +121,30 @@ impl MountTable {
     pub fn by_id(&self, id: u64) -> Option<&MountEntry> {
         self.iter().find(|mount| mount.id == id)
     }
+}
+
+/// The file has no length before it is read; asked for little at a time, the kernel begins anew each time.
+fn contents(path: &Path) -> Result<Vec<u8>> {
+    let mut text = Vec::with_capacity(32 * 1024);
+    let read = fs::File::open(path).and_then(|mut file| file.read_to_end(&mut text));
+    let failed = |error| Error::Open {
+        path: path.to_owned(),
+        errno: Errno::from_io_error(&error).unwrap_or(Errno::IO),
+    };
+    read.map(|_| text).map_err(failed)
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+}
+
+fn one(text: &[u8], id: u64) -> Result<Option<MountEntry>> {
+    let first = |line: &[u8]| line.split(|byte| *byte == b' ').next().and_then(number);
+    lines(text).find(|line| first(line) == Some(id)).map(parsed).transpose()
+}
+
+fn parsed(line: &[u8]) -> Result<MountEntry> {
+    entry(line).ok_or_else(|| Error::MountInfo { line: lossy(line) })
 }
 
 fn entry(line: &[u8]) -> Option<MountEntry> {
@@ -223,6 +250,17 @@ mod tests {
         assert_eq!((part.root.as_path(), part.read_only()), (Path::new("/part"), true));
         assert_eq!(part.context(), Some("system_u:object_r:t:s0:c1,c2"));
         assert_eq!(part.super_options.len(), 3);
+    }
+
+    #[test]
+    fn one_of_them_is_found_by_its_number_and_the_others_are_not_read() {
+        let text = format!("no mount\n{TEXT}");
+        let whole = MountTable::parse(TEXT).unwrap();
+        for id in [22, 30, 33] {
+            assert_eq!(one(text.as_bytes(), id).unwrap().as_ref(), whole.by_id(id));
+        }
+        assert_eq!(one(text.as_bytes(), 3).unwrap(), None);
+        assert!(one(b"34 22 nonsense\n", 34).is_err());
     }
 
     #[test]

@@ -61,12 +61,10 @@ pub(super) fn put(
 fn overlay_at(at: &Path) -> Result<Option<MountEntry>> {
     let node = Node::open(at)?;
     let stat = node.stat()?;
-    let table = MountTable::read()?;
-    let Some(mount) = table.by_id(stat.mount_id).filter(|mount| mount.filesystem == "overlay") else {
-        return Ok(None);
-    };
+    let found = MountTable::read_one(stat.mount_id)?;
+    let Some(mount) = found.filter(|mount| mount.filesystem == "overlay") else { return Ok(None) };
     if stat.is_mount_root && mount.root == Path::new("/") {
-        return Ok(Some(mount.clone()));
+        return Ok(Some(mount));
     }
     Err(failed(at, "it is a part of an overlay, which cannot be idmapped"))
 }
