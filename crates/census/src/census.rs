@@ -1,13 +1,15 @@
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::thread::{Builder, scope};
 
 use ids::witness::{Sighting, Use, Witness, WitnessError};
 
 use crate::claims;
 use crate::error::CensusError;
 use crate::host_root::HostRoot;
-use crate::live;
+use crate::live::{self, Together};
 use crate::owner::{Owner, Report};
 
 /// One who looks at the host itself.
@@ -35,7 +37,18 @@ impl Default for Census {
 impl Census {
     /// Looks anew, now.
     pub fn take(&self) -> Result<Report, CensusError> {
-        self.take_while(&mut || (), &mut || ())
+        let look = self.begin();
+        scope(|scope| {
+            // Where there is no thread to be had, one goes all the way.
+            let _ = Builder::new().name("census".to_owned()).spawn_scoped(scope, || look.help());
+            look.lead()
+        })
+    }
+
+    /// A look that is shared.
+    #[must_use]
+    pub fn begin(&self) -> Look {
+        Look { census: self.clone(), together: Together::default(), claimed: OnceLock::new() }
     }
 
     /// What is written down as somebody's, read anew: the part of a look that takes no time.
@@ -45,37 +58,60 @@ impl Census {
         claims::read(self, &mut claimed);
         claimed.owners.iter().flat_map(Owner::uses).collect()
     }
+}
 
-    fn take_while(
-        &self,
-        beside: &mut (dyn FnMut() + Send),
-        before: &mut dyn FnMut(),
-    ) -> Result<Report, CensusError> {
-        let (mut report, mut claimed) = (Report::default(), Report::default());
-        let mut beside = || {
-            beside();
-            claims::read(self, &mut claimed);
-        };
-        live::look(&self.host_root, &mut report, (&mut beside, before))?;
-        report.add(claimed);
+/// One look, by one who leads and others who help: each in a thread of its own.
+pub struct Look {
+    census: Census,
+    together: Together,
+    claimed: OnceLock<Report>,
+}
+
+impl Look {
+    /// Looks now, with whoever helps. To be called once.
+    pub fn lead(&self) -> Result<Report, CensusError> {
+        let mut report = Report::default();
+        live::look(&self.census.host_root, &mut report, &self.together)?;
+        report.add(self.claimed().clone());
         Ok(report)
     }
+
+    /// The same, as a witness says it.
+    pub fn testify(&self) -> Result<Sighting, WitnessError> {
+        testimony(self.lead())
+    }
+
+    /// Takes a part of it, as soon as one leads. Comes back when nothing is left to be done.
+    pub fn help(&self) {
+        self.claimed();
+        self.together.help(&self.census.host_root);
+    }
+
+    /// Nobody will lead: whoever helps comes back.
+    pub fn cancel(&self) {
+        self.together.cancel();
+    }
+
+    fn claimed(&self) -> &Report {
+        self.claimed.get_or_init(|| {
+            let mut claimed = Report::default();
+            claims::read(&self.census, &mut claimed);
+            claimed
+        })
+    }
+}
+
+fn testimony(report: Result<Report, CensusError>) -> Result<Sighting, WitnessError> {
+    let report = report.map_err(|CensusError::Proc { path, source }| WitnessError {
+        what: format!("cannot list the processes in {}", path.display()),
+        source,
+    })?;
+    Ok(Sighting::new(report.owners.iter().flat_map(Owner::uses).collect(), report.blind))
 }
 
 impl Witness for Census {
     fn look(&self) -> Result<Sighting, WitnessError> {
-        self.look_while(&mut || (), &mut || ())
-    }
-
-    fn look_while(
-        &self,
-        beside: &mut (dyn FnMut() + Send),
-        before: &mut dyn FnMut(),
-    ) -> Result<Sighting, WitnessError> {
-        let report = self.take_while(beside, before).map_err(|CensusError::Proc { path, source }| {
-            WitnessError { what: format!("cannot list the processes in {}", path.display()), source }
-        })?;
-        Ok(Sighting::new(report.owners.iter().flat_map(Owner::uses).collect(), report.blind))
+        testimony(self.take())
     }
 
     /// A place that cannot be looked at counts as still there.

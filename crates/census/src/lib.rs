@@ -25,7 +25,7 @@ mod owner;
 pub mod source;
 
 pub use audit::{Audit, Finding, LeaseClaim, Severity, Verdict, What, audit};
-pub use census::Census;
+pub use census::{Census, Look};
 pub use error::CensusError;
 pub use host_root::HostRoot;
 pub use owner::{Home, Owner, OwnerKind, Problem, Report, Role, Via};

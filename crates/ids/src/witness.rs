@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
@@ -112,36 +111,10 @@ pub struct WitnessError {
     pub source: std::io::Error,
 }
 
-/// An earlier look.
-pub struct Recent<'a> {
-    /// When it began.
-    pub began: Instant,
-    /// What was seen then, with what is to be read anew.
-    pub recall: Box<dyn FnOnce() -> Sighting + 'a>,
-}
-
 /// One who looks at the host itself.
 pub trait Witness: Send + Sync {
     /// Looks anew, now.
     fn look(&self) -> Result<Sighting, WitnessError>;
-
-    /// The same, and has two other things done before this returns, each once: `beside` it where there are hands for
-    /// that, and `before` it by the caller's own.
-    fn look_while(
-        &self,
-        beside: &mut (dyn FnMut() + Send),
-        before: &mut dyn FnMut(),
-    ) -> Result<Sighting, WitnessError> {
-        before();
-        beside();
-        self.look()
-    }
-
-    /// What was seen a while ago, where somebody keeps such things. It is for the caller to say whether that is good
-    /// enough.
-    fn recent(&self) -> Option<Recent<'_>> {
-        None
-    }
 
     /// Which of `places` still exist.
     fn remaining(&self, places: &[PathBuf]) -> Result<Vec<PathBuf>, WitnessError>;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ids::allocator::{Blocks, Counts, LeaseError};
 use ids::pool::IdPool;
-use ids::witness::{Recent, Sighting, Witness};
+use ids::witness::{Sighting, Witness};
 
 use crate::book::{Book, Moment};
 use crate::clock::{BootId, Clock, SystemClock};
@@ -22,7 +22,7 @@ use crate::store::{Job, Paths, Store, Terms};
 
 /// How long what was seen on the host is good enough to choose a new block by. Vacancy is never
 /// judged by an old look.
-const SIGHTING_AGE: Duration = Duration::from_secs(1);
+pub const SIGHTING_AGE: Duration = Duration::from_secs(1);
 /// How often a lease is tried by one who waits for so long each time that a look has become old.
 const ATTEMPTS: u32 = 3;
 
@@ -97,40 +97,27 @@ impl Ledger {
         Ok(Self::with(store, options))
     }
 
-    /// The same, while the witness looks already: for a process that opens the ledger to lease one block. What
-    /// was seen is as old as the call, and counts for as long as any other look does.
+    /// The same, while the witness looks already: for a process that opens the ledger to lease one block.
     pub fn open_to_lease(options: Options) -> Result<Self, LedgerError> {
-        Self::open_to_lease_while(options, &mut || ())
+        let (began, witness) = (Instant::now(), Arc::clone(&options.witness));
+        let (store, seen) = std::thread::scope(|scope| {
+            let opening = std::thread::Builder::new().spawn_scoped(scope, || store(&options));
+            let seen = witness.look();
+            // Where there is no thread to be had, or it was broken off, it is opened here.
+            let opened = opening.ok().and_then(|opening| opening.join().ok());
+            (opened.unwrap_or_else(|| store(&options)), seen)
+        });
+        let ledger = Self::with(store?, options);
+        // One who could not look is asked again by the lease, and is heard.
+        if let Ok(seen) = seen {
+            ledger.has_seen(began, Arc::new(seen));
+        }
+        Ok(ledger)
     }
 
-    /// The same, and has `before` done by the caller's own hands, once and whatever becomes of this, while others open the
-    /// ledger and look.
-    pub fn open_to_lease_while(options: Options, before: &mut dyn FnMut()) -> Result<Self, LedgerError> {
-        let witness = Arc::clone(&options.witness);
-        let recent = witness.recent().filter(|recent| recent.began.elapsed() < SIGHTING_AGE);
-        if let Some(Recent { began, recall }) = recent {
-            let (store, sighting) = store_while(&options, || {
-                before();
-                recall()
-            });
-            let ledger = Self::with(store?, options);
-            *lock(&ledger.seen) = Some((began, Arc::new(sighting)));
-            return Ok(ledger);
-        }
-        let (began, mut opened, mut done) = (Instant::now(), None, false);
-        let mut once = || {
-            if !std::mem::replace(&mut done, true) {
-                before();
-            }
-        };
-        let seen = options.witness.look_while(&mut || opened = Some(store(&options)), &mut once);
-        // A witness who failed may not have come to either.
-        once();
-        let store = opened.unwrap_or_else(|| store(&options))?;
-        let ledger = Self::with(store, options);
-        // It is asked again by the lease then, and is heard.
-        *lock(&ledger.seen) = seen.ok().map(|sighting| (began, Arc::new(sighting)));
-        Ok(ledger)
+    /// Takes down what the witness saw in a look that began then. It counts for as long as any other look does.
+    pub fn has_seen(&self, began: Instant, sighting: Arc<Sighting>) {
+        *lock(&self.seen) = Some((began, sighting));
     }
 
     fn with(store: Store, options: Options) -> Self {
@@ -371,17 +358,6 @@ fn store(options: &Options) -> Result<Store, LedgerError> {
     };
     let moment = Moment { now: options.clock.now(), boot: options.boot.clone() };
     Store::open(&options.dir, terms, &moment)
-}
-
-/// Opens it in a thread that ends before this returns, and has something else done in this one.
-fn store_while<T>(options: &Options, other: impl FnOnce() -> T) -> (Result<Store, LedgerError>, T) {
-    std::thread::scope(|scope| {
-        let opening = std::thread::Builder::new().spawn_scoped(scope, || store(options));
-        let done = other();
-        // Where there is no thread to be had, or it was broken off, it is opened here.
-        let opened = opening.ok().and_then(|opening| opening.join().ok());
-        (opened.unwrap_or_else(|| store(options)), done)
-    })
 }
 
 type Slot<T> = Arc<Mutex<Option<Result<T, LedgerError>>>>;

@@ -35,6 +35,6 @@ pub use db::Stay;
 pub use error::LedgerError;
 pub use holder::{BadHolder, Holder};
 pub use lease::{Categories, Lease, LeaseRequest, Tenure};
-pub use ledger::{Ledger, Options, Told};
+pub use ledger::{Ledger, Options, SIGHTING_AGE, Told};
 pub use settle::{Outcome, Verdict};
 pub use shared::Released;

@@ -7,12 +7,13 @@ mod common;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use common::{Node, Told, UNIT, default_pool, holder, lease, unit};
+use common::{Node, UNIT, default_pool, holder, lease, unit};
 use ids::IdKind;
 use ids::witness::{Hold, Sighting, Witness, WitnessError};
-use ledger::{Ledger, LedgerError, Options, Stay};
+use ledger::{LeaseRequest, Ledger, LedgerError, Options, Stay, Told};
 
 fn options(node: &Node, stay: Stay) -> Options {
     Options { stay, patience: Duration::from_millis(200), ..node.options(default_pool()) }
@@ -64,18 +65,17 @@ fn others_wait_while_somebody_is_here_briefly() {
 fn what_another_one_has_seen_counts_for_a_second() {
     let node = Node::new();
     node.witness.sees(IdKind::Uid, UNIT, 1, Hold::Live);
-    let seen = node.witness.look().unwrap();
+    let seen = Arc::new(node.witness.look().unwrap());
     node.witness.sees_nobody();
     let looks = || node.witness.looks.load(Ordering::SeqCst);
-    let kept = |age: u64| {
-        let began = Instant::now().checked_sub(Duration::from_millis(age)).unwrap();
-        *node.witness.kept.lock().unwrap() = Some((began, seen.clone()));
+    let ago = |age: u64| {
+        let ledger = Ledger::open(options(&node, Stay::Brief)).unwrap();
+        ledger.has_seen(Instant::now().checked_sub(Duration::from_millis(age)).unwrap(), seen.clone());
+        ledger
     };
-    kept(10);
-    assert_eq!(unit(&lease(&brief(&node), "pod-1")), 2, "the first block is somebody's, by that look");
+    assert_eq!(unit(&lease(&ago(10), "pod-1")), 2, "the first block is somebody's, by that look");
     assert_eq!(looks(), 1);
-    kept(1000);
-    assert_eq!(unit(&lease(&brief(&node), "pod-2")), 1);
+    assert_eq!(unit(&lease(&ago(1000), "pod-2")), 1);
     assert_eq!(looks(), 2);
 }
 
@@ -87,36 +87,48 @@ impl Witness for Blind {
         Err(WitnessError { what: "cannot look".to_owned(), source: std::io::Error::other("it is dark") })
     }
 
-    fn look_while(
-        &self,
-        _: &mut (dyn FnMut() + Send),
-        _: &mut dyn FnMut(),
-    ) -> Result<Sighting, WitnessError> {
-        self.look()
-    }
-
     fn remaining(&self, _: &[PathBuf]) -> Result<Vec<PathBuf>, WitnessError> {
         Ok(Vec::new())
     }
 }
 
 #[test]
-fn what_is_to_be_done_meanwhile_is_done_once_whatever_becomes_of_the_opening() {
+fn where_nobody_can_look_the_ledger_opens_and_gives_nothing() {
     let node = Node::new();
-    let times_of = |options: Options| {
-        let mut times = 0;
-        let opened = Ledger::open_to_lease_while(options, &mut || times += 1);
-        (opened.is_ok(), times)
+    let blind = Options { witness: Arc::new(Blind), ..options(&node, Stay::Brief) };
+    let ledger = Ledger::open_to_lease(blind).unwrap();
+    let refused = ledger.lease(LeaseRequest::new(holder("pod-1"))).unwrap_err();
+    assert!(matches!(refused, LedgerError::Witness(_)), "{refused}");
+}
+
+#[test]
+fn who_waits_for_a_lease_is_told_what_it_will_be_and_when_it_is_on_disk() {
+    let node = Node::new();
+    let (tell, told) = channel();
+    let ledger = brief(&node);
+    let leased = ledger.lease_telling(LeaseRequest::new(holder("pod-1")), &tell).unwrap();
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [Told::Chosen(leased.clone()), Told::OnDisk]);
+    let again = ledger.lease_telling(LeaseRequest::new(holder("pod-1")), &tell).unwrap();
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [Told::Chosen(again), Told::OnDisk]);
+    // Nothing is told of one that cannot be had.
+    node.witness.sees(IdKind::Uid, 0, u64::from(u32::MAX), Hold::Live);
+    drop(ledger);
+    assert!(brief(&node).lease_telling(LeaseRequest::new(holder("pod-2")), &tell).is_err());
+    assert_eq!(told.try_iter().count(), 0);
+}
+
+#[test]
+fn places_that_are_gone_are_left_out_when_one_is_added() {
+    let node = Node::new();
+    lease(&brief(&node), "pod-1");
+    let add = |place: &str| {
+        node.witness.remaining.lock().unwrap().push(place.into());
+        brief(&node).add_places(holder("pod-1"), vec![place.into()]).unwrap().places
     };
-    let brief = || options(&node, Stay::Brief);
-    assert_eq!(times_of(brief()), (true, 1), "somebody looks");
-    *node.witness.kept.lock().unwrap() = Some((Instant::now(), Sighting::default()));
-    assert_eq!(times_of(brief()), (true, 1), "somebody has looked");
-    let elsewhere = || Options { dir: PathBuf::from("/proc/nowhere"), ..brief() };
-    assert_eq!(times_of(elsewhere()), (false, 1), "it cannot be opened");
-    *node.witness.kept.lock().unwrap() = None;
-    assert_eq!(times_of(elsewhere()), (false, 1), "it cannot be opened");
-    assert_eq!(times_of(Options { witness: Arc::new(Blind), ..brief() }), (true, 1), "nobody can look");
+    assert_eq!(add("/a"), [PathBuf::from("/a")]);
+    assert_eq!(add("/b"), ["/a", "/b"].map(PathBuf::from));
+    node.witness.remaining.lock().unwrap().retain(|place| place != "/a");
+    assert_eq!(add("/c"), ["/b", "/c"].map(PathBuf::from));
 }
 
 #[test]
@@ -136,7 +148,7 @@ fn who_has_waited_for_its_turn_looks_once_more() {
 
 /// A witness who does something else before each look.
 struct Visited {
-    witness: Arc<Told>,
+    witness: Arc<common::Told>,
     visit: Box<dyn Fn() + Send + Sync>,
 }
 

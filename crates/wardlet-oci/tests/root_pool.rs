@@ -11,7 +11,7 @@ use bundle::IdLines;
 use ledger::Holder;
 use settings::Config;
 use wardlet_oci::Error;
-use wardlet_oci::lease::{Leases, holder};
+use wardlet_oci::lease::{Leases, holder, taking};
 
 /// How far the groups' base is from the users'.
 const APART: u64 = 65_536 * 1000;
@@ -153,12 +153,37 @@ fn a_block_that_somebody_uses_is_not_given_out() {
     drop(held);
 }
 
+/// The ledger, opened by one while another looks at the host.
+fn open_to_take(config: &Config) -> Leases {
+    let (opening, mut looking) = taking(config).unwrap();
+    std::thread::scope(|scope| {
+        let opened = scope.spawn(|| opening.open().unwrap());
+        looking.begin();
+        let seen = looking.look().unwrap();
+        let leases = opened.join().unwrap();
+        leases.go_by(&seen);
+        seen.keep();
+        leases
+    })
+}
+
+#[test]
+fn nobody_waits_for_one_who_does_not_look() {
+    let node = Node::with(3);
+    let (opening, looking) = taking(&node.config()).unwrap();
+    std::thread::scope(|scope| {
+        let opened = scope.spawn(|| opening.open().unwrap());
+        drop(looking);
+        opened.join().unwrap().take(name("a"), None, (Vec::new(), &channel().0)).unwrap();
+    });
+}
+
 /// A look counts for a second; what a kubelet has written down since is not overlooked for that.
 #[test]
 fn a_block_that_a_kubelet_has_just_given_to_a_pod_is_not_given_out() {
     let node = Node::with(3);
     let take = |sandbox: &str| {
-        let leases = Leases::open_to_take(&node.config(), &mut || ()).unwrap();
+        let leases = open_to_take(&node.config());
         bases(&leases.take(name(sandbox), None, (Vec::new(), &channel().0)).unwrap()).0
     };
     assert_eq!(take("a"), node.base);
@@ -196,7 +221,7 @@ fn weakness_6_neither_taking_nor_giving_back_looks_at_every_slot_of_the_pool() {
     let cost = |slots: u32| {
         let node = Node::with(slots);
         // The host is looked at by another thread, and not again within a second.
-        let leases = Leases::open_to_take(&node.config(), &mut || ()).unwrap();
+        let leases = open_to_take(&node.config());
         let before = reads();
         leases.take(name("s"), None, (Vec::new(), &channel().0)).unwrap();
         leases.release(name("s")).unwrap();

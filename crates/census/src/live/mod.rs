@@ -21,14 +21,13 @@ use crate::host_root::HostRoot;
 use crate::owner::{Home, Owner, OwnerKind, Report, Via};
 use maps::Maps;
 use pinned::Pin;
-use walk::{Process, Walk};
+use walk::Process;
 
-/// What has to be done with a look: beside it, by whoever helps, and before it.
-pub(crate) type Errands<'a> = (&'a mut (dyn FnMut() + Send), &'a mut dyn FnMut());
+pub(crate) use walk::Together;
 
-/// Looks at every task, and at every user namespace within reach, and adds what it saw to `report`.
-pub(crate) fn look(root: &HostRoot, report: &mut Report, errands: Errands<'_>) -> Result<(), CensusError> {
-    let seen = Walk::over(root, errands)?;
+/// Looks at every task, with whoever helps, and at every user namespace within reach, and adds what was seen to `report`.
+pub(crate) fn look(root: &HostRoot, report: &mut Report, together: &Together) -> Result<(), CensusError> {
+    let seen = together.lead(root)?;
     report.blind.extend(vantage::limits(root));
     report.blind.extend(seen.blind);
     report.notes.extend(seen.notes);

@@ -48,7 +48,7 @@ fn report(processes: &[FakeProcess]) -> Report {
         process.plant(dir.path());
     }
     let mut report = Report::default();
-    look(&HostRoot::new(dir.path()), &mut report, (&mut || (), &mut || ())).unwrap();
+    look(&HostRoot::new(dir.path()), &mut report, &Together::default()).unwrap();
     report
 }
 
@@ -127,7 +127,7 @@ fn maker_of_three(kernel_thread: &str) -> Report {
     fs::write(process("2/task/2/children"), "3 4 5 ").unwrap();
     symlink("/usr/lib/core-taker", process("4/exe")).unwrap();
     let mut report = Report::default();
-    look(&HostRoot::new(dir.path()), &mut report, (&mut || (), &mut || ())).unwrap();
+    look(&HostRoot::new(dir.path()), &mut report, &Together::default()).unwrap();
     report
 }
 

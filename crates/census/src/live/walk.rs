@@ -1,10 +1,10 @@
-//! One walk over every task of the host, by two who share the way.
+//! One walk over every task of the host, by those who share the way.
 //!
 //! A task that goes away during the walk is no error: what it used is no longer used by it.
 //! Anything else that keeps us from looking at a task makes it a blind spot.
 
 mod kernel_threads;
-mod pair;
+mod together;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,12 +23,14 @@ use super::own;
 use super::pinned::{Pin, Place};
 use super::status::{Credentials, Status, read_status};
 use super::vantage::{INITIAL_USER_NAMESPACE, numbers_are_ours};
-use super::{Errands, Lineage, Namespace};
+use super::{Lineage, Namespace};
 use crate::error::CensusError;
 use crate::host_root::HostRoot;
 use crate::owner::Home;
 use kernel_threads::KernelThreads;
-use pair::Way;
+use together::Way;
+
+pub(crate) use together::Together;
 
 /// A process and the IDs from 65536 up that its threads use.
 pub(crate) struct Process {
@@ -83,31 +85,41 @@ impl Miss {
 
 type Looked<T> = Result<T, Miss>;
 
-impl Walk {
-    /// Walks over `/proc` under `root`; each of the two does something else before.
-    pub(crate) fn over(root: &HostRoot, (beside, before): Errands<'_>) -> Result<Self, CensusError> {
+/// All processes, as they are listed when a walk begins.
+struct Found {
+    proc: OwnedFd,
+    kernels: KernelThreads,
+    way: Way,
+    numbers_are_ours: bool,
+}
+
+impl Found {
+    /// Those in `/proc` under `root`.
+    fn in_proc_of(root: &HostRoot) -> Result<Self, CensusError> {
         let path = root.path("/proc");
-        let fail = |e: Errno| CensusError::Proc { path: path.clone(), source: e.into() };
-        let proc = open_directory(rustix::fs::CWD, &path).map_err(fail)?;
-        let find_way = || {
-            before();
+        let found = || {
+            let proc = open_directory(rustix::fs::CWD, &path)?;
             let numbers_are_ours = numbers_are_ours(root);
             let kernels = KernelThreads::of(&proc, numbers_are_ours);
-            Ok::<_, Errno>((kernels, Way::new(numbers_in(&proc)?), numbers_are_ours))
+            Ok(Self { way: Way::new(numbers_in(&proc)?), proc, kernels, numbers_are_ours })
         };
-        let walk = |(kernels, way, numbers_are_ours): &(KernelThreads, Way, bool)| {
-            let mut walk =
-                Self { root: root.clone(), numbers_are_ours: *numbers_are_ours, ..Self::default() };
-            while let Some(pid) = way.next() {
-                if !kernels.has(&proc, pid) {
-                    walk.process(&proc, pid);
-                }
-            }
-            walk
-        };
-        pair::both((find_way, walk), beside).map_err(fail)
+        found().map_err(|e: Errno| CensusError::Proc { path: path.clone(), source: e.into() })
     }
 
+    /// Goes to all whom nobody else goes to.
+    fn go(&self, root: &HostRoot) -> Walk {
+        let mut walk =
+            Walk { root: root.clone(), numbers_are_ours: self.numbers_are_ours, ..Walk::default() };
+        while let Some(pid) = self.way.next() {
+            if !self.kernels.has(&self.proc, pid) {
+                walk.process(&self.proc, pid);
+            }
+        }
+        walk
+    }
+}
+
+impl Walk {
     fn process(&mut self, proc: &OwnedFd, pid: u32) {
         let Ok(directory) = open_path(proc, pid.to_string()) else { return };
         let mut credentials = Credentials::default();

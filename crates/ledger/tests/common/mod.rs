@@ -12,10 +12,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ids::pool::{IdPool, NamedSpan, PoolOrigin, PoolRequest};
-use ids::witness::{Hold, Recent, Sighting, Use, Witness, WitnessError};
+use ids::witness::{Hold, Sighting, Use, Witness, WitnessError};
 use ids::{BlockLength, HostSpan, IdKind};
 use ledger::{BootId, Clock, Holder, Lease, LeaseRequest, Ledger, Options};
 
@@ -27,19 +27,12 @@ pub struct Told {
     pub blind: Mutex<Vec<String>>,
     pub remaining: Mutex<Vec<PathBuf>>,
     pub looks: AtomicU64,
-    /// What another process has seen.
-    pub kept: Mutex<Option<(Instant, Sighting)>>,
 }
 
 impl Witness for Told {
     fn look(&self) -> Result<Sighting, WitnessError> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         Ok(Sighting::new(self.uses.lock().unwrap().clone(), self.blind.lock().unwrap().clone()))
-    }
-
-    fn recent(&self) -> Option<Recent<'_>> {
-        let (began, seen) = self.kept.lock().unwrap().clone()?;
-        Some(Recent { began, recall: Box::new(|| seen) })
     }
 
     fn remaining(&self, places: &[PathBuf]) -> Result<Vec<PathBuf>, WitnessError> {

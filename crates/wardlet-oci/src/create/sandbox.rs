@@ -21,7 +21,7 @@ use crate::call::Create;
 use crate::error::{Error, Result};
 use crate::gate::{self, Subject};
 use crate::hand_over;
-use crate::lease::{Leases, Record, Standing, holder, lines, sweep};
+use crate::lease::{Looking, Opening, Record, Seen, Standing, holder, lines, sweep, taking};
 use crate::look_after::{give_back, leave_behind};
 use crate::meanwhile::meanwhile;
 use crate::site::Site;
@@ -31,94 +31,132 @@ use crate::ward::{self, Made, Order, Role, Room, Rootfs, RuntimeTraits};
 pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First) -> Result<u8> {
     // Before anybody has to wait for it: a runtime that is new here is asked.
     let traits = site.traits()?;
-    let mut begun = None;
-    let begin = &mut || begun = Some(begin(site, traits, (wanted, first)));
-    let opened = Leases::open_to_take(&site.config, begin);
-    // It came to nothing before anything was begun.
-    let Some(begun) = begun else { return opened.map(|_| 1) };
-    let Begun { making, spec, rootfs, mut record } = begun?;
+    let (opening, looking) = taking(&site.config)?;
+    let (ask, asked) = channel();
+    let (tell, told) = channel();
+    let keep = move || keep(site, opening, (asked, tell));
+    let (kept, (begun, made)) = meanwhile(keep, move || {
+        let mut begun = None;
+        let making = Making { site, wanted, first, traits };
+        let made = making.all(looking, &mut begun, (&ask, &told));
+        (begun, made)
+    });
+    let failed = match (made, kept) {
+        // Whoever was to take the lease says why there is none.
+        (Err(Error::Ward(ward::Error::NotLeased)), Err(error)) | (Err(error), _) | (_, Err(error)) => {
+            Err(error)
+        }
+        (Ok(made), Ok(Some(record))) => hand_over(site, (wanted, first), &record, made),
+        (Ok(_), Ok(None)) => Err(ward::Error::NotLeased.into()),
+    };
     // It comes back only if it failed: this process becomes the runtime.
-    let failed = opened.and_then(|leases| making.all(leases, (spec, rootfs), &mut record));
-    give_back(site, &record, || true);
+    if let Some(record) = begun {
+        give_back(site, &record, || true);
+    }
     failed
 }
 
-/// A sandbox that is being made, and what the caller says of it.
-struct Begun<'a> {
-    making: Making<'a>,
-    spec: Value,
-    rootfs: Rootfs,
+/// What is asked of the one who has the ledger.
+struct Asked {
     record: Record,
+    holder: Holder,
+    length: BlockLength,
+    /// Where the container's changes will lie.
+    places: Vec<PathBuf>,
+    seen: Option<Seen>,
 }
 
-/// Checks what is wanted, writes down that it is being made, and leaves somebody behind to look after it.
-fn begin<'a>(
-    site: &'a Site<'a>,
-    traits: RuntimeTraits,
-    (wanted, first): (&'a Create, &'a First),
-) -> Result<Begun<'a>> {
-    let (spec, length) = check(site, traits, (wanted, first))?;
-    let rootfs = Rootfs::find(&wanted.bundle, &spec)?;
-    let holder = holder(&site.root(), &wanted.id)?;
-    let standing = Standing::Ward { holder: holder.clone(), ids: None };
-    let record = record(site, wanted, &wanted.id, &first.pod, standing);
-    claim(site, &record)?;
-    // From here on nothing has to come back to us: if the runtime fails, or we do not get to it, somebody sees to it.
-    if let Err(error) = leave_behind(site, &record) {
-        let _ = site.records.remove(&record.root, &record.container);
-        return Err(error);
-    }
-    Ok(Begun { making: Making { site, wanted, first, holder, length, traits }, spec, rootfs, record })
-}
-
-/// The configuration, if it can be had with a user namespace, and how many IDs it is to have.
-fn check(
+/// Opens the ledger, takes the lease that is asked for, and writes it into the record. Nothing if nobody asks: it came to
+/// nothing before.
+fn keep(
     site: &Site<'_>,
-    traits: RuntimeTraits,
+    opening: Opening,
+    (asked, tell): (Receiver<Asked>, Sender<Told>),
+) -> Result<Option<Record>> {
+    let leases = opening.open()?;
+    let Ok(Asked { mut record, holder, length, places, seen }) = asked.recv() else { return Ok(None) };
+    if let Some(seen) = &seen {
+        leases.go_by(seen);
+    }
+    let take = || leases.take(holder.clone(), Some(length), (places.clone(), &tell));
+    let ids = match take() {
+        // A pool that seems to be full may be so with what a crash left.
+        Err(Error::Ledger(ledger::LedgerError::Lease { .. })) => {
+            sweep(&site.records, |holder| leases.release(holder.clone()))?;
+            take()
+        }
+        taken => taken,
+    }?;
+    record.standing = Standing::Ward { holder, ids: Some(ids) };
+    // Whoever sweeps has the ledger, and finds the one or the other.
+    site.records.put(&record)?;
+    // Others wait for it.
+    drop(leases);
+    if let Some(seen) = seen {
+        seen.keep();
+    }
+    Ok(Some(record))
+}
+
+/// Comes back only with an error.
+fn hand_over(
+    site: &Site<'_>,
     (wanted, first): (&Create, &First),
-) -> Result<(Value, BlockLength)> {
-    let spec = spec::parse(&first.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
-    let length = first.length.unwrap_or_else(|| own_length(site));
-    let (annotations, ids) = (&first.annotations, u64::from(length));
-    gate::check(&Subject { spec: &spec, annotations, ids, runtime: traits.kind })?;
-    Ok((spec, length))
+    record: &Record,
+    _made: Made,
+) -> Result<u8> {
+    site.log.decision(&line(first, record));
+    match hand_over::become_runtime(&site.runtime.path, &words(site, wanted, record))? {}
 }
 
 struct Making<'a> {
     site: &'a Site<'a>,
     wanted: &'a Create,
     first: &'a First,
-    holder: Holder,
-    length: BlockLength,
     traits: RuntimeTraits,
 }
 
 impl Making<'_> {
-    fn all(&self, leases: Leases, (spec, rootfs): (Value, Rootfs), record: &mut Record) -> Result<u8> {
-        // Where its changes will lie.
-        let places: Vec<PathBuf> = rootfs.changes().into_iter().collect();
-        let (tell, told) = channel();
-        let begun = record.clone();
-        let keep = move || self.keep(leases, begun, (places, tell));
-        let (kept, made) = meanwhile(keep, || self.files((spec, rootfs), &told));
-        *record = kept?;
-        let _made = made?;
-        self.site.log.decision(&line(self.first, record));
-        let words = words(self.site, self.wanted, record);
-        match hand_over::become_runtime(&self.site.runtime.path, &words)? {}
+    /// Begins, looks at the host, asks for the lease and makes the files. From when on there is something to be given back,
+    /// it is in `begun`.
+    fn all(
+        &self,
+        mut looking: Looking,
+        begun: &mut Option<Record>,
+        (ask, told): (&Sender<Asked>, &Receiver<Told>),
+    ) -> Result<Made> {
+        looking.begin();
+        let (spec, length) = self.check()?;
+        let rootfs = Rootfs::find(&self.wanted.bundle, &spec)?;
+        let holder = holder(&self.site.root(), &self.wanted.id)?;
+        let record = begun.insert(self.begin(&holder)?).clone();
+        let places = rootfs.changes().into_iter().collect();
+        // One who does not listen any more has failed, and says why.
+        let _ = ask.send(Asked { record, holder, length, places, seen: looking.look() });
+        self.files((spec, rootfs), told)
     }
 
-    /// Takes the lease, and writes it into the record. Others wait for the ledger until this returns.
-    fn keep(
-        &self,
-        leases: Leases,
-        mut record: Record,
-        (places, tell): (Vec<PathBuf>, Sender<Told>),
-    ) -> Result<Record> {
-        let ids = self.take(&leases, (&places, &tell))?;
-        record.standing = Standing::Ward { holder: self.holder.clone(), ids: Some(ids) };
-        // Whoever sweeps has the ledger, and finds the one or the other.
-        self.site.records.put(&record)?;
+    /// The configuration, if it can be had with a user namespace, and how many IDs it is to have.
+    fn check(&self) -> Result<(Value, BlockLength)> {
+        let Self { site, wanted, first, traits } = self;
+        let spec = spec::parse(&first.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
+        let length = first.length.unwrap_or_else(|| own_length(site));
+        let (annotations, ids) = (&first.annotations, u64::from(length));
+        gate::check(&Subject { spec: &spec, annotations, ids, runtime: traits.kind })?;
+        Ok((spec, length))
+    }
+
+    /// Writes down that it is being made, and leaves somebody behind to look after it.
+    fn begin(&self, holder: &Holder) -> Result<Record> {
+        let Self { site, wanted, first, .. } = self;
+        let standing = Standing::Ward { holder: holder.clone(), ids: None };
+        let record = record(site, wanted, &wanted.id, &first.pod, standing);
+        claim(site, &record)?;
+        // From here on nothing has to come back to us: if the runtime fails, or we do not get to it, somebody sees to it.
+        if let Err(error) = leave_behind(site, &record) {
+            let _ = site.records.remove(&record.root, &record.container);
+            return Err(error);
+        }
         Ok(record)
     }
 
@@ -126,7 +164,6 @@ impl Making<'_> {
     fn files(&self, (spec, rootfs): (Value, Rootfs), told: &Receiver<Told>) -> Result<Made> {
         let stage = self.site.settings().run_dir.join("stage");
         let room = Room::enter(&stage)?;
-        // Whoever was to tell has failed, and says why.
         let Ok(Told::Chosen(lease)) = told.recv() else { return Err(ward::Error::NotLeased.into()) };
         let ids = lines(&lease);
         let order = Order {
@@ -148,18 +185,6 @@ impl Making<'_> {
         annotate(&mut made.spec, &ids, Some(self.slot(&ids)));
         callers::show(&made.spec, &order, &self.wanted.config)?;
         Ok(made)
-    }
-
-    /// A pool that seems to be full may be so with what a crash left.
-    fn take(&self, leases: &Leases, (places, tell): (&[PathBuf], &Sender<Told>)) -> Result<IdLines> {
-        let take = || leases.take(self.holder.clone(), Some(self.length), (places.to_owned(), tell));
-        match take() {
-            Err(Error::Ledger(ledger::LedgerError::Lease { .. })) => {
-                sweep(&self.site.records, |holder| leases.release(holder.clone()))?;
-                take()
-            }
-            taken => taken,
-        }
     }
 
     /// Which block of its pool it is, counted in blocks of the pool's length whatever the pod's own is.

@@ -7,6 +7,7 @@ mod record;
 mod seen;
 mod store;
 mod sweep;
+mod taking;
 
 pub use alive::{Creator, init_of};
 pub use names::holder;
@@ -14,6 +15,7 @@ pub(crate) use record::VERSION;
 pub use record::{Record, Standing};
 pub use store::Records;
 pub use sweep::{Swept, gone, something_is_left, sweep};
+pub use taking::{Looking, Opening, Seen, taking};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,11 +23,13 @@ use std::sync::mpsc::Sender;
 
 use bundle::IdLines;
 use census::{Census, HostRoot};
+use ids::witness::Witness;
 use ids::{BlockLength, IdMapping};
 use ledger::{Holder, Lease, LeaseRequest, Ledger, Stay, Tenure, Told};
 use settings::Config;
 
 use crate::error::Result;
+use seen::Kept;
 
 /// The node's ledger, as the wrapper uses it: others wait until this is dropped.
 pub struct Leases {
@@ -35,12 +39,7 @@ pub struct Leases {
 impl Leases {
     /// Opens the ledger; it is made if there is none.
     pub fn open(config: &Config) -> Result<Self> {
-        Ok(Self { ledger: Ledger::open(options(config)?)? })
-    }
-
-    /// The same, to take a block from it: the host is looked at meanwhile, and `before` is done here.
-    pub fn open_to_take(config: &Config, before: &mut dyn FnMut()) -> Result<Self> {
-        Ok(Self { ledger: Ledger::open_to_lease_while(options(config)?, before)? })
+        Ok(Self { ledger: Ledger::open(options(config)?.0)? })
     }
 
     /// The holder's block, the same however often it asks. It is on disk when this returns, and who listens is told before
@@ -86,15 +85,17 @@ pub(crate) fn lines(lease: &Lease) -> IdLines {
     IdLines { uids: line(lease.uids), gids: line(lease.gids) }
 }
 
-fn options(config: &Config) -> Result<ledger::Options> {
+fn options(config: &Config) -> Result<(ledger::Options, Arc<Kept<Census>>)> {
     let host = HostRoot::new("/");
     let pool = settings::pool::for_wrapper(config, &host)?;
     let terms = settings::ledger::Terms { state_dir: &config.settings.wrapper.state_dir, pool };
-    let witness = seen::Kept {
+    let kept = Kept {
         witness: settings::ledger::census(config, &host),
         claims: Census::claims,
         file: config.settings.wrapper.run_dir.join("seen"),
     };
-    let witness = Arc::new(witness);
-    Ok(ledger::Options { stay: Stay::Brief, witness, ..settings::ledger::options(config, &host, terms)? })
+    let kept = Arc::new(kept);
+    let witness = Arc::clone(&kept) as Arc<dyn Witness>;
+    let options = settings::ledger::options(config, &host, terms)?;
+    Ok((ledger::Options { stay: Stay::Brief, witness, ..options }, kept))
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ids::witness::{Hold, Recent, Sighting, Use, Witness, WitnessError};
+use ids::witness::{Hold, Sighting, Use, Witness, WitnessError};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -37,33 +37,10 @@ const VERSION: u32 = 2;
 
 impl<W: Witness> Witness for Kept<W> {
     fn look(&self) -> Result<Sighting, WitnessError> {
-        self.look_while(&mut || (), &mut || ())
-    }
-
-    fn look_while(
-        &self,
-        beside: &mut (dyn FnMut() + Send),
-        before: &mut dyn FnMut(),
-    ) -> Result<Sighting, WitnessError> {
         let began = since_boot();
-        let sighting = self.witness.look_while(beside, before)?;
+        let sighting = self.witness.look()?;
         self.keep(began, &sighting);
         Ok(sighting)
-    }
-
-    fn recent(&self) -> Option<Recent<'_>> {
-        let look: Look = serde_json::from_slice(&fs::read(&self.file).ok()?).ok()?;
-        let age = since_boot().checked_sub(look.began)?;
-        let began = Instant::now().checked_sub(age)?;
-        if look.version != VERSION || look.boot != boot() {
-            return None;
-        }
-        let recall = move || {
-            let mut uses = look.uses;
-            uses.extend((self.claims)(&self.witness));
-            Sighting::new(uses, look.blind)
-        };
-        Some(Recent { began, recall: Box::new(recall) })
     }
 
     fn remaining(&self, places: &[PathBuf]) -> Result<Vec<PathBuf>, WitnessError> {
@@ -71,9 +48,32 @@ impl<W: Witness> Witness for Kept<W> {
     }
 }
 
+/// A look of another call, without what is to be read anew.
+pub(super) struct Earlier {
+    pub(super) began: Instant,
+    uses: Vec<Use>,
+    blind: Vec<String>,
+}
+
 impl<W> Kept<W> {
-    /// What cannot be kept is looked for again.
-    fn keep(&self, began: Duration, sighting: &Sighting) {
+    /// The last look that was kept, if it is of this boot.
+    pub(super) fn earlier(&self) -> Option<Earlier> {
+        let look: Look = serde_json::from_slice(&fs::read(&self.file).ok()?).ok()?;
+        let age = since_boot().checked_sub(look.began)?;
+        let began = Instant::now().checked_sub(age)?;
+        let counts = look.version == VERSION && look.boot == boot();
+        counts.then_some(Earlier { began, uses: look.uses, blind: look.blind })
+    }
+
+    /// What was seen then, and what is written down as somebody's now.
+    pub(super) fn recall(&self, earlier: Earlier) -> Sighting {
+        let Earlier { mut uses, blind, .. } = earlier;
+        uses.extend((self.claims)(&self.witness));
+        Sighting::new(uses, blind)
+    }
+
+    /// Keeps a look that began so long after the boot. What cannot be kept is looked for again.
+    pub(super) fn keep(&self, began: Duration, sighting: &Sighting) {
         let live = sighting.uses().iter().filter(|one| one.hold == Hold::Live);
         let (uses, blind) = (live.cloned().collect(), sighting.blind().to_vec());
         let look = Look { version: VERSION, began, boot: boot(), uses, blind };
@@ -93,7 +93,7 @@ fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-fn since_boot() -> Duration {
+pub(super) fn since_boot() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
     Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
 }
@@ -134,13 +134,13 @@ mod tests {
     fn a_look_is_found_by_others_as_it_was_and_is_as_old_as_it_is() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("run/seen");
-        assert!(kept(file.clone()).recent().is_none());
+        assert!(kept(file.clone()).earlier().is_none());
         let before = Instant::now();
         kept(file.clone()).look().unwrap();
         std::thread::sleep(Duration::from_millis(5));
         let kept = kept(file);
-        let Recent { began, recall } = kept.recent().unwrap();
-        let found = recall();
+        let earlier = kept.earlier().unwrap();
+        let (began, found) = (earlier.began, kept.recall(earlier));
         assert_eq!(found.blind(), ["a corner"]);
         assert!(began + Duration::from_millis(1) >= before && began.elapsed() >= Duration::from_millis(5));
         let left: Vec<_> =
@@ -153,7 +153,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("seen");
         kept(file.clone()).look().unwrap();
-        let found = (kept(file).recent().unwrap().recall)();
+        let kept = kept(file);
+        let found = kept.recall(kept.earlier().unwrap());
         assert_eq!(found.uses(), [one(70_000, Hold::Live), one(90_000, Hold::Claimed)]);
     }
 
@@ -162,7 +163,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let kept = kept(dir.path().join("seen"));
         kept.look().unwrap();
-        kept.look_while(&mut || (), &mut || ()).unwrap();
+        kept.look().unwrap();
         assert_eq!(kept.witness.0.load(Ordering::Relaxed), 2);
     }
 
@@ -175,7 +176,7 @@ mod tests {
         let is_gone_by = |from: &str, to: &str| {
             assert!(text.contains(from), "{text}");
             fs::write(&kept.file, text.replace(from, to)).unwrap();
-            kept.recent().is_some()
+            kept.earlier().is_some()
         };
         assert!(is_gone_by("\"version\":2", "\"version\":2"));
         assert!(!is_gone_by("\"version\":2", "\"version\":1"));
