@@ -172,10 +172,14 @@ impl Scene {
     }
 
     /// Another place for a container's changes, as the snapshotter makes one for each: the ledger has to write it
-    /// down.
+    /// down. That of the one before goes, as it does with a container that is removed.
     fn renew(&self, case: Case, number: usize) -> anyhow::Result<()> {
         let bundle = self.bundle_of(case);
         kernel::unmount(&bundle.join("rootfs"), kernel::Unmount::Lazy)?;
+        for dir in ["upper", "work"] {
+            let before = bundle.join(number.checked_sub(1).map_or(dir.to_owned(), |n| format!("{dir}-{n}")));
+            fs::remove_dir_all(&before).with_context(|| format!("cannot remove {}", before.display()))?;
+        }
         self.overlay(&bundle, &format!("-{number}"))
     }
 
