@@ -83,8 +83,10 @@ impl Look {
 
     /// Takes a part of it, as soon as one leads. Comes back when nothing is left to be done.
     pub fn help(&self) {
-        self.claimed();
-        self.together.help(&self.census.host_root);
+        if !self.together.is_called_off() {
+            self.claimed();
+            self.together.help(&self.census.host_root);
+        }
     }
 
     /// Nobody will lead: whoever helps comes back.

@@ -3,7 +3,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::ptr;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, chdir, getpid, pidfd_open, setsid};
@@ -14,12 +14,12 @@ use crate::{Error, Result};
 /// Its system calls need little; 16 KiB are plenty, also without optimisation.
 const STACK_UNITS: usize = 16 * 1024 / size_of::<u128>();
 
-/// How long is waited when the process has ended. Its caller goes on with what it wanted the process for, and on a small
-/// host would have to share the processor with a program that begins.
-const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-
-/// Has this process's own program run, with these words (its name is the first) and in this environment, a moment after this
-/// process has ended, however it ends and whatever program it is by then: whoever waits for that end has the processor first.
+/// Has this process's own program run, with these words (its name is the first) and in this environment, as soon as this
+/// process has ended, however it ends and whatever program it is by then.
+///
+/// It is run when a processor has nothing else to do: whoever waits for the end of this process goes on with what it wanted the
+/// process for, and on a small host would have to share the processor with a program that begins. What others wait for is
+/// not to be done so: see [`as_others`].
 ///
 /// Until then one is left behind who waits, with none of our descriptors, our directory or our terminal. Nor is it a child
 /// of this process: the program that it becomes may wait for all that it has. All signals are blocked for it, as for the
@@ -100,7 +100,22 @@ extern "C" fn between(order: *mut c_void) -> c_int {
     // SAFETY: the stack is aligned, grows down from `top` and is nobody else's, as is what `stay_behind` is given.
     let pid = unsafe { libc::clone(stay_behind, order.top, flags, order.behind.cast()) };
     order.outcome = if pid < 0 { last_errno().raw_os_error() } else { 0 };
+    if pid > 0 {
+        // It does its work all the same if that should not be allowed.
+        schedule(pid, libc::SCHED_IDLE);
+    }
     0
+}
+
+/// Has this process share the processors as others do, also if it was [left behind](afterwards).
+pub fn as_others() {
+    schedule(0, libc::SCHED_OTHER);
+}
+
+fn schedule(pid: c_int, policy: c_int) {
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: a whole value, which is only read.
+    unsafe { libc::sched_setscheduler(pid, policy, &raw const none) };
 }
 
 /// Lets go of all that this process has, waits for the end of the one it comes from, and becomes the program.
@@ -128,8 +143,6 @@ extern "C" fn stay_behind(behind: *mut c_void) -> c_int {
     let us = unsafe { BorrowedFd::borrow_raw(behind.us) };
     let mut ended = [PollFd::new(&us, PollFlags::IN)];
     while matches!(poll(&mut ended, None), Err(Errno::INTR)) {}
-    // No signal comes through that would cut it short, nor does it matter if one did.
-    let _ = poll(&mut [], Some(&MOMENT));
     // We are alone with the memory now.
     let (words, environment) = (behind.words.as_ptr(), behind.environment.as_ptr());
     // SAFETY: a path that ends in NUL, and lists that end in a null pointer.

@@ -28,11 +28,12 @@ pub mod namespace;
 mod oom_score;
 pub mod path;
 pub mod probe;
+mod program;
 mod signals;
 mod tied;
 pub mod userns;
 
-pub use afterwards::afterwards;
+pub use afterwards::{afterwards, as_others};
 pub use calls::{Call, Dry, Kernel, Live, Recorder, Tell};
 pub use code::let_go_of_code;
 pub use descriptors::{share_descriptors, share_memory};
@@ -53,6 +54,7 @@ pub use oom_score::not_spared;
 pub use path::{
     Dir, DirMode, Entry, Kind, LastLink, Node, Owner, Relabelled, Removed, Stat, Within, relabel,
 };
+pub use program::begin;
 pub use signals::{turn_into, with_callers_signals};
 pub use tied::ends_with_us;
 pub use userns::{Charge, IdMaps, UsernsCache, UsernsFd};

@@ -24,6 +24,11 @@ static BEGINNING: extern "C" fn() = {
     note
 };
 
+/// To write to a pipe that nobody reads is an error from here on.
+pub(crate) fn ignore_broken_pipes() {
+    set(libc::SIGPIPE, libc::SIG_IGN);
+}
+
 /// Becomes another program, in this environment: the same process, with the descriptors that are to outlive this program and
 /// the signals that it was given. It is called by its path, with these words behind. Comes back only if that failed.
 pub fn turn_into(program: &Path, words: &[OsString]) -> io::Error {

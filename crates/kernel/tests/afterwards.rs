@@ -51,6 +51,14 @@ fn tell(dir: &Path) {
     let open: Vec<_> = open.filter_map(|link| Some(link.ok()?.display().to_string())).collect();
     let here = std::env::current_dir().unwrap().display().to_string();
     let session = rustix::process::getsid(None).unwrap() == rustix::process::getpid();
+    let policy = || {
+        let text = fs::read_to_string("/proc/thread-self/stat").unwrap();
+        // The 41st of all; those behind the name begin with the third.
+        text.rsplit_once(") ").unwrap().1.split(' ').nth(38).unwrap().to_owned()
+    };
+    let before = policy();
+    kernel::as_others();
+    fs::write(dir.join("policies"), format!("{before} {}", policy())).unwrap();
     fs::write(dir.join("new"), format!("{here} {session} {}", open.join(" "))).unwrap();
     fs::rename(dir.join("new"), dir.join("told")).unwrap();
 }
@@ -115,6 +123,8 @@ fn it_is_done_by_one_who_has_nothing_of_the_process_and_is_no_child_of_it() {
     let own =
         told.strip_prefix("/ true /dev/null /dev/null /dev/null /proc/").unwrap_or_else(|| panic!("{told}"));
     assert!(!own.contains(' '), "{told}");
+    // SCHED_IDLE, and SCHED_OTHER.
+    assert_eq!(left.soon("policies"), "5 0");
 }
 
 #[test]

@@ -34,6 +34,12 @@ impl Lock {
         Ok(Self { path: path.to_owned(), file, patience })
     }
 
+    /// Nothing if there is none.
+    pub(crate) fn open_existing(path: &Path, patience: Duration) -> Option<Self> {
+        let file = Arc::new(OpenOptions::new().write(true).open(path).ok()?);
+        Some(Self { path: path.to_owned(), file, patience })
+    }
+
     pub(crate) fn acquire(&self) -> Result<Guard, LedgerError> {
         self.try_acquire()?.map_or_else(|| self.wait(), Ok)
     }

@@ -13,7 +13,8 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use ids::allocator::LeaseId;
@@ -73,12 +74,13 @@ impl Mirror {
 
     /// How far the copy goes, or `None` if it is missing or its end is torn.
     pub(crate) fn tail(&mut self) -> Option<Tail> {
-        let length = std::fs::metadata(&self.path).ok()?.len();
+        let file = File::open(&self.path).ok()?;
+        let length = file.metadata().ok()?.len();
         match self.known {
             Some((known, tail)) if known == length => Some(tail),
             _ => {
-                let seq = read_tail(&self.path, length)?;
-                let begin = read_begin(&self.path);
+                let seq = read_tail(&file, length)?;
+                let begin = read_begin(&file);
                 let of_this_boot = begin.as_ref().is_some_and(|b| b.boot == self.boot);
                 self.appended = seq.saturating_sub(begin.as_ref().map_or(seq, |b| b.seq));
                 self.rows = begin.map_or(0, |b| b.rows);
@@ -148,7 +150,8 @@ impl Mirror {
         match std::fs::read(&self.path) {
             Ok(bytes) => {
                 let copied = replay(&bytes);
-                let of_this_boot = read_begin(&self.path).is_some_and(|b| b.boot == self.boot);
+                let begin = File::open(&self.path).ok().and_then(|file| read_begin(&file));
+                let of_this_boot = begin.is_some_and(|b| b.boot == self.boot);
                 Ok(Some(Copied { whole: copied.whole && of_this_boot, ..copied }))
             }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -181,28 +184,41 @@ struct Begin {
     boot: BootId,
 }
 
-fn read_begin(path: &Path) -> Option<Begin> {
-    let mut head = Vec::new();
-    File::open(path).ok()?.take(512).read_to_end(&mut head).ok()?;
-    match parse_line(head.split(|&b| b == b'\n').next()?)? {
+fn read_begin(file: &File) -> Option<Begin> {
+    match parse_line(read_at(file, 0, 512)?.split(|&b| b == b'\n').next()?)? {
         Line::Begin { seq, rows, boot } => Some(Begin { seq, rows, boot }),
         Line::Lease(_) | Line::Member(_) => None,
     }
 }
 
-fn read_tail(path: &Path, length: u64) -> Option<u64> {
-    let mut file = File::open(path).ok()?;
-    let start = length.saturating_sub(16 * 1024);
-    file.seek(SeekFrom::Start(start)).ok()?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).ok()?;
-    let body = bytes.strip_suffix(b"\n")?;
-    let last = body.rsplit(|&b| b == b'\n').next()?;
-    match parse_line(last)? {
+/// The number in the last line. Most lines are short; one with many places may not be.
+fn read_tail(file: &File, length: u64) -> Option<u64> {
+    let last_of = |most: u64| {
+        let bytes = read_at(file, length.saturating_sub(most), usize::try_from(most.min(length)).ok()?)?;
+        let body = bytes.strip_suffix(b"\n")?;
+        parse_line(body.rsplit(|&b| b == b'\n').next()?)
+    };
+    match last_of(2 * 1024).or_else(|| last_of(64 * 1024))? {
         Line::Begin { seq, .. } | Line::Lease(LeaseRow { seq, .. }) | Line::Member(MemberRow { seq, .. }) => {
             Some(seq)
         }
     }
+}
+
+/// What is there of so many bytes.
+fn read_at(file: &File, from: u64, length: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    let mut read = 0;
+    while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, from + u64::try_from(read).ok()?) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+    bytes.truncate(read);
+    Some(bytes)
 }
 
 #[derive(Default)]

@@ -92,9 +92,15 @@ pub(crate) trait Job: Send {
 impl Store {
     pub(crate) fn open(dir: &Path, terms: Terms, moment: &Moment) -> Result<Self, LedgerError> {
         let paths = Paths::new(dir);
-        durable::make_dir(dir)?;
+        let lock = match Lock::open_existing(&paths.lock, terms.patience) {
+            Some(lock) => lock,
+            None => {
+                durable::make_dir(dir)?;
+                Lock::open(&paths.lock, terms.patience)?
+            }
+        };
         let mut store = Self {
-            lock: Lock::open(&paths.lock, terms.patience)?,
+            lock,
             mirror: Mirror::new(&paths.mirror, moment.boot.clone()),
             mark: MarkFile::new(&paths.mark),
             paths,

@@ -42,6 +42,8 @@ pub(crate) fn look_after(site: &Site<'_>, left: &LookAfter) -> Result<u8> {
         found.filter(|now| now.creator == creator && gone(now))
     };
     if let Some(record) = found() {
+        // Others wait for the ledger.
+        kernel::as_others();
         give_back(site, &record, || found().is_some());
     }
     Ok(0)

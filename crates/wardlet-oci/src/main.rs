@@ -1,9 +1,11 @@
 //! The program that containerd or CRI-O call in the place of an OCI runtime.
 
-use std::process::ExitCode;
+#![no_main]
 
-fn main() -> ExitCode {
+kernel::program!(begin);
+
+fn begin() -> u8 {
     let mut words = std::env::args_os();
     let called_as = words.next().unwrap_or_default();
-    ExitCode::from(wardlet_oci::run(&called_as, words.collect()))
+    wardlet_oci::run(&called_as, words.collect())
 }

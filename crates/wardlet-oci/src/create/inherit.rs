@@ -30,12 +30,14 @@ pub(super) fn make(site: &Site<'_>, wanted: &Create, next: &Next) -> Result<u8> 
         // Nothing is told if it came to nothing.
         told.recv().map_or(Ok(()), |(holder, places)| leases.add_places(holder, places))
     };
-    // Where changes lie is on disk before anything can be changed: the runtime is run when both are done.
-    let (written, begun) = meanwhile(write, move || begin(site, traits, (wanted, next), &tell));
-    let (record, shown) = begun?;
-    let failed = written.and_then(|()| hand_over(site, &record, (shown?, &words(site, wanted, &record))));
-    let _ = site.records.remove(&record.root, &record.container);
-    failed
+    meanwhile(write, move |other| {
+        let (record, shown) = begin(site, traits, (wanted, next), &tell)?;
+        // Where changes lie is on disk before anything can be changed: the runtime is run when both are done.
+        let both = other.wait().and_then(|()| shown);
+        let failed = both.and_then(|made| hand_over(site, &record, (made, &words(site, wanted, &record))));
+        let _ = site.records.remove(&record.root, &record.container);
+        failed
+    })
 }
 
 /// Checks what is wanted, writes down that it is being made, tells where its changes will lie, and makes its files.

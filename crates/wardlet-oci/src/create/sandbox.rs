@@ -23,7 +23,7 @@ use crate::gate::{self, Subject};
 use crate::hand_over;
 use crate::lease::{Looking, Opening, Record, Seen, Standing, holder, lines, sweep, taking};
 use crate::look_after::{give_back, leave_behind};
-use crate::meanwhile::meanwhile;
+use crate::meanwhile::{meanwhile, soon};
 use crate::site::Site;
 use crate::spec::{self, BLOCK_KEY, SLOT_KEY};
 use crate::ward::{self, Made, Order, Role, Room, Rootfs, RuntimeTraits};
@@ -35,20 +35,18 @@ pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First) -> Result<u8
     let (ask, asked) = channel();
     let (tell, told) = channel();
     let keep = move || keep(site, opening, (asked, tell));
-    let (kept, (begun, made)) = meanwhile(keep, move || {
-        let mut begun = None;
-        let making = Making { site, wanted, first, traits };
-        let made = making.all(looking, &mut begun, (&ask, &told));
-        (begun, made)
-    });
-    let failed = match (made, kept) {
-        // Whoever was to take the lease says why there is none.
-        (Err(Error::Ward(ward::Error::NotLeased)), Err(error)) | (Err(error), _) | (_, Err(error)) => {
-            Err(error)
+    let mut begun = None;
+    let making = Making { site, wanted, first, traits };
+    let not_leased = || Error::from(ward::Error::NotLeased);
+    let failed = meanwhile(keep, |other| match making.all(looking, &mut begun, (ask, &told)) {
+        Ok(made) => {
+            let record = other.wait()?.ok_or_else(not_leased)?;
+            hand_over(site, (wanted, first), &record, made)
         }
-        (Ok(made), Ok(Some(record))) => hand_over(site, (wanted, first), &record, made),
-        (Ok(_), Ok(None)) => Err(ward::Error::NotLeased.into()),
-    };
+        // Whoever was to take the lease says why there is none.
+        Err(Error::Ward(ward::Error::NotLeased)) => Err(other.wait().err().unwrap_or_else(not_leased)),
+        Err(error) => Err(error),
+    });
     // It comes back only if it failed: this process becomes the runtime.
     if let Some(record) = begun {
         give_back(site, &record, || true);
@@ -73,8 +71,11 @@ fn keep(
     opening: Opening,
     (asked, tell): (Receiver<Asked>, Sender<Told>),
 ) -> Result<Option<Record>> {
-    let leases = opening.open()?;
+    let mut opening = Some(opening);
+    let early = opening.take_if(|opening| opening.is_there()).map(Opening::open).transpose()?;
     let Ok(Asked { mut record, holder, length, places, seen }) = asked.recv() else { return Ok(None) };
+    let late = opening.map(Opening::open).transpose()?;
+    let Some(leases) = early.or(late) else { return Ok(None) };
     if let Some(seen) = &seen {
         leases.go_by(seen);
     }
@@ -117,13 +118,13 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// Begins, looks at the host, asks for the lease and makes the files. From when on there is something to be given back,
-    /// it is in `begun`.
+    /// Begins, looks at the host, asks for the lease and makes the files. What is to be given back if it fails is in
+    /// `begun`.
     fn all(
         &self,
         mut looking: Looking,
         begun: &mut Option<Record>,
-        (ask, told): (&Sender<Asked>, &Receiver<Told>),
+        (ask, told): (Sender<Asked>, &Receiver<Told>),
     ) -> Result<Made> {
         looking.begin();
         let (spec, length) = self.check()?;
@@ -164,7 +165,7 @@ impl Making<'_> {
     fn files(&self, (spec, rootfs): (Value, Rootfs), told: &Receiver<Told>) -> Result<Made> {
         let stage = self.site.settings().run_dir.join("stage");
         let room = Room::enter(&stage)?;
-        let Ok(Told::Chosen(lease)) = told.recv() else { return Err(ward::Error::NotLeased.into()) };
+        let Ok(Told::Chosen(lease)) = soon(told) else { return Err(ward::Error::NotLeased.into()) };
         let ids = lines(&lease);
         let order = Order {
             bundle: self.wanted.bundle.clone(),
@@ -177,7 +178,7 @@ impl Making<'_> {
             on_refusal: self.site.config.settings.policy.volumes.cannot_idmap,
             stage,
         };
-        let leased = || match told.recv() {
+        let leased = || match soon(told) {
             Ok(Told::OnDisk) => Ok(()),
             _ => Err(ward::Error::NotLeased),
         };

@@ -26,6 +26,12 @@ pub struct Opening {
 }
 
 impl Opening {
+    /// Whether there is a ledger already: one is made only for somebody who gets something from it.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        Ledger::exists(&self.options.dir)
+    }
+
     /// Opens the ledger, and helps the other one to look, if that is still to be done.
     pub fn open(self) -> Result<Leases> {
         let ledger = Ledger::open(self.options)?;

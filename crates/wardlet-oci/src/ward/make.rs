@@ -69,10 +69,11 @@ impl Making<'_> {
         let pin = if joins { Some(pin(&order.stage, parts.users())?) } else { None };
         let mut spec = order.spec.clone();
         let whole = json::top(&mut spec)?;
-        leased()?;
-        rootfs::put(order, kernel, &parts, whole)?;
         mounts::Mounts { order, network: self.network, kernel, parts: &mut parts }.put(whole)?;
         devices::put(order, &mut parts, whole)?;
+        // All so far goes with this process; what takes the container's changes stays on disk.
+        leased()?;
+        rootfs::put(order, kernel, &parts, whole)?;
         let linux = json::object(whole, "linux")?;
         spaces::put(order, pin.as_deref(), linux)?;
         users::put(order, pin.as_deref(), self.network, linux)?;

@@ -77,6 +77,10 @@ impl Together {
         let _ = self.way.set(None);
     }
 
+    pub(crate) fn is_called_off(&self) -> bool {
+        matches!(self.way.get(), Some(None))
+    }
+
     fn others(&self) -> MutexGuard<'_, Others> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
