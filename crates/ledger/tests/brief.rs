@@ -179,6 +179,13 @@ fn others_go_on_while_it_is_looked_whether_a_block_is_vacant() {
     assert_eq!((verdicts.len(), leased.load(Ordering::SeqCst)), (1, 2));
 }
 
+/// What the next one who opens it has to read.
+fn pages_in_log(node: &Node) -> u32 {
+    let db = rusqlite::Connection::open(node.state().join("ledger.db")).unwrap();
+    db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+    db.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get(1)).unwrap()
+}
+
 #[test]
 fn a_ledger_that_nobody_stays_with_has_a_short_log() {
     for stay in [Stay::Brief, Stay::Long] {
@@ -191,5 +198,16 @@ fn a_ledger_that_nobody_stays_with_has_a_short_log() {
         }
         let log = std::fs::metadata(node.state().join("ledger.db-wal")).unwrap().len();
         assert!(log < 600_000, "{stay:?}: {log}");
+        assert!(pages_in_log(&node) <= 110, "{stay:?}");
+        let ledger = Ledger::open(options(&node, Stay::Brief)).unwrap();
+        assert_eq!(ledger.counts().unwrap().leased, 0);
+        ledger.tidy();
+        drop(ledger);
+        assert!(pages_in_log(&node) <= 16, "{stay:?}");
+        assert_eq!(
+            std::fs::metadata(node.state().join("ledger.db-wal")).unwrap().len(),
+            log,
+            "it keeps its length"
+        );
     }
 }

@@ -29,7 +29,7 @@ fn flip_all(log: Log) {
     let specimen = Specimen::new(log);
     let mut dice = Dice::thrown("damage");
     for file in FILES {
-        let (length, mut flipped) = (specimen.read(file).len(), 0);
+        let (length, mut flipped) = (specimen.length(file), 0);
         for at in offsets(length, &mut dice) {
             let copy = specimen.copy();
             let bits = mask(&mut dice);

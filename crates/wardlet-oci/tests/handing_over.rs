@@ -106,6 +106,30 @@ fn signals_that_the_caller_ignores_or_blocks_are_ignored_and_blocked_and_no_othe
 }
 
 #[test]
+fn descriptors_that_the_caller_has_closed_are_closed_and_no_others() {
+    let wrapped = Wrapped::before_a_witness();
+    let (witness, dir) = (wrapped.path("witness"), wrapped.dir.path().display());
+    let text = format!(
+        "#!/bin/sh\nopen=\nfor fd in 0 1 2; do [ -e /proc/$$/fd/$fd ] && open=$open$fd; done\necho \"$open\" > {dir}/open\n"
+    );
+    fs::write(&witness, text).unwrap();
+    let wrapper = Path::new(env!("CARGO_BIN_EXE_wardlet-oci"));
+    for (closed, open) in [("", "012"), ("<&-", "12"), (">&-", "02"), ("2>&-", "01"), ("<&- >&- 2>&-", "")] {
+        for program in [&witness, wrapper] {
+            let mut command = Command::new("sh");
+            command.arg("-c").arg(format!("exec \"$0\" state x {closed}")).arg(program);
+            let ended = command.env("WARDLET_CONFIG", wrapped.path("config.yaml")).status().unwrap();
+            assert!(ended.success(), "{program:?} {closed}");
+            assert_eq!(
+                fs::read_to_string(wrapped.path("open")).unwrap().trim(),
+                open,
+                "{program:?} {closed}"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_name_it_is_called_under_chooses_the_runtime() {
     let wrapped = Wrapped::before_a_witness();
     let witness = wrapped.path("witness");
