@@ -31,15 +31,20 @@ pub fn begin() {
     let standard = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
     let mut asked = standard.each_ref().map(|fd| PollFd::new(fd, PollFlags::empty()));
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    let all_open = poll(&mut asked, Some(&now)).is_ok()
-        && asked.iter().all(|fd| !fd.revents().contains(PollFlags::NVAL));
-    while !all_open {
-        match open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(null) if null.as_raw_fd() <= 2 => forget(null),
-            // Nothing can be done without them, nor be said.
-            Err(_) => std::process::abort(),
-            Ok(_) => break,
-        }
+    let asked = poll(&mut asked, Some(&now)).map(|_| asked);
+    if !asked.is_ok_and(|fds| fds.iter().all(|fd| !fd.revents().contains(PollFlags::NVAL))) {
+        open_what_is_closed();
     }
     signals::ignore_broken_pipes();
+}
+
+fn open_what_is_closed() {
+    loop {
+        match open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(null) if null.as_raw_fd() <= 2 => forget(null),
+            Ok(_) => return,
+            // Nothing can be done without them, nor be said.
+            Err(_) => std::process::abort(),
+        }
+    }
 }

@@ -33,7 +33,7 @@ pub(super) fn make(site: &Site<'_>, wanted: &Create, next: &Next) -> Result<u8> 
     meanwhile(write, move |other| {
         let (record, shown) = begin(site, traits, (wanted, next), &tell)?;
         // Where changes lie is on disk before anything can be changed: the runtime is run when both are done.
-        let both = other.wait().and_then(|()| shown);
+        let both = other.wait().and(shown);
         let failed = both.and_then(|made| hand_over(site, &record, (made, &words(site, wanted, &record))));
         let _ = site.records.remove(&record.root, &record.container);
         failed
