@@ -15,6 +15,9 @@ use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::row::{LeaseRow, MemberRow, blocks, pair, pair_code, standing, tenure, tenure_code};
 
+/// How many pages the log may have before a change has to see to it.
+pub(crate) const LOG_PAGES: u32 = 100;
+
 /// What the log is made with: its head, and a few more pages than it is folded at, each with a head of its own.
 const LOG_BYTES: usize = 32 + 112 * (24 + 4096);
 
@@ -270,8 +273,8 @@ fn connect(path: &Path, stay: Stay) -> rusqlite::Result<(Connection, Duration)> 
     connection.busy_timeout(patience)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
-    // We see to that when nobody waits for it.
-    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    // For a brief stay it is folded in when nobody waits for it.
+    connection.pragma_update(None, "wal_autocheckpoint", if stay == Stay::Brief { 0 } else { LOG_PAGES })?;
     connection.set_prepared_statement_cache_capacity(16);
     Ok((connection, patience))
 }

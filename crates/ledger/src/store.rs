@@ -14,7 +14,7 @@ use ids::allocator::Allocator;
 use ids::pool::IdPool;
 
 use crate::book::{Book, Moment};
-use crate::db::{Changes, Db, Head, ReadError, Stay};
+use crate::db::{Changes, Db, Head, LOG_PAGES, ReadError, Stay};
 use crate::durable;
 use crate::error::LedgerError;
 use crate::lock::{Guard, Lock};
@@ -23,8 +23,6 @@ use crate::mirror::Mirror;
 use crate::rebuild::make_database;
 use crate::row::LeaseRow;
 
-/// How many pages the log may have before a change has to see to it.
-const LOG_PAGES: u32 = 100;
 /// What some changes leave in the log.
 const FEW_PAGES: u32 = 16;
 
@@ -188,7 +186,9 @@ impl Store {
     /// What is to be done after a change, and was not to be waited for.
     fn look_after(&mut self, changes: &Changes, moment: &Moment) {
         self.copy(changes);
-        self.keep_log_below(LOG_PAGES, moment);
+        if self.terms.stay == Stay::Brief {
+            self.keep_log_below(LOG_PAGES, moment);
+        }
     }
 
     /// Folds the log into the file if it is longer. It is not written to a file whose pages were not seen to hang
@@ -279,6 +279,10 @@ impl Store {
         self.is_sound = self.terms.stay == Stay::Long;
         if self.is_sound {
             db.check_structure()?;
+            // Only those who have it open know that it was folded in, and may have ended since.
+            if db.log_pages() > LOG_PAGES {
+                db.fold_log(head);
+            }
         }
         let (book, contradicting) = Book::new(self.terms.allocator(), head, rows);
         if let Some(id) = contradicting.first() {
