@@ -3,6 +3,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::thread::{Builder, scope};
+use std::time::Duration;
 
 use ids::witness::{Sighting, Use, Witness, WitnessError};
 
@@ -39,9 +40,13 @@ impl Census {
     pub fn take(&self) -> Result<Report, CensusError> {
         let look = self.begin();
         scope(|scope| {
+            let help = || look.help(Duration::MAX);
+            let helping = Builder::new().name("census".to_owned()).spawn_scoped(scope, help);
             // Where there is no thread to be had, one goes all the way.
-            let _ = Builder::new().name("census".to_owned()).spawn_scoped(scope, || look.help());
-            look.lead()
+            let report = look.lead();
+            // One that was broken off is in the report.
+            let _ = helping.map(|thread| thread.join());
+            report
         })
     }
 
@@ -81,9 +86,10 @@ impl Look {
         testimony(self.lead())
     }
 
-    /// Takes a part of it, as soon as one leads. Comes back when nothing is left to be done.
-    pub fn help(&self) {
-        if !self.together.is_called_off() {
+    /// Takes a part of it, if one leads by then. Comes back when nothing is left to be done.
+    pub fn help(&self, patience: Duration) {
+        // What is read before it began would be older than the look says.
+        if self.together.begins(patience) {
             self.claimed();
             self.together.help(&self.census.host_root);
         }

@@ -198,6 +198,16 @@ impl Db {
         Ok((head, rows))
     }
 
+    /// A header that claims a format of the future makes SQLite refuse to write.
+    pub(crate) fn check_header(&self) -> Result<(), ReadError> {
+        let failed = |e| judge("cannot check", &self.path, e);
+        let writable = std::fs::metadata(&self.path).is_ok_and(|m| !m.permissions().readonly());
+        if writable && self.connection.is_readonly("main").map_err(failed)? {
+            return Err(ReadError::Damaged("its header claims a format that cannot be written".to_owned()));
+        }
+        Ok(())
+    }
+
     /// Asks SQLite whether the file's pages hang together, which the digests cannot see.
     pub(crate) fn check_structure(&self) -> Result<(), ReadError> {
         let failed = |e| judge("cannot check", &self.path, e);
@@ -205,11 +215,6 @@ impl Db {
             self.connection.query_row("PRAGMA quick_check(1)", [], |r| r.get(0)).map_err(failed)?;
         if found != "ok" {
             return Err(ReadError::Damaged(found));
-        }
-        // A header that claims a format of the future makes SQLite refuse to write.
-        let writable = std::fs::metadata(&self.path).is_ok_and(|m| !m.permissions().readonly());
-        if writable && self.connection.is_readonly("main").map_err(failed)? {
-            return Err(ReadError::Damaged("its header claims a format that cannot be written".to_owned()));
         }
         Ok(())
     }

@@ -274,6 +274,7 @@ impl Store {
             db.create_tables()?;
         }
         let (head, rows) = db.load()?;
+        db.check_header()?;
         // The digests vouch for what was read, and the copy has it, too. Whoever stays briefly does not look at the rest
         // before its change is made.
         self.is_sound = self.terms.stay == Stay::Long;

@@ -21,8 +21,14 @@ pub(crate) fn meanwhile<A: Send, B>(
             // Who does not listen any more has failed.
             let _ = tell.send(one());
         };
-        let failed = Builder::new().spawn_scoped(scope, one).err();
-        two(Other { told, failed })
+        let (thread, failed) = match Builder::new().spawn_scoped(scope, one) {
+            Ok(thread) => (Some(thread), None),
+            Err(source) => (None, Some(source)),
+        };
+        let done = two(Other { told, failed });
+        // One that panicked has told nothing, and nobody waits for it.
+        let _ = thread.map(|thread| thread.join());
+        done
     })
 }
 

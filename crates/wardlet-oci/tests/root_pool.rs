@@ -11,7 +11,7 @@ use bundle::IdLines;
 use ledger::Holder;
 use settings::Config;
 use wardlet_oci::Error;
-use wardlet_oci::lease::{Leases, holder, taking};
+use wardlet_oci::lease::{Leases, asked, holder, taking};
 
 /// How far the groups' base is from the users'.
 const APART: u64 = 65_536 * 1000;
@@ -176,6 +176,26 @@ fn nobody_waits_for_one_who_does_not_look() {
         drop(looking);
         opened.join().unwrap().take(name("a"), None, (Vec::new(), &channel().0)).unwrap();
     });
+}
+
+#[test]
+fn others_have_the_ledger_while_one_who_opened_it_early_is_not_told_what_for() {
+    let node = Node::with(3);
+    let (early, others) = (node.leases(), node.leases());
+    let (ask, told) = channel::<&str>();
+    std::thread::scope(|scope| {
+        let config = node.config();
+        let waiting = scope.spawn(move || asked(&told, early, &config).unwrap());
+        // It waits for the ledger, which the other has, and gets it before that one is asked.
+        others.take(name("a"), None, (Vec::new(), &channel().0)).unwrap();
+        drop(others);
+        ask.send("b").unwrap();
+        let (asked, leases) = waiting.join().unwrap().unwrap();
+        leases.take(name(asked), None, (Vec::new(), &channel().0)).unwrap();
+    });
+    let (ask, told) = channel::<&str>();
+    drop(ask);
+    assert!(asked(&told, node.leases(), &node.config()).unwrap().is_none());
 }
 
 /// A look counts for a second; what a kubelet has written down since is not overlooked for that.

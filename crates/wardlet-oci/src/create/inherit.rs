@@ -15,7 +15,7 @@ use crate::call::Create;
 use crate::error::{Error, Result};
 use crate::gate::{self, Subject};
 use crate::hand_over;
-use crate::lease::{Leases, Record, Standing, init_of};
+use crate::lease::{Leases, Record, Standing, asked, init_of};
 use crate::meanwhile::meanwhile;
 use crate::site::Site;
 use crate::spec;
@@ -26,9 +26,9 @@ pub(super) fn make(site: &Site<'_>, wanted: &Create, next: &Next) -> Result<u8> 
     let traits = site.traits()?;
     let (tell, told) = channel();
     let write = move || {
-        let leases = Leases::open(&site.config)?;
+        let told = asked(&told, Leases::open(&site.config)?, &site.config)?;
         // Nothing is told if it came to nothing.
-        told.recv().map_or(Ok(()), |(holder, places)| leases.add_places(holder, places))
+        told.map_or(Ok(()), |((holder, places), leases)| leases.add_places(holder, places))
     };
     meanwhile(write, move |other| {
         let (record, shown) = begin(site, traits, (wanted, next), &tell)?;

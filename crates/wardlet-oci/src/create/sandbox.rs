@@ -21,7 +21,7 @@ use crate::call::Create;
 use crate::error::{Error, Result};
 use crate::gate::{self, Subject};
 use crate::hand_over;
-use crate::lease::{Looking, Opening, Record, Seen, Standing, holder, lines, sweep, taking};
+use crate::lease::{self, Looking, Opening, Record, Seen, Standing, holder, lines, sweep, taking};
 use crate::look_after::{give_back, leave_behind};
 use crate::meanwhile::{meanwhile, soon};
 use crate::site::Site;
@@ -71,11 +71,12 @@ fn keep(
     opening: Opening,
     (asked, tell): (Receiver<Asked>, Sender<Told>),
 ) -> Result<Option<Record>> {
-    let mut opening = Some(opening);
-    let early = opening.take_if(|opening| opening.is_there()).map(Opening::open).transpose()?;
-    let Ok(Asked { mut record, holder, length, places, seen }) = asked.recv() else { return Ok(None) };
-    let late = opening.map(Opening::open).transpose()?;
-    let Some(leases) = early.or(late) else { return Ok(None) };
+    let found = if opening.is_there() {
+        lease::asked(&asked, opening.open()?, &site.config)?
+    } else {
+        asked.recv().ok().map(|asked| Ok::<_, Error>((asked, opening.open()?))).transpose()?
+    };
+    let Some((Asked { mut record, holder, length, places, seen }, leases)) = found else { return Ok(None) };
     if let Some(seen) = &seen {
         leases.go_by(seen);
     }

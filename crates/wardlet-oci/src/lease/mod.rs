@@ -15,7 +15,7 @@ pub(crate) use record::VERSION;
 pub use record::{Record, Standing};
 pub use store::Records;
 pub use sweep::{Swept, gone, something_is_left, sweep};
-pub use taking::{Looking, Opening, Seen, taking};
+pub use taking::{Looking, Opening, Seen, asked, taking};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use bundle::IdLines;
 use census::{Census, HostRoot};
 use ids::witness::Witness;
 use ids::{BlockLength, IdMapping};
-use ledger::{Holder, Lease, LeaseRequest, Ledger, Stay, Tenure, Told};
+use ledger::{Holder, Lease, LeaseRequest, Ledger, LedgerError, Stay, Tenure, Told};
 use settings::Config;
 
 use crate::error::Result;
@@ -57,8 +57,7 @@ impl Leases {
 
     /// Adds to what lies on disk of a lease that is held.
     pub fn add_places(&self, holder: Holder, places: Vec<PathBuf>) -> Result<()> {
-        self.ledger.add_places(holder, places)?;
-        Ok(())
+        again(|| self.ledger.add_places(holder.clone(), places.clone()))
     }
 
     /// Comes back when nobody else has the ledger.
@@ -74,9 +73,17 @@ impl Leases {
 
     /// Gives a lease back. Nobody gets the block before it was seen to be vacant and has rested.
     pub fn release(&self, holder: Holder) -> Result<()> {
-        self.ledger.release(holder)?;
-        Ok(())
+        again(|| self.ledger.release(holder.clone()))
     }
+}
+
+/// Once more, if the ledger was found to be damaged and has been rebuilt.
+fn again<T>(change: impl Fn() -> std::result::Result<T, LedgerError>) -> Result<()> {
+    match change() {
+        Err(LedgerError::Rebuilt { .. }) => change()?,
+        changed => changed?,
+    };
+    Ok(())
 }
 
 /// The maps of a user namespace that has the IDs of a lease.

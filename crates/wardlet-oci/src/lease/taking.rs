@@ -1,6 +1,7 @@
 //! A block is taken by two, each in a thread of its own: one has the ledger, the other looks at the host.
 
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use census::{Census, Look};
@@ -11,6 +12,24 @@ use settings::Config;
 use super::seen::{Earlier, Kept, since_boot};
 use super::{Leases, options};
 use crate::error::Result;
+
+/// How long one has the ledger, and with it the node's lock, while the other has not said what it is for. That one looks at the
+/// caller's files, which may lie on a filesystem that does not answer.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What is asked of one who has opened the ledger early, and the ledger: another one, if it had to let others have it
+/// meanwhile. Nothing if nothing is asked.
+pub fn asked<T>(from: &Receiver<T>, leases: Leases, config: &Config) -> Result<Option<(T, Leases)>> {
+    match from.recv_timeout(PATIENCE) {
+        Ok(asked) => Ok(Some((asked, leases))),
+        Err(RecvTimeoutError::Disconnected) => Ok(None),
+        Err(RecvTimeoutError::Timeout) => {
+            drop(leases);
+            let asked = from.recv().ok();
+            asked.map(|asked| Ok((asked, Leases::open(config)?))).transpose()
+        }
+    }
+}
 
 /// What each of the two needs, on a node that is configured like this. Nothing is done yet.
 pub fn taking(config: &Config) -> Result<(Opening, Looking)> {
@@ -35,7 +54,7 @@ impl Opening {
     /// Opens the ledger, and helps the other one to look, if that is still to be done.
     pub fn open(self) -> Result<Leases> {
         let ledger = Ledger::open(self.options)?;
-        self.look.help();
+        self.look.help(PATIENCE);
         Ok(Leases { ledger })
     }
 }

@@ -3,10 +3,15 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{sleep, yield_now};
+use std::time::{Duration, Instant};
 
 use super::{Found, Walk};
 use crate::error::CensusError;
 use crate::host_root::HostRoot;
+
+/// For how long a way is looked for without a pause, and how long the pauses are then.
+const SOON: Duration = Duration::from_micros(300);
 
 /// All processes, each of which is gone to once.
 pub(super) struct Way {
@@ -63,22 +68,27 @@ impl Together {
         Ok(seen)
     }
 
-    /// Goes where nobody has gone yet, as soon as there is a way. Who comes too late has nothing to do.
+    /// Goes where nobody has gone yet. Who comes too late has nothing to do.
     pub(crate) fn help(&self, root: &HostRoot) {
-        if let Some(found) = self.way.wait() {
+        if let Some(Some(found)) = self.way.get() {
             self.others().on_the_way += 1;
             let mut going = Going { together: self, seen: None };
             going.seen = Some(found.go(root));
         }
     }
 
+    /// Whether there is a way by then.
+    pub(crate) fn begins(&self, patience: Duration) -> bool {
+        let began = Instant::now();
+        while self.way.get().is_none() && began.elapsed() < patience {
+            if began.elapsed() < SOON { yield_now() } else { sleep(SOON) }
+        }
+        matches!(self.way.get(), Some(Some(_)))
+    }
+
     /// Nobody leads: whoever waits to help does not.
     pub(crate) fn cancel(&self) {
         let _ = self.way.set(None);
-    }
-
-    pub(crate) fn is_called_off(&self) -> bool {
-        matches!(self.way.get(), Some(None))
     }
 
     fn others(&self) -> MutexGuard<'_, Others> {
@@ -188,7 +198,12 @@ mod tests {
         let root = HostRoot::new("/");
         let together = Together::default();
         let seen = scope(|scope| {
-            let helps = [(); 3].map(|()| scope.spawn(|| together.help(&root)));
+            let helps = [(); 3].map(|()| {
+                scope.spawn(|| {
+                    assert!(together.begins(Duration::MAX));
+                    together.help(&root);
+                })
+            });
             let seen = together.lead(&root).unwrap();
             helps.into_iter().for_each(|help| help.join().unwrap());
             seen
@@ -208,12 +223,14 @@ mod tests {
         let root = HostRoot::new(nowhere.path());
         let together = Together::default();
         scope(|scope| {
-            let help = scope.spawn(|| together.help(&root));
+            let help = scope.spawn(|| together.begins(Duration::MAX));
             assert!(together.lead(&root).is_err());
-            help.join().unwrap();
+            assert!(!help.join().unwrap());
         });
         let together = Together::default();
+        assert!(!together.begins(SOON * 3), "nobody leads");
         together.cancel();
+        assert!(!together.begins(Duration::MAX));
         together.help(&root);
         assert!(together.lead(&HostRoot::new("/")).is_err(), "nothing was seen");
     }
