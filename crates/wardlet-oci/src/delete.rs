@@ -41,7 +41,7 @@ fn without_record(site: &Site<'_>, id: &str, error: &Error) -> Result<u8> {
     site.log.decision(&format!("container {id} is deleted without its record: {error}"));
     let code = hand_over::code(hand_over::run_runtime(&site.runtime.path, &site.call.words)?);
     if code == 0 {
-        Leases::open(&site.config)?.release(holder(&site.root(), id)?)?;
+        Leases::open(&site.config)?.release(&holder(&site.root(), id)?)?;
         site.records.remove(&site.root(), id)?;
     }
     Ok(code)
@@ -63,7 +63,7 @@ fn take_away(site: &Site<'_>, record: &Record) -> Result<()> {
     let Standing::Ward { holder, .. } = &record.standing else { return Ok(()) };
     if record.is_sandbox() {
         let leases = Leases::open(&site.config)?;
-        leases.release(holder.clone())?;
+        leases.release(holder)?;
         site.log.decision(&format!("pod {}: {holder} is given back", record.pod));
         site.records.remove(&record.root, &record.container)?;
         leases.tidy();
@@ -72,7 +72,7 @@ fn take_away(site: &Site<'_>, record: &Record) -> Result<()> {
         if something_is_left(&site.records)? {
             let leases = Leases::open(&site.config)?;
             leases.wait()?;
-            sweep(&site.records, |holder| leases.release(holder.clone()))?;
+            sweep(&site.records, |holder| leases.release(holder))?;
         }
         return Ok(());
     }

@@ -58,7 +58,7 @@ pub(crate) fn give_back(site: &Site<'_>, record: &Record, is_left: impl Fn() -> 
         if !is_left() {
             return Ok(());
         }
-        leases.release(holder.clone())?;
+        leases.release(holder)?;
         // The caller may try again under the same name, and does not need the ledger to begin.
         if is_left() {
             site.records.remove(&record.root, &record.container)?;

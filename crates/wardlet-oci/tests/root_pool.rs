@@ -90,8 +90,8 @@ fn a_pool_that_is_full_says_so_and_a_block_that_was_given_back_rests_before_it_i
     let full = node.take("c").unwrap_err();
     assert!(full.to_string().contains("no block of 65536 IDs is free: of 2 blocks 2 are leased"), "{full}");
     assert!(full.hint().is_some());
-    node.leases().release(name("a")).unwrap();
-    node.leases().release(name("nobody")).unwrap();
+    node.leases().release(&name("a")).unwrap();
+    node.leases().release(&name("nobody")).unwrap();
     let resting = node.take("c").unwrap_err();
     assert!(resting.to_string().contains("1 quarantined"), "{resting}");
 }
@@ -100,7 +100,7 @@ fn a_pool_that_is_full_says_so_and_a_block_that_was_given_back_rests_before_it_i
 fn a_block_that_was_given_back_and_has_rested_is_given_again() {
     let node = Node::resting(1, 0);
     let first = bases(&node.take("a").unwrap());
-    node.leases().release(name("a")).unwrap();
+    node.leases().release(&name("a")).unwrap();
     // From draining to resting, from resting to free: each look at the host is one step.
     let again = (0..3).find_map(|_| node.take("b").ok()).map(|ids| bases(&ids));
     assert_eq!(again, Some(first));
@@ -224,8 +224,8 @@ fn leases_outlive_the_process_that_took_them() {
     let before = bases(&node.take("a").unwrap());
     drop(node.leases());
     assert_eq!(bases(&node.take("a").unwrap()), before);
-    node.leases().release(name("a")).unwrap();
-    let none = node.leases().add_places(name("a"), Vec::new());
+    node.leases().release(&name("a")).unwrap();
+    let none = node.leases().add_places(&name("a"), &[]);
     assert!(none.unwrap_err().to_string().contains("holds no lease"));
 }
 
@@ -244,7 +244,7 @@ fn weakness_6_neither_taking_nor_giving_back_looks_at_every_slot_of_the_pool() {
         let leases = open_to_take(&node.config());
         let before = reads();
         leases.take(name("s"), None, (Vec::new(), &channel().0)).unwrap();
-        leases.release(name("s")).unwrap();
+        leases.release(&name("s")).unwrap();
         let files = std::fs::read_dir(node.dir.path().join("state")).unwrap().count();
         (reads() - before, files)
     };

@@ -24,11 +24,11 @@ use crate::ward::{self, Made, Order, Role, Rootfs, RuntimeTraits};
 pub(super) fn make(site: &Site<'_>, wanted: &Create, next: &Next) -> Result<u8> {
     // Before anybody has to wait for it: a runtime that is new here is asked.
     let traits = site.traits()?;
-    let (tell, told) = channel();
+    let (tell, told) = channel::<(Holder, Vec<PathBuf>)>();
     let write = move || {
         let told = asked(&told, Leases::open(&site.config)?, &site.config)?;
         // Nothing is told if it came to nothing.
-        told.map_or(Ok(()), |((holder, places), leases)| leases.add_places(holder, places))
+        told.map_or(Ok(()), |((holder, places), leases)| leases.add_places(&holder, &places))
     };
     meanwhile(write, move |other| {
         let (record, shown) = begin(site, traits, (wanted, next), &tell)?;

@@ -84,7 +84,7 @@ fn keep(
     let ids = match take() {
         // A pool that seems to be full may be so with what a crash left.
         Err(Error::Ledger(ledger::LedgerError::Lease { .. })) => {
-            sweep(&site.records, |holder| leases.release(holder.clone()))?;
+            sweep(&site.records, |holder| leases.release(holder))?;
             take()
         }
         taken => taken,

@@ -56,8 +56,8 @@ impl Leases {
     }
 
     /// Adds to what lies on disk of a lease that is held.
-    pub fn add_places(&self, holder: Holder, places: Vec<PathBuf>) -> Result<()> {
-        again(|| self.ledger.add_places(holder.clone(), places.clone()))
+    pub fn add_places(&self, holder: &Holder, places: &[PathBuf]) -> Result<()> {
+        again(|| self.ledger.add_places(holder.clone(), places.to_owned()))
     }
 
     /// Comes back when nobody else has the ledger.
@@ -72,7 +72,7 @@ impl Leases {
     }
 
     /// Gives a lease back. Nobody gets the block before it was seen to be vacant and has rested.
-    pub fn release(&self, holder: Holder) -> Result<()> {
+    pub fn release(&self, holder: &Holder) -> Result<()> {
         again(|| self.ledger.release(holder.clone()))
     }
 }
