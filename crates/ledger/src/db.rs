@@ -1,5 +1,6 @@
 //! The SQLite file: two tables of rows and one head that vouches for them.
 
+use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -114,7 +115,7 @@ impl Db {
             opened => opened,
         };
         let (connection, patience) = opened.map_err(|e| judge("cannot open", path, e))?;
-        keep_name_of_log(path).map_err(ReadError::Failed)?;
+        keep_name_of_log(path, stay).map_err(ReadError::Failed)?;
         Ok(Self { path: path.to_owned(), inode: inode(path).unwrap_or(0), connection, patience })
     }
 
@@ -430,17 +431,25 @@ fn judge(what: &'static str, path: &Path, e: rusqlite::Error) -> ReadError {
 
 /// What is written to the log counts only if its name is on disk, too. Whoever finds it empty sees to that,
 /// so that nobody writes to one whose name is not.
-fn keep_name_of_log(path: &Path) -> Result<(), LedgerError> {
+fn keep_name_of_log(path: &Path, stay: Stay) -> Result<(), LedgerError> {
     let log = durable::beside(path, "-wal");
     if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
         return Ok(());
     }
     durable::sync_dir(path.parent().unwrap_or(Path::new(".")))?;
-    // What it will need is made now: to write over it later takes no new blocks of the disk, whose own log would have to
-    // be waited for. Zeros are no log to SQLite. Nothing depends on it.
-    let _ = std::fs::write(&log, vec![0; LOG_BYTES])
-        .and_then(|()| std::fs::File::open(&log).and_then(|log| log.sync_all()));
+    if stay == Stay::Brief {
+        make_room(&log);
+    }
     Ok(())
+}
+
+/// What an empty log will need is made now: to write over it later takes no new blocks of the disk, whose own log would have to
+/// be waited for. Zeros are no log to SQLite. Nothing depends on it, and a disk that is too small for it is left as it was.
+fn make_room(log: &Path) {
+    let Ok(mut file) = std::fs::OpenOptions::new().write(true).open(log) else { return };
+    if file.write_all(&vec![0; LOG_BYTES]).and_then(|()| file.sync_all()).is_err() {
+        let _ = file.set_len(0);
+    }
 }
 
 fn inode(path: &Path) -> Option<u64> {

@@ -30,6 +30,8 @@ fn what_is_changed_briefly_is_seen_by_all_who_come_after() {
     assert_eq!(units, (1..=9).collect::<Vec<_>>());
     brief(&node).release(holder("pod-3")).unwrap();
     assert!(!node.state().join("ledger.db-shm").exists());
+    let log = std::fs::metadata(node.state().join("ledger.db-wal")).unwrap().len();
+    assert!(log > 400_000, "made as long as it will be: {log}");
     let ledger = node.open(default_pool());
     assert_eq!(unit(&lease(&ledger, "pod-8")), 9);
     assert_eq!(ledger.counts().unwrap().leased, 8);
