@@ -100,22 +100,19 @@ extern "C" fn between(order: *mut c_void) -> c_int {
     // SAFETY: the stack is aligned, grows down from `top` and is nobody else's, as is what `stay_behind` is given.
     let pid = unsafe { libc::clone(stay_behind, order.top, flags, order.behind.cast()) };
     order.outcome = if pid < 0 { last_errno().raw_os_error() } else { 0 };
-    if pid > 0 {
-        // It does its work all the same if that should not be allowed.
-        schedule(pid, libc::SCHED_IDLE);
-    }
     0
 }
 
 /// Has this process share the processors as others do, also if it was [left behind](afterwards).
 pub fn as_others() {
-    schedule(0, libc::SCHED_OTHER);
+    schedule(libc::SCHED_OTHER);
 }
 
-fn schedule(pid: c_int, policy: c_int) {
+/// Whoever is refused goes on as it is; nobody is refused these two.
+fn schedule(policy: c_int) {
     let none = libc::sched_param { sched_priority: 0 };
     // SAFETY: a whole value, which is only read.
-    unsafe { libc::sched_setscheduler(pid, policy, &raw const none) };
+    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const none) };
 }
 
 /// Lets go of all that this process has, waits for the end of the one it comes from, and becomes the program.
@@ -139,6 +136,8 @@ extern "C" fn stay_behind(behind: *mut c_void) -> c_int {
         }
     }
     let _ = (chdir(c"/"), setsid());
+    // Not before: what it had of ours, such as a lock or the end of a pipe, others wait for.
+    schedule(libc::SCHED_IDLE);
     // SAFETY: it is open, and nobody closes it before the program begins.
     let us = unsafe { BorrowedFd::borrow_raw(behind.us) };
     let mut ended = [PollFd::new(&us, PollFlags::IN)];
