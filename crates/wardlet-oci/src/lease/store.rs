@@ -107,9 +107,24 @@ impl Records {
         Ok((records, unreadable))
     }
 
+    /// Files that one who is gone was writing a record into.
+    pub(super) fn unfinished(&self) -> Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        for root in entries(&self.dir)? {
+            found.extend(entries(&root)?.into_iter().filter(|path| is_unfinished(path)));
+        }
+        Ok(found)
+    }
+
     fn path(&self, root: &Path, id: &str) -> PathBuf {
         self.dir.join(file_name(&root.to_string_lossy())).join(format!("{}.json", file_name(id)))
     }
+}
+
+/// The number of its writer is behind the name; another process of that number only keeps it a while longer.
+fn is_unfinished(path: &Path) -> bool {
+    let writer = path.extension().and_then(|number| number.to_str()?.parse::<u32>().ok());
+    writer.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
 }
 
 fn read(path: &Path) -> Result<Option<Record>> {

@@ -27,13 +27,17 @@ pub fn sweep(records: &Records, mut release: impl FnMut(&Holder) -> Result<()>) 
         }
         records.remove(&record.root, &record.container)?;
     }
+    for path in records.unfinished()? {
+        // Nobody else writes to it; who else sweeps has removed it.
+        let _ = std::fs::remove_file(path);
+    }
     Ok(swept)
 }
 
 /// Whether a sweep would find something, by a look that others need not wait for.
 pub fn something_is_left(records: &Records) -> Result<bool> {
     let (all, _) = records.all()?;
-    Ok(all.iter().any(|record| is_left(record, &all)))
+    Ok(all.iter().any(|record| is_left(record, &all)) || !records.unfinished()?.is_empty())
 }
 
 /// Whether neither it nor its pod's first container is there.
@@ -52,5 +56,30 @@ pub fn gone(record: &Record) -> bool {
         Standing::Ward { ids: Some(ids), .. } => init_of(&record.pid_file, ids).is_none(),
         Standing::Ward { ids: None, .. } => true,
         Standing::NotIsolated { .. } => !someone_in(&record.pid_file),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_who_is_gone_was_writing_is_swept_up_and_what_another_writes_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (records, root) = (Records::new(dir.path()), dir.path().join("containers/root"));
+        std::fs::create_dir_all(&root).unwrap();
+        let own = format!("a.{}", std::process::id());
+        for name in [own.as_str(), "a.4294967295", "a.pid", "b"] {
+            std::fs::write(root.join(name), "{").unwrap();
+        }
+        assert!(something_is_left(&records).unwrap());
+        sweep(&records, |_| Ok(())).unwrap();
+        assert!(!something_is_left(&records).unwrap());
+        let mut left: Vec<_> = std::fs::read_dir(&root)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort_unstable();
+        assert_eq!(left, [own.as_str(), "a.pid", "b"]);
     }
 }
