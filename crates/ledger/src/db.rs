@@ -231,8 +231,8 @@ impl Db {
         self.checkpoint("NOOP").map_or(0, |(_, log, _)| log)
     }
 
-    /// Folds the log into the file and begins it anew: the next opener has less to read. It keeps its length: to write over what is there takes half the time of writing behind it, and a file that
-    /// is cut short has the disk wait for the blocks that it gives back.
+    /// Folds the log into the file and begins it anew: the next opener has less to read. It keeps its length: to write
+    /// over what is there takes less time than to write behind it.
     ///
     /// That it was folded in is known only to those who have the file open, until something is written at its beginning:
     /// else whoever comes next would read all of it once more, and append.
