@@ -137,6 +137,28 @@ pub enum Error {
         /// Their numbers.
         processes: Vec<u32>,
     },
+    /// Nothing can be mounted there.
+    #[error("nothing can be mounted at {}: {why}", target.display())]
+    Target {
+        /// Where it was to be mounted, masked or made read-only.
+        target: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A directory that every container has is something else in the image.
+    #[error("{} of the image is not a directory", path.display())]
+    NotADirectory {
+        /// The path in the image.
+        path: PathBuf,
+    },
+    /// The program cannot start in this directory.
+    #[error("{} cannot be the working directory: {why}", path.display())]
+    WorkingDirectory {
+        /// The path in the container.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// An image without a layer has nothing to show.
     #[error("the image for {} has no layers", target.display())]
     NothingToShow {
@@ -227,6 +249,15 @@ impl Error {
             Self::ImagePath { .. } | Self::ImageNode { .. } => {
                 Some("name a file or directory that the image has; links are not followed".to_owned())
             }
+            Self::Target { .. } => Some(
+                "mount it elsewhere; below /proc and /sys only the host's own files of that filesystem can be mounted"
+                    .to_owned(),
+            ),
+            Self::NotADirectory { path } => Some(format!(
+                "use an image in which {} is a directory, or missing: a link there could lead to files of the host",
+                path.display()
+            )),
+            Self::WorkingDirectory { .. } => Some("set workingDir to a directory of the image".to_owned()),
             Self::NothingToShow { .. } | Self::NoLayers { .. } => Some("import the image again".to_owned()),
             Self::File { .. } => None,
         }

@@ -112,56 +112,87 @@ fn environment(process: &Process, home: Option<&str>) -> Vec<String> {
     env
 }
 
-fn mounts(start: &Start, ready: &Ready) -> Vec<Value> {
+/// One mount of a container, with what was made ready for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Part<'a> {
+    /// Something of the host.
+    Bind(&'a Bind, &'a Path),
+    /// Files of another image.
+    Image(&'a ImageFiles, &'a Path),
+    /// A directory that the image wants to be a volume.
+    Volume(&'a ImageVolume, &'a Path),
+    /// A device where no node can be made: one that was made outside.
+    Device(&'a ReadyDevice, &'a Path),
+    /// A filesystem of its own.
+    New(&'a NewMount),
+}
+
+impl<'a> Part<'a> {
+    /// Where it appears.
+    pub(crate) fn target(self) -> &'a Path {
+        match self {
+            Self::Bind(bind, _) => &bind.target,
+            Self::Image(image, _) => &image.target,
+            Self::Volume(volume, _) => &volume.target,
+            Self::Device(device, _) => &device.target,
+            Self::New(new) => &new.target,
+        }
+    }
+
+    /// What is bound there, below the stage; a new filesystem has none.
+    pub(crate) fn source(self) -> Option<&'a Path> {
+        match self {
+            Self::Bind(_, source)
+            | Self::Image(_, source)
+            | Self::Volume(_, source)
+            | Self::Device(_, source) => Some(source),
+            Self::New(_) => None,
+        }
+    }
+
+    /// As an OCI runtime reads it. Owners, and what cannot be written to, are made sure of on our side; the options
+    /// repeat the latter.
+    pub(crate) fn json(self) -> Value {
+        let options = match self {
+            Self::Bind(bind, _) => bind_options(bind),
+            Self::Image(..) => vec!["rbind", "rprivate", "ro", "nodev"],
+            Self::Volume(..) => vec!["rbind", "rprivate", "rw", "nodev"],
+            Self::Device(..) => vec!["bind", "rprivate", "rw", "nosuid", "noexec"],
+            Self::New(new) => return made(new),
+        };
+        json!({ "destination": self.target(), "type": "bind", "source": self.source(), "options": options })
+    }
+}
+
+/// The mounts of a container, in the order in which they are made.
+pub(crate) fn parts<'a>(start: &'a Start, ready: &'a Ready) -> Vec<Part<'a>> {
     let mut sources = ready.binds.iter();
-    let of = |mount: &MountSpec| match mount {
+    let of = |mount: &'a MountSpec| match mount {
         MountSpec::Bind(bind) => {
-            let source = sources.next().map_or(bind.source.as_path(), PathBuf::as_path);
-            (bind.target.clone(), bound(bind, source))
+            Part::Bind(bind, sources.next().map_or(bind.source.as_path(), PathBuf::as_path))
         }
-        MountSpec::New(new) => (new.target.clone(), made(new)),
-        MountSpec::Image(image) => {
-            let source = sources.next().map_or(Path::new(""), PathBuf::as_path);
-            (image.target.clone(), shown(image, source))
-        }
+        MountSpec::New(new) => Part::New(new),
+        MountSpec::Image(image) => Part::Image(image, sources.next().map_or(Path::new(""), PathBuf::as_path)),
     };
-    let mut mounts: Vec<(PathBuf, Value)> = start.mounts.iter().map(of).collect();
+    let mut parts: Vec<Part<'a>> = start.mounts.iter().map(of).collect();
     let mut volumes: Vec<_> = start.volumes.iter().zip(&ready.volumes).collect();
     volumes.sort_by_key(|(volume, _)| volume.target.components().count());
     for (volume, source) in volumes {
-        let below = |(target, _): &(PathBuf, Value)| target.starts_with(&volume.target);
-        let place = mounts.iter().position(below).unwrap_or(mounts.len());
-        mounts.insert(place, (volume.target.clone(), image_volume(volume, source)));
+        let below = |part: &Part<'_>| part.target().starts_with(&volume.target);
+        let place = parts.iter().position(below).unwrap_or(parts.len());
+        parts.insert(place, Part::Volume(volume, source));
     }
     let devices =
-        ready.devices.iter().filter_map(|device| Some(node(&device.target, device.bind.as_deref()?)));
-    mounts.into_iter().map(|(_, mount)| mount).chain(devices).collect()
+        ready.devices.iter().filter_map(|device| Some(Part::Device(device, device.bind.as_deref()?)));
+    parts.extend(devices);
+    parts
 }
 
-/// Its owners, and that it cannot be written to, are made sure of on our side; this repeats the latter.
-fn shown(image: &ImageFiles, source: &Path) -> Value {
-    json!({
-        "destination": image.target, "type": "bind", "source": source,
-        "options": ["rbind", "rprivate", "ro", "nodev"],
-    })
+fn mounts(start: &Start, ready: &Ready) -> Vec<Value> {
+    parts(start, ready).into_iter().map(Part::json).collect()
 }
 
-fn image_volume(volume: &ImageVolume, source: &Path) -> Value {
-    json!({
-        "destination": volume.target, "type": "bind", "source": source,
-        "options": ["rbind", "rprivate", "rw", "nodev"],
-    })
-}
-
-/// A device where no node can be made: one that was made outside.
-fn node(target: &Path, source: &Path) -> Value {
-    json!({
-        "destination": target, "type": "bind", "source": source,
-        "options": ["bind", "rprivate", "rw", "nosuid", "noexec"],
-    })
-}
-
-fn bound(bind: &Bind, source: &Path) -> Value {
+fn bind_options(bind: &Bind) -> Vec<&str> {
     let mut options = vec!["rbind"];
     options.push(match bind.travel {
         Travel::Private => "rprivate",
@@ -174,7 +205,7 @@ fn bound(bind: &Bind, source: &Path) -> Value {
         ReadOnly::Yes | ReadOnly::Recursive => "ro",
     });
     options.extend(bind.options.iter().map(String::as_str));
-    json!({ "destination": bind.target, "type": "bind", "source": source, "options": options })
+    options
 }
 
 fn made(new: &NewMount) -> Value {

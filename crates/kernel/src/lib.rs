@@ -31,6 +31,7 @@ pub mod probe;
 mod program;
 mod signals;
 mod tied;
+mod undumpable;
 pub mod userns;
 
 pub use afterwards::{afterwards, as_others};
@@ -48,7 +49,7 @@ pub use mount::{
 };
 pub use namespace::{
     Join, Namespace, NamespaceId, NamespaceKind, Namespaces, NetworkVisit, PidInit, PrivateMountNamespace,
-    Process, in_private_mount_namespace,
+    Process, in_mount_namespace_of, in_private_mount_namespace,
 };
 pub use oom_score::not_spared;
 pub use path::{
@@ -57,4 +58,5 @@ pub use path::{
 pub use program::begin;
 pub use signals::{turn_into, with_callers_signals};
 pub use tied::ends_with_us;
+pub use undumpable::set_undumpable;
 pub use userns::{Charge, IdMaps, UsernsCache, UsernsFd};

@@ -4,6 +4,7 @@
 //! The host sees none of it. Whoever runs the OCI runtime does so inside, and all is gone with the
 //! last process there.
 
+mod attach;
 mod attribute;
 mod binds;
 mod capabilities;
@@ -17,6 +18,7 @@ mod owner;
 mod parts;
 mod rootfs;
 mod shown;
+mod targets;
 mod volumes;
 
 use std::fs;
@@ -29,9 +31,10 @@ use kernel::{
 };
 
 use crate::error::{Error, Result};
-use crate::spec::Ready;
+use crate::spec::{Ready, parts};
 use crate::start::{IdLines, Start};
 
+pub use attach::{Attached, attach};
 pub use chown::{ChownCost, chown_cost, chown_estimate};
 pub use host::{FromHost, from_host};
 pub use parts::{Begin, Parts};
@@ -68,7 +71,10 @@ pub fn make_ready(kernel: &dyn Kernel, start: &Start, held: FromHost, stage: Sta
     let binds = binds::make(kernel, start, held, stage)?;
     let devices = devices::make(kernel, start, stage)?;
     let (user, home) = crate::user::resolve(&Dir::open(&rootfs)?, &start.process.user)?;
-    Ok(MadeReady { ready: Ready { rootfs, binds, volumes, devices, user, home, capabilities }, layers })
+    let ready = Ready { rootfs, binds, volumes, devices, user, home, capabilities };
+    // Whatever engine it is for.
+    parts(start, &ready).into_iter().try_for_each(|part| targets::check(part).map(drop))?;
+    Ok(MadeReady { ready, layers })
 }
 
 /// More than mount points take.

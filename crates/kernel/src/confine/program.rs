@@ -1,4 +1,5 @@
 use std::ffi::{CStr, CString, OsStr, c_char, c_long};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 
@@ -9,6 +10,9 @@ use crate::{Error, Result};
 
 /// Where programs are looked for if the environment does not say.
 const USUAL_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The exit code of a process that did not become its program.
+const NOT_RUN: i32 = 127;
 
 /// The length of the kernel's set of signals, in bytes.
 const SIGNAL_SET: usize = 8;
@@ -60,6 +64,27 @@ impl Program {
             }
         }
         Error::Program { name: self.name(), errno: answer }
+    }
+
+    /// Becomes the program with no descriptor open but the standard streams, or writes to `report` why that cannot
+    /// be, in the words of `explain`, and ends this process.
+    ///
+    /// Close-on-exec is not enough: execve resolves the program's path first, and `/proc/self/fd/N/...` leads through
+    /// whatever is still open. `report` is a pipe, through which no path leads. It should be close-on-exec, so that its
+    /// reader learns of the program's start.
+    ///
+    /// Descriptors are closed up to `highest`, one by one: a seccomp filter that is in force already may not know
+    /// close_range(2).
+    pub fn become_alone(&self, report: &OwnedFd, highest: RawFd, explain: impl FnOnce(Error) -> String) -> ! {
+        for number in (3..=highest).filter(|number| *number != report.as_raw_fd()) {
+            // SAFETY: this process uses none of these descriptors any more: it becomes the program or ends below, and
+            // whatever owns them is never dropped.
+            unsafe { libc::close(number) };
+        }
+        let words = explain(self.become_it());
+        let _ = rustix::io::write(report, words.as_bytes());
+        // SAFETY: ends this process without running destructors, whose descriptors are closed already.
+        unsafe { libc::_exit(NOT_RUN) }
     }
 
     fn candidates(&self) -> Vec<CString> {

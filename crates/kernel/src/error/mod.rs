@@ -355,6 +355,12 @@ pub enum Error {
         /// The kernel's answer.
         errno: Errno,
     },
+    /// A process could not be kept from being traced.
+    #[error("cannot keep this process from being traced: {errno}")]
+    Undumpable {
+        /// The kernel's answer.
+        errno: Errno,
+    },
     /// A process could not have a session keyring of its own.
     #[error("cannot have a session keyring of its own: {errno}")]
     Keyring {

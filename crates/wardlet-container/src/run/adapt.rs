@@ -24,6 +24,22 @@ pub(super) fn with_home(mut config: Value) -> Value {
     config
 }
 
+/// With these mounts alone, and without devices, program and environment: all that is attached already, or is done by
+/// the last step.
+pub(super) fn with_mounts(mut config: Value, mounts: Vec<Value>) -> Value {
+    if let Some(config) = config.as_object_mut() {
+        config.insert("mounts".to_owned(), Value::Array(mounts));
+    }
+    if let Some(linux) = config.get_mut("linux").and_then(Value::as_object_mut) {
+        linux.remove("devices");
+    }
+    if let Some(process) = config.get_mut("process").and_then(Value::as_object_mut) {
+        process.insert("args".to_owned(), json!(["/"]));
+        process.insert("env".to_owned(), json!(["HOME=/"]));
+    }
+    config
+}
+
 /// For the built-in engine, which
 /// - takes `noNewPrivileges: false` for a wish to set the filter after the capabilities are gone,
 /// - sets limits when it may no longer raise them: room is made for them from here,

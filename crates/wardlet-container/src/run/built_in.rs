@@ -2,19 +2,22 @@
 //! namespace and filter.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{PipeWriter, Read, Write, pipe};
-use std::os::fd::{AsFd, OwnedFd};
+use std::fs::{self, File};
+use std::io::{Read, Write, pipe};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::path::Path;
 use std::rc::Rc;
 
 use bundle::Space;
+use bundle::ready::Attached;
 use kernel::confine::{Limit, Program};
-use kernel::{IdMaps, Kernel, Process};
+use kernel::{DetachedMount, IdMaps, Kernel, LastLink, Process, Within, in_mount_namespace_of};
 use libcontainer::container::builder::ContainerBuilder;
 use libcontainer::oci_spec::runtime::Spec;
 use libcontainer::syscall::syscall::SyscallType;
 use libcontainer::workload::{Executor, ExecutorError, ExecutorSetEnvsError, ExecutorValidationError};
-use rustix::fs::fstatfs;
+use rustix::fs::{Mode, OFlags, fstatfs, openat};
+use serde_json::Value;
 
 use super::{Prepared, adapt, overheard};
 use crate::exec::limits;
@@ -24,11 +27,13 @@ use crate::files::{self, CONFIG};
 const ENGINE: &str = "libcontainer";
 /// The magic number of the filesystem of processes.
 const PROC: i64 = 0x9fa0;
+/// Far more descriptors than the engine opens at a time. The kernel hands out the lowest free number.
+const MANY: RawFd = 4096;
 
 /// Creates and starts the container, which has this program's standard streams.
-pub(super) fn start(prepared: &Prepared<'_>) -> Result<Process, Failure> {
+pub(super) fn start(prepared: &Prepared<'_>, attached: Attached) -> Result<Process, Failure> {
     let overheard = overheard::listen()?;
-    create_and_start(prepared).map_err(|trouble| match trouble {
+    create_and_start(prepared, attached).map_err(|trouble| match trouble {
         Trouble::Ours(failure) => failure,
         Trouble::Engine(words) => Failure::said(ENGINE, &overheard.explain(&words)),
     })
@@ -52,10 +57,11 @@ impl From<kernel::Error> for Trouble {
     }
 }
 
-fn create_and_start(prepared: &Prepared<'_>) -> Result<Process, Trouble> {
+fn create_and_start(prepared: &Prepared<'_>, attached: Attached) -> Result<Process, Trouble> {
     let said = |error: &dyn std::error::Error| Trouble::Engine(with_causes(error));
     let mut held = Vec::new();
-    let mut config = adapt::for_built_in(prepared.config.clone(), &mut held)?;
+    let wanted = adapt::with_mounts(prepared.config.clone(), attached.left);
+    let mut config = adapt::for_built_in(wanted, &mut held)?;
     let users = new_users(prepared)?;
     if let Some(users) = &users {
         adapt::with_users(&mut config, users);
@@ -69,8 +75,13 @@ fn create_and_start(prepared: &Prepared<'_>) -> Result<Process, Trouble> {
             .make_room()
             .map_err(|errno| Failure::during("cannot limit what the container may use", errno))?;
     }
-    let label = prepared.job.start.process.selinux_label.clone();
-    let last_step = LastStep { report: Rc::new(told), label, limits };
+    let last_step = LastStep {
+        report: Rc::new(told.into()),
+        label: Label::new(prepared.job.start.process.selinux_label.as_deref())?,
+        limits,
+        program: program_of(&prepared.config)?,
+        highest: highest_descriptor()?.saturating_add(MANY),
+    };
     let builder = ContainerBuilder::new(prepared.job.start.id.clone(), SyscallType::default())
         .with_executor(last_step.clone())
         .with_root_path(&state)
@@ -80,6 +91,9 @@ fn create_and_start(prepared: &Prepared<'_>) -> Result<Process, Trouble> {
     let pid = container.pid().and_then(|pid| u32::try_from(pid.as_raw()).ok());
     let pid = pid.ok_or_else(|| Failure::of(format!("{ENGINE} did not say which process it started")))?;
     let process = Process::open(pid)?;
+    if let Some(dev) = attached.dev {
+        cover_dev(&process, dev)?;
+    }
     container.start().map_err(|error| said(&error))?;
     drop(last_step);
     drop(container);
@@ -99,48 +113,101 @@ fn new_users(prepared: &Prepared<'_>) -> Result<Option<OwnedFd>, Failure> {
     fd.map(Some).map_err(|cause| Failure::during("cannot hold a user namespace", cause))
 }
 
+/// Attaches the pod's own `/dev` over the engine's, in a container that is made and not started.
+fn cover_dev(process: &Process, dev: DetachedMount) -> Result<(), Failure> {
+    let attached = in_mount_namespace_of(process, move |root| {
+        let point = root.node(Path::new("dev"), Within::NoLinks, LastLink::Keep)?;
+        dev.attach_at(point.as_fd())
+    });
+    Ok(attached.and_then(|result| result)?)
+}
+
+/// The program with its environment. The engine gets neither: it would look up a missing home by the image's own
+/// libraries, while the host's files are within its reach.
+fn program_of(config: &Value) -> Result<Program, Failure> {
+    let words = |name: &str| -> Vec<String> {
+        let list = config.pointer(name).and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    Ok(Program::new(&words("/process/args"), &words("/process/env"))?)
+}
+
+fn highest_descriptor() -> Result<RawFd, Failure> {
+    let failed = |cause| Failure::during("cannot list the open descriptors", cause);
+    let names = fs::read_dir("/proc/thread-self/fd").map_err(failed)?.flatten();
+    let numbers = names.filter_map(|entry| entry.file_name().to_str()?.parse::<RawFd>().ok());
+    Ok(numbers.max().unwrap_or_default())
+}
+
+/// An SELinux label for the program, and the host's /proc to set it by. The container's own is not asked: what is there
+/// may be a file of the image.
+#[derive(Debug)]
+struct Label {
+    label: String,
+    proc: OwnedFd,
+}
+
+impl Label {
+    fn new(label: Option<&str>) -> Result<Option<Rc<Self>>, Failure> {
+        let Some(label) = label else { return Ok(None) };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let proc = rustix::fs::open("/proc", flags, Mode::empty())
+            .map_err(|errno| Failure::during("cannot open /proc", errno))?;
+        Ok(Some(Rc::new(Self { label: label.to_owned(), proc })))
+    }
+
+    fn set(&self) -> std::io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let mut file = File::from(openat(&self.proc, "thread-self/attr/exec", flags, Mode::empty())?);
+        if fstatfs(&file)?.f_type != PROC {
+            return Err(std::io::Error::other("/proc is not what it should be"));
+        }
+        file.write_all(self.label.as_bytes())
+    }
+}
+
 /// What is done in the container right before its program: its label, its limits and the program
 /// itself.
 #[derive(Clone)]
 struct LastStep {
     /// Closed when the program runs; told why if it does not.
-    report: Rc<PipeWriter>,
-    label: Option<String>,
+    report: Rc<OwnedFd>,
+    label: Option<Rc<Label>>,
     limits: Vec<Limit>,
+    program: Program,
+    /// No open descriptor has a higher number.
+    highest: RawFd,
 }
 
 impl LastStep {
-    fn run(&self, spec: &Spec) -> Result<(), String> {
+    fn confine(&self) -> Result<(), String> {
         if let Some(label) = &self.label {
-            set_label(label).map_err(|cause| format!("cannot set the label {label}: {cause}"))?;
+            label.set().map_err(|cause| format!("cannot set the label {}: {cause}", label.label))?;
         }
         for limit in &self.limits {
             limit.settle().map_err(|errno| format!("cannot limit what it may use: {errno}"))?;
         }
-        let process = spec.process().as_ref().ok_or("there is no process")?;
-        let words = |list: &Option<Vec<String>>| list.clone().unwrap_or_default();
-        let wanted = Program::new(&words(process.args()), &words(process.env()));
-        match wanted.map_or_else(|error| error, |wanted| wanted.become_it()) {
-            kernel::Error::Program { name, errno } => Err(program(&name, errno.raw_os_error())),
-            error => Err(error.to_string()),
-        }
+        Ok(())
     }
 }
 
-/// The container's /proc is looked at before it is trusted.
-fn set_label(label: &str) -> std::io::Result<()> {
-    let mut file = File::options().write(true).open("/proc/thread-self/attr/exec")?;
-    if fstatfs(&file)?.f_type != PROC {
-        return Err(std::io::Error::other("/proc is not what it should be"));
+/// Why the program does not run.
+fn explain(error: kernel::Error) -> String {
+    match error {
+        kernel::Error::Program { name, errno } => program(&name, errno.raw_os_error()),
+        error => error.to_string(),
     }
-    file.write_all(label.as_bytes())
 }
 
 impl Executor for LastStep {
-    fn exec(&self, spec: &Spec) -> Result<(), ExecutorError> {
-        let failed = self.run(spec).err().unwrap_or_default();
-        let _ = self.report.as_ref().write_all(failed.as_bytes());
-        Err(ExecutorError::Other(failed))
+    fn exec(&self, _: &Spec) -> Result<(), ExecutorError> {
+        match self.confine() {
+            Ok(()) => self.program.become_alone(&self.report, self.highest, explain),
+            Err(failed) => {
+                let _ = rustix::io::write(&*self.report, failed.as_bytes());
+                Err(ExecutorError::Other(failed))
+            }
+        }
     }
 
     /// Whether the program can be run is found out by running it.

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use bundle::ready::{Stage, from_host, make_ready};
+use bundle::ready::{Stage, attach, from_host, make_ready};
 use bundle::{Engine, Job, Seccomp, User};
 use kernel::{Live, PrivateMountNamespace, Process};
 use rustix::fs::Mode;
@@ -96,6 +96,8 @@ pub(crate) fn start(dir: &Path, console: Option<&Path>) -> Result<Started, Failu
 fn become_nobody_in_particular() -> Result<(), Failure> {
     kernel::new_session_keyring()?;
     kernel::not_spared()?;
+    // Until the program runs, processes of the container beside which it is started cannot look into this one.
+    kernel::set_undumpable()?;
     let failed = |errno| Failure::during("cannot leave the groups of whoever started this", errno);
     rustix::thread::set_thread_groups(&[]).map_err(failed)?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
@@ -120,7 +122,11 @@ fn in_private(dir: &Path, job: &Job, console: Option<&Path>) -> Result<Started, 
     let root = place::Root::of(&made.ready.rootfs)?;
     let prepared = Prepared { dir, run_dir, job, config, console, kernel: &live };
     let process = match &job.engine {
-        Engine::Libcontainer => built_in::start(&prepared),
+        Engine::Libcontainer => {
+            let attached =
+                attach(&live, &job.start, &made.ready, Stage { dir: &stage, namespace: &namespace })?;
+            built_in::start(&prepared, attached)
+        }
         Engine::Oci { path, args } => oci::start(&prepared, path, args),
     }?;
     root.note(dir, &process)?;

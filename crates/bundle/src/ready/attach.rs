@@ -1,0 +1,348 @@
+//! A container's mounts attached to its `/` by descriptor, before an engine sees it.
+//!
+//! An engine that joins a path of the container to the path of its `/` follows links that the image or a volume brings,
+//! as root and with the host's files around it. Here every target is resolved by the kernel with the container's `/` as
+//! the root, and the mount goes to the very directory that was found. What is left to the engine has fixed targets, whose
+//! directories are known to be directories.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use kernel::{
+    Access, Attributes, DetachedMount, Dir, DirMode, Filesystem, FilesystemKind, Flags, Kernel, Kind,
+    LastLink, Node, Owner, Source, Stat, Submounts, Target, Unmount, Within,
+};
+use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown};
+use rustix::io::Errno;
+use serde_json::Value;
+
+use super::targets::{self, Area};
+use super::{Stage, devices};
+use crate::error::{Error, Result};
+use crate::maps::host_of;
+use crate::spec::{Part, Ready, parts};
+use crate::start::{ReadOnly, Start};
+
+/// What engines make in `/dev` by themselves.
+const MADE_BY_ENGINE: [&str; 15] = [
+    "console", "core", "fd", "full", "kcore", "null", "ptmx", "pts", "random", "stderr", "stdin", "stdout",
+    "tty", "urandom", "zero",
+];
+
+const DEV_SIZE: u64 = 64 << 20;
+const DIR_MODE: u32 = 0o755;
+const FILE_MODE: u32 = 0o644;
+
+/// What is left to be done after [`attach`].
+#[derive(Debug)]
+pub struct Attached {
+    /// The mounts that only the engine can make, inside the container's namespaces, as OCI runtimes read them.
+    pub left: Vec<Value>,
+    /// A `/dev` that the pod brings. It is to cover the engine's own once that is made, before the program runs: an
+    /// engine that makes nodes and links in every `/dev` would make them in this one.
+    pub dev: Option<DetachedMount>,
+}
+
+/// Attaches all that is mounted in a container to its `/`, in order, and makes its working directory.
+pub fn attach(kernel: &dyn Kernel, start: &Start, ready: &Ready, stage: Stage<'_>) -> Result<Attached> {
+    let nodes = nodes(kernel, start, ready, stage)?;
+    let ready = &Ready { devices: nodes, ..ready.clone() };
+    let root = Root::open(kernel, start, &ready.rootfs)?;
+    let mut left = Vec::new();
+    let mut own_dev = None;
+    for part in parts(start, ready) {
+        match (targets::check(part)?, part.source()) {
+            (Area::Dev, Some(source)) => own_dev = Some((part, source)),
+            // The engine's is made here.
+            (Area::Dev, None) => {}
+            (Area::Kernel, _) | (Area::Other, None) => left.push(part.json()),
+            (Area::Other, Some(source)) => match (own_dev, part.target().strip_prefix("/dev")) {
+                (Some((_, dev)), Ok(below)) => attach_below_dev(kernel, part, dev, below)?,
+                _ => root.attach(kernel, part, source)?,
+            },
+        }
+    }
+    root.check_paths(start.masked_paths.iter().chain(&start.read_only_paths))?;
+    if own_dev.is_none() || !start.process.cwd.starts_with("/dev") {
+        root.make_working_directory(&start.process.cwd)?;
+    }
+    root.close(kernel)?;
+    let dev = own_dev.map(|(part, source)| clone(kernel, part, source)).transpose()?;
+    Ok(Attached { left, dev })
+}
+
+/// A node for each device that has none yet: engines would make it by path.
+fn nodes(
+    kernel: &dyn Kernel,
+    start: &Start,
+    ready: &Ready,
+    stage: Stage<'_>,
+) -> Result<Vec<crate::spec::ReadyDevice>> {
+    let mut all = ready.devices.clone();
+    if all.iter().all(|device| device.bind.is_some()) {
+        return Ok(all);
+    }
+    let room = devices::room(kernel, start.rootfs.label.as_deref(), stage)?;
+    for (number, device) in all.iter_mut().enumerate().filter(|(_, device)| device.bind.is_none()) {
+        let point = room.join(number.to_string());
+        devices::node(&point, device.number, None)?;
+        device.bind = Some(point);
+    }
+    Ok(all)
+}
+
+/// A container's `/` while things are attached to it.
+struct Root {
+    dir: Dir,
+    path: PathBuf,
+    stat: Stat,
+    /// `/dev`, and what stands for `/proc` and `/sys` until the engine has made them.
+    dev: Stat,
+    kernels: [Stat; 2],
+    owner: Owner,
+}
+
+impl Root {
+    fn open(kernel: &dyn Kernel, start: &Start, path: &Path) -> Result<Self> {
+        let dir = Dir::open(path)?;
+        let owner = match &start.ids {
+            Some(ids) => Owner {
+                uid: host_of(&ids.uids, 0).ok_or(Error::RootUnmapped { kind: "user" })?,
+                gid: host_of(&ids.gids, 0).ok_or(Error::RootUnmapped { kind: "group" })?,
+            },
+            None => Owner::ROOT,
+        };
+        let cover = |name: &str, filesystem: &Filesystem| {
+            let point = directory(&dir, name, owner)?;
+            kernel.attach(kernel.make_filesystem(filesystem)?, Target::Node(point.as_fd()))?;
+            Ok::<Stat, Error>(dir.open_below(Path::new(name), Within::NoLinks)?.stat()?)
+        };
+        let label = start.rootfs.label.as_deref();
+        let dev = cover("dev", &memory(Access::ReadWrite, owner, label))?;
+        // Whatever leads here is found out by it, and nothing can be made in it.
+        let nothing = memory(Access::ReadOnly, owner, None);
+        let kernels = [cover("proc", &nothing)?, cover("sys", &nothing)?];
+        Ok(Self { stat: dir.stat()?, dir, path: path.to_owned(), dev, kernels, owner })
+    }
+
+    /// Takes away what stands for `/proc` and `/sys`.
+    fn close(self, kernel: &dyn Kernel) -> Result<()> {
+        for name in ["proc", "sys"] {
+            kernel.unmount(&self.path.join(name), Unmount::Lazy)?;
+        }
+        Ok(())
+    }
+
+    fn attach(&self, kernel: &dyn Kernel, part: Part<'_>, source: &Path) -> Result<()> {
+        let target = part.target();
+        let kind = Node::open(source)?.stat()?.kind;
+        let point = self.mount_point(target, kind)?;
+        let found = point.stat()?;
+        let is = |other: &Stat| found.mount_id == other.mount_id && found.same_file(other);
+        if is(&self.stat) || is(&self.dev) {
+            return Err(refused(target, "a link leads from there to the container's / or /dev"));
+        }
+        if self.made_by_engine(&point)? {
+            return Err(refused(target, "the runtime makes that file itself"));
+        }
+        let mount = clone(kernel, part, source)?;
+        Ok(kernel.attach(mount, Target::Node(point.as_fd()))?)
+    }
+
+    /// What is at `target`, made if it is missing, as a directory or a file.
+    fn mount_point(&self, target: &Path, kind: Kind) -> Result<Node> {
+        let below = target.strip_prefix("/").unwrap_or(target);
+        let found = match self.dir.node(below, Within::AsRoot, LastLink::Follow) {
+            Err(kernel::Error::Below { errno: Errno::NOENT, .. }) => self.make(below, kind)?,
+            found => found?,
+        };
+        self.not_the_kernels(found.stat()?, target)?;
+        Ok(found)
+    }
+
+    fn not_the_kernels(&self, found: Stat, target: &Path) -> Result<()> {
+        if self.kernels.iter().any(|own| own.mount_id == found.mount_id) {
+            return Err(refused(target, "a link leads from there to /proc or /sys"));
+        }
+        Ok(())
+    }
+
+    /// Makes what is missing, from the last directory on the way that is there.
+    fn make(&self, below: &Path, kind: Kind) -> Result<Node> {
+        let target = Path::new("/").join(below);
+        let (parent, name) = match kind {
+            Kind::Directory => (below, None),
+            _ => (below.parent().unwrap_or(Path::new("")), below.file_name()),
+        };
+        let (reached, missing) = self.reach(parent)?;
+        self.not_the_kernels(reached.stat()?, &target)?;
+        let like = DirMode { mode: DIR_MODE, owner: Some(self.owner) };
+        let dir = reached.make_dirs(&missing, like)?;
+        match name {
+            None => Ok(dir.node(Path::new(""), Within::NoLinks, LastLink::Keep)?),
+            Some(name) => {
+                let file = new_file(&dir, Path::new(name), self.owner)
+                    .map_err(|errno| cannot_make(&target, errno))?;
+                drop(file);
+                Ok(dir.node(Path::new(name), Within::NoLinks, LastLink::Keep)?)
+            }
+        }
+    }
+
+    /// The last directory on the way to `below` that is there, and the rest of the way.
+    fn reach(&self, below: &Path) -> Result<(Dir, PathBuf)> {
+        for there in below.ancestors() {
+            match self.dir.open_below(there, Within::AsRoot) {
+                Err(kernel::Error::Below { errno: Errno::NOENT, .. }) => {}
+                dir => return Ok((dir?, below.strip_prefix(there).unwrap_or(below).to_owned())),
+            }
+        }
+        Ok((self.dir.open_below(Path::new(""), Within::NoLinks)?, below.to_owned()))
+    }
+
+    /// Whether it is a file of `/dev` that engines make.
+    fn made_by_engine(&self, point: &Node) -> Result<bool> {
+        let link = format!("/proc/thread-self/fd/{}", point.as_fd().as_raw_fd());
+        let path = fs::read_link(&link).map_err(|cause| Error::File {
+            what: "look at",
+            path: point.path().to_owned(),
+            cause,
+        })?;
+        let Ok(name) = path.strip_prefix(self.path.join("dev")) else { return Ok(false) };
+        Ok(MADE_BY_ENGINE.iter().any(|made| name == Path::new(made)))
+    }
+
+    /// Paths that are to be masked or made read-only, which engines do by path: no link may be on the way, and no mount
+    /// whose contents others can change.
+    fn check_paths<'a>(&self, paths: impl Iterator<Item = &'a String>) -> Result<()> {
+        for path in paths.map(Path::new) {
+            if path.starts_with("/proc") || path.starts_with("/sys") {
+                no_dots(path)?;
+                continue;
+            }
+            no_dots(path)?;
+            match self.dir.node(path.strip_prefix("/").unwrap_or(path), Within::NoLinks, LastLink::Keep) {
+                Err(kernel::Error::Below { errno: Errno::NOENT, .. }) => {}
+                Ok(found) if found.mount_id()? == self.stat.mount_id => {}
+                Ok(_) => return Err(refused(path, "it is to be masked or read-only, and is in a volume")),
+                Err(_) => return Err(refused(path, "it is to be masked or read-only, and is behind a link")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The directory that the program starts in, made if it is missing.
+    fn make_working_directory(&self, cwd: &Path) -> Result<()> {
+        if cwd.as_os_str().is_empty() || cwd == Path::new("/") || cwd.starts_with("/sys") {
+            return Ok(());
+        }
+        if cwd.starts_with("/proc") {
+            // Below it are links to what other processes have open.
+            return if cwd == Path::new("/proc") {
+                Ok(())
+            } else {
+                Err(Error::WorkingDirectory { path: cwd.to_owned(), why: "it is below /proc" })
+            };
+        }
+        no_dots(cwd)?;
+        let found = self.mount_point(cwd, Kind::Directory)?.stat()?;
+        if found.kind != Kind::Directory {
+            return Err(Error::WorkingDirectory { path: cwd.to_owned(), why: "it is not a directory" });
+        }
+        Ok(())
+    }
+}
+
+/// Attaches something below a `/dev` that the pod brings, where the whole of it is still below the stage.
+fn attach_below_dev(kernel: &dyn Kernel, part: Part<'_>, dev: &Path, below: &Path) -> Result<()> {
+    let Some(source) = part.source() else { return Ok(()) };
+    let dir = Dir::open(dev)?;
+    let kind = Node::open(source)?.stat()?.kind;
+    let point = match dir.node(below, Within::NoLinks, LastLink::Keep) {
+        // The sandbox's own shared memory goes where there is a place for it.
+        Err(kernel::Error::Below { errno: Errno::NOENT, .. }) if below == Path::new("shm") => return Ok(()),
+        Err(kernel::Error::Below { errno: Errno::NOENT, .. }) => {
+            let parent = below.parent().unwrap_or(Path::new(""));
+            match (kind, below.file_name()) {
+                (Kind::Directory, _) | (_, None) => {
+                    dir.make_dirs(below, DirMode { mode: DIR_MODE, owner: None })?;
+                }
+                (_, Some(name)) => {
+                    let parent = dir.make_dirs(parent, DirMode { mode: DIR_MODE, owner: None })?;
+                    new_file(&parent, Path::new(name), Owner::ROOT)
+                        .map_err(|errno| cannot_make(part.target(), errno))?;
+                }
+            }
+            dir.node(below, Within::NoLinks, LastLink::Keep)?
+        }
+        found => found?,
+    };
+    let mount = clone(kernel, part, source)?;
+    Ok(kernel.attach(mount, Target::Node(point.as_fd()))?)
+}
+
+/// What was made ready for a part, with what an engine would be told of it in the options of a mount.
+fn clone(kernel: &dyn Kernel, part: Part<'_>, source: &Path) -> Result<DetachedMount> {
+    let mut mount = kernel.clone_mount(Source::Path(source), Submounts::Included)?;
+    let (access, flags) = match part {
+        Part::Bind(bind, _) => {
+            let access = if bind.read_only == ReadOnly::No { Access::ReadWrite } else { Access::ReadOnly };
+            (access, bind.options.iter().fold(Flags::NONE, |flags, option| flags | flag(option)))
+        }
+        Part::Image(..) => (Access::ReadOnly, Flags::NODEV),
+        Part::Volume(..) => (Access::ReadWrite, Flags::NODEV),
+        Part::Device(..) | Part::New(_) => (Access::ReadWrite, Flags::NOSUID | Flags::NOEXEC),
+    };
+    kernel.set_attributes(&mut mount, &Attributes { access, flags, ..Attributes::default() })?;
+    Ok(mount)
+}
+
+fn flag(option: &str) -> Flags {
+    match option {
+        "nosuid" => Flags::NOSUID,
+        "nodev" => Flags::NODEV,
+        "noexec" => Flags::NOEXEC,
+        _ => Flags::NONE,
+    }
+}
+
+/// A directory of the container's `/` that engines take for one without looking.
+fn directory(root: &Dir, name: &str, owner: Owner) -> Result<Dir> {
+    let like = DirMode { mode: DIR_MODE, owner: Some(owner) };
+    root.make_dirs(Path::new(name), like).map_err(|cause| match cause {
+        kernel::Error::Below { errno: Errno::LOOP | Errno::NOTDIR, .. } => {
+            Error::NotADirectory { path: Path::new("/").join(name) }
+        }
+        cause => cause.into(),
+    })
+}
+
+fn memory(access: Access, owner: Owner, label: Option<&str>) -> Filesystem {
+    let kind = FilesystemKind::Tmpfs { size: Some(DEV_SIZE), inodes: None, mode: DIR_MODE, owner };
+    Filesystem { kind, context: label.map(str::to_owned), access, flags: Flags::NOSUID }
+}
+
+fn new_file(dir: &Dir, name: &Path, owner: Owner) -> std::result::Result<OwnedFd, Errno> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    fchown(&file, Some(Uid::from_raw(owner.uid)), Some(Gid::from_raw(owner.gid)))?;
+    fchmod(&file, Mode::from_raw_mode(FILE_MODE))?;
+    Ok(file)
+}
+
+fn no_dots(path: &Path) -> Result<()> {
+    let plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+    if path.is_absolute() && path.components().all(plain) {
+        return Ok(());
+    }
+    Err(refused(path, "it is no absolute path without `..`"))
+}
+
+fn refused(target: &Path, why: &'static str) -> Error {
+    Error::Target { target: target.to_owned(), why }
+}
+
+fn cannot_make(target: &Path, errno: Errno) -> Error {
+    Error::File { what: "make the mount point", path: target.to_owned(), cause: errno.into() }
+}
