@@ -15,14 +15,13 @@ use kernel::{
 };
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown};
 use rustix::io::Errno;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::targets::{self, Area};
-use super::{Stage, devices};
+use super::{Stage, devices, dirs};
 use crate::error::{Error, Result};
-use crate::maps::host_of;
 use crate::spec::{Part, Ready, parts};
-use crate::start::{ReadOnly, Start};
+use crate::start::{Console, ReadOnly, Start};
 
 /// What engines make in `/dev` by themselves.
 const MADE_BY_ENGINE: [&str; 15] = [
@@ -68,6 +67,13 @@ pub fn attach(kernel: &dyn Kernel, start: &Start, ready: &Ready, stage: Stage<'_
         root.make_working_directory(&start.process.cwd)?;
     }
     root.close(kernel)?;
+    if own_dev.is_some() && start.process.console == Console::Terminal {
+        // The terminal is made before the pod's own /dev is there.
+        left.push(json!({
+            "destination": "/dev/pts", "type": "devpts", "source": "devpts",
+            "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"],
+        }));
+    }
     let dev = own_dev.map(|(part, source)| clone(kernel, part, source)).transpose()?;
     Ok(Attached { left, dev })
 }
@@ -106,15 +112,9 @@ struct Root {
 impl Root {
     fn open(kernel: &dyn Kernel, start: &Start, path: &Path) -> Result<Self> {
         let dir = Dir::open(path)?;
-        let owner = match &start.ids {
-            Some(ids) => Owner {
-                uid: host_of(&ids.uids, 0).ok_or(Error::RootUnmapped { kind: "user" })?,
-                gid: host_of(&ids.gids, 0).ok_or(Error::RootUnmapped { kind: "group" })?,
-            },
-            None => Owner::ROOT,
-        };
+        let owner = dirs::owner(start)?;
         let cover = |name: &str, filesystem: &Filesystem| {
-            let point = directory(&dir, name, owner)?;
+            let point = dirs::make(&dir, name, owner)?;
             kernel.attach(kernel.make_filesystem(filesystem)?, Target::Node(point.as_fd()))?;
             Ok::<Stat, Error>(dir.open_below(Path::new(name), Within::NoLinks)?.stat()?)
         };
@@ -305,17 +305,6 @@ fn flag(option: &str) -> Flags {
         "noexec" => Flags::NOEXEC,
         _ => Flags::NONE,
     }
-}
-
-/// A directory of the container's `/` that engines take for one without looking.
-fn directory(root: &Dir, name: &str, owner: Owner) -> Result<Dir> {
-    let like = DirMode { mode: DIR_MODE, owner: Some(owner) };
-    root.make_dirs(Path::new(name), like).map_err(|cause| match cause {
-        kernel::Error::Below { errno: Errno::LOOP | Errno::NOTDIR, .. } => {
-            Error::NotADirectory { path: Path::new("/").join(name) }
-        }
-        cause => cause.into(),
-    })
 }
 
 fn memory(access: Access, owner: Owner, label: Option<&str>) -> Filesystem {

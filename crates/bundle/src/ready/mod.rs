@@ -11,6 +11,7 @@ mod capabilities;
 mod chown;
 mod copy;
 mod devices;
+mod dirs;
 mod host;
 mod image;
 mod overlay;
@@ -73,6 +74,7 @@ pub fn make_ready(kernel: &dyn Kernel, start: &Start, held: FromHost, stage: Sta
     let (user, home) = crate::user::resolve(&Dir::open(&rootfs)?, &start.process.user)?;
     let ready = Ready { rootfs, binds, volumes, devices, user, home, capabilities };
     // Whatever engine it is for.
+    dirs::check(start, &ready.rootfs)?;
     parts(start, &ready).into_iter().try_for_each(|part| targets::check(part).map(drop))?;
     Ok(MadeReady { ready, layers })
 }

@@ -6,4 +6,6 @@
 mod support;
 
 mod descriptors;
+mod libraries;
+mod rootfs_paths;
 mod variants;
