@@ -310,20 +310,39 @@ fn resources(limits: &Resources, start: &Start, ready: &Ready) -> Value {
 }
 
 fn device_rules(start: &Start, ready: &Ready) -> Vec<Value> {
-    let nothing = DeviceRule { allow: false, kind: 'a', major: None, minor: None, access: "rwm".into() };
-    let of_device = |device: &ReadyDevice| DeviceRule {
-        allow: true,
-        kind: device.number.kind,
-        major: Some(device.number.major),
-        minor: Some(device.number.minor),
-        access: device.access.clone(),
+    std::iter::once(nothing()).chain(asked_for(start, ready)).map(|r| rule(&r)).collect()
+}
+
+/// Which devices a container may use, in order: none but the usual ones, and those that were asked for.
+#[must_use]
+pub fn all_device_rules(start: &Start, ready: &Ready) -> Vec<DeviceRule> {
+    // mknod alone gives no access to the device.
+    let nodes = ['b', 'c'].map(|kind| allowed(kind, None, None, "m"));
+    let usual = [(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 1), (5, 2)];
+    let usual = usual.map(|(major, minor)| allowed('c', Some(major), Some(minor), "rwm"));
+    let terminals = allowed('c', Some(TERMINALS), None, "rwm");
+    let own = nodes.into_iter().chain(usual).chain([terminals]);
+    std::iter::once(nothing()).chain(own).chain(asked_for(start, ready)).collect()
+}
+
+/// The major number of pseudo-terminals.
+const TERMINALS: u32 = 136;
+
+fn nothing() -> DeviceRule {
+    DeviceRule { allow: false, kind: 'a', major: None, minor: None, access: "rwm".into() }
+}
+
+fn allowed(kind: char, major: Option<u32>, minor: Option<u32>, access: &str) -> DeviceRule {
+    DeviceRule { allow: true, kind, major, minor, access: access.to_owned() }
+}
+
+fn asked_for(start: &Start, ready: &Ready) -> impl Iterator<Item = DeviceRule> {
+    let of_device = |device: &ReadyDevice| {
+        let number = &device.number;
+        allowed(number.kind, Some(number.major), Some(number.minor), &device.access)
     };
-    let given = ready.devices.iter().map(of_device);
-    std::iter::once(nothing)
-        .chain(start.device_rules.iter().cloned())
-        .chain(given)
-        .map(|r| rule(&r))
-        .collect()
+    let given: Vec<DeviceRule> = ready.devices.iter().map(of_device).collect();
+    start.device_rules.clone().into_iter().chain(given)
 }
 
 fn rule(rule: &DeviceRule) -> Value {

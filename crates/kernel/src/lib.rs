@@ -9,6 +9,7 @@
 //! | [`confine`] | [`confine::Confined`]: one more process in a container, held as its first one is |
 //! | [`probe`](mod@probe) | what this kernel and this filesystem can do, by trying it |
 //! | [`calls`](mod@calls) | [`Kernel`]: the calls that change something, as a trait; [`Live`] makes them, [`Recorder`] also writes them down, [`Dry`] makes none |
+//! | [`filter_devices`] | which devices a control group of version 2 may use |
 //! | [`interrupt`] | Ctrl-C and its like, as a question one can ask |
 //!
 //! This is the only crate with `unsafe` in it.
@@ -18,6 +19,7 @@ pub mod calls;
 mod code;
 pub mod confine;
 mod descriptors;
+mod device_filter;
 mod error;
 mod heap;
 mod inherited;
@@ -38,6 +40,7 @@ pub use afterwards::{afterwards, as_others};
 pub use calls::{Call, Dry, Kernel, Live, Recorder, Tell};
 pub use code::let_go_of_code;
 pub use descriptors::{share_descriptors, share_memory};
+pub use device_filter::{AccessKinds, DeviceAccess, DeviceKind, filter_devices};
 pub use error::{Error, OverlayStep, Result};
 pub use heap::keep_heap_together;
 pub use inherited::{inherited, keep_to_ourselves};

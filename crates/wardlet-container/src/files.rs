@@ -84,11 +84,12 @@ impl RunDir {
         self.0.join("stage")
     }
 
-    /// Makes all of it. The container's root passes through the stage when it is no longer ours.
+    /// Makes all of it. The container's root passes through the stage when it is no longer ours; the engine's state is
+    /// for the host's root alone.
     pub(crate) fn make(&self) -> Result<(), Failure> {
         make_dir(&self.0, 0o711)?;
         make_dir(&self.stage(), 0o755)?;
-        make_dir(&self.engine(), 0o711)
+        make_dir(&self.engine(), 0o700)
     }
 }
 

@@ -66,10 +66,27 @@ impl Group {
         self.places.iter().map(|place| place.dir.as_path())
     }
 
+    /// What limits the devices that its processes may use.
+    #[must_use]
+    pub fn devices(&self) -> Option<Devices<'_>> {
+        let unified = self.places.iter().find(|place| place.hierarchy.kind == find::Kind::Unified);
+        let split = self.with("devices").map(|place| Devices::Controller(&place.dir));
+        split.or_else(|| unified.map(|place| Devices::Program(&place.dir)))
+    }
+
     /// Its directory in the hierarchy with this controller.
     fn with(&self, controller: &str) -> Option<&Place> {
         self.places.iter().find(|place| place.has(controller))
     }
+}
+
+/// What limits the devices that the processes of a group may use, with the group's directory there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Devices<'a> {
+    /// The files of a controller (version 1).
+    Controller(&'a Path),
+    /// A BPF program that is attached to it (version 2).
+    Program(&'a Path),
 }
 
 impl Place {

@@ -355,6 +355,14 @@ pub enum Error {
         /// The kernel's answer.
         errno: Errno,
     },
+    /// The devices of a control group could not be limited.
+    #[error("cannot {step} the BPF program that limits which devices a container may use: {errno}")]
+    DeviceFilter {
+        /// What was tried.
+        step: &'static str,
+        /// The kernel's answer.
+        errno: Errno,
+    },
     /// A process could not be kept from being traced.
     #[error("cannot keep this process from being traced: {errno}")]
     Undumpable {

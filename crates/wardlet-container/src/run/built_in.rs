@@ -19,10 +19,11 @@ use libcontainer::workload::{Executor, ExecutorError, ExecutorSetEnvsError, Exec
 use rustix::fs::{Mode, OFlags, fstatfs, openat};
 use serde_json::Value;
 
-use super::{Prepared, adapt, overheard};
+use super::{Prepared, adapt, device_policy, overheard};
 use crate::exec::limits;
 use crate::failure::{Failure, program, with_causes};
 use crate::files::{self, CONFIG};
+use crate::sweep;
 
 const ENGINE: &str = "libcontainer";
 /// The magic number of the filesystem of processes.
@@ -91,6 +92,7 @@ fn create_and_start(prepared: &Prepared<'_>, attached: Attached) -> Result<Proce
     let pid = container.pid().and_then(|pid| u32::try_from(pid.as_raw()).ok());
     let pid = pid.ok_or_else(|| Failure::of(format!("{ENGINE} did not say which process it started")))?;
     let process = Process::open(pid)?;
+    device_policy::set(&sweep::group(prepared.job)?, &prepared.device_rules)?;
     if let Some(dev) = attached.dev {
         cover_dev(&process, dev)?;
     }

@@ -2,6 +2,7 @@
 
 mod adapt;
 mod built_in;
+mod device_policy;
 mod oci;
 mod overheard;
 
@@ -10,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 
 use bundle::ready::{Stage, attach, from_host, make_ready};
-use bundle::{Engine, Job, Seccomp, User};
+use bundle::{DeviceRule, Engine, Job, Seccomp, User};
 use kernel::{Live, PrivateMountNamespace, Process};
 use rustix::fs::Mode;
 use rustix::process::Signal;
@@ -33,6 +34,8 @@ pub(crate) struct Prepared<'a> {
     pub(crate) config: Value,
     pub(crate) console: Option<&'a Path>,
     pub(crate) kernel: &'a Live,
+    /// Which devices it may use.
+    pub(crate) device_rules: Vec<DeviceRule>,
 }
 
 /// A container that was started.
@@ -120,7 +123,8 @@ fn in_private(dir: &Path, job: &Job, console: Option<&Path>) -> Result<Started, 
     }
     host_id::give_streams(&job.start, &made.ready.user);
     let root = place::Root::of(&made.ready.rootfs)?;
-    let prepared = Prepared { dir, run_dir, job, config, console, kernel: &live };
+    let device_rules = bundle::spec::all_device_rules(&job.start, &made.ready);
+    let prepared = Prepared { dir, run_dir, job, config, console, kernel: &live, device_rules };
     let process = match &job.engine {
         Engine::Libcontainer => {
             let attached =

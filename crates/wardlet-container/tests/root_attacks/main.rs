@@ -6,6 +6,7 @@
 mod support;
 
 mod descriptors;
+mod devices;
 mod libraries;
 mod rootfs_paths;
 mod variants;
