@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use kernel::{MountTable, Namespace};
+use kernel::{MountEntry, MountTable, Namespace};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -47,7 +47,8 @@ pub(super) fn with_mounts(mut config: Value, mounts: Vec<Value>) -> Value {
 /// - gives a label of mounts to message queues as well, which the kernel lets nobody label so,
 /// - opens namespaces when it may no longer reach their paths: they are held open here,
 /// - leaves hierarchies of control groups writable that are asked for read-only, unless there is but one: each
-///   is sealed as a path.
+///   is sealed as a path,
+/// - makes no group in hierarchies without a controller (`name=systemd`), and shows all of them: they are masked.
 pub(super) fn for_built_in(mut config: Value, held: &mut Vec<OwnedFd>) -> Result<Value, Failure> {
     if let Some(process) = config.get_mut("process").and_then(Value::as_object_mut) {
         if process.get("noNewPrivileges") == Some(&json!(false)) {
@@ -61,7 +62,9 @@ pub(super) fn for_built_in(mut config: Value, held: &mut Vec<OwnedFd>) -> Result
         *travel = json!(bare);
     }
     label_mounts(&mut config);
-    seal_groups(&mut config, &hierarchies()?);
+    let table = MountTable::read()?;
+    mask_named(&mut config, &hierarchies(&table, |mount| named(mount)));
+    seal_groups(&mut config, &hierarchies(&table, |mount| !named(mount)));
     let namespaces = config.pointer_mut("/linux/namespaces").and_then(Value::as_array_mut);
     for namespace in namespaces.into_iter().flatten() {
         let Some(path) = namespace.get("path").and_then(Value::as_str) else { continue };
@@ -93,31 +96,49 @@ fn label_mounts(config: &mut Value) {
     }
 }
 
-/// The names of the hierarchies below the usual place; with one for all there is none.
-fn hierarchies() -> Result<BTreeSet<PathBuf>, Failure> {
-    let table = MountTable::read()?;
+/// The names of those hierarchies below the usual place; with one for all there is none.
+fn hierarchies(table: &MountTable, which: impl Fn(&MountEntry) -> bool) -> BTreeSet<PathBuf> {
     let groups = table.iter().filter(|mount| matches!(mount.filesystem.as_str(), "cgroup" | "cgroup2"));
-    let names = groups.filter_map(|mount| mount.point.strip_prefix(GROUPS).ok());
-    Ok(names.filter(|name| !name.as_os_str().is_empty()).map(Path::to_owned).collect())
+    let names = groups.filter(|mount| which(mount)).filter_map(|mount| mount.point.strip_prefix(GROUPS).ok());
+    names.filter(|name| !name.as_os_str().is_empty()).map(Path::to_owned).collect()
+}
+
+/// Whether it has a name instead of a controller.
+fn named(mount: &MountEntry) -> bool {
+    mount.filesystem == "cgroup" && mount.super_options.iter().any(|option| option.starts_with("name="))
+}
+
+fn is_read_only_cgroup(mount: &Value) -> bool {
+    let options = mount.get("options").and_then(Value::as_array);
+    mount.get("type") == Some(&json!("cgroup")) && options.is_some_and(|all| all.contains(&json!("ro")))
+}
+
+fn cgroup_target(config: &Value) -> Option<PathBuf> {
+    let mounts = config.get("mounts").and_then(Value::as_array);
+    let mount = mounts.and_then(|mounts| mounts.iter().find(|mount| is_read_only_cgroup(mount)));
+    mount.and_then(|mount| mount.get("destination")).and_then(Value::as_str).map(PathBuf::from)
+}
+
+fn add_paths(config: &mut Value, list: &str, paths: Vec<Value>) {
+    let Some(linux) = config.get_mut("linux").and_then(Value::as_object_mut) else { return };
+    match linux.entry(list).or_insert_with(|| json!([])) {
+        Value::Array(known) => known.extend(paths),
+        none => *none = Value::Array(paths),
+    }
+}
+
+/// A container that may change control groups sees all of them.
+fn mask_named(config: &mut Value, hierarchies: &BTreeSet<PathBuf>) {
+    let Some(target) = cgroup_target(config) else { return };
+    add_paths(config, "maskedPaths", hierarchies.iter().map(|name| json!(target.join(name))).collect());
 }
 
 /// The place itself before what is mounted in it.
 fn seal_groups(config: &mut Value, hierarchies: &BTreeSet<PathBuf>) {
-    let sealed = |mount: &&Value| {
-        let options = mount.get("options").and_then(Value::as_array);
-        mount.get("type") == Some(&json!("cgroup")) && options.is_some_and(|all| all.contains(&json!("ro")))
-    };
-    let mounts = config.get("mounts").and_then(Value::as_array);
-    let mount = mounts.and_then(|mounts| mounts.iter().find(sealed));
-    let target = mount.and_then(|mount| mount.get("destination")).and_then(Value::as_str).map(PathBuf::from);
-    let (Some(target), false) = (target, hierarchies.is_empty()) else { return };
+    let (Some(target), false) = (cgroup_target(config), hierarchies.is_empty()) else { return };
     let below = hierarchies.iter().map(|name| target.join(name));
-    let paths: Vec<Value> = std::iter::once(target.clone()).chain(below).map(|path| json!(path)).collect();
-    let Some(linux) = config.get_mut("linux").and_then(Value::as_object_mut) else { return };
-    match linux.entry("readonlyPaths").or_insert_with(|| json!([])) {
-        Value::Array(known) => known.extend(paths),
-        none => *none = Value::Array(paths),
-    }
+    let paths = std::iter::once(target.clone()).chain(below).map(|path| json!(path)).collect();
+    add_paths(config, "readonlyPaths", paths);
 }
 
 /// Has a user namespace that exists already instead of a new one.

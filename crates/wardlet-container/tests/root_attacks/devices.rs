@@ -1,11 +1,11 @@
 //! Finding 14. Every container could use tun (10:200), which nothing had asked for; and on hosts with control groups of
 //! version 2 the engine limited no device at all: a container with the host's users makes a node of the host's disk in its
-//! own `/dev`, and reads it.
+//! own `/dev`, and reads it. The whole of the hierarchy `name=systemd` was visible, in which no container has a group.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use bundle::{Device, Engine, NodeOwner};
+use bundle::{Device, Engine, MountSpec, NewMount, NodeOwner};
 
 use crate::support::{Box, Users};
 
@@ -59,4 +59,25 @@ fn the_engines_state_is_for_the_hosts_root_alone() {
     let mode = fs::metadata(one.job.run_dir.join("engine")).unwrap().permissions().mode();
     assert_eq!(mode & 0o077, 0, "{mode:o}");
     one.delete_and_look();
+}
+
+#[test]
+fn no_group_of_the_host_shows_in_a_hierarchy_without_a_controller() {
+    let new = |filesystem: &str, target: &str, options: &[&str]| {
+        MountSpec::New(NewMount {
+            filesystem: filesystem.into(),
+            target: target.into(),
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
+        })
+    };
+    for users in [Users::Host, Users::Pod] {
+        let mut one = Box::new(Engine::Libcontainer, users, &["/bin/sleep", "1000"]);
+        let safe = ["nosuid", "noexec", "nodev", "ro"];
+        one.job.start.mounts.extend([new("sysfs", "/sys", &safe), new("cgroup", "/sys/fs/cgroup", &safe)]);
+        one.started();
+        let seen = one.shell("ls /sys/fs/cgroup/systemd 2>/dev/null; true");
+        assert_eq!(seen, "", "{users:?}");
+        assert!(one.shell("cat /proc/self/cgroup; ls /sys/fs/cgroup").contains("memory"), "{users:?}");
+        one.delete_and_look();
+    }
 }

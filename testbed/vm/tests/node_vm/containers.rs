@@ -11,7 +11,10 @@ use crate::suite::suite;
 /// By crate: the suites that are brought along.
 const SUITES: [(&str, &[&str]); 3] = [
     ("bundle", &["root_cgroup", "root_images"]),
-    ("wardlet-container", &["root_run", "root_same", "root_limits", "root_label", "slow_newer_runc"]),
+    (
+        "wardlet-container",
+        &["root_attacks", "root_run", "root_same", "root_limits", "root_label", "slow_newer_runc"],
+    ),
     ("runtime", &["root_pods", "root_selinux"]),
 ];
 
@@ -90,6 +93,17 @@ pub(crate) fn one_more_process_is_held_as_the_first_one_by_a_newer_runc(vm: &Vm)
 /// Here runc may limit processes in user namespaces, too.
 pub(crate) fn limits_are_the_kernels_and_memory_that_runs_out_is_counted(vm: &Vm) {
     containers(vm, "root_limits", "/var/tmp", &["limits", "memory"]);
+}
+
+/// Without a controller for devices only a program of ours keeps a container from the host's disks.
+pub(crate) fn a_container_opens_no_device_that_it_was_not_given(vm: &Vm) {
+    containers(vm, "root_attacks", "/var/tmp", &["a_node_that_a_container_makes"]);
+}
+
+/// With SELinux on, a label is written to a file of /proc before the program runs.
+pub(crate) fn nothing_takes_the_place_of_the_kernels_files(vm: &Vm) {
+    vm.set_mode(Mode::Enforcing).unwrap();
+    containers(vm, "root_attacks", "/var/tmp", &["nothing_is_mounted_in_the_place"]);
 }
 
 pub(crate) fn labels_are_those_of_all_processes_in_both_modes(vm: &Vm) {

@@ -40,6 +40,8 @@ on_each_kernel! {
     one_more_process_is_held_as_the_first_one
     one_more_process_is_held_as_the_first_one_by_a_newer_runc
     limits_are_the_kernels_and_memory_that_runs_out_is_counted
+    a_container_opens_no_device_that_it_was_not_given
+    nothing_takes_the_place_of_the_kernels_files
     labels_are_those_of_all_processes_in_both_modes
     layers_on_a_tmpfs_are_the_containers
     a_pods_own_files_come_from_a_run_directory_in_memory

@@ -10,7 +10,8 @@ use vm::{Error, Exec, Series, Vm};
 use crate::suite::suite;
 
 /// Suites of crate `kernel` that run on each of the kernels.
-pub(crate) const OUR_OWN_TESTS: [&str; 9] = [
+pub(crate) const OUR_OWN_TESTS: [&str; 10] = [
+    "root_device_filter",
     "root_namespace",
     "root_overlay",
     "root_attributes",
