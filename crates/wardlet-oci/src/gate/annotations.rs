@@ -154,7 +154,7 @@ fn contradiction(key: &'static str, value: &str) -> Error {
 }
 
 /// A message is one line of reasonable length, whatever a pod's author wrote.
-fn shortened(value: &str) -> String {
+pub(super) fn shortened(value: &str) -> String {
     let short: String = value.chars().take(80).collect();
     if short.len() < value.len() { format!("{short}…") } else { short }
 }
