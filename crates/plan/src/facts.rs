@@ -108,6 +108,9 @@ pub struct PoolFacts {
     pub length: BlockLength,
     /// The longest block that an empty pool could give.
     pub longest: BlockLength,
+    /// The most IDs that the operator gives to one pod (`userNamespaces.maxIdsPerPod`); `length` if not said.
+    #[serde(default)]
+    pub allowed: Option<BlockLength>,
     /// How many blocks of `length` there are.
     pub blocks: u64,
     /// Who decided on the pool.

@@ -132,7 +132,9 @@ fn when_safe<'a>(intent: &'a Intent, facts: &Facts, policy: &Policy, notes: &mut
             let volumes = volumes::present(intent, facts, policy);
             Isolation { mode: UserNamespaceMode::Own, length: Some(length), closed_gate: None, volumes }
         }
-        _ => {
+        length => {
+            let losses: Vec<_> =
+                length.err().map(|refusal| refusal.to_string()).into_iter().chain(losses).collect();
             notes.reason(format!(
                 "user namespace: the host's, because nobody asked and {}",
                 losses.join("; ")

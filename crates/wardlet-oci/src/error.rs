@@ -1,6 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ids::BlockLength;
 use ledger::{BadHolder, LedgerError};
 use settings::SettingsError;
 
@@ -66,6 +67,16 @@ pub enum Error {
         cause: String,
         /// What to write.
         way_out: String,
+    },
+    /// The pod asks for more IDs than the operator gives to one pod.
+    #[error("annotation {by} asks for {asked} IDs, and this node gives at most {allowed} to one pod")]
+    TooManyIds {
+        /// The annotation.
+        by: &'static str,
+        /// As many.
+        asked: BlockLength,
+        /// The operator's maximum.
+        allowed: BlockLength,
     },
     /// The pod asks for a user namespace and for what cannot be had with one.
     #[error("{0}")]
@@ -173,6 +184,9 @@ impl Error {
             Self::Ward(e) => return e.hint(),
             Self::Refused(refusal) => refusal.hint.clone(),
             Self::Annotation { way_out, .. } => way_out.clone(),
+            Self::TooManyIds { allowed, .. } => {
+                format!("ask for at most {allowed}, or raise userNamespaces.maxIdsPerPod in the node's configuration")
+            }
             Self::NoRuntime { .. } | Self::Itself { .. } | Self::Run { .. } => {
                 "set wrapper.runtime to the real runtime's absolute path".to_owned()
             }

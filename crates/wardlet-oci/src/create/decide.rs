@@ -10,7 +10,7 @@ use plan::OnClosedGate;
 use super::membership;
 use crate::call::Create;
 use crate::error::{Error, Result};
-use crate::gate::{Asked, Pod, Role, asked};
+use crate::gate::{Asked, AskedLength, Pod, Role, asked};
 use crate::lease::{Record, Standing};
 use crate::site::Site;
 use crate::spec::{self, Glance, Users};
@@ -140,6 +140,7 @@ fn first(site: &Site<'_>, text: Vec<u8>, glance: Glance) -> Result<Decision> {
         )));
     }
     if site.settings().enabled {
+        let length = length.map(|asked| within(site, asked)).transpose()?;
         let first = First { text, annotations: glance.annotations, pod, asked_by: by, length };
         return Ok(Decision::Sandbox(Box::new(first)));
     }
@@ -147,4 +148,13 @@ fn first(site: &Site<'_>, text: Vec<u8>, glance: Glance) -> Result<Decision> {
         OnClosedGate::AsBefore => Ok(Decision::Closed { pod, asked_by: by }),
         OnClosedGate::Refuse => Err(Error::ClosedGate { pod: pod.to_string() }),
     }
+}
+
+/// As many IDs as a pod asks for, if the operator gives so many to one pod.
+fn within(site: &Site<'_>, asked: AskedLength) -> Result<BlockLength> {
+    let allowed = site.longest_block();
+    if asked.ids > allowed {
+        return Err(Error::TooManyIds { by: asked.by, asked: asked.ids, allowed });
+    }
+    Ok(asked.ids)
 }

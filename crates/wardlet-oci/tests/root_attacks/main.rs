@@ -10,3 +10,4 @@ mod wrapped;
 
 mod another_pods_block;
 mod crio;
+mod many_ids;

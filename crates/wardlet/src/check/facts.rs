@@ -46,6 +46,7 @@ pub(super) fn able_node() -> Facts {
         pool: PoolFacts {
             length: BlockLength::DEFAULT,
             longest: BlockLength::DEFAULT,
+            allowed: None,
             blocks: 65_534,
             origin: "the default of a kubelet".to_owned(),
         },
