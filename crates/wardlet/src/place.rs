@@ -51,6 +51,11 @@ impl Mounts {
         self.0.as_ref()?.by_id(id).map(|mount| mount.filesystem.as_str())
     }
 
+    /// The whole table; none where it cannot be read.
+    pub(crate) fn table(&self) -> Option<&MountTable> {
+        self.0.as_ref()
+    }
+
     /// A place where this filesystem can be seen.
     pub(crate) fn place_of(&self, filesystem: &str) -> Option<&Path> {
         let mut places = self.iter().filter(|mount| mount.filesystem == filesystem);

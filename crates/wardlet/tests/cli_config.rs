@@ -29,6 +29,7 @@ policy:
     rules: []
     otherwise: own
     cannotIdmap: refuse
+    hostSetuid: warn
     podsMayChoose:
     - refuse
     - ephemeralOnly

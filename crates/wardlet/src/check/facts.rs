@@ -37,6 +37,7 @@ pub(super) fn able_node() -> Facts {
             idmap: yes.into_iter().chain(no).collect(),
             kinds: kinds.into(),
             paths: BTreeMap::new(),
+            setuid: BTreeMap::new(),
         },
         runtime: RuntimeFacts {
             handlers: BTreeMap::from([(String::new(), ABLE)]),
