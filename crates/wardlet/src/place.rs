@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use census::HostRoot;
 use kernel::{MountEntry, MountTable, Node};
 
 /// Filesystems that files are kept on, and that have no block device of their own.
@@ -43,6 +44,15 @@ impl Mounts {
     /// Those of this process; none where that cannot be read.
     pub(crate) fn read() -> Self {
         Self(MountTable::read().ok())
+    }
+
+    /// Those of a host, whose first process says so where it is not our own; none where that cannot be read.
+    pub(crate) fn of_host(host_root: &HostRoot) -> Self {
+        if host_root.is_own() {
+            return Self::read();
+        }
+        let text = std::fs::read_to_string(host_root.path("/proc/1/mountinfo"));
+        Self(text.ok().and_then(|text| MountTable::parse(&text).ok()))
     }
 
     /// The filesystem that an existing path lies on.

@@ -41,6 +41,7 @@ pub(super) fn tried(subject: &Subject<'_>, notes: &mut Notes) -> Tried {
         max_user_namespaces: max_user_namespaces(subject.host_root).unwrap_or(u32::MAX.into()),
         idmapped_mounts: Support::Yes,
     };
+    // Paths of another host root are not ours to look at.
     let mounts = if subject.host_root.is_own() { Mounts::read() } else { Mounts::default() };
     (kernel, FilesystemFacts { setuid: setuid(subject, &mounts), ..FilesystemFacts::default() })
 }
