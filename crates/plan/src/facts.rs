@@ -55,6 +55,27 @@ pub struct FilesystemFacts {
     pub kinds: BTreeMap<VolumeKind, String>,
     /// What lies under a path of the host, and under all below it that is not named itself.
     pub paths: BTreeMap<String, String>,
+    /// Whether the host runs programs at a path with the rights of their owners. One that is missing was not looked
+    /// at, and is taken to.
+    #[serde(default)]
+    pub setuid: BTreeMap<String, SetuidFacts>,
+}
+
+/// Where set-user-ID and set-group-ID bits and file capabilities count on the host: no mount that shows the files
+/// without `nosuid`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SetuidFacts {
+    /// On the path's own mount, or on another that shows the same files.
+    pub here: bool,
+    /// On a mount below the path.
+    pub below: bool,
+}
+
+impl SetuidFacts {
+    pub(crate) fn any(self) -> bool {
+        self.here || self.below
+    }
 }
 
 /// The container runtime, as it speaks of itself.
@@ -108,6 +129,9 @@ pub struct PoolFacts {
     pub length: BlockLength,
     /// The longest block that an empty pool could give.
     pub longest: BlockLength,
+    /// The most IDs that the operator gives to one pod (`userNamespaces.maxIdsPerPod`); `length` if not said.
+    #[serde(default)]
+    pub allowed: Option<BlockLength>,
     /// How many blocks of `length` there are.
     pub blocks: u64,
     /// Who decided on the pool.
@@ -148,6 +172,11 @@ impl FilesystemFacts {
         let longest =
             self.paths.iter().filter(|(known, _)| inside(known)).max_by_key(|(known, _)| known.len());
         longest.map(|(_, filesystem)| filesystem.as_str())
+    }
+
+    /// Where special bits of files at this path count on the host.
+    pub(crate) fn setuid(&self, path: &str) -> SetuidFacts {
+        self.setuid.get(path).copied().unwrap_or(SetuidFacts { here: true, below: false })
     }
 
     /// What a volume lies on, as far as that is known before it is mounted.

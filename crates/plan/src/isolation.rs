@@ -10,7 +10,7 @@ use crate::outcome::UserNamespaceMode;
 use crate::policy::{Isolate, OnClosedGate, Policy};
 use crate::refusal::{Refusal, Warning};
 use crate::volumes::{Presented, Way};
-use crate::{safe, userns, volumes};
+use crate::{host_programs, safe, userns, volumes};
 
 /// What was decided about the pod's user namespace.
 #[derive(Debug)]
@@ -71,6 +71,7 @@ fn asked<'a>(intent: &'a Intent, facts: &Facts, policy: &Policy, notes: &mut Not
     for refusal in volumes.iter().filter_map(|v| v.how.as_ref().err()) {
         notes.refuse(refusal.clone());
     }
+    host_programs::check((intent, &volumes), facts, policy, notes);
     let shared = volumes.iter().find(|v| v.how == Ok(Way::Shared));
     let mode = if shared.is_some() { UserNamespaceMode::Shared } else { UserNamespaceMode::Own };
     let length = match userns::length(intent, facts) {
@@ -130,6 +131,7 @@ fn when_safe<'a>(intent: &'a Intent, facts: &Facts, policy: &Policy, notes: &mut
                 "user namespace: a block of {length} IDs of its own, because nobody said otherwise and nothing is lost"
             ));
             let volumes = volumes::present(intent, facts, policy);
+            host_programs::check((intent, &volumes), facts, policy, notes);
             Isolation { mode: UserNamespaceMode::Own, length: Some(length), closed_gate: None, volumes }
         }
         _ => {

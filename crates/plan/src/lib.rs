@@ -12,6 +12,7 @@
 mod facts;
 mod gate;
 mod gates;
+mod host_programs;
 mod intent;
 mod isolation;
 mod labelling;
@@ -28,7 +29,7 @@ mod volumes;
 
 pub use facts::{
     Facts, FilesystemFacts, HandlerFacts, KernelFacts, PoolFacts, RuntimeFacts, SelinuxFacts, SelinuxState,
-    Support,
+    SetuidFacts, Support,
 };
 pub use gate::{Gate, KubernetesVersion, UnknownVersion};
 pub use gates::{GateError, GateOrigin, GateRequests, GateState, Gates, ResolvedGates};
@@ -42,7 +43,7 @@ pub use outcome::{
 };
 pub use plan::plan;
 pub use policy::{
-    CannotIdmap, Isolate, OnClosedGate, Policy, Rules, VolumePolicy, VolumeRule, VolumeRuleFor,
+    CannotIdmap, HostSetuid, Isolate, OnClosedGate, Policy, Rules, VolumePolicy, VolumeRule, VolumeRuleFor,
 };
 pub use refusal::{Refusal, Warning};
 pub use volume::{AccessMode, Medium, PersistentSource, PersistentVolume, Volume, VolumeKind, VolumeSource};

@@ -83,7 +83,8 @@ fn check_mount(mount: &Mount, intent: &Intent, facts: &Facts, notes: &mut Notes)
     }
 }
 
-fn rro(intent: &Intent, facts: &Facts) -> bool {
+/// Whether the runtime can make mounts below a read-only mount read-only too.
+pub(crate) fn rro(intent: &Intent, facts: &Facts) -> bool {
     facts.runtime.handlers.get(&intent.runtime_handler).is_some_and(|h| h.recursive_read_only_mounts)
 }
 

@@ -37,8 +37,21 @@ pub struct VolumePolicy {
     pub otherwise: VolumeRule,
     /// What becomes of a volume under the rule `own` that cannot be idmapped.
     pub cannot_idmap: CannotIdmap,
+    /// What becomes of an isolated pod that could leave a set-user-ID program of the host's root on the host.
+    pub host_setuid: HostSetuid,
     /// What a pod may choose for itself by annotation.
     pub pods_may_choose: Vec<VolumeChoice>,
+}
+
+/// What becomes of an isolated pod that can write to a path of the host where special bits of programs count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum HostSetuid {
+    /// It starts, with a warning.
+    #[default]
+    Warn,
+    /// It does not start.
+    Refuse,
 }
 
 /// A rule for some volumes: of these kinds (any, where none is named) on these filesystems (any,
@@ -116,6 +129,7 @@ impl Default for VolumePolicy {
             rules: Vec::new(),
             otherwise: VolumeRule::Own,
             cannot_idmap: CannotIdmap::Refuse,
+            host_setuid: HostSetuid::Warn,
             pods_may_choose: vec![VolumeChoice::Refuse, VolumeChoice::EphemeralOnly],
         }
     }

@@ -14,6 +14,18 @@ pub(crate) fn length(intent: &Intent, facts: &Facts) -> Result<BlockLength, Refu
     let pool = &facts.pool;
     let Some(asked) = intent.ids else { return Ok(pool.length) };
     let field = "metadata.annotations[wardlet.dev/ids]";
+    let allowed = pool.allowed.unwrap_or(pool.length);
+    if asked > u64::from(allowed) {
+        return Err(Refusal::new(
+            field,
+            format!(
+                "{asked} IDs are more than this node gives to one pod, {allowed} (userNamespaces.maxIdsPerPod)"
+            ),
+            format!(
+                "ask for at most {allowed}, or raise userNamespaces.maxIdsPerPod in the node's configuration"
+            ),
+        ));
+    }
     let lengths = (0..32).map_while(|order| pool.length.doubled(order)).filter(|l| *l <= pool.longest);
     let fits = lengths.clone().find(|l| u64::from(*l) >= asked);
     match fits {

@@ -121,7 +121,7 @@ fn more_ids_are_had_by_annotation_as_far_as_they_can_be_leased() {
         (0, "ask for 65536"),
         (65_535, "ask for 65536"),
         (196_608, "ask for 262144"),
-        (1 << 40, "ask for at most 16777216"),
+        (1 << 25, "ask for at most 16777216"),
     ] {
         let mut pod = pod.clone();
         (pod.ids, pod.containers[0].run_as_user) = (Some(asked), None);
@@ -130,6 +130,32 @@ fn more_ids_are_had_by_annotation_as_far_as_they_can_be_leased() {
             (refusal.field.as_str(), refusal.hint.as_str()),
             ("metadata.annotations[wardlet.dev/ids]", hint)
         );
+    }
+}
+
+#[test]
+fn a_pod_gets_no_more_ids_than_the_operator_allows() {
+    let mut pod = pod(Some(false));
+    for (asked, allowed, granted) in [
+        (1 << 17, None, false),
+        (1 << 17, Some(1 << 17), true),
+        (1 << 18, Some(1 << 17), false),
+        (1 << 16, None, true),
+    ] {
+        pod.ids = Some(asked);
+        let mut facts = facts();
+        facts.pool.allowed = allowed.map(|ids: u64| ids.try_into().unwrap());
+        let planned = plan(&pod, &facts, &Policy::default());
+        if granted {
+            assert_eq!(planned.unwrap().user_namespace.length.map(u64::from), Some(asked));
+            continue;
+        }
+        let refusal = only_refusal(planned);
+        assert_eq!(refusal.field, "metadata.annotations[wardlet.dev/ids]");
+        let allowed = allowed.unwrap_or(1 << 16).to_string();
+        for part in [&asked.to_string(), &allowed, "userNamespaces.maxIdsPerPod"] {
+            assert!(refusal.cause.contains(part), "{part} is not in: {}", refusal.cause);
+        }
     }
 }
 

@@ -184,7 +184,13 @@ fn policy() -> impl Strategy<Value = Policy> {
         |(gates, otherwise, cannot_idmap, rules, pods_may_choose, isolate, on_closed_gate)| Policy {
             gates,
             rules: Rules {
-                volumes: VolumePolicy { rules, otherwise, cannot_idmap, pods_may_choose },
+                volumes: VolumePolicy {
+                    rules,
+                    otherwise,
+                    cannot_idmap,
+                    pods_may_choose,
+                    ..VolumePolicy::default()
+                },
                 on_closed_gate,
                 isolate,
                 default_change_policy: None,

@@ -180,3 +180,41 @@ fn the_shared_block_has_no_more_ids_than_others() {
     let refusal = only_refusal(plan(&intent, &facts(), &policy));
     assert_eq!(refusal.cause, "volume \"v\" takes the shared block, which has 65536 IDs, not 131072");
 }
+
+#[test]
+fn a_path_where_special_bits_count_on_the_host_is_warned_of_or_refused() {
+    let refuse = rules(|r| r.volumes.host_setuid = HostSetuid::Refuse);
+    let on = |here, below| {
+        let mut facts = facts();
+        facts.filesystems.setuid.insert("/data".into(), SetuidFacts { here, below });
+        facts
+    };
+    let warned = |intent: &Intent, facts: &Facts| {
+        let warnings = plan(intent, facts, &Policy::default()).unwrap().warnings;
+        let is_refused = plan(intent, facts, &refuse).is_err();
+        let of_it = |w: &Warning| w.field == "spec.volumes[0]" && w.text.contains("/data");
+        assert_eq!(warnings.iter().any(of_it), is_refused, "the policy decides about what is warned of");
+        is_refused
+    };
+    let writable = isolated(host_path("/data"));
+    assert!(warned(&writable, &facts()), "what nobody looked at is taken to count");
+    assert!(warned(&writable, &on(true, false)) && warned(&writable, &on(false, true)));
+    assert!(!warned(&writable, &on(false, false)), "nosuid on the host");
+    let mut read_only = writable.clone();
+    read_only.containers[0].mounts[0].read_only = true;
+    assert!(!warned(&read_only, &on(true, false)));
+    assert!(warned(&read_only, &on(true, true)), "mounts below are not read-only");
+    read_only.containers[0].mounts[0].recursive_read_only = RecursiveReadOnly::Enabled;
+    assert!(!warned(&read_only, &on(true, true)));
+    let mut with_the_hosts_users = writable.clone();
+    with_the_hosts_users.host_users = Some(true);
+    assert!(!warned(&with_the_hosts_users, &on(true, true)), "its root is the host's");
+    let chown = rules(|r| r.volumes.otherwise = VolumeRule::ChownOnce);
+    assert!(
+        plan(&writable, &on(true, true), &chown).unwrap().warnings.is_empty(),
+        "files of the pod's block"
+    );
+    assert!(!warned(&isolated(VolumeSource::EmptyDir(Medium::Disk)), &on(true, true)));
+    let refusal = only_refusal(plan(&writable, &on(true, false), &refuse));
+    assert!(refusal.hint.contains("policy.volumes.hostSetuid"), "{}", refusal.hint);
+}

@@ -55,6 +55,8 @@ pub struct Settings {
 pub struct UserNamespaceSettings {
     /// The node's block length.
     pub ids_per_pod: BlockLength,
+    /// The most IDs that one pod may ask for; as many as every pod has, unless given.
+    pub max_ids_per_pod: Option<BlockLength>,
     /// The most pods that may be isolated at once.
     pub max_pods: Option<u32>,
     /// Whose entries in subuid and subgid make the pool.
@@ -116,6 +118,7 @@ impl Default for UserNamespaceSettings {
     fn default() -> Self {
         Self {
             ids_per_pod: BlockLength::DEFAULT,
+            max_ids_per_pod: None,
             max_pods: None,
             subid_owner: census::source::DEFAULT_OWNER.to_owned(),
             quarantine_seconds: 60,

@@ -98,7 +98,7 @@ fn leaves(tree: &Value) -> Vec<(Vec<String>, &Value)> {
 
 fn way_out(path: &[String], value: &Value, default: Option<&Value>) -> String {
     let in_pool = path.iter().any(|key| key == "pool");
-    if path.last().is_some_and(|key| key == "idsPerPod")
+    if path.last().is_some_and(|key| ["idsPerPod", "maxIdsPerPod"].contains(&key.as_str()))
         && let Some(Err(e)) = value.as_u64().map(BlockLength::try_from)
     {
         return if e.below == e.above {
@@ -121,8 +121,12 @@ fn checked(settings: Settings) -> Result<Settings, Wrong> {
     let owner = &settings.user_namespaces.subid_owner;
     let pods = &settings.kubelet.pods_dir;
     let pool = &settings.user_namespaces.pool;
+    let (most, length) = (settings.user_namespaces.max_ids_per_pod, settings.user_namespaces.ids_per_pod);
     let (field, cause, way_out) = if owner.is_empty() || owner.starts_with('-') || owner.contains(':') {
         ("userNamespaces.subidOwner", "it is no user name", "leave it out for its default, \"kubelet\"")
+    } else if most.is_some_and(|most| most < length) {
+        let way_out = "use idsPerPod or more, or leave it out for that";
+        ("userNamespaces.maxIdsPerPod", "it is less than idsPerPod, which every pod has", way_out)
     } else if pool.gids.is_some() && pool.uids.is_none() {
         let way_out = "add uids; gids may be left out if they are the same";
         ("userNamespaces.pool", "it has gids and no uids", way_out)

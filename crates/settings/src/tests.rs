@@ -33,6 +33,16 @@ fn an_unknown_key_is_refused_with_the_nearest_name() {
 fn a_wrong_value_names_its_field_and_the_way_out() {
     for (text, message, hint) in [
         (
+            "userNamespaces: {maxIdsPerPod: 100000}",
+            "c.yaml: userNamespaces.maxIdsPerPod: a block cannot have 100000 IDs: it takes a multiple of 65536",
+            "use 65536 or 131072",
+        ),
+        (
+            "userNamespaces: {maxIdsPerPod: 65536, idsPerPod: 131072}",
+            "c.yaml: userNamespaces.maxIdsPerPod: it is less than idsPerPod, which every pod has",
+            "use idsPerPod or more, or leave it out for that",
+        ),
+        (
             "userNamespaces: {maxPods: 5, idsPerPod: 100000}",
             "c.yaml: userNamespaces.idsPerPod: a block cannot have 100000 IDs: it takes a multiple of 65536",
             "use 65536 or 131072",

@@ -1,10 +1,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ids::BlockLength;
 use ledger::{BadHolder, LedgerError};
 use settings::SettingsError;
 
-use crate::gate::Refusal;
+use crate::gate::{Contradiction, Refusal};
 use crate::ward;
 
 /// Why a call is not handed over, or not carried out.
@@ -67,6 +68,16 @@ pub enum Error {
         /// What to write.
         way_out: String,
     },
+    /// The pod asks for more IDs than the operator gives to one pod.
+    #[error("annotation {by} asks for {asked} IDs, and this node gives at most {allowed} to one pod")]
+    TooManyIds {
+        /// The annotation.
+        by: &'static str,
+        /// As many.
+        asked: BlockLength,
+        /// The operator's maximum.
+        allowed: BlockLength,
+    },
     /// The pod asks for a user namespace and for what cannot be had with one.
     #[error("{0}")]
     Refused(#[from] Refusal),
@@ -83,6 +94,30 @@ pub enum Error {
         sandbox: String,
         /// What is the matter.
         cause: String,
+    },
+    /// The annotations that say which pod a container is of contradict each other.
+    #[error(transparent)]
+    Contradiction(#[from] Contradiction),
+    /// A container names a sandbox whose network namespace it is not in.
+    #[error(
+        "container {container} is not in the network namespace of sandbox {sandbox}, which its annotations name"
+    )]
+    Foreign {
+        /// The container.
+        container: String,
+        /// The sandbox.
+        sandbox: String,
+    },
+    /// A container is in the network namespace of an isolated pod's sandbox, and its annotations do not name that.
+    #[error(
+        "container {container} is in the network namespace of sandbox {sandbox}, which has a user namespace, and its \
+         annotations do not name that sandbox"
+    )]
+    Undeclared {
+        /// The container.
+        container: String,
+        /// The sandbox.
+        sandbox: String,
     },
     /// Nobody has called us for the container's sandbox.
     #[error("sandbox {sandbox} has no user namespace, and {by} asks for one")]
@@ -149,6 +184,9 @@ impl Error {
             Self::Ward(e) => return e.hint(),
             Self::Refused(refusal) => refusal.hint.clone(),
             Self::Annotation { way_out, .. } => way_out.clone(),
+            Self::TooManyIds { allowed, .. } => {
+                format!("ask for at most {allowed}, or raise userNamespaces.maxIdsPerPod in the node's configuration")
+            }
             Self::NoRuntime { .. } | Self::Itself { .. } | Self::Run { .. } => {
                 "set wrapper.runtime to the real runtime's absolute path".to_owned()
             }
@@ -164,6 +202,11 @@ impl Error {
                                         /etc/wardlet/config.yaml, since CRI-O names WARDLET_CONFIG to some calls only; or \
                                         delete the pod, if wrapper.runDir was changed"
                 .to_owned(),
+            Self::Contradiction(_) | Self::Foreign { .. } | Self::Undeclared { .. } => {
+                "take annotations and labels that begin with io.kubernetes.cri off the pod: they are for the container \
+                 runtime to write"
+                    .to_owned()
+            }
             Self::Sandbox { .. } => "delete the pod: a new one gets a new sandbox".to_owned(),
             Self::Ended { .. } => "wait until it is started again; the pod's events say why it ended".to_owned(),
             Self::Version { .. } => {

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use ids::BlockLength;
 use settings::{Config, WrapperSettings};
 
 use crate::call::{Call, Runtime, find};
@@ -45,6 +46,21 @@ impl<'a> Site<'a> {
     pub(crate) fn root(&self) -> PathBuf {
         let own = || self.runtime.path.file_name().map(PathBuf::from).unwrap_or_default();
         self.call.globals.root.clone().unwrap_or_else(own)
+    }
+
+    /// How many IDs a pod has that does not say how many.
+    pub(crate) fn block_length(&self) -> BlockLength {
+        let settings = &self.config.settings;
+        if settings.wrapper.spans().is_some() {
+            settings.wrapper.range_size
+        } else {
+            settings.user_namespaces.ids_per_pod
+        }
+    }
+
+    /// How many IDs a pod may ask for.
+    pub(crate) fn longest_block(&self) -> BlockLength {
+        self.config.settings.user_namespaces.max_ids_per_pod.unwrap_or_else(|| self.block_length())
     }
 
     pub(crate) fn traits(&self) -> Result<RuntimeTraits> {

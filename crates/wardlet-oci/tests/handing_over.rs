@@ -24,7 +24,7 @@ fn a_pod_that_asks_for_nothing_is_handed_over_byte_for_byte() {
         let bundle = wrapped.bundle("b", &spec);
         let before = identity(&bundle.join("config.json"));
         let words =
-            ["--root", "/r", "--debug", "create", "--bundle", bundle.to_str().unwrap(), "--no-pivot", "id"];
+            ["--root", "/r", "--debug", "create", "--bundle", bundle.to_str().unwrap(), "--no-pivot", "s1"];
         let mut command = wrapped.command(&words);
         let child = command.spawn().unwrap();
         let pid = child.id();

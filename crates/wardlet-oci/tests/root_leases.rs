@@ -429,6 +429,7 @@ fn the_configuration_says_which_block_it_is_and_where_in_its_pool() {
         let gate = "enable_user_namespace_annotation: true\n  user_namespace_host_uid_base: 1310720000\n  \
                     user_namespace_host_gid_base: 1310720000";
         wrapped.configure(&keeper(&wrapped), gate, "");
+        wrapped.allow(131_072);
         let mut slots = Vec::new();
         for length in [None, Some("131072"), None] {
             let (id, bundle) = asking(host, &host.pod(0), None, |spec| {

@@ -27,7 +27,7 @@ fn refused(policy: &str) -> String {
         fs::write(volume.join("file"), "words").unwrap();
         let (id, bundle) = host.bundle(&host.pod(0), |spec| {
             spec["annotations"] = json!({
-                "io.kubernetes.cri.container-type": "sandbox", "io.kubernetes.cri.sandbox-id": "own",
+                "io.kubernetes.cri.container-type": "sandbox",
                 "wardlet.dev/user-namespace": "true",
             });
             spec["mounts"].as_array_mut().unwrap().push(json!({

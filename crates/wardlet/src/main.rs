@@ -22,6 +22,7 @@ mod commands;
 mod doctor;
 mod explain;
 mod failure;
+mod host_programs;
 mod image;
 mod lease_view;
 mod node;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use census::HostRoot;
 use kernel::{MountEntry, MountTable, Node};
 
 /// Filesystems that files are kept on, and that have no block device of their own.
@@ -45,10 +46,24 @@ impl Mounts {
         Self(MountTable::read().ok())
     }
 
+    /// Those of a host, whose first process says so where it is not our own; none where that cannot be read.
+    pub(crate) fn of_host(host_root: &HostRoot) -> Self {
+        if host_root.is_own() {
+            return Self::read();
+        }
+        let text = std::fs::read_to_string(host_root.path("/proc/1/mountinfo"));
+        Self(text.ok().and_then(|text| MountTable::parse(&text).ok()))
+    }
+
     /// The filesystem that an existing path lies on.
     pub(crate) fn filesystem_under(&self, place: &Path) -> Option<&str> {
         let id = Node::open(place).ok()?.stat().ok()?.mount_id;
         self.0.as_ref()?.by_id(id).map(|mount| mount.filesystem.as_str())
+    }
+
+    /// The whole table; none where it cannot be read.
+    pub(crate) fn table(&self) -> Option<&MountTable> {
+        self.0.as_ref()
     }
 
     /// A place where this filesystem can be seen.

@@ -12,6 +12,7 @@ fn the_effective_configuration_and_pool_are_shown() {
         "# there is no configuration file: these are the defaults
 userNamespaces:
   idsPerPod: 65536
+  maxIdsPerPod: null
   maxPods: null
   subidOwner: kubelet
   quarantineSeconds: 60
@@ -28,6 +29,7 @@ policy:
     rules: []
     otherwise: own
     cannotIdmap: refuse
+    hostSetuid: warn
     podsMayChoose:
     - refuse
     - ephemeralOnly

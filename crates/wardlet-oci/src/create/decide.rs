@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 
 use ids::BlockLength;
+use kernel::Process;
 use plan::OnClosedGate;
 
+use super::membership;
 use crate::call::Create;
 use crate::error::{Error, Result};
-use crate::gate::{Asked, Pod, Role, asked};
+use crate::gate::{Asked, AskedLength, Pod, Role, asked};
 use crate::lease::{Record, Standing};
 use crate::site::Site;
 use crate::spec::{self, Glance, Users};
@@ -40,6 +42,8 @@ pub(super) struct First {
 pub(super) struct Next {
     pub(super) text: Vec<u8>,
     pub(super) annotations: BTreeMap<String, String>,
+    pub(super) networks: Vec<String>,
+    /// The one that its annotations name.
     pub(super) sandbox: Record,
 }
 
@@ -55,34 +59,77 @@ pub(super) fn decide(site: &Site<'_>, wanted: &Create) -> Result<Decision> {
         Err(_) if !site.settings().enabled => return Ok(Decision::AsItIs),
         Err(cause) => return Err(Error::spec(&wanted.config, cause)),
     };
-    match Role::of(&glance.annotations) {
-        Some(Role::Container { sandbox }) => container(site, text, glance, sandbox),
-        role => first(site, text, glance, role.as_ref()),
+    match Role::of(&glance.annotations, &wanted.id) {
+        Ok(Role::Container { sandbox }) => container(site, (&wanted.id, text), glance, sandbox),
+        Ok(Role::Sandbox) => first(site, text, glance),
+        Err(contradiction) => {
+            stays_outside(site, &wanted.id, &glance)?;
+            if site.settings().enabled && glance.users == Users::Unsaid {
+                return Err(contradiction.into());
+            }
+            Ok(Decision::AsItIs)
+        }
     }
 }
 
-/// A container goes by its sandbox, whatever its own annotations say.
-fn container(site: &Site<'_>, text: Vec<u8>, glance: Glance, sandbox: String) -> Result<Decision> {
+/// The annotation by which a container asks for a user namespace that it could have.
+fn asks(site: &Site<'_>, glance: &Glance) -> Result<Option<&'static str>> {
+    match asked(&glance.annotations)? {
+        Asked::UserNamespace { by, .. } if glance.users == Users::Unsaid && site.settings().enabled => {
+            Ok(Some(by))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Refuses a container that is in the network of an isolated pod and does not say so: it would run there with the
+/// host's users.
+fn stays_outside(site: &Site<'_>, container: &str, glance: &Glance) -> Result<()> {
+    match membership::isolated_sandbox(site, &glance.networks)? {
+        None => Ok(()),
+        Some(Record { container: sandbox, .. }) => {
+            Err(Error::Undeclared { container: container.to_owned(), sandbox })
+        }
+    }
+}
+
+/// A container goes by its sandbox, whatever its own annotations say. Which that is they say, and its network shows.
+fn container(
+    site: &Site<'_>,
+    (id, text): (&str, Vec<u8>),
+    glance: Glance,
+    sandbox: String,
+) -> Result<Decision> {
     let broken = |cause: &str| Error::Sandbox { sandbox: sandbox.clone(), cause: cause.to_owned() };
     match site.records.get(&site.root(), &sandbox)? {
         Some(record) if matches!(record.standing, Standing::Ward { .. }) => {
             if glance.users == Users::Given {
                 return Err(broken("has a user namespace, and the container is given another"));
             }
-            let next = Next { text, annotations: glance.annotations, sandbox: record };
-            Ok(Decision::Inherit(Box::new(next)))
+            let Glance { annotations, networks, .. } = glance;
+            Ok(Decision::Inherit(Box::new(Next { text, annotations, networks, sandbox: record })))
         }
-        Some(_) => Ok(Decision::AsItIs),
-        None => match asked(&glance.annotations)? {
-            Asked::UserNamespace { by, .. } if glance.users == Users::Unsaid && site.settings().enabled => {
-                Err(Error::Unseen { sandbox, by })
+        record => {
+            stays_outside(site, id, &glance)?;
+            match (asks(site, &glance)?, record) {
+                (None, _) => Ok(Decision::AsItIs),
+                (Some(by), None) => Err(Error::Unseen { sandbox, by }),
+                (Some(_), Some(record)) if is_of(&record, &glance)? => Ok(Decision::AsItIs),
+                (Some(_), Some(_)) => Err(Error::Foreign { container: id.to_owned(), sandbox }),
             }
-            _ => Ok(Decision::AsItIs),
-        },
+        }
     }
 }
 
-fn first(site: &Site<'_>, text: Vec<u8>, glance: Glance, role: Option<&Role>) -> Result<Decision> {
+/// Whether a container is of this sandbox, which runs with the host's users.
+fn is_of(sandbox: &Record, glance: &Glance) -> Result<bool> {
+    match sandbox.pid().map(Process::open) {
+        Some(Ok(process)) => membership::is_in(&glance.networks, &process),
+        _ => Ok(false),
+    }
+}
+
+fn first(site: &Site<'_>, text: Vec<u8>, glance: Glance) -> Result<Decision> {
     let Asked::UserNamespace { by, length } = asked(&glance.annotations)? else {
         return Ok(Decision::AsItIs);
     };
@@ -92,11 +139,8 @@ fn first(site: &Site<'_>, text: Vec<u8>, glance: Glance, role: Option<&Role>) ->
             "pod {pod}: {by} asks for a user namespace, the caller gives one"
         )));
     }
-    if role.is_none() {
-        let cause = "names no sandbox, and asks for a user namespace".to_owned();
-        return Err(Error::Sandbox { sandbox: "of this container".to_owned(), cause });
-    }
     if site.settings().enabled {
+        let length = length.map(|asked| within(site, asked)).transpose()?;
         let first = First { text, annotations: glance.annotations, pod, asked_by: by, length };
         return Ok(Decision::Sandbox(Box::new(first)));
     }
@@ -104,4 +148,13 @@ fn first(site: &Site<'_>, text: Vec<u8>, glance: Glance, role: Option<&Role>) ->
         OnClosedGate::AsBefore => Ok(Decision::Closed { pod, asked_by: by }),
         OnClosedGate::Refuse => Err(Error::ClosedGate { pod: pod.to_string() }),
     }
+}
+
+/// As many IDs as a pod asks for, if the operator gives so many to one pod.
+fn within(site: &Site<'_>, asked: AskedLength) -> Result<BlockLength> {
+    let allowed = site.longest_block();
+    if asked.ids > allowed {
+        return Err(Error::TooManyIds { by: asked.by, asked: asked.ids, allowed });
+    }
+    Ok(asked.ids)
 }

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 
 use bundle::IdLines;
+use kernel::Process;
 use ledger::Holder;
 use serde_json::Value;
 
 use super::decide::Next;
 use super::sandbox::{annotate, words};
-use super::{bundle as callers, claim, record};
+use super::{bundle as callers, claim, membership, record};
 use crate::call::Create;
 use crate::error::{Error, Result};
 use crate::gate::{self, Subject};
@@ -48,6 +49,7 @@ fn begin(
     tell: &Sender<(Holder, Vec<PathBuf>)>,
 ) -> Result<(Record, Result<Made>)> {
     let joining = Joining::of(site, traits, &next.sandbox)?;
+    joining.is_joined_by(&wanted.id, &next.networks)?;
     let (spec, rootfs) = prepare(&joining, wanted, next)?;
     let standing = Standing::Ward { holder: joining.holder.clone(), ids: Some(joining.ids.clone()) };
     let record = record(site, wanted, &next.sandbox.container, &next.sandbox.pod, standing);
@@ -75,6 +77,8 @@ pub(crate) fn again(site: &Site<'_>, record: &Record) -> Result<u8> {
     let gone = || Error::Sandbox { sandbox: record.sandbox.clone(), cause: "is gone".to_owned() };
     let joining = Joining::of(site, site.traits()?, &sandbox.ok_or_else(gone)?)?;
     let text = spec::read(&record.config)?;
+    let glance = spec::glance(&text).map_err(|cause| Error::spec(&record.config, cause))?;
+    joining.is_joined_by(&record.container, &glance.networks)?;
     let spec = spec::parse(&text).map_err(|cause| Error::spec(&record.config, cause))?;
     let rootfs = Rootfs::find(&record.bundle, &spec)?;
     let shown = joining.show(record, (spec, rootfs))?;
@@ -86,7 +90,8 @@ struct Joining<'a> {
     site: &'a Site<'a>,
     holder: Holder,
     ids: IdLines,
-    init: u32,
+    init: Process,
+    sandbox: String,
     traits: RuntimeTraits,
 }
 
@@ -97,8 +102,20 @@ impl<'a> Joining<'a> {
         let Standing::Ward { holder, ids: Some(ids) } = &sandbox.standing else {
             return Err(broken("is still being made"));
         };
-        let init = init_of(&sandbox.pid_file, ids).ok_or_else(|| broken("does not run"))?;
-        Ok(Self { site, holder: holder.clone(), ids: ids.clone(), init, traits })
+        let ended = || broken("does not run");
+        let init = Process::open(init_of(&sandbox.pid_file, ids).ok_or_else(ended)?)?;
+        // The maps are those of the process that is held: its number was not used anew before.
+        init_of(&sandbox.pid_file, ids).filter(|pid| pid.cast_signed() == init.pid()).ok_or_else(ended)?;
+        let (holder, ids, sandbox) = (holder.clone(), ids.clone(), sandbox.container.clone());
+        Ok(Self { site, holder, ids, init, sandbox, traits })
+    }
+
+    /// Refuses a container that is not in the sandbox's network, whatever its annotations say.
+    fn is_joined_by(&self, container: &str, networks: &[String]) -> Result<()> {
+        if membership::is_in(networks, &self.init)? {
+            return Ok(());
+        }
+        Err(Error::Foreign { container: container.to_owned(), sandbox: self.sandbox.clone() })
     }
 
     fn order(&self, record: &Record, (spec, rootfs): (Value, Rootfs)) -> Order {
@@ -108,7 +125,7 @@ impl<'a> Joining<'a> {
             spec,
             rootfs,
             ids: self.ids.clone(),
-            role: Role::Inherit { init: self.init },
+            role: Role::Inherit { init: self.init.pid().cast_unsigned() },
             runtime: self.traits,
             on_refusal: self.site.config.settings.policy.volumes.cannot_idmap,
             stage: self.site.settings().run_dir.join("stage"),

@@ -3,6 +3,7 @@
 mod bundle;
 mod decide;
 mod inherit;
+mod membership;
 mod sandbox;
 
 pub(crate) use inherit::again;

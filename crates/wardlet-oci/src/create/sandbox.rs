@@ -142,7 +142,7 @@ impl Making<'_> {
     fn check(&self) -> Result<(Value, BlockLength)> {
         let Self { site, wanted, first, traits } = self;
         let spec = spec::parse(&first.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
-        let length = first.length.unwrap_or_else(|| own_length(site));
+        let length = first.length.unwrap_or_else(|| site.block_length());
         let (annotations, ids) = (&first.annotations, u64::from(length));
         gate::check(&Subject { spec: &spec, annotations, ids, runtime: traits.kind })?;
         Ok((spec, length))
@@ -192,17 +192,7 @@ impl Making<'_> {
     /// Which block of its pool it is, counted in blocks of the pool's length whatever the pod's own is.
     fn slot(&self, ids: &IdLines) -> u64 {
         let base = ids.uids.first().map_or(0, |line| u64::from(line.host().first()));
-        base.saturating_sub(self.site.settings().uid_base.unwrap_or(0)) / u64::from(own_length(self.site))
-    }
-}
-
-/// The length of a block where the pod does not say it.
-fn own_length(site: &Site<'_>) -> BlockLength {
-    let settings = &site.config.settings;
-    if settings.wrapper.spans().is_some() {
-        settings.wrapper.range_size
-    } else {
-        settings.user_namespaces.ids_per_pod
+        base.saturating_sub(self.site.settings().uid_base.unwrap_or(0)) / u64::from(self.site.block_length())
     }
 }
 

@@ -34,8 +34,17 @@ pub enum Asked {
         /// The annotation that says so.
         by: &'static str,
         /// With so many IDs; the node's own number if not said.
-        length: Option<BlockLength>,
+        length: Option<AskedLength>,
     },
+}
+
+/// How many IDs a pod asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AskedLength {
+    /// The annotation that says so.
+    pub by: &'static str,
+    /// As many.
+    pub ids: BlockLength,
 }
 
 /// All annotations of a container, those in CRI-O's collection too.
@@ -71,8 +80,8 @@ pub fn asked(annotations: &BTreeMap<String, String>) -> Result<Asked> {
         (None, false, None) => return Ok(Asked::No),
     };
     let length = match annotations.get(LENGTH_KEY) {
-        Some(value) => Some(length(LENGTH_KEY, value)?),
-        None => crio.and_then(|(_, length)| length),
+        Some(value) => Some(AskedLength { by: LENGTH_KEY, ids: length(LENGTH_KEY, value)? }),
+        None => crio.and_then(|(by, length)| Some(AskedLength { by, ids: length? })),
     };
     Ok(Asked::UserNamespace { by, length })
 }
@@ -154,7 +163,7 @@ fn contradiction(key: &'static str, value: &str) -> Error {
 }
 
 /// A message is one line of reasonable length, whatever a pod's author wrote.
-fn shortened(value: &str) -> String {
+pub(super) fn shortened(value: &str) -> String {
     let short: String = value.chars().take(80).collect();
     if short.len() < value.len() { format!("{short}…") } else { short }
 }
@@ -169,7 +178,9 @@ mod tests {
     }
 
     fn yes(by: &'static str, length: Option<u64>) -> std::result::Result<Asked, String> {
-        Ok(Asked::UserNamespace { by, length: length.map(|n| BlockLength::try_from(n).unwrap()) })
+        let key = if by == KEY { LENGTH_KEY } else { by };
+        let length = length.map(|n| AskedLength { by: key, ids: BlockLength::try_from(n).unwrap() });
+        Ok(Asked::UserNamespace { by, length })
     }
 
     #[test]

@@ -8,7 +8,8 @@ mod refusal;
 mod rules;
 mod spaces;
 
-pub use annotations::{ACCEPT_NETWORK, Asked, GVISOR_KEY, KEY, LENGTH_KEY, asked, asking_keys};
-pub use pod::{Pod, Role};
+use annotations::shortened;
+pub use annotations::{ACCEPT_NETWORK, Asked, AskedLength, GVISOR_KEY, KEY, LENGTH_KEY, asked, asking_keys};
+pub use pod::{Contradiction, Pod, Role};
 pub use refusal::Refusal;
 pub use rules::{Subject, check};

@@ -1,4 +1,4 @@
-//! What has to be known of every container: its annotations, and whether its caller brought a user
+//! What has to be known of every container: its annotations, its network, and whether its caller brought a user
 //! namespace. Everything else is skipped unread.
 
 use std::collections::BTreeMap;
@@ -16,6 +16,8 @@ pub struct Glance {
     pub annotations: BTreeMap<String, String>,
     /// Whether it says anything of user namespaces: one of its own, one to join, or maps.
     pub users: Users,
+    /// The paths of its network namespaces, empty for one that the runtime makes; none on the host's network.
+    pub networks: Vec<String>,
 }
 
 /// What a configuration says of user namespaces.
@@ -59,8 +61,8 @@ impl<'de> Visitor<'de> for Top {
             }
         }
         let annotations = annotations.flatten().unwrap_or_default().0;
-        let users = linux.flatten().map(|linux| linux.0).unwrap_or_default();
-        Ok(Glance { annotations, users })
+        let Linux { users, networks } = linux.flatten().unwrap_or_default();
+        Ok(Glance { annotations, users, networks })
     }
 }
 
@@ -103,7 +105,11 @@ impl<'de> Deserialize<'de> for Annotations {
     }
 }
 
-struct Linux(Users);
+#[derive(Default)]
+struct Linux {
+    users: Users,
+    networks: Vec<String>,
+}
 
 impl<'de> Deserialize<'de> for Linux {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
@@ -134,8 +140,9 @@ impl<'de> Deserialize<'de> for Linux {
                     }
                 }
                 let any = |lines: Option<Option<Lines>>| lines.flatten().is_some_and(|lines| lines.0 > 0);
-                let given = spaces.flatten().is_some_and(|spaces| spaces.0) || any(uids) || any(gids);
-                Ok(Linux(if given { Users::Given } else { Users::Unsaid }))
+                let Spaces { users, networks } = spaces.flatten().unwrap_or_default();
+                let given = users || any(uids) || any(gids);
+                Ok(Linux { users: if given { Users::Given } else { Users::Unsaid }, networks })
             }
         }
         d.deserialize_map(Map)
@@ -167,8 +174,12 @@ impl<'de> Deserialize<'de> for Lines {
     }
 }
 
-/// Whether one of the namespaces is a user namespace.
-struct Spaces(bool);
+/// Whether one of the namespaces is a user namespace, and the paths of those of the network.
+#[derive(Default)]
+struct Spaces {
+    users: bool,
+    networks: Vec<String>,
+}
 
 impl<'de> Deserialize<'de> for Spaces {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
@@ -181,15 +192,23 @@ impl<'de> Deserialize<'de> for Spaces {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Spaces, A::Error> {
-                let mut users = false;
+                let mut found = Spaces::default();
                 while let Some(space) = seq.next_element::<BTreeMap<String, serde_json::Value>>()? {
-                    let odd = space.keys().find(|key| folded(key) == "type" && *key != "type");
-                    if let Some(key) = odd {
-                        return Err(A::Error::custom(format!("key {key:?} is \"type\" in other letters")));
+                    for name in ["type", "path"] {
+                        if let Some(key) = space.keys().find(|key| folded(key) == name && *key != name) {
+                            return Err(A::Error::custom(format!(
+                                "key {key:?} is {name:?} in other letters"
+                            )));
+                        }
                     }
-                    users |= space.get("type").and_then(|kind| kind.as_str()) == Some("user");
+                    let text = |name: &str| space.get(name).and_then(|value| value.as_str());
+                    match text("type") {
+                        Some("user") => found.users = true,
+                        Some("network") => found.networks.push(text("path").unwrap_or_default().to_owned()),
+                        _ => {}
+                    }
                 }
-                Ok(Spaces(users))
+                Ok(found)
             }
         }
         d.deserialize_seq(Seq)
@@ -210,6 +229,9 @@ mod tests {
             r#"{"ociVersion":"1.0.2","annotations":{"a":"b"},"linux":{"namespaces":[{"type":"pid"}]}}"#;
         let glance = seen(text).unwrap();
         assert_eq!((glance.annotations["a"].as_str(), glance.users), ("b", Users::Unsaid));
+        assert!(glance.networks.is_empty());
+        let networks = r#"{"linux":{"namespaces":[{"type":"network","path":"/n"},{"type":"network"}]}}"#;
+        assert_eq!(seen(networks).unwrap().networks, ["/n", ""]);
         for given in [
             r#"{"linux":{"namespaces":[{"type":"user"}]}}"#,
             r#"{"linux":{"namespaces":[{"type":"user","path":"/proc/1/ns/user"}]}}"#,
@@ -233,6 +255,7 @@ mod tests {
             r#"{"LINUX":{}}"#,
             r#"{"linux":{"Namespaces":[]}}"#,
             r#"{"linux":{"namespaces":[{"Type":"user"}]}}"#,
+            r#"{"linux":{"namespaces":[{"type":"network","Path":"/n"}]}}"#,
             r#"{"annotations":{"a":1}}"#,
             "{} {}",
             "[]",

@@ -39,13 +39,20 @@ pub fn asking(
 ) -> (String, PathBuf) {
     host.bundle(pod, |spec| {
         let kind = if sandbox.is_some() { "container" } else { "sandbox" };
+        let own = id(spec);
         spec["annotations"] = json!({
-            "io.kubernetes.cri.container-type": kind, "io.kubernetes.cri.sandbox-id": sandbox.unwrap_or("own"),
+            "io.kubernetes.cri.container-type": kind, "io.kubernetes.cri.sandbox-id": sandbox.unwrap_or(&own),
             "io.kubernetes.cri.sandbox-namespace": "default", "io.kubernetes.cri.sandbox-name": "web",
             "wardlet.dev/user-namespace": "true",
         });
         change(spec);
     })
+}
+
+/// The name of the container that a configuration is written for.
+pub fn id(spec: &Value) -> String {
+    let cgroup = spec["linux"]["cgroupsPath"].as_str().unwrap();
+    cgroup.rsplit('/').next().unwrap().to_owned()
 }
 
 pub fn root(wrapped: &Wrapped) -> String {

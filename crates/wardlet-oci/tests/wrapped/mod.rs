@@ -48,6 +48,13 @@ impl Wrapped {
         fs::write(self.path("config.yaml"), text).unwrap();
     }
 
+    /// Lets one pod have so many IDs.
+    pub fn allow(&self, ids: u64) {
+        let text = fs::read_to_string(self.path("config.yaml")).unwrap();
+        let allowed = text.replace("userNamespaces: {", &format!("userNamespaces: {{maxIdsPerPod: {ids}, "));
+        fs::write(self.path("config.yaml"), allowed).unwrap();
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

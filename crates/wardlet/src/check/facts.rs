@@ -37,6 +37,7 @@ pub(super) fn able_node() -> Facts {
             idmap: yes.into_iter().chain(no).collect(),
             kinds: kinds.into(),
             paths: BTreeMap::new(),
+            setuid: BTreeMap::new(),
         },
         runtime: RuntimeFacts {
             handlers: BTreeMap::from([(String::new(), ABLE)]),
@@ -46,6 +47,7 @@ pub(super) fn able_node() -> Facts {
         pool: PoolFacts {
             length: BlockLength::DEFAULT,
             longest: BlockLength::DEFAULT,
+            allowed: None,
             blocks: 65_534,
             origin: "the default of a kubelet".to_owned(),
         },

@@ -3,7 +3,7 @@
 //! - [`check`]: one need, what was found, and the fault where there is one; [`report`]: all of them.
 //! - By trial, on the running kernel: [`trial`], [`filesystems`]. Nothing that is tried outlives the trial.
 //! - From files under the host root: [`limits`], [`settings`] (with [`sysctl`]), [`ids`] (with [`neighbours`]),
-//!   [`cgroups`], [`selinux`], [`gates`].
+//!   [`cgroups`], [`selinux`], [`gates`]; from the mount table: [`host_programs`].
 //! - From the container runtime, and from what stands behind its words: [`runtime`]; [`wrapper`]: how
 //!   `wardlet-oci` is wired to it.
 
@@ -12,6 +12,7 @@ mod check;
 mod crio;
 mod filesystems;
 mod gates;
+mod host_programs;
 mod ids;
 mod limits;
 mod neighbours;
@@ -42,6 +43,7 @@ pub(crate) fn examine(node: &Node, endpoint: Option<&Endpoint>) -> Report {
     let pods = u64::from(node.max_pods().unwrap_or(ids::USUAL_PODS));
     let runtime = runtime::examine(host_root, endpoint, selinux_of(host_root));
     let mut checks = trials(node, &runtime);
+    checks.extend(host_programs::checks(node));
     checks.extend(limits::checks(host_root, pods));
     checks.extend(ids::checks(node));
     checks.extend(cgroups::checks(host_root));

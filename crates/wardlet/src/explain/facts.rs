@@ -53,7 +53,7 @@ pub(crate) fn of_node(node: &Node, intents: &[&Intent]) -> Result<(Facts, Notes)
     let (kernel, filesystems) = probe::tried(&subject, &mut notes);
     let selinux = selinux::facts(node.host_root(), &mut notes);
     let runtime = runtime(intents, &mut notes);
-    let pool = pool::facts(&node.pool()?);
+    let pool = pool::facts(&node.pool()?, node.config.settings.user_namespaces.max_ids_per_pod);
     Ok((Facts { kernel, filesystems, runtime, selinux, pool }, notes))
 }
 

@@ -2,10 +2,12 @@ use ids::pool::IdPool;
 use ids::{BlockLength, HostSpan, IdKind};
 use plan::PoolFacts;
 
-pub(super) fn facts(pool: &IdPool) -> PoolFacts {
+/// `allowed` is the most that the operator gives to one pod.
+pub(super) fn facts(pool: &IdPool, allowed: Option<BlockLength>) -> PoolFacts {
     PoolFacts {
         length: pool.block(),
         longest: longest(pool),
+        allowed,
         blocks: pool.capacity().into(),
         origin: pool.origin().to_string(),
     }

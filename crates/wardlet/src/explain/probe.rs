@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use census::HostRoot;
 use kernel::probe::{self, Answer};
-use plan::{FilesystemFacts, KernelFacts, Support, VolumeKind};
+use plan::{FilesystemFacts, KernelFacts, SetuidFacts, Support, VolumeKind};
 
 use super::facts::Notes;
+use crate::host_programs;
 use crate::place::{Mounts, is_root, nearest_existing};
 
 const MAX_USER_NAMESPACES: &str = "/proc/sys/user/max_user_namespaces";
@@ -40,7 +41,18 @@ pub(super) fn tried(subject: &Subject<'_>, notes: &mut Notes) -> Tried {
         max_user_namespaces: max_user_namespaces(subject.host_root).unwrap_or(u32::MAX.into()),
         idmapped_mounts: Support::Yes,
     };
-    (kernel, FilesystemFacts::default())
+    // Paths of another host root are not ours to look at.
+    let mounts = if subject.host_root.is_own() { Mounts::read() } else { Mounts::default() };
+    (kernel, FilesystemFacts { setuid: setuid(subject, &mounts), ..FilesystemFacts::default() })
+}
+
+/// Where special bits of files at the paths that pods name count: to be told from the mount table, by any user.
+fn setuid(subject: &Subject<'_>, mounts: &Mounts) -> BTreeMap<String, SetuidFacts> {
+    let of = |path: &&str| {
+        let place = nearest_existing(Path::new(path))?;
+        Some(((*path).to_owned(), host_programs::facts(mounts.table()?, &place)))
+    };
+    subject.host_paths.iter().filter_map(of).collect()
 }
 
 fn max_user_namespaces(host_root: &HostRoot) -> Option<u64> {
@@ -83,7 +95,7 @@ fn any(tried: &BTreeMap<String, Support>) -> Support {
 fn filesystems(subject: &Subject<'_>) -> (FilesystemFacts, BTreeMap<String, PathBuf>) {
     const TMPFS: &str = "tmpfs";
     let mounts = Mounts::read();
-    let mut facts = FilesystemFacts::default();
+    let mut facts = FilesystemFacts { setuid: setuid(subject, &mounts), ..FilesystemFacts::default() };
     let mut places = BTreeMap::new();
     let mut under = |path: &Path| {
         let place = nearest_existing(path)?;

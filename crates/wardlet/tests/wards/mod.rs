@@ -151,6 +151,11 @@ impl Ward {
         self.process.pid()
     }
 
+    /// Its volume, as the host has it.
+    pub(crate) fn volume(&self) -> PathBuf {
+        self.scratch.path().join("volume")
+    }
+
     /// A file of the container, as the host reaches it.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{path}", self.pid()))

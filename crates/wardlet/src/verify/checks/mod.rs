@@ -4,6 +4,7 @@ mod books;
 mod credentials;
 mod files;
 mod foreign;
+mod host_programs;
 mod labels;
 mod mounts;
 mod overlap;
@@ -37,5 +38,6 @@ pub(super) fn all(look: &Look) -> Checked {
     labels::check(look, &mut checked.findings);
     books::check(look, &mut checked.findings);
     mounts::check(look, &mut checked);
+    host_programs::check(look, &mut checked.findings);
     checked
 }
