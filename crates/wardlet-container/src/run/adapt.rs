@@ -63,8 +63,8 @@ pub(super) fn for_built_in(mut config: Value, held: &mut Vec<OwnedFd>) -> Result
     }
     label_mounts(&mut config);
     let table = MountTable::read()?;
-    mask_named(&mut config, &hierarchies(&table, |mount| named(mount)));
-    seal_groups(&mut config, &hierarchies(&table, |mount| !named(mount)));
+    mask_named(&mut config, &hierarchies(&table, named));
+    seal_groups(&mut config, &hierarchies(&table, |_| true));
     let namespaces = config.pointer_mut("/linux/namespaces").and_then(Value::as_array_mut);
     for namespace in namespaces.into_iter().flatten() {
         let Some(path) = namespace.get("path").and_then(Value::as_str) else { continue };
