@@ -13,7 +13,7 @@ STATIC = target.$(TRIPLE).rustflags=["-C","target-feature=+crt-static"]
 WRAPPER = cargo build --release -q --target $(TRIPLE) --config '$(STATIC)' -p wardlet-oci && \
 	install target/$(TRIPLE)/release/wardlet-oci target/release/wardlet-oci
 
-.PHONY: help run build setup components fmt lint test-fast test test-conformance soak bench fuzz clean
+.PHONY: help run build setup components fmt lint test-fast attacks test test-conformance soak bench fuzz clean
 
 help: ## Shows this.
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -39,6 +39,10 @@ lint: ## Formatting and clippy, without a warning.
 
 test-fast: ## Unit tests, 10 000-case properties, the command line; no root, no components.
 	scripts/test.sh fast
+
+attacks: setup components ## Tries every known attack on this build (root): docs/threat-model.md.
+	cargo build -q --workspace --bins --examples
+	WARDLET_PROGRAMS=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug cargo test -q --workspace --test root_attacks
 
 components: setup ## Installs what the full tests need: an API server, containerd, runc, VM kernels (root).
 	cargo run -q -p testbed -- install test
