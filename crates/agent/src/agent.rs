@@ -18,6 +18,7 @@ use crate::cri::{Cri, Journal};
 use crate::error::{Error, Result};
 use crate::events::Bells;
 use crate::handle::{Handle, Orders};
+use crate::logs::{LogRotation, Rotator};
 use crate::look::Looker;
 use crate::requests::Watch;
 use crate::shared::{Shared, Tell, blocking};
@@ -47,6 +48,8 @@ pub struct Options {
     pub objects: Objects,
     /// The node's numbers.
     pub settings: lifecycle::Settings,
+    /// When containers' logs are rotated.
+    pub logs: LogRotation,
     /// The node's name.
     pub node: String,
     /// The node's address.
@@ -80,6 +83,7 @@ impl Agent {
             objects: options.objects,
             bells: Arc::clone(&bells),
             settings: options.settings,
+            logs: options.logs,
             node: options.node,
             host_ip: options.host_ip,
             tell: options.tell,
@@ -197,6 +201,9 @@ impl Agent {
         let (orders, inbox) = mpsc::channel(16);
         let (status, said) = watch::channel(before);
         let (ending, ends) = watch::channel(false);
+        let (writing, running) = watch::channel(Vec::new());
+        let (shared, title, logs) = (Arc::clone(&self.shared), ward.title(), place.logs.clone());
+        tokio::spawn(Rotator { shared, title, logs, running }.run());
         let uid = ward.uid.as_str().to_owned();
         let ward = Arc::new(ward);
         let worker = Worker {
@@ -210,6 +217,7 @@ impl Agent {
             tended,
             answers: Answers::default(),
             ending,
+            writing,
             chores: Chores {
                 shared: Arc::clone(&self.shared),
                 ward: Arc::clone(&ward),

@@ -83,11 +83,24 @@ impl Chores {
                 if let Some(seen) = look.container(container, *attempt) {
                     cri.remove(&seen.id).await?;
                 }
-                Ok(None)
+                self.remove_files(container, *attempt).await.map(|()| None)
             }
             Action::RunProbe { .. } | Action::RunHook { .. } => Ok(self.ask(action, look).await),
             Action::Wake { .. } => Ok(None),
         }
+    }
+
+    /// The log and the last words of an instance go with it: a container that fails again and again would fill the
+    /// disk with them.
+    async fn remove_files(&self, container: &ContainerName, attempt: u32) -> Result<()> {
+        let (place, name) = (self.place.clone(), container.as_str().to_owned());
+        blocking("removing a container's files", move || {
+            let log = place.logs.join(&name);
+            crate::logs::remove(&log, attempt).map_err(Error::file("remove the logs in", &log))?;
+            crate::files::remove_words(&place.dir, &name, attempt)
+                .map_err(Error::file("remove the last words in", &place.dir))
+        })
+        .await
     }
 
     async fn make_sandbox(&self, attempt: u32) -> Result<()> {

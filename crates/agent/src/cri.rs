@@ -139,6 +139,14 @@ impl Cri {
         or_gone(within("StopContainer", patience, self.client.runtime().stop_container(request)).await)
     }
 
+    /// Has the runtime open the log of a container anew, where it was renamed.
+    pub(crate) async fn reopen_log(&self, id: &str) -> Result<()> {
+        let request = cri::ReopenContainerLogRequest { container_id: id.to_owned() };
+        within("ReopenContainerLog", PATIENCE, self.client.runtime().reopen_container_log(request))
+            .await
+            .map(drop)
+    }
+
     pub(crate) async fn remove(&self, id: &str) -> Result<()> {
         let request = cri::RemoveContainerRequest { container_id: id.to_owned() };
         or_gone(within("RemoveContainer", PATIENCE, self.client.runtime().remove_container(request)).await)

@@ -111,15 +111,10 @@ pub(crate) fn last_words(dir: &Path, container: &str, attempt: u32) -> io::Resul
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The end of a log, for a container that failed without a word of its own.
-pub(crate) fn end_of_log(log: &Path) -> String {
-    const LINES: usize = 80;
-    const BYTES: usize = 2048;
-    let text = fs::read(log).unwrap_or_default();
-    let lines: Vec<String> = crate::logs::Lines::over(&text).map(|line| line.text).collect();
-    let last: String = lines.iter().skip(lines.len().saturating_sub(LINES)).cloned().collect();
-    let surplus = last.len().saturating_sub(BYTES);
-    last.char_indices()
-        .find(|(at, _)| *at >= surplus)
-        .map_or(String::new(), |(at, _)| last.split_at(at).1.to_owned())
+/// Removes the last words of an instance of a container.
+pub(crate) fn remove_words(dir: &Path, container: &str, attempt: u32) -> io::Result<()> {
+    match fs::remove_file(words_path(dir, container, attempt)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }

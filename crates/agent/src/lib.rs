@@ -62,6 +62,7 @@ pub use error::{Error, Result};
 pub use handle::{Handle, Orders};
 pub use journal::{Call, MountAsked, UserNamespaceAsked};
 pub use lifecycle::Settings;
+pub use logs::{LogFiles, LogRotation, LogSize};
 pub use refused::check;
 pub use shared::{Event, EventKind, Tell};
 pub use source::Objects;

@@ -10,7 +10,8 @@ use wire::cri::{
 
 use crate::cri::{CONTAINER_NAME, Cri, REVISION};
 use crate::error::Result;
-use crate::files;
+use crate::logs::Running;
+use crate::{files, logs};
 
 /// A sandbox as it was seen.
 #[derive(Debug, Clone)]
@@ -42,6 +43,17 @@ impl Look {
     /// The newest sandbox, if it is ready.
     pub(crate) fn current(&self) -> Option<&SeenSandbox> {
         self.sandboxes.iter().max_by_key(|s| s.seen.attempt).filter(|s| s.seen.ready)
+    }
+
+    /// The containers that run, as writers of logs.
+    pub(crate) fn running(&self) -> Vec<Running> {
+        let runs = |one: &&SeenContainer| matches!(one.seen.state, InstanceState::Running { .. });
+        let running = |one: &SeenContainer| Running {
+            id: one.id.clone(),
+            name: one.seen.container.as_str().to_owned(),
+            attempt: one.seen.attempt,
+        };
+        self.containers.iter().filter(runs).map(running).collect()
     }
 
     pub(crate) fn container(&self, name: &ContainerName, attempt: u32) -> Option<&SeenContainer> {
@@ -136,7 +148,7 @@ impl Looker {
         let policy = status.annotations.get("io.kubernetes.container.terminationMessagePolicy");
         let falls_back = policy.is_some_and(|policy| policy == "FallbackToLogsOnError");
         if message.is_empty() && falls_back && status.exit_code != 0 {
-            message = files::end_of_log(&self.logs.join(crate::container::log_path(name, attempt)));
+            message = logs::tail(&self.logs.join(name), attempt);
         }
         if message.is_empty() {
             message.clone_from(&status.message);

@@ -7,6 +7,7 @@ use volumes::PodVolumes;
 use crate::cri::Cri;
 use crate::error::{Error, Result};
 use crate::events::Bells;
+use crate::logs::LogRotation;
 use crate::source::Objects;
 
 /// Something that happened to a pod.
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) objects: Objects,
     pub(crate) bells: Arc<Bells>,
     pub(crate) settings: lifecycle::Settings,
+    pub(crate) logs: LogRotation,
     pub(crate) node: String,
     pub(crate) host_ip: String,
     pub(crate) tell: Tell,

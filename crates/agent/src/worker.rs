@@ -9,6 +9,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{Id, JoinSet};
 
 use crate::chores::{Chores, now};
+use crate::logs::Running;
 use crate::look::{Look, Looker};
 use crate::mounts::wanted;
 use crate::requests::Watch;
@@ -48,6 +49,8 @@ pub(crate) struct Worker {
     pub(crate) answers: Answers,
     /// Tells those at work that nothing more is to be started.
     pub(crate) ending: watch::Sender<bool>,
+    /// Tells which containers write logs.
+    pub(crate) writing: watch::Sender<Vec<Running>>,
 }
 
 /// Whether the runtime answers; said once each time that it changes.
@@ -100,6 +103,12 @@ impl Worker {
                 continue;
             };
             let look = Arc::new(look);
+            self.writing.send_if_modified(|known| {
+                let running = look.running();
+                let is_other = *known != running;
+                *known = running;
+                is_other
+            });
             let observed = observed(&look, tasks, std::mem::take(&mut outcomes));
             let (actions, status) = step(&self.pod, &observed, &mut self.state, now());
             let ips = look.current().map(|sandbox| self.chores.addresses(sandbox));

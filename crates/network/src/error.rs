@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::pod::HostPort;
+use crate::ports::PortHolder;
 use crate::subnet::Subnets;
 
 /// What this crate's calls return.
@@ -129,6 +130,30 @@ pub enum Error {
         /// Who has it, as namespace/name.
         holder: String,
     },
+    /// A host port that a process of the host has.
+    #[error("the host port {port} is in use on the host by {}", words(holder.as_ref()))]
+    PortInUse {
+        /// The port that was asked for.
+        port: HostPort,
+        /// The socket that has it; `None` if the kernel does not list it.
+        holder: Option<PortHolder>,
+    },
+    /// A host port cannot be held, for another reason than that it is in use.
+    #[error("cannot hold the host port {port}: {errno}")]
+    PortHold {
+        /// The port.
+        port: HostPort,
+        /// What the kernel said.
+        errno: Errno,
+    },
+    /// Pods have as many host ports as this process can hold.
+    #[error("cannot hold the host port {port}: pods have {most} host ports already, as many as can be held")]
+    TooManyPorts {
+        /// The port.
+        port: HostPort,
+        /// The limit: half of the process's limit of open files.
+        most: usize,
+    },
     /// A host port of an IPv6 address.
     #[error("the host port {port}: {ip} is no IPv4 address")]
     PortAddress {
@@ -220,6 +245,12 @@ impl Error {
             Self::OtherDevice { .. } => "give the bridge another name, or remove that device",
             Self::Exhausted { .. } => "give pods a larger subnet (--bridge-subnet), or remove pods",
             Self::PortTaken { .. } => "remove that pod, or ask for another hostPort or hostIP",
+            Self::PortInUse { .. } => {
+                "stop that process, or ask for another hostPort, or for a hostIP at which the port is free"
+            }
+            Self::TooManyPorts { .. } => {
+                "remove pods with host ports, or raise the limit of open files (RLIMIT_NOFILE) of this process"
+            }
             Self::PortAddress { .. } => "host ports are for IPv4: leave hostIP out, or name an IPv4 address",
             Self::NoFirewall { .. } => {
                 "the kernel needs nf_tables with nat, masq, fib and ct; pods without hostPort run all the same"
@@ -236,4 +267,9 @@ impl Error {
         let path = path.to_owned();
         move |source| Self::Io { what, path, source: Arc::new(source) }
     }
+}
+
+/// A socket that is bound and does not listen is in no list of the kernel.
+fn words(holder: Option<&PortHolder>) -> String {
+    holder.map_or_else(|| "a process that has bound it without listening".to_owned(), ToString::to_string)
 }

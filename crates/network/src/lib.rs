@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `bridge` | the device on the host, and each pod's pair of devices |
 //! | `lease` | which pod has which address and ports, in files that outlive us |
+//! | `ports` | the sockets that hold host ports against processes of the host |
 //! | `firewall` | masquerade and host ports: nftables, in our own words |
 //! | `cni` | plugins that others have written |
 //! | `netlink` | the kernel's language for all of it |
@@ -25,6 +26,7 @@ mod lease;
 mod netlink;
 mod network;
 mod pod;
+mod ports;
 mod settings;
 mod subnet;
 mod sysctl;
@@ -34,5 +36,6 @@ mod turns;
 pub use error::{Error, Result};
 pub use network::{Network, try_guard};
 pub use pod::{Addresses, HostPort, Interface, Pod, Protocol};
+pub use ports::{PortHolder, Process};
 pub use settings::{BRIDGE, Kind, Settings};
 pub use subnet::{Subnet4, Subnet6, Subnets};

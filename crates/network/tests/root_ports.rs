@@ -12,6 +12,7 @@ mod support;
 use std::net::IpAddr;
 
 use network::{Error, HostPort, Protocol};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::*;
 
 /// Whether frames between ports of a bridge are shown to the firewall: hosts differ in it.
@@ -184,6 +185,9 @@ fn ports_lead_to_their_pods_after_a_restart_and_after_the_rules_are_lost() {
 
 #[test]
 fn hundreds_of_ports_are_one_change() {
+    // Each port is held by a socket of the server, which may have half of its descriptors for them.
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
     let lab = Lab::new();
     let network = lab.open(bridge());
     let mut ward = Ward::new("many");

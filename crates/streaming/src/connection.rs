@@ -1,6 +1,5 @@
 //! One TCP connection: its request is matched with what was asked for, then upgraded.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,13 +10,13 @@ use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::asking::{Asking, Request, Slot};
 use crate::command::Asked;
 use crate::negotiate::{Purpose, Refused, Speech, negotiate};
 use crate::server::Shared;
@@ -30,29 +29,22 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// No request has more bytes in its line and headers.
 const LONGEST_REQUEST: usize = 64 << 10;
 
-/// As many may be at their requests at a time; who came first makes way for one more, since whoever has
-/// something to ask does so at once. Sessions do not count: each of them was asked for.
-const MOST_ASKING: usize = 128;
-
 /// When a connection cannot be accepted because there are too many files open, trying at once would not help.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts clients for ever. When this is dropped, their sessions end.
 pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let mut asking = VecDeque::new();
+    let mut asking = Asking::default();
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, _)) => {
-                let told_to_go = join(&mut asking);
+                let slot = asking.join().await;
                 let shared = Arc::clone(&shared);
                 connections.spawn(async move {
-                    let upgraded = tokio::select! {
-                        upgraded = timeout(PATIENCE, ask(stream, &shared)) => upgraded.ok().flatten(),
-                        _ = told_to_go => None,
-                    };
-                    if let Some(upgrade) = upgraded {
+                    let asked = timeout(PATIENCE, admitted(stream, slot, &shared)).await;
+                    if let Ok(Some(upgrade)) = asked {
                         upgrade.serve(&shared).await;
                     }
                 });
@@ -62,18 +54,14 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Takes a place among those who ask, the oldest one's if there is none left.
-fn join(asking: &mut VecDeque<oneshot::Sender<()>>) -> oneshot::Receiver<()> {
-    asking.retain(|one| !one.is_closed());
-    if asking.len() >= MOST_ASKING
-        && let Some(oldest) = asking.pop_front()
-    {
-        // It may have finished just now.
-        let _ = oldest.send(());
+/// Answers a request. A client whose request line has a token that is waited for gives its slot back and is not sent
+/// away; all others can be, until they have their answer.
+async fn admitted(stream: TcpStream, slot: Slot, shared: &Arc<Shared>) -> Option<Upgrade> {
+    let is_expected = |token: &str| shared.tokens().is_waiting(token, Instant::now());
+    match slot.await_request(&stream, is_expected).await? {
+        Request::Expected => ask(stream, shared).await,
+        Request::Other(slot) => slot.while_kept(ask(stream, shared)).await.flatten(),
     }
-    let (tell, told) = oneshot::channel();
-    asking.push_back(tell);
-    told
 }
 
 /// A connection that was upgraded, and to what.
@@ -109,7 +97,7 @@ async fn ask(stream: TcpStream, shared: &Arc<Shared>) -> Option<Upgrade> {
 
 /// Uses a token up only for a client with which we can speak: one that falls back to another protocol tries twice.
 fn answer(
-    mut request: Request<Incoming>,
+    mut request: hyper::Request<Incoming>,
     shared: &Shared,
 ) -> Result<(Upgrade, Response<Full<Bytes>>), Refused> {
     let nothing = || Refused::new(StatusCode::NOT_FOUND, "no such session, or it was used or has expired");

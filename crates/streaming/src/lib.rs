@@ -9,6 +9,7 @@
 //! A client's request becomes an upgrade (`connection`, `negotiate`); each kind of connection (`websocket`, `spdy`)
 //! carries streams (`link`), which a session (`command`, `ports`) lends to the handler (`lent`).
 
+mod asking;
 pub mod client;
 mod command;
 mod connection;

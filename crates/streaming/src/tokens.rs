@@ -62,6 +62,12 @@ impl Tokens {
         (wanted.verb() == verb).then_some(wanted)
     }
 
+    /// Whether a client with this token is waited for.
+    pub(crate) fn is_waiting(&mut self, token: &str, now: Instant) -> bool {
+        self.forget_expired(now);
+        self.waiting.contains_key(token)
+    }
+
     fn forget_expired(&mut self, now: Instant) {
         while let Some((since, token)) = self.by_age.front() {
             if self.waiting.contains_key(token) && now.duration_since(*since) < LIFETIME {

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use agent::{LogFiles, LogSize};
 use clap::{Args, Parser, Subcommand};
 use images::Reference;
 use ledger::Holder;
@@ -289,6 +290,12 @@ pub(crate) struct RunArgs {
     /// Also say what the built-in runtime does
     #[arg(short, long)]
     pub(crate) verbose: bool,
+    /// Rotate a container's log when it has this size
+    #[arg(long, value_name = "SIZE", default_value_t)]
+    pub(crate) container_log_max_size: LogSize,
+    /// Keep at most as many files of a container's log, from 2 on
+    #[arg(long, value_name = "N", default_value_t)]
+    pub(crate) container_log_max_files: LogFiles,
     /// Where sockets and pinned namespaces are kept; gone with a reboot, and short
     #[arg(long, value_name = "DIR", default_value = "/run/wardlet")]
     pub(crate) run_dir: PathBuf,

@@ -13,6 +13,7 @@
 //! - [`image`]: what `image` reads and shows.
 //! - [`verify`]: what `verify` looks at, checks and shows.
 //! - [`run`]: what `run`, `ps`, `logs`, `exec` and `stop` do.
+//! - [`printable`]: what comes from others, made harmless for a terminal.
 //! - [`output`], [`words`], [`picture`], [`lease_view`], [`verdict_view`], [`time`]: how answers look.
 //! - [`failure`]: what is said, and which exit code is given, when there is no answer.
 
@@ -29,6 +30,7 @@ mod node;
 mod output;
 mod picture;
 mod place;
+mod printable;
 mod run;
 mod time;
 mod verdict_view;

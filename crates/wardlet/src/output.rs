@@ -1,11 +1,12 @@
 //! What goes to stdout.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::printable::printable;
 
 /// The widest line that is readable everywhere.
 pub(crate) const WIDTH: usize = 80;
@@ -52,9 +53,11 @@ fn unprintable(e: impl std::fmt::Display) -> Failure {
     Failure::unknown(format!("cannot write the answer: {e}"))
 }
 
-/// A reader that has seen enough closes its end: that is no failure.
+/// A reader that has seen enough closes its end: that is no failure. On a terminal no control character is written:
+/// names and words of pods and images are in answers.
 pub(crate) fn write(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
+    let text = if out.is_terminal() { printable(text) } else { text.into() };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(unprintable(e)),
         _ => Ok(()),

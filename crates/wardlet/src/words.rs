@@ -1,15 +1,18 @@
 //! What goes to stderr. A reader that has gone away is no reason to fail.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use ids::pool::IdPool;
 use ledger::Ledger;
 
 use crate::failure::Failure;
+use crate::printable::printable;
 
-/// As it is.
+/// As it is; on a terminal without control characters, for words of pods, images and registries are in it.
 pub(crate) fn line(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let mut stderr = std::io::stderr();
+    let text = if stderr.is_terminal() { printable(text) } else { text.into() };
+    let _ = writeln!(stderr, "{text}");
 }
 
 /// `text` as one line: what other programs and files say may have several.

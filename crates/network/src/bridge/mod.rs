@@ -16,6 +16,7 @@ use crate::lease::{Book, Record};
 use crate::netlink::Socket;
 use crate::netlink::route::{self, Link};
 use crate::pod::{Addresses, Pod};
+use crate::ports::Held;
 use crate::subnet::Subnets;
 use crate::thread::Netns;
 
@@ -35,6 +36,8 @@ pub(crate) struct Bridge {
     name: String,
     mtu: Option<u32>,
     book: Book,
+    /// The sockets that keep host ports from processes of the host.
+    held: Held,
     /// Held while rules are made from the leases, so that the last to make them has seen all leases. What
     /// it holds is why there are no rules, if there are none.
     firewall: Mutex<Option<String>>,
@@ -53,12 +56,24 @@ impl Bridge {
             name: plan.name,
             mtu: plan.mtu,
             book,
+            held: Held::default(),
             firewall: Mutex::new(None),
             own: Mutex::new(None),
             owner: device::owner(dir),
         };
         words.extend(bridge.restore()?);
+        words.extend(bridge.hold_leased());
         Ok((bridge, words))
+    }
+
+    /// Holds the host ports of all pods, as after a restart. A pod keeps a port that a process of the host has bound
+    /// while no server was there to hold it: the rules lead to the pod, and the words say which process gets nothing.
+    fn hold_leased(&self) -> Vec<String> {
+        let hold = |record: Record| {
+            let error = self.held.hold(&record.sandbox, &record.host_ports).err()?;
+            Some(format!("the pod {} keeps its host ports, which cannot be held: {error}", record.pod))
+        };
+        self.book.records().into_iter().filter_map(hold).collect()
     }
 
     fn restore(&self) -> Result<Vec<String>> {
@@ -91,8 +106,8 @@ impl Bridge {
         let netns = Netns::open(&pod.netns)?;
         self.check_firewall(pod)?;
         let leased = self.book.lease(pod)?;
-        self.watch()?;
-        let made = self.connect(pod, &leased.record, &netns);
+        let held = self.held.hold(&pod.id, &pod.host_ports);
+        let made = held.and_then(|()| self.watch()).and_then(|()| self.connect(pod, &leased.record, &netns));
         if made.is_err() && leased.is_new {
             // Nobody was told of the address; if this fails, too, the lease is found later.
             let _ = self.tear_down(&pod.id);
@@ -119,6 +134,8 @@ impl Bridge {
 
     pub(crate) fn tear_down(&self, sandbox: &str) -> Result<()> {
         route::remove_link(&mut Socket::route()?, &outside::name(sandbox))?;
+        // Before the lease's ports are another pod's to hold.
+        self.held.release(sandbox);
         let Some(record) = self.book.close_ports(sandbox) else { return Ok(()) };
         if !record.host_ports.is_empty() {
             self.forward()?;
@@ -242,7 +259,8 @@ mod tests {
         let firewall = Mutex::new(Some("Protocol not supported".to_owned()));
         let own = Mutex::new(Some("Protocol not supported".to_owned()));
         let owner = "wardlet here".to_owned();
-        let bridge = Bridge { name: "wardlet0".to_owned(), mtu: None, book, firewall, own, owner };
+        let held = Held::default();
+        let bridge = Bridge { name: "wardlet0".to_owned(), mtu: None, book, held, firewall, own, owner };
         let mut pod = Pod {
             id: "0123456789abcdef".to_owned(),
             name: "web".to_owned(),

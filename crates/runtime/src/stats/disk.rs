@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat2, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat};
 use rustix::io::Errno;
 
 /// What a tree takes.
@@ -34,8 +34,8 @@ impl Usage {
     }
 }
 
-/// As deep as a tree is followed: each level costs a descriptor.
-const DEEPEST: usize = 256;
+/// As many of the deepest directories of a walk are open, besides the top: a container can make trees of any depth.
+const MOST_OPEN: usize = 64;
 /// As many files with several names are remembered; beyond that, each name counts.
 const MOST_LINKED: usize = 1 << 18;
 /// How many entries are looked at between two looks at the clock.
@@ -43,13 +43,23 @@ const A_STRETCH: usize = 256;
 
 /// A walk through what lies below a directory, itself included: each file once however many names it has,
 /// nothing of what is mounted below, and what vanishes meanwhile not at all. Whoever writes there meanwhile
-/// cannot lead the walk elsewhere. It can be left and gone on with.
+/// cannot lead the walk elsewhere. It can be left and gone on with, and takes a bounded number of descriptors.
 pub(super) struct Walk {
-    /// The directories that are being read, from the top down.
-    open: Vec<rustix::fs::Dir>,
+    /// The directories that are being read, from the top down. The last is open, and so is the top.
+    levels: Vec<Level>,
     usage: Usage,
     /// Files with several names, by device and number.
     seen: HashSet<(u64, u64)>,
+}
+
+/// A directory that is being read.
+struct Level {
+    /// Closed while the walk is far below.
+    dir: Option<rustix::fs::Dir>,
+    /// Its device and number.
+    identity: (u64, u64),
+    /// Where to go on reading when it is open again.
+    offset: i64,
 }
 
 impl Walk {
@@ -59,7 +69,7 @@ impl Walk {
     /// If the directory cannot be opened.
     pub(super) fn of(path: &Path) -> kernel::Result<Self> {
         let top = kernel::Dir::open(path)?;
-        let mut walk = Self { open: vec![], usage: Usage::default(), seen: HashSet::new() };
+        let mut walk = Self { levels: vec![], usage: Usage::default(), seen: HashSet::new() };
         walk.enter(&top, OsStr::new("."))
             .map_err(|errno| kernel::Error::Open { path: path.to_owned(), errno })?;
         Ok(walk)
@@ -74,7 +84,7 @@ impl Walk {
     pub(super) fn go_on(&mut self, until: Instant) -> Progress {
         loop {
             for _ in 0..A_STRETCH {
-                if self.open.is_empty() {
+                if self.levels.is_empty() {
                     return Progress::Done;
                 }
                 self.step();
@@ -87,26 +97,23 @@ impl Walk {
 
     /// The next entry of the directory that was entered last.
     fn step(&mut self) {
-        let Some(dir) = self.open.last_mut() else { return };
-        let Some(Ok(entry)) = dir.read() else {
-            self.open.pop();
-            return;
+        let Some(level) = self.levels.last_mut() else { return };
+        let Some(Ok(entry)) = level.dir.as_mut().and_then(rustix::fs::Dir::read) else {
+            return self.leave();
         };
+        level.offset = entry.offset();
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
         if name != "." && name != ".." {
-            // What cannot be looked at or entered is gone, a mount, or too deep.
+            // What cannot be looked at or entered is gone, or a mount.
             let _ = self.entry(name);
         }
     }
 
     fn entry(&mut self, name: &OsStr) -> Result<(), Errno> {
-        let Some(dir) = self.open.last() else { return Ok(()) };
+        let Some(dir) = self.levels.last().and_then(|level| level.dir.as_ref()) else { return Ok(()) };
         let dir = dir.fd()?;
         let found = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)?;
         if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
-            if self.open.len() >= DEEPEST {
-                return Ok(());
-            }
             let dir = rustix::io::fcntl_dupfd_cloexec(dir, 0)?;
             return self.enter(&dir, name);
         }
@@ -123,9 +130,26 @@ impl Walk {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let entered = openat2(dir, name, flags, Mode::empty(), within)?;
-        self.add(&statat(&entered, c"", AtFlags::EMPTY_PATH)?);
-        self.open.push(rustix::fs::Dir::new(entered)?);
+        let found = statat(&entered, c"", AtFlags::EMPTY_PATH)?;
+        let dir = Some(rustix::fs::Dir::new(entered)?);
+        self.add(&found);
+        self.levels.push(Level { dir, identity: (found.st_dev, found.st_ino), offset: 0 });
+        let closed = self.levels.len().checked_sub(MOST_OPEN + 1).filter(|index| *index > 0);
+        if let Some(level) = closed.and_then(|index| self.levels.get_mut(index)) {
+            level.dir = None;
+        }
         Ok(())
+    }
+
+    /// Goes back to the directory above, which is opened by way of this one if it is closed. If that is not where it
+    /// was, somebody has moved directories meanwhile: the walk goes on at the top, and what was left in between is
+    /// not counted this time.
+    fn leave(&mut self) {
+        let Some(left) = self.levels.pop() else { return };
+        let Some(above) = self.levels.last_mut().filter(|above| above.dir.is_none()) else { return };
+        if left.dir.is_none_or(|below| above.open_from(&below).is_err()) {
+            self.levels.truncate(1);
+        }
     }
 
     fn add(&mut self, stat: &rustix::fs::Stat) {
@@ -134,9 +158,24 @@ impl Walk {
     }
 }
 
+impl Level {
+    fn open_from(&mut self, below: &rustix::fs::Dir) -> Result<(), Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let above = openat(below.fd()?, "..", flags, Mode::empty())?;
+        let found = statat(&above, c"", AtFlags::EMPTY_PATH)?;
+        if (found.st_dev, found.st_ino) != self.identity {
+            return Err(Errno::NOENT);
+        }
+        let mut dir = rustix::fs::Dir::new(above)?;
+        dir.seek(self.offset)?;
+        self.dir = Some(dir);
+        Ok(())
+    }
+}
+
 impl std::fmt::Debug for Walk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Walk").field("depth", &self.open.len()).field("usage", &self.usage).finish()
+        f.debug_struct("Walk").field("depth", &self.levels.len()).field("usage", &self.usage).finish()
     }
 }
 
@@ -152,6 +191,8 @@ pub(super) enum Progress {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Write;
+    use std::os::fd::OwnedFd;
     use std::os::unix::fs::symlink;
     use std::time::Duration;
 
@@ -194,12 +235,72 @@ mod tests {
         assert_eq!(walk.usage().inodes, u64::try_from(3 * A_STRETCH + 1).unwrap());
     }
 
+    /// Makes a tree with a file and a directory beside the way down at each level; the directory at its bottom.
+    fn deep(top: &Path, depth: u32) -> OwnedFd {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut dir = rustix::fs::open(top, flags, Mode::empty()).unwrap();
+        for _ in 0..depth {
+            for name in ["a", "way", "z"] {
+                rustix::fs::mkdirat(&dir, name, Mode::RWXU).unwrap();
+            }
+            rustix::fs::openat(&dir, "file", OFlags::CREATE | OFlags::CLOEXEC, Mode::RUSR).unwrap();
+            dir = openat(&dir, "way", flags, Mode::empty()).unwrap();
+        }
+        dir
+    }
+
+    /// A path of this depth is too long for any call: removed from below.
+    fn remove(top: &Path) {
+        let above = kernel::Dir::open(top.parent().unwrap()).unwrap();
+        above.remove_tree(top.file_name().unwrap()).unwrap();
+    }
+
+    fn open(walk: &Walk) -> usize {
+        walk.levels.iter().filter(|level| level.dir.is_some()).count()
+    }
+
+    /// A container hid what it wrote below 256 directories.
     #[test]
-    fn a_tree_of_any_depth_takes_a_bounded_number_of_descriptors() {
+    fn what_lies_deep_is_counted_with_a_bounded_number_of_descriptors() {
+        const DEPTH: u32 = 600;
         let dir = tempfile::tempdir().unwrap();
-        let deep: std::path::PathBuf = std::iter::repeat_n("d", 2 * DEEPEST).collect();
-        fs::create_dir_all(dir.path().join(deep)).unwrap();
-        assert_eq!(usage(dir.path()).inodes, u64::try_from(DEEPEST).unwrap());
+        let top = dir.path().join("top");
+        fs::create_dir(&top).unwrap();
+        let bottom = deep(&top, DEPTH);
+        let file =
+            rustix::fs::openat(&bottom, "big", OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR);
+        fs::File::from(file.unwrap()).write_all(&vec![1; 8 << 20]).unwrap();
+        let mut walk = Walk::of(&top).unwrap();
+        let mut most = 0;
+        while walk.go_on(Instant::now()) == Progress::Left {
+            most = most.max(open(&walk));
+        }
+        assert_eq!(walk.usage().inodes, u64::from(4 * DEPTH + 2));
+        assert!(walk.usage().bytes >= 8 << 20, "{:?}", walk.usage());
+        assert!((1..=MOST_OPEN + 1).contains(&most), "{most}");
+        remove(&top);
+    }
+
+    /// Whoever moves a directory while the walk is in it cannot lead the walk out of the tree.
+    #[test]
+    fn a_directory_that_is_moved_meanwhile_does_not_lead_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let (top, outside) = (dir.path().join("top"), dir.path().join("outside"));
+        fs::create_dir(&top).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("big"), vec![1; 8 << 20]).unwrap();
+        deep(&top, 300);
+        let mut walk = Walk::of(&top).unwrap();
+        while walk.levels.len() < 250 {
+            walk.step();
+        }
+        // A level that is closed, with all that is below it.
+        let moved = top.join(std::iter::repeat_n("way", 100).collect::<std::path::PathBuf>());
+        fs::rename(moved, outside.join("way")).unwrap();
+        assert_eq!(walk.go_on(Instant::now() + Duration::from_secs(600)), Progress::Done);
+        assert!(walk.usage().bytes < 8 << 20, "{:?}", walk.usage());
+        remove(&top);
+        remove(&outside);
     }
 
     #[test]

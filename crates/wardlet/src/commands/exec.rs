@@ -1,4 +1,4 @@
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use streaming::client::{Output, Session as Command, run as run_at};
@@ -11,6 +11,7 @@ use wire::cri::{
 use super::Session;
 use crate::cli::ExecArgs;
 use crate::failure::Failure;
+use crate::printable::Pieces;
 use crate::run::signals::Signals;
 use crate::run::terminal::{Raw, input, is_interactive, sizes};
 use crate::run::{find, threads};
@@ -67,7 +68,7 @@ async fn exec(endpoint: &Endpoint, (uid, name): (&str, &str), args: &ExecArgs) -
     let command = Command {
         stdin: args.stdin.then(input).transpose()?,
         sizes: args.tty.then(sizes).transpose()?,
-        output: write,
+        output: Sink::new(args).into_output(),
     };
     let _raw = (args.stdin && args.tty).then(Raw::take).transpose()?;
     tokio::select! {
@@ -76,6 +77,36 @@ async fn exec(endpoint: &Endpoint, (uid, name): (&str, &str), args: &ExecArgs) -
             Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
         }
         () = signals.next() => Ok(ExitCode::from(TERMINATED)),
+    }
+}
+
+/// Where a command's output goes. A command that was given our terminal may use it as it likes; the output of any
+/// other is shown on a terminal without control characters, and goes elsewhere as it is.
+struct Sink {
+    stdout: Option<Pieces>,
+    stderr: Option<Pieces>,
+}
+
+impl Sink {
+    fn new(args: &ExecArgs) -> Self {
+        let shown = |is_terminal: bool| (is_terminal && !args.tty).then(Pieces::default);
+        Self {
+            stdout: shown(std::io::stdout().is_terminal()),
+            stderr: shown(std::io::stderr().is_terminal()),
+        }
+    }
+
+    fn into_output(mut self) -> impl FnMut(Output, &[u8]) {
+        move |output, bytes| {
+            let pieces = match output {
+                Output::Stdout => &mut self.stdout,
+                Output::Stderr => &mut self.stderr,
+            };
+            match pieces {
+                Some(pieces) => write(output, pieces.next(bytes).as_bytes()),
+                None => write(output, bytes),
+            }
+        }
     }
 }
 

@@ -6,16 +6,17 @@ use super::Session;
 use crate::cli::LogsArgs;
 use crate::failure::{Answer, Failure};
 use crate::run::find;
-use crate::run::follow::{Source, finish, print};
+use crate::run::follow::{Extent, Printed, Source, finish, print};
 
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) fn run(session: &Session, args: &LogsArgs) -> Result<Answer, Failure> {
     let state = session.node.state_dir();
     let pod = find::one(state, &args.pod)?;
-    let mut sources = sources(&pod, args.container.as_deref())?;
+    let extent = if args.follow { Extent::Growing } else { Extent::UpToNow };
+    let mut sources = sources(&pod, args.container.as_deref(), extent)?;
     loop {
-        print(&mut sources);
+        while print(&mut sources) == Printed::Some {}
         // Looked at after what it has written was read: what it writes last is not missed.
         let still = agent::stored_one(state, pod.record.uid.as_str())?;
         let runs = still.is_some_and(|p| p.status.is_none_or(|status| !status.is_terminated()));
@@ -27,7 +28,7 @@ pub(super) fn run(session: &Session, args: &LogsArgs) -> Result<Answer, Failure>
     }
 }
 
-fn sources(pod: &Stored, wanted: Option<&str>) -> Result<Vec<Source>, Failure> {
+fn sources(pod: &Stored, wanted: Option<&str>, extent: Extent) -> Result<Vec<Source>, Failure> {
     let spec = pod.record.pod.spec.clone().unwrap_or_default();
     let init = spec.init_containers.unwrap_or_default();
     let names: Vec<String> = init.into_iter().chain(spec.containers).map(|c| c.name).collect();
@@ -38,5 +39,5 @@ fn sources(pod: &Stored, wanted: Option<&str>) -> Result<Vec<Source>, Failure> {
     let meant = names.iter().filter(|name| wanted.is_none_or(|wanted| wanted == name.as_str()));
     let is_alone = wanted.is_some() || names.len() == 1;
     let prefix = |name: &str| if is_alone { String::new() } else { format!("{name} | ") };
-    Ok(meant.map(|name| Source::new(prefix(name), &pod.logs.join(name))).collect())
+    Ok(meant.map(|name| Source::new(prefix(name), &pod.logs.join(name), extent)).collect())
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use images::{Progress, Step};
 
 use super::view::size;
+use crate::printable::printable;
 use crate::words;
 
 /// How often a terminal's line is written anew.
@@ -41,7 +42,7 @@ impl Teller {
     fn on_terminal(&self, state: &mut State, text: &str) {
         if state.written.is_none_or(|written| written.elapsed() >= BEAT) {
             state.written = Some(Instant::now());
-            let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
+            let _ = write!(std::io::stderr(), "\r\x1b[K{}", printable(text));
         }
     }
 }

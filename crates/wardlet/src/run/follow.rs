@@ -1,81 +1,129 @@
 //! What pods print.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
 use agent::logs::{Line, Reader, Stream};
 use tokio::sync::watch;
 
+use crate::printable::printable;
+
 /// How often logs are read on.
 const PAUSE: Duration = Duration::from_millis(100);
 /// No more of a line is kept; longer ones are printed in pieces.
 const LONGEST: usize = 1 << 20;
+/// As many pieces of one log are printed before it is another's turn.
+const A_TURN: usize = 16;
+
+/// How much of a log is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// What is there now.
+    UpToNow,
+    /// That, and what is still to come.
+    Growing,
+}
+
+/// Whether there was anything to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Printed {
+    /// Something, and there may be more.
+    Some,
+    /// All that there was.
+    All,
+}
 
 /// One container's log and how its lines begin.
 pub(crate) struct Source {
     prefix: String,
     reader: Reader,
     /// What has come of a line that is not whole yet, for each stream.
-    begun: [String; 2],
+    begun: [Vec<u8>; 2],
 }
 
 impl Source {
-    pub(crate) fn new(prefix: String, dir: &Path) -> Self {
-        Self { prefix, reader: Reader::new(dir), begun: [String::new(), String::new()] }
+    pub(crate) fn new(prefix: String, dir: &Path, extent: Extent) -> Self {
+        let reader = match extent {
+            Extent::UpToNow => Reader::up_to_now(dir),
+            Extent::Growing => Reader::new(dir),
+        };
+        Self { prefix, reader, begun: [Vec::new(), Vec::new()] }
     }
 
-    /// The lines that have become whole: a runtime cuts long ones into parts.
-    fn lines(&mut self) -> Vec<(Stream, String)> {
-        // A log that cannot be read now may be later; the pod's status says why if not.
-        let read = self.reader.read().unwrap_or_default();
-        read.into_iter().filter_map(|line| self.whole(&line)).collect()
+    /// Prints for one turn.
+    fn print(&mut self) -> Printed {
+        for _ in 0..A_TURN {
+            // A log that cannot be read now may be later; the pod's status says why if not.
+            let read = self.reader.read().unwrap_or_default();
+            if read.is_empty() {
+                return Printed::All;
+            }
+            read.into_iter()
+                .filter_map(|line| self.whole(line))
+                .for_each(|(stream, text)| write(stream, &text));
+        }
+        Printed::Some
     }
 
-    fn whole(&mut self, line: &Line) -> Option<(Stream, String)> {
+    /// The line, if it has become whole: a runtime cuts long ones into parts.
+    fn whole(&mut self, line: Line) -> Option<(Stream, Vec<u8>)> {
         let [out, err] = &mut self.begun;
         let begun = if line.stream == Stream::Stdout { out } else { err };
-        begun.push_str(&line.text);
-        let is_whole = begun.ends_with('\n') || begun.len() > LONGEST;
-        is_whole.then(|| (line.stream, format!("{}{}", self.prefix, std::mem::take(begun))))
+        begun.extend(line.text);
+        let is_whole = begun.ends_with(b"\n") || begun.len() > LONGEST;
+        is_whole.then(|| (line.stream, [self.prefix.as_bytes(), &std::mem::take(begun)].concat()))
     }
 
     /// What was begun and will not go on.
-    fn rest(&mut self) -> Vec<(Stream, String)> {
+    fn rest(&mut self) -> Vec<(Stream, Vec<u8>)> {
         let texts = self.begun.iter_mut().map(std::mem::take);
         let begun =
             [Stream::Stdout, Stream::Stderr].into_iter().zip(texts).filter(|(_, text)| !text.is_empty());
-        begun.map(|(stream, text)| (stream, format!("{}{text}\n", self.prefix))).collect()
+        begun.map(|(stream, text)| (stream, [self.prefix.as_bytes(), &text, b"\n"].concat())).collect()
     }
 }
 
-/// Prints what was written since the last time.
-pub(crate) fn print(sources: &mut [Source]) {
-    sources.iter_mut().flat_map(Source::lines).for_each(|(stream, text)| write(stream, &text));
+/// Prints some of what was written since the last time, of each log in turn.
+pub(crate) fn print(sources: &mut [Source]) -> Printed {
+    // Not the first that has more: each has its turn.
+    let turns: Vec<Printed> = sources.iter_mut().map(Source::print).collect();
+    if turns.contains(&Printed::Some) { Printed::Some } else { Printed::All }
 }
 
 /// Prints what was written since the last time, and then no more.
 pub(crate) fn finish(sources: &mut [Source]) {
-    print(sources);
+    while print(sources) == Printed::Some {}
     sources.iter_mut().flat_map(Source::rest).for_each(|(stream, text)| write(stream, &text));
 }
 
-fn write(stream: Stream, text: &str) {
+/// As it is; on a terminal without control characters.
+fn write(stream: Stream, text: &[u8]) {
     // A reader that has seen enough is no reason to fail.
     let _ = match stream {
-        Stream::Stdout => std::io::stdout().lock().write_all(text.as_bytes()),
-        Stream::Stderr => std::io::stderr().lock().write_all(text.as_bytes()),
+        Stream::Stdout => shown(&mut std::io::stdout().lock(), text),
+        Stream::Stderr => shown(&mut std::io::stderr().lock(), text),
     };
+}
+
+fn shown(out: &mut (impl Write + IsTerminal), text: &[u8]) -> std::io::Result<()> {
+    if out.is_terminal() {
+        return out.write_all(printable(&String::from_utf8_lossy(text)).as_bytes());
+    }
+    out.write_all(text)
 }
 
 /// Prints until told that there will be no more, and then what is left.
 pub(crate) async fn follow(mut sources: Vec<Source>, mut until: watch::Receiver<bool>) {
     loop {
-        print(&mut sources);
+        let printed = print(&mut sources);
         if *until.borrow() {
             return finish(&mut sources);
         }
-        let _ = tokio::time::timeout(PAUSE, until.changed()).await;
+        match printed {
+            Printed::Some => tokio::task::yield_now().await,
+            Printed::All => drop(tokio::time::timeout(PAUSE, until.changed()).await),
+        }
     }
 }
 
@@ -88,12 +136,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let text = "t stdout P one \nt stderr F oops\nt stdout F line\nt stdout P rest\n";
         std::fs::write(dir.path().join("0.log"), text).unwrap();
-        let mut source = Source::new("a | ".to_owned(), dir.path());
-        let lines = source.lines();
+        let mut source = Source::new("a | ".to_owned(), dir.path(), Extent::UpToNow);
+        let read = source.reader.read().unwrap();
+        let lines: Vec<_> = read.into_iter().filter_map(|line| source.whole(line)).collect();
         assert_eq!(
             lines,
-            [(Stream::Stderr, "a | oops\n".to_owned()), (Stream::Stdout, "a | one line\n".to_owned())]
+            [(Stream::Stderr, b"a | oops\n".to_vec()), (Stream::Stdout, b"a | one line\n".to_vec())]
         );
-        assert_eq!(source.rest(), [(Stream::Stdout, "a | rest\n".to_owned())]);
+        assert_eq!(source.rest(), [(Stream::Stdout, b"a | rest\n".to_vec())]);
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Admitted, Agent, Event, EventKind, Handle, Objects, Options};
+use agent::{Admitted, Agent, Event, EventKind, Handle, LogRotation, Objects, Options};
 use kernel::{Live, Recorder};
 use ledger::Ledger;
 use manifest::Reading;
@@ -55,6 +55,10 @@ impl Run<'_> {
             },
             objects: self.objects.clone(),
             settings: agent::Settings::default(),
+            logs: LogRotation {
+                max_size: self.args.container_log_max_size,
+                max_files: self.args.container_log_max_files,
+            },
             node: host_name(),
             host_ip: host_ip(),
             tell: Arc::new(tell),

@@ -8,7 +8,8 @@ use ids::IdKind;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::follow::{Source, follow};
+use super::detach::STAYS;
+use super::follow::{Extent, Source, follow};
 use super::view::ids;
 use crate::cli::RunArgs;
 use crate::failure::Failure;
@@ -41,7 +42,9 @@ struct Ways {
 
 impl Tending {
     pub(crate) fn new(handles: Vec<Handle>, args: &RunArgs) -> Self {
-        let ways = Ways { prints: !args.quiet, removes: args.rm };
+        // Words of a process in the background go to a file that is not rotated: pods must not write there.
+        let prints = !args.quiet && std::env::var_os(STAYS).is_none();
+        let ways = Ways { prints, removes: args.rm };
         let mut tasks = JoinSet::new();
         let pods = handles.iter().map(Pod::of).collect();
         for (index, handle) in handles.into_iter().enumerate() {
@@ -154,8 +157,9 @@ async fn seen_through(mut handle: Handle, ways: Ways) -> Result<u8, Failure> {
 
 fn sources(handle: &Handle) -> Vec<Source> {
     let name = handle.name();
-    let source =
-        |container: &str| Source::new(format!("{name}/{container} | "), &handle.logs().join(container));
+    let source = |container: &str| {
+        Source::new(format!("{name}/{container} | "), &handle.logs().join(container), Extent::Growing)
+    };
     handle.containers().map(source).collect()
 }
 

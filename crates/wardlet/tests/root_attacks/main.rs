@@ -1,4 +1,5 @@
-//! Attacks on pods of this node, each of which once worked. Needs root.
+//! Attacks on a node, its pods and its users through this program: each once worked, and must fail. Needs root.
+//! docs/threat-model.md has the table.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 #[path = "../run_support/mod.rs"]
@@ -8,3 +9,6 @@ mod run_support;
 mod wards;
 
 mod host_setuid;
+mod left_pod;
+mod log_size;
+mod terminal;
