@@ -4,4 +4,6 @@
 #[path = "../wards/mod.rs"]
 mod wards;
 
+mod covered_namespace;
+mod descriptor_flood;
 mod verify_unseen;
