@@ -7,6 +7,7 @@ mod init;
 mod join;
 mod make;
 mod mount_copy;
+mod mount_count;
 mod network_visit;
 mod pin;
 mod private;

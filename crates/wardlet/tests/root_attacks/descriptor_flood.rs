@@ -33,7 +33,7 @@ impl Waiting {
         Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
     }
 
-    fn is_ready(mut self) -> Self {
+    fn ready(mut self) -> Self {
         let mut line = String::new();
         BufReader::new(self.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
@@ -62,7 +62,7 @@ fn flood() -> Vec<Waiting> {
             Waiting::begin(&mut command)
         })
         .collect();
-    begun.into_iter().map(Waiting::is_ready).collect()
+    begun.into_iter().map(Waiting::ready).collect()
 }
 
 /// Processor time, the least of some leases: other tests beside this one do not add to it.
@@ -104,7 +104,7 @@ fn descriptors_of_an_ordinary_user_slow_no_lease_down_and_hide_no_namespace_from
     let file = format!("/proc/{}/fd/{}", std::process::id(), userns.as_fd().as_raw_fd());
     let mut command = Command::new("bash");
     let holder =
-        Waiting::begin(command.args(["-c", "exec 9<\"$0\"; echo ready; read line", &file])).is_ready();
+        Waiting::begin(command.args(["-c", "exec 9<\"$0\"; echo ready; read line", &file])).ready();
     drop(userns);
     assert_eq!(site.run("ids release held").status.code(), Some(0));
     for number in 0..3 {

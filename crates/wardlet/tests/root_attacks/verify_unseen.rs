@@ -115,6 +115,20 @@ fn a_tmpfs_over_the_root_of_the_mount_namespace_does_not_hide_what_is_below() {
 }
 
 #[test]
+fn mounts_below_the_roots_of_all_processes_are_unseen() {
+    let site = Site::new(pool(10), 16);
+    // The way up from the root leads to what is mounted over it.
+    let script = "/bin/busybox mkdir /new && /bin/busybox mount -t tmpfs none /new &&
+        /bin/busybox cp /bin/busybox /new/busybox && /bin/busybox mount --move /new / &&
+        exec /bin/busybox chroot /.. /busybox sleep 1000";
+    let ward = with_plain_volume(&site, "moved-over", script);
+    settled(&ward);
+    let seen = std::fs::read_to_string(format!("/proc/{}/mountinfo", ward.pid())).unwrap();
+    assert_eq!(seen.lines().count(), 1, "{seen}");
+    is_unseen(&site, "moved-over");
+}
+
+#[test]
 fn a_covered_mount_that_cannot_be_copied_is_unseen() {
     let site = Site::new(pool(5), 16);
     let script = "/bin/busybox mount --make-unbindable /data

@@ -99,6 +99,12 @@ impl View<'_> {
         for (process, dir) in &self.processes {
             judged += aside.judge(process.pid, dir, to);
         }
+        let hidden = namespace.count_mounts().map_or(0, |count| count.saturating_sub(aside.known.len()));
+        if hidden > 0 {
+            let cause =
+                format!("{hidden} of them are below the root of every process and of the mount namespace");
+            self.unseen(&mut to.findings, &cause);
+        }
         judged
     }
 
