@@ -103,8 +103,7 @@ fn descriptors_of_an_ordinary_user_slow_no_lease_down_and_hide_no_namespace_from
     let userns = maps(base, 65_536);
     let file = format!("/proc/{}/fd/{}", std::process::id(), userns.as_fd().as_raw_fd());
     let mut command = Command::new("bash");
-    let holder =
-        Waiting::begin(command.args(["-c", "exec 9<\"$0\"; echo ready; read line", &file])).ready();
+    let holder = Waiting::begin(command.args(["-c", "exec 9<\"$0\"; echo ready; read line", &file])).ready();
     drop(userns);
     assert_eq!(site.run("ids release held").status.code(), Some(0));
     for number in 0..3 {
