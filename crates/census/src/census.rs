@@ -10,8 +10,11 @@ use ids::witness::{Sighting, Use, Witness, WitnessError};
 use crate::claims;
 use crate::error::CensusError;
 use crate::host_root::HostRoot;
-use crate::live::{self, Together};
+use crate::live::{self, Budget, Together};
 use crate::owner::{Owner, Report};
+
+/// How many open descriptors are looked at when a block is leased: some tenths of a second at most. An ordinary node has fewer.
+const DESCRIPTORS: usize = 16_384;
 
 /// One who looks at the host itself.
 #[derive(Debug, Clone)]
@@ -38,16 +41,14 @@ impl Default for Census {
 impl Census {
     /// Looks anew, now.
     pub fn take(&self) -> Result<Report, CensusError> {
-        let look = self.begin();
-        scope(|scope| {
-            let help = || look.help(Duration::MAX);
-            let helping = Builder::new().name("census".to_owned()).spawn_scoped(scope, help);
-            // Where there is no thread to be had, one goes all the way.
-            let report = look.lead();
-            // One that was broken off is in the report.
-            let _ = helping.map(|thread| thread.join());
-            report
-        })
+        take(&self.begin())
+    }
+
+    /// A look that is shared. It is meant for the choice of a block: the credentials and the maps of every task are looked at,
+    /// and no more than a bounded number of descriptors. If there are more, the report is blind to them.
+    #[must_use]
+    pub fn begin_to_lease(&self) -> Look {
+        Look { together: Together::new(Budget::of(DESCRIPTORS)), ..self.begin() }
     }
 
     /// A look that is shared.
@@ -109,6 +110,18 @@ impl Look {
     }
 }
 
+fn take(look: &Look) -> Result<Report, CensusError> {
+    scope(|scope| {
+        let help = || look.help(Duration::MAX);
+        let helping = Builder::new().name("census".to_owned()).spawn_scoped(scope, help);
+        // Where there is no thread to be had, one goes all the way.
+        let report = look.lead();
+        // One that was broken off is in the report.
+        let _ = helping.map(|thread| thread.join());
+        report
+    })
+}
+
 fn testimony(report: Result<Report, CensusError>) -> Result<Sighting, WitnessError> {
     let report = report.map_err(|CensusError::Proc { path, source }| WitnessError {
         what: format!("cannot list the processes in {}", path.display()),
@@ -120,6 +133,10 @@ fn testimony(report: Result<Report, CensusError>) -> Result<Sighting, WitnessErr
 impl Witness for Census {
     fn look(&self) -> Result<Sighting, WitnessError> {
         testimony(self.take())
+    }
+
+    fn look_to_lease(&self) -> Result<Sighting, WitnessError> {
+        testimony(take(&self.begin_to_lease()))
     }
 
     /// A place that cannot be looked at counts as still there.

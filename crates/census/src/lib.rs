@@ -14,6 +14,13 @@
 //! What a look cannot see, and therefore does not testify about: a user namespace that is held only
 //! by a mount that is idmapped with it, by a descriptor in flight on a socket, or by an nsfs mount in a
 //! mount namespace without tasks. None of these has a process with an ID of the block.
+//!
+//! An nsfs mount that another mount covers cannot be reached. Its namespace is looked for among tasks and
+//! descriptors. If it is not there, the mount is a blind spot if its mount namespace belongs to the host's user namespace.
+//! If it belongs to another one, nothing inside has power over more than the IDs of that one, which are seen.
+//!
+//! A look for a lease reads the credentials and maps of all tasks and a bounded number of descriptors; if there are more, it
+//! is blind to them. A look for freeing reads all.
 
 mod audit;
 mod census;

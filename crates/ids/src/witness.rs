@@ -113,8 +113,14 @@ pub struct WitnessError {
 
 /// One who looks at the host itself.
 pub trait Witness: Send + Sync {
-    /// Looks anew, now.
+    /// Looks anew, now, at everything: a block may be freed on what is seen.
     fn look(&self) -> Result<Sighting, WitnessError>;
+
+    /// Looks anew, now, to choose a block for a lease. This takes a bounded time: what would take longer is left out, and the
+    /// sighting is blind to it, so that nothing is freed on it.
+    fn look_to_lease(&self) -> Result<Sighting, WitnessError> {
+        self.look()
+    }
 
     /// Which of `places` still exist.
     fn remaining(&self, places: &[PathBuf]) -> Result<Vec<PathBuf>, WitnessError>;

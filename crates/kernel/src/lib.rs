@@ -5,7 +5,7 @@
 //! | [`path`](mod@path) | [`Dir`] and [`Node`]: files and directories reached from one that is held open, so that no link, `..` or racing rename leads outside; trees made and removed that way |
 //! | [`mount`](mod@mount) | [`MountTable`]: what is mounted. [`DetachedMount`]: a clone or a new [`Filesystem`] that is attached nowhere yet, idmapped or otherwise changed by [`Attributes`]. [`Overlay`]: from such layers, given by descriptor or, where the kernel does not take that, by [`MountPoints`] that are gone again when it is made |
 //! | [`userns`](mod@userns) | [`UsernsFd`]: a user namespace with given maps and no process in it, counted against the pod's own user. [`UsernsCache`]: one for each map, kept by pins over restarts |
-//! | [`namespace`](mod@namespace) | [`PrivateMountNamespace`]: mounts that the host never sees and that no crash leaves behind. [`Process`]: a process held by descriptor, and [`Namespaces`] it is in. [`Join`]: a program started in all of them at once. [`NetworkVisit`]: the calling thread in another network |
+//! | [`namespace`](mod@namespace) | [`PrivateMountNamespace`]: mounts that the host never sees and that no crash leaves behind. [`MountCopy`]: the mounts of another mount namespace, from its root, to be looked at one below the other. [`Process`]: a process held by descriptor, and [`Namespaces`] it is in. [`Join`]: a program started in all of them at once. [`NetworkVisit`]: the calling thread in another network |
 //! | [`confine`] | [`confine::Confined`]: one more process in a container, held as its first one is |
 //! | [`probe`](mod@probe) | what this kernel and this filesystem can do, by trying it |
 //! | [`calls`](mod@calls) | [`Kernel`]: the calls that change something, as a trait; [`Live`] makes them, [`Recorder`] also writes them down, [`Dry`] makes none |
@@ -51,8 +51,8 @@ pub use mount::{
     verify_context,
 };
 pub use namespace::{
-    Join, Namespace, NamespaceId, NamespaceKind, Namespaces, NetworkVisit, PidInit, PrivateMountNamespace,
-    Process, in_mount_namespace_of, in_private_mount_namespace,
+    CopiedFrom, Join, MountCopy, Namespace, NamespaceId, NamespaceKind, Namespaces, NetworkVisit, PidInit,
+    PrivateMountNamespace, Process, in_mount_namespace_of, in_private_mount_namespace,
 };
 pub use oom_score::not_spared;
 pub use path::{

@@ -102,7 +102,7 @@ impl Ledger {
         let (began, witness) = (Instant::now(), Arc::clone(&options.witness));
         let (store, seen) = std::thread::scope(|scope| {
             let opening = std::thread::Builder::new().spawn_scoped(scope, || store(&options));
-            let seen = witness.look();
+            let seen = witness.look_to_lease();
             // Where there is no thread to be had, or it was broken off, it is opened here.
             let opened = opening.ok().and_then(|opening| opening.join().ok());
             (opened.unwrap_or_else(|| store(&options)), seen)
@@ -306,7 +306,7 @@ impl Ledger {
         if let Some((_, sighting)) = seen.as_ref().filter(|(at, _)| at.elapsed() < SIGHTING_AGE) {
             return Ok(Arc::clone(sighting));
         }
-        let sighting = Arc::new(self.witness.look().map_err(|e| LedgerError::Witness(Arc::new(e)))?);
+        let sighting = Arc::new(self.witness.look_to_lease().map_err(|e| LedgerError::Witness(Arc::new(e)))?);
         *seen = Some((Instant::now(), Arc::clone(&sighting)));
         Ok(sighting)
     }

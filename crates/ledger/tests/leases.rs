@@ -101,6 +101,21 @@ fn what_cannot_be_looked_into_frees_nothing() {
 }
 
 #[test]
+fn leasing_goes_by_a_bounded_look_and_freeing_by_a_complete_one() {
+    let node = Node::new();
+    let ledger = node.open(pool(1, 2));
+    let looks = || {
+        let count = |looks: &std::sync::atomic::AtomicU64| looks.load(std::sync::atomic::Ordering::SeqCst);
+        (count(&node.witness.looks), count(&node.witness.bounded_looks))
+    };
+    lease(&ledger, "pod");
+    assert_eq!(looks(), (1, 1));
+    ledger.release(holder("pod")).unwrap();
+    ledger.settle().unwrap();
+    assert_eq!(looks(), (2, 1));
+}
+
+#[test]
 fn a_place_that_still_exists_keeps_the_block() {
     let node = Node::new();
     let ledger = node.open(pool(1, 2));

@@ -6,6 +6,10 @@ use crate::durable;
 use crate::error::{Error, Result};
 use crate::id::Id;
 
+/// The server's part of the state directory, and the part of that for sandboxes.
+const OWN: &str = "runtime";
+const SANDBOXES: &str = "sandboxes";
+
 /// Where everything is kept.
 ///
 /// ```text
@@ -47,7 +51,7 @@ impl Layout {
     /// # Errors
     /// If one cannot be made.
     pub(crate) fn make(state: &Path, run: &Path) -> Result<Self> {
-        let layout = Self { state: state.join("runtime"), run: run.to_owned() };
+        let layout = Self { state: state.join(OWN), run: run.to_owned() };
         for dir in [layout.sandbox_states(), layout.container_states(), layout.sandbox_runs()] {
             durable::make_dir(&dir)?;
         }
@@ -91,7 +95,12 @@ impl Layout {
     }
 
     pub(crate) fn sandbox_states(&self) -> PathBuf {
-        self.state.join("sandboxes")
+        self.state.join(SANDBOXES)
+    }
+
+    /// The same of a state directory that need not be there.
+    pub(crate) fn sandbox_states_below(state: &Path) -> PathBuf {
+        state.join(OWN).join(SANDBOXES)
     }
 
     pub(crate) fn container_states(&self) -> PathBuf {

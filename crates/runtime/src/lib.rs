@@ -37,6 +37,7 @@ mod node;
 pub mod order;
 mod owner;
 mod readiness;
+mod recorded;
 mod records;
 mod recover;
 mod sandbox;
@@ -51,5 +52,6 @@ mod view;
 mod watchers;
 
 pub use error::{Error, Result};
+pub use recorded::{RecordedSandbox, recorded_sandboxes};
 pub use server::Runtime;
 pub use settings::{Programs, Settings};

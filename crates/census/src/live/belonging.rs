@@ -28,8 +28,19 @@ impl Default for Belonging {
 }
 
 impl Belonging {
+    /// The nearest user namespace that a namespace belongs to, if that was asked for and is not the host's.
+    pub(crate) fn nearest(&self, inode: u64) -> Option<u64> {
+        self.chains.get(&inode).and_then(|chain| chain.first().copied())
+    }
+
+    /// Adds what another walk has found out.
+    pub(crate) fn take(&mut self, other: Self) {
+        self.chains.extend(other.chains);
+    }
+
     /// The user namespaces that the namespace of `pin` belongs to, from the nearest up, without the host's.
-    /// Nothing if the pin has let go of it; the error says why it cannot be told.
+    /// Nothing if the pin has let go of it, or holds it where nothing has to be known of it; the error says why it cannot
+    /// be told.
     pub(crate) fn of(&mut self, root: &HostRoot, pin: &Pin) -> Result<Arc<[u64]>, String> {
         if let Some(known) = self.chains.get(&pin.inode) {
             return Ok(known.clone());
@@ -40,7 +51,7 @@ impl Belonging {
                 self.chains.insert(pin.inode, chain.clone());
                 Ok(chain)
             }
-            Err(_) if !pin.still_holds(root) => Ok(Arc::default()),
+            Err(_) if pin.is_harmless() || !pin.still_holds(root) => Ok(Arc::default()),
             Err(cause) => Err(format!("{pin}: to whom it belongs cannot be told: {cause}")),
         }
     }

@@ -23,6 +23,7 @@ use maps::Maps;
 use pinned::Pin;
 use walk::Process;
 
+pub(crate) use fds::Budget;
 pub(crate) use walk::Together;
 
 /// Looks at every task, with whoever helps, and at every user namespace within reach, and adds what was seen to `report`.

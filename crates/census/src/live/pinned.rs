@@ -25,7 +25,21 @@ pub(crate) enum Place {
     /// A task lives in it: its link below the task's directory.
     Home(&'static str),
     Descriptor(u32),
-    Mount(PathBuf),
+    Mount {
+        point: PathBuf,
+        reach: Reach,
+    },
+}
+
+/// Which user namespaces can act through a mount of a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Any: the mount namespace is the host's own.
+    Any,
+    /// Those whose IDs are seen in use anyway. The mount namespace belongs to a user namespace other than the host's, and
+    /// only a task there, or in one around it, can open the mount. It has power over what it opens only if that was made
+    /// inside of its own user namespace; then its own maps, which are seen, have all IDs of it.
+    Owner,
 }
 
 /// Something by which a user namespace is kept, and can be reached.
@@ -46,8 +60,13 @@ impl Pin {
             _ if self.up > 0 => Via::Belonging,
             Place::Home(_) => Via::Task,
             Place::Descriptor(_) => Via::Descriptor,
-            Place::Mount(_) => Via::Mount,
+            Place::Mount { .. } => Via::Mount,
         }
+    }
+
+    /// Whether nothing has to be known of the namespace that is found there: see [`Reach::Owner`].
+    pub(crate) fn is_harmless(&self) -> bool {
+        matches!(self.place, Place::Mount { reach: Reach::Owner, .. })
     }
 
     fn path(&self, root: &HostRoot, name: &str) -> PathBuf {
@@ -59,7 +78,7 @@ impl Pin {
         match &self.place {
             Place::Home(name) => Some(self.path(root, name)),
             Place::Descriptor(fd) => Some(self.path(root, &format!("fd/{fd}"))),
-            Place::Mount(_) => None,
+            Place::Mount { .. } => None,
         }
     }
 
@@ -70,9 +89,15 @@ impl Pin {
         if let Some(link) = self.link(root) {
             return Ok(rustix::fs::openat(CWD, link, handle, Mode::empty())?);
         }
-        let Place::Mount(point) = &self.place else { return Err(io::ErrorKind::NotFound.into()) };
+        let Place::Mount { point, reach } = &self.place else { return Err(io::ErrorKind::NotFound.into()) };
         let top = rustix::fs::openat(CWD, self.path(root, "root"), handle, Mode::empty())?;
-        Ok(rustix::fs::openat2(&top, point, handle, Mode::empty(), ResolveFlags::IN_ROOT)?)
+        // The kernel holds the way to every mount point in memory. A filesystem that an ordinary user has mounted is never
+        // asked for it: it need not answer.
+        let resolve = match reach {
+            Reach::Any => ResolveFlags::IN_ROOT,
+            Reach::Owner => ResolveFlags::IN_ROOT | ResolveFlags::CACHED,
+        };
+        Ok(rustix::fs::openat2(&top, point, handle, Mode::empty(), resolve)?)
     }
 
     /// What cannot be told counts as held.
@@ -126,7 +151,9 @@ impl fmt::Display for Pin {
         match &self.place {
             Place::Home(name) => write!(f, "{name} of task {}", self.task),
             Place::Descriptor(fd) => write!(f, "descriptor {fd} of task {}", self.task),
-            Place::Mount(point) => write!(f, "the mount {} (as task {} sees it)", point.display(), self.task),
+            Place::Mount { point, .. } => {
+                write!(f, "the mount {} (as task {} sees it)", point.display(), self.task)
+            }
         }
     }
 }
@@ -145,7 +172,7 @@ pub(crate) fn maps_of<'a>(
     for pin in &*pins {
         match maps_through(root, inode, pin) {
             Ok(maps) => return Ok(Some((pin, maps))),
-            Err(_) if !pin.still_holds(root) => {}
+            Err(_) if pin.is_harmless() || !pin.still_holds(root) => {}
             Err(cause) => failed = Some(format!("held by {pin}, cannot be looked into: {cause}")),
         }
     }

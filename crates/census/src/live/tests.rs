@@ -94,6 +94,26 @@ fn a_namespace_of_host_ids_stays_in_the_report() {
 }
 
 #[test]
+fn descriptors_beyond_the_bound_are_a_blind_spot_and_ids_are_seen_all_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let flooded = FakeProcess { pid: 20, ..HOSTS_OWN };
+    let later = FakeProcess { pid: 21, uids: "131072\t131072\t131072\t131072", ..HOSTS_OWN };
+    for process in [flooded, later] {
+        process.plant(dir.path());
+    }
+    for fd in 0..5 {
+        symlink("/dev/null", dir.path().join(format!("proc/20/fd/{fd}"))).unwrap();
+    }
+    for (descriptors, is_blind) in [(4, true), (5, false)] {
+        let mut report = Report::default();
+        let together = Together::new(Budget::of(descriptors));
+        look(&HostRoot::new(dir.path()), &mut report, &together).unwrap();
+        assert_eq!(names(&report), ["process 21 (fake)"]);
+        assert_eq!(report.blind.len(), usize::from(is_blind), "{:?}", report.blind);
+    }
+}
+
+#[test]
 fn a_map_whose_ids_are_out_of_sight_is_a_blind_spot() {
     let hidden = FakeProcess { pid: 20, user_namespace: 5, map: "0 4294967295 10\n", ..HOSTS_OWN };
     let report = report(&[hidden]);

@@ -4,6 +4,7 @@
 //! Anything else that keeps us from looking at a task makes it a blind spot.
 
 mod kernel_threads;
+mod mounted;
 mod together;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,10 +16,9 @@ use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::belonging::Belonging;
-use super::fds::FdReader;
+use super::fds::{Budget, FdReader, OpenNamespaces};
 use super::kinds::{HOMES, HOMES_OF_PROCESS, inode_of, linked};
 use super::maps::Maps;
-use super::mounts::namespace_mounts;
 use super::own;
 use super::pinned::{Pin, Place};
 use super::status::{Credentials, Status, read_status};
@@ -28,6 +28,7 @@ use crate::error::CensusError;
 use crate::host_root::HostRoot;
 use crate::owner::Home;
 use kernel_threads::KernelThreads;
+use mounted::Mounted;
 use together::Way;
 
 pub(crate) use together::Together;
@@ -59,6 +60,10 @@ pub(crate) struct Walk {
     /// Mount namespaces read, each with the root it was read from: a task sees no mount that lies
     /// outside its own root.
     mounts_read: HashSet<(u64, Vec<u8>)>,
+    /// Namespaces that are mounted: looked at when all tasks and descriptors are.
+    mounted: Vec<Mounted>,
+    /// Whether there were more descriptors than were to be looked at.
+    fds_left: bool,
     belonging: Belonging,
     fds: FdReader,
     text: Vec<u8>,
@@ -85,6 +90,14 @@ impl Miss {
 
 type Looked<T> = Result<T, Miss>;
 
+/// A process by its first thread.
+struct Leader<'a> {
+    directory: &'a OwnedFd,
+    pid: u32,
+    /// How many descriptors are still to be looked at.
+    fds: &'a Budget,
+}
+
 /// All processes, as they are listed when a walk begins.
 struct Found {
     proc: OwnedFd,
@@ -106,13 +119,13 @@ impl Found {
         found().map_err(|e: Errno| CensusError::Proc { path: path.clone(), source: e.into() })
     }
 
-    /// Goes to all whom nobody else goes to.
-    fn go(&self, root: &HostRoot) -> Walk {
+    /// Goes to all that no other walk goes to. `fds` is how many descriptors all walks look at together.
+    fn go(&self, root: &HostRoot, fds: &Budget) -> Walk {
         let mut walk =
             Walk { root: root.clone(), numbers_are_ours: self.numbers_are_ours, ..Walk::default() };
         while let Some(pid) = self.way.next() {
             if !self.kernels.has(&self.proc, pid) {
-                walk.process(&self.proc, pid);
+                walk.process(&self.proc, pid, fds);
             }
         }
         walk
@@ -120,7 +133,7 @@ impl Found {
 }
 
 impl Walk {
-    fn process(&mut self, proc: &OwnedFd, pid: u32) {
+    fn process(&mut self, proc: &OwnedFd, pid: u32, fds: &Budget) {
         let Ok(directory) = open_path(proc, pid.to_string()) else { return };
         let mut credentials = Credentials::default();
         let status = match self.status(directory.as_fd(), &mut credentials) {
@@ -135,7 +148,7 @@ impl Walk {
         });
         self.lineage.insert(pid, (status.parent, home));
         if !status.kernel_thread {
-            let looked = self.tasks(&directory, pid, &status, &mut credentials);
+            let looked = self.tasks(&Leader { directory: &directory, pid, fds }, &status, &mut credentials);
             if let Err(miss) = looked {
                 self.missed(pid, &status.name, miss);
             }
@@ -144,28 +157,26 @@ impl Walk {
     }
 
     /// The IDs of every thread are read also where nothing else of the process may be.
-    fn tasks(
-        &mut self,
-        process: &OwnedFd,
-        pid: u32,
-        status: &Status,
-        credentials: &mut Credentials,
-    ) -> Looked<()> {
+    fn tasks(&mut self, process: &Leader<'_>, status: &Status, credentials: &mut Credentials) -> Looked<()> {
+        let Leader { directory, pid, fds } = *process;
         // What has ended has neither mounts nor descriptors left.
         if status.ended && status.threads == 1 {
-            return self.homes(process.as_fd(), pid, &HOMES_OF_PROCESS);
+            return self.homes(directory.as_fd(), pid, &HOMES_OF_PROCESS);
         }
-        let mut reached = self.reachable(process.as_fd(), pid, None);
+        let mut reached = self.reachable(directory.as_fd(), pid, None, fds);
         if status.threads == 1 {
             return reached;
         }
-        let tasks = open_directory(process, "task").map_err(Miss::at("threads"))?;
+        let tasks = open_directory(directory, "task").map_err(Miss::at("threads"))?;
         for tid in numbers_in(&tasks).map_err(Miss::at("threads"))? {
             if tid == pid {
                 continue;
             }
-            let leader = reached.is_ok().then_some(pid);
-            match self.thread(&tasks, tid, leader, credentials) {
+            let looked = self.thread(&tasks, tid, credentials).and_then(|thread| {
+                let leads = reached.is_ok();
+                if leads { self.reachable(thread.as_fd(), tid, Some(pid), fds) } else { Ok(()) }
+            });
+            match looked {
                 Ok(()) | Err(Miss::Gone) => {}
                 Err(blind) => reached = Err(blind),
             }
@@ -175,26 +186,20 @@ impl Walk {
 
     /// Threads have credentials and mount namespaces of their own, and may have descriptors of
     /// their own; the kernel sees to it that they have one user namespace. No more than the credentials where
-    /// the `leader` could not be looked into.
-    fn thread(
-        &mut self,
-        tasks: &OwnedFd,
-        tid: u32,
-        leader: Option<u32>,
-        credentials: &mut Credentials,
-    ) -> Looked<()> {
+    /// the leader could not be looked into. Returns the thread's directory.
+    fn thread(&mut self, tasks: &OwnedFd, tid: u32, credentials: &mut Credentials) -> Looked<OwnedFd> {
         let directory = open_path(tasks, tid.to_string()).map_err(Miss::at("threads"))?;
         self.status(directory.as_fd(), credentials)?;
-        if leader.is_some() { self.reachable(directory.as_fd(), tid, leader) } else { Ok(()) }
+        Ok(directory)
     }
 
     /// The user namespaces that the task keeps by its mounts and descriptors.
-    fn reachable(&mut self, task: BorrowedFd<'_>, tid: u32, leader: Option<u32>) -> Looked<()> {
+    fn reachable(&mut self, task: BorrowedFd<'_>, tid: u32, leader: Option<u32>, fds: &Budget) -> Looked<()> {
         let looked = self
             .mounts(task, tid)
             .and_then(|()| if leader.is_none() { self.homes(task, tid, &HOMES_OF_PROCESS) } else { Ok(()) })
             .and_then(|()| self.homes(task, tid, &HOMES))
-            .and_then(|()| self.descriptors(task, tid, leader));
+            .and_then(|()| self.descriptors(task, tid, leader, fds));
         match looked {
             Err(Miss::Blind(..)) if self.is_gone(task) => Err(Miss::Gone),
             looked => looked,
@@ -257,33 +262,6 @@ impl Walk {
         Maps::parse(&uids, &gids).map_err(|e| Miss::Blind("ID maps", e.to_string()))
     }
 
-    fn mounts(&mut self, task: BorrowedFd<'_>, tid: u32) -> Looked<()> {
-        let mount_namespace = Miss::at("mount namespace");
-        let inode = match link_inode(task, "ns/mnt", NamespaceKind::Mnt) {
-            Ok(inode) => inode,
-            Err(e) => return gone_is_fine(mount_namespace(e)),
-        };
-        let root = match rustix::fs::readlinkat(task, "root", Vec::new()) {
-            Ok(root) => root.into_bytes(),
-            Err(e) => return gone_is_fine(mount_namespace(e)),
-        };
-        self.belongs(&Pin { task: tid, place: Place::Home("ns/mnt"), inode, up: 0 });
-        if self.mounts_read.contains(&(inode, root.clone())) {
-            return Ok(());
-        }
-        if let Err(e) = read_into(task, "mountinfo", &mut self.text) {
-            return gone_is_fine(mount_namespace(e));
-        }
-        for mount in namespace_mounts(&self.text) {
-            self.pin(
-                mount.kind,
-                Pin { task: tid, place: Place::Mount(mount.point), inode: mount.inode, up: 0 },
-            );
-        }
-        self.mounts_read.insert((inode, root));
-        Ok(())
-    }
-
     /// The namespaces of other kinds that the task lives in. A kernel need not have every kind.
     fn homes(&mut self, task: BorrowedFd<'_>, tid: u32, names: &[&'static str]) -> Looked<()> {
         for &name in names {
@@ -300,18 +278,25 @@ impl Walk {
     }
 
     /// Looks through the task's descriptors, but not again through those that it shares with the leader.
-    fn descriptors(&mut self, task: BorrowedFd<'_>, tid: u32, leader: Option<u32>) -> Looked<()> {
+    fn descriptors(
+        &mut self,
+        task: BorrowedFd<'_>,
+        tid: u32,
+        leader: Option<u32>,
+        fds: &Budget,
+    ) -> Looked<()> {
         if leader.is_some_and(|leader| self.numbers_are_ours && kernel::share_descriptors(leader, tid)) {
             return Ok(());
         }
         let is_own = self.numbers_are_ours && leader.unwrap_or(tid) == std::process::id();
         let found = {
             let _alone = is_own.then(own::alone);
-            self.fds.namespaces(task)
+            self.fds.namespaces(task, fds)
         };
         match found {
-            Ok(found) => {
-                for (kind, inode, fd) in found {
+            Ok(OpenNamespaces { namespaces, left }) => {
+                self.fds_left |= left;
+                for (kind, inode, fd) in namespaces {
                     self.pin(kind, Pin { task: tid, place: Place::Descriptor(fd), inode, up: 0 });
                 }
                 Ok(())

@@ -208,7 +208,7 @@ impl AsFd for DetachedMount {
     }
 }
 
-pub(super) fn tree(
+pub(crate) fn tree(
     from: BorrowedFd<'_>,
     path: &Path,
     submounts: Submounts,

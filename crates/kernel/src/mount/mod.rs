@@ -20,4 +20,5 @@ pub use points::MountPoints;
 pub use table::{MountEntry, MountTable};
 pub use unmount::{Unmount, unmount};
 
+pub(crate) use detached::tree;
 use log::fs_log;

@@ -1,9 +1,11 @@
 use std::ffi::OsString;
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::{Error, Result};
@@ -77,6 +79,16 @@ impl MountTable {
         one(&text, id)
     }
 
+    /// That of the task whose directory in proc this is.
+    pub(crate) fn of_task(task: BorrowedFd<'_>) -> Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mut text = Vec::with_capacity(32 * 1024);
+        let file = rustix::fs::openat(task, "mountinfo", flags, Mode::empty()).map(fs::File::from);
+        let read = file.map_err(Into::into).and_then(|mut file| file.read_to_end(&mut text));
+        read.map_err(|error| unreadable(Path::new("mountinfo"), &error))?;
+        Self::parse_bytes(&text)
+    }
+
     fn from_file(path: &Path) -> Result<Self> {
         Self::parse_bytes(&contents(path)?)
     }
@@ -127,11 +139,11 @@ impl MountTable {
 fn contents(path: &Path) -> Result<Vec<u8>> {
     let mut text = Vec::with_capacity(32 * 1024);
     let read = fs::File::open(path).and_then(|mut file| file.read_to_end(&mut text));
-    let failed = |error| Error::Open {
-        path: path.to_owned(),
-        errno: Errno::from_io_error(&error).unwrap_or(Errno::IO),
-    };
-    read.map(|_| text).map_err(failed)
+    read.map(|_| text).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Error {
+    Error::Open { path: path.to_owned(), errno: Errno::from_io_error(error).unwrap_or(Errno::IO) }
 }
 
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -27,12 +27,19 @@ pub struct Told {
     pub blind: Mutex<Vec<String>>,
     pub remaining: Mutex<Vec<PathBuf>>,
     pub looks: AtomicU64,
+    /// How many of them were bounded.
+    pub bounded_looks: AtomicU64,
 }
 
 impl Witness for Told {
     fn look(&self) -> Result<Sighting, WitnessError> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         Ok(Sighting::new(self.uses.lock().unwrap().clone(), self.blind.lock().unwrap().clone()))
+    }
+
+    fn look_to_lease(&self) -> Result<Sighting, WitnessError> {
+        self.bounded_looks.fetch_add(1, Ordering::SeqCst);
+        self.look()
     }
 
     fn remaining(&self, places: &[PathBuf]) -> Result<Vec<PathBuf>, WitnessError> {

@@ -43,6 +43,13 @@ impl<W: Witness> Witness for Kept<W> {
         Ok(sighting)
     }
 
+    fn look_to_lease(&self) -> Result<Sighting, WitnessError> {
+        let began = since_boot();
+        let sighting = self.witness.look_to_lease()?;
+        self.keep(began, &sighting);
+        Ok(sighting)
+    }
+
     fn remaining(&self, places: &[PathBuf]) -> Result<Vec<PathBuf>, WitnessError> {
         self.witness.remaining(places)
     }

@@ -34,7 +34,7 @@ pub fn asked<T>(from: &Receiver<T>, leases: Leases, config: &Config) -> Result<O
 /// What each of the two needs, on a node that is configured like this. Nothing is done yet.
 pub fn taking(config: &Config) -> Result<(Opening, Looking)> {
     let (options, kept) = options(config)?;
-    let look = Arc::new(kept.witness.begin());
+    let look = Arc::new(kept.witness.begin_to_lease());
     Ok((Opening { options, look: Arc::clone(&look) }, Looking { kept, look, earlier: None }))
 }
 

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use census::HostRoot;
+use serde_json::Value;
 use wire::client::Client;
 use wire::cri::{
     ListPodSandboxRequest, NamespaceMode, PodSandbox, PodSandboxState, PodSandboxStatusRequest,
@@ -99,6 +100,7 @@ fn from_list(sandbox: PodSandbox) -> Told {
         ready,
         asked,
         pid: None,
+        cgroup: None,
     }
 }
 
@@ -108,13 +110,19 @@ fn add_status(told: &mut Told, answer: &PodSandboxStatusResponse) {
         options.and_then(|linux| linux.namespaces.as_ref()).and_then(|spaces| spaces.options.as_ref());
     let users = options.and_then(|options| options.userns_options.as_ref());
     told.asked |= users.is_some_and(|users| users.mode() == NamespaceMode::Pod && !users.uids.is_empty());
-    told.pid = answer.info.get("info").and_then(|info| pid_in(info));
+    let info: Option<Value> = answer.info.get("info").and_then(|info| serde_json::from_str(info).ok());
+    told.pid = info.as_ref().and_then(pid_in);
+    told.cgroup = info.as_ref().and_then(cgroup_in);
 }
 
 /// containerd and CRI-O both write it so.
-fn pid_in(info: &str) -> Option<u32> {
-    let info: serde_json::Value = serde_json::from_str(info).ok()?;
+fn pid_in(info: &Value) -> Option<u32> {
     info.get("pid")?.as_u64().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0)
+}
+
+/// The built-in runtime writes it so.
+fn cgroup_in(info: &Value) -> Option<String> {
+    info.get("cgroupParent")?.as_str().map(str::to_owned)
 }
 
 async fn answer<T>(
@@ -133,12 +141,16 @@ async fn answer<T>(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn the_first_process_is_read_from_what_runtimes_write_about_themselves() {
-        assert_eq!(pid_in(r#"{"pid":42,"processStatus":"running"}"#), Some(42));
-        assert_eq!(pid_in(r#"{"pid":0}"#), None);
-        assert_eq!(pid_in("none"), None);
+        assert_eq!(pid_in(&json!({"pid": 42, "processStatus": "running"})), Some(42));
+        assert_eq!(pid_in(&json!({"pid": 0})), None);
+        assert_eq!(pid_in(&json!("none")), None);
+        assert_eq!(cgroup_in(&json!({"cgroupParent": "/a/b"})).as_deref(), Some("/a/b"));
+        assert_eq!(cgroup_in(&json!({"pid": 42})), None);
     }
 }

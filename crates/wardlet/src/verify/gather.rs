@@ -12,8 +12,8 @@ use wire::Endpoint;
 use super::cri::{self, Silence};
 use super::identity::Identity;
 use super::look::{Books, LeaseFact, Look, Told};
-use super::pods::{self, Naming, Pod};
-use super::violation::{Findings, Note};
+use super::pods::{self, Known, Naming, Pod};
+use super::violation::{Findings, Note, Unseen};
 use super::walk::Walk;
 use crate::failure::Failure;
 use crate::node::Node;
@@ -38,21 +38,44 @@ pub(super) fn look(node: &Node, ask: &Ask) -> Result<(Look, Findings), Failure> 
     let walk = Walk::over(&root).map_err(|e| {
         Failure::unknown(format!("cannot list the processes in {}: {e}", root.path("/proc").display()))
     })?;
-    findings.unseen.extend(census.blind.iter().chain(&walk.unseen).cloned());
+    census.blind.iter().chain(&walk.unseen).for_each(|text| findings.unseen_on_node(text));
     let on_node = |text: &String| Note { pod: None, uid: None, text: text.clone() };
     findings.notes.extend(census.notes.iter().map(on_node));
     findings.notes.extend(census.problems.iter().map(|problem| on_node(&problem.to_string())));
     let mut sources = vec![root.path("/proc").display().to_string()];
     let books = books(node, &census, (&mut sources, &mut findings));
-    let mut pods = pods::group(&walk, &HashMap::new());
-    let told = told(node, ask, &pods, (&mut sources, &mut findings));
-    let started = started(&told, &pods);
-    if !started.is_empty() {
-        pods = pods::group(&walk, &started);
+    let own = recorded(node, (&mut sources, &mut findings));
+    let mut known = Known::default();
+    known.record(&own);
+    let mut pods = pods::group(&walk, &known);
+    let mut told = told(node, ask, &pods, (&mut sources, &mut findings));
+    add_recorded(&mut told, own);
+    known.record(&told);
+    pods = pods::group(&walk, &known);
+    known.started = started(&told, &pods);
+    if !known.started.is_empty() {
+        pods = pods::group(&walk, &known);
     }
     let mut look = Look { walk, census, pods, books, told, sources, files: ask.files, root };
     name(&mut look);
+    without_processes(&look, &mut findings);
     Ok((look, findings))
+}
+
+/// A sandbox that its runtime calls ready, and of which nothing runs here, was not looked at: its processes may be where they
+/// are not known for the pod's.
+fn without_processes(look: &Look, findings: &mut Findings) {
+    for told in look.told.iter().filter(|told| told.ready && !is_found(told, &look.pods)) {
+        let text = format!(
+            "sandbox {} of {}/{} is ready, but no process of it was found",
+            told.id, told.namespace, told.name
+        );
+        findings.unseen.push(Unseen { uid: Some(told.uid.clone()), text });
+    }
+}
+
+fn is_found(told: &Told, pods: &[Pod]) -> bool {
+    pods.iter().any(|pod| pod.identity.key() == told.uid || pod.identity.key() == told.id)
 }
 
 type Notebook<'a> = (&'a mut Vec<String>, &'a mut Findings);
@@ -63,7 +86,7 @@ fn books(node: &Node, census: &Report, (sources, findings): Notebook<'_>) -> Boo
         None => Ok(None),
     });
     let leases = leases.unwrap_or_else(|failure| {
-        findings.unseen.push(format!("the ledger cannot be read: {}", failure.message()));
+        findings.unseen_on_node(format!("the ledger cannot be read: {}", failure.message()));
         None
     });
     if leases.is_some() {
@@ -115,12 +138,53 @@ fn told(node: &Node, ask: &Ask, pods: &[Pod], (sources, findings): Notebook<'_>)
             // A socket that was left behind; one that was named should answer.
             Err(Silence::Absent(_)) if ask.endpoint.is_none() => {}
             Err(Silence::Absent(cause) | Silence::Failed(cause)) => {
-                findings.unseen.push(format!("the runtime was not heard: {cause}"));
+                findings.unseen_on_node(format!("the CRI endpoint did not respond: {cause}"));
             }
         }
     }
     wrapped(node, &mut all, (sources, findings));
     all
+}
+
+/// The sandboxes of the built-in runtime, by its own records: no server need answer for them to be known.
+fn recorded(node: &Node, (sources, findings): Notebook<'_>) -> Vec<Told> {
+    let (sandboxes, unreadable) = runtime::recorded_sandboxes(node.state_dir());
+    unreadable.iter().for_each(|error| findings.unseen_on_node(error.to_string()));
+    if !sandboxes.is_empty() {
+        sources.push(format!("the records of the built-in runtime in {}", node.state_dir().display()));
+    }
+    let told = sandboxes.into_iter().map(|sandbox| Told {
+        id: sandbox.id,
+        uid: sandbox.uid,
+        namespace: sandbox.namespace,
+        name: sandbox.name,
+        ready: sandbox.ready,
+        asked: sandbox.isolated,
+        pid: None,
+        cgroup: Some(sandbox.cgroup),
+    });
+    told.collect()
+}
+
+/// What the server itself says of a sandbox is newer than its record, but for the control group, which never changes.
+fn add_recorded(told: &mut Vec<Told>, own: Vec<Told>) {
+    for sandbox in own {
+        match told.iter_mut().find(|told| told.id == sandbox.id) {
+            Some(known) => known.cgroup = sandbox.cgroup,
+            None => told.push(sandbox),
+        }
+    }
+}
+
+impl Known {
+    /// Takes note of the control groups that runtimes have told of.
+    fn record(&mut self, told: &[Told]) {
+        for told in told {
+            if let Some(cgroup) = &told.cgroup {
+                self.recorded.add(cgroup, &told.id);
+            }
+        }
+    }
 }
 
 /// Pods that asked the wrapper, by its own records: no runtime need answer for them to be known.
@@ -130,7 +194,7 @@ fn wrapped(node: &Node, told: &mut Vec<Told>, (sources, findings): Notebook<'_>)
         return;
     }
     let (records, unreadable) = Records::new(&dir).all().unwrap_or_else(|e| (Vec::new(), vec![e]));
-    findings.unseen.extend(unreadable.iter().map(ToString::to_string));
+    unreadable.iter().for_each(|error| findings.unseen_on_node(error.to_string()));
     sources.push(format!("the records of wardlet-oci in {}", dir.display()));
     for record in records.into_iter().filter(|record| record.is_sandbox() && !gone(record)) {
         match told.iter_mut().find(|told| told.id == record.sandbox) {
@@ -143,6 +207,7 @@ fn wrapped(node: &Node, told: &mut Vec<Told>, (sources, findings): Notebook<'_>)
                 name: record.pod.name,
                 ready: true,
                 asked: true,
+                cgroup: None,
             }),
         }
     }
@@ -150,9 +215,7 @@ fn wrapped(node: &Node, told: &mut Vec<Told>, (sources, findings): Notebook<'_>)
 
 /// The processes of sandboxes that no control group tells of.
 fn started(told: &[Told], pods: &[Pod]) -> HashMap<u32, Identity> {
-    let known =
-        |told: &Told| pods.iter().any(|pod| pod.identity.key() == told.uid || pod.identity.key() == told.id);
-    let unknown = told.iter().filter(|told| told.ready && !known(told));
+    let unknown = told.iter().filter(|told| told.ready && !is_found(told, pods));
     unknown.filter_map(|told| Some((told.pid?, Identity::Sandbox(told.id.clone())))).collect()
 }
 

@@ -1,6 +1,11 @@
 //! Whose pod a process is, by the control group that its runtime put it into.
+//!
+//! Runtimes' records go first: they say which control group is a sandbox's, whatever it is called. Names of control
+//! groups tell only where there is no record.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::path::Path;
 
 /// What tells one pod from all others on the node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,34 +45,73 @@ pub(super) struct Membership {
 pub(super) enum Part {
     /// It runs in the pod.
     Container,
-    /// It is the runtime's own and only counted with the pod: conmon, which CRI-O and podman put there. Its
-    /// group is made by the runtime; a pod's process cannot get into it.
+    /// By its control group it is the runtime's own, and only counted with the pod: conmon, which CRI-O and podman
+    /// put there. The group lies beside those of the containers, where no process of a container can make one.
     Runtime,
 }
 
-/// From the text of /proc/PID/cgroup: the first hierarchy that names a pod does.
-pub(super) fn membership(text: &str) -> Option<Membership> {
-    text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).find_map(of_path)
+/// The control groups that runtimes have recorded for their sandboxes.
+#[derive(Debug, Default)]
+pub(super) struct Recorded(HashMap<String, Identity>);
+
+impl Recorded {
+    /// Notes that the containers of the sandbox `id` are in the control group `cgroup`. The kubelet's control groups are
+    /// left out: they are known by the UID of the pod, which may have had another sandbox before. So is the root.
+    pub(super) fn add(&mut self, cgroup: &str, id: &str) {
+        let cgroup = cgroup.trim_end_matches('/');
+        if !cgroup.is_empty() && kubernetes(&parts_of(cgroup)).is_none() {
+            self.0.insert(cgroup.to_owned(), Identity::Sandbox(id.to_owned()));
+        }
+    }
+
+    /// Of several around one another the outermost: what is inside may be named by a process of the sandbox.
+    fn sandbox(&self, path: &str) -> Option<Identity> {
+        Path::new(path).ancestors().filter_map(|group| self.0.get(group.to_str()?)).last().cloned()
+    }
 }
 
-fn of_path(path: &str) -> Option<Membership> {
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+/// From the text of /proc/PID/cgroup: the first hierarchy that names a pod does.
+pub(super) fn membership(text: &str, recorded: &Recorded) -> Option<Membership> {
+    let paths = || text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let by_record = paths().find_map(|path| recorded.sandbox(path));
+    match by_record {
+        Some(identity) => Some(Membership { identity, part: Part::Container }),
+        None => paths().find_map(by_name),
+    }
+}
+
+fn by_name(path: &str) -> Option<Membership> {
+    let parts = parts_of(path);
     let identity = kubernetes(&parts).or_else(|| built_in(&parts)).or_else(|| libpod(&parts))?;
-    let runtimes =
-        parts.iter().any(|part| part.starts_with("crio-conmon-") || part.starts_with("libpod-conmon-"));
-    Some(Membership { identity, part: if runtimes { Part::Runtime } else { Part::Container } })
+    Some(Membership { identity, part: if is_conmons(&parts) { Part::Runtime } else { Part::Container } })
+}
+
+fn parts_of(path: &str) -> Vec<&str> {
+    path.split('/').filter(|part| !part.is_empty()).collect()
+}
+
+/// CRI-O's conmon is right below the pod's group, podman's beside that of the container. Further down the name is the choice
+/// of a process inside.
+fn is_conmons(parts: &[&str]) -> bool {
+    let in_kubepods = parts.iter().skip_while(|part| !part.contains("kubepods"));
+    let mut below_pod = in_kubepods.skip_while(|part| pod_uid(part).is_none()).skip(1);
+    let mut of_podman = parts.iter().skip_while(|part| !part.contains("libpod-"));
+    below_pod.next().is_some_and(|part| part.starts_with("crio-conmon-"))
+        || of_podman.next().is_some_and(|part| part.starts_with("libpod-conmon-"))
 }
 
 /// `…/kubepods/burstable/pod<uid>/…`, or systemd's `…/kubepods-burstable-pod<uid with underscores>.slice/…`.
 fn kubernetes(parts: &[&str]) -> Option<Identity> {
     let mut below = parts.iter().skip_while(|part| !part.contains("kubepods"));
-    below.find_map(|part| {
-        let uid = match part.strip_suffix(".slice") {
-            Some(slice) => slice.rsplit_once("-pod").map(|(_, uid)| uid.replace('_', "-")),
-            None => part.strip_prefix("pod").map(str::to_owned),
-        };
-        uid.filter(|uid| !uid.is_empty()).map(Identity::Pod)
-    })
+    below.find_map(|part| pod_uid(part)).map(Identity::Pod)
+}
+
+fn pod_uid(part: &str) -> Option<String> {
+    let uid = match part.strip_suffix(".slice") {
+        Some(slice) => slice.rsplit_once("-pod").map(|(_, uid)| uid.replace('_', "-")),
+        None => part.strip_prefix("pod").map(str::to_owned),
+    };
+    uid.filter(|uid| !uid.is_empty())
 }
 
 /// `…/wardlet/<sandbox>/…`: 32 hexadecimal digits.
@@ -97,7 +141,7 @@ mod tests {
     use super::*;
 
     fn found(path: &str) -> Option<(Identity, Part)> {
-        membership(&format!("4:memory:{path}\n0::/\n")).map(|m| (m.identity, m.part))
+        membership(&format!("4:memory:{path}\n0::/\n"), &Recorded::default()).map(|m| (m.identity, m.part))
     }
 
     #[test]
@@ -131,6 +175,31 @@ mod tests {
         for path in ["/", "/system.slice/cron.service", "/wardlet", "/wardlet/short", "/user.slice/podium"] {
             assert_eq!(found(path), None, "{path}");
         }
-        assert_eq!(membership("nonsense"), None);
+        assert_eq!(membership("nonsense", &Recorded::default()), None);
+    }
+
+    #[test]
+    fn a_group_inside_a_container_is_not_conmons_whatever_it_is_called() {
+        let uid = "0b8ba3fd-5e6f-4fd8-9a3a-111111111111";
+        let pod = Some((Identity::Pod(uid.to_owned()), Part::Container));
+        assert_eq!(found(&format!("/kubepods/pod{uid}/container/crio-conmon-1.scope")), pod);
+        assert_eq!(found(&format!("/kubepods/pod{uid}/container/pod{uid}/crio-conmon-1.scope")), pod);
+        let (own, other) = ("a".repeat(64), "b".repeat(64));
+        let inside = format!("/machine.slice/libpod-{own}.scope/libpod-conmon-{other}.scope");
+        assert_eq!(found(&inside).unwrap().1, Part::Container);
+    }
+
+    #[test]
+    fn a_recorded_group_is_the_sandboxs_whatever_it_or_what_is_inside_is_called() {
+        let mut recorded = Recorded::default();
+        recorded.add("/elsewhere/one/", "one");
+        recorded.add("/kubepods/podu", "two");
+        recorded.add("/", "three");
+        let found = |path: &str| membership(&format!("0::{path}\n"), &recorded).map(|m| (m.identity, m.part));
+        let one = Some((Identity::Sandbox("one".to_owned()), Part::Container));
+        assert_eq!(found("/elsewhere/one"), one);
+        assert_eq!(found("/elsewhere/one/c/kubepods/podx/crio-conmon-1"), one);
+        assert_eq!(found("/kubepods/podu/c"), Some((Identity::Pod("u".to_owned()), Part::Container)));
+        assert_eq!(found("/elsewhere/oneself"), None);
     }
 }

@@ -70,6 +70,8 @@ pub(super) struct Told {
     pub(super) asked: bool,
     /// Its first process, where that was asked for.
     pub(super) pid: Option<u32>,
+    /// The control group that its containers are in, where the runtime says so.
+    pub(super) cgroup: Option<String>,
 }
 
 impl Told {

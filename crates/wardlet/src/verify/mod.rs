@@ -34,11 +34,12 @@ use crate::node::Node;
 /// How long after the first look a second one is taken.
 const SECOND_LOOK: Duration = Duration::from_millis(200);
 
-/// Looks, and looks again if something seems wrong: a violation counts if both looks show it. Pods that start
-/// or end pass through states that would be violations if they lasted.
+/// Looks, and looks again if something seems wrong or could not be seen: a violation counts if both looks show it, and
+/// what the second one does not see counts as unseen. Pods that start or end pass through states that would be violations
+/// if they lasted.
 pub(crate) fn verify(node: &Node, ask: &Ask) -> Result<Report, Failure> {
     let first = once(node, ask)?;
-    if first.violations.is_empty() {
+    if first.violations.is_empty() && first.is_sure() {
         return Ok(first);
     }
     sleep(SECOND_LOOK);

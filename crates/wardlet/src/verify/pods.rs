@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use kernel::NamespaceKind;
 
-use super::identity::{Identity, Part};
+use super::identity::{Identity, Membership, Part, Recorded, membership};
 use super::maps::Maps;
 use super::spaces::HOST;
 use super::walk::{Process, Walk};
@@ -69,20 +69,32 @@ impl Pod {
     }
 }
 
-/// Puts processes together. `started` names the pods of processes that a runtime says it started.
-pub(super) fn group(walk: &Walk, started: &HashMap<u32, Identity>) -> Vec<Pod> {
+/// What runtimes say about which processes are whose.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Whose the control groups are.
+    pub(super) recorded: Recorded,
+    /// The pods of processes that a runtime says it started, where no control group tells.
+    pub(super) started: HashMap<u32, Identity>,
+}
+
+/// Puts processes together to pods.
+pub(super) fn group(walk: &Walk, known: &Known) -> Vec<Pod> {
+    let memberships: Vec<Option<Membership>> =
+        walk.processes.iter().map(|process| membership(&process.cgroups, &known.recorded)).collect();
+    let all = || walk.processes.iter().zip(&memberships).enumerate();
     let mut members: BTreeMap<Identity, Vec<usize>> = BTreeMap::new();
     let mut homes: BTreeMap<u64, Identity> = BTreeMap::new();
-    for (at, process) in walk.processes.iter().enumerate() {
-        if let Some(identity) = identity_of(process, started) {
+    for (at, (process, membership)) in all() {
+        if let Some(identity) = identity_of(walk, process, membership.as_ref(), &known.started) {
             members.entry(identity.clone()).or_default().push(at);
             if let Some(user) = own_user_namespace(walk, process) {
                 homes.entry(user).or_insert_with(|| identity.clone());
             }
         }
     }
-    for (at, process) in walk.processes.iter().enumerate() {
-        let free = process.membership.is_none() && identity_of(process, started).is_none();
+    for (at, (process, membership)) in all() {
+        let free = membership.is_none() && !known.started.contains_key(&process.pid);
         let user = own_user_namespace(walk, process).filter(|_| free);
         if let Some(identity) = user.and_then(|user| around(walk, &homes, user)) {
             members.entry(identity.clone()).or_default().push(at);
@@ -91,11 +103,26 @@ pub(super) fn group(walk: &Walk, started: &HashMap<u32, Identity>) -> Vec<Pod> {
     members.into_iter().map(|(identity, processes)| pod(walk, identity, processes)).collect()
 }
 
-fn identity_of(process: &Process, started: &HashMap<u32, Identity>) -> Option<Identity> {
-    match &process.membership {
-        Some(membership) => (membership.part == Part::Container).then(|| membership.identity.clone()),
+fn identity_of(
+    walk: &Walk,
+    process: &Process,
+    membership: Option<&Membership>,
+    started: &HashMap<u32, Identity>,
+) -> Option<Identity> {
+    match membership {
+        Some(membership) => {
+            (!is_the_runtimes(walk, process, membership)).then(|| membership.identity.clone())
+        }
         None => started.get(&process.pid).cloned(),
     }
+}
+
+/// The name of a control group does not make a process the runtime's: conmon of a pod has the host's users. (That of a
+/// rootless podman has those of its own user.)
+fn is_the_runtimes(walk: &Walk, process: &Process, membership: &Membership) -> bool {
+    let with_hosts_users = process.space(NamespaceKind::User).is_some_and(|user| is_the_hosts(walk, user));
+    membership.part == Part::Runtime
+        && (with_hosts_users || matches!(membership.identity, Identity::Libpod(_)))
 }
 
 /// The pod whose user namespace this is, or lies in.

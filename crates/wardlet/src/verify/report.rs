@@ -12,7 +12,7 @@ use super::identity::Identity;
 use super::look::Look;
 use super::maps::Maps;
 use super::pods::Pod;
-use super::violation::{Findings, Note, Violation};
+use super::violation::{Findings, Note, Unseen, Violation};
 use crate::failure::{Answer, Failure};
 use crate::time;
 
@@ -26,6 +26,8 @@ pub(super) enum PodVerdict {
     NotIsolated,
     /// Something is wrong.
     Violated,
+    /// In a user namespace of its own, but its mounts, or something else of it, could not be looked at.
+    Unseen,
 }
 
 impl PodVerdict {
@@ -34,6 +36,7 @@ impl PodVerdict {
             Self::Isolated => "isolated",
             Self::NotIsolated => "not isolated",
             Self::Violated => "violated",
+            Self::Unseen => "unseen",
         }
     }
 }
@@ -71,7 +74,7 @@ pub(crate) struct Report {
     pub(super) violations: Vec<Violation>,
     pub(super) notes: Vec<Note>,
     /// What could not be found out.
-    pub(super) unseen: Vec<String>,
+    pub(super) unseen: Vec<Unseen>,
     pub(super) evidence: Evidence,
 }
 
@@ -128,6 +131,7 @@ impl Report {
         let uids: BTreeSet<&str> = self.pods.iter().map(|view| view.uid.as_str()).chain([word]).collect();
         self.violations.retain(|violation| violation.touches.iter().any(|uid| uids.contains(uid.as_str())));
         self.notes.retain(|note| note.uid.as_deref().is_none_or(|uid| uids.contains(uid)));
+        self.unseen.retain(|unseen| unseen.uid.as_deref().is_none_or(|uid| uids.contains(uid)));
         if self.pods.is_empty() && self.violations.is_empty() {
             return Err(Failure::unknown(format!("no pod {word} runs on this node"))
                 .with_hint("wardlet verify lists all; a pod is named by NAME, NAMESPACE/NAME or UID"));
@@ -138,10 +142,12 @@ impl Report {
     fn judged(mut self) -> Self {
         for view in &mut self.pods {
             let touched = self.violations.iter().any(|violation| violation.touches.contains(&view.uid));
-            view.verdict = match (touched, view.block) {
-                (true, _) => PodVerdict::Violated,
-                (false, Some(_)) => PodVerdict::Isolated,
-                (false, None) => PodVerdict::NotIsolated,
+            let unseen = self.unseen.iter().any(|unseen| unseen.uid.as_ref() == Some(&view.uid));
+            view.verdict = match view.block {
+                _ if touched => PodVerdict::Violated,
+                None => PodVerdict::NotIsolated,
+                Some(_) if unseen || view.mounts == 0 => PodVerdict::Unseen,
+                Some(_) => PodVerdict::Isolated,
             };
         }
         (self.holds, self.verdict) = match self.answer() {
@@ -153,11 +159,18 @@ impl Report {
     }
 
     pub(crate) fn answer(&self) -> Answer {
-        match (self.violations.is_empty(), self.unseen.is_empty()) {
-            (false, _) => Answer::DoesNotHold,
-            (true, false) => Answer::Unknown,
-            (true, true) => Answer::Holds,
+        if !self.violations.is_empty() {
+            Answer::DoesNotHold
+        } else if self.is_sure() {
+            Answer::Holds
+        } else {
+            Answer::Unknown
         }
+    }
+
+    /// Whether all that there is was looked at.
+    pub(super) fn is_sure(&self) -> bool {
+        self.unseen.is_empty() && self.pods.iter().all(|view| view.verdict != PodVerdict::Unseen)
     }
 }
 

@@ -31,7 +31,7 @@ impl Report {
             }
         }
         for unseen in &self.unseen {
-            words::warning(&format!("could not be seen: {unseen}"));
+            words::warning(&format!("could not be seen: {}", unseen.text));
         }
     }
 

@@ -147,7 +147,22 @@ pub(super) struct Findings {
     /// What the reader should know, without doubt falling on the rest.
     pub(super) notes: Vec<Note>,
     /// What could not be found out.
-    pub(super) unseen: Vec<String>,
+    pub(super) unseen: Vec<Unseen>,
+}
+
+/// Something that could not be found out, on a pod or on the node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub(super) struct Unseen {
+    /// The pod's UID.
+    pub(super) uid: Option<String>,
+    pub(super) text: String,
+}
+
+impl From<Unseen> for String {
+    fn from(unseen: Unseen) -> Self {
+        unseen.text
+    }
 }
 
 /// A note, on a pod or on the node.
@@ -162,6 +177,14 @@ pub(super) struct Note {
 impl Findings {
     pub(super) fn violated(&mut self, violation: Violation) {
         self.violations.push(violation);
+    }
+
+    pub(super) fn unseen_on_node(&mut self, text: impl Into<String>) {
+        self.unseen.push(Unseen { uid: None, text: text.into() });
+    }
+
+    pub(super) fn unseen_of(&mut self, pod: &Pod, text: impl Into<String>) {
+        self.unseen.push(Unseen { uid: Some(pod.uid().to_owned()), text: text.into() });
     }
 
     pub(super) fn note(&mut self, pod: &Pod, text: impl Into<String>) {

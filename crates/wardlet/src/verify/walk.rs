@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use census::HostRoot;
 use kernel::{MountTable, NamespaceKind};
 
-use super::identity::{Membership, membership};
 use super::maps::Maps;
 use super::spaces::{Handle, Spaces, namespace_link};
 use super::status::Status;
@@ -34,11 +33,10 @@ pub(super) struct Process {
     pub(super) status: Status,
     /// The namespaces it is in, by number; one that may not be read is left out.
     pub(super) spaces: BTreeMap<NamespaceKind, u64>,
-    pub(super) membership: Option<Membership>,
+    /// The text of /proc/PID/cgroup.
+    pub(super) cgroups: String,
     /// Its SELinux label, where the kernel has them.
     pub(super) label: Option<String>,
-    /// Whether it sees its mount namespace from the top.
-    pub(super) at_root: bool,
 }
 
 impl Process {
@@ -114,10 +112,9 @@ impl Walk {
                 self.pins(*mounts, pid);
             }
         }
-        let membership = text(&dir.join("cgroup")).ok().and_then(|text| membership(&text));
+        let cgroups = text(&dir.join("cgroup")).unwrap_or_default();
         let label = if self.selinux { self.label(&dir, pid) } else { None };
-        let at_root = fs::read_link(dir.join("root")).is_ok_and(|root| root == Path::new("/"));
-        self.processes.push(Process { pid, status, spaces, membership, label, at_root });
+        self.processes.push(Process { pid, status, spaces, cgroups, label });
     }
 
     fn read_maps(&mut self, user: u64, pid: u32) {

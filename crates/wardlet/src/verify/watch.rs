@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::report::{PodView, Report};
 use super::text::line;
-use super::violation::Violation;
+use super::violation::{Unseen, Violation};
 use crate::failure::{Answer, Failure};
 use crate::output::{self, Format};
 use crate::time;
@@ -25,7 +25,7 @@ struct Changes<'a> {
     gone: Vec<&'a PodView>,
     violations: Vec<&'a Violation>,
     ended: Vec<&'a Violation>,
-    unseen: Vec<&'a String>,
+    unseen: Vec<&'a Unseen>,
 }
 
 /// Shows the first answer in full and then changes, until interrupted. What the last look came to is the answer.
@@ -114,7 +114,7 @@ impl<'a> Changes<'a> {
         lines.extend(self.gone.iter().map(|one| pod("gone", one)));
         lines.extend(self.violations.iter().map(|one| format!("{}  hint: {}\n", line(one), one.hint)));
         lines.extend(self.ended.iter().map(|one| format!("ended {}", line(one))));
-        lines.extend(self.unseen.iter().map(|one| format!("could not be seen: {one}\n")));
+        lines.extend(self.unseen.iter().map(|one| format!("could not be seen: {}\n", one.text)));
         let stamp = time::stamp(time::now());
         lines.iter().map(|line| format!("{stamp} {line}")).collect()
     }

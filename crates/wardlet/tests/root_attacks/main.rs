@@ -8,7 +8,10 @@ mod run_support;
 #[path = "../wards/mod.rs"]
 mod wards;
 
+mod covered_namespace;
+mod descriptor_flood;
 mod host_setuid;
 mod left_pod;
 mod log_size;
 mod terminal;
+mod verify_unseen;

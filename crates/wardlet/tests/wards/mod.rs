@@ -43,11 +43,14 @@ pub(crate) struct Wanted {
     pub(crate) base: u64,
     pub(crate) volume: Volume,
     pub(crate) users: Users,
+    /// What its first process does before it sleeps: words of busybox's shell.
+    pub(crate) script: String,
 }
 
 impl Wanted {
     pub(crate) fn new(uid: &str, base: u64) -> Self {
-        Self { uid: uid.to_owned(), base, volume: Volume::Idmapped, users: Users::Own }
+        let (uid, script) = (uid.to_owned(), "exec /bin/busybox sleep 1000".to_owned());
+        Self { uid, base, volume: Volume::Idmapped, users: Users::Own, script }
     }
 }
 
@@ -86,7 +89,7 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroup {
-    fn new(uid: &str) -> Self {
+    pub(crate) fn new(uid: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let top = format!("/wardlet-verify-{}-{number}", std::process::id());
@@ -126,7 +129,8 @@ impl Ward {
         let dir = scratch.path();
         // The pod's root has no power over it, and has to pass.
         fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
-        for name in ["layer/bin", "layer/etc", "layer/data", "upper", "work", "root", "volume"] {
+        for name in ["layer/bin", "layer/etc", "layer/data", "layer/proc", "upper", "work", "root", "volume"]
+        {
             fs::create_dir_all(dir.join(name)).unwrap();
         }
         fs::copy("/usr/bin/busybox", dir.join("layer/bin/busybox")).unwrap();
@@ -174,6 +178,13 @@ pub(crate) fn entering(userns: &UsernsFd) -> Command {
     command
 }
 
+/// As runtimes do: what was the root before is gone. The first argument is the new root, the second a script to run there.
+/// (busybox unmounts only what it finds in /proc/mounts.)
+const PIVOT: &str = r#"
+    mount --rbind "$0" "$0" && mount --rbind /proc "$0/proc" && cd "$0" && pivot_root . . &&
+    /bin/busybox umount -l . && cd / && /bin/busybox umount -l /proc && exec /bin/busybox sh -c "$1"
+"#;
+
 /// The mounts are made in a namespace that the host does not see, which the pod's is a copy of.
 fn isolated(dir: &Path, wanted: &Wanted) -> Planted {
     let userns = maps(wanted.base, 65_536);
@@ -191,8 +202,9 @@ fn isolated(dir: &Path, wanted: &Wanted) -> Planted {
         };
         volume.unwrap().attach(&root.join("data")).unwrap();
         let mut command = entering(&userns);
-        command.args(["--", "unshare", "--mount", "--net", "--ipc", "--uts", "chroot"]).arg(&root);
-        Planted::start(command.args(["/bin/busybox", "sleep", "1000"]), "busybox")
+        command.args(["--", "unshare", "--mount", "--net", "--ipc", "--uts", "sh", "-c"]);
+        command.arg(PIVOT).arg(&root).arg(&wanted.script);
+        Planted::start(&mut command, "busybox")
     })
     .unwrap()
 }

@@ -6,6 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{sleep, yield_now};
 use std::time::{Duration, Instant};
 
+use super::super::fds::Budget;
 use super::{Found, Walk};
 use crate::error::CensusError;
 use crate::host_root::HostRoot;
@@ -31,8 +32,8 @@ impl Way {
 }
 
 /// One walk: who leads finds the way, others help when they can.
-#[derive(Default)]
 pub(crate) struct Together {
+    fds: Budget,
     /// Nothing in it: there is none.
     way: OnceLock<Option<Found>>,
     others: Mutex<Others>,
@@ -46,7 +47,18 @@ struct Others {
     broken_off: bool,
 }
 
+impl Default for Together {
+    fn default() -> Self {
+        Self::new(Budget::all())
+    }
+}
+
 impl Together {
+    /// A walk that looks at so many descriptors.
+    pub(crate) fn new(fds: Budget) -> Self {
+        Self { fds, way: OnceLock::new(), others: Mutex::default(), back: Condvar::new() }
+    }
+
     /// Finds the way and goes it, and waits for whoever helps. What all have seen.
     pub(crate) fn lead(&self, root: &HostRoot) -> Result<Walk, CensusError> {
         // Whatever comes up, nobody waits for ever.
@@ -55,7 +67,7 @@ impl Together {
         // A look that was called off, or that somebody has led before, has seen nothing.
         let is_first = self.way.set(Some(found)).is_ok();
         let way = self.way.get().and_then(Option::as_ref).filter(|_| is_first);
-        let mut seen = way.ok_or_else(|| called_off(root))?.go(root);
+        let mut seen = way.ok_or_else(|| called_off(root))?.go(root, &self.fds);
         let mut others = self.others();
         while others.on_the_way > 0 {
             others = self.back.wait(others).unwrap_or_else(PoisonError::into_inner);
@@ -63,6 +75,13 @@ impl Together {
         others.seen.drain(..).for_each(|other| seen.take(other));
         if others.broken_off {
             seen.blind.push("the look at some of the processes was broken off".to_owned());
+        }
+        seen.resolve_mounts();
+        if seen.fds_left {
+            seen.blind.push(
+                "there are more open descriptors than are looked at when a block is leased; wardlet ids gc looks at all"
+                    .to_owned(),
+            );
         }
         seen.sort();
         Ok(seen)
@@ -73,7 +92,7 @@ impl Together {
         if let Some(Some(found)) = self.way.get() {
             self.others().on_the_way += 1;
             let mut going = Going { together: self, seen: None };
-            going.seen = Some(found.go(root));
+            going.seen = Some(found.go(root, &self.fds));
         }
     }
 
@@ -133,6 +152,9 @@ impl Walk {
         self.blind.extend(other.blind);
         self.notes.extend(other.notes);
         self.like_host.extend(other.like_host);
+        self.mounted.extend(other.mounted);
+        self.fds_left |= other.fds_left;
+        self.belonging.take(other.belonging);
         for namespace in other.namespaces {
             let known = namespace.inode.and_then(|inode| self.by_inode.get(&inode));
             if let Some(known) = known.and_then(|at| self.namespaces.get_mut(*at)) {

@@ -131,9 +131,9 @@ fn owners_of_others(look: &Look, findings: &mut Findings) {
         match maps {
             Some(Ok(maps)) => owned(look, owner, (&maps, kept), findings),
             Some(Err(cause)) => {
-                findings
-                    .unseen
-                    .push(format!("user namespace [{owner}], {kept}, cannot be looked into: {cause}"));
+                findings.unseen_on_node(format!(
+                    "user namespace [{owner}], {kept}, cannot be looked into: {cause}"
+                ));
             }
             // It has gone meanwhile.
             None => {}

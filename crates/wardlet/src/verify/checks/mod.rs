@@ -9,6 +9,7 @@ mod labels;
 mod mounts;
 mod overlap;
 mod powers;
+mod views;
 
 use super::look::Look;
 use super::violation::Findings;
@@ -37,7 +38,7 @@ pub(super) fn all(look: &Look) -> Checked {
     powers::check(look, &mut checked.findings);
     labels::check(look, &mut checked.findings);
     books::check(look, &mut checked.findings);
-    mounts::check(look, &mut checked);
+    views::check(look, &mut checked);
     host_programs::check(look, &mut checked.findings);
     checked
 }

@@ -10,20 +10,18 @@
 //! | one regular file, read-only, that everybody may read | nothing: its owner makes no difference (containerd gives the pause its /etc/resolv.conf so) |
 //! | any other, not idmapped | by stat: every owner is in the block, as after a chown; a sticky tmpfs such as /dev/shm may itself be the host's, what is in it may not |
 //!
-//! A mount that another one covers cannot be reached and is not judged.
+//! A mount that another one covers is judged as well: the pod can uncover it at any time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ids::IdKind;
-use kernel::{Dir, Kind, LastLink, MountEntry, MountTable, NamespaceKind, Node, Stat, Within};
+use kernel::{Dir, Kind, LastLink, MountEntry, Node, Stat, Within};
 
+use super::Tally;
 use super::files::{self, Bounds};
-use super::{Checked, Tally};
-use crate::verify::look::Look;
 use crate::verify::pods::Pod;
 use crate::verify::violation::{Findings, Violation, What};
-use crate::verify::walk::{Process, is_gone, text};
 
 /// Filesystems whose files the kernel makes up.
 const KERNELS: [&str; 20] = [
@@ -56,56 +54,9 @@ const LEFT_OUT: u32 = 65_534;
 /// How many files of one mount are named.
 const NAMED: usize = 3;
 
-pub(super) fn check(look: &Look, checked: &mut Checked) {
-    for pod in look.isolated() {
-        let mut judged = 0;
-        for process in views(look, pod) {
-            judged += view(look, pod, process, checked);
-        }
-        checked.tally.mounts.insert(pod.uid().to_owned(), judged);
-    }
-}
-
-/// One process for each mount namespace of the pod, one that sees it from the top if there is any.
-fn views<'a>(look: &'a Look, pod: &'a Pod) -> Vec<&'a Process> {
-    let mut views: BTreeMap<u64, &Process> = BTreeMap::new();
-    for process in pod.at_home(&look.walk) {
-        let Some(mounts) = process.space(NamespaceKind::Mnt) else { continue };
-        let view = views.entry(mounts).or_insert(process);
-        if process.at_root && !view.at_root {
-            *view = process;
-        }
-    }
-    let hosts = look.walk.processes.iter().find(|p| p.pid == 2).and_then(|p| p.space(NamespaceKind::Mnt));
-    views.into_iter().filter(|(mounts, _)| Some(*mounts) != hosts).map(|(_, process)| process).collect()
-}
-
-/// Judges all mounts that a process sees; how many there were.
-fn view(look: &Look, pod: &Pod, process: &Process, checked: &mut Checked) -> usize {
-    let dir = look.proc_dir(process.pid);
-    let table = match text(&dir.join("mountinfo")) {
-        Ok(found) => MountTable::parse(&found).map_err(|e| e.to_string()),
-        // A zombie, or gone.
-        Err(e) if is_gone(&e) => return 0,
-        Err(e) => Err(e.to_string()),
-    };
-    let top = Node::open(&dir.join("root")).and_then(|root| root.open_dir());
-    let (table, top) = match (table, top) {
-        (Ok(table), Ok(top)) => (table, top),
-        (Err(cause), _) => return unseen(pod, process, &cause, &mut checked.findings),
-        (_, Err(_)) if !dir.exists() => return 0,
-        (_, Err(e)) => return unseen(pod, process, &e.to_string(), &mut checked.findings),
-    };
-    let points: BTreeSet<PathBuf> = table.iter().map(|mount| mount.point.clone()).collect();
-    let scene = Scene { pod, pid: process.pid, top, points, entries: look.files };
-    let Checked { findings, tally } = checked;
-    table.iter().filter(|mount| scene.judge(mount, findings, tally)).count()
-}
-
-fn unseen(pod: &Pod, process: &Process, cause: &str, findings: &mut Findings) -> usize {
-    let what = format!("the mounts of {} in {}", process.name(), pod.title());
-    findings.unseen.push(format!("{what} cannot be looked at: {cause}"));
-    0
+/// Whether owners or options of this mount say something about a pod's isolation.
+pub(super) fn needs_proof(mount: &MountEntry) -> bool {
+    !matches!(proof(mount), Proof::None)
 }
 
 /// What is to be shown of a mount.
@@ -141,23 +92,26 @@ fn gives_nothing_away(mount: &MountEntry, root: &Stat) -> bool {
     one_file && root.mode & EVERYBODY_READS != 0 && root.mode & RUNS_AS_ANOTHER == 0
 }
 
-/// A container as one of its processes sees it.
-struct Scene<'a> {
-    pod: &'a Pod,
-    pid: u32,
-    top: Dir,
-    points: BTreeSet<PathBuf>,
-    entries: usize,
+/// The mounts of a container, and whose container it is.
+pub(super) struct Scene<'a> {
+    pub(super) pod: &'a Pod,
+    pub(super) pid: u32,
+    pub(super) top: Dir,
+    pub(super) points: BTreeSet<PathBuf>,
+    pub(super) entries: usize,
 }
 
 impl Scene<'_> {
-    /// `false` for a mount that is covered or gone.
-    fn judge(&self, mount: &MountEntry, findings: &mut Findings, tally: &mut Tally) -> bool {
+    /// The root of a mount; `None` if it is covered or gone.
+    pub(super) fn root_of(&self, mount: &MountEntry) -> Option<Node> {
         let below = mount.point.strip_prefix("/").unwrap_or(&mount.point);
-        let Ok(node) = self.top.node(below, Within::NoLinks, LastLink::Keep) else { return false };
-        if node.mount_id().ok() != Some(mount.id) {
-            return false;
-        }
+        let node = self.top.node(below, Within::NoLinks, LastLink::Keep).ok()?;
+        (node.mount_id().ok() == Some(mount.id)).then_some(node)
+    }
+
+    /// `false` for a mount that is covered or gone.
+    pub(super) fn judge(&self, mount: &MountEntry, findings: &mut Findings, tally: &mut Tally) -> bool {
+        let Some(node) = self.root_of(mount) else { return false };
         match proof(mount) {
             Proof::None => {}
             Proof::Options => self.options(mount, findings),
@@ -239,6 +193,8 @@ impl Scene<'_> {
 
 #[cfg(test)]
 mod tests {
+    use kernel::MountTable;
+
     use super::*;
 
     fn mount(line: &str) -> MountEntry {

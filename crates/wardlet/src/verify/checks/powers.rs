@@ -40,7 +40,7 @@ fn judge(look: &Look, held: &Held<'_>, findings: &mut Findings) {
         // One that ends meanwhile has no say any more.
         if look.walk.spaces.open(kind, inode).is_some() {
             let what = format!("whom the {kind} namespace [{inode}] of {} belongs to", pod.title());
-            findings.unseen.push(format!("the kernel does not say {what}"));
+            findings.unseen_of(pod, format!("the kernel does not say {what}"));
         }
         return;
     };

@@ -1,0 +1,226 @@
+//! The mounts that a pod's processes can reach, looked at from the root of each mount namespace.
+//!
+//! What a process shows of its mounts is relative to its own root, which it can move with chroot(2). Therefore the mounts are
+//! copied from the root of the mount namespace into one of our own, and from the root of each process that is not below it. The
+//! copy is taken apart from the top: what another mount covers is judged, too. Nothing of this is seen in the original.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+
+use kernel::{
+    CopiedFrom, MountCopy, MountEntry, MountTable, Namespace, NamespaceKind, Node, PrivateMountNamespace,
+    in_private_mount_namespace,
+};
+
+use super::mounts::{Scene, needs_proof};
+use super::{Checked, Tally};
+use crate::verify::look::Look;
+use crate::verify::pods::Pod;
+use crate::verify::violation::Findings;
+use crate::verify::walk::{Process, is_gone, text};
+
+/// How often what is on top is taken away. Containers have mounts in a few layers; one with more is made to keep us busy.
+const LAYERS: usize = 64;
+
+/// Where copies are attached, in a mount namespace of our own: a directory that is on every host and not needed meanwhile.
+const TARGET: &str = "/sys";
+
+pub(super) fn check(look: &Look, checked: &mut Checked) {
+    let views: Vec<View<'_>> = look.isolated().flat_map(|pod| views(look, pod)).collect();
+    let looked = in_private_mount_namespace(|inside| {
+        let mut all = Checked::default();
+        for view in &views {
+            let judged = view.judge(inside, &mut all);
+            *all.tally.mounts.entry(view.pod.uid().to_owned()).or_default() += judged;
+        }
+        all
+    });
+    let none = match looked {
+        Ok(Checked { findings, tally }) => {
+            checked.findings.violations.extend(findings.violations);
+            checked.findings.unseen.extend(findings.unseen);
+            checked.tally = tally;
+            "its processes have none that can be looked at".to_owned()
+        }
+        Err(error) => error.to_string(),
+    };
+    for pod in look.isolated() {
+        if checked.tally.mounts.get(pod.uid()).is_none_or(|judged| *judged == 0) {
+            checked.findings.unseen_of(pod, format!("the mounts of {}: {none}", pod.title()));
+        }
+    }
+}
+
+/// One mount namespace of a pod.
+struct View<'a> {
+    pod: &'a Pod,
+    inode: u64,
+    /// The processes of the pod in it, with their directories in proc.
+    processes: Vec<(&'a Process, PathBuf)>,
+    /// How many entries of each mount are looked at.
+    entries: usize,
+}
+
+/// The mount namespaces of the pod, but for the host's: that one is a violation by itself.
+fn views<'a>(look: &'a Look, pod: &'a Pod) -> Vec<View<'a>> {
+    let mut views: BTreeMap<u64, View<'_>> = BTreeMap::new();
+    for process in pod.at_home(&look.walk) {
+        let Some(inode) = process.space(NamespaceKind::Mnt) else { continue };
+        let view = views.entry(inode).or_insert_with(|| View {
+            pod,
+            inode,
+            processes: Vec::new(),
+            entries: look.files,
+        });
+        view.processes.push((process, look.proc_dir(process.pid)));
+    }
+    let hosts = look.walk.processes.iter().find(|p| p.pid == 2).and_then(|p| p.space(NamespaceKind::Mnt));
+    views.into_values().filter(|view| Some(view.inode) != hosts).collect()
+}
+
+impl View<'_> {
+    /// Judges every mount; how many there were.
+    fn judge(&self, inside: &PrivateMountNamespace, to: &mut Checked) -> usize {
+        let found = self.processes.iter().find_map(|(process, dir)| {
+            let namespace = Namespace::open(&dir.join("ns/mnt")).ok()?;
+            (namespace.id().ino == self.inode).then_some((process.pid, namespace))
+        });
+        // All of them have ended.
+        let Some((pid, namespace)) = found else { return 0 };
+        let copy = match inside.copy_mounts(&namespace, CopiedFrom::Root, Path::new(TARGET)) {
+            Ok(copy) => copy,
+            Err(error) => return self.unseen(&mut to.findings, &error),
+        };
+        let known: BTreeSet<u64> = copy.original().iter().map(|mount| mount.id).collect();
+        let mut judged = self.copied(&copy, pid, copy.original(), to);
+        drop(copy);
+        let mut aside = Aside { view: self, inside, namespace: &namespace, known };
+        for (process, dir) in &self.processes {
+            judged += aside.judge(process.pid, dir, to);
+        }
+        let hidden = namespace.count_mounts().map_or(0, |count| count.saturating_sub(aside.known.len()));
+        if hidden > 0 {
+            let cause =
+                format!("{hidden} of them are below the root of every process and of the mount namespace");
+            self.unseen(&mut to.findings, &cause);
+        }
+        judged
+    }
+
+    /// Judges the mounts of a copy, from the top down; `original` is what it is a copy of.
+    fn copied(&self, copy: &MountCopy<'_>, pid: u32, original: &MountTable, to: &mut Checked) -> usize {
+        let (mounts, top) = match (copy.mounts(), copy.root()) {
+            (Ok(mounts), Ok(top)) => (mounts, top),
+            (Err(error), _) | (_, Err(error)) => return self.unseen(&mut to.findings, &error),
+        };
+        let wanted = original.iter().filter(|mount| needs_proof(mount)).count();
+        let copied = mounts.iter().filter(|mount| needs_proof(mount)).count();
+        if copied < wanted {
+            let missing = format!("{} of them cannot be copied: they are unbindable", wanted - copied);
+            self.unseen(&mut to.findings, &missing);
+        }
+        let points = mounts.iter().map(|mount| mount.point.clone()).collect();
+        let scene = Scene { pod: self.pod, pid, top, points, entries: self.entries };
+        let Checked { findings, tally } = to;
+        let (judged, covered) = Layers { scene: &scene, copy }.judge(mounts, findings, tally);
+        for mount in covered.iter().filter(|mount| needs_proof(mount)) {
+            let cause = format!(
+                "{} at {} is covered and cannot be uncovered",
+                mount.filesystem,
+                mount.point.display()
+            );
+            self.unseen(findings, &cause);
+        }
+        judged
+    }
+
+    /// Nothing was judged.
+    fn unseen(&self, findings: &mut Findings, cause: &impl std::fmt::Display) -> usize {
+        let text = format!("the mounts of {} [mnt:{}]: {cause}", self.pod.title(), self.inode);
+        findings.unseen_of(self.pod, text);
+        0
+    }
+}
+
+/// Roots of processes that are not below the root of their mount namespace: something is mounted over that one.
+struct Aside<'a> {
+    view: &'a View<'a>,
+    inside: &'a PrivateMountNamespace,
+    namespace: &'a Namespace,
+    /// The mounts that were judged, or are about to be.
+    known: BTreeSet<u64>,
+}
+
+impl Aside<'_> {
+    /// Judges the mounts that only processes with this root see; how many there were. `dir` is the process's in proc.
+    fn judge(&mut self, pid: u32, dir: &Path, to: &mut Checked) -> usize {
+        let own_root = Node::open(&dir.join("root")).and_then(|root| Ok((root.mount_id()?, root)));
+        // It has ended meanwhile.
+        let Ok((mount, root)) = own_root else { return 0 };
+        if !self.known.insert(mount) {
+            return 0;
+        }
+        let table = match text(&dir.join("mountinfo")) {
+            Ok(found) => MountTable::parse(&found).map_err(|e| e.to_string()),
+            Err(e) if is_gone(&e) => return 0,
+            Err(e) => Err(e.to_string()),
+        };
+        let table = match table {
+            Ok(table) => table,
+            Err(cause) => return self.view.unseen(&mut to.findings, &cause),
+        };
+        self.known.extend(table.iter().map(|mount| mount.id));
+        let from = CopiedFrom::Directory(root.as_fd());
+        match self.inside.copy_mounts(self.namespace, from, Path::new(TARGET)) {
+            Ok(copy) => self.view.copied(&copy, pid, &table, to),
+            Err(_) if !dir.exists() => 0,
+            Err(error) => self.view.unseen(&mut to.findings, &error),
+        }
+    }
+}
+
+/// A copy that is taken apart.
+struct Layers<'a> {
+    scene: &'a Scene<'a>,
+    copy: &'a MountCopy<'a>,
+}
+
+impl Layers<'_> {
+    /// Judges what is on top, takes that away as far as nothing is mounted on it, and begins anew. How many were judged, and
+    /// what stayed covered.
+    fn judge(
+        &self,
+        mut mounts: Vec<MountEntry>,
+        findings: &mut Findings,
+        tally: &mut Tally,
+    ) -> (usize, Vec<MountEntry>) {
+        let mut judged: BTreeSet<u64> = BTreeSet::new();
+        let mut covered = Vec::new();
+        for _ in 0..LAYERS {
+            for mount in &mounts {
+                if !judged.contains(&mount.id) && self.scene.judge(mount, findings, tally) {
+                    judged.insert(mount.id);
+                }
+            }
+            covered = mounts.iter().filter(|mount| !judged.contains(&mount.id)).cloned().collect();
+            if covered.is_empty() || !self.uncover(&mounts) {
+                break;
+            }
+            match self.copy.mounts() {
+                Ok(left) => mounts = left,
+                Err(_) => break,
+            }
+        }
+        (judged.len(), covered)
+    }
+
+    /// Whether any mount could be taken away.
+    fn uncover(&self, mounts: &[MountEntry]) -> bool {
+        let parents: BTreeSet<u64> = mounts.iter().map(|mount| mount.parent).collect();
+        let leaves =
+            mounts.iter().filter(|mount| !self.copy.is_root(mount.id) && !parents.contains(&mount.id));
+        let gone = leaves.filter_map(|leaf| self.copy.unmount(&self.scene.root_of(leaf)?).ok());
+        gone.count() > 0
+    }
+}
