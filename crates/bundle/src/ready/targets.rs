@@ -98,8 +98,8 @@ fn magic(source: &Path) -> Result<u64> {
         cause: errno.into(),
     };
     let StatFs { f_type, .. } = statfs(source).map_err(failed)?;
-    // The kernel's constants have 32 bits; on some architectures the field is signed.
-    Ok(u64::from(f_type.cast_unsigned() & 0xffff_ffff))
+    // The constants have 32 bits, and the field is signed.
+    Ok(f_type.cast_unsigned() & 0xffff_ffff)
 }
 
 #[cfg(test)]
