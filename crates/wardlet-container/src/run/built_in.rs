@@ -29,7 +29,7 @@ const ENGINE: &str = "libcontainer";
 /// The magic number of the filesystem of processes.
 const PROC: i64 = 0x9fa0;
 /// Far more descriptors than the engine opens at a time. The kernel hands out the lowest free number.
-const MANY: RawFd = 4096;
+const MANY: RawFd = 1024;
 
 /// Creates and starts the container, which has this program's standard streams.
 pub(super) fn start(prepared: &Prepared<'_>, attached: Attached) -> Result<Process, Failure> {
