@@ -13,5 +13,6 @@ mod descriptor_flood;
 mod host_setuid;
 mod left_pod;
 mod log_size;
+mod silent_filesystem;
 mod terminal;
 mod verify_unseen;

@@ -7,6 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::thread::Builder;
+use std::time::Duration;
 
 use kernel::{
     CopiedFrom, MountCopy, MountEntry, MountTable, Namespace, NamespaceKind, Node, PrivateMountNamespace,
@@ -18,7 +21,7 @@ use super::{Checked, Tally};
 use crate::verify::look::Look;
 use crate::verify::pods::Pod;
 use crate::verify::violation::Findings;
-use crate::verify::walk::{Process, is_gone, text};
+use crate::verify::walk::{is_gone, text};
 
 /// How often what is on top is taken away. Containers have mounts in a few layers; one with more is made to keep us busy.
 const LAYERS: usize = 64;
@@ -26,65 +29,88 @@ const LAYERS: usize = 64;
 /// Where copies are attached, in a mount namespace of our own: a directory that is on every host and not needed meanwhile.
 const TARGET: &str = "/sys";
 
+/// How long one mount namespace may take. A pod can mount a filesystem whose server never answers, also below an overlay.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 pub(super) fn check(look: &Look, checked: &mut Checked) {
-    let views: Vec<View<'_>> = look.isolated().flat_map(|pod| views(look, pod)).collect();
-    let looked = in_private_mount_namespace(|inside| {
-        let mut all = Checked::default();
-        for view in &views {
-            let judged = view.judge(inside, &mut all);
-            *all.tally.mounts.entry(view.pod.uid().to_owned()).or_default() += judged;
+    for view in look.isolated().flat_map(|pod| views(look, pod)) {
+        let pod = view.pod.clone();
+        let text = |cause: &dyn std::fmt::Display| format!("the mounts of {}: {cause}", pod.title());
+        match judged_in_time(view) {
+            Some(Ok((found, judged))) => {
+                checked.findings.violations.extend(found.findings.violations);
+                checked.findings.unseen.extend(found.findings.unseen);
+                checked.tally.files += found.tally.files;
+                checked.tally.in_part += found.tally.in_part;
+                *checked.tally.mounts.entry(pod.uid().to_owned()).or_default() += judged;
+            }
+            Some(Err(error)) => checked.findings.unseen_of(&pod, text(&error)),
+            None => {
+                let cause = format!("a filesystem did not answer within {} s", PATIENCE.as_secs());
+                checked.findings.unseen_of(&pod, text(&cause));
+            }
         }
-        all
-    });
-    let none = match looked {
-        Ok(Checked { findings, tally }) => {
-            checked.findings.violations.extend(findings.violations);
-            checked.findings.unseen.extend(findings.unseen);
-            checked.tally = tally;
-            "its processes have none that can be looked at".to_owned()
-        }
-        Err(error) => error.to_string(),
-    };
+    }
     for pod in look.isolated() {
         if checked.tally.mounts.get(pod.uid()).is_none_or(|judged| *judged == 0) {
+            let none = "its processes have none that can be looked at";
             checked.findings.unseen_of(pod, format!("the mounts of {}: {none}", pod.title()));
         }
     }
 }
 
+/// What was found in a mount namespace, and how many mounts were judged; `None` if that takes too long. The thread that waits
+/// for the filesystem is left alone then: only the end of this process ends it.
+fn judged_in_time(view: View) -> Option<kernel::Result<(Checked, usize)>> {
+    let (tell, told) = channel();
+    let judge = move || {
+        let looked = in_private_mount_namespace(|inside| {
+            let mut found = Checked::default();
+            let judged = view.judge(inside, &mut found);
+            (found, judged)
+        });
+        // The other side may have given up.
+        let _ = tell.send(looked);
+    };
+    match Builder::new().name("verify".to_owned()).spawn(judge) {
+        Ok(_) => told.recv_timeout(PATIENCE).ok(),
+        Err(error) => Some(Err(kernel::Error::Thread { cause: error.to_string() })),
+    }
+}
+
 /// One mount namespace of a pod.
-struct View<'a> {
-    pod: &'a Pod,
+struct View {
+    pod: Pod,
     inode: u64,
     /// The processes of the pod in it, with their directories in proc.
-    processes: Vec<(&'a Process, PathBuf)>,
+    processes: Vec<(u32, PathBuf)>,
     /// How many entries of each mount are looked at.
     entries: usize,
 }
 
 /// The mount namespaces of the pod, but for the host's: that one is a violation by itself.
-fn views<'a>(look: &'a Look, pod: &'a Pod) -> Vec<View<'a>> {
-    let mut views: BTreeMap<u64, View<'_>> = BTreeMap::new();
+fn views(look: &Look, pod: &Pod) -> Vec<View> {
+    let mut views: BTreeMap<u64, View> = BTreeMap::new();
     for process in pod.at_home(&look.walk) {
         let Some(inode) = process.space(NamespaceKind::Mnt) else { continue };
         let view = views.entry(inode).or_insert_with(|| View {
-            pod,
+            pod: pod.clone(),
             inode,
             processes: Vec::new(),
             entries: look.files,
         });
-        view.processes.push((process, look.proc_dir(process.pid)));
+        view.processes.push((process.pid, look.proc_dir(process.pid)));
     }
     let hosts = look.walk.processes.iter().find(|p| p.pid == 2).and_then(|p| p.space(NamespaceKind::Mnt));
     views.into_values().filter(|view| Some(view.inode) != hosts).collect()
 }
 
-impl View<'_> {
+impl View {
     /// Judges every mount; how many there were.
     fn judge(&self, inside: &PrivateMountNamespace, to: &mut Checked) -> usize {
-        let found = self.processes.iter().find_map(|(process, dir)| {
+        let found = self.processes.iter().find_map(|(pid, dir)| {
             let namespace = Namespace::open(&dir.join("ns/mnt")).ok()?;
-            (namespace.id().ino == self.inode).then_some((process.pid, namespace))
+            (namespace.id().ino == self.inode).then_some((*pid, namespace))
         });
         // All of them have ended.
         let Some((pid, namespace)) = found else { return 0 };
@@ -96,8 +122,8 @@ impl View<'_> {
         let mut judged = self.copied(&copy, pid, copy.original(), to);
         drop(copy);
         let mut aside = Aside { view: self, inside, namespace: &namespace, known };
-        for (process, dir) in &self.processes {
-            judged += aside.judge(process.pid, dir, to);
+        for (pid, dir) in &self.processes {
+            judged += aside.judge(*pid, dir, to);
         }
         let hidden = namespace.count_mounts().map_or(0, |count| count.saturating_sub(aside.known.len()));
         if hidden > 0 {
@@ -121,7 +147,7 @@ impl View<'_> {
             self.unseen(&mut to.findings, &missing);
         }
         let points = mounts.iter().map(|mount| mount.point.clone()).collect();
-        let scene = Scene { pod: self.pod, pid, top, points, entries: self.entries };
+        let scene = Scene { pod: &self.pod, pid, top, points, entries: self.entries };
         let Checked { findings, tally } = to;
         let (judged, covered) = Layers { scene: &scene, copy }.judge(mounts, findings, tally);
         for mount in covered.iter().filter(|mount| needs_proof(mount)) {
@@ -138,14 +164,14 @@ impl View<'_> {
     /// Nothing was judged.
     fn unseen(&self, findings: &mut Findings, cause: &impl std::fmt::Display) -> usize {
         let text = format!("the mounts of {} [mnt:{}]: {cause}", self.pod.title(), self.inode);
-        findings.unseen_of(self.pod, text);
+        findings.unseen_of(&self.pod, text);
         0
     }
 }
 
 /// Roots of processes that are not below the root of their mount namespace: something is mounted over that one.
 struct Aside<'a> {
-    view: &'a View<'a>,
+    view: &'a View,
     inside: &'a PrivateMountNamespace,
     namespace: &'a Namespace,
     /// The mounts that were judged, or are about to be.
