@@ -145,6 +145,15 @@ pub enum Error {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// There is nothing to mount it on, and nothing can be made there.
+    #[error("the mount point {} cannot be made", target.display())]
+    MountPoint {
+        /// Where it was to be mounted.
+        target: PathBuf,
+        /// What the kernel said.
+        #[source]
+        cause: Box<kernel::Error>,
+    },
     /// A directory that every container has is something else in the image.
     #[error("{} of the image is not a directory", path.display())]
     NotADirectory {
@@ -253,6 +262,9 @@ impl Error {
                 "mount it elsewhere; below /proc and /sys only the host's own files of that filesystem can be mounted"
                     .to_owned(),
             ),
+            Self::MountPoint { .. } => {
+                Some("make it in the image or the volume, or mount the volume that it is in writable".to_owned())
+            }
             Self::NotADirectory { path } => Some(format!(
                 "use an image in which {} is a directory, or missing: a link there could lead to files of the host",
                 path.display()

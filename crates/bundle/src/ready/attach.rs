@@ -5,20 +5,21 @@
 //! the root, and the mount goes to the very directory that was found. What is left to the engine has fixed targets, whose
 //! directories are known to be directories.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Component, Path, PathBuf};
 
 use kernel::{
     Access, Attributes, DetachedMount, Dir, DirMode, Filesystem, FilesystemKind, Flags, Kernel, Kind,
     LastLink, Node, Owner, Source, Stat, Submounts, Target, Unmount, Within,
 };
-use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown};
+use rustix::fs::{Mode, OFlags, fchmod};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::targets::{self, Area};
-use super::{Stage, devices, dirs};
+use super::{Stage, devices, dirs, links};
 use crate::error::{Error, Result};
 use crate::spec::{Part, Ready, parts};
 use crate::start::{Console, ReadOnly, Start};
@@ -52,12 +53,14 @@ pub fn attach(kernel: &dyn Kernel, start: &Start, ready: &Ready, stage: Stage<'_
     let mut own_dev = None;
     for part in parts(start, ready) {
         match (targets::check(part)?, part.source()) {
-            (Area::Dev, Some(source)) => own_dev = Some((part, source)),
+            (Area::Dev, Some(source)) => {
+                own_dev = Some(OwnDev { part, source, owner: root.owner });
+            }
             // The engine's is made here.
             (Area::Dev, None) => {}
             (Area::Kernel, _) | (Area::Other, None) => left.push(part.json()),
-            (Area::Other, Some(source)) => match (own_dev, part.target().strip_prefix("/dev")) {
-                (Some((_, dev)), Ok(below)) => attach_below_dev(kernel, part, dev, below)?,
+            (Area::Other, Some(source)) => match own_dev {
+                Some(dev) if part.target().starts_with("/dev") => attach_below_dev(kernel, part, dev)?,
                 _ => root.attach(kernel, part, source)?,
             },
         }
@@ -74,8 +77,17 @@ pub fn attach(kernel: &dyn Kernel, start: &Start, ready: &Ready, stage: Stage<'_
             "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"],
         }));
     }
-    let dev = own_dev.map(|(part, source)| clone(kernel, part, source)).transpose()?;
+    let dev = own_dev.map(|dev| clone(kernel, dev.part, dev.source)).transpose()?;
     Ok(Attached { left, dev })
+}
+
+/// A `/dev` that the pod brings.
+#[derive(Clone, Copy)]
+struct OwnDev<'a> {
+    part: Part<'a>,
+    source: &'a Path,
+    /// The container's root.
+    owner: Owner,
 }
 
 /// A node for each device that has none yet: engines would make it by path.
@@ -168,26 +180,18 @@ impl Root {
         Ok(())
     }
 
-    /// Makes what is missing, from the last directory on the way that is there.
+    /// Makes what is missing, from the last directory on the way that is there. A link that leads to nothing stands for
+    /// what it would lead to.
     fn make(&self, below: &Path, kind: Kind) -> Result<Node> {
         let target = Path::new("/").join(below);
+        let below = &links::followed(&self.dir, below)?;
         let (parent, name) = match kind {
             Kind::Directory => (below, None),
             _ => (below.parent().unwrap_or(Path::new("")), below.file_name()),
         };
         let (reached, missing) = self.reach(parent)?;
         self.not_the_kernels(reached.stat()?, &target)?;
-        let like = DirMode { mode: DIR_MODE, owner: Some(self.owner) };
-        let dir = reached.make_dirs(&missing, like)?;
-        match name {
-            None => Ok(dir.node(Path::new(""), Within::NoLinks, LastLink::Keep)?),
-            Some(name) => {
-                let file = new_file(&dir, Path::new(name), self.owner)
-                    .map_err(|errno| cannot_make(&target, errno))?;
-                drop(file);
-                Ok(dir.node(Path::new(name), Within::NoLinks, LastLink::Keep)?)
-            }
-        }
+        make_point(&reached, &missing, name, self.owner).map_err(|cause| cannot_make(&target, cause))
     }
 
     /// The last directory on the way to `below` that is there, and the rest of the way.
@@ -255,31 +259,41 @@ impl Root {
 }
 
 /// Attaches something below a `/dev` that the pod brings, where the whole of it is still below the stage.
-fn attach_below_dev(kernel: &dyn Kernel, part: Part<'_>, dev: &Path, below: &Path) -> Result<()> {
-    let Some(source) = part.source() else { return Ok(()) };
-    let dir = Dir::open(dev)?;
+fn attach_below_dev(kernel: &dyn Kernel, part: Part<'_>, dev: OwnDev<'_>) -> Result<()> {
+    let (Some(source), Ok(below)) = (part.source(), part.target().strip_prefix("/dev")) else { return Ok(()) };
+    let dir = Dir::open(dev.source)?;
     let kind = Node::open(source)?.stat()?.kind;
     let point = match dir.node(below, Within::NoLinks, LastLink::Keep) {
-        // The sandbox's own shared memory goes where there is a place for it.
-        Err(kernel::Error::Below { errno: Errno::NOENT, .. }) if below == Path::new("shm") => return Ok(()),
         Err(kernel::Error::Below { errno: Errno::NOENT, .. }) => {
-            let parent = below.parent().unwrap_or(Path::new(""));
-            match (kind, below.file_name()) {
-                (Kind::Directory, _) | (_, None) => {
-                    dir.make_dirs(below, DirMode { mode: DIR_MODE, owner: None })?;
-                }
-                (_, Some(name)) => {
-                    let parent = dir.make_dirs(parent, DirMode { mode: DIR_MODE, owner: None })?;
-                    new_file(&parent, Path::new(name), Owner::ROOT)
-                        .map_err(|errno| cannot_make(part.target(), errno))?;
-                }
-            }
-            dir.node(below, Within::NoLinks, LastLink::Keep)?
+            let (parent, name) = match kind {
+                Kind::Directory => (below, None),
+                _ => (below.parent().unwrap_or(Path::new("")), below.file_name()),
+            };
+            make_point(&dir, parent, name, dev.owner).map_err(|cause| cannot_make(part.target(), cause))?
         }
         found => found?,
     };
     let mount = clone(kernel, part, source)?;
     Ok(kernel.attach(mount, Target::Node(point.as_fd()))?)
+}
+
+/// A mount point below a directory, by its owner: the directories of `parents`, and in the last of them a file, if it is to be
+/// one.
+fn make_point(
+    dir: &Dir,
+    parents: &Path,
+    file: Option<&OsStr>,
+    owner: Owner,
+) -> std::result::Result<Node, kernel::Error> {
+    kernel::making_files_as(owner, || {
+        let parent = dir.make_dirs(parents, DirMode { mode: DIR_MODE, owner: None })?;
+        let Some(name) = file.map(Path::new) else {
+            return parent.node(Path::new(""), Within::NoLinks, LastLink::Keep);
+        };
+        let path = parent.path().join(name);
+        new_file(&parent, name).map_err(|errno| kernel::Error::Open { path, errno })?;
+        parent.node(name, Within::NoLinks, LastLink::Keep)
+    })?
 }
 
 /// What was made ready for a part, with what an engine would be told of it in the options of a mount.
@@ -312,12 +326,10 @@ fn memory(access: Access, owner: Owner, label: Option<&str>) -> Filesystem {
     Filesystem { kind, context: label.map(str::to_owned), access, flags: Flags::NOSUID }
 }
 
-fn new_file(dir: &Dir, name: &Path, owner: Owner) -> std::result::Result<OwnedFd, Errno> {
+fn new_file(dir: &Dir, name: &Path) -> std::result::Result<(), Errno> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
     let file = rustix::fs::openat(dir, name, flags, Mode::empty())?;
-    fchown(&file, Some(Uid::from_raw(owner.uid)), Some(Gid::from_raw(owner.gid)))?;
-    fchmod(&file, Mode::from_raw_mode(FILE_MODE))?;
-    Ok(file)
+    fchmod(&file, Mode::from_raw_mode(FILE_MODE))
 }
 
 fn no_dots(path: &Path) -> Result<()> {
@@ -332,6 +344,6 @@ fn refused(target: &Path, why: &'static str) -> Error {
     Error::Target { target: target.to_owned(), why }
 }
 
-fn cannot_make(target: &Path, errno: Errno) -> Error {
-    Error::File { what: "make the mount point", path: target.to_owned(), cause: errno.into() }
+fn cannot_make(target: &Path, cause: kernel::Error) -> Error {
+    Error::MountPoint { target: target.to_owned(), cause: Box::new(cause) }
 }

@@ -14,6 +14,7 @@ mod devices;
 mod dirs;
 mod host;
 mod image;
+mod links;
 mod overlay;
 mod owner;
 mod parts;

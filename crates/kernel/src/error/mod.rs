@@ -355,6 +355,14 @@ pub enum Error {
         /// The kernel's answer.
         errno: Errno,
     },
+    /// Files could not be made by somebody else.
+    #[error("cannot make files as {owner}: {errno}")]
+    FileOwner {
+        /// The owner.
+        owner: crate::path::Owner,
+        /// The kernel's answer.
+        errno: Errno,
+    },
     /// The devices of a control group could not be limited.
     #[error("cannot {step} the BPF program that limits which devices a container may use: {errno}")]
     DeviceFilter {

@@ -1,5 +1,6 @@
 //! Paths that cannot lead astray: everything is opened relative to a directory that is held open.
 
+mod as_owner;
 mod dir;
 mod make;
 mod node;
@@ -8,6 +9,7 @@ mod remove;
 mod resolve;
 mod stat;
 
+pub use as_owner::making_files_as;
 pub use dir::{Dir, Entry};
 pub use make::DirMode;
 pub use node::Node;

@@ -7,6 +7,7 @@ use bundle::{Console, GroupPolicy, IdLines, Process, WantedUser};
 use wire::cri::{LinuxContainerSecurityContext, SupplementalGroupsPolicy};
 
 use super::ids::{Kind, id};
+use super::mounts::inside;
 use super::{Asked, Refusal, confine, resources};
 
 const SECURITY: &str = "linux.security_context";
@@ -105,12 +106,12 @@ fn cwd(asked: &Asked<'_>) -> Result<PathBuf, Refusal> {
     let (own, images) = (&asked.config.working_dir, &asked.image.working_dir);
     if own.is_empty() {
         // An image may say it without the slash, and means it from `/`.
-        return Ok(PathBuf::from("/").join(images));
+        return Ok(inside(images));
     }
     if !own.starts_with('/') {
         return Err(Refusal::new("working_dir", format!("{own:?} is not absolute")));
     }
-    Ok(own.into())
+    Ok(inside(own))
 }
 
 fn user(asked: &Asked<'_>, ids: Option<&IdLines>) -> Result<WantedUser, Refusal> {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monitor::Client;
+use tokio::task::JoinSet;
 
 use crate::book::{Container, Sandbox};
 use crate::container::{self, ended, start};
@@ -28,19 +29,25 @@ use crate::sandbox;
 use crate::sandbox::spaces::{self, Own};
 
 /// How long a start that the last server began may go on: nobody is served before.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Brings everything into line with the records. What fails for one pod is told, and keeps no other.
 pub(crate) async fn recover(node: &Arc<Node>) -> Result<()> {
     let on_node = Arc::clone(node);
     let known = blocking(move || read::all(&on_node)).await?;
     strays::remove(node, &known).await;
+    // All at once: a pod can keep a start under way from ending, and must not keep other pods from being served.
+    let mut pods = JoinSet::new();
     for sandbox in node.book.sandboxes() {
-        let _gate = sandbox.gate.lock().await;
-        if let Err(error) = one(node, &sandbox).await {
-            node.tell(&format!("sandbox {}: {error}", sandbox.id));
-        }
+        let node = Arc::clone(node);
+        pods.spawn(async move {
+            let _gate = sandbox.gate.lock().await;
+            if let Err(error) = one(&node, &sandbox).await {
+                node.tell(&format!("sandbox {}: {error}", sandbox.id));
+            }
+        });
     }
+    while pods.join_next().await.is_some() {}
     for container in orphans(node) {
         if let Err(error) = container::remove::take_away(node, &container).await {
             node.tell(&format!("container {}: {error}", container.id));

@@ -44,7 +44,7 @@ fn replaced(usual: &Path, given: &[MountSpec]) -> bool {
 }
 
 /// A path inside of the container without `.` and `..`; it cannot lead above `/`.
-fn inside(path: &str) -> PathBuf {
+pub(super) fn inside(path: &str) -> PathBuf {
     let mut clean = PathBuf::from("/");
     for component in Path::new(path).components() {
         match component {

@@ -1,11 +1,15 @@
 //! Directories that an image wants to be volumes.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use bundle::ImageVolume;
 
 use super::super::{Asked, Refusal};
 use super::inside;
+
+/// What every container has. Images that run systemd ask for the control groups.
+const MADE_ANYWAY: [&str; 2] = ["/", "/sys/fs/cgroup"];
 
 /// More than any image has that means it.
 const MOST: usize = 128;
@@ -15,7 +19,8 @@ pub(crate) fn of(asked: &Asked<'_>) -> Result<Vec<ImageVolume>, Refusal> {
     let given: BTreeSet<_> = asked.config.mounts.iter().map(|mount| inside(&mount.container_path)).collect();
     let mut known = BTreeSet::new();
     let wanted = asked.image.volumes.iter().map(|path| inside(path));
-    let wanted = wanted.filter(|target| target.as_os_str() != "/" && !given.contains(target));
+    let wanted = wanted.filter(|target| !MADE_ANYWAY.iter().any(|made| target == Path::new(made)));
+    let wanted = wanted.filter(|target| !given.contains(target));
     let wanted: Vec<_> = wanted.filter(|target| known.insert(target.clone())).collect();
     if wanted.len() > MOST {
         let cause = format!("the image has {} volumes, and at most {MOST} are made", wanted.len());
