@@ -56,7 +56,8 @@ pub use namespace::{
 };
 pub use oom_score::not_spared;
 pub use path::{
-    Dir, DirMode, Entry, Kind, LastLink, Node, Owner, Relabelled, Removed, Stat, Within, making_files_as, relabel,
+    Dir, DirMode, Entry, Kind, LastLink, Node, Owner, Relabelled, Removed, Stat, Within, making_files_as,
+    relabel,
 };
 pub use program::begin;
 pub use signals::{turn_into, with_callers_signals};

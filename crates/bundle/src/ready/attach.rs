@@ -11,10 +11,10 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Component, Path, PathBuf};
 
 use kernel::{
-    Access, Attributes, DetachedMount, Dir, DirMode, Filesystem, FilesystemKind, Flags, Kernel, Kind,
-    LastLink, Node, Owner, Source, Stat, Submounts, Target, Unmount, Within,
+    Access, Attributes, DetachedMount, Dir, Filesystem, FilesystemKind, Flags, Kernel, Kind, LastLink, Node,
+    Owner, Source, Stat, Submounts, Target, Unmount, Within,
 };
-use rustix::fs::{Mode, OFlags, fchmod};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
@@ -184,7 +184,8 @@ impl Root {
     /// what it would lead to.
     fn make(&self, below: &Path, kind: Kind) -> Result<Node> {
         let target = Path::new("/").join(below);
-        let below = &links::followed(&self.dir, below)?;
+        let followed = links::followed(&self.dir, below)?;
+        let below = followed.as_path();
         let (parent, name) = match kind {
             Kind::Directory => (below, None),
             _ => (below.parent().unwrap_or(Path::new("")), below.file_name()),
@@ -260,7 +261,9 @@ impl Root {
 
 /// Attaches something below a `/dev` that the pod brings, where the whole of it is still below the stage.
 fn attach_below_dev(kernel: &dyn Kernel, part: Part<'_>, dev: OwnDev<'_>) -> Result<()> {
-    let (Some(source), Ok(below)) = (part.source(), part.target().strip_prefix("/dev")) else { return Ok(()) };
+    let (Some(source), Ok(below)) = (part.source(), part.target().strip_prefix("/dev")) else {
+        return Ok(());
+    };
     let dir = Dir::open(dev.source)?;
     let kind = Node::open(source)?.stat()?.kind;
     let point = match dir.node(below, Within::NoLinks, LastLink::Keep) {
@@ -286,7 +289,7 @@ fn make_point(
     owner: Owner,
 ) -> std::result::Result<Node, kernel::Error> {
     kernel::making_files_as(owner, || {
-        let parent = dir.make_dirs(parents, DirMode { mode: DIR_MODE, owner: None })?;
+        let parent = dirs::below(dir, parents)?;
         let Some(name) = file.map(Path::new) else {
             return parent.node(Path::new(""), Within::NoLinks, LastLink::Keep);
         };
@@ -328,8 +331,7 @@ fn memory(access: Access, owner: Owner, label: Option<&str>) -> Filesystem {
 
 fn new_file(dir: &Dir, name: &Path) -> std::result::Result<(), Errno> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(dir, name, flags, Mode::empty())?;
-    fchmod(&file, Mode::from_raw_mode(FILE_MODE))
+    rustix::fs::openat(dir, name, flags, Mode::from_raw_mode(FILE_MODE)).map(drop)
 }
 
 fn no_dots(path: &Path) -> Result<()> {

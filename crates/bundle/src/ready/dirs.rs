@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use kernel::{Dir, DirMode, Owner};
+use kernel::{Dir, Owner, Within, making_files_as};
+use rustix::fs::{Mode, mkdirat};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
@@ -10,7 +11,8 @@ use crate::maps::host_of;
 use crate::start::Start;
 
 const NAMES: [&str; 3] = ["dev", "proc", "sys"];
-const MODE: u32 = 0o755;
+/// With the usual umask, as every caller has it.
+const MODE: Mode = Mode::from_raw_mode(0o755);
 
 /// Sees to it that each is a directory of the container's own `/`. A link there would lead an engine, which is the
 /// host's root, to files of the host.
@@ -21,13 +23,26 @@ pub(super) fn check(start: &Start, rootfs: &Path) -> Result<()> {
 
 /// The directory of that name, made if it is missing.
 pub(super) fn make(root: &Dir, name: &str, owner: Owner) -> Result<Dir> {
-    let like = DirMode { mode: MODE, owner: Some(owner) };
-    root.make_dirs(Path::new(name), like).map_err(|cause| match cause {
+    making_files_as(owner, || below(root, Path::new(name)))?.map_err(|cause| match cause {
         kernel::Error::Below { errno: Errno::LOOP | Errno::NOTDIR, .. } => {
             Error::NotADirectory { path: Path::new("/").join(name) }
         }
         cause => cause.into(),
     })
+}
+
+/// The directory at `path`, made with all that are missing on the way, by whom this thread makes files. No link is followed.
+/// Each is whole at once: a crash leaves no directory with another owner or mode.
+pub(super) fn below(dir: &Dir, path: &Path) -> std::result::Result<Dir, kernel::Error> {
+    let mut reached = dir.open_below(Path::new(""), Within::NoLinks)?;
+    for name in path.components().map(|part| Path::new(part.as_os_str()).to_owned()) {
+        match mkdirat(&reached, &name, MODE) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(kernel::Error::MakeDir { path: reached.path().join(name), errno }),
+        }
+        reached = reached.open_below(&name, Within::NoLinks)?;
+    }
+    Ok(reached)
 }
 
 /// The container's root, in the host's numbers.

@@ -33,11 +33,12 @@ pub(super) fn followed(root: &Dir, below: &Path) -> Result<PathBuf> {
                     let why = "it is behind too many links";
                     return Err(Error::Target { target: Path::new("/").join(below), why });
                 }
-                let text = rustix::fs::readlinkat(node.as_fd(), c"", Vec::new()).map_err(|errno| Error::File {
-                    what: "read the link",
-                    path: Path::new("/").join(&next),
-                    cause: errno.into(),
-                })?;
+                let text =
+                    rustix::fs::readlinkat(node.as_fd(), c"", Vec::new()).map_err(|errno| Error::File {
+                        what: "read the link",
+                        path: Path::new("/").join(&next),
+                        cause: errno.into(),
+                    })?;
                 let to = PathBuf::from(OsString::from_vec(text.into_bytes()));
                 if to.is_absolute() {
                     reached.clear();

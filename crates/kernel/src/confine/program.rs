@@ -83,8 +83,11 @@ impl Program {
         };
         let closed = (3..=highest).filter(|number| *number != report.as_raw_fd()).all(close);
         // A seccomp filter can answer in the kernel's place, and leave them open.
-        let words =
-            if closed { explain(self.become_it()) } else { "cannot close descriptors of the host".to_owned() };
+        let words = if closed {
+            explain(self.become_it())
+        } else {
+            "cannot close descriptors of the host".to_owned()
+        };
         let _ = rustix::io::write(report, words.as_bytes());
         // SAFETY: ends this process without running destructors, whose descriptors are closed already.
         unsafe { libc::_exit(NOT_RUN) }

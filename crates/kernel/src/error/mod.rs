@@ -355,6 +355,14 @@ pub enum Error {
         /// The kernel's answer.
         errno: Errno,
     },
+    /// A namespace could not be joined.
+    #[error("cannot join a namespace of kind {kind}: {errno}")]
+    JoinNamespace {
+        /// Its kind.
+        kind: crate::namespace::NamespaceKind,
+        /// The kernel's answer.
+        errno: Errno,
+    },
     /// Files could not be made by somebody else.
     #[error("cannot make files as {owner}: {errno}")]
     FileOwner {

@@ -128,6 +128,13 @@ impl Namespace {
         Ok(Self { fd, id, kind })
     }
 
+    /// Takes the calling thread into it, and all processes that it starts from then on. For a process with one thread, and
+    /// for network, IPC and UTS namespaces.
+    pub fn join(&self) -> Result<()> {
+        rustix::thread::move_into_link_name_space(self.fd.as_fd(), None)
+            .map_err(|errno| Error::JoinNamespace { kind: self.kind, errno })
+    }
+
     /// Which it is.
     #[must_use]
     pub fn id(&self) -> NamespaceId {

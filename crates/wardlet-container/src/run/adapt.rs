@@ -141,6 +141,21 @@ fn seal_groups(config: &mut Value, hierarchies: &BTreeSet<PathBuf>) {
     add_paths(config, "readonlyPaths", paths);
 }
 
+/// Without these namespaces, which the calling process has joined: paths to them, and what is left of the configuration.
+pub(super) fn take_namespaces(config: &mut Value, kinds: &[&str]) -> Vec<PathBuf> {
+    let mut taken = Vec::new();
+    let namespaces = config.pointer_mut("/linux/namespaces").and_then(Value::as_array_mut);
+    if let Some(namespaces) = namespaces {
+        namespaces.retain(|namespace| {
+            let is = |kind: &&&str| namespace.get("type").and_then(Value::as_str) == Some(**kind);
+            let path = namespace.get("path").and_then(Value::as_str).filter(|_| kinds.iter().any(|k| is(&k)));
+            taken.extend(path.map(PathBuf::from));
+            path.is_none()
+        });
+    }
+    taken
+}
+
 /// Has a user namespace that exists already instead of a new one.
 pub(super) fn with_users(config: &mut Value, users: &OwnedFd) {
     let namespaces = config.pointer_mut("/linux/namespaces").and_then(Value::as_array_mut);

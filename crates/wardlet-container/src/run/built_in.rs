@@ -11,7 +11,7 @@ use std::rc::Rc;
 use bundle::Space;
 use bundle::ready::Attached;
 use kernel::confine::{Limit, Program};
-use kernel::{DetachedMount, IdMaps, Kernel, LastLink, Process, Within, in_mount_namespace_of};
+use kernel::{DetachedMount, IdMaps, Kernel, LastLink, Namespace, Process, Within, in_mount_namespace_of};
 use libcontainer::container::builder::ContainerBuilder;
 use libcontainer::oci_spec::runtime::Spec;
 use libcontainer::syscall::syscall::SyscallType;
@@ -61,7 +61,11 @@ impl From<kernel::Error> for Trouble {
 fn create_and_start(prepared: &Prepared<'_>, attached: Attached) -> Result<Process, Trouble> {
     let said = |error: &dyn std::error::Error| Trouble::Engine(with_causes(error));
     let mut held = Vec::new();
-    let wanted = adapt::with_mounts(prepared.config.clone(), attached.left);
+    let mut wanted = adapt::with_mounts(prepared.config.clone(), attached.left);
+    // Before there is a process of it among the pod's: one that is stopped there shows the host's network in /proc.
+    for path in adapt::take_namespaces(&mut wanted, &["network", "ipc", "uts"]) {
+        Namespace::open(&path)?.join()?;
+    }
     let mut config = adapt::for_built_in(wanted, &mut held)?;
     let users = new_users(prepared)?;
     if let Some(users) = &users {

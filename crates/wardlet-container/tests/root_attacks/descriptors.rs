@@ -101,8 +101,12 @@ fn nothing_but_the_standard_streams_is_open_when_the_program_is_executed() {
         assert!(strange.is_empty(), "{variant:?}: {strange:?}");
         // Nothing recorded that it runs, so that deleting it ends it.
         assert!(container.delete().status.success());
-        // It may be this process that has taken it in. A PID namespace that it is in cannot end before it is waited for.
-        let _ = waitpid(Pid::from_raw(pid.cast_signed()), WaitOptions::empty());
+        // This process takes it in when the one that started it ends. A PID namespace that it is in cannot end before it
+        // is waited for.
+        support::soon("it is waited for", || {
+            let _ = waitpid(Pid::from_raw(pid.cast_signed()), WaitOptions::NOHANG);
+            !fs::exists(format!("/proc/{pid}")).unwrap()
+        });
     }
 }
 

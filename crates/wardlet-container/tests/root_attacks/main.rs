@@ -9,4 +9,5 @@ mod descriptors;
 mod devices;
 mod libraries;
 mod rootfs_paths;
+mod starter;
 mod variants;

@@ -3,7 +3,7 @@
 //! it: an image whose `/dev` was a link had host root create and delete files in a directory of the host.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use bundle::{Bind, Console, Device, Engine, ImageVolume, MountSpec, NodeOwner, ReadOnly, Travel};
@@ -326,4 +326,50 @@ fn names(dir: &Path) -> Vec<String> {
         entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
+}
+
+/// What attaching by descriptor must not break: mount points that are missing in an idmapped volume, where the host's root
+/// can make nothing, and links of the image to what is not there.
+#[test]
+fn missing_mount_points_are_made_by_the_containers_root() {
+    for variant in variants().filter(|one| one.console == Console::Pipes) {
+        let mut attacker = variant.container(&["/bin/sleep", "1000"]);
+        let ids = attacker.container.job.start.ids.clone();
+        let (first, second) = (volume(&attacker, "first"), volume(&attacker, "second"));
+        let file = attacker.container.path("file");
+        fs::write(&file, "of the pod").unwrap();
+        let layer = attacker.container.layer();
+        symlink("../run/resolve/stub", layer.join("etc/resolv.conf")).unwrap();
+        symlink("/run", layer.join("var-run")).unwrap();
+        let mapped = |source: &Path, target: &str| match bind(source, target) {
+            MountSpec::Bind(bind) => MountSpec::Bind(Bind { ids: ids.clone(), ..bind }),
+            other => other,
+        };
+        let start = &mut attacker.container.job.start;
+        start.mounts.extend([
+            mapped(&first, "/data"),
+            mapped(&second, "/data/new/dir"),
+            mapped(&file, "/data/file"),
+            mapped(&file, "/var-run/secrets/token"),
+        ]);
+        start.process.cwd = "/data/work/here".into();
+        // Debian's runc cannot do this.
+        if is_built_in(&variant) {
+            start.mounts.push(mapped(&file, "/etc/resolv.conf"));
+        }
+        let answer = attacker.run();
+        let init = attacker.container.init.unwrap_or_else(|| panic!("{variant:?}: {answer}"));
+        let root = PathBuf::from(format!("/proc/{init}/root"));
+        for path in ["data/file", "run/secrets/token"] {
+            assert_eq!(fs::read_to_string(root.join(path)).unwrap(), "of the pod", "{variant:?} {path}");
+        }
+        if is_built_in(&variant) {
+            assert_eq!(fs::read_to_string(root.join("run/resolve/stub")).unwrap(), "of the pod");
+        }
+        for path in ["new", "new/dir", "file", "work", "work/here"] {
+            let found = fs::metadata(first.join(path)).unwrap();
+            assert_eq!((found.uid(), found.gid()), (0, 0), "{variant:?} {path}");
+        }
+        attacker.container.delete_and_look();
+    }
 }
