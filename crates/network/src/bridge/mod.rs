@@ -72,7 +72,8 @@ impl Bridge {
     fn hold_leased(&self) -> Vec<String> {
         let hold = |record: Record| {
             let errors = self.held.hold_each(&record.sandbox, &record.host_ports);
-            let word = |error| format!("the pod {} keeps a host port that cannot be held: {error}", record.pod);
+            let word =
+                |error| format!("the pod {} keeps a host port that cannot be held: {error}", record.pod);
             errors.into_iter().map(word).collect::<Vec<_>>()
         };
         self.book.records().into_iter().flat_map(hold).collect()
