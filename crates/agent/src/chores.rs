@@ -1,7 +1,6 @@
 //! What `lifecycle` orders, done over CRI.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -247,8 +246,7 @@ impl Chores {
             let mut mounts = mounter.all(&container, &variables)?;
             mounts.extend(Files { dir: &place.dir, ward: &ward }.mounts(&container, attempt, &ips)?);
             let logs = place.logs.join(&container.name);
-            let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&logs);
-            made.map_err(Error::file("make", &logs))?;
+            crate::logs::LogDir::make(&logs).map_err(Error::file("make", &logs))?;
             Ok((variables, mounts))
         })
         .await

@@ -132,7 +132,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.to_owned();
         move |cause| Self::File { what, path, cause }
     }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use ids::IdKind;
 use manifest::k8s_openapi::api::core::v1::Container;
+use rustix::fs::OFlags;
 use wire::cri::Mount;
 
 use crate::error::{Error, Result};
@@ -83,12 +84,23 @@ impl Files<'_> {
         let file = words_path(self.dir, container, attempt);
         let dir = file.parent().unwrap_or(self.dir);
         fs::DirBuilder::new().recursive(true).mode(0o750).create(dir).map_err(Error::file("make", dir))?;
-        let made = File::options().create(true).write(true).truncate(true).mode(0o666).open(&file);
-        made.map_err(Error::file("make", &file))?;
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o666))
-            .map_err(Error::file("change", &file))?;
+        // The pod may have a volume in which the file is: what else is in its place is neither followed nor waited for.
+        let made =
+            File::options().create(true).write(true).mode(0o666).custom_flags(unfollowed()).open(&file);
+        let made = made.and_then(regular).map_err(Error::file("make", &file))?;
+        let change = made.set_len(0).and_then(|()| made.set_permissions(fs::Permissions::from_mode(0o666)));
+        change.map_err(Error::file("change", &file))?;
         Ok(file)
     }
+}
+
+/// For open(2): no link is followed, and no pipe waited for.
+fn unfollowed() -> i32 {
+    (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed()
+}
+
+fn regular(file: File) -> io::Result<File> {
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
 }
 
 fn words_path(dir: &Path, container: &str, attempt: u32) -> PathBuf {
@@ -107,7 +119,9 @@ fn own_hosts(named: &Named, ips: &[String]) -> String {
 /// What a container has left as its last words.
 pub(crate) fn last_words(dir: &Path, container: &str, attempt: u32) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(words_path(dir, container, attempt))?.take(LONGEST_WORDS).read_to_end(&mut bytes)?;
+    let opened =
+        File::options().read(true).custom_flags(unfollowed()).open(words_path(dir, container, attempt));
+    opened.and_then(regular)?.take(LONGEST_WORDS).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -116,5 +130,25 @@ pub(crate) fn remove_words(dir: &Path, container: &str, attempt: u32) -> io::Res
     match fs::remove_file(words_path(dir, container, attempt)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    /// A pod that can write to the directory of its last words had the node wait for a pipe, or read a file of the host.
+    #[test]
+    fn what_stands_in_the_place_of_last_words_is_neither_followed_nor_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |attempt| words_path(dir.path(), "main", attempt);
+        fs::create_dir_all(path(0).parent().unwrap()).unwrap();
+        fs::write(path(0), "words").unwrap();
+        std::os::unix::fs::symlink(path(0), path(1)).unwrap();
+        mknodat(CWD, path(2), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        assert_eq!(last_words(dir.path(), "main", 0).unwrap(), "words");
+        assert!(last_words(dir.path(), "main", 1).is_err() && last_words(dir.path(), "main", 2).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::LedgerError;
@@ -11,12 +11,41 @@ use crate::error::LedgerError;
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), LedgerError> {
     let fresh = beside(path, ".new");
     let write = || -> std::io::Result<()> {
-        let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
+        let mut file =
+            OpenOptions::new().create(true).truncate(true).write(true).mode(FOR_ITS_OWNER).open(&fresh)?;
         file.write_all(content)?;
         file.sync_all()
     };
     write().map_err(|e| LedgerError::io("cannot write", &fresh, e))?;
     rename(&fresh, path)
+}
+
+/// What a file of the ledger has: a user who can open one can lock it, also to read only, and stop all leases.
+const FOR_ITS_OWNER: u32 = 0o600;
+
+/// Makes an empty file that only its owner can open, for SQLite to fill: it makes its other files like this one.
+pub(crate) fn make_private(path: &Path) -> Result<(), LedgerError> {
+    let made = OpenOptions::new().create_new(true).write(true).mode(FOR_ITS_OWNER).open(path);
+    made.map(drop).map_err(|e| LedgerError::io("cannot make", path, e))
+}
+
+/// Takes a file from all users but its owner, if there is one. It is not opened: to close it would end the locks that
+/// SQLite has on it.
+pub(crate) fn restrict(path: &Path) -> Result<(), LedgerError> {
+    let restricted = std::fs::symlink_metadata(path).and_then(|found| {
+        let is_open = found.is_file() && found.permissions().mode() & 0o7777 & !FOR_ITS_OWNER != 0;
+        if is_open {
+            std::fs::set_permissions(path, PermissionsExt::from_mode(FOR_ITS_OWNER))
+        } else {
+            Ok(())
+        }
+    });
+    match restricted {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(LedgerError::io("cannot take from other users", path, e))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Renames and makes the new name durable.

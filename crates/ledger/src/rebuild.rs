@@ -183,6 +183,7 @@ fn write_database(path: &Path, book: &Book) -> Result<PathBuf, LedgerError> {
         ReadError::Failed(e) => e,
         ReadError::Damaged(why) => LedgerError::io("cannot make", &fresh, std::io::Error::other(why)),
     };
+    durable::make_private(&fresh)?;
     let db = Db::open(&fresh, Stay::Long).map_err(failed)?;
     db.create_tables().map_err(failed)?;
     let (leases, members) = book.rows();

@@ -44,6 +44,13 @@ impl Paths {
             mark: dir.join("mark"),
         }
     }
+
+    /// Makes every file its owner's alone: one of an earlier version, or of a copy, may be open to all users.
+    fn restrict(&self) -> Result<(), LedgerError> {
+        let of_sqlite = ["-wal", "-shm", "-journal"].map(|suffix| durable::beside(&self.db, suffix));
+        let own = [&self.db, &self.lock, &self.mirror, &self.mark];
+        own.into_iter().chain(&of_sqlite).try_for_each(|path| durable::restrict(path))
+    }
 }
 
 /// What a store needs to know besides its files.
@@ -97,6 +104,7 @@ impl Store {
                 Lock::open(&paths.lock, terms.patience)?
             }
         };
+        paths.restrict()?;
         let mut store = Self {
             lock,
             mirror: Mirror::new(&paths.mirror, moment.boot.clone()),

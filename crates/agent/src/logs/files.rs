@@ -1,6 +1,9 @@
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use kernel::Kind;
+
+use super::dir::LogDir;
 
 /// One file of a container's logs. They are ordered as they were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,14 +27,14 @@ impl LogFile {
         Self { attempt, part: Part::Current }
     }
 
-    pub(super) fn path(self, dir: &Path) -> PathBuf {
-        dir.join(match self.part {
+    pub(super) fn name(self) -> String {
+        match self.part {
             Part::Current => format!("{}.log", self.attempt),
             Part::Rotated(number) => format!("{}.log.{number}", self.attempt),
-        })
+        }
     }
 
-    fn parsed(name: &str) -> Option<Self> {
+    pub(super) fn parsed(name: &str) -> Option<Self> {
         let (attempt, rest) = name.split_once(".log")?;
         let part = match rest.strip_prefix('.') {
             Some(number) => Part::Rotated(number.parse().ok()?),
@@ -42,37 +45,17 @@ impl LogFile {
     }
 }
 
-/// All files of a container's log directory, from the first; none if it is not there.
-pub(super) fn list(dir: &Path) -> Vec<LogFile> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut all: Vec<LogFile> =
-        entries.filter_map(|entry| LogFile::parsed(entry.file_name().to_str()?)).collect();
-    all.sort_unstable();
-    all
-}
-
-/// Those of one instance.
-pub(super) fn of_attempt(dir: &Path, attempt: u32) -> Vec<LogFile> {
-    list(dir).into_iter().filter(|file| file.attempt == attempt).collect()
-}
-
-/// Removes all logs of one instance, the oldest first.
+/// Removes all logs of one instance, the oldest first, and what stands in the place of one.
 pub(crate) fn remove(dir: &Path, attempt: u32) -> io::Result<()> {
-    for file in of_attempt(dir, attempt) {
-        gone(fs::remove_file(file.path(dir)))?;
-    }
-    Ok(())
-}
-
-pub(super) fn gone(done: io::Result<()>) -> io::Result<()> {
-    match done {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    }
+    let dir = LogDir::open(dir)?;
+    let all = dir.all()?.into_iter().filter(|found| found.kind != Kind::Directory);
+    all.filter(|found| found.log.attempt == attempt).try_for_each(|found| dir.remove(found.log))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -83,10 +66,39 @@ mod tests {
         {
             fs::write(dir.path().join(name), "").unwrap();
         }
-        let names: Vec<_> =
-            list(dir.path()).iter().map(|file| file.path(Path::new("")).display().to_string()).collect();
+        let logs = || LogDir::open(dir.path()).unwrap().logs().unwrap();
+        let names: Vec<_> = logs().into_iter().map(LogFile::name).collect();
         assert_eq!(names, ["0.log.9", "0.log.10", "0.log", "1.log.1", "1.log"]);
         remove(dir.path(), 0).unwrap();
-        assert_eq!(list(dir.path()).len(), 2);
+        assert_eq!(logs().len(), 2);
+    }
+    /// A pod that can write to its log directory had root remove files of the host.
+    #[test]
+    fn no_log_is_removed_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let [victim, pod] = ["victim", "pod"].map(|name| dir.path().join(name));
+        fs::create_dir_all(victim.join("main")).unwrap();
+        fs::write(victim.join("main/0.log.7"), "kept").unwrap();
+        fs::create_dir(&pod).unwrap();
+        std::os::unix::fs::symlink(victim.join("main"), pod.join("main")).unwrap();
+        std::os::unix::fs::symlink(&victim, dir.path().join("linked")).unwrap();
+        for linked in ["pod/main", "linked/main"] {
+            let linked = dir.path().join(linked);
+            assert!(remove(&linked, 0).is_err() && LogDir::make(&linked).is_err(), "{}", linked.display());
+        }
+        assert!(victim.join("main/0.log.7").exists());
+        remove(&victim.join("main"), 0).unwrap();
+        assert!(!victim.join("main/0.log.7").exists());
+    }
+
+    #[test]
+    fn what_stands_in_the_place_of_a_log_is_removed_and_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let victim = dir.path().join("victim");
+        fs::write(&victim, "kept").unwrap();
+        std::os::unix::fs::symlink(&victim, dir.path().join("0.log")).unwrap();
+        fs::create_dir(dir.path().join("0.log.1")).unwrap();
+        remove(dir.path(), 0).unwrap();
+        assert!(victim.exists() && !dir.path().join("0.log").is_symlink());
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Every reader here takes bounded memory, whatever the size of a log.
 
+mod dir;
 mod files;
 mod line;
 mod reader;
@@ -14,6 +15,7 @@ mod rotate;
 mod rotation;
 mod tail;
 
+pub(crate) use dir::LogDir;
 pub(crate) use files::remove;
 pub use line::{Line, Stream};
 pub use reader::Reader;

@@ -1,9 +1,12 @@
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::files::{self, LogFile};
+use rustix::fs::Stat;
+
+use super::dir::LogDir;
+use super::files::LogFile;
 use super::line::{Line, Lines};
 
 /// As much of a file is read at once.
@@ -50,8 +53,12 @@ impl Reader {
     /// What is there now, and no more: a container may write faster than its log is read.
     #[must_use]
     pub fn up_to_now(dir: &Path) -> Self {
-        let size = |file: &LogFile| file.path(dir).metadata().map_or(0, |found| found.len());
-        let left = files::list(dir).iter().map(size).fold(0, u64::saturating_add);
+        // What cannot be read has nothing in it.
+        let sizes = LogDir::open(dir).and_then(|dir| {
+            let size = |log| Ok(dir.stat(log)?.map_or(0, |found| u64::try_from(found.st_size).unwrap_or(0)));
+            dir.logs()?.into_iter().map(size).collect::<io::Result<Vec<u64>>>()
+        });
+        let left = sizes.unwrap_or_default().into_iter().fold(0, u64::saturating_add);
         Self { left: Some(left), ..Self::new(dir) }
     }
 
@@ -63,10 +70,11 @@ impl Reader {
         loop {
             // Looked for before the file is read: if there is a later one, what is then read is all that this one
             // will ever have.
-            let listed = files::list(&self.dir);
+            let dir = LogDir::open(&self.dir)?;
+            let listed = dir.logs()?;
             let Some(reading) = &mut self.reading else {
                 let Some(first) = listed.first() else { return Ok(Vec::new()) };
-                match Reading::open(&self.dir, *first)? {
+                match Reading::open(&dir, *first)? {
                     Some(opened) => self.reading = Some(opened),
                     None => return Ok(Vec::new()),
                 }
@@ -81,8 +89,8 @@ impl Reader {
             if read > 0 {
                 continue;
             }
-            let next = match reading.next(&self.dir, &listed)? {
-                Next::File(next) => Reading::open(&self.dir, next)?,
+            let next = match reading.next(&dir, &listed)? {
+                Next::File(next) => Reading::open(&dir, next)?,
                 Next::None => None,
             };
             match next {
@@ -95,12 +103,9 @@ impl Reader {
 
 impl Reading {
     /// `None` if it was renamed or removed a moment ago.
-    fn open(dir: &Path, log: LogFile) -> io::Result<Option<Self>> {
-        let file = match File::open(log.path(dir)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened?,
-        };
-        Ok(Some(Self { attempt: log.attempt, file, pending: Vec::new(), skips: false }))
+    fn open(dir: &LogDir, log: LogFile) -> io::Result<Option<Self>> {
+        let reading = |file| Self { attempt: log.attempt, file, pending: Vec::new(), skips: false };
+        Ok(dir.read(log)?.map(reading))
     }
 
     /// How much was read, and the lines that it has ended.
@@ -131,11 +136,12 @@ impl Reading {
     }
 
     /// The file after this one among those that were listed.
-    fn next(&self, dir: &Path, listed: &[LogFile]) -> io::Result<Next> {
+    fn next(&self, dir: &LogDir, listed: &[LogFile]) -> io::Result<Next> {
         let own = self.file.metadata()?;
         let later = listed.iter().copied().filter(|log| log.attempt >= self.attempt);
         let is_own = |log: &LogFile| {
-            log.attempt == self.attempt && log.path(dir).metadata().is_ok_and(|found| same(&own, &found))
+            let is_same = |found: Stat| (found.st_dev, found.st_ino) == (own.dev(), own.ino());
+            log.attempt == self.attempt && dir.stat(*log).is_ok_and(|found| found.is_some_and(is_same))
         };
         let mut from_own = later.clone().skip_while(|log| !is_own(log));
         let next = match (from_own.next(), own.nlink()) {
@@ -147,10 +153,6 @@ impl Reading {
         };
         Ok(next.map_or(Next::None, Next::File))
     }
-}
-
-fn same(one: &Metadata, other: &Metadata) -> bool {
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Rotation as a kubelet does it, on any runtime: the log is renamed, and the runtime is asked to open it anew.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::files::{self, LogFile, Part, gone};
+use super::dir::LogDir;
+use super::files::{LogFile, Part};
 use super::rotation::LogRotation;
 use crate::error::{Error, Result};
 use crate::shared::{Shared, blocking};
@@ -105,11 +105,11 @@ impl Rotator {
     }
 
     /// If the runtime does not open the log anew, it goes on with the file that it has: that gets its name back.
-    async fn reopen(&self, one: &Running, renamed: Option<PathBuf>) -> Result<()> {
+    async fn reopen(&self, one: &Running, renamed: Option<LogFile>) -> Result<()> {
         let reopened = self.shared.cri.reopen_log(&one.id).await;
         if let (Err(_), Some(renamed)) = (&reopened, renamed) {
-            let current = LogFile::current(one.attempt).path(&self.logs.join(&one.name));
-            blocking("naming a log", move || give_back(&renamed, &current)).await?;
+            let dir = self.logs.join(&one.name);
+            blocking("naming a log", move || give_back(&dir, renamed)).await?;
         }
         reopened
     }
@@ -122,55 +122,58 @@ enum Step {
         size: u64,
     },
     /// The runtime is to open its log anew. What that was renamed to, if it was now.
-    Reopen(Option<PathBuf>),
+    Reopen(Option<LogFile>),
 }
 
 /// Renames a log that is large enough, and removes the oldest files beyond those that are kept.
-fn step(dir: &Path, attempt: u32, rotation: LogRotation) -> Result<Step> {
-    let current = LogFile::current(attempt).path(dir);
-    let size = match fs::symlink_metadata(&current) {
-        Ok(found) => found.len(),
+fn step(path: &Path, attempt: u32, rotation: LogRotation) -> Result<Step> {
+    let current = LogFile::current(attempt);
+    let failed = |what, log: LogFile| Error::file(what, &path.join(log.name()));
+    let dir = LogDir::open(path).map_err(Error::file("open", path))?;
+    let rotated = rotated(&dir, attempt).map_err(Error::file("read", path))?;
+    let Some(found) = dir.stat(current).map_err(failed("look at", current))? else {
         // A rotation that was cut short: the runtime writes to a file that is renamed already.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let is_cut_short = !rotated(dir, attempt).is_empty();
-            return Ok(if is_cut_short { Step::Reopen(None) } else { Step::Nothing { size: 0 } });
-        }
-        Err(error) => return Err(Error::file("look at", &current)(error)),
+        return Ok(if rotated.is_empty() { Step::Nothing { size: 0 } } else { Step::Reopen(None) });
     };
+    let size = u64::try_from(found.st_size).unwrap_or(0);
     if size < rotation.max_size.bytes() {
         return Ok(Step::Nothing { size });
     }
-    let rotated = rotated(dir, attempt);
     // Beside these, the one that is written to now and the one that will be.
     let kept = rotation.max_files.count().saturating_sub(2);
     for number in rotated.iter().rev().skip(kept) {
-        let path = LogFile { attempt, part: Part::Rotated(*number) }.path(dir);
-        gone(fs::remove_file(&path)).map_err(Error::file("remove", &path))?;
+        let log = LogFile { attempt, part: Part::Rotated(*number) };
+        dir.remove(log).map_err(failed("remove", log))?;
     }
     let number = rotated.last().map_or(1, |last| last.saturating_add(1));
-    let renamed = LogFile { attempt, part: Part::Rotated(number) }.path(dir);
-    fs::rename(&current, &renamed).map_err(Error::file("rename", &current))?;
+    let renamed = LogFile { attempt, part: Part::Rotated(number) };
+    dir.rename(current, renamed).map_err(failed("rename", current))?;
     Ok(Step::Reopen(Some(renamed)))
 }
 
 /// The numbers of the rotated files, from the oldest.
-fn rotated(dir: &Path, attempt: u32) -> Vec<u64> {
-    let number = |file: LogFile| match file.part {
+fn rotated(dir: &LogDir, attempt: u32) -> io::Result<Vec<u64>> {
+    let number = |log: LogFile| match log.part {
         Part::Rotated(number) => Some(number),
         Part::Current => None,
     };
-    files::of_attempt(dir, attempt).into_iter().filter_map(number).collect()
+    let own = dir.all()?.into_iter().map(|found| found.log).filter(|log| log.attempt == attempt);
+    Ok(own.filter_map(number).collect())
 }
 
-fn give_back(renamed: &Path, current: &Path) -> Result<()> {
-    if current.exists() {
-        return Ok(());
-    }
-    fs::rename(renamed, current).map_err(Error::file("rename", renamed))
+fn give_back(path: &Path, renamed: LogFile) -> Result<()> {
+    let current = LogFile::current(renamed.attempt);
+    let given = LogDir::open(path).and_then(|dir| match dir.stat(current)? {
+        Some(_) => Ok(()),
+        None => dir.rename(renamed, current),
+    });
+    given.map_err(Error::file("rename", &path.join(renamed.name())))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -186,14 +189,14 @@ mod tests {
         assert_eq!(step(), Step::Nothing { size: 4 });
         for number in 1..10 {
             fs::write(&log, format!("log {number}")).unwrap();
-            assert_eq!(step(), Step::Reopen(Some(dir.path().join(format!("0.log.{number}")))));
+            let part = Part::Rotated(number);
+            assert_eq!(step(), Step::Reopen(Some(LogFile { attempt: 0, part })));
             // As a process does that was killed before it told the runtime.
             assert_eq!(step(), Step::Reopen(None));
         }
         fs::write(&log, "last").unwrap();
-        let texts = files::list(dir.path())
-            .into_iter()
-            .map(|file| fs::read_to_string(file.path(dir.path())).unwrap());
+        let logs = LogDir::open(dir.path()).unwrap().logs().unwrap();
+        let texts = logs.into_iter().map(|log| fs::read_to_string(dir.path().join(log.name())).unwrap());
         assert_eq!(texts.collect::<Vec<_>>(), ["log 8", "log 9", "last"]);
     }
 
@@ -201,11 +204,27 @@ mod tests {
     fn a_log_that_the_runtime_keeps_gets_its_name_back() {
         let dir = tempfile::tempdir().unwrap();
         let (renamed, current) = (dir.path().join("0.log.1"), dir.path().join("0.log"));
+        let log = LogFile { attempt: 0, part: Part::Rotated(1) };
         fs::write(&renamed, "kept").unwrap();
-        give_back(&renamed, &current).unwrap();
+        give_back(dir.path(), log).unwrap();
         assert_eq!(fs::read_to_string(&current).unwrap(), "kept");
         fs::write(&renamed, "older").unwrap();
-        give_back(&renamed, &current).unwrap();
+        give_back(dir.path(), log).unwrap();
         assert_eq!(fs::read_to_string(&current).unwrap(), "kept");
+    }
+    /// A pod that can write to its log directory had root rename and remove files of the host.
+    #[test]
+    fn no_log_is_rotated_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let victim = dir.path().join("victim");
+        fs::create_dir(&victim).unwrap();
+        ["0.log", "0.log.7", "0.log.8"].iter().for_each(|name| fs::write(victim.join(name), "kept").unwrap());
+        let linked = dir.path().join("main");
+        std::os::unix::fs::symlink(&victim, &linked).unwrap();
+        let rotation = LogRotation { max_size: "1".parse().unwrap(), max_files: "2".parse().unwrap() };
+        assert!(step(&linked, 0, rotation).is_err());
+        assert!(give_back(&linked, LogFile { attempt: 1, part: Part::Rotated(7) }).is_err());
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 3);
+        assert!(matches!(step(&victim, 0, rotation), Ok(Step::Reopen(Some(_)))));
     }
 }

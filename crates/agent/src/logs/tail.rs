@@ -1,8 +1,8 @@
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::files::{self, LogFile};
+use super::dir::LogDir;
+use super::files::LogFile;
 use super::line::Lines;
 
 /// As many lines and bytes as Kubernetes takes of a log for a container that failed without a message.
@@ -16,9 +16,11 @@ const WINDOW: u64 = 64 << 10;
 #[must_use]
 pub fn tail(dir: &Path, attempt: u32) -> String {
     let (mut last, mut bytes) = (Vec::new(), 0);
-    for file in files::of_attempt(dir, attempt).into_iter().rev() {
-        // What cannot be read has nothing to say.
-        let read = end(dir, file).unwrap_or_default();
+    // What cannot be read has nothing to say.
+    let Ok(dir) = LogDir::open(dir) else { return String::new() };
+    let logs = dir.logs().unwrap_or_default();
+    for log in logs.into_iter().rev().filter(|log| log.attempt == attempt) {
+        let read = end(&dir, log).unwrap_or_default();
         let lines: Vec<Vec<u8>> = Lines::over(&read).map(|line| line.text).collect();
         for text in lines.into_iter().rev().take(LINES - last.len()) {
             bytes += text.len();
@@ -36,8 +38,8 @@ pub fn tail(dir: &Path, attempt: u32) -> String {
 }
 
 /// The end of a file, from the begin of a line.
-fn end(dir: &Path, log: LogFile) -> io::Result<Vec<u8>> {
-    let mut file = File::open(log.path(dir))?;
+fn end(dir: &LogDir, log: LogFile) -> io::Result<Vec<u8>> {
+    let Some(mut file) = dir.read(log)? else { return Ok(Vec::new()) };
     let start = file.metadata()?.len().saturating_sub(WINDOW);
     // The byte before tells whether a line begins here.
     file.seek(SeekFrom::Start(start.saturating_sub(1)))?;

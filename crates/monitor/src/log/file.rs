@@ -1,10 +1,12 @@
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use kernel::{Dir, DirMode};
 use monitor::LogLimits;
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::io::Errno;
 
 use crate::note::note;
 
@@ -113,36 +115,51 @@ impl Log {
     }
 
     fn rotate(&mut self, kept: u32) -> io::Result<()> {
+        let (dir, name) = (directory(&self.path)?, name(&self.path)?);
         if kept == 0 {
-            std::fs::remove_file(&self.path)?;
+            unlinkat(&dir, name, AtFlags::empty())?;
             return self.reopen();
         }
         for number in (1..kept).rev() {
-            match std::fs::rename(self.numbered(number), self.numbered(number + 1)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            match renameat(&dir, numbered(name, number), &dir, numbered(name, number + 1)) {
+                Err(errno) if errno != Errno::NOENT => return Err(errno.into()),
                 _ => {}
             }
         }
-        std::fs::rename(&self.path, self.numbered(1))?;
+        renameat(&dir, name, &dir, numbered(name, 1))?;
         self.reopen()
-    }
-
-    fn numbered(&self, number: u32) -> PathBuf {
-        let mut name = self.path.clone().into_os_string();
-        name.push(format!(".{number}"));
-        name.into()
     }
 }
 
+fn numbered(name: &OsStr, number: u32) -> OsString {
+    let mut numbered = name.to_owned();
+    numbered.push(format!(".{number}"));
+    numbered
+}
+
+fn name(path: &Path) -> io::Result<&OsStr> {
+    path.file_name().ok_or_else(|| io::Error::other("it ends with no name of a file"))
+}
+
+/// The directory of a log, made if it is not there. The last two on the way are the container's and the pod's, and a pod
+/// may have them as volumes that it can write to: a link in the place of one is an error, or root would write and remove
+/// files in a directory of the pod's choice.
+fn directory(path: &Path) -> io::Result<Dir> {
+    let dir = path.parent().ok_or_else(|| io::Error::other("it is in no directory"))?;
+    let above = dir.ancestors().nth(2).unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(above)?;
+    let rest = dir.strip_prefix(above).map_err(io::Error::other)?;
+    let made = Dir::open(above).and_then(|above| above.make_dirs(rest, DirMode { mode: 0o755, owner: None }));
+    made.map_err(io::Error::other)
+}
+
 fn open(path: &Path) -> io::Result<(File, u64)> {
-    if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir)?;
-    }
-    // The directory may be somebody else's to write to: a link, a pipe or a terminal in the log's place is
-    // neither followed nor waited for.
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    let file = File::options().append(true).create(true).mode(0o640).custom_flags(flags).open(path)?;
+    let dir = directory(path)?;
+    // The directory may be a pod's to write to: a link, a pipe or a terminal in the log's place is neither followed nor
+    // waited for.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags = flags | OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+    let file = File::from(openat(&dir, name(path)?, flags, Mode::from_raw_mode(0o640))?);
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(io::Error::other("it is no regular file"));

@@ -68,12 +68,15 @@ impl Bridge {
 
     /// Holds the host ports of all pods, as after a restart. A pod keeps a port that a process of the host has bound
     /// while no server was there to hold it: the rules lead to the pod, and the words say which process gets nothing.
+    /// The pod's other ports are held.
     fn hold_leased(&self) -> Vec<String> {
         let hold = |record: Record| {
-            let error = self.held.hold(&record.sandbox, &record.host_ports).err()?;
-            Some(format!("the pod {} keeps its host ports, which cannot be held: {error}", record.pod))
+            let errors = self.held.hold_each(&record.sandbox, &record.host_ports);
+            let word =
+                |error| format!("the pod {} keeps a host port that cannot be held: {error}", record.pod);
+            errors.into_iter().map(word).collect::<Vec<_>>()
         };
-        self.book.records().into_iter().filter_map(hold).collect()
+        self.book.records().into_iter().flat_map(hold).collect()
     }
 
     fn restore(&self) -> Result<Vec<String>> {

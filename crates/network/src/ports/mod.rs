@@ -5,7 +5,7 @@
 //! the pod is refused; while the pod has it, a process of the host cannot bind it and learns that from its own
 //! bind(2). The kernel decides, so that there is no moment between a check and its use.
 //!
-//! The sockets live as long as this process. [`Held::hold`] binds them again after a restart.
+//! The sockets live as long as this process. [`Held::hold_each`] binds them again after a restart.
 
 mod holder;
 mod socket;
@@ -25,8 +25,10 @@ pub use holder::{PortHolder, Process};
 /// The sockets, by sandbox. Its methods are called in the host's network namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    sandboxes: Mutex<BTreeMap<String, Vec<Socket>>>,
+    sandboxes: Mutex<Sandboxes>,
 }
+
+type Sandboxes = BTreeMap<String, Vec<Socket>>;
 
 #[derive(Debug)]
 struct Socket {
@@ -40,27 +42,55 @@ impl Held {
     /// of those that this call has bound is kept.
     pub(crate) fn hold(&self, sandbox: &str, ports: &[HostPort]) -> Result<()> {
         let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_held = |port: &HostPort| {
-            sandboxes.get(sandbox).is_some_and(|held| held.iter().any(|socket| socket.port == *port))
-        };
-        let missing: Vec<HostPort> = ports.iter().copied().filter(|port| !is_held(port)).collect();
-        let (most, held) = (most(), sandboxes.values().map(Vec::len).sum::<usize>());
-        let mut new = Vec::with_capacity(missing.len());
-        for port in missing {
-            if held + new.len() >= most {
-                return Err(Error::TooManyPorts { port, most });
-            }
-            new.push(bind(port)?);
-        }
-        if !new.is_empty() {
-            sandboxes.entry(sandbox.to_owned()).or_default().extend(new);
-        }
+        let new = bind_missing(&sandboxes, sandbox, ports).collect::<Result<Vec<_>>>()?;
+        keep(&mut sandboxes, sandbox, new);
         Ok(())
+    }
+
+    /// Holds each of these ports that can be held, and returns why the others cannot.
+    pub(crate) fn hold_each(&self, sandbox: &str, ports: &[HostPort]) -> Vec<Error> {
+        let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut new, mut errors) = (Vec::new(), Vec::new());
+        for bound in bind_missing(&sandboxes, sandbox, ports) {
+            match bound {
+                Ok(socket) => new.push(socket),
+                Err(error) => errors.push(error),
+            }
+        }
+        keep(&mut sandboxes, sandbox, new);
+        errors
     }
 
     /// Gives all ports of a sandbox back to the host.
     pub(crate) fn release(&self, sandbox: &str) {
         self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner).remove(sandbox);
+    }
+}
+
+/// Binds those of a sandbox's ports that it does not hold yet, one with each step.
+fn bind_missing(
+    sandboxes: &Sandboxes,
+    sandbox: &str,
+    ports: &[HostPort],
+) -> impl Iterator<Item = Result<Socket>> + use<> {
+    let is_held = |port: &HostPort| {
+        sandboxes.get(sandbox).is_some_and(|held| held.iter().any(|socket| socket.port == *port))
+    };
+    let missing: Vec<HostPort> = ports.iter().copied().filter(|port| !is_held(port)).collect();
+    let (most, mut held) = (most(), sandboxes.values().map(Vec::len).sum::<usize>());
+    missing.into_iter().map(move |port| {
+        if held >= most {
+            return Err(Error::TooManyPorts { port, most });
+        }
+        let socket = bind(port)?;
+        held += 1;
+        Ok(socket)
+    })
+}
+
+fn keep(sandboxes: &mut Sandboxes, sandbox: &str, new: Vec<Socket>) {
+    if !new.is_empty() {
+        sandboxes.entry(sandbox.to_owned()).or_default().extend(new);
     }
 }
 

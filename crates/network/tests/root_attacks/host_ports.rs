@@ -173,6 +173,29 @@ fn a_listener_that_came_while_no_server_ran_is_named() {
     drop(listener);
 }
 
+/// One port that is taken after a restart left all ports of the pod to processes of the host: a user bound one of a
+/// pod's ports while no server ran, and then any process could bind the others and listen in vain.
+#[test]
+fn one_taken_port_leaves_no_other_port_of_the_pod_unheld() {
+    let lab = Lab::new();
+    let network = lab.open(bridge());
+    let numbers = [PORT - 1, PORT, PORT + 1];
+    let mut pod = Ward::new("web");
+    pod.pod.host_ports = numbers.map(|number| port(Protocol::Tcp, number, 80)).to_vec();
+    lab.set_up(&network, &pod);
+    drop(network);
+    let listener = listen(&lab.host, &format!("127.0.0.1:{PORT}"));
+    let network = lab.open(bridge());
+    let notices = network.notices();
+    let told = |number: u16| notices.iter().filter(|notice| notice.contains(&number.to_string())).count();
+    assert_eq!(numbers.map(told), [0, 1, 0], "{notices:?}");
+    for number in [PORT - 1, PORT + 1] {
+        let bound = lab.at_host(|| TcpListener::bind(("0.0.0.0", number)).map(drop));
+        assert_eq!(bound.map_err(|error| error.kind()), Err(std::io::ErrorKind::AddrInUse), "{number}");
+    }
+    drop((network, listener));
+}
+
 /// A pod with thousands of host ports does not take all descriptors of the server.
 #[test]
 fn a_pod_cannot_use_up_the_servers_descriptors_with_host_ports() {
