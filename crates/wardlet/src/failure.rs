@@ -17,13 +17,20 @@ pub(crate) enum Answer {
     Unknown,
 }
 
+impl Answer {
+    /// The exit code for it.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Holds => 0,
+            Self::DoesNotHold => 1,
+            Self::Unknown => 2,
+        }
+    }
+}
+
 impl From<Answer> for ExitCode {
     fn from(answer: Answer) -> Self {
-        match answer {
-            Answer::Holds => Self::SUCCESS,
-            Answer::DoesNotHold => Self::from(1),
-            Answer::Unknown => Self::from(2),
-        }
+        Self::from(answer.code())
     }
 }
 
@@ -56,6 +63,10 @@ impl Failure {
 
     pub(crate) fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
+    }
+
+    pub(crate) fn answer(&self) -> Answer {
+        self.answer
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {

@@ -25,7 +25,7 @@ mod verify;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::cli::{Cli, Command, IdsCommand};
+use crate::cli::{Cli, Command, Globals, IdsCommand};
 use crate::failure::{Answer, Failure};
 use crate::node::Node;
 use crate::output::Format;
@@ -34,6 +34,12 @@ use crate::output::Format;
 struct Session {
     node: Node,
     format: Format,
+}
+
+impl Session {
+    fn new(globals: &Globals) -> Result<Self, Failure> {
+        Ok(Self { node: Node::new(globals)?, format: globals.output })
+    }
 }
 
 /// Whether a command acts or only says what it would do.
@@ -50,11 +56,13 @@ impl Mode {
 }
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode, Failure> {
-    let session = Session { node: Node::new(&cli.globals)?, format: cli.globals.output };
+    let session = Session::new(&cli.globals)?;
     let answer = match &cli.command {
         // What they run has an exit code of its own.
         Command::Run(args) => return run::run(&session, args),
         Command::Exec(args) => return exec::run(&session, args),
+        // It works in a child process, with a session of that one's own.
+        Command::Verify(args) => return verify::run(&cli.globals, args),
         Command::Config => config::run(&session),
         Command::Doctor(args) => doctor::run(&session, args),
         Command::Explain(args) => explain::run(&session, args),
@@ -64,7 +72,6 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         Command::Ps => ps::run(&session),
         Command::Logs(args) => logs::run(&session, args),
         Command::Stop(args) => stop::run(&session, args),
-        Command::Verify(args) => verify::run(&session, args),
         Command::Ids(command) => ids(&session, command),
     };
     answer.map(ExitCode::from)

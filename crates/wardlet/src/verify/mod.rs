@@ -5,7 +5,9 @@
 //! - [`gather`], [`cri`], [`look`]: one look at the node, with what kubelet, ledger and runtimes say.
 //! - [`checks`], [`violation`]: what must hold, and what does not.
 //! - [`report`], [`text`], [`watch`]: the answer.
+//! - [`apart`]: the process that all this happens in.
 
+pub(crate) mod apart;
 mod checks;
 mod cri;
 mod gather;

@@ -10,6 +10,8 @@ pub(super) struct Status {
     pub(super) name: String,
     pub(super) threads: u32,
     pub(super) kernel_thread: bool,
+    /// A zombie. The leader of a process can be one while other threads go on.
+    pub(super) ended: bool,
     /// Real, effective, saved and filesystem user IDs, without their order.
     pub(super) users: BTreeSet<u32>,
     /// The same of groups, and the supplementary ones.
@@ -25,6 +27,7 @@ impl Status {
             let value = value.trim();
             match key {
                 "Name" => status.name = value.to_owned(),
+                "State" => status.ended = value.starts_with(['Z', 'X']),
                 "Threads" => status.threads = value.parse().ok()?,
                 "Kthread" => status.kernel_thread = value == "1",
                 "Uid" => essential += add(value, &mut status.users)?,
@@ -64,12 +67,12 @@ mod tests {
 
     #[test]
     fn every_id_of_a_task_is_read_and_a_torn_text_is_none() {
-        let text =
-            "Name:\ta b\nUid:\t1\t2\t3\t4\nGid:\t5\t5\t5\t6\nThreads:\t2\nGroups:\t7 8 \nKthread:\t0\n";
+        let text = "Name:\ta b\nState:\tZ (zombie)\nUid:\t1\t2\t3\t4\nGid:\t5\t5\t5\t6\nThreads:\t2\nGroups:\t7 8 \nKthread:\t0\n";
         let status = Status::parse(text).unwrap();
         assert_eq!(status.users, BTreeSet::from([1, 2, 3, 4]));
         assert_eq!(status.groups, BTreeSet::from([5, 6, 7, 8]));
         assert_eq!((status.name.as_str(), status.threads, status.kernel_thread), ("a b", 2, false));
+        assert!(status.ended);
         assert_eq!(Status::parse("Uid:\t1\t2\t3\t4\nGid:\t5\t5\t5\t6\n"), None);
         assert_eq!(Status::parse("Uid:\t-1\nGid:\t5\nGroups:\t\n"), None);
     }

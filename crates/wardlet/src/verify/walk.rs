@@ -25,18 +25,37 @@ const KINDS: [NamespaceKind; 6] = [
     NamespaceKind::Pid,
 ];
 
+/// How many descriptors are read of a process whose threads have tables of their own. Only one that wants to keep us busy has
+/// more.
+const DESCRIPTORS: usize = 65_536;
+
+/// With how many tables of the process the table of a thread is compared before it is read.
+const COMPARED_TABLES: usize = 16;
+
 /// A process as it was seen.
 #[derive(Debug, Clone)]
 pub(super) struct Process {
     pub(super) pid: u32,
     /// The IDs are those of all its threads.
     pub(super) status: Status,
-    /// The namespaces it is in, by number; one that may not be read is left out.
+    /// The namespaces it is in, by number; one that may not be read is left out. Those of a leader that has ended are those of
+    /// a thread that has not.
     pub(super) spaces: BTreeMap<NamespaceKind, u64>,
+    /// Its threads, the leader first.
+    pub(super) threads: Vec<Thread>,
+    /// What could not be read of its threads, for people.
+    pub(super) unseen: Vec<String>,
     /// The text of /proc/PID/cgroup.
     pub(super) cgroups: String,
     /// Its SELinux label, where the kernel has them.
     pub(super) label: Option<String>,
+}
+
+/// One thread of a process, which may be in namespaces of its own: unshare(2) is about threads.
+#[derive(Debug, Clone)]
+pub(super) struct Thread {
+    pub(super) tid: u32,
+    pub(super) spaces: BTreeMap<NamespaceKind, u64>,
 }
 
 impl Process {
@@ -60,6 +79,8 @@ pub(super) struct Walk {
     pub(super) unseen: Vec<String>,
     root: HostRoot,
     selinux: bool,
+    /// Whether the numbers of tasks in that /proc are those of our own PID namespace.
+    numbers_are_ours: bool,
     mounts_read: BTreeSet<u64>,
 }
 
@@ -73,6 +94,7 @@ impl Walk {
             unseen: Vec::new(),
             root: root.clone(),
             selinux: root.path("/sys/fs/selinux/enforce").exists(),
+            numbers_are_ours: root.is_own(),
             mounts_read: BTreeSet::new(),
         };
         for entry in fs::read_dir(root.path("/proc"))?.flatten() {
@@ -91,30 +113,27 @@ impl Walk {
 
     fn process(&mut self, pid: u32) {
         let dir = self.dir(pid);
-        let Some(mut status) = text(&dir.join("status")).ok().and_then(|text| Status::parse(&text)) else {
-            return;
-        };
+        let Some(mut status) = thread_status(&dir) else { return };
+        let mut unseen = Vec::new();
+        let threads = self.threads(pid, &mut status, &mut unseen);
         let mut spaces = BTreeMap::new();
-        for kind in KINDS {
-            let link = dir.join("ns").join(kind.file());
-            if let Some((_, inode)) = fs::read_link(&link).ok().and_then(|link| namespace_link(&link)) {
-                spaces.insert(kind, inode);
-                self.spaces.hold(kind, inode, Handle::Task { pid });
-            }
+        for (kind, inode) in threads.iter().flat_map(|thread| &thread.spaces) {
+            spaces.entry(*kind).or_insert(*inode);
         }
         if let Some(user) = spaces.get(&NamespaceKind::User) {
             self.read_maps(*user, pid);
         }
         if !status.kernel_thread {
-            self.threads(&dir, &mut status);
-            self.descriptors(pid);
-            if let Some(mounts) = spaces.get(&NamespaceKind::Mnt) {
-                self.pins(*mounts, pid);
+            self.descriptor_tables(&dir, &threads, &mut unseen);
+            for thread in &threads {
+                if let Some(mounts) = thread.spaces.get(&NamespaceKind::Mnt) {
+                    self.pins(*mounts, thread.tid);
+                }
             }
         }
         let cgroups = text(&dir.join("cgroup")).unwrap_or_default();
         let label = if self.selinux { self.label(&dir, pid) } else { None };
-        self.processes.push(Process { pid, status, spaces, cgroups, label });
+        self.processes.push(Process { pid, status, spaces, threads, unseen, cgroups, label });
     }
 
     fn read_maps(&mut self, user: u64, pid: u32) {
@@ -130,26 +149,73 @@ impl Walk {
         }
     }
 
-    fn threads(&self, dir: &Path, status: &mut Status) {
-        if status.threads < 2 {
-            return;
+    /// Its threads and their namespaces; `status` gets the IDs of all of them.
+    fn threads(&mut self, pid: u32, status: &mut Status, unseen: &mut Vec<String>) -> Vec<Thread> {
+        let leader = self.thread(pid, &self.dir(pid), unseen);
+        let mut threads = vec![leader];
+        if status.threads < 2 || status.kernel_thread {
+            return threads;
         }
-        for task in fs::read_dir(dir.join("task")).into_iter().flatten().flatten() {
-            if let Some(other) = text(&task.path().join("status")).ok().and_then(|text| Status::parse(&text))
-            {
+        for entry in fs::read_dir(self.dir(pid).join("task")).into_iter().flatten().flatten() {
+            let tid = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            let Some(tid) = tid.filter(|tid| *tid != pid) else { continue };
+            if let Some(other) = thread_status(&entry.path()) {
                 status.join(&other);
+                threads.push(self.thread(tid, &entry.path(), unseen));
             }
+        }
+        threads
+    }
+
+    /// One thread, which has its files in `dir`.
+    fn thread(&mut self, tid: u32, dir: &Path, unseen: &mut Vec<String>) -> Thread {
+        let mut spaces = BTreeMap::new();
+        for kind in KINDS {
+            let link = dir.join("ns").join(kind.file());
+            if let Some((_, inode)) = fs::read_link(&link).ok().and_then(|link| namespace_link(&link)) {
+                spaces.insert(kind, inode);
+                self.spaces.hold(kind, inode, Handle::Task { pid: tid });
+            }
+        }
+        // One that has ended is in no mount namespace.
+        if !spaces.contains_key(&NamespaceKind::Mnt) && thread_status(dir).is_some_and(|status| !status.ended)
+        {
+            unseen.push(format!("the mount namespace of thread {tid} cannot be read"));
+        }
+        Thread { tid, spaces }
+    }
+
+    /// The namespaces that the threads of a process have open. Threads mostly have one table of descriptors.
+    fn descriptor_tables(&mut self, dir: &Path, threads: &[Thread], unseen: &mut Vec<String>) {
+        let mut tables: Vec<u32> = Vec::new();
+        let mut read = 0;
+        for Thread { tid, .. } in threads {
+            let compared = tables.iter().take(COMPARED_TABLES);
+            if self.numbers_are_ours && compared.copied().any(|known| kernel::share_descriptors(known, *tid))
+            {
+                continue;
+            }
+            // The first one is read in any case.
+            if read > DESCRIPTORS && tables.len() > 1 {
+                unseen.push(format!("its threads have more than {DESCRIPTORS} descriptors open"));
+                return;
+            }
+            tables.push(*tid);
+            read += self.descriptors(*tid, &dir.join(format!("task/{tid}/fd")));
         }
     }
 
-    /// The namespaces that a process has open.
-    fn descriptors(&mut self, pid: u32) {
-        for entry in fs::read_dir(self.dir(pid).join("fd")).into_iter().flatten().flatten() {
+    /// The namespaces that a thread has open; how many descriptors there are in its table.
+    fn descriptors(&mut self, tid: u32, table: &Path) -> usize {
+        let mut read = 0;
+        for entry in fs::read_dir(table).into_iter().flatten().flatten() {
             let link = fs::read_link(entry.path()).ok();
             if let Some((kind, inode)) = link.and_then(|link| namespace_link(&link)) {
-                self.spaces.hold(kind, inode, Handle::Descriptor { pid, path: entry.path() });
+                self.spaces.hold(kind, inode, Handle::Descriptor { pid: tid, path: entry.path() });
             }
+            read += 1;
         }
+        read
     }
 
     /// The namespaces that are mounted in a mount namespace.
@@ -185,6 +251,10 @@ impl Walk {
             }
         }
     }
+}
+
+fn thread_status(dir: &Path) -> Option<Status> {
+    text(&dir.join("status")).ok().and_then(|text| Status::parse(&text))
 }
 
 /// A small file, whatever bytes are in it.

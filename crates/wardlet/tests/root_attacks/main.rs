@@ -15,4 +15,5 @@ mod left_pod;
 mod log_size;
 mod silent_filesystem;
 mod terminal;
+mod verify_tasks;
 mod verify_unseen;

@@ -95,7 +95,8 @@ fn gives_nothing_away(mount: &MountEntry, root: &Stat) -> bool {
 /// The mounts of a container, and whose container it is.
 pub(super) struct Scene<'a> {
     pub(super) pod: &'a Pod,
-    pub(super) pid: u32,
+    /// A process that sees them, if any does.
+    pub(super) pid: Option<u32>,
     pub(super) top: Dir,
     pub(super) points: BTreeSet<PathBuf>,
     pub(super) entries: usize,
@@ -176,18 +177,27 @@ impl Scene<'_> {
         self.not_idmapped(mount, &format!("not idmapped, owner {owner}"))
     }
 
+    /// Of the pod, and by the process that sees it.
+    fn placed(&self, violation: Violation) -> Violation {
+        let violation = violation.of(self.pod);
+        match self.pid {
+            Some(pid) => violation.by(pid),
+            None => violation,
+        }
+    }
+
     fn file(&self, mount: &MountEntry, path: &Path, owner: &str) -> Violation {
         let what = if mount.idmapped() { What::MountWrongMap } else { What::FileOwner };
         let expected = format!("an owner in {}", self.pod.maps);
         let violation = Violation::new(what, expected, format!("owner {owner} on {}", mount.filesystem));
-        violation.of(self.pod).by(self.pid).at(path.display().to_string())
+        self.placed(violation).at(path.display().to_string())
     }
 
     fn not_idmapped(&self, mount: &MountEntry, found: &str) -> Violation {
         let expected = format!("idmapped to {}", self.pod.maps);
         let found = format!("{} on {}: {found}", mount.filesystem, mount.source);
         let violation = Violation::new(What::MountNotIdmapped, expected, found);
-        violation.of(self.pod).by(self.pid).at(mount.point.display().to_string())
+        self.placed(violation).at(mount.point.display().to_string())
     }
 }
 

@@ -17,8 +17,8 @@ pub(super) fn check(look: &Look, findings: &mut Findings) {
     for pod in look.isolated() {
         let mut seen = BTreeSet::new();
         for process in pod.at_home(&look.walk) {
-            for kind in KINDS {
-                if let Some(inode) = process.space(kind).filter(|inode| seen.insert((kind, *inode))) {
+            for (&kind, &inode) in process.threads.iter().flat_map(|thread| &thread.spaces) {
+                if KINDS.contains(&kind) && seen.insert((kind, inode)) {
                     judge(look, &Held { pod, pid: process.pid, kind, inode }, findings);
                 }
             }

@@ -3,11 +3,15 @@
 //! What a process shows of its mounts is relative to its own root, which it can move with chroot(2). Therefore the mounts are
 //! copied from the root of the mount namespace into one of our own, and from the root of each process that is not below it. The
 //! copy is taken apart from the top: what another mount covers is judged, too. Nothing of this is seen in the original.
+//!
+//! Each thread of a process can be in a mount namespace of its own, also after the leader has ended, and a descriptor or a mount
+//! keeps a mount namespace that no process is in. A process of the pod can enter all that belong to the pod's user namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -20,6 +24,7 @@ use super::mounts::{Scene, needs_proof};
 use super::{Checked, Tally};
 use crate::verify::look::Look;
 use crate::verify::pods::Pod;
+use crate::verify::spaces::namespace_link;
 use crate::verify::violation::Findings;
 use crate::verify::walk::{is_gone, text};
 
@@ -29,13 +34,24 @@ const LAYERS: usize = 64;
 /// Where copies are attached, in a mount namespace of our own: a directory that is on every host and not needed meanwhile.
 const TARGET: &str = "/sys";
 
+/// How many mount namespaces of one pod are looked at that no process of it is in.
+const KEPT: usize = 64;
+
 /// How long one mount namespace may take. A pod can mount a filesystem whose server never answers, also below an overlay.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn check(look: &Look, checked: &mut Checked) {
-    for view in look.isolated().flat_map(|pod| views(look, pod)) {
-        let pod = view.pod.clone();
-        let text = |cause: &dyn std::fmt::Display| format!("the mounts of {}: {cause}", pod.title());
+    for pod in look.isolated() {
+        pod_mounts(look, pod, checked);
+    }
+}
+
+fn pod_mounts(look: &Look, pod: &Pod, checked: &mut Checked) {
+    let text = |cause: &dyn std::fmt::Display| format!("the mounts of {}: {cause}", pod.title());
+    for cause in pod.at_home(&look.walk).flat_map(|process| &process.unseen) {
+        checked.findings.unseen_of(pod, text(cause));
+    }
+    for view in views(look, pod, &mut checked.findings) {
         match judged_in_time(view) {
             Some(Ok((found, judged))) => {
                 checked.findings.violations.extend(found.findings.violations);
@@ -44,24 +60,27 @@ pub(super) fn check(look: &Look, checked: &mut Checked) {
                 checked.tally.in_part += found.tally.in_part;
                 *checked.tally.mounts.entry(pod.uid().to_owned()).or_default() += judged;
             }
-            Some(Err(error)) => checked.findings.unseen_of(&pod, text(&error)),
+            Some(Err(error)) => checked.findings.unseen_of(pod, text(&error)),
             None => {
                 let cause = format!("a filesystem did not answer within {} s", PATIENCE.as_secs());
-                checked.findings.unseen_of(&pod, text(&cause));
+                checked.findings.unseen_of(pod, text(&cause));
+                // The pod is unseen already. With many such mount namespaces it would keep us for as long as it likes.
+                break;
             }
         }
     }
-    for pod in look.isolated() {
-        if checked.tally.mounts.get(pod.uid()).is_none_or(|judged| *judged == 0) {
-            let none = "its processes have none that can be looked at";
-            checked.findings.unseen_of(pod, format!("the mounts of {}: {none}", pod.title()));
-        }
+    if checked.tally.mounts.get(pod.uid()).is_none_or(|judged| *judged == 0) {
+        checked.findings.unseen_of(pod, text(&"its processes have none that can be looked at"));
     }
 }
 
 /// What was found in a mount namespace, and how many mounts were judged; `None` if that takes too long. The thread that waits
 /// for the filesystem is left alone then: only the end of this process ends it.
-fn judged_in_time(view: View) -> Option<kernel::Result<(Checked, usize)>> {
+fn judged_in_time(mut view: View) -> Option<Looked> {
+    let inode = view.inode;
+    if is_waited_for(inode) {
+        return None;
+    }
     let (tell, told) = channel();
     let judge = move || {
         let looked = in_private_mount_namespace(|inside| {
@@ -73,33 +92,81 @@ fn judged_in_time(view: View) -> Option<kernel::Result<(Checked, usize)>> {
         let _ = tell.send(looked);
     };
     match Builder::new().name("verify".to_owned()).spawn(judge) {
-        Ok(_) => told.recv_timeout(PATIENCE).ok(),
+        Ok(_) => {
+            let looked = told.recv_timeout(PATIENCE).ok();
+            if looked.is_none() {
+                WAITING.lock().unwrap_or_else(PoisonError::into_inner).insert(inode, told);
+            }
+            looked
+        }
         Err(error) => Some(Err(kernel::Error::Thread { cause: error.to_string() })),
     }
+}
+
+type Looked = kernel::Result<(Checked, usize)>;
+
+/// The mount namespaces that took too long, with what their threads will say.
+static WAITING: Mutex<BTreeMap<u64, Receiver<Looked>>> = Mutex::new(BTreeMap::new());
+
+/// Whether a thread still waits for a filesystem of this mount namespace: each look would add one.
+fn is_waited_for(inode: u64) -> bool {
+    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+    waiting.retain(|_, told| matches!(told.try_recv(), Err(TryRecvError::Empty)));
+    waiting.contains_key(&inode)
 }
 
 /// One mount namespace of a pod.
 struct View {
     pod: Pod,
     inode: u64,
-    /// The processes of the pod in it, with their directories in proc.
+    /// The processes of the pod in it, each with the directory in proc of the thread that is.
     processes: Vec<(u32, PathBuf)>,
+    /// The mount namespace itself, if no process of the pod is in it.
+    kept: Option<Namespace>,
+    /// The mount namespaces of the host whose owner is known: those of this pod are looked at.
+    known: Arc<BTreeSet<u64>>,
     /// How many entries of each mount are looked at.
     entries: usize,
 }
 
 /// The mount namespaces of the pod, but for the host's: that one is a violation by itself.
-fn views(look: &Look, pod: &Pod) -> Vec<View> {
+fn views(look: &Look, pod: &Pod, findings: &mut Findings) -> Vec<View> {
+    let spaces = &look.walk.spaces;
+    let all = spaces.iter().filter(|(kind, ..)| *kind == NamespaceKind::Mnt);
+    let owners: BTreeMap<u64, u64> =
+        all.filter_map(|(kind, inode, _)| Some((inode, spaces.owner(kind, inode)?))).collect();
+    let known: Arc<BTreeSet<u64>> = Arc::new(owners.keys().copied().collect());
+    let view = |inode, kept| View {
+        pod: pod.clone(),
+        inode,
+        processes: Vec::new(),
+        kept,
+        known: Arc::clone(&known),
+        entries: look.files,
+    };
     let mut views: BTreeMap<u64, View> = BTreeMap::new();
     for process in pod.at_home(&look.walk) {
-        let Some(inode) = process.space(NamespaceKind::Mnt) else { continue };
-        let view = views.entry(inode).or_insert_with(|| View {
-            pod: pod.clone(),
-            inode,
-            processes: Vec::new(),
-            entries: look.files,
-        });
-        view.processes.push((process.pid, look.proc_dir(process.pid)));
+        for thread in &process.threads {
+            let Some(&inode) = thread.spaces.get(&NamespaceKind::Mnt) else { continue };
+            let view = views.entry(inode).or_insert_with(|| view(inode, None));
+            view.processes.push((process.pid, look.proc_dir(thread.tid)));
+        }
+    }
+    let belongs = |owner: u64| pod.home.is_some_and(|home| spaces.lies_in(owner, home));
+    let kept: Vec<u64> = owners
+        .iter()
+        .filter(|(inode, owner)| !views.contains_key(inode) && belongs(**owner))
+        .map(|(inode, _)| *inode)
+        .collect();
+    if kept.len() > KEPT {
+        let cause = format!("{} mount namespaces without a process belong to it", kept.len());
+        findings.unseen_of(pod, format!("the mounts of {}: {cause}", pod.title()));
+    }
+    for inode in kept.into_iter().take(KEPT) {
+        // One that cannot be opened any more has gone.
+        if let Some(namespace) = spaces.open(NamespaceKind::Mnt, inode) {
+            views.insert(inode, view(inode, Some(namespace)));
+        }
     }
     let hosts = look.walk.processes.iter().find(|p| p.pid == 2).and_then(|p| p.space(NamespaceKind::Mnt));
     views.into_values().filter(|view| Some(view.inode) != hosts).collect()
@@ -107,11 +174,9 @@ fn views(look: &Look, pod: &Pod) -> Vec<View> {
 
 impl View {
     /// Judges every mount; how many there were.
-    fn judge(&self, inside: &PrivateMountNamespace, to: &mut Checked) -> usize {
-        let found = self.processes.iter().find_map(|(pid, dir)| {
-            let namespace = Namespace::open(&dir.join("ns/mnt")).ok()?;
-            (namespace.id().ino == self.inode).then_some((*pid, namespace))
-        });
+    fn judge(&mut self, inside: &PrivateMountNamespace, to: &mut Checked) -> usize {
+        let kept = self.kept.take().map(|namespace| (None, namespace));
+        let found = kept.or_else(|| self.in_use());
         // All of them have ended.
         let Some((pid, namespace)) = found else { return 0 };
         let copy = match inside.copy_mounts(&namespace, CopiedFrom::Root, Path::new(TARGET)) {
@@ -134,8 +199,35 @@ impl View {
         judged
     }
 
+    /// The mount namespace, from a process that is still in it.
+    fn in_use(&self) -> Option<(Option<u32>, Namespace)> {
+        self.processes.iter().find_map(|(pid, dir)| {
+            let namespace = Namespace::open(&dir.join("ns/mnt")).ok()?;
+            (namespace.id().ino == self.inode).then_some((Some(*pid), namespace))
+        })
+    }
+
+    /// Mount namespaces can be mounted themselves, also where no process sees it.
+    fn mounted_namespaces(&self, original: &MountTable, findings: &mut Findings) {
+        for mount in original.iter().filter(|mount| mount.filesystem == "nsfs") {
+            let Some((NamespaceKind::Mnt, inode)) = namespace_link(&mount.root) else { continue };
+            if !self.known.contains(&inode) {
+                let cause =
+                    format!("the mount namespace [{inode}] at {} cannot be opened", mount.point.display());
+                self.unseen(findings, &cause);
+            }
+        }
+    }
+
     /// Judges the mounts of a copy, from the top down; `original` is what it is a copy of.
-    fn copied(&self, copy: &MountCopy<'_>, pid: u32, original: &MountTable, to: &mut Checked) -> usize {
+    fn copied(
+        &self,
+        copy: &MountCopy<'_>,
+        pid: Option<u32>,
+        original: &MountTable,
+        to: &mut Checked,
+    ) -> usize {
+        self.mounted_namespaces(original, &mut to.findings);
         let (mounts, top) = match (copy.mounts(), copy.root()) {
             (Ok(mounts), Ok(top)) => (mounts, top),
             (Err(error), _) | (_, Err(error)) => return self.unseen(&mut to.findings, &error),
@@ -199,7 +291,7 @@ impl Aside<'_> {
         self.known.extend(table.iter().map(|mount| mount.id));
         let from = CopiedFrom::Directory(root.as_fd());
         match self.inside.copy_mounts(self.namespace, from, Path::new(TARGET)) {
-            Ok(copy) => self.view.copied(&copy, pid, &table, to),
+            Ok(copy) => self.view.copied(&copy, Some(pid), &table, to),
             Err(_) if !dir.exists() => 0,
             Err(error) => self.view.unseen(&mut to.findings, &error),
         }
