@@ -22,7 +22,7 @@ use crate::words;
 const PARENT: &str = "WARDLET_VERIFY_PARENT";
 
 /// How long the parent waits for the end of a child that has sent its exit code.
-const FAREWELL: Duration = Duration::from_secs(1);
+const REAP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What SIGINT and SIGTERM do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ fn terminate(child: &Child) {
 /// Where nothing reaps orphans, a child that is not waited for would stay a zombie.
 fn reap(child: &mut Child) {
     let since = Instant::now();
-    while since.elapsed() < FAREWELL && matches!(child.try_wait(), Ok(None)) {
+    while since.elapsed() < REAP_TIMEOUT && matches!(child.try_wait(), Ok(None)) {
         sleep(Duration::from_millis(1));
     }
 }
