@@ -58,7 +58,7 @@ fn all_read(dir: &Path) -> Vec<String> {
 }
 
 /// A pod has its log directory as a volume that it can write to, and puts a pipe in the place of its log. The node waited
-/// for a writer in open(2), and no pod was looked after any more.
+/// for a writer in open(2), and no pod was managed any more.
 #[test]
 fn a_pipe_in_the_place_of_a_log_is_not_waited_for() {
     for name in ["0.log", "0.log.1", "0.log.3"] {

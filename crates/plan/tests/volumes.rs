@@ -197,7 +197,7 @@ fn a_path_where_special_bits_count_on_the_host_is_warned_of_or_refused() {
         is_refused
     };
     let writable = isolated(host_path("/data"));
-    assert!(warned(&writable, &facts()), "what nobody looked at is taken to count");
+    assert!(warned(&writable, &facts()), "a mount that was not examined is taken to count");
     assert!(warned(&writable, &on(true, false)) && warned(&writable, &on(false, true)));
     assert!(!warned(&writable, &on(false, false)), "nosuid on the host");
     let mut read_only = writable.clone();

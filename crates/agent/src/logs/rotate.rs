@@ -51,7 +51,7 @@ struct Known {
 }
 
 impl Rotator {
-    /// For as long as the pod is looked after.
+    /// For as long as the pod is managed.
     pub(crate) async fn run(mut self) {
         let mut known: HashMap<String, Known> = HashMap::new();
         let mut pause = LONGEST_PAUSE;

@@ -363,7 +363,7 @@ pub enum Error {
         /// The kernel's answer.
         errno: Errno,
     },
-    /// Files could not be made by somebody else.
+    /// Files could not be made as another owner.
     #[error("cannot make files as {owner}: {errno}")]
     FileOwner {
         /// The owner.

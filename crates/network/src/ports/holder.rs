@@ -20,7 +20,7 @@ const LISTEN: u8 = 0x0a;
 pub struct PortHolder {
     /// What it is bound to.
     pub address: SocketAddr,
-    /// Who has it open, if one could be found.
+    /// The process that has it open, if one could be found.
     pub process: Option<Process>,
 }
 

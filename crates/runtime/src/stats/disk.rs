@@ -142,7 +142,7 @@ impl Walk {
     }
 
     /// Goes back to the directory above, which is opened by way of this one if it is closed. If that is not where it
-    /// was, somebody has moved directories meanwhile: the walk goes on at the top, and what was left in between is
+    /// was, directories have been moved meanwhile: the walk goes on at the top, and what was left in between is
     /// not counted this time.
     fn leave(&mut self) {
         let Some(left) = self.levels.pop() else { return };
@@ -281,7 +281,7 @@ mod tests {
         remove(&top);
     }
 
-    /// Whoever moves a directory while the walk is in it cannot lead the walk out of the tree.
+    /// A directory that is moved while the walk is in it does not lead the walk out of the tree.
     #[test]
     fn a_directory_that_is_moved_meanwhile_does_not_lead_out() {
         let dir = tempfile::tempdir().unwrap();

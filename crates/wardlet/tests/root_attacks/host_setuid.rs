@@ -152,7 +152,7 @@ fn on_a_host_mount_that_is_nosuid_nothing_counts_and_nothing_is_warned_of_or_ref
     assert_eq!(attack.powers(), powers("12345", "12345", ""));
 }
 
-/// A pod that runs already, whoever started it.
+/// A pod that runs already, started by any runtime.
 #[test]
 fn verify_names_a_path_where_a_pod_that_runs_can_leave_such_a_program() {
     let site = Site::new(3_690_987_520, 16);
@@ -164,7 +164,7 @@ fn verify_names_a_path_where_a_pod_that_runs_can_leave_such_a_program() {
         texts.filter(|text| text.contains("/volume,") && text.contains("nosuid")).collect()
     };
     assert_eq!(volume(&ward.uid).len(), 1);
-    // Nobody but root passes to it any more.
+    // Only root can pass to it from here on.
     let scratch = ward.volume();
     let above: &Path = scratch.parent().unwrap();
     fs::set_permissions(above, fs::Permissions::from_mode(0o700)).unwrap();
