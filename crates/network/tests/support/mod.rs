@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -17,6 +18,9 @@ use network::{Addresses, HostPort, Kind, Network, Pod, Protocol, Settings};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+
+/// For tests that change the limit of open descriptors, which is the whole process's.
+pub(crate) static NOFILE_LIMIT: Mutex<()> = Mutex::new(());
 
 pub(crate) const HOST: &str = "192.0.2.1";
 pub(crate) const OUTSIDE: &str = "192.0.2.2";

@@ -1,4 +1,5 @@
 //! A node with a real runtime, and this program on it.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};

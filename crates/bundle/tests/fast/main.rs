@@ -1,0 +1,8 @@
+//! Tests of this crate: what needs neither root nor a component.
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, missing_docs)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod defaults;
+mod spec;

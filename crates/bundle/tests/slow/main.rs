@@ -1,0 +1,8 @@
+//! Tests of this crate: what needs a component of others, or time.
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod ready_kill;
+mod seccomp_peer;

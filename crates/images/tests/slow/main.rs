@@ -1,0 +1,7 @@
+//! Tests of this crate: what needs a component of others, or time.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod kill;

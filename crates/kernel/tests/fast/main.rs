@@ -1,0 +1,10 @@
+//! Tests of this crate: what needs neither root nor a component.
+#![allow(clippy::panic, clippy::unwrap_used, missing_docs)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod afterwards;
+mod dir;
+mod dir_attacks;
+mod recorder;

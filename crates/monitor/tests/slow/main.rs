@@ -1,0 +1,17 @@
+//! Tests of this crate: what needs a component of others, or time.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::wildcard_imports,
+    missing_docs
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod kill;
+mod many;
+mod memory;
+mod real;

@@ -1,0 +1,13 @@
+//! Tests of this crate: what needs a component of others, or time.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::wildcard_imports,
+    missing_docs
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod kill;

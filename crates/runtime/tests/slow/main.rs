@@ -1,0 +1,10 @@
+//! Tests of this crate: what needs a component of others, or time.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod image_service;
+mod kill;
+mod recover;
+mod restart;

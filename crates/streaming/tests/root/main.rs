@@ -1,0 +1,7 @@
+//! Tests of this crate: what needs root and a real kernel.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod attacks;

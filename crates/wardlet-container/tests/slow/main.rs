@@ -1,0 +1,9 @@
+//! Tests of this crate: what needs a component of others, or time.
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod newer_runc;
+mod run_kill;
+mod runsc;

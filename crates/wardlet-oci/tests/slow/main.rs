@@ -1,0 +1,19 @@
+//! Tests of this crate: what needs a component of others, or time.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
+
+#[path = "../asking/mod.rs"]
+mod asking;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../ward/mod.rs"]
+mod ward;
+#[path = "../wrapped/mod.rs"]
+mod wrapped;
+
+mod containerd;
+mod crun;
+mod engines;
+mod gvisor;
+mod parallel;
+mod ward_kill;
+mod ward_runc;

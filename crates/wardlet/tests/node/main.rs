@@ -1,0 +1,4 @@
+//! Tests of this crate: what needs a whole node to itself.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
+
+mod verify;

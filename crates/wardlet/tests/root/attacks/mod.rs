@@ -1,0 +1,12 @@
+//! Attacks on a node, its pods and its users through this program: each once worked, and must fail. Needs root.
+//! docs/threat-model.md has the table.
+
+mod covered_namespace;
+mod descriptor_flood;
+mod host_setuid;
+mod left_pod;
+mod log_size;
+mod silent_filesystem;
+mod terminal;
+mod verify_tasks;
+mod verify_unseen;

@@ -1,0 +1,20 @@
+//! Tests of this crate: what needs root and a real kernel.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
+
+#[path = "../fuse/mod.rs"]
+mod fuse;
+#[path = "../run_support/mod.rs"]
+mod run_support;
+#[path = "../wards/mod.rs"]
+mod wards;
+
+mod attacks;
+mod cli;
+mod doctor;
+mod draining;
+mod explain;
+mod image;
+mod skeleton;
+mod verify;
+mod verify_many;
+mod verify_watch;

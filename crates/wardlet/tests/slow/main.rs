@@ -1,0 +1,32 @@
+//! Tests of this crate: what needs a component of others, or time.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
+
+#[path = "../support/browser.rs"]
+mod browser;
+#[path = "../run_support/mod.rs"]
+mod run_support;
+#[path = "../stage/mod.rs"]
+mod stage;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../terminal/mod.rs"]
+mod terminal;
+
+mod check_cluster;
+mod check_html;
+mod check_large;
+mod doctor;
+mod examples;
+mod image_registry;
+mod pictures;
+mod run;
+mod run_builtin;
+mod run_chaos;
+mod run_exec;
+mod run_fields;
+mod run_https;
+mod run_logs;
+mod run_pull;
+mod run_stop;
+mod stories;
+mod tutorial;

@@ -1,0 +1,8 @@
+//! Tests of this crate: what needs a whole node to itself.
+#![allow(clippy::panic, clippy::unwrap_used, missing_docs)]
+
+#[path = "../slow/guests/suite.rs"]
+mod suite;
+
+mod guests;
+mod module;
