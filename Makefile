@@ -42,7 +42,7 @@ test-fast: ## Unit tests, 10 000-case properties, the command line; no root, no 
 
 attacks: setup components ## Tries every known attack on this build (root): docs/threat-model.md.
 	cargo build -q --workspace --bins --examples
-	WARDLET_PROGRAMS=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug cargo test -q --workspace --test root_attacks
+	WARDLET_PROGRAMS=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug cargo test -q --workspace --test root -- attacks::
 
 components: setup ## Installs what the full tests need: an API server, containerd, runc, VM kernels (root).
 	cargo run -q -p testbed -- install test

@@ -55,7 +55,7 @@ const CHANGES: &[&str] = &[
 /// The program.
 fn actor() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| sweep::example("ready_actor", env!("CARGO_MANIFEST_DIR")))
+    PATH.get_or_init(|| testkit::example("ready_actor", env!("CARGO_MANIFEST_DIR")))
 }
 
 /// A container that is not ready yet.
@@ -96,18 +96,18 @@ impl Container {
     }
 
     fn traced(&self, options: &[impl AsRef<OsStr>]) -> Output {
-        let mut command = sweep::strace();
+        let mut command = testkit::strace();
         command.args(options).arg(actor());
         self.command(command)
     }
 
     /// Every call of a run that changes something.
-    fn changes(&self) -> Vec<sweep::Call> {
+    fn changes(&self) -> Vec<testkit::Call> {
         let log = self.path("log");
         let done = self.traced(&["-o", log.to_str().unwrap()]);
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         let trace = fs::read_to_string(&log).unwrap();
-        sweep::changes(&trace, |name| CHANGES.contains(&name))
+        testkit::changes(&trace, |name| CHANGES.contains(&name))
     }
 
     /// What is on disk of it: names, owners, permissions and texts.

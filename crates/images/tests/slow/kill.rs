@@ -9,15 +9,15 @@ use std::process::{Command, Stdio};
 
 use common::{Layer, Made, image, tree};
 use images::{Images, Limits, Quiet};
-use sweep::{Call, calls_since, rounds};
+use testkit::{Call, calls_since, rounds};
 
 /// How many of the calls are tried in one round.
 const KILLS: usize = 40;
 
 /// strace over the actor.
 fn traced(options: &[impl AsRef<OsStr>], store: &Path, file: &Path) -> Command {
-    let mut command = sweep::strace();
-    command.args(options).arg(sweep::example("image_actor", env!("CARGO_MANIFEST_DIR")));
+    let mut command = testkit::strace();
+    command.args(options).arg(testkit::example("image_actor", env!("CARGO_MANIFEST_DIR")));
     command.arg(store).arg("import").arg(file).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

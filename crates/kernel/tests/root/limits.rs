@@ -2,7 +2,6 @@
 //!
 //! Each test starts itself again inside such a namespace: the limits are those of whoever asks.
 
-
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;

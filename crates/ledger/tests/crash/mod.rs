@@ -25,12 +25,12 @@ use crate::common::{Told, holder};
 /// The program `examples/actor.rs`.
 pub fn actor() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| sweep::example("actor", env!("CARGO_MANIFEST_DIR")))
+    PATH.get_or_init(|| testkit::example("actor", env!("CARGO_MANIFEST_DIR")))
 }
 
 /// A command that is strace over the actor.
 pub fn traced(options: &[impl AsRef<OsStr>], dir: &Path, ops: &[String]) -> Command {
-    let mut command = sweep::strace();
+    let mut command = testkit::strace();
     command.args(options).arg(actor()).arg(dir).args(ops);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command

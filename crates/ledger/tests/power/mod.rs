@@ -14,7 +14,7 @@ pub mod trace;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use sweep::Dice;
+use testkit::Dice;
 pub use trace::{Op, record};
 
 const SECTOR: usize = 512;

@@ -9,7 +9,7 @@ use crate::damaged;
 
 use crash::Where;
 use damaged::{FILES, Log, Specimen};
-use sweep::{Dice, rounds};
+use testkit::{Dice, rounds};
 
 /// The bytes to damage, so that a run of one round takes about a minute.
 fn offsets(length: usize, dice: &mut Dice) -> Vec<usize> {

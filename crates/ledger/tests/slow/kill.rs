@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use common::{copy_dir, default_pool, pool};
 use crash::{Promises, act, check_kept, check_promises, open_at, ops, spawn_actor, traced};
-use sweep::{Call, Dice, rounds};
+use testkit::{Call, Dice, rounds};
 
 fn record(before: &Path, words: &[String]) -> Vec<Call> {
     let home = tempfile::tempdir().unwrap();
@@ -22,7 +22,7 @@ fn record(before: &Path, words: &[String]) -> Vec<Call> {
     copy_dir(before, &dir);
     let done = traced(&["-o", log.to_str().unwrap()], &dir, words).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    sweep::calls_since(&std::fs::read_to_string(&log).unwrap(), &dir)
+    testkit::calls_since(&std::fs::read_to_string(&log).unwrap(), &dir)
 }
 
 struct Sweep {

@@ -17,7 +17,7 @@ use std::path::Path;
 use common::default_pool;
 use crash::{Promises, Where, act, check_kept, check_promises, open_at, ops, overlaps};
 use power::{Disk, Luck, Names, Op, record};
-use sweep::{Dice, rounds};
+use testkit::{Dice, rounds};
 
 const LUCKS: [Luck; 5] =
     [Luck::Nothing, Luck::Everything, Luck::SomeWrites, Luck::SomeSectors, Luck::SomeSectors];

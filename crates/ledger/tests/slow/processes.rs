@@ -17,7 +17,7 @@ use crash::{Promises, act, check_disjoint, check_promises, open_at, ops, options
 use ledger::{Ledger, LedgerError};
 
 fn crowd() -> (usize, usize) {
-    if sweep::rounds() >= 10 { (64, 200) } else { (16, 50) }
+    if testkit::rounds() >= 10 { (64, 200) } else { (16, 50) }
 }
 
 fn hear_all(actors: Vec<Child>, promises: &mut Promises) {
@@ -78,7 +78,7 @@ fn processes_that_lease_release_and_settle_at_once_never_share_a_block() {
 fn hundreds_of_short_commands_go_beside_an_agent() {
     let home = tempfile::tempdir().unwrap();
     let agent = open_at(home.path(), default_pool());
-    let commands = 200 * sweep::rounds().min(10);
+    let commands = 200 * testkit::rounds().min(10);
     let mut promises = Promises::default();
     for batch in 0..commands / 4 {
         let actors =

@@ -93,7 +93,7 @@ fn no_packet_ends_the_monitor_or_harms_its_container() {
     let (reading, writing) = rustix::pipe::pipe().unwrap();
     for _ in 0..20 {
         let socket = raw(&pod);
-        for _ in 0..100 * sweep::rounds() {
+        for _ in 0..100 * testkit::rounds() {
             let descriptors: Vec<_> =
                 (0..dice.below(4)).map(|n| if n == 0 { reading.as_fd() } else { writing.as_fd() }).collect();
             let bytes = broken(&mut dice);

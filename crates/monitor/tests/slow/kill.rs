@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 
 use monitor::{Client, Ending, Event, Exit, Reply, Request, Started};
 use support::*;
-use sweep::Call;
+use testkit::Call;
 
 /// Calls that change nothing that anybody else could see.
 const LOOKS: &[&str] = &[
@@ -125,7 +125,7 @@ fn changes() -> Vec<Call> {
     next_exit(&mut other);
     drop(traced);
     let trace = std::fs::read_to_string(&log).unwrap();
-    sweep::changes(&trace, |name| !LOOKS.contains(&name))
+    testkit::changes(&trace, |name| !LOOKS.contains(&name))
 }
 
 /// What the server does when it finds no monitor: another one, which adopts. What was never recorded as

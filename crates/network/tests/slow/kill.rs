@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 
 use network::{Kind, Protocol};
 use support::*;
-use sweep::Call;
+use testkit::Call;
 
 /// The program.
 fn actor() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| sweep::example("network_actor", env!("CARGO_MANIFEST_DIR")))
+    PATH.get_or_init(|| testkit::example("network_actor", env!("CARGO_MANIFEST_DIR")))
 }
 
 /// Calls that change something that outlives the process: files and what netlink is told.
@@ -76,7 +76,7 @@ impl Scene {
     }
 
     fn traced(&self, options: &[impl AsRef<OsStr>], what: &str) -> Output {
-        let mut command = sweep::strace();
+        let mut command = testkit::strace();
         command.args(options).arg(actor()).args(self.arguments(what));
         self.lab.at_host(move || command.output()).unwrap()
     }
@@ -125,7 +125,7 @@ fn changes(before: &[&str], what: &str) -> Vec<Call> {
     let done = scene.traced(&["-o", log.to_str().unwrap()], what);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let trace = std::fs::read_to_string(&log).unwrap();
-    sweep::changes_since(&trace, scene.lab.dir.path(), |name| CHANGES.contains(&name))
+    testkit::changes_since(&trace, scene.lab.dir.path(), |name| CHANGES.contains(&name))
 }
 
 /// Kills the run at every such call, then goes on in one of the ways, in turn; in all of them where more
@@ -135,7 +135,7 @@ fn sweep(before: &[&str], what: &str, go_on: &[&dyn Fn(&Scene)]) {
     assert!(calls.len() > 10, "the recording shows too little: {calls:?}");
     let (mut runs, mut killed) = (0, 0);
     for (place, call) in calls.iter().enumerate() {
-        let chosen = |way: usize| sweep::rounds() > 1 || way == place % go_on.len();
+        let chosen = |way: usize| testkit::rounds() > 1 || way == place % go_on.len();
         for (_, check) in go_on.iter().enumerate().filter(|(way, _)| chosen(*way)) {
             let scene = Scene::after(before);
             let done = scene.traced(&call.kill(), what);
@@ -156,7 +156,7 @@ fn spread(before: &[&str], what: &str, go_on: &[&dyn Fn(&Scene)]) {
     let begun = Instant::now();
     assert!(whole.traced(&["-o", "/dev/null", "-e", &slow], what).status.success());
     let length = begun.elapsed();
-    let moments = 24 * u32::try_from(sweep::rounds()).unwrap();
+    let moments = 24 * u32::try_from(testkit::rounds()).unwrap();
     let mut killed = 0;
     for moment in 0..moments {
         let scene = Scene::after(before);

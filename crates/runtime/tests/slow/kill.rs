@@ -14,7 +14,7 @@ use support::killing::{Rigged, Tracer, changes, chosen};
 use support::story::{Ends, Keeper, Monitor, Story};
 use support::traces::Traces;
 use support::{House, Options, signal};
-use sweep::{Call, Dice, rounds_or};
+use testkit::{Call, Dice, rounds_or};
 use tokio::sync::Mutex;
 
 const NAME: &str = "killed";

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use sweep::{Call, Dice};
+use testkit::{Call, Dice};
 
 use super::{House, programs, until};
 
@@ -55,7 +55,7 @@ pub fn chosen(calls: &[Call], many: usize, dice: &mut Dice) -> Vec<Call> {
 
 /// What of a record of strace's changes something.
 pub fn changes(log: &Path) -> Vec<Call> {
-    sweep::changes(&fs::read_to_string(log).unwrap(), |name| CHANGES.contains(&name))
+    testkit::changes(&fs::read_to_string(log).unwrap(), |name| CHANGES.contains(&name))
 }
 
 /// strace on a process that runs already; it lets go when this is dropped.

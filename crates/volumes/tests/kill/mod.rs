@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use sweep::Call;
+use testkit::Call;
 
 /// A kill leaves the same on any filesystem, and here a sync costs nothing.
 pub const HOME: &str = "/dev/shm";
@@ -22,7 +22,7 @@ pub const HOME: &str = "/dev/shm";
 /// The program.
 fn actor() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| sweep::example("tree_actor", env!("CARGO_MANIFEST_DIR")))
+    PATH.get_or_init(|| testkit::example("tree_actor", env!("CARGO_MANIFEST_DIR")))
 }
 
 /// A run that is repeated and killed at another system call each time.
@@ -40,7 +40,7 @@ impl Sweep<'_> {
         let (dir, log) = (self.made_in(home.path()), home.path().join("log"));
         let done = traced(&["-o", log.to_str().unwrap()], &(self.words)(&dir));
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        let calls = sweep::calls_since(&std::fs::read_to_string(&log).unwrap(), &dir);
+        let calls = testkit::calls_since(&std::fs::read_to_string(&log).unwrap(), &dir);
         assert!(calls.len() > 30, "the recording shows too little: {calls:?}");
         calls
     }
@@ -81,7 +81,7 @@ pub fn kill_in(words: &[String], call: &Call) -> bool {
 }
 
 fn traced(options: &[impl AsRef<OsStr>], words: &[String]) -> Output {
-    sweep::strace().args(options).arg(actor()).args(words).output().unwrap()
+    testkit::strace().args(options).arg(actor()).args(words).output().unwrap()
 }
 
 /// What the tracer wrote down of a run to its end, with the path of every descriptor.

@@ -21,7 +21,7 @@ use volumes::{Error, MountAccess, Result, WantedMount};
 
 /// Tries of a race: 10 000 in a soak of 50 rounds.
 fn tries() -> usize {
-    (200 * sweep::rounds()).min(10_000)
+    (200 * testkit::rounds()).min(10_000)
 }
 
 /// How often the naive function is tried until it is led astray.

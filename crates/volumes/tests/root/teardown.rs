@@ -137,7 +137,7 @@ fn a_racing_link_never_makes_a_teardown_delete_outside() {
     alone(|| {
         let node = Node::new();
         let outside = outside(&node);
-        let (tries, mut swaps, mut gone) = ((40 * sweep::rounds()).min(10_000), 0, 0);
+        let (tries, mut swaps, mut gone) = ((40 * testkit::rounds()).min(10_000), 0, 0);
         for _ in 0..tries {
             let pod = pod(empty_dir());
             node.volumes.set_up(&pod).unwrap();
@@ -192,7 +192,7 @@ fn racing_mounts_never_make_a_teardown_delete_outside() {
     alone(|| {
         let node = Node::new();
         let outside = outside(&node);
-        let (tries, mut mounts, mut gone) = ((20 * sweep::rounds()).min(10_000), 0, 0);
+        let (tries, mut mounts, mut gone) = ((20 * testkit::rounds()).min(10_000), 0, 0);
         for round in 0..tries {
             let pod = pod(if round % 2 == 0 { empty_dir() } else { memory() });
             node.volumes.set_up(&pod).unwrap();

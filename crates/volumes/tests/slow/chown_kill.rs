@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::Command;
 
 use kill::{HOME, Sweep, act, kill_in};
-use sweep::{Dice, rounds};
+use testkit::{Dice, rounds};
 use trees::{BASE, run, snapshot};
 
 /// A tree in `tree`, and room for a journal beside it.

@@ -12,12 +12,12 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use support::*;
-use sweep::Call;
+use testkit::Call;
 
 /// The program.
 fn actor() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| sweep::example("pod_actor", env!("CARGO_MANIFEST_DIR")))
+    PATH.get_or_init(|| testkit::example("pod_actor", env!("CARGO_MANIFEST_DIR")))
 }
 
 /// Calls that change nothing that outlives the process.
@@ -106,7 +106,7 @@ impl Left {
     }
 
     fn traced(&self, options: &[impl AsRef<OsStr>], words: &[&str]) -> Output {
-        sweep::strace().args(options).arg(actor()).args(self.arguments(words)).output().unwrap()
+        testkit::strace().args(options).arg(actor()).args(self.arguments(words)).output().unwrap()
     }
 
     fn volume(&self, kind: &str, name: &str) -> PathBuf {
@@ -150,7 +150,7 @@ fn changes(before: &[&str], words: &[&str]) -> Vec<Call> {
     let done = left.traced(&["-o", log.to_str().unwrap()], words);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let trace = std::fs::read_to_string(&log).unwrap();
-    sweep::changes_since(&trace, &left.node.state(), |name| !LOOKS.contains(&name))
+    testkit::changes_since(&trace, &left.node.state(), |name| !LOOKS.contains(&name))
 }
 
 /// Kills the run at every such call, then goes on in one of two ways, in turn; in both where more rounds
@@ -160,7 +160,7 @@ fn sweep(before: &[&str], words: &[&str], go_on: [&(dyn Fn(&Left) + Sync); 2]) {
     assert!(calls.len() > 10, "the recording shows too little: {calls:?}");
     let (mut runs, mut killed) = (0, 0);
     for (place, call) in calls.iter().enumerate() {
-        let chosen = |way: usize| sweep::rounds() > 1 || way == place % 2;
+        let chosen = |way: usize| testkit::rounds() > 1 || way == place % 2;
         for (_, check) in go_on.iter().enumerate().filter(|(way, _)| chosen(*way)) {
             let left = Left::after(before);
             let done = left.traced(&call.kill(), words);

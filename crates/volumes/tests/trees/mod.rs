@@ -150,7 +150,7 @@ pub fn check_tidy(dir: &Path) {
 
 /// How often a race is run: soak asks for 300 rounds, and 10 000 races.
 pub fn races() -> usize {
-    (sweep::rounds() * 40).clamp(60, 10_000)
+    (testkit::rounds() * 40).clamp(60, 10_000)
 }
 
 /// How many cases a property is tried on: some hundreds, or what `PROPTEST_CASES` says, but no more than

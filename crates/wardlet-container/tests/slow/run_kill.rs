@@ -11,7 +11,7 @@ use std::fs;
 use bundle::Engine;
 use rustix::process::{WaitOptions, wait};
 use support::{Box, Users, debians_runc, soon};
-use sweep::{Call, rounds_or};
+use testkit::{Call, rounds_or};
 
 /// What changes something that outlives the process, or has others change it.
 const CHANGES: &[&str] = &[
@@ -62,7 +62,7 @@ fn record(engine: &Engine) -> Vec<Call> {
     assert!(one.init.is_some(), "{}", fs::read_to_string(&log).unwrap());
     let text = fs::read_to_string(&log).unwrap();
     one.delete_and_look();
-    sweep::changes(&text, |name| CHANGES.contains(&name))
+    testkit::changes(&text, |name| CHANGES.contains(&name))
 }
 
 fn swept(engine: &Engine) {
@@ -88,7 +88,7 @@ fn swept(engine: &Engine) {
 /// One after the other: each takes in the orphans of all.
 #[test]
 fn a_helper_killed_at_any_call_leaves_nothing_that_delete_does_not_take_away() {
-    sweep::need_strace();
+    testkit::need_strace();
     for engine in [Engine::Libcontainer, debians_runc()] {
         swept(&engine);
     }

@@ -73,7 +73,7 @@ impl Round {
     }
 
     fn traced(&self, command: &Command, options: &[impl AsRef<OsStr>]) -> Output {
-        let mut traced = sweep::strace();
+        let mut traced = testkit::strace();
         traced.args(options).arg(command.get_program()).args(command.get_args());
         traced.stdin(Stdio::null()).current_dir(&self.bundle).output().unwrap()
     }
@@ -88,7 +88,7 @@ fn killed_at_any_call_nothing_is_left_but_the_owner_of_the_containers_own_direct
         let command = host.create_command(&nothing(), &pod, (&first.id, &first.bundle));
         let done = first.traced(&command, &["-o", log.to_str().unwrap()]);
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        let calls = sweep::changes(&fs::read_to_string(&log).unwrap(), |name| CHANGES.contains(&name));
+        let calls = testkit::changes(&fs::read_to_string(&log).unwrap(), |name| CHANGES.contains(&name));
         assert!(calls.len() > 40, "the recording shows too little: {calls:?}");
         let round = Round::new(host, &pod);
         let before = host.mounts();

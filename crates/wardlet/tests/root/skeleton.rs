@@ -26,7 +26,7 @@ impl Ground {
     }
 
     fn skeleton(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(sweep::example("skeleton", env!("CARGO_MANIFEST_DIR")));
+        let mut command = Command::new(testkit::example("skeleton", env!("CARGO_MANIFEST_DIR")));
         command.args(args).arg("--state-dir").arg(self.state.path());
         command.env("TMPDIR", self.dir.path()).stdin(Stdio::null());
         command

@@ -361,9 +361,9 @@ fn killed_at_any_call_of_a_pull() {
         .output()
         .unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let calls = sweep::calls_since(&fs::read_to_string(&log).unwrap(), &node.path("recorded"));
+    let calls = testkit::calls_since(&fs::read_to_string(&log).unwrap(), &node.path("recorded"));
     assert!(calls.len() > 200, "the recording shows too little: {}", calls.len());
-    let chosen: Vec<_> = calls.iter().step_by((calls.len() / (KILLS * sweep::rounds())).max(1)).collect();
+    let chosen: Vec<_> = calls.iter().step_by((calls.len() / (KILLS * testkit::rounds())).max(1)).collect();
     let mut killed = 0;
     for call in &chosen {
         let _ = fs::remove_dir_all(node.path("state"));

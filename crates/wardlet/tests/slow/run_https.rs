@@ -34,7 +34,7 @@ spec:
 
 /// The server with all that it is linked to in one directory, and the name of its loader there.
 fn with_libraries(node: &Node) -> (PathBuf, String) {
-    let server = sweep::example("https_server", concat!(env!("CARGO_MANIFEST_DIR"), "/../agent"));
+    let server = testkit::example("https_server", concat!(env!("CARGO_MANIFEST_DIR"), "/../agent"));
     let dir = node.path("server");
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::copy(&server, dir.join("https_server")).unwrap();
