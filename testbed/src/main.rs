@@ -87,7 +87,7 @@ fn up(options: Up) -> Result<()> {
 }
 
 fn report_leftovers() -> Result<()> {
-    for name in testkit::leftovers()? {
+    for name in sweep::leftovers()? {
         eprintln!("cleaned up after {name}, which nobody looked after any more");
     }
     Ok(())

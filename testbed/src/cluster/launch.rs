@@ -74,7 +74,7 @@ pub(super) fn create(options: Options) -> Result<(Record, File)> {
     flock(&file, FlockOperation::LockShared).map_err(|error| Error::file("lock", &users)(error.into()))?;
     let made = pki::make(&record.places.pki()).and_then(|()| images::prepare(&record));
     if let Err(error) = made {
-        testkit::sweep(&record)?;
+        sweep::sweep(&record)?;
         return Err(error);
     }
     Ok((record, file))

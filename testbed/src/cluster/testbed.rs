@@ -68,7 +68,7 @@ impl Testbed {
         let options = options.into();
         check(&options)?;
         let ends = if options.lifetime == Lifetime::Detached { Ends::ByItself } else { Ends::WithThis };
-        testkit::leftovers()?;
+        sweep::leftovers()?;
         let guard = lock()?;
         let (record, users) = create(options)?;
         let name = record.name.clone();
@@ -203,7 +203,7 @@ pub fn down(name: &str) -> Result<()> {
     let _guard = lock()?;
     // The keeper has swept; if it could not, this says why.
     match Record::read(name) {
-        Ok(left) => testkit::sweep(&left)?,
+        Ok(left) => sweep::sweep(&left)?,
         Err(Error::Absent { .. }) => {}
         Err(error) => return Err(error),
     }
