@@ -60,7 +60,7 @@ pub use path::{
     relabel,
 };
 pub use program::begin;
-pub use signals::{turn_into, with_callers_signals};
+pub use signals::{default_signals, turn_into, with_callers_signals};
 pub use tied::ends_with_us;
 pub use undumpable::set_undumpable;
 pub use userns::{Charge, IdMaps, UsernsCache, UsernsFd};

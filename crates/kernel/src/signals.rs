@@ -29,6 +29,16 @@ pub(crate) fn ignore_broken_pipes() {
     set(libc::SIGPIPE, libc::SIG_IGN);
 }
 
+/// Gives every signal that the caller ignores its default action again, so that no container inherits what the caller
+/// of a node's service ignores. SIGPIPE stays ignored in this program, as Rust has it; a command that it starts has the default.
+pub fn default_signals() {
+    for signal in 1..=libc::SIGRTMAX() {
+        if signal != libc::SIGPIPE && disposition(signal) == libc::SIG_IGN {
+            set(signal, libc::SIG_DFL);
+        }
+    }
+}
+
 /// Becomes another program, in this environment: the same process, with the descriptors that are to outlive this program and
 /// the signals that it was given. It is called by its path, with these words behind. Comes back only if that failed.
 pub fn turn_into(program: &Path, words: &[OsString]) -> io::Error {

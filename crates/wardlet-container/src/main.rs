@@ -32,6 +32,7 @@ const USAGE: &str =
     "wardlet-container run DIR [--console SOCKET] | exec DIR | delete DIR | features ENGINE [ARG]...";
 
 fn main() -> ExitCode {
+    kernel::default_signals();
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     // In the container that is tried there is nothing to be kept from anybody, and no power to do so.
     let inside = words.first().is_some_and(|word| word == features::TRIAL);
