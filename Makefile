@@ -20,7 +20,8 @@ help: ## Shows this.
 
 run: ## Runs a pod in its own block of host IDs on the built-in runtime, and proves it (root).
 	@scripts/setup.sh run
-	cargo build -q -p wardlet -p monitor -p wardlet-container
+	@echo "compiling wardlet: about eight minutes on a new machine with two cores, then seconds" >&2
+	cargo build -p wardlet -p monitor -p wardlet-container
 	scripts/run.sh $(or $(CARGO_TARGET_DIR),target)/debug
 
 build: ## Builds the release binaries.
@@ -41,19 +42,19 @@ test-fast: ## Unit tests, 10 000-case properties, the command line; no root, no 
 	scripts/test.sh fast
 
 attacks: setup components ## Tries every known attack on this build (root): docs/threat-model.md.
-	cargo build -q --workspace --bins --examples
+	cargo build --workspace --bins --examples
 	WARDLET_PROGRAMS=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug cargo test -q --workspace --test root -- attacks::
 
 components: setup ## Installs what the full tests need: an API server, containerd, runc, VM kernels (root).
-	cargo run -q -p testbed -- install test
-	cargo run -q -p vm --bin vm -- install
+	cargo run -p testbed -- install test
+	cargo run -p vm --bin vm -- install
 
 test: setup lint components ## Everything that CI runs (root).
 	scripts/test.sh full
 
 test-conformance: setup ## Upstream's own tests on a real node, on containerd and on our runtime (root): docs/conformance.md.
-	cargo run -q -p testbed -- install node conformance
-	cargo build -q -p wardlet -p monitor -p wardlet-container -p wardlet-oci -p testbed
+	cargo run -p testbed -- install node conformance
+	cargo build -p wardlet -p monitor -p wardlet-container -p wardlet-oci -p testbed
 	testbed/check-patches.sh target/debug/wardlet target/debug/testbed
 	target/debug/testbed show-userns
 	target/debug/testbed show-userns --containerd wardlet
@@ -65,7 +66,7 @@ test-conformance: setup ## Upstream's own tests on a real node, on containerd an
 
 bench: setup ## Measures us against the peers; table, JSON and plot in benches/results (root, Go).
 	testbed/peers/build.sh $(CACHE)/peers
-	cargo build --release -q -p wardlet -p monitor -p wardlet-container -p testbed
+	cargo build --release -p wardlet -p monitor -p wardlet-container -p testbed
 	$(WRAPPER)
 	cargo run --release -q -p bench -- run --peers $(CACHE)/peers \
 		--json benches/results/bench.json --plot benches/results/bench.svg
