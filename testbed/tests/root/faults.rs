@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use testbed::faults::{self, KillAt, disk};
 use testbed::{Part, Parts, Testbed};
+use testkit::wait_until;
 
 fn succeeds(command: &mut Command) -> bool {
     command.output().expect("a program that runs").status.success()
@@ -22,14 +23,6 @@ fn namespaces(testbed: &Testbed, kubeconfig: &std::path::Path) -> bool {
     ]))
 }
 
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 #[test]
 fn an_api_server_can_be_stopped_killed_and_cut_off_from_the_node_alone() {
     let mut testbed = Testbed::start(Parts::control_plane()).expect("a control plane");
@@ -39,13 +32,13 @@ fn an_api_server_can_be_stopped_killed_and_cut_off_from_the_node_alone() {
     faults::stop(&testbed, Part::Apiserver).expect("stopped");
     assert!(!namespaces(&testbed, &admin));
     faults::resume(&testbed, Part::Apiserver).expect("resumed");
-    eventually("it goes on", || namespaces(&testbed, &admin));
+    wait_until("it goes on", || namespaces(&testbed, &admin));
 
     let cut = faults::cut_off_node(&testbed).expect("cut off");
     assert!(!namespaces(&testbed, &node), "the node still gets through");
     assert!(namespaces(&testbed, &admin), "the administrator is cut off too");
     drop(cut);
-    eventually("the node is back", || namespaces(&testbed, &node));
+    wait_until("the node is back", || namespaces(&testbed, &node));
 
     faults::kill(&testbed, Part::Apiserver).expect("killed");
     assert!(!namespaces(&testbed, &admin));
@@ -64,7 +57,7 @@ fn a_part_dies_at_the_system_call_that_was_named_and_starts_again() {
         testbed.command("sh").args(["-c", put]).output().expect("curl");
     }
     let process = testbed.record().daemon("etcd").expect("etcd").process;
-    eventually("it is dead", || !process.alive());
+    wait_until("it is dead", || !process.alive());
     testbed.restart(Part::Etcd).expect("its data is whole");
 }
 

@@ -7,11 +7,12 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{BASE, userns};
 use kernel::{Join, Namespace, NamespaceKind, PidInit, Process};
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
+use testkit::wait_until;
 
 /// One that is gone when the test is over.
 struct Guarded(PidInit);
@@ -43,7 +44,7 @@ impl Guarded {
     }
 
     fn ends(&self) {
-        soon("it has ended", || !self.0.process.is_running().unwrap());
+        wait_until("it has ended", || !self.0.process.is_running().unwrap());
     }
 }
 
@@ -51,14 +52,6 @@ impl Drop for Guarded {
     fn drop(&mut self) {
         let _ = self.0.process.signal(Signal::KILL);
         let _ = waitpid(Pid::from_raw(self.0.process.pid()), WaitOptions::empty());
-    }
-}
-
-fn soon(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < deadline, "not within 20 s: {what}");
-        thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -75,7 +68,7 @@ fn it_is_the_first_of_a_namespace_that_belongs_to_the_pod() {
     assert_eq!(line("Groups:").trim_end(), "Groups:");
     assert_eq!(line("CapEff:"), "CapEff:\t0000000000000000");
     let open = || fs::read_dir(format!("/proc/{}/fd", init.0.process.pid())).unwrap().count();
-    soon("it has none of our descriptors", || open() == 0);
+    wait_until("it has none of our descriptors", || open() == 0);
 }
 
 /// What the mightiest container of a pod finds in it, which may trace every process that it sees.
@@ -136,7 +129,7 @@ fn until_it_is_let_go_it_ends_with_its_maker() {
     let process = Process::open(init.process.pid().unsigned_abs()).unwrap();
     assert!(process.is_running().unwrap());
     drop(init);
-    soon("it has ended", || !process.is_running().unwrap());
+    wait_until("it has ended", || !process.is_running().unwrap());
     waitpid(Pid::from_raw(process.pid()), WaitOptions::empty()).unwrap();
     let mut init = PidInit::start(None).unwrap();
     init.let_go().unwrap();
@@ -154,7 +147,7 @@ fn orphans_are_taken_in() {
         let pid = init.0.process.pid();
         fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap()
     };
-    soon("all orphans are gone", || children().is_empty());
+    wait_until("all orphans are gone", || children().is_empty());
 }
 
 #[test]

@@ -7,13 +7,12 @@ use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use common::BASE;
 use kernel::{Join, NamespaceKind, Owner, Process};
 use rustix::io::Errno;
 use rustix::process::Signal;
+use testkit::{wait_for, wait_until};
 
 /// A process that is in namespaces of its own of every kind but time, with a block of IDs.
 struct Pod {
@@ -27,7 +26,8 @@ impl Pod {
             ["--user", "--mount", "--net", "--ipc", "--uts", "--cgroup", "--pid", "--fork", "--kill-child"];
         let unshare =
             Command::new("unshare").args(kinds).args(["sleep", "1000"]).stdin(Stdio::null()).spawn().unwrap();
-        let pid = soon(|| only_child(unshare.id()).filter(|pid| comm(*pid) == "sleep"));
+        let pid =
+            wait_for("the child runs sleep", || only_child(unshare.id()).filter(|pid| comm(*pid) == "sleep"));
         for map in ["uid_map", "gid_map"] {
             fs::write(format!("/proc/{pid}/{map}"), format!("0 {BASE} 65536\n")).unwrap();
         }
@@ -52,17 +52,6 @@ fn only_child(pid: u32) -> Option<u32> {
     children.split_whitespace().next()?.parse().ok()
 }
 
-fn soon<T>(mut what: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        if let Some(found) = what() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "it did not come in 20 s");
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
 fn shell(pod: &Pod, script: &str) -> Command {
     let mut command = Join::all(&pod.init).unwrap().command("/bin/sh");
     command.args(["-c", script]);
@@ -78,7 +67,8 @@ fn a_program_is_in_every_namespace_that_the_process_is_in() {
     assert_eq!(joined.kinds(), own.differing(&theirs).collect::<Vec<_>>());
     assert_eq!(joined.kinds().len(), 7, "all but time: {:?}", joined.kinds());
     let mut between = joined.command("/bin/sleep").arg("1000").spawn().unwrap();
-    let program = soon(|| only_child(between.id()).filter(|pid| comm(*pid) == "sleep"));
+    let program =
+        wait_for("the child runs sleep", || only_child(between.id()).filter(|pid| comm(*pid) == "sleep"));
     let found = Process::open(program).unwrap();
     assert_eq!(found.namespaces().unwrap(), theirs);
     let status = fs::read_to_string(format!("/proc/{program}/status")).unwrap();
@@ -87,7 +77,7 @@ fn a_program_is_in_every_namespace_that_the_process_is_in() {
     // Whoever kills what it has started has killed the program.
     between.kill().unwrap();
     between.wait().unwrap();
-    soon(|| (!found.is_running().unwrap()).then_some(()));
+    wait_until("the process has ended", || !found.is_running().unwrap());
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn what_its_starter_left_open_reaches_neither_it_nor_a_container() {
     assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
     let mut client = pod.connect();
     pod.start(&mut client, "one", "ls -l /proc/self/fd | grep -c zero; sleep 1000");
-    soon("the container has looked", || pod.log("one").exists() && pod.lines("one").len() == 1);
+    wait_until("the container has looked", || pod.log("one").exists() && pod.lines("one").len() == 1);
     assert_eq!(pod.lines("one"), ["stdout F 0"]);
     let links = std::fs::read_dir(format!("/proc/{}/fd", pod.monitor().pid)).unwrap();
     let links: Vec<_> = links.map(|entry| std::fs::read_link(entry.unwrap().path()).unwrap()).collect();

@@ -152,7 +152,7 @@ fn a_helper_that_hangs_stops_nobody_else() {
     let signal = |signal| Request::Signal { container: "stuck".to_owned(), signal };
     assert_eq!(refused(&mut client, &signal(15)), "container stuck is being started");
     done(&mut client, &signal(9));
-    soon("the failed start is left out", || list(&mut pod.connect()).len() == 1);
+    wait_until("the failed start is left out", || list(&mut pod.connect()).len() == 1);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn orphans_are_buried_and_cannot_hold_an_end_back() {
     let orphan = std::fs::read_to_string(pod.container_dir("one").join("orphan")).unwrap();
     let orphan = monitor::ProcessMark::of(orphan.trim().parse().unwrap()).unwrap();
     kill(orphan);
-    soon("the orphan is buried", || state(orphan).is_none());
+    wait_until("the orphan is buried", || state(orphan).is_none());
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn it_ends_when_asked_to_and_no_container_lives() {
     next_exit(&mut client);
     let monitor = pod.monitor();
     done(&mut client, &Request::End);
-    soon("the monitor is gone", || state(monitor).is_none());
+    wait_until("the monitor is gone", || state(monitor).is_none());
     assert!(!socket(pod.dir()).exists());
     assert!(MonitorRecord::read(pod.dir()).unwrap().is_none());
 }
@@ -219,5 +219,5 @@ fn sigterm_waits_for_the_containers() {
     assert_eq!(list(&mut client).len(), 1);
     done(&mut client, &Request::Signal { container: "one".to_owned(), signal: 9 });
     assert_eq!(next_exit(&mut client).exit.ending, Ending::Signal(9));
-    soon("the monitor is gone", || state(monitor).is_none());
+    wait_until("the monitor is gone", || state(monitor).is_none());
 }

@@ -111,7 +111,7 @@ fn no_packet_ends_the_monitor_or_harms_its_container() {
     let open = std::fs::read_dir(format!("/proc/{}/fd", pod.monitor().pid)).unwrap().count();
     assert!(open < 64, "{open} descriptors are open");
     done(&mut pod.connect(), &Request::Signal { container: "one".to_owned(), signal: 9 });
-    soon("the end is recorded", || pod.exit("one").is_some());
+    wait_until("the end is recorded", || pod.exit("one").is_some());
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_packet_that_is_too_large_is_refused() {
     drop(pod.spawn());
     let socket = raw(&pod);
     rustix::net::send(&socket, &vec![b' '; packet::LARGEST + 1], rustix::net::SendFlags::empty()).unwrap();
-    soon("an answer came", || match packet::receive(&socket).unwrap() {
+    wait_until("an answer came", || match packet::receive(&socket).unwrap() {
         Received::Packet(packet) => {
             assert!(String::from_utf8(packet.bytes).unwrap().contains("too large"));
             true
@@ -163,7 +163,7 @@ fn a_client_that_takes_no_answer_is_let_go_and_others_are_served() {
     let mut client = pod.spawn();
     let socket = raw(&pod);
     let question = serde_json::to_vec(&Asked { id: 1, request: Request::List }).unwrap();
-    soon("the client is let go", || {
+    wait_until("the client is let go", || {
         !matches!(packet::send(&socket, &question, &[]), Ok(Sent::All | Sent::Not))
     });
     assert_eq!(list(&mut client), []);

@@ -105,10 +105,10 @@ fn without_input_there_is_nothing_to_read() {
     let pod = Pod::new();
     let mut client = pod.spawn();
     pod.start(&mut client, "one", "cat; echo end; sleep 1000");
-    soon("it has read all", || pod.log("one").exists() && pod.lines("one") == ["stdout F end"]);
+    wait_until("it has read all", || pod.log("one").exists() && pod.lines("one") == ["stdout F end"]);
     let input = attach_input(&mut client, "one");
     // Nobody takes it: sooner or later that is said.
-    soon("the input is closed", move || (&input).write_all(b"x").is_err());
+    wait_until("the input is closed", move || (&input).write_all(b"x").is_err());
 }
 
 /// More than any pipe holds goes in, slowly taken, and comes out again.
@@ -184,7 +184,7 @@ fn a_log_that_was_moved_away_begins_anew_when_asked() {
     let mut client = pod.spawn();
     pod.container("one", "echo one; read line; echo two");
     start(&mut client, with_input(&pod, "one", Stdin::Open));
-    soon("a line is there", || pod.log("one").exists() && pod.lines("one").len() == 1);
+    wait_until("a line is there", || pod.log("one").exists() && pod.lines("one").len() == 1);
     std::fs::rename(pod.log("one"), pod.path("moved")).unwrap();
     done(&mut client, &Request::Reopen { container: name("one") });
     assert_eq!(pod.lines("one"), Vec::<String>::new());
@@ -292,7 +292,7 @@ fn where_nothing_happens_nothing_is_done() {
     drop(attach_input(&mut client, "open"));
     drop(pod.connect());
     let pid = pod.monitor().pid;
-    soon("it rests", || {
+    wait_until("it rests", || {
         let before = turns(pid);
         std::thread::sleep(std::time::Duration::from_millis(700));
         turns(pid) == before

@@ -138,7 +138,7 @@ fn a_shared_pid_namespace_outlives_the_monitor_and_ends_with_the_pod() {
     let mut client = pod.spawn();
     assert_eq!(shared(&mut client), Some(pid), "the next monitor finds it");
     done(&mut client, &Request::End);
-    soon("it ends with the pod", || state(init).is_none());
+    wait_until("it ends with the pod", || state(init).is_none());
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_shared_pid_namespace_that_has_ended_is_not_named() {
     let mut client = pod.spawn();
     let init = ProcessMark::of(shared(&mut client).unwrap()).unwrap();
     kill(init);
-    soon("it is buried", || state(init).is_none());
+    wait_until("it is buried", || state(init).is_none());
     assert_eq!(shared(&mut client), None);
 }
 
@@ -166,7 +166,7 @@ fn a_shared_pid_namespace_belongs_to_the_pods_users() {
     let sleeper = Sleeper(Command::new("unshare").args(["-U", "sleep", "1000"]).spawn().unwrap());
     let pid = sleeper.0.id();
     let own = namespace(std::process::id(), "user");
-    soon("it is in its own user namespace", || namespace(pid, "user") != own);
+    wait_until("it is in its own user namespace", || namespace(pid, "user") != own);
     for map in ["uid_map", "gid_map"] {
         fs::write(format!("/proc/{pid}/{map}"), "0 1900544000 65536").unwrap();
     }

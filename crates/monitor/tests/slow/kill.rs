@@ -79,7 +79,7 @@ impl Traced {
             .stderr(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| panic!("this test needs strace, apt-get install strace: {error}"));
-        soon("strace is attached", || {
+        wait_until("strace is attached", || {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
             !status.contains("TracerPid:\t0\n")
         });
@@ -141,13 +141,13 @@ fn play_the_server(pod: &Pod, told: &Told) -> Option<Exit> {
     let request = Request::Adopt { container: "one".to_owned(), dir, log: None };
     let reply = client.call(&request, &[]).unwrap();
     assert!(matches!(reply, Reply::Done | Reply::Started(_)), "{reply:?}");
-    soon("its end is recorded", || pod.exit("one").is_some());
+    wait_until("its end is recorded", || pod.exit("one").is_some());
     pod.exit("one")
 }
 
 /// What runs without a record is ended; the helper, which may still be on its way to start it, first.
 fn end_unrecorded(pod: &Pod) {
-    soon("what was not recorded is ended", || {
+    wait_until("what was not recorded is ended", || {
         let found = pod.processes();
         found.iter().copied().for_each(kill);
         found.is_empty()
@@ -179,9 +179,9 @@ fn cut_off(call: &Call) -> Count {
     } else {
         count.killed = 1;
     }
-    soon("the monitor is dead", || state(monitor).is_none_or(|state| state == 'Z'));
+    wait_until("the monitor is dead", || state(monitor).is_none_or(|state| state == 'Z'));
     drop(traced);
-    soon("the monitor is gone", || state(monitor).is_none());
+    wait_until("the monitor is gone", || state(monitor).is_none());
     match (&told.exit, play_the_server(&pod, &told)) {
         (Some(told), found) => {
             assert_eq!(Some(told), found.as_ref(), "{call}");
@@ -194,7 +194,7 @@ fn cut_off(call: &Call) -> Count {
         }
         (None, None) => count.unrecorded = 1,
     }
-    soon("the container's processes are gone", || pod.processes().is_empty());
+    wait_until("the container's processes are gone", || pod.processes().is_empty());
     assert!(list(&mut pod.connect()).len() <= 1, "the second monitor serves");
     count
 }

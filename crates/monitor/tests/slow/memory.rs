@@ -25,7 +25,7 @@ fn idle(pod: &Pod) {
         "one",
         "head -c 3000000 /dev/zero | tr '\\0' x | fold; echo; echo quiet; sleep 1000",
     );
-    soon("it is quiet", || {
+    wait_until("it is quiet", || {
         pod.log("one").exists() && pod.lines("one").last().is_some_and(|line| line.ends_with("quiet"))
     });
     list(&mut client);
@@ -34,7 +34,7 @@ fn idle(pod: &Pod) {
 /// Waits until the monitor takes no more than this.
 fn comes_down_to(pod: &Pod, most: u64) -> u64 {
     let pid = pod.monitor().pid;
-    soon(&format!("{} KiB come down to {most}", pss(pid)), || pss(pid) <= most);
+    wait_until(&format!("{} KiB come down to {most}", pss(pid)), || pss(pid) <= most);
     pss(pid)
 }
 
@@ -74,7 +74,7 @@ fn a_monitor_that_was_idle_serves_as_before() {
     idle(&pod);
     let pid = pod.monitor().pid;
     let busy = pss(pid);
-    soon("it lets go of its code", || pss(pid) < busy * 3 / 4);
+    wait_until("it lets go of its code", || pss(pid) < busy * 3 / 4);
     let mut client = pod.connect();
     pod.start(&mut client, "two", "echo again; exit 7");
     let exited = next_exit(&mut client);

@@ -9,7 +9,6 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use monitor::{Attach, Client, Ending, Reply, Request, Start, Started, Stdin};
@@ -19,21 +18,8 @@ use support::*;
 /// The first host ID of the maps that are used here.
 const BASE: u32 = 1_910_571_008;
 
-/// The program, built as the tests are.
-fn container_program() -> &'static Path {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        if let Some(built) = std::env::var_os("WARDLET_PROGRAMS") {
-            return Path::new(&built).join("wardlet-container");
-        }
-        let here = std::env::current_exe().unwrap();
-        let target = here.ancestors().nth(3).unwrap();
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../wardlet-container/Cargo.toml");
-        let words = ["build", "-q", "--manifest-path", manifest, "--target-dir", target.to_str().unwrap()];
-        assert!(Command::new(cargo).args(words).status().unwrap().success(), "cannot build it");
-        target.join("debug/wardlet-container")
-    })
+fn container_program() -> PathBuf {
+    testkit::programs().join("wardlet-container")
 }
 
 fn engines() -> Vec<Value> {

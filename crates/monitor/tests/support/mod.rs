@@ -4,15 +4,15 @@
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use monitor::{
     Client, Event, Exit, Exited, Launch, Listed, MonitorRecord, ProcessMark, Reply, Request, SharedPid,
     Start, Stdin, record,
 };
 use rustix::process::{Pid, Signal, kill_process};
+pub(crate) use testkit::wait_until;
 
 /// Generous: under load everything takes long, and nothing here is about time.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
@@ -21,20 +21,10 @@ pub(crate) fn monitor_program() -> PathBuf {
     env!("CARGO_BIN_EXE_wardlet-monitor").into()
 }
 
-/// The stand-in, built if nobody has.
+/// The stand-in for a container.
 pub(crate) fn fake_container() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let here = std::env::current_exe().unwrap();
-        let path = here.parent().and_then(Path::parent).unwrap().join("examples/monitor_fake_container");
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-        let words = ["build", "-q", "--example", "monitor_fake_container", "--manifest-path", manifest];
-        if !path.exists() {
-            assert!(Command::new(cargo).args(words).status().unwrap().success(), "cannot build the example");
-        }
-        path
-    })
+    PATH.get_or_init(|| testkit::example("monitor_fake_container", env!("CARGO_MANIFEST_DIR")))
 }
 
 pub(crate) struct Pod {
@@ -176,7 +166,7 @@ pub(crate) fn kill(process: ProcessMark) {
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).unwrap();
     if process.is_same() {
         let _ = kill_process(pid, Signal::KILL);
-        soon("the killed process is gone", || state(process).is_none_or(|state| state == 'Z'));
+        wait_until("the killed process is gone", || state(process).is_none_or(|state| state == 'Z'));
     }
 }
 
@@ -215,14 +205,6 @@ pub(crate) fn list(client: &mut Client) -> Vec<Listed> {
 pub(crate) fn next_exit(client: &mut Client) -> Exited {
     let Event::Exited(exited) = client.next_within(SOON).unwrap().expect("nothing was told");
     exited
-}
-
-pub(crate) fn soon(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + SOON;
-    while !holds() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 pub(crate) fn socket(dir: &Path) -> PathBuf {

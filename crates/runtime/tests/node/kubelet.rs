@@ -1,25 +1,21 @@
 //! A real kubelet, with the API server and all behind it, on our runtime.
 
-use crate::programs;
-
 use std::fs;
 use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testbed::{Containerd, Options, Parts, Testbed, images, yardstick};
+use testkit::wait_for;
 
 /// Long enough for a loaded machine; nothing is asserted about it.
-const PATIENCE: Duration = Duration::from_secs(60);
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 /// How kubectl's streams go through the API server: today's way and that of old.
 const WAYS: [&str; 2] = ["true", "false"];
 
 #[test]
 fn a_kubelet_runs_a_pod_in_a_user_namespace_on_it() {
-    programs::built();
+    testkit::programs();
     let options = Options { containerd: Containerd::Wardlet, ..Options::from(Parts::node()) };
     let node = Node(Testbed::start(options).unwrap());
     let runtime = node.get(&["nodes"])["items"][0]["status"].clone();
@@ -72,7 +68,7 @@ fn forwards_ports(node: &Node, way: &str) {
     let mut command = node.0.command("kubectl");
     command.env("KUBECTL_PORT_FORWARD_WEBSOCKETS", way).args(["port-forward", "pod/ward", "18080:8080"]);
     let _forward = Ended(command.stdout(Stdio::null()).spawn().unwrap());
-    let page = until("the forwarded port answers", || {
+    let page = wait_for("the forwarded port answers", || {
         let mut curl = node.0.command("curl");
         let output = curl.args(["-s", "--max-time", "5", "http://127.0.0.1:18080/index.html"]).output();
         Some(texts(&output.unwrap()).0).filter(|page| !page.is_empty())
@@ -82,7 +78,7 @@ fn forwards_ports(node: &Node, way: &str) {
 
 fn a_failed_probe_restarts_it(node: &Node) {
     node.kubectl(&["exec", "ward", "--", "rm", "/data/mine"]);
-    let state = until("it is restarted and ready", || {
+    let state = wait_for("it is restarted and ready", || {
         let status = node.get(&["pod", "ward"])["status"]["containerStatuses"][0].clone();
         (status["restartCount"] == 1 && status["ready"] == true).then_some(status)
     });
@@ -96,7 +92,7 @@ fn deleted_it_leaves_no_process_device_or_cgroup(node: &Node, block: u32) {
     let uid = node.get(&["pod", "ward"])["metadata"]["uid"].as_str().unwrap().to_owned();
     assert_ne!(processes(block), Vec::<String>::new(), "nothing to look for");
     node.kubectl(&["delete", "pod", "ward"]);
-    until("the pod's control groups are gone", || {
+    wait_for("the pod's control groups are gone", || {
         let left = node.run(&["find", "/sys/fs/cgroup", "-name", &format!("pod{uid}")]);
         left.is_empty().then_some(())
     });
@@ -183,17 +179,6 @@ impl Drop for Ended {
 fn texts(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))
-}
-
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(began.elapsed() < PATIENCE, "waited in vain until {what}");
-        thread::sleep(Duration::from_millis(100));
-    }
 }
 
 /// The host's processes with an effective user in the block that starts here.

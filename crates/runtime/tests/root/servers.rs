@@ -5,7 +5,6 @@ use crate::support;
 use std::path::{Path, PathBuf};
 
 use support::pods::{create, ended, exec, in_users, pod, remove_pod, run_pod, run_shell, shell, start, stop};
-use support::programs;
 use support::{House, Options};
 use wire::cri;
 
@@ -13,7 +12,7 @@ const FIRST: u32 = 1_508_179_968;
 
 /// What another server of this house says to directories of its own choice, as it is refused.
 fn refused(house: &House, socket: &str, state: &str, run: &Path) -> String {
-    let mut server = house.inside(&programs::built().join("wardlet"));
+    let mut server = house.inside(&testkit::programs().join("wardlet"));
     server.args(["cri", "--network", "none", "--cgroup", &house.cgroup]);
     server.args(["--streaming-address", "127.0.0.1:0"]);
     server.args(["--listen", &format!("unix://{}", house.dir.join(socket).display())]);

@@ -1,8 +1,8 @@
 //! The image service over its socket, with a real registry behind it.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use testbed::cluster::addresses::{FAULT_PROXY, REGISTRY, REGISTRY_BASIC, REGISTRY_TOKEN};
@@ -59,18 +59,7 @@ impl Drop for Server {
 }
 
 fn program() -> PathBuf {
-    let here = std::env::current_exe().unwrap();
-    let profile = here.parent().and_then(Path::parent).expect("tests lie in target/PROFILE/deps");
-    let program = profile.join("examples/image_server");
-    if !program.exists() {
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-        let built = Command::new(cargo)
-            .args(["build", "--example", "image_server", "--manifest-path", manifest])
-            .status();
-        assert!(built.unwrap().success(), "cannot build the example `image_server`");
-    }
-    program
+    testkit::example("image_server", env!("CARGO_MANIFEST_DIR"))
 }
 
 #[derive(Clone)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use testkit::{Call, Dice};
 
-use super::{House, programs, until};
+use super::{House, until};
 
 /// Calls that change something that others see: files, mounts, processes, what sockets are told.
 pub const CHANGES: [&str; 33] = [
@@ -96,7 +96,7 @@ impl Rigged {
     pub fn install(house: &mut House) -> Self {
         let dir = house.dir.join("bin");
         fs::create_dir(&dir).unwrap();
-        let built = programs::built();
+        let built = testkit::programs();
         std::os::unix::fs::symlink(built.join("wardlet-monitor"), dir.join("wardlet-monitor")).unwrap();
         let script = format!(
             "#!/bin/sh\nif mv {0}/armed-$1 {0}/fired 2>/dev/null; then\n  exec strace -D -qq $(cat {0}/fired) {1} \"$@\"\nfi\nexec {1} \"$@\"\n",

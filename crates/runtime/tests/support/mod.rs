@@ -16,7 +16,6 @@
 pub mod image;
 pub mod killing;
 pub mod pods;
-pub mod programs;
 pub mod story;
 pub mod traces;
 pub mod websocket;
@@ -134,7 +133,7 @@ impl House {
 
     /// The server as it is called, not started yet.
     pub fn server_command(&self) -> Command {
-        let programs = programs::built();
+        let programs = testkit::programs();
         let mut command = self.inside(&programs.join("wardlet"));
         command.args(["cri", "--listen", &self.socket().to_string(), "--cgroup", &self.cgroup]);
         command.arg("--state-dir").arg(self.state()).arg("--run-dir").arg(self.run());

@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use serde_json::{Value, json};
-use support::{Box, Users, debians_runc, shell, soon};
+use support::{Box, Users, debians_runc, shell, wait_until};
 
 fn engines() -> [Engine; 2] {
     [debians_runc(), Engine::Libcontainer]
@@ -144,10 +144,10 @@ fn whoever_kills_the_helper_has_killed_the_process() {
         let process = kernel::Process::open(exec.started()).unwrap();
         exec.child.kill().unwrap();
         exec.status();
-        soon("it is dead", || !process.is_running().unwrap());
+        wait_until("it is dead", || !process.is_running().unwrap());
         // Its orphan is this process's; the container's first process waits for it to be gone.
         let orphan = Pid::from_raw(process.pid());
-        soon("it is gone", || !matches!(waitpid(orphan, WaitOptions::NOHANG), Ok(None)));
+        wait_until("it is gone", || !matches!(waitpid(orphan, WaitOptions::NOHANG), Ok(None)));
         one.delete_and_look();
     }
 }
@@ -228,7 +228,7 @@ fn our_program_runs_from_a_file_that_cannot_be_written() {
     exec.status();
     // What runs cannot be written anyway: other tests run it, too.
     let mut answer = Errno::TXTBSY;
-    soon("nobody runs our program", || {
+    wait_until("nobody runs our program", || {
         let opened = File::options().append(true).open(&again);
         answer = Errno::from_io_error(&opened.unwrap_err()).unwrap();
         answer != Errno::TXTBSY

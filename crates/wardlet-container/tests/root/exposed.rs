@@ -59,7 +59,9 @@ fn the_keys_of_whoever_started_it_are_not_the_containers() {
             Box::new(engine.clone(), users, &["/bin/sh", "-c", "cat /proc/keys > /tmp/keys; sleep 1000"]);
         one.job.start.masked_paths.clear();
         one.started();
-        support::soon("the keys are written", || one.shell("cat /tmp/keys; echo there").contains("there"));
+        support::wait_until("the keys are written", || {
+            one.shell("cat /tmp/keys; echo there").contains("there")
+        });
         let seen = one.shell("cat /tmp/keys /proc/keys");
         assert!(!seen.contains(SECRET), "{engine:?} {users:?}: {seen}");
         one.delete_and_look();
@@ -115,7 +117,7 @@ fn one_more_process_has_no_more_than_the_first_from_its_first_moment() {
         drop(command);
         send(&ours, support::shell("exit 7").to_string().as_bytes(), SendFlags::empty()).unwrap();
         let mut found = None;
-        support::soon("it is in the container", || {
+        support::wait_until("it is in the container", || {
             found = beside(init);
             found.is_some()
         });

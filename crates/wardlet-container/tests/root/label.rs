@@ -9,7 +9,7 @@ use std::path::Path;
 use bundle::Engine;
 use rustix::fs::{XattrFlags, lsetxattr};
 use serde_json::json;
-use support::{Box, Users, debians_runc, soon};
+use support::{Box, Users, debians_runc, wait_until};
 
 const LABEL: &str = "system_u:system_r:container_t:s0:c1,c2";
 const FILES: &str = "system_u:object_r:container_file_t:s0";
@@ -45,7 +45,7 @@ fn is_given(mut one: Box, engine: &Engine) {
         let text = fs::read_to_string(format!("/proc/{pid}/attr/current")).unwrap_or_default();
         text.trim_end_matches('\0').to_owned()
     };
-    soon("the program runs", || label(init) == LABEL);
+    wait_until("the program runs", || label(init) == LABEL);
     let exec = one.exec(json!({ "args": ["sleep", "1000"], "tty": false }));
     let more = exec.started();
     assert_eq!((label(init).as_str(), label(more).as_str()), (LABEL, LABEL), "{engine:?}");

@@ -8,7 +8,7 @@ use std::fs;
 use bundle::cgroup::{Group, Hierarchies, Version};
 use bundle::{Engine, Resources, Rlimit};
 use serde_json::json;
-use support::{Box, Users, debians_runc, may_limit_others, soon};
+use support::{Box, Users, debians_runc, may_limit_others, wait_until};
 
 fn engines() -> [Engine; 2] {
     [debians_runc(), Engine::Libcontainer]
@@ -87,7 +87,7 @@ fn memory_that_runs_out_is_counted() {
         one.job.start.cgroup.resources = Resources { memory, memory_swap: memory, ..Resources::default() };
         one.started();
         let kills = || group(&one).read_stats().unwrap().oom_kills;
-        soon("a process is killed", || kills().is_some_and(|kills| kills > 0));
+        wait_until("a process is killed", || kills().is_some_and(|kills| kills > 0));
         assert_eq!(kills(), Some(1), "{engine:?}");
         one.delete_and_look();
     }

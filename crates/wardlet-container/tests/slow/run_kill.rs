@@ -10,7 +10,7 @@ use std::fs;
 
 use bundle::Engine;
 use rustix::process::{WaitOptions, wait};
-use support::{Box, Users, debians_runc, soon};
+use support::{Box, Users, debians_runc, wait_until};
 use testkit::{Call, rounds_or};
 
 /// What changes something that outlives the process, or has others change it.
@@ -78,7 +78,7 @@ fn swept(engine: &Engine) {
         let done = one.delete();
         assert!(done.status.success(), "{call}: {}", String::from_utf8_lossy(&done.stderr));
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
-        soon(&format!("nothing is left after {call}"), || {
+        wait_until(&format!("nothing is left after {call}"), || {
             while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
             one.left().is_empty()
         });

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use bundle::Engine;
 use rustix::net::{SendFlags, send};
 use serde_json::json;
-use support::{Box, Users, shell, soon};
+use support::{Box, Users, shell, wait_until};
 
 fn gvisor() -> Engine {
     let path = testbed::cache::program("runsc", "runsc").unwrap();
@@ -68,7 +68,7 @@ fn a_command_that_nobody_wants_any_more_is_killed_in_the_container() {
     for goes in [false, true] {
         let exec = one.exec(json!({ "args": ["/bin/sleep", "777"], "tty": false }));
         assert_eq!(exec.next_with_all().0["started"]["byEngine"], json!(true));
-        soon("it runs", || sleeps(&one) >= 1);
+        wait_until("it runs", || sleeps(&one) >= 1);
         if goes {
             drop(exec.socket);
             let mut child = exec.child;
@@ -78,7 +78,7 @@ fn a_command_that_nobody_wants_any_more_is_killed_in_the_container() {
             let end = exec.next_with_all().0;
             assert!(end["exited"].is_object(), "{end}");
         }
-        soon("it is gone", || sleeps(&one) == 0);
+        wait_until("it is gone", || sleeps(&one) == 0);
     }
     one.delete_and_look();
 }

@@ -21,7 +21,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use bundle::{
     Bind, Cgroup, Console, Engine, IdLines, Job, MountSpec, NewMount, Owners, Process, ReadOnly, Resources,
@@ -35,6 +34,7 @@ use rustix::net::{
 };
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, waitpid};
 use serde_json::{Value, json};
+pub use testkit::wait_until;
 
 /// The first host ID of the maps that are used here.
 pub const BASE: u32 = 1_900_544_000;
@@ -396,14 +396,6 @@ fn processes_in(path: &str) -> Vec<String> {
         format!("process {pid}: {} {:?}", read("comm").trim(), read("cmdline"))
     })
     .collect()
-}
-
-pub fn soon(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < deadline, "not within 20 s: {what}");
-        thread::sleep(Duration::from_millis(3));
-    }
 }
 
 fn start(root: &Path, id: &str, users: Users, args: &[&str]) -> Start {

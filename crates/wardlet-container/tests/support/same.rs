@@ -36,7 +36,7 @@ pub fn one_more_is_as_the_first(engine: &Engine, case: Case) {
     }
     process.user = WantedUser { uid: case.user, groups: vec![7, 8], ..WantedUser::default() };
     let init = one.started();
-    super::soon("the program runs", || comm(init) == "sleep");
+    super::wait_until("the program runs", || comm(init) == "sleep");
     let exec = one.exec(json!({ "args": ["sleep", "1000"], "tty": false }));
     let more = exec.started();
     let (first, second) = (facts(init), facts(more));

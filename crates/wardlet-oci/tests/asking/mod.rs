@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use std::time::{Duration, Instant};
 
 use census::HostRoot;
 use ids::allocator::State;
@@ -87,9 +86,7 @@ impl Drop for Emptied<'_> {
 /// Waits until nothing is held or written down any more: whoever looks after a create does so when it has ended.
 #[track_caller]
 pub fn given_back(wrapped: &Wrapped) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while (held(wrapped), wrapped.records().len()) != (0, 0) {
-        assert!(Instant::now() < deadline, "{:?}", wrapped.records());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    testkit::wait_until("the lease is released and the record is gone", || {
+        (held(wrapped), wrapped.records().len()) == (0, 0)
+    });
 }

@@ -5,7 +5,7 @@ use crate::support;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use support::{Node, ours, proc, text, until};
+use support::{Node, ours, proc, text, wait_for};
 use testbed::{Containerd, Parts, Shim, images, yardstick};
 
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
@@ -147,7 +147,7 @@ fn streams(node: &Node, block: u64) {
 
 fn is_restarted_by_its_probe(node: &Node, block: u64) {
     node.said("kubectl", &["exec", "one", "--", "rm", "/data/mine"]);
-    let state = until("it is restarted and ready", || {
+    let state = wait_for("it is restarted and ready", || {
         let pod: Value =
             serde_json::from_str(&node.said("kubectl", &["get", "pod", "one", "-o", "json"])).unwrap();
         let status = pod["status"]["containerStatuses"][0].clone();
@@ -160,6 +160,6 @@ fn is_restarted_by_its_probe(node: &Node, block: u64) {
 fn goes_without_a_trace(node: &Node, pods: &[&str], block: u64) {
     assert_ne!(proc::processes_in(block), Vec::<String>::new(), "nothing to look for");
     node.said("kubectl", &[&["delete", "pod"], pods].concat());
-    until("its processes are gone", || proc::processes_in(block).is_empty().then_some(()));
-    until("no block is leased", || node.leased().is_empty().then_some(()));
+    wait_for("its processes are gone", || proc::processes_in(block).is_empty().then_some(()));
+    wait_for("no block is leased", || node.leased().is_empty().then_some(()));
 }

@@ -4,6 +4,7 @@ use crate::asking;
 use crate::ward;
 use crate::wrapped;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use std::time::Duration;
 use asking::{Emptied, RUNC, asking, done, given_back, held, init, leases, root};
 use ids::allocator::State;
 use serde_json::{Value, json};
+use testkit::{wait_for, wait_until};
 use ward::{Host, debians};
 use wrapped::{Wrapped, identity, stderr};
 
@@ -163,8 +165,8 @@ fn the_lease_is_there_before_the_runtime_runs_and_a_killed_wrapper_takes_the_run
     });
 }
 
-/// The one process of the wrapper's that is there.
-fn left_behind(wrapped: &Wrapped) -> i32 {
+/// The wrapper's processes.
+fn processes(wrapped: &Wrapped) -> Vec<i32> {
     let config = wrapped.path("config.yaml").display().to_string();
     let is_ours = |pid: &i32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -173,10 +175,21 @@ fn left_behind(wrapped: &Wrapped) -> i32 {
             && String::from_utf8_lossy(&environment).contains(&config)
     };
     let entries = fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let found: Vec<i32> = pids.filter(is_ours).collect();
-    assert_eq!(found.len(), 1, "{found:?}");
-    found[0]
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect()
+}
+
+/// The cleanup watcher of a create that is under way.
+fn watcher(wrapped: &Wrapped) -> i32 {
+    wait_for("a cleanup watcher, and nothing else of the wrapper's", || match processes(wrapped)[..] {
+        [pid] => Some(pid),
+        _ => None,
+    })
+}
+
+/// Creates a container, and waits until the cleanup watcher of the create has ended.
+fn create_and_settle(wrapped: &Wrapped, bundle: &Path, id: &str) {
+    done(&wrapped.create(bundle, id));
+    wait_until("the cleanup watcher has ended", || processes(wrapped).is_empty());
 }
 
 #[test]
@@ -189,15 +202,14 @@ fn who_looks_after_a_create_has_nothing_of_its_caller_and_may_be_killed_as_well(
         let (mut child, running) = being_made(&wrapped, &bundle, &id);
         let children = fs::read_to_string(format!("/proc/{running}/task/{running}/children")).unwrap();
         assert_eq!(children.trim(), "", "a runtime may wait for all children");
-        let behind = left_behind(&wrapped);
+        let behind = watcher(&wrapped);
         let link = |name: &str| fs::read_link(format!("/proc/{behind}/{name}")).unwrap();
-        let mut open: Vec<PathBuf> = fs::read_dir(format!("/proc/{behind}/fd"))
-            .unwrap()
-            .map(|fd| fs::read_link(fd.unwrap().path()).unwrap())
-            .collect();
-        open.sort();
-        open.dedup();
-        assert_eq!(open, [Path::new("/dev/null"), Path::new("anon_inode:[pidfd]")]);
+        let open = || {
+            let links = fs::read_dir(format!("/proc/{behind}/fd")).unwrap().flatten();
+            links.filter_map(|fd| fs::read_link(fd.path()).ok()).collect::<BTreeSet<_>>()
+        };
+        let expected = BTreeSet::from(["/dev/null", "anon_inode:[pidfd]"].map(PathBuf::from));
+        wait_until("the watcher has nothing open of its caller's", || open() == expected);
         assert_eq!(link("cwd"), Path::new("/"));
         assert_eq!(link("ns/mnt"), fs::read_link("/proc/thread-self/ns/mnt").unwrap());
         assert_ne!(link("ns/mnt"), fs::read_link(format!("/proc/{running}/ns/mnt")).unwrap());
@@ -311,7 +323,7 @@ fn who_looks_after_a_create_takes_nothing_that_is_anothers_or_still_there() {
         let wrapped = Wrapped::before(Path::new(RUNC));
         let _emptied = Emptied(&wrapped);
         let (id, bundle) = asking(host, &host.pod(0), None, |_| {});
-        done(&wrapped.create(&bundle, &id));
+        create_and_settle(&wrapped, &bundle, &id);
         let maker = wrapped.records()[0].creator;
         let look_after = |began: u64| {
             let (pid, began) = (maker.pid().to_string(), began.to_string());
@@ -392,7 +404,7 @@ fn a_pod_is_deleted_also_where_its_lease_cannot_be_given_back_yet() {
         let wrapped = Wrapped::before(Path::new(RUNC));
         let _emptied = Emptied(&wrapped);
         let (id, bundle) = asking(host, &host.pod(0), None, |_| {});
-        done(&wrapped.create(&bundle, &id));
+        create_and_settle(&wrapped, &bundle, &id);
         let (state, aside) = (wrapped.path("state"), wrapped.path("aside"));
         fs::rename(&state, &aside).unwrap();
         fs::write(&state, "no directory").unwrap();

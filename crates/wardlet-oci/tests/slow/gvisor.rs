@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, chown};
 use rustix::process::Signal;
 use support::pods::{Pod, Shaped};
 use support::trail::Trail;
-use support::{Gate, Node, WARD, ours, proc, until};
+use support::{Gate, Node, WARD, ours, proc, wait_for};
 use testbed::{Containerd, Part, Parts, ProcessId, Shim};
 use wire::cri::{IdMapping, NamespaceMode, UserNamespace};
 
@@ -69,7 +69,7 @@ fn sandbox_and_gofer_of_an_annotated_pod_run_in_its_block() {
         node.cri.said(&container, "echo x > /data/x && chown 7:8 /data/x && echo y > /y && cat /y");
         let meta = fs::metadata(volume.join("x")).unwrap();
         assert_eq!((meta.uid(), meta.gid()), (7, 8));
-        until("its log", || (pod.logged("main") == "out\nagain\n").then_some(()));
+        wait_for("its log", || (pod.logged("main") == "out\nagain\n").then_some(()));
     }
     for (_, sandbox, _) in &pods {
         node.cri.remove_sandbox(sandbox).expect("removed");
@@ -121,7 +121,7 @@ fn an_ordinary_user_serves_on_port_80_and_writes_where_it_may() {
     let config = pod.shell("web", script).user(1000).read_only(&volume, "/guarded");
     let container = node.cri.run(&sandbox, &pod, config).expect("a container");
     let url = format!("http://{}/index.html", node.cri.address(&sandbox));
-    let page = until("port 80 answers", || {
+    let page = wait_for("port 80 answers", || {
         let output = node.testbed.command("curl").args(["-s", "--max-time", "5", &url]).output().unwrap();
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     });
@@ -145,7 +145,7 @@ fn a_killed_shim_of_gvisor_gives_the_block_back() {
     node.cri.run(&sandbox, &pod, pod.shell("main", "sleep 1000")).expect("a container");
     let block = proc::block(node.cri.sandbox_pid(&sandbox)).0;
     assert!(ProcessId::of(proc::shim(&sandbox)).unwrap().signal(Signal::KILL));
-    until("the pod can be removed", || node.cri.remove_sandbox(&sandbox).ok());
+    wait_for("the pod can be removed", || node.cri.remove_sandbox(&sandbox).ok());
     before.ends_with_nothing(&node, &[block]);
 }
 

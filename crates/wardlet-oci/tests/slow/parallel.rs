@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use support::cri::Cri;
 use support::pods::Pod;
-use support::{Node, proc, until};
+use support::{Node, proc, wait_for};
 use testbed::{Containerd, ProcessId};
 
 /// At the same time.
@@ -151,13 +151,13 @@ fn storm(containerd: Containerd) {
 /// After the storm: pods are removed, and the next one that comes and goes tidies up after those that were killed.
 /// A lease whose processes still live is rightly held: containerd has lost them, and nobody else may have their IDs.
 fn calm(node: &Node) {
-    until("all sandboxes are removed", || {
+    wait_for("all sandboxes are removed", || {
         let left = node.cri.sandboxes().ok()?;
         let gone = left.iter().filter(|sandbox| node.cri.remove_sandbox(&sandbox.id).is_ok()).count();
         (gone == left.len()).then_some(())
     });
     let pod = Pod::annotated(node, "afterwards");
-    until("no lease and no record is left", || {
+    wait_for("no lease and no record is left", || {
         // Each time: a runtime outlives its wrapper, and may only now come to make a process.
         for block in node.leased() {
             for orphan in proc::pids_in(block).into_iter().filter_map(ProcessId::of) {

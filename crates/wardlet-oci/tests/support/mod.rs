@@ -20,12 +20,13 @@ pub mod trail;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Containerd, Handler, Options, Part, Parts, Shim, Testbed};
 
 use cri::Cri;
+pub use testkit::wait_for;
 
 /// Long enough for a loaded machine; nothing is asserted about it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -144,17 +145,4 @@ pub fn ours(name: &str, shim: Shim) -> Handler {
 pub fn text(output: &Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     format!("{:?}\nstdout: {out}\nstderr: {err}", output.status)
-}
-
-/// Waits for what comes by itself.
-#[track_caller]
-pub fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(began.elapsed() < PATIENCE, "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }

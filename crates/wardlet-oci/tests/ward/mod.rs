@@ -301,18 +301,8 @@ pub fn owner(path: &Path) -> (u64, u64) {
     (metadata.uid().into(), metadata.gid().into())
 }
 
-/// The program, built if nobody has.
+/// The program that does what a test says, as another process.
 pub fn actor() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let here = std::env::current_exe().unwrap();
-        let actor = here.parent().and_then(Path::parent).unwrap().join("examples/ward_actor");
-        if !actor.exists() {
-            let cargo = std::env::var("CARGO").unwrap_or_else(|_| env!("CARGO").to_owned());
-            let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-            let words = ["build", "--example", "ward_actor", "--manifest-path", manifest];
-            assert!(Command::new(cargo).args(words).status().unwrap().success(), "cannot build the example");
-        }
-        actor
-    })
+    PATH.get_or_init(|| testkit::example("ward_actor", env!("CARGO_MANIFEST_DIR")))
 }

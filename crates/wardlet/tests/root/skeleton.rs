@@ -5,10 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use testkit::wait_until;
 
 /// A directory for what the skeleton puts on disk, and for nothing else.
 struct Ground {
@@ -137,14 +136,6 @@ fn processes_about(name: &str) -> Vec<PathBuf> {
     processes.filter(about).collect()
 }
 
-fn soon(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < deadline, "not within 20 s: {what}");
-        sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 fn a_run_shows_the_leased_map_and_leaves_nothing_behind() {
     let ground = Ground::new();
@@ -180,8 +171,8 @@ fn killed_half_way_it_leaves_no_mount_and_no_process_and_the_next_run_removes_th
     held.process.kill().unwrap();
     held.process.wait().unwrap();
     ground.has_no_mount_on_the_host();
-    soon("the container ends with its maker", || !alive(container));
-    soon("runc ends with its container", || processes_about(&name).is_empty());
+    wait_until("the container ends with its maker", || !alive(container));
+    wait_until("runc ends with its container", || processes_about(&name).is_empty());
     assert_eq!(cgroups(&name), Vec::<PathBuf>::new());
 
     assert_eq!(ground.entries().len(), 1);

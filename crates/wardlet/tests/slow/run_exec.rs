@@ -4,12 +4,12 @@ use crate::run_support;
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
 use run_support::{LASTING, Node, Running, text};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use testkit::Terminal;
 
 fn on(node: &Node) {
     let file = node.manifest("pod.yaml", LASTING);
@@ -62,16 +62,6 @@ fn what_cannot_be_run_is_told(node: &Node) {
     assert!(text(&blind).contains("standard input is none"), "{}", text(&blind));
 }
 
-/// A terminal of our own, and its other end.
-fn terminal() -> (File, OwnedFd) {
-    let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&near).unwrap();
-    unlockpt(&near).unwrap();
-    let name = ptsname(&near, Vec::new()).unwrap();
-    let far = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
-    (File::from(near), far.into())
-}
-
 fn size(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
@@ -89,7 +79,7 @@ fn until(near: &mut File, wanted: &str) -> String {
 }
 
 fn a_terminal_is_lent_and_given_back(node: &Node) {
-    let (mut near, far) = terminal();
+    let Terminal { mut near, far } = Terminal::open();
     tcsetwinsize(&far, size(33, 77)).unwrap();
     let before = tcgetattr(&far).unwrap();
     // setsid makes it the program's own terminal, so that the kernel tells it of another size.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use wire::cri::NamespaceMode;
 
 use crate::support::pods::{create, in_users, logged, options, pod, remove_pod, run_pod, shell, start};
-use crate::support::{House, Options, programs, until};
+use crate::support::{House, Options, until};
 
 /// By what `verify` may know of a sandbox.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ enum Source {
 
 /// The exit code, and the answer about the whole node.
 fn verify(house: &House, source: Source) -> (Option<i32>, Value) {
-    let mut command = Command::new(programs::built().join("wardlet"));
+    let mut command = Command::new(testkit::programs().join("wardlet"));
     command.args(["verify", "-o", "json"]);
     match source {
         Source::Records => command.arg("--state-dir").arg(house.state()),

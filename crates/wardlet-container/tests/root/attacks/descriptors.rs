@@ -87,7 +87,7 @@ fn nothing_but_the_standard_streams_is_open_when_the_program_is_executed() {
         let mut child = command.spawn().unwrap();
         drop(command);
         let mut open = None;
-        support::soon("the first process is about to execute its program", || {
+        support::wait_until("the first process is about to execute its program", || {
             open = in_execve(&container.job.start.cgroup.path);
             open.is_some()
         });
@@ -103,7 +103,7 @@ fn nothing_but_the_standard_streams_is_open_when_the_program_is_executed() {
         assert!(container.delete().status.success());
         // This process takes it in when the one that started it ends. A PID namespace that it is in cannot end before it
         // is waited for.
-        support::soon("it is waited for", || {
+        support::wait_until("it is waited for", || {
             let _ = waitpid(Pid::from_raw(pid.cast_signed()), WaitOptions::NOHANG);
             !fs::exists(format!("/proc/{pid}")).unwrap()
         });

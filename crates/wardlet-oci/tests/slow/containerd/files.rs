@@ -8,7 +8,7 @@ use testbed::Containerd;
 
 use super::node;
 use crate::support::pods::{Pod, Shaped};
-use crate::support::{Node, proc, until};
+use crate::support::{Node, proc, wait_for};
 
 /// What every container has, from the image, from containerd and from the kernel.
 const OWN: &str = "/ /bin/busybox /etc/passwd /root /tmp /etc/hosts /etc/resolv.conf /etc/hostname /dev/shm /dev/pts \
@@ -38,7 +38,7 @@ pub(crate) fn two_pods_have_two_blocks_and_see_their_files_as_their_own(containe
         node.cri.remove_sandbox(sandbox).expect("removed");
     }
     for block in [one.2, two.2] {
-        until("the block is given back", || (!node.leased().contains(&block)).then_some(()));
+        wait_for("the block is given back", || (!node.leased().contains(&block)).then_some(()));
         assert_eq!(proc::processes_in(block), Vec::<String>::new());
     }
 }
@@ -92,12 +92,12 @@ pub(crate) fn a_user_of_the_image_writes_where_it_may_and_to_its_streams(contain
                   touch /tmp/mine && stat -c %u:%g /tmp/mine; touch /mine 2>/dev/null || echo refused; sleep 1000";
     node.cri.run(&sandbox, &pod, pod.shell("ordinary", script).user(1000)).expect("a container");
     node.cri.run(&sandbox, &pod, pod.shell("root", script)).expect("another");
-    until("both have spoken", || pod.logged("ordinary").contains("refused").then_some(()));
+    wait_for("both have spoken", || pod.logged("ordinary").contains("refused").then_some(()));
     let lines = |name: &str| -> Vec<String> { pod.logged(name).lines().map(str::to_owned).collect() };
     let mut ordinary = lines("ordinary");
     ordinary.sort();
     assert_eq!(ordinary, ["1000:1000", "err", "fd", "out", "refused"]);
-    until("root's too", || lines("root").contains(&"0:0".to_owned()).then_some(()));
+    wait_for("root's too", || lines("root").contains(&"0:0".to_owned()).then_some(()));
     let mut root = lines("root");
     root.sort();
     assert_eq!(root, ["0:0", "err", "fd", "out"]);

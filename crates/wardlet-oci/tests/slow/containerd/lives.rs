@@ -7,7 +7,7 @@ use testbed::{Containerd, Part, ProcessId, faults};
 use super::{node, quiet};
 use crate::support::pods::{Pod, Shaped};
 use crate::support::trail::Trail;
-use crate::support::{Gate, Node, cri::Cri, proc, until, usual_runtime};
+use crate::support::{Gate, Node, cri::Cri, proc, usual_runtime, wait_for};
 
 pub(crate) fn the_namespaces_of_exec_are_those_of_init(containerd: Containerd) {
     let node = node(containerd);
@@ -47,14 +47,14 @@ pub(crate) fn a_container_that_is_made_again_has_the_block_of_its_pod(containerd
         config.metadata.as_mut().unwrap().attempt = attempt;
         let container = node.cri.run(&sandbox, &pod, config).expect("a container");
         assert_eq!(proc::block(node.cri.pid(&container)), block);
-        until("it has written", || {
+        wait_for("it has written", || {
             node.cri.exec(&container, "test -e /own").is_ok_and(|answer| answer.exit_code == 0).then_some(())
         });
         node.cri.remove_container(&container).expect("removed");
         assert!(node.leased().contains(&block.0), "the block is the pod's, not the container's");
     }
     node.cri.remove_sandbox(&sandbox).expect("removed");
-    until("the block is given back", || (!node.leased().contains(&block.0)).then_some(()));
+    wait_for("the block is given back", || (!node.leased().contains(&block.0)).then_some(()));
 }
 
 pub(crate) fn pods_survive_a_restart_of_containerd(containerd: Containerd) {
@@ -89,8 +89,8 @@ pub(crate) fn a_killed_shim_gives_the_block_back(containerd: Containerd) {
     node.cri.run(&sandbox, &pod, pod.shell("main", "sleep 1000")).expect("a container");
     let block = proc::block(node.cri.sandbox_pid(&sandbox)).0;
     assert!(ProcessId::of(proc::shim(&sandbox)).unwrap().signal(Signal::KILL));
-    until("its processes are gone", || proc::processes_in(block).is_empty().then_some(()));
-    until("the pod can be removed", || node.cri.remove_sandbox(&sandbox).ok());
+    wait_for("its processes are gone", || proc::processes_in(block).is_empty().then_some(()));
+    wait_for("the pod can be removed", || node.cri.remove_sandbox(&sandbox).ok());
     before.ends_with_nothing(&node, &[block]);
     let again = node.cri.run_sandbox(&pod).expect("the pod once more");
     node.cri.remove_sandbox(&again).expect("removed");
@@ -104,7 +104,7 @@ pub(crate) fn verify_holds_for_annotated_pods(containerd: Containerd) {
     let script = "echo x > /data/x; echo y > /etc/y; sleep 1000";
     let config = pod.shell("main", script).volume(&volume, "/data");
     let container = node.cri.run(&sandbox, &pod, config).expect("a container");
-    until("it has written", || {
+    wait_for("it has written", || {
         node.cri.exec(&container, "cat /etc/y").is_ok_and(|a| a.exit_code == 0).then_some(())
     });
     let block = proc::block(node.cri.pid(&container)).0;

@@ -4,7 +4,7 @@ use testbed::Containerd;
 
 use super::node;
 use crate::support::pods::{Pod, Shaped};
-use crate::support::until;
+use crate::support::wait_for;
 
 pub(crate) fn a_pod_serves_on_port_80_as_an_ordinary_user(containerd: Containerd) {
     let node = node(containerd);
@@ -13,7 +13,7 @@ pub(crate) fn a_pod_serves_on_port_80_as_an_ordinary_user(containerd: Containerd
     let script = "mkdir /tmp/www && echo hello > /tmp/www/index.html && httpd -f -p 80 -h /tmp/www";
     node.cri.run(&sandbox, &pod, pod.shell("web", script).user(1000)).expect("a container");
     let url = format!("http://{}/index.html", node.cri.address(&sandbox));
-    let page = until("port 80 answers", || {
+    let page = wait_for("port 80 answers", || {
         let output = node.testbed.command("curl").args(["-s", "--max-time", "5", &url]).output().unwrap();
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     });

@@ -6,7 +6,7 @@ use wire::cri::{self, NamespaceMode};
 use super::{node, quiet};
 use crate::support::pods::{ASKS, Pod, Shaped};
 use crate::support::trail::Trail;
-use crate::support::{Node, proc, until};
+use crate::support::{Node, proc, wait_for};
 
 /// A pod that cannot be isolated, and a word of the reason.
 fn impossible(node: &Node) -> Vec<(Pod, &'static str)> {
@@ -122,5 +122,5 @@ pub(crate) fn a_user_namespace_from_the_kubelet_wins_and_nothing_is_leased(conta
     assert!(!node.leased().contains(&u64::from(KUBELETS)));
     assert_eq!(node.cri.said(&container, "cat /proc/self/uid_map | wc -l"), "1\n");
     node.cri.remove_sandbox(&sandbox).expect("removed");
-    until("it is gone", || proc::processes_in(KUBELETS.into()).is_empty().then_some(()));
+    wait_for("it is gone", || proc::processes_in(KUBELETS.into()).is_empty().then_some(()));
 }

@@ -8,7 +8,7 @@ use wire::cri::{self, NamespaceMode};
 
 use super::node;
 use crate::support::pods::{Pod, Shaped};
-use crate::support::{Node, proc, until};
+use crate::support::{Node, proc, wait_for};
 
 pub(crate) fn containers_of_a_shared_pid_namespace_see_each_other(containerd: Containerd) {
     let node = node(containerd);
@@ -40,7 +40,7 @@ pub(crate) fn a_terminal_belongs_to_the_user_who_has_it(containerd: Containerd) 
     config.tty = true;
     config.stdin = true;
     node.cri.run(&sandbox, &pod, config).expect("a container");
-    until("it has spoken", || {
+    wait_for("it has spoken", || {
         let said = pod.logged("terminal");
         (said.contains("tty of 1000") && said.contains("seen")).then_some(())
     });

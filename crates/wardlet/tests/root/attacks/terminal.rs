@@ -4,10 +4,8 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
-
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use testkit::Terminal;
 
 use super::left_pod::LeftPod;
 
@@ -15,18 +13,9 @@ use super::left_pod::LeftPod;
 /// runs the other way.
 const HOSTILE: &[u8] = b"\x1b[2J\x1b]0;pwned\x07 \xc2\x9b31m \x9b31m \x7f\x08 hidden\rshown \xe2\x80\xae end";
 
-fn terminal() -> (File, OwnedFd) {
-    let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&near).unwrap();
-    unlockpt(&near).unwrap();
-    let name = ptsname(&near, Vec::new()).unwrap();
-    let far = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
-    (File::from(near), far.into())
-}
-
 /// All that a command writes to a terminal, which is its stdout and its stderr.
 fn on_terminal(mut command: Command) -> Vec<u8> {
-    let (mut near, far) = terminal();
+    let Terminal { mut near, far } = Terminal::open();
     command.stdout(Stdio::from(far.try_clone().unwrap())).stderr(Stdio::from(far.try_clone().unwrap()));
     let mut child = command.spawn().unwrap();
     drop((command, far));
@@ -82,7 +71,7 @@ fn only_the_stream_that_goes_to_a_terminal_is_changed() {
     let pod = LeftPod::new();
     let line = log(&pod);
     let file = pod.logs().join("copy");
-    let (mut near, far) = terminal();
+    let Terminal { mut near, far } = Terminal::open();
     let mut command = pod.wardlet(&["logs", "evil"]);
     command.stdout(File::create(&file).unwrap()).stderr(Stdio::from(far));
     let mut child = command.spawn().unwrap();

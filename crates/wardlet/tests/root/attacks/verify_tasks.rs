@@ -12,22 +12,13 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use crate::wards::{Planted, Site, Volume, Wanted, Ward};
+use testkit::wait_until;
 
 /// Far from the blocks of all other tests; each test has 16 blocks of its own.
 fn pool(number: u64) -> u64 {
     4_026_531_840 + number * 16 * 65_536
-}
-
-#[track_caller]
-fn wait_for(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// A pod whose first process becomes hide.c with this word, when it has done what it does.
@@ -58,7 +49,7 @@ fn give_program(ward: &Ward) {
 }
 
 fn wait_until_hidden(volume: &Path) {
-    wait_for("hide.c does not come to its end", || volume.join("signs/done").exists());
+    wait_until("hide.c does not come to its end", || volume.join("signs/done").exists());
 }
 
 #[track_caller]
@@ -72,7 +63,7 @@ fn a_thread_without_its_leader_does_not_hide_its_mounts() {
     let site = Site::new(pool(0), 16);
     let ward = hiding(&site, "leaderless", "leader");
     let status = format!("/proc/{}/status", ward.pid());
-    wait_for("the leader has not ended", || fs::read_to_string(&status).unwrap().contains("State:\tZ"));
+    wait_until("the leader has not ended", || fs::read_to_string(&status).unwrap().contains("State:\tZ"));
     names_the_volume(&site, "leaderless");
 }
 

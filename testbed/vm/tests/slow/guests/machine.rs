@@ -8,6 +8,7 @@ use vm::frame::Ended;
 use vm::{Error, Exec, Series, Vm};
 
 use super::suite::suite;
+use testkit::{wait_for, wait_until};
 
 /// The crate `kernel`'s tests as root, as a program in the guest.
 pub(crate) const KERNEL_TESTS: &str = "/opt/kernel-root";
@@ -142,21 +143,10 @@ fn no_qemu_outlives_a_killed_run() {
     vm::static_binary("vm", "vm-agent").unwrap();
     let run = ["run", "--kernel", "6.1", "--", "sleep", "1000"];
     let mut vm = Command::new(env!("CARGO_BIN_EXE_vm")).args(run).stderr(Stdio::null()).spawn().unwrap();
-    let qemu = wait_for(|| qemu_of(vm.id()));
+    let qemu = wait_for("QEMU runs", || qemu_of(vm.id()));
     vm.kill().unwrap();
     vm.wait().unwrap();
-    wait_for(|| (!Path::new(&format!("/proc/{qemu}")).exists()).then_some(()));
-}
-
-fn wait_for<T>(mut what: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(found) = what() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "it did not come in a minute");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("QEMU has ended", || !Path::new(&format!("/proc/{qemu}")).exists());
 }
 
 fn qemu_of(parent: u32) -> Option<u32> {
