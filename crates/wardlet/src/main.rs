@@ -1,21 +1,16 @@
-//! The command line of wardlet: it parses, wires and prints; what is true is decided in the crates
-//! behind it.
+//! The command line of wardlet.
 //!
-//! - [`cli`]: the words of the command line.
-//! - [`config`]: the typed configuration and how it is read.
-//! - [`pool`]: where the node's pool of IDs comes from.
-//! - [`node`]: one node as a command sees it: configuration, pool, census, ledger.
+//! - [`cli`]: the grammar of the command line and its help texts.
 //! - [`commands`]: one file for each command.
-//! - [`check`]: what `check` reads, finds out and shows.
-//! - [`explain`]: what `explain` reads, finds out and shows.
-//! - [`doctor`]: what `doctor` looks at and tries.
+//! - [`node`]: the node that a command works on: configuration, pool, census and ledger. The configuration and the sources
+//!   of the pool themselves are in the crate `settings`.
+//! - [`check`], [`doctor`], [`explain`], [`image`], [`verify`]: what each of these commands reads, decides and prints.
+//! - [`run`]: `run`, `ps`, `logs`, `exec` and `stop`.
 //! - [`place`]: paths of the node and the filesystems under them.
-//! - [`image`]: what `image` reads and shows.
-//! - [`verify`]: what `verify` looks at, checks and shows.
-//! - [`run`]: what `run`, `ps`, `logs`, `exec` and `stop` do.
-//! - [`printable`]: what comes from others, made harmless for a terminal.
-//! - [`output`], [`words`], [`picture`], [`lease_view`], [`verdict_view`], [`time`]: how answers look.
-//! - [`failure`]: what is said, and which exit code is given, when there is no answer.
+//! - [`host_programs`]: mounts of the host without `nosuid`, where set-user-ID bits that a pod leaves count.
+//! - [`printable`]: escapes control characters in text from pods, images and registries for a terminal.
+//! - [`output`], [`words`], [`picture`], [`lease_view`], [`verdict_view`], [`time`]: the format of answers and messages.
+//! - [`failure`]: errors that end a command, and their exit codes.
 
 mod check;
 mod cli;

@@ -7,6 +7,7 @@
 
 use crate::support;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use support::Host;
@@ -138,23 +139,74 @@ fn every_link_between_the_docs_leads_somewhere() {
     }
 }
 
-/// SPEC.md: numbered promises, each with tests that exist.
-#[test]
-fn every_promise_names_tests_that_exist() {
-    let spec = std::fs::read_to_string(top().join("SPEC.md")).unwrap();
-    let is_promise = |l: &str| l.split_once(". **").is_some_and(|(n, _)| n.parse::<u32>().is_ok());
-    let (mut promise, mut held) = (None, true);
+/// More than this are no promises that a user can keep in mind.
+const MOST_PROMISES: usize = 40;
+
+/// A promise of SPEC.md: its first line, and the tests that hold it, each as package and function.
+struct Promise {
+    title: String,
+    tests: Vec<(String, String)>,
+}
+
+/// A promise starts with `N. **`, numbered from 1 without a gap; `- package: test` below it names a test.
+fn promises(spec: &str) -> Vec<Promise> {
+    let mut promises: Vec<Promise> = Vec::new();
     for line in spec.lines() {
-        if is_promise(line) {
-            assert!(held, "nothing holds {promise:?}");
-            (promise, held) = (Some(line.to_owned()), false);
-        } else if let Some((file, test)) =
-            line.trim_start().strip_prefix("- ").and_then(|l| l.split_once(": "))
-        {
-            let text = std::fs::read_to_string(top().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
-            assert!(text.contains(&format!("fn {test}(")), "{file} has no test {test}");
-            held = true;
+        let number = line.split_once(". **").and_then(|(number, _)| number.parse::<usize>().ok());
+        if let Some(number) = number {
+            assert_eq!(number, promises.len() + 1, "SPEC.md: promises are numbered in order: {line}");
+            promises.push(Promise { title: line.to_owned(), tests: Vec::new() });
+        } else if let Some(item) = line.trim_start().strip_prefix("- ") {
+            let (package, test) = item.split_once(": ").unwrap_or_else(|| panic!("SPEC.md: {line}"));
+            let promise = promises.last_mut().unwrap_or_else(|| panic!("SPEC.md: no promise above {line}"));
+            promise.tests.push((package.to_owned(), test.to_owned()));
         }
     }
-    assert!(held && promise.is_some(), "nothing holds {promise:?}");
+    promises
+}
+
+fn directory_of(package: &str) -> PathBuf {
+    match package {
+        "testbed" => top().join("testbed"),
+        "vm" | "sweep" => top().join("testbed").join(package),
+        "bench" => top().join("benches"),
+        of_crates => top().join("crates").join(of_crates),
+    }
+}
+
+/// All sources of a package but the tests of whole nodes (`tests/node*`), which `make test` does not run.
+fn sources(package: &str) -> String {
+    let mut text = String::new();
+    let mut folders = vec![directory_of(package)];
+    while let Some(folder) = folders.pop() {
+        let entries =
+            std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("SPEC.md: package {package}: {e}"));
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if folder.ends_with("tests") && name.starts_with("node") {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                text.push_str(&std::fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    text
+}
+
+/// SPEC.md: few numbered promises, each with tests that exist.
+#[test]
+fn every_promise_names_tests_that_exist() {
+    let promises = promises(&std::fs::read_to_string(top().join("SPEC.md")).unwrap());
+    assert!((1..=MOST_PROMISES).contains(&promises.len()), "SPEC.md has {} promises", promises.len());
+    let mut read: BTreeMap<String, String> = BTreeMap::new();
+    for Promise { title, tests } in promises {
+        assert!(!tests.is_empty(), "no test holds {title}");
+        for (package, test) in tests {
+            let text = read.entry(package.clone()).or_insert_with_key(|package| sources(package));
+            assert!(text.contains(&format!("fn {test}(")), "{package} has no test {test}, named by {title}");
+        }
+    }
 }
