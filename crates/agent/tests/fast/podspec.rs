@@ -6,15 +6,15 @@ use std::path::Path;
 const DOCUMENT: &str = include_str!("../../../../docs/podspec.md");
 
 /// A pod with most fields prints what has come of each, on containerd and on the built-in runtime.
-const INSIDE: &str = "wardlet/tests/slow_run_fields.rs a_pod_has_inside_what_its_fields_say_on_containerd";
-const OTHERS: &str = "wardlet/tests/slow_run_fields.rs a_deadline_ends_a_pod_a_gate_keeps_it_unready_and_last_words_can_be_its_logs";
-const ISOLATED: &str = "wardlet/tests/slow_run.rs an_isolated_pod_with_ephemeral_volumes_runs_ends_with_its_code_and_leaves_nothing";
+const INSIDE: &str = "wardlet/tests/slow/run_fields.rs a_pod_has_inside_what_its_fields_say_on_containerd";
+const OTHERS: &str = "wardlet/tests/slow/run_fields.rs a_deadline_ends_a_pod_a_gate_keeps_it_unready_and_last_words_can_be_its_logs";
+const ISOLATED: &str = "wardlet/tests/slow/run.rs an_isolated_pod_with_ephemeral_volumes_runs_ends_with_its_code_and_leaves_nothing";
 const ORDERED: &str =
-    "wardlet/tests/slow_run.rs pods_with_init_sidecar_probes_and_updates_end_cleanly_on_ctrl_c";
+    "wardlet/tests/slow/run.rs pods_with_init_sidecar_probes_and_updates_end_cleanly_on_ctrl_c";
 const POWERS: &str = "agent/src/security.rs what_a_pod_may_do_is_what_the_runtime_is_asked_for";
 const MOUNTED: &str = "agent/src/mounts.rs a_mount_is_carried_on_and_closed_as_it_says";
 const PORTS: &str = "agent/src/sandbox.rs ports_of_the_host_are_asked_for_and_the_others_only_name";
-const HOOKS: &str = "wardlet/tests/slow_run_fields.rs probes_and_hooks_ask_a_server_that_the_pod_has";
+const HOOKS: &str = "wardlet/tests/slow/run_fields.rs probes_and_hooks_ask_a_server_that_the_pod_has";
 const SPACES: &str = "agent/src/security.rs namespaces_are_asked_for_as_the_pod_has_them";
 const STREAMS: &str =
     "agent/src/container.rs streams_and_the_stop_signal_are_asked_for_as_the_container_has_them";
@@ -23,16 +23,16 @@ const NUMBERS: &str = "agent/src/resources.rs limits_and_requests_become_the_ker
 /// The API's fields as lifecycle has them.
 const LOWERED: &str = "agent/src/spec.rs the_numbers_of_probes_and_the_rules_of_restarts_are_taken_over";
 const TIMES: &str =
-    "lifecycle/tests/rules/probing.rs a_probe_is_first_run_after_its_delay_and_then_every_period";
+    "lifecycle/tests/fast/rules/probing.rs a_probe_is_first_run_after_its_delay_and_then_every_period";
 const RULES: &str =
-    "lifecycle/tests/rules/restarts.rs a_containers_own_policy_and_rules_come_before_the_pods";
+    "lifecycle/tests/fast/rules/restarts.rs a_containers_own_policy_and_rules_come_before_the_pods";
 const STATUS: &str = "agent/src/probe/http.rs a_status_from_200_to_399_is_well";
 const HOST: &str = "agent/src/probe/mod.rs whoever_is_named_is_asked_and_not_the_pod";
 const SERVED: &str =
-    "wardlet/tests/slow_run_https.rs probes_over_https_follow_what_the_server_says_on_containerd";
+    "wardlet/tests/slow/run_https.rs probes_over_https_follow_what_the_server_says_on_containerd";
 const HTTPS: &str = "agent/src/probe/tls.rs a_probe_over_https_takes_any_certificate_and_minds_the_status";
-const FILES: &str = "volumes/tests/payload.rs items_choose_keys_paths_and_modes";
-const OPTIONAL: &str = "volumes/tests/payload.rs what_is_missing_is_named_unless_it_is_optional";
+const FILES: &str = "volumes/tests/fast/payload.rs items_choose_keys_paths_and_modes";
+const OPTIONAL: &str = "volumes/tests/fast/payload.rs what_is_missing_is_named_unless_it_is_optional";
 
 /// Type, fields, and who holds them: the first what they do, others that they are read.
 const HELD: &[(&str, &str, &[&str])] = &[
@@ -46,12 +46,12 @@ const HELD: &[(&str, &str, &[&str])] = &[
     (
         "PodSpec",
         "runtimeClassName",
-        &["manifest/tests/lowering.rs a_pod_and_the_objects_it_names_become_an_intent"],
+        &["manifest/tests/fast/lowering.rs a_pod_and_the_objects_it_names_become_an_intent"],
     ),
     (
         "PodSpec",
         "imagePullSecrets",
-        &["wardlet/tests/slow_run_pull.rs a_pod_pulls_with_the_secret_that_it_names"],
+        &["wardlet/tests/slow/run_pull.rs a_pod_pulls_with_the_secret_that_it_names"],
     ),
     ("PodSpec", "nodeName", &["agent/src/placement.rs a_pod_that_names_another_node_is_refused"]),
     (
@@ -69,7 +69,7 @@ const HELD: &[(&str, &str, &[&str])] = &[
     (
         "LocalObjectReference",
         "name",
-        &["wardlet/tests/slow_run_pull.rs a_pod_pulls_with_the_secret_that_it_names"],
+        &["wardlet/tests/slow/run_pull.rs a_pod_pulls_with_the_secret_that_it_names"],
     ),
     ("PodSecurityContext", "runAsUser runAsGroup runAsNonRoot fsGroup fsGroupChangePolicy", &[INSIDE]),
     ("PodSecurityContext", "supplementalGroups supplementalGroupsPolicy sysctls", &[INSIDE]),
@@ -77,7 +77,9 @@ const HELD: &[(&str, &str, &[&str])] = &[
     (
         "PodSecurityContext",
         "seLinuxChangePolicy",
-        &["plan/tests/selinux_table.rs a_change_policy_behind_a_closed_gate_is_ignored_aloud_or_refused"],
+        &[
+            "plan/tests/fast/selinux_table.rs a_change_policy_behind_a_closed_gate_is_ignored_aloud_or_refused",
+        ],
     ),
     (
         "SecurityContext",
@@ -107,7 +109,7 @@ const HELD: &[(&str, &str, &[&str])] = &[
         "Container",
         "lifecycle",
         &[
-            "lifecycle/tests/rules/starting.rs a_sidecar_with_a_post_start_hook_lets_the_next_start_when_it_is_done",
+            "lifecycle/tests/fast/rules/starting.rs a_sidecar_with_a_post_start_hook_lets_the_next_start_when_it_is_done",
         ],
     ),
     ("Container", "livenessProbe readinessProbe startupProbe restartPolicy", &[ORDERED]),
@@ -133,7 +135,7 @@ const HELD: &[(&str, &str, &[&str])] = &[
     (
         "Lifecycle",
         "postStart preStop",
-        &["lifecycle/tests/rules/endings.rs the_time_of_a_pre_stop_hook_is_taken_from_the_grace", HOOKS],
+        &["lifecycle/tests/fast/rules/endings.rs the_time_of_a_pre_stop_hook_is_taken_from_the_grace", HOOKS],
     ),
     ("Lifecycle", "stopSignal", &[STREAMS]),
     ("LifecycleHandler", "exec httpGet sleep", &[HOOKS]),
@@ -146,18 +148,20 @@ const HELD: &[(&str, &str, &[&str])] = &[
     (
         "Probe",
         "failureThreshold",
-        &["lifecycle/tests/rules/probing.rs a_ready_container_is_unready_after_so_many_failures_in_a_row"],
+        &[
+            "lifecycle/tests/fast/rules/probing.rs a_ready_container_is_unready_after_so_many_failures_in_a_row",
+        ],
     ),
     (
         "Probe",
         "successThreshold",
-        &["lifecycle/tests/rules/probing.rs a_container_is_not_ready_before_its_probe_says_so"],
+        &["lifecycle/tests/fast/rules/probing.rs a_container_is_not_ready_before_its_probe_says_so"],
     ),
     (
         "Probe",
         "terminationGracePeriodSeconds",
         &[
-            "lifecycle/tests/rules/probing.rs liveness_that_fails_restarts_the_container_with_the_probes_own_grace",
+            "lifecycle/tests/fast/rules/probing.rs liveness_that_fails_restarts_the_container_with_the_probes_own_grace",
             LOWERED,
         ],
     ),
@@ -198,13 +202,13 @@ const HELD: &[(&str, &str, &[&str])] = &[
     (
         "EmptyDirVolumeSource",
         "mode",
-        &["volumes/tests/root_volumes.rs scratch_space_is_the_pods_in_every_medium"],
+        &["volumes/tests/root/volumes.rs scratch_space_is_the_pods_in_every_medium"],
     ),
     (
         "HostPathVolumeSource",
         "path type",
         &[
-            "volumes/tests/root_volumes_host_path.rs every_type_takes_what_it_names_and_says_what_else_it_found",
+            "volumes/tests/root/volumes_host_path.rs every_type_takes_what_it_names_and_says_what_else_it_found",
             INSIDE,
         ],
     ),
@@ -283,9 +287,9 @@ impl Source {
     fn read(file: &str) -> Self {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let text = std::fs::read_to_string(crates.join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
-        let support = text.contains("mod run_support;").then_some("wardlet/tests/run_support/mod.rs");
+        let support = text.contains("use crate::run_support;").then_some("wardlet/tests/run_support/mod.rs");
         let beside = Path::new(file).with_file_name("stage.rs");
-        let stage = text.contains("use crate::stage::").then(|| crates.join(beside));
+        let stage = text.contains("use super::stage::").then(|| crates.join(beside));
         let more = support.map(|file| crates.join(file)).into_iter().chain(stage);
         let more = more.map(|path| std::fs::read_to_string(path).unwrap_or_default());
         Self::of(&std::iter::once(text.clone()).chain(more).collect::<Vec<_>>().join("\n"))

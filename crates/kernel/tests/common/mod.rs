@@ -7,11 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use ids::{IdBlock, IdMapping};
 use kernel::{PrivateMountNamespace, UsernsFd};
 use rustix::process::{DumpableBehavior, dumpable_behavior};
+use testkit::wait_until;
 
 /// The first host ID of the block that tests map to.
 pub(crate) const BASE: u32 = 1_073_741_824;
@@ -53,22 +53,10 @@ pub(crate) fn rounds() -> usize {
     std::env::var("WARDLET_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
 }
 
-/// Waits for what becomes true soon.
-pub(crate) fn in_the_end(holds: impl Fn() -> bool, found: impl Fn() -> String) {
-    for _ in 0..400 {
-        if holds() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    panic!("{}", found());
-}
-
 /// Else a debugger, or a process of ours that reads our own /proc, would find all doors shut. They are the
 /// whole process's: they are shut for a moment while another test makes or looks into a namespace.
 pub(crate) fn doors_are_open() {
-    let doors = || dumpable_behavior().unwrap();
-    in_the_end(|| doors() == DumpableBehavior::Dumpable, || format!("{:?}", doors()));
+    wait_until("the process is dumpable", || dumpable_behavior().unwrap() == DumpableBehavior::Dumpable);
 }
 
 /// Runs `body` while another thread does `attack` over and over.

@@ -7,12 +7,13 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::{BASE, doors_are_open, in_the_end, map_from, without_touching_the_host};
+use common::{BASE, doors_are_open, map_from, without_touching_the_host};
 use ids::IdMapping;
 use kernel::{
     Charge, DetachedMount, Error, IdMaps, Live, MountTable, Namespace, NamespaceId, Source, Submounts,
     UsernsCache, UsernsFd,
 };
+use testkit::wait_until;
 
 fn maps(base: u32) -> IdMaps {
     IdMaps::new(&map_from(base), &map_from(base))
@@ -44,7 +45,7 @@ fn a_namespace_is_counted_against_the_pods_own_user_and_no_thread_of_ours_stays_
     assert_eq!(namespace(&ours).owner_uid().unwrap(), 0);
     let base = base.to_string();
     // A thread that has ended and been waited for may be listed for a moment longer.
-    in_the_end(|| !users().iter().any(|line| line.contains(&base)), || format!("{:?}", users()));
+    wait_until("no thread is that user", || !users().iter().any(|line| line.contains(&base)));
     doors_are_open();
 }
 

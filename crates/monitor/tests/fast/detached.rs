@@ -3,6 +3,7 @@
 use crate::support;
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use monitor::{Client, Error, ProcessMark, Request};
@@ -21,7 +22,9 @@ fn it_is_nobodys_child_in_a_session_of_its_own_with_nothing_inherited() {
     assert_ne!(stat_field(pid, 4), std::process::id(), "it is our child");
     assert_eq!((stat_field(pid, 6), stat_field(pid, 7)), (pid, 0), "its session, its terminal");
     let link = |fd: u32| std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap();
-    assert_eq!((link(0), link(1)), ("/dev/null".into(), "/dev/null".into()));
+    assert_eq!(link(0), Path::new("/dev/null"));
+    // Its standard output is the pipe of its result until it has reported.
+    wait_until("its standard output is /dev/null", || link(1) == Path::new("/dev/null"));
     assert_eq!(link(2), pod.dir().join("monitor.log"));
     assert_eq!(std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap().to_str(), Some("/"));
     for entry in std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap() {

@@ -9,8 +9,9 @@ mod image;
 
 use std::fs;
 use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::process::Command;
 
 use common::{BASE, file_of, owner, release, userns, without_touching_the_host};
 use kernel::probe::{self, Answer};
@@ -19,8 +20,6 @@ use kernel::{
     Submounts,
 };
 use rustix::io::Errno;
-use rustix::process::{Gid, Uid};
-use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
 use tempfile::TempDir;
 
 pub(crate) struct Place {
@@ -71,20 +70,11 @@ impl Place {
     }
 }
 
-/// As the user and group with these IDs, on a thread of its own.
-fn as_user<T: Send>(uid: u32, gid: u32, work: impl FnOnce() -> T + Send) -> T {
-    let become_user = || {
-        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-        set_thread_res_gid(gid, gid, gid).unwrap();
-        set_thread_res_uid(uid, uid, uid).unwrap();
-    };
-    thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            become_user();
-            work()
-        });
-        thread.join().unwrap()
-    })
+/// Makes an empty file as the user and group with these IDs: by a process of their own, for a thread that changes its user makes
+/// the whole process undumpable, which other tests look at.
+fn file_by(uid: u32, gid: u32, file: &Path) {
+    let made = Command::new("touch").arg(file).uid(uid).gid(gid).status().unwrap();
+    assert!(made.success(), "{}", file.display());
 }
 
 /// Reads show the host's IDs, writes land with the container's.
@@ -97,7 +87,7 @@ fn translates_both_ways(place: &Place) {
     assert!(MountTable::read().unwrap().at(&target).unwrap().idmapped());
     assert_eq!(owner(&target.join("of-root")), (BASE, BASE));
     assert_eq!(owner(&target.join("of-1000")), (BASE + 1000, BASE + 100));
-    as_user(BASE + 7, BASE + 8, || fs::write(target.join("new"), "text")).unwrap();
+    file_by(BASE + 7, BASE + 8, &target.join("new"));
     assert_eq!(owner(&target.join("new")), (BASE + 7, BASE + 8));
     assert_eq!(owner(&source.join("new")), (7, 8), "on disk");
     chown(target.join("of-root"), Some(BASE + 5), Some(BASE + 6)).unwrap();
@@ -199,7 +189,7 @@ fn hugetlbfs_is_idmapped() {
         chown(source.join("file"), Some(1000), Some(100)).unwrap();
         place.idmap().unwrap();
         assert_eq!(common::owner(&target.join("file")), (BASE + 1000, BASE + 100));
-        as_user(BASE + 7, BASE + 8, || fs::File::create(target.join("new"))).unwrap();
+        file_by(BASE + 7, BASE + 8, &target.join("new"));
         assert_eq!(common::owner(&source.join("new")), (7, 8));
     });
 }
