@@ -11,6 +11,7 @@
     reason = "only tests use this"
 )]
 
+mod alone;
 mod call;
 mod chance;
 pub mod fuse;
@@ -21,6 +22,7 @@ mod waiting;
 use std::process::Command;
 use std::sync::OnceLock;
 
+pub use alone::in_own_process;
 pub use call::{Call, calls_since, changes, changes_since};
 pub use chance::{Dice, rounds, rounds_or};
 pub use programs::{example, programs};
