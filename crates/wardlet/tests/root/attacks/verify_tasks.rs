@@ -40,7 +40,7 @@ fn give_program(ward: &Ward) {
     fs::create_dir(&signs).unwrap();
     fs::set_permissions(&signs, Permissions::from_mode(0o777)).unwrap();
     fs::set_permissions(ward.volume(), Permissions::from_mode(0o755)).unwrap();
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/root_attacks/hide.c");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/root/attacks/hide.c");
     let compiled = ward.volume().join("compiled");
     let mut cc = Command::new("cc");
     cc.args(["-static", "-pthread", "-Wall", "-Werror", "-o"]).arg(&compiled).arg(source);
