@@ -79,8 +79,11 @@ fuzz: ## Fuzzes every parser of foreign input for FUZZ_SECONDS each (nightly too
 		ASAN_OPTIONS=detect_odr_violation=0 cargo +nightly fuzz run $$t fuzz/corpus/$$t fuzz/seeds/$$t -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
 
-soak: components ## Long crash histories, a million model cases, fuzzing: hours (root).
+soak: components ## Long crash histories, full nodes, a million model cases, fuzzing: hours (root).
 	PROPTEST_CASES=1000000 WARDLET_ROUNDS=300 scripts/test.sh full
+	cargo run -q -p testbed -- install node
+	cargo build -q --workspace --bins
+	WARDLET_ROUNDS=30 cargo test -q -p wardlet --test node verify_beside:: -- --nocapture
 	$(MAKE) fuzz FUZZ_SECONDS=1800
 
 clean: ## Removes what was built.

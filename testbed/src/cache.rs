@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use ring::digest::{Context, SHA256};
 
 use crate::catalogue::{Component, GoSource, Source, component};
+use crate::manifests::Module;
 use crate::{Error, Result, paths};
 
 /// Lower-case hexadecimal.
@@ -30,11 +31,26 @@ fn fingerprint(source: &GoSource) -> String {
     hex(context.finish().as_ref()).chars().take(12).collect()
 }
 
-/// Where the component's programs are once built; `None` for Debian's.
+/// The same for files: digits that change with any of their names and digests.
+fn files_fingerprint(modules: &[Module]) -> String {
+    let mut context = Context::new(&SHA256);
+    for file in modules.iter().flat_map(|module| module.files) {
+        context.update(file.name.as_bytes());
+        context.update(&[0]);
+        context.update(file.sha256.as_bytes());
+    }
+    hex(context.finish().as_ref()).chars().take(12).collect()
+}
+
+/// Where the component is once installed: its programs in `bin`, its files in `files`; `None` for Debian's.
 #[must_use]
 pub fn directory(component: &Component) -> Option<PathBuf> {
-    let Source::Go(source) = &component.source else { return None };
-    let key = format!("{}-{}", component.version, fingerprint(source));
+    let fingerprint = match &component.source {
+        Source::Go(source) => fingerprint(source),
+        Source::Files(modules) => files_fingerprint(modules),
+        Source::Debian(_) => return None,
+    };
+    let key = format!("{}-{fingerprint}", component.version);
     Some(paths::cache_root().join(component.name).join(key))
 }
 
@@ -44,6 +60,10 @@ pub fn installed(component: &Component) -> bool {
     match &component.source {
         Source::Go(source) => directory(component).is_some_and(|dir| {
             source.programs.iter().all(|program| dir.join("bin").join(program.binary).is_file())
+        }),
+        Source::Files(modules) => directory(component).is_some_and(|dir| {
+            let mut files = modules.iter().flat_map(|module| module.files);
+            files.all(|file| dir.join("files").join(file.name).is_file())
         }),
         Source::Debian(packages) => packages.iter().all(|(_, sign)| crate::install::debian::present(sign)),
     }
@@ -69,7 +89,7 @@ pub fn program(name: &str, binary: &str) -> Result<PathBuf> {
 pub fn search_path() -> String {
     let cached = crate::catalogue::COMPONENTS
         .iter()
-        .filter(|component| installed(component))
+        .filter(|component| matches!(component.source, Source::Go(_)) && installed(component))
         .filter_map(directory)
         .map(|dir| dir.join("bin").display().to_string());
     let system = std::env::var("PATH").unwrap_or_default();

@@ -1,5 +1,6 @@
 //! Every component: its pinned version, where it comes from, and the sets that the test tiers need.
 
+use crate::manifests::{self, Module};
 use crate::{Error, Result};
 
 /// A module of ours that does nothing but pin what a component is built from.
@@ -68,6 +69,8 @@ pub struct Edit {
 pub enum Source {
     /// Go modules, built here.
     Go(GoSource),
+    /// Files of Go modules, copied as they are.
+    Files(&'static [Module]),
     /// Debian packages, each known by a file it brings.
     Debian(&'static [(&'static str, &'static str)]),
 }
@@ -228,6 +231,12 @@ pub static COMPONENTS: &[Component] = &[
         megabytes: 400,
     },
     Component {
+        name: manifests::COMPONENT,
+        version: "pinned",
+        source: Source::Files(manifests::MODULES),
+        megabytes: 400,
+    },
+    Component {
         name: "tools",
         version: "debian",
         source: Source::Debian(&[
@@ -264,7 +273,13 @@ pub static COMPONENTS: &[Component] = &[
     Component {
         name: "podman",
         version: "debian",
-        source: Source::Debian(&[("podman", "podman")]),
+        // What it only recommends it needs: for networks, and to hold the namespaces of a pod.
+        source: Source::Debian(&[
+            ("podman", "podman"),
+            ("netavark", "/usr/lib/podman/netavark"),
+            ("aardvark-dns", "/usr/lib/podman/aardvark-dns"),
+            ("catatonit", "/usr/bin/catatonit"),
+        ]),
         megabytes: 200,
     },
     Component { name: "crun", version: "debian", source: Source::Debian(&[("crun", "crun")]), megabytes: 10 },
@@ -292,9 +307,10 @@ const SETS: &[(&str, &[&str])] = &[
             "crun",
             "runsc",
             "runsc-shim",
+            manifests::COMPONENT,
         ],
     ),
-    ("node", &["cni", "kubelet", "kube-controller-manager", "kube-scheduler"]),
+    ("node", &["cni", "podman", "kubelet", "kube-controller-manager", "kube-scheduler"]),
     ("conformance", &["agnhost", "e2e", "promtool"]),
 ];
 const PEERS: &[&str] =

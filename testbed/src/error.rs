@@ -42,6 +42,18 @@ pub enum Error {
         /// Its pinned version.
         version: String,
     },
+    /// A file of a Go module is not the one that was reviewed.
+    #[error("{path} of {module} has SHA-256 {found}, and {expected} is expected")]
+    Digest {
+        /// The module with its version.
+        module: String,
+        /// The file's path in it.
+        path: String,
+        /// The digest in the table.
+        expected: String,
+        /// The digest of what was found.
+        found: String,
+    },
     /// Nobody knows a component, set or part of this name.
     #[error("there is no {kind} named {name:?}; known are {known}")]
     Unknown {
@@ -138,6 +150,11 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotInstalled { component, .. } => Some(format!("testbed install {component}")),
+            Self::Digest { .. } => Some(
+                "the file was changed on its way or in the cache: remove the cache's public-manifests and install them \
+                 again; after a change of version, correct testbed/src/manifests.rs"
+                    .into(),
+            ),
             Self::InUse { name } => Some(format!("testbed down {name}, or --name with another name")),
             Self::Absent { .. } => Some("testbed status lists what is up".into()),
             Self::DiskFull { .. } => {

@@ -2,6 +2,7 @@
 //!
 //! - [`catalogue`]: every component with its pinned version, and the sets of components that the tiers need.
 //! - [`install`]: builds them from their Go modules, or takes Debian's, into the [`cache`].
+//! - [`manifests`]: published manifests of other projects, taken from Go modules and known by their digests.
 //! - [`Testbed`]: a subset of etcd, API server, controller manager, scheduler, registry, containerd and kubelet,
 //!   started in private mount, network and cgroup namespaces; [`shared`]: one control plane per test run.
 //! - [`images`]: stand-ins under upstream's names, made here.
@@ -20,6 +21,7 @@ mod error;
 pub mod faults;
 pub mod images;
 pub mod install;
+pub mod manifests;
 pub mod own;
 pub mod paths;
 mod process;

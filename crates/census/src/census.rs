@@ -60,9 +60,15 @@ impl Census {
     /// What is written down as somebody's, read anew: the part of a look that takes no time.
     #[must_use]
     pub fn claims(&self) -> Vec<Use> {
+        self.recorded_owners().iter().flat_map(Owner::uses).collect()
+    }
+
+    /// The owners that files name, read anew: kubelet records, subordinate IDs, accounts. No process is looked at.
+    #[must_use]
+    pub fn recorded_owners(&self) -> Vec<Owner> {
         let mut claimed = Report::default();
         claims::read(self, &mut claimed);
-        claimed.owners.iter().flat_map(Owner::uses).collect()
+        claimed.owners
     }
 }
 

@@ -25,10 +25,11 @@ fn check_at(path: &Path, needed: u64) -> Result<()> {
     if free < needed { Err(Error::DiskFull { path: path.to_path_buf(), free, needed }) } else { Ok(()) }
 }
 
-/// What the programs of a component take.
+/// What the programs or files of a component take.
 pub(super) fn megabytes(directory: Option<&Path>) -> f64 {
-    let Some(bin) = directory.map(|dir| dir.join("bin")) else { return 0.0 };
-    let entries = fs::read_dir(bin).into_iter().flatten().flatten();
+    let Some(directory) = directory else { return 0.0 };
+    let listed = ["bin", "files"].map(|name| fs::read_dir(directory.join(name)));
+    let entries = listed.into_iter().flatten().flatten().flatten();
     let bytes: u64 = entries.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum();
     // Tenths of a MB fit a u32 for anything that fits a disk of today.
     f64::from(u32::try_from(bytes * 10 / MEGABYTE).unwrap_or(u32::MAX)) / 10.0

@@ -1,4 +1,4 @@
-//! Installing components: Debian's by apt-get, the others built from their Go modules.
+//! Installing components: Debian's by apt-get, the others from their Go modules, built or copied.
 //!
 //! Several installations may run at once, each component is locked while it is built, and what is in the
 //! cache is complete: it is built beside it and renamed.
@@ -7,6 +7,7 @@ mod build;
 pub mod debian;
 mod disk;
 mod edit;
+mod files;
 mod go;
 
 use std::fs::{self, File};
@@ -25,7 +26,7 @@ pub struct Installed {
     pub component: &'static Component,
     /// Seconds that it took now; `None` if it was there.
     pub seconds: Option<f64>,
-    /// What its programs take on disk.
+    /// What its programs or files take on disk.
     pub megabytes: f64,
 }
 
@@ -38,7 +39,7 @@ pub fn install(components: &[&'static Component], progress: &mut dyn FnMut(&str)
     disk::check(missing.iter().map(|component| component.megabytes).sum())?;
     let go = missing
         .iter()
-        .any(|component| matches!(component.source, Source::Go(_)))
+        .any(|component| matches!(component.source, Source::Go(_) | Source::Files(_)))
         .then(|| go::toolchain(progress))
         .transpose()?;
     let mut done = Vec::new();
@@ -84,7 +85,12 @@ fn one(component: &Component, go: Option<&Path>, progress: &mut dyn FnMut(&str))
             let target = cache::directory(component).unwrap_or(home);
             build::build(source, &build::Place { go, target: &target }, progress)?;
         }
-        (Source::Go(_), None) => {}
+        (Source::Files(modules), Some(go)) => {
+            let target = cache::directory(component).unwrap_or(home);
+            files::install(modules, &build::Place { go, target: &target }, progress)?;
+        }
+        // A toolchain is found whenever one of these is missing.
+        (Source::Go(_) | Source::Files(_), None) => {}
     }
     Ok(true)
 }

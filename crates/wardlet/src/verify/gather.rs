@@ -1,20 +1,22 @@
 //! How a look is taken: processes first, then whoever can say more about them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 
-use census::{OwnerKind, Report};
+use census::{Census, HostRoot, Owner, OwnerKind, Report};
+use ids::HostSpan;
 use ids::allocator::State;
+use kernel::NamespaceKind;
 use ledger::Lease;
 use wardlet_oci::lease::{Records, gone};
 use wire::Endpoint;
 
 use super::cri::{self, Silence};
-use super::identity::Identity;
+use super::identity::{Identity, Recorded, membership};
 use super::look::{Books, LeaseFact, Look, Told};
 use super::pods::{self, Known, Naming, Pod};
 use super::violation::{Findings, Note, Unseen};
-use super::walk::Walk;
+use super::walk::{Process, Walk};
 use crate::failure::Failure;
 use crate::node::Node;
 
@@ -43,7 +45,8 @@ pub(super) fn look(node: &Node, ask: &Ask) -> Result<(Look, Findings), Failure> 
     findings.notes.extend(census.notes.iter().map(on_node));
     findings.notes.extend(census.problems.iter().map(|problem| on_node(&problem.to_string())));
     let mut sources = vec![root.path("/proc").display().to_string()];
-    let books = books(node, &census, (&mut sources, &mut findings));
+    let mut books = books(node, &census, (&mut sources, &mut findings));
+    add_other_kubelets(node, &walk, &mut books, &mut sources);
     let own = recorded(node, (&mut sources, &mut findings));
     let mut known = Known::default();
     known.record(&own);
@@ -92,14 +95,7 @@ fn books(node: &Node, census: &Report, (sources, findings): Notebook<'_>) -> Boo
     if leases.is_some() {
         sources.push(format!("the ledger in {}", node.state_dir().display()));
     }
-    let records: BTreeMap<_, _> = census
-        .owners
-        .iter()
-        .filter_map(|owner| match &owner.kind {
-            OwnerKind::KubeletRecord { pod, .. } => Some((pod.clone(), *owner.uids.first()?)),
-            _ => None,
-        })
-        .collect();
+    let records = records(&census.owners).collect();
     let of_kubelet = node.kubelet_pods();
     let kubelet = of_kubelet.is_dir();
     if kubelet {
@@ -108,6 +104,42 @@ fn books(node: &Node, census: &Report, (sources, findings): Notebook<'_>) -> Boo
     let homes = vec![of_kubelet, node.state_dir().join("pods")];
     let leases = leases.map(|leases| leases.iter().map(fact).collect());
     Books { leases, records, kubelet, homes }
+}
+
+/// The blocks that a kubelet has recorded, by the UIDs of the pods.
+fn records(owners: &[Owner]) -> impl Iterator<Item = (String, HostSpan)> {
+    owners.iter().filter_map(|owner| match &owner.kind {
+        OwnerKind::KubeletRecord { pod, .. } => Some((pod.clone(), *owner.uids.first()?)),
+        _ => None,
+    })
+}
+
+/// Adds the records of kubelets that have a root directory of their own: one in a container keeps them there, and this
+/// node's directory says nothing about its pods. What the node's own kubelet has recorded goes first.
+fn add_other_kubelets(node: &Node, walk: &Walk, books: &mut Books, sources: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for kubelet in walk.processes.iter().filter(|process| is_kubelet(walk, process)) {
+        let Some(mounts) = kubelet.space(NamespaceKind::Mnt) else { continue };
+        if !seen.insert(mounts) {
+            continue;
+        }
+        let root = node.host_root().path(format!("/proc/{}/root", kubelet.pid));
+        let census = Census { host_root: HostRoot::new(root), ..node.census() };
+        let before = books.records.len();
+        for (pod, span) in records(&census.recorded_owners()) {
+            books.records.entry(pod).or_insert(span);
+        }
+        if books.records.len() > before {
+            sources.push(format!("the records of the kubelet with process ID {}", kubelet.pid));
+        }
+    }
+}
+
+/// The name alone proves nothing: a process of a pod may have it. A kubelet has the host's users and is in no pod.
+fn is_kubelet(walk: &Walk, process: &Process) -> bool {
+    process.status.name == "kubelet"
+        && process.space(NamespaceKind::User).is_some_and(|user| pods::is_the_hosts(walk, user))
+        && membership(&process.cgroups, &Recorded::default()).is_none()
 }
 
 fn fact(lease: &Lease) -> LeaseFact {

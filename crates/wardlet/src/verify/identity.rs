@@ -83,21 +83,32 @@ pub(super) fn membership(text: &str, recorded: &Recorded) -> Option<Membership> 
 fn by_name(path: &str) -> Option<Membership> {
     let parts = parts_of(path);
     let identity = kubernetes(&parts).or_else(|| built_in(&parts)).or_else(|| libpod(&parts))?;
-    Some(Membership { identity, part: if is_conmons(&parts) { Part::Runtime } else { Part::Container } })
+    let part = if is_conmons(&identity, &parts) { Part::Runtime } else { Part::Container };
+    Some(Membership { identity, part })
 }
 
 fn parts_of(path: &str) -> Vec<&str> {
     path.split('/').filter(|part| !part.is_empty()).collect()
 }
 
-/// CRI-O's conmon is right below the pod's group, podman's beside that of the container. Further down the name is the choice
-/// of a process inside.
-fn is_conmons(parts: &[&str]) -> bool {
-    let in_kubepods = parts.iter().skip_while(|part| !part.contains("kubepods"));
-    let mut below_pod = in_kubepods.skip_while(|part| pod_uid(part).is_none()).skip(1);
-    let mut of_podman = parts.iter().skip_while(|part| !part.contains("libpod-"));
-    below_pod.next().is_some_and(|part| part.starts_with("crio-conmon-"))
-        || of_podman.next().is_some_and(|part| part.starts_with("libpod-conmon-"))
+/// Whether the group is one that an engine makes for conmon: CRI-O right below the pod's group, podman beside those of the
+/// containers. Further down the name is the choice of a process inside.
+fn is_conmons(identity: &Identity, parts: &[&str]) -> bool {
+    match identity {
+        Identity::Pod(_) => {
+            let in_kubepods = parts.iter().skip_while(|part| !part.contains("kubepods"));
+            let mut below_pod = in_kubepods.skip_while(|part| pod_uid(part).is_none()).skip(1);
+            below_pod.next().is_some_and(|part| part.starts_with("crio-conmon-"))
+        }
+        Identity::Libpod(_) => {
+            let mut by_systemd = parts.iter().skip_while(|part| !part.contains("libpod-"));
+            let mut below_parent = below_libpod_parent(parts);
+            by_systemd.next().is_some_and(|part| part.starts_with("libpod-conmon-"))
+                || (below_parent.next().is_some_and(|pod| is_hex(pod, 64))
+                    && below_parent.next() == Some("conmon"))
+        }
+        Identity::Sandbox(_) => false,
+    }
 }
 
 /// `…/kubepods/burstable/pod<uid>/…`, or systemd's `…/kubepods-burstable-pod<uid with underscores>.slice/…`.
@@ -121,7 +132,13 @@ fn built_in(parts: &[&str]) -> Option<Identity> {
     Some(Identity::Sandbox((*id).to_owned()))
 }
 
-/// `…/libpod_pod_<id>…` of a pod, else `…/libpod-<id>…` of a container.
+/// The names below the group in which podman makes its own where systemd does not make them.
+fn below_libpod_parent<'a>(parts: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    parts.iter().copied().skip_while(|part| *part != "libpod_parent").skip(1)
+}
+
+/// `…/libpod_pod_<id>…` of a pod by systemd, `…/libpod_parent/<id>/…` of a pod without systemd, else `…/libpod-<id>…` of a
+/// container.
 fn libpod(parts: &[&str]) -> Option<Identity> {
     let after = |mark: &str| {
         parts.iter().find_map(|part| {
@@ -129,7 +146,14 @@ fn libpod(parts: &[&str]) -> Option<Identity> {
             is_hex(id, 64).then(|| Identity::Libpod(id.to_owned()))
         })
     };
-    after("libpod_pod_").or_else(|| after("libpod-conmon-")).or_else(|| after("libpod-"))
+    let below_parent = || {
+        let id = below_libpod_parent(parts).next().filter(|id| is_hex(id, 64))?;
+        Some(Identity::Libpod(id.to_owned()))
+    };
+    after("libpod_pod_")
+        .or_else(below_parent)
+        .or_else(|| after("libpod-conmon-"))
+        .or_else(|| after("libpod-"))
 }
 
 fn is_hex(text: &str, length: usize) -> bool {
@@ -168,6 +192,26 @@ mod tests {
         assert_eq!(found(&scope), Some((libpod.clone(), Part::Container)));
         let conmon = format!("/machine.slice/libpod-conmon-{theirs}.scope");
         assert_eq!(found(&conmon), Some((libpod, Part::Runtime)));
+    }
+
+    #[test]
+    fn the_containers_of_a_podman_pod_are_one_pod_with_and_without_systemd() {
+        let (pod, one, two) = ("a".repeat(64), "b".repeat(64), "c".repeat(64));
+        let member = Some((Identity::Libpod(pod.clone()), Part::Container));
+        for container in [&one, &two] {
+            assert_eq!(found(&format!("/libpod_parent/{pod}/libpod-{container}")), member);
+            let scope = format!("/machine.slice/machine-libpod_pod_{pod}.slice/libpod-{container}.scope");
+            assert_eq!(found(&scope), member);
+        }
+        let conmon = format!("/libpod_parent/{pod}/conmon");
+        assert_eq!(found(&conmon), Some((Identity::Libpod(pod.clone()), Part::Runtime)));
+        assert_eq!(found(&format!("/libpod_parent/{pod}/libpod-{one}/conmon")), member);
+        let alone = Some((Identity::Libpod(one.clone()), Part::Container));
+        assert_eq!(found(&format!("/libpod_parent/libpod-{one}")), alone);
+        assert_eq!(found(&format!("/libpod_parent/libpod-{one}/conmon")), alone);
+        let uid = "0b8ba3fd-5e6f-4fd8-9a3a-111111111111";
+        let inside = format!("/kubepods/pod{uid}/container/libpod_parent/{pod}/conmon");
+        assert_eq!(found(&inside), Some((Identity::Pod(uid.to_owned()), Part::Container)));
     }
 
     #[test]

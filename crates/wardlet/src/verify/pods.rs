@@ -62,6 +62,12 @@ impl Pod {
         holder == self.uid() || holder == self.identity.key() || holder == self.title()
     }
 
+    /// Whether podman runs it. Its containers rightly have IDs in common: those of one user all have that user's, and a
+    /// container can join the user namespace of another.
+    pub(super) fn is_podmans(&self) -> bool {
+        matches!(self.identity, Identity::Libpod(_))
+    }
+
     /// Those that are where they should be.
     pub(super) fn at_home<'a>(&'a self, walk: &'a Walk) -> impl Iterator<Item = &'a Process> {
         let inside = self.processes.iter().filter(|at| !self.outside.contains(at));

@@ -13,7 +13,6 @@ mod cli_check_cluster;
 mod cli_check_docs;
 mod cli_check_input;
 mod cli_check_outputs;
-mod cli_check_public;
 mod cli_check_selinux;
 mod cli_config;
 mod cli_contract;

@@ -2,3 +2,4 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
 
 mod verify;
+mod verify_beside;

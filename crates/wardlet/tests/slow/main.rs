@@ -15,6 +15,7 @@ mod terminal;
 mod check_cluster;
 mod check_html;
 mod check_large;
+mod check_public;
 mod doctor;
 mod examples;
 mod image_registry;

@@ -2,14 +2,13 @@
 
 use ids::{HostSpan, IdKind};
 
-use crate::verify::identity::Identity;
 use crate::verify::look::{LeaseFact, Look};
 use crate::verify::pods::Pod;
 use crate::verify::violation::{Findings, Violation, What};
 
 pub(super) fn check(look: &Look, findings: &mut Findings) {
     // Podman keeps books of its own, which the census reads as claims.
-    for pod in look.pods.iter().filter(|pod| !matches!(pod.identity, Identity::Libpod(_))) {
+    for pod in look.pods.iter().filter(|pod| !pod.is_podmans()) {
         if pod.home.is_some() {
             isolated(look, pod, findings);
         } else {

@@ -28,8 +28,7 @@ fn processes(look: &Look, findings: &mut Findings) {
             let met =
                 KINDS.into_iter().find_map(|kind| Some((kind, pod.maps.meets_spans(kind, owner.ids(kind))?)));
             let Some((kind, ids)) = met else { continue };
-            if is_of(look, pod, pid) || pod_of(look, pid).is_some_and(|other| look.share_a_lease(pod, other))
-            {
+            if is_of(look, pod, pid) || pod_of(look, pid).is_some_and(|other| may_share(look, pod, other)) {
                 continue;
             }
             let found = format!("{} has {kind} {} and is not of the pod", owner.name, ids.first());
@@ -45,6 +44,12 @@ fn is_of(look: &Look, pod: &Pod, pid: u32) -> bool {
 
 fn pod_of(look: &Look, pid: u32) -> Option<&Pod> {
     look.pods.iter().find(|pod| is_of(look, pod, pid))
+}
+
+/// Whether two pods have IDs in common that `overlap` allows.
+fn may_share(look: &Look, one: &Pod, two: &Pod) -> bool {
+    let both_podmans = one.is_podmans() && two.is_podmans();
+    look.share_a_lease(one, two) || (both_podmans && one.maps.meets(&two.maps).is_some())
 }
 
 /// A user namespace that is no pod's, and what it maps.

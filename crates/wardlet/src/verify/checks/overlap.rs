@@ -1,6 +1,5 @@
 //! No two pods have IDs in common, unless the ledger gave them one block together.
 
-use crate::verify::identity::Identity;
 use crate::verify::look::Look;
 use crate::verify::pods::Pod;
 use crate::verify::violation::{Findings, Violation, What};
@@ -14,7 +13,7 @@ pub(super) fn check(look: &Look, findings: &mut Findings) {
                 findings.note(one, format!("shares {kind}s {ids} with {}, as the ledger says", two.title()));
                 continue;
             }
-            if is_podmans(one) && is_podmans(two) {
+            if one.is_podmans() && two.is_podmans() {
                 findings.note(one, format!("shares {kind}s {ids} with {}", two.title()));
                 continue;
             }
@@ -24,9 +23,4 @@ pub(super) fn check(look: &Look, findings: &mut Findings) {
             findings.violated(Violation::new(What::Overlap, expected, found).of(one).and(two));
         }
     }
-}
-
-/// Containers of one podman user, or of one pod, rightly have the same IDs.
-fn is_podmans(pod: &Pod) -> bool {
-    matches!(pod.identity, Identity::Libpod(_))
 }
