@@ -19,7 +19,6 @@ pub mod defaults;
 mod error;
 mod job;
 mod maps;
-mod paths;
 pub mod ready;
 pub mod seccomp;
 pub mod spec;

@@ -6,6 +6,7 @@ use std::process::Command;
 
 /// Who may import whom: the plan of the house. A crate that is not listed has no place in it yet.
 const ARROWS: &[(&str, &[&str])] = &[
+    ("types", &[]),
     ("ids", &[]),
     ("labels", &[]),
     ("kernel", &["ids"]),
@@ -16,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("conflicts", &["labels"]),
     ("wire", &[]),
     ("images", &["ids", "kernel"]),
-    ("bundle", &["ids", "labels", "plan", "kernel"]),
+    ("bundle", &["types", "ids", "labels", "plan", "kernel"]),
     ("volumes", &["ids", "labels", "plan", "kernel", "wire"]),
     ("lifecycle", &[]),
     ("network", &[]),
@@ -28,7 +29,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &["ids", "labels", "kernel", "wire", "images", "bundle", "network", "streaming", "monitor"]),
     (
         "agent",
-        &["ids", "labels", "kernel", "census", "ledger", "wire", "manifest", "plan", "lifecycle", "volumes"],
+        &[
+            "types",
+            "ids",
+            "labels",
+            "kernel",
+            "census",
+            "ledger",
+            "wire",
+            "manifest",
+            "plan",
+            "lifecycle",
+            "volumes",
+        ],
     ),
     (
         "wardlet",
@@ -58,7 +71,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Crates that a pure room must not have, directly: they bring in I/O, clocks, threads or logs.
 const IMPURE: &[&str] =
     &["rustix", "libc", "nix", "tokio", "tracing", "log", "rusqlite", "procfs", "tempfile"];
-const PURE: &[&str] = &["ids", "labels", "plan", "manifest", "conflicts", "lifecycle"];
+const PURE: &[&str] = &["types", "ids", "labels", "plan", "manifest", "conflicts", "lifecycle"];
 
 fn metadata() -> serde_json::Value {
     let output = Command::new(env!("CARGO"))
