@@ -55,7 +55,7 @@ fn made_of(volume: &Volume) -> Result<Source> {
     let wrong = |cause: String| Error::config(field.clone(), cause);
     if let Some(empty) = &volume.empty_dir {
         let medium = empty.medium.as_deref().unwrap_or_default();
-        let size = empty.size_limit.as_ref().map(|q| fields::billionths(q) / 1_000_000_000);
+        let size = empty.size_limit.as_ref().map(|q| fields::quantity(q).units());
         return Ok(Source::EmptyDir(EmptyDir {
             medium: Medium::parse(medium).map_err(|e| wrong(e.to_string()))?,
             size_limit: size.and_then(|n| u64::try_from(n).ok()),
@@ -103,7 +103,7 @@ impl Mounter<'_> {
         }
         let field = || format!("container {:?}", container.name);
         let wanted = WantedMount {
-            container: ContainerName::new(&container.name)
+            container: ContainerName::new(container.name.as_str())
                 .map_err(|e| Error::config(field(), e.to_string()))?,
             index,
             volume: name(&mount.name)?,

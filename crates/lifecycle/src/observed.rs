@@ -1,7 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use types::ContainerName;
+
 use crate::action::{HookKind, Task};
-use crate::container::{ContainerName, ProbeKind};
+use crate::container::ProbeKind;
 use crate::moment::Moment;
 use crate::pod::Network;
 

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
+use types::ContainerName;
+
 use crate::action::{Action, StopReason, Task};
-use crate::container::{Container, ContainerName, RestartPolicy};
+use crate::container::{Container, RestartPolicy};
 use crate::moment::Moment;
 use crate::observed::{Exit, Instance, InstanceState, Observed};
 use crate::pod::{Pod, Role};

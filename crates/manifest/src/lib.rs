@@ -36,7 +36,7 @@ pub use standards::{Level, Violation, violations};
 pub use tree::{Key, Node, Value};
 pub use typed::{Field, Schema};
 pub use unsupported::unsupported;
-pub use validate::{NotAQuantity, Quantity, validate};
+pub use validate::validate;
 
 /// The API's types, for callers that work with what was read.
 pub use k8s_openapi;

@@ -1,10 +1,16 @@
 //! The words that several crates share, each defined once.
 //!
+//! - [`PodUid`], [`ContainerName`], [`VolumeName`]: names that are safe as names of directories.
+//! - [`Quantity`]: an amount of a resource, as Kubernetes writes it.
 //! - [`masked_paths`], [`READ_ONLY_PATHS`]: paths of `/proc` and `/sys` that a container sees empty, or cannot write.
 //!
 //! The crate is pure and stands below all others: it reads no file, no clock and no environment. A type that only
 //! one crate uses belongs into that crate.
 
+mod name;
 mod paths;
+mod quantity;
 
+pub use name::{BadName, ContainerName, PodUid, VolumeName};
 pub use paths::{READ_ONLY_PATHS, masked_paths};
+pub use quantity::{NotAQuantity, Quantity};

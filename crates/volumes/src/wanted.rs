@@ -6,8 +6,8 @@ use ids::{ContainerId, UserNamespace};
 use plan::{Owners, Propagation};
 
 use crate::kinds::{EmptyDir, HostPath, ImageTree, Written};
-use crate::name::{ContainerName, PodUid, VolumeName};
 use crate::sub_path::SubPath;
+use types::{ContainerName, PodUid, VolumeName};
 
 /// A pod's volumes and mounts, as they are to be.
 #[derive(Debug, Clone, PartialEq)]
