@@ -1,7 +1,9 @@
 //! What every container has that did not ask for anything else.
 
+use types::MountPropagation;
+
 use crate::maps::host_of;
-use crate::start::{Bind, IdLines, MountSpec, NewMount, ReadOnly, Space, Spaces, Travel};
+use crate::start::{Bind, IdLines, MountSpec, NewMount, ReadOnly, Space, Spaces};
 
 /// Whether a container is privileged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,7 +87,7 @@ fn bound(path: &str, read_only: ReadOnly) -> MountSpec {
         target: path.into(),
         ids: None,
         read_only,
-        travel: Travel::FromHost,
+        propagation: MountPropagation::HostToContainer,
         options: ["nosuid", "noexec", "nodev"].map(str::to_owned).into(),
     })
 }

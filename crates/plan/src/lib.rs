@@ -34,8 +34,8 @@ pub use facts::{
 pub use gate::{Gate, KubernetesVersion, UnknownVersion};
 pub use gates::{GateError, GateOrigin, GateRequests, GateState, Gates, ResolvedGates};
 pub use intent::{
-    Capabilities, ChangePolicy, Container, Device, HostNamespaces, Intent, Mount, ProcMount, Propagation,
-    RecursiveReadOnly, Stage, VolumeChoice, Who,
+    Capabilities, Container, Device, HostNamespaces, Intent, Mount, ProcMount, RecursiveReadOnly, Stage,
+    VolumeChoice, Who,
 };
 pub use outcome::{
     HowLabelled, Idmap, LabelPlan, MountPlan, Namespaces, Owner, Owners, Plan, UserNamespaceMode,
@@ -46,4 +46,5 @@ pub use policy::{
     CannotIdmap, HostSetuid, Isolate, OnClosedGate, Policy, Rules, VolumePolicy, VolumeRule, VolumeRuleFor,
 };
 pub use refusal::{Refusal, Warning};
-pub use volume::{AccessMode, Medium, PersistentSource, PersistentVolume, Volume, VolumeKind, VolumeSource};
+pub use types::{AccessMode, ChangePolicy, MountPropagation};
+pub use volume::{Medium, PersistentSource, PersistentVolume, Volume, VolumeKind, VolumeSource};

@@ -1,5 +1,7 @@
+use types::MountPropagation;
+
 use crate::facts::Facts;
-use crate::intent::{Container, Intent, Mount, ProcMount, Propagation, RecursiveReadOnly};
+use crate::intent::{Container, Intent, Mount, ProcMount, RecursiveReadOnly};
 use crate::isolation::{self, Isolation};
 use crate::labelling;
 use crate::notes::Notes;
@@ -61,7 +63,7 @@ fn check_containers(intent: &Intent, isolation: &Isolation<'_>, facts: &Facts, n
         }
         for mount in &container.mounts {
             check_mount(mount, intent, facts, notes);
-            if mount.propagation == Propagation::Bidirectional && isolated {
+            if mount.propagation == MountPropagation::Bidirectional && isolated {
                 let text = "mounts that a pod with a user namespace makes never reach the host";
                 notes.warn(Warning::new(format!("{}.mountPropagation", mount.field), text));
             }

@@ -2,6 +2,7 @@
 //!
 //! - [`PodUid`], [`ContainerName`], [`VolumeName`]: names that are safe as names of directories.
 //! - [`Quantity`]: an amount of a resource, as Kubernetes writes it.
+//! - [`MountPropagation`], [`AccessMode`], [`ChangePolicy`]: what pods and volumes say about mounts.
 //! - [`masked_paths`], [`READ_ONLY_PATHS`]: paths of `/proc` and `/sys` that a container sees empty, or cannot write.
 //!
 //! The crate is pure and stands below all others: it reads no file, no clock and no environment. A type that only
@@ -10,7 +11,9 @@
 mod name;
 mod paths;
 mod quantity;
+mod volume;
 
 pub use name::{BadName, ContainerName, PodUid, VolumeName};
 pub use paths::{READ_ONLY_PATHS, masked_paths};
 pub use quantity::{NotAQuantity, Quantity};
+pub use volume::{AccessMode, ChangePolicy, MountPropagation};

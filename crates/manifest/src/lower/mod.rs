@@ -56,7 +56,7 @@ fn plain(pod: &PodRef<'_>, cluster: &Cluster<'_>) -> Intent {
         containers: container::all(spec, &root),
         volumes: volume::all(pod, cluster, &root),
         selinux: context.se_linux_options.as_ref().map(selinux),
-        change_policy: context.se_linux_change_policy.as_deref().and_then(change_policy),
+        change_policy: context.se_linux_change_policy.as_deref().and_then(ChangePolicy::from_name),
         fs_group: context.fs_group.and_then(id),
         supplemental_groups: context.supplemental_groups.into_iter().flatten().filter_map(id).collect(),
         ids: None,
@@ -73,14 +73,6 @@ fn id<T: TryFrom<u64>>(number: i64) -> Option<T> {
 fn selinux(options: &SELinuxOptions) -> SelinuxOptions {
     let SELinuxOptions { level, role, type_, user } = options.clone();
     SelinuxOptions { user, role, kind: type_, level }
-}
-
-fn change_policy(policy: &str) -> Option<ChangePolicy> {
-    match policy {
-        "MountOption" => Some(ChangePolicy::MountOption),
-        "Recursive" => Some(ChangePolicy::Recursive),
-        _ => None,
-    }
 }
 
 /// A pod's annotations of ours.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use conflicts::{Engine, PrivilegedOptions, Rules, VolumeId};
 use labels::{PartialLabel, effective};
-use plan::{ChangePolicy, Facts, Gate, Gates, Intent, KubernetesVersion};
+use plan::{Facts, Gate, Gates, Intent, KubernetesVersion};
 
 use super::breaks::Findings;
 use super::facts::{Handlers, able_node};
@@ -142,7 +142,7 @@ fn workloads(
         let user_namespace = judge.judge(found, intent);
         let selinux = Selinux {
             labels: labels_of(found, labels.get(who)),
-            change_policy: found.template.intent.change_policy.map(policy_name),
+            change_policy: found.template.intent.change_policy.map(|policy| policy.to_string()),
             findings: remarks.remove(who).into_iter().flatten().collect(),
         };
         Workload {
@@ -157,13 +157,6 @@ fn workloads(
         }
     });
     (all.collect(), notes)
-}
-
-fn policy_name(policy: ChangePolicy) -> String {
-    match policy {
-        ChangePolicy::MountOption => "MountOption".to_owned(),
-        ChangePolicy::Recursive => "Recursive".to_owned(),
-    }
 }
 
 fn labels_of(found: &Found<'_>, live: Option<&BTreeSet<String>>) -> Vec<String> {

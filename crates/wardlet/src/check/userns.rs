@@ -1,8 +1,8 @@
 //! Can a workload have a user namespace of its own? The planner says; here it is only asked.
 
 use plan::{
-    Container, Facts, HostNamespaces, Intent, Isolate, Medium, Mount, OnClosedGate, Plan, Policy,
-    Propagation, Refusal, Rules, UserNamespaceMode, Volume, VolumeSource,
+    Container, Facts, HostNamespaces, Intent, Isolate, Medium, Mount, MountPropagation, OnClosedGate, Plan,
+    Policy, Refusal, Rules, UserNamespaceMode, Volume, VolumeSource,
 };
 
 use super::facts::Handlers;
@@ -223,7 +223,7 @@ fn of_container(intent: &Intent, container: &Container) -> Vec<Part> {
             hint: "see what it is for: what it does to the host it can no longer do",
         });
     }
-    let both_ways = container.mounts.iter().filter(|m| m.propagation == Propagation::Bidirectional);
+    let both_ways = container.mounts.iter().filter(|m| m.propagation == MountPropagation::Bidirectional);
     for mount in both_ways {
         let scratch = VolumeSource::EmptyDir(Medium::Memory);
         let volume = Volume { name: mount.volume.clone(), field: mount.field.clone(), source: scratch };
