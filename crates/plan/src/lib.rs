@@ -20,12 +20,12 @@ mod notes;
 mod outcome;
 mod plan;
 mod policy;
-mod refusal;
 mod safe;
 pub mod selinux;
 mod userns;
 mod volume;
 mod volumes;
+mod warning;
 
 pub use facts::{
     Facts, FilesystemFacts, HandlerFacts, KernelFacts, PoolFacts, RuntimeFacts, SelinuxFacts, SelinuxState,
@@ -45,6 +45,6 @@ pub use plan::plan;
 pub use policy::{
     CannotIdmap, HostSetuid, Isolate, OnClosedGate, Policy, Rules, VolumePolicy, VolumeRule, VolumeRuleFor,
 };
-pub use refusal::{Refusal, Warning};
-pub use types::{AccessMode, ChangePolicy, MountPropagation};
+pub use types::{AccessMode, ChangePolicy, MountPropagation, Refusal};
 pub use volume::{Medium, PersistentSource, PersistentVolume, Volume, VolumeKind, VolumeSource};
+pub use warning::Warning;

@@ -2,6 +2,7 @@
 //!
 //! - [`PodUid`], [`ContainerName`], [`VolumeName`]: names that are safe as names of directories.
 //! - [`Quantity`]: an amount of a resource, as Kubernetes writes it.
+//! - [`Refusal`]: a request that is not carried out: field, cause, hint.
 //! - [`MountPropagation`], [`AccessMode`], [`ChangePolicy`]: what pods and volumes say about mounts.
 //! - [`masked_paths`], [`READ_ONLY_PATHS`]: paths of `/proc` and `/sys` that a container sees empty, or cannot write.
 //!
@@ -11,9 +12,11 @@
 mod name;
 mod paths;
 mod quantity;
+mod refusal;
 mod volume;
 
 pub use name::{BadName, ContainerName, PodUid, VolumeName};
 pub use paths::{READ_ONLY_PATHS, masked_paths};
 pub use quantity::{NotAQuantity, Quantity};
+pub use refusal::Refusal;
 pub use volume::{AccessMode, ChangePolicy, MountPropagation};

@@ -25,8 +25,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("monitor", &["kernel"]),
     ("wardlet-container", &["ids", "kernel", "bundle"]),
     ("settings", &["ids", "census", "ledger", "plan"]),
-    ("wardlet-oci", &["ids", "kernel", "census", "ledger", "plan", "bundle", "settings"]),
-    ("runtime", &["ids", "labels", "kernel", "wire", "images", "bundle", "network", "streaming", "monitor"]),
+    ("wardlet-oci", &["types", "ids", "kernel", "census", "ledger", "plan", "bundle", "settings"]),
+    (
+        "runtime",
+        &["types", "ids", "labels", "kernel", "wire", "images", "bundle", "network", "streaming", "monitor"],
+    ),
     (
         "agent",
         &[

@@ -17,7 +17,6 @@ mod ids;
 mod mounts;
 mod ping;
 mod process;
-mod refusal;
 mod resources;
 mod sandbox;
 mod signal;
@@ -33,11 +32,11 @@ use crate::userns;
 pub use asked::{AppArmor, Asked, CgroupVersion, ImageMount, Node, Place, ProfileReader};
 pub use mounts::image::{ImagePart, resolve as resolve_image_mount};
 pub use mounts::make_missing;
-pub use refusal::Refusal;
 pub use resources::{limits, oom_score};
 pub use sandbox::{pod_limits, sandbox};
 pub use signal::stop_signal;
 pub use spaces::sysctls;
+pub use types::Refusal;
 
 /// What is to be started.
 ///

@@ -76,7 +76,7 @@ impl Judge {
                 weight: Weight::Blocks,
                 field: written(template, &refusal.field),
                 cause: refusal.cause,
-                hint: refusal.hint,
+                hint: refusal.hint.unwrap_or_default(),
             })
             .collect();
         if template.is_windows {
