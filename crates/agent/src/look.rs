@@ -8,7 +8,9 @@ use wire::cri::{
     Container, ContainerState, ContainerStatus, NamespaceMode, PodSandboxState, PodSandboxStatus,
 };
 
-use crate::cri::{CONTAINER_NAME, Cri, REVISION};
+use types::keys::CONTAINER_NAME;
+
+use crate::cri::{Cri, REVISION, TERMINATION_MESSAGE_POLICY};
 use crate::error::Result;
 use crate::logs::Running;
 use crate::{files, logs};
@@ -146,7 +148,7 @@ impl Looker {
     fn exit(&self, container: &ContainerName, attempt: u32, status: &ContainerStatus) -> Exit {
         let name = container.as_str();
         let mut message = files::last_words(&self.dir, name, attempt).unwrap_or_default();
-        let policy = status.annotations.get("io.kubernetes.container.terminationMessagePolicy");
+        let policy = status.annotations.get(TERMINATION_MESSAGE_POLICY);
         let falls_back = policy.is_some_and(|policy| policy == "FallbackToLogsOnError");
         if message.is_empty() && falls_back && status.exit_code != 0 {
             message = logs::tail(&self.logs.join(name), attempt);

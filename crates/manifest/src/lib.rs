@@ -27,7 +27,7 @@ mod validate;
 
 pub use defaults::{StaticSource, defaulted, static_pod};
 pub use finding::{Finding, Problem};
-pub use lower::{Cluster, DEVICES, IDS, VOLUME_POLICY, devices, lower, lower_volume};
+pub use lower::{Cluster, DEVICES, devices, lower, lower_volume};
 pub use object::{Object, PodRef, Resource};
 pub use place::Position;
 pub use read::{MAX_ALIASED, MAX_BYTES, MAX_DEPTH, MAX_VALUES};

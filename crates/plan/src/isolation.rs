@@ -2,7 +2,7 @@
 
 use ids::BlockLength;
 
-use types::Refusal;
+use types::{Refusal, keys};
 
 use crate::facts::Facts;
 use crate::gate::Gate;
@@ -101,7 +101,7 @@ fn share(volume: &Presented<'_>, length: BlockLength, facts: &Facts, notes: &mut
     let common = facts.pool.length;
     if length != common {
         notes.refuse(Refusal::hinted(
-            "metadata.annotations[wardlet.dev/ids]",
+            format!("metadata.annotations[{}]", keys::IDS),
             format!("volume {name:?} takes the shared block, which has {common} IDs, not {length}"),
             "remove the annotation or the volume",
         ));
@@ -118,7 +118,7 @@ fn check_choice(intent: &Intent, policy: &Policy, notes: &mut Notes) {
     let Some(choice) = intent.volume_policy else { return };
     if !policy.rules.volumes.pods_may_choose.contains(&choice) {
         notes.refuse(Refusal::hinted(
-            "metadata.annotations[wardlet.dev/volume-policy]",
+            format!("metadata.annotations[{}]", keys::VOLUME_POLICY),
             "the operator of this node does not let pods choose that",
             "remove the annotation, or add it to volumes.podsMayChoose in the node's configuration",
         ));

@@ -2,7 +2,7 @@
 
 use ids::{BlockLength, ContainerId};
 
-use types::Refusal;
+use types::{Refusal, keys};
 
 use crate::facts::{Facts, Support};
 use crate::gate::Gate;
@@ -14,7 +14,7 @@ use crate::policy::Policy;
 pub(crate) fn length(intent: &Intent, facts: &Facts) -> Result<BlockLength, Refusal> {
     let pool = &facts.pool;
     let Some(asked) = intent.ids else { return Ok(pool.length) };
-    let field = "metadata.annotations[wardlet.dev/ids]";
+    let field = format!("metadata.annotations[{}]", keys::IDS);
     let allowed = pool.allowed.unwrap_or(pool.length);
     if asked > u64::from(allowed) {
         return Err(Refusal::hinted(
@@ -170,7 +170,7 @@ fn unmapped_ids(intent: &Intent, length: BlockLength) -> Vec<Refusal> {
         Some(Refusal::hinted(
             field,
             cause,
-            "use a lower ID, or ask for more by the annotation wardlet.dev/ids",
+            format!("use a lower ID, or ask for more by the annotation {}", keys::IDS),
         ))
     };
     let containers = intent.containers.iter().flat_map(|c| {

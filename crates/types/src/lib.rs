@@ -4,14 +4,17 @@
 //! - [`Quantity`]: an amount of a resource, as Kubernetes writes it.
 //! - [`Refusal`]: a request that is not carried out: field, cause, hint.
 //! - [`MountPropagation`], [`AccessMode`], [`ChangePolicy`]: what pods and volumes say about mounts.
+//! - [`keys`]: annotations and labels; [`reason`]: why a container waits or has ended.
 //! - [`masked_paths`], [`READ_ONLY_PATHS`]: paths of `/proc` and `/sys` that a container sees empty, or cannot write.
 //!
 //! The crate is pure and stands below all others: it reads no file, no clock and no environment. A type that only
 //! one crate uses belongs into that crate.
 
+pub mod keys;
 mod name;
 mod paths;
 mod quantity;
+pub mod reason;
 mod refusal;
 mod volume;
 

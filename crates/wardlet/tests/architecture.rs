@@ -49,6 +49,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "wardlet",
         &[
+            "types",
             "agent",
             "ids",
             "labels",

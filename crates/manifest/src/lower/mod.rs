@@ -10,6 +10,7 @@ use std::fmt::Display;
 use k8s_openapi::api::core::v1::SELinuxOptions;
 use labels::SelinuxOptions;
 use plan::{ChangePolicy, HostNamespaces, Intent, VolumeChoice, Who};
+use types::keys::{IDS, VOLUME_POLICY};
 
 use crate::finding::{Finding, Problem};
 use crate::object::PodRef;
@@ -18,11 +19,6 @@ use crate::place::Path;
 pub use cluster::Cluster;
 pub use devices::{DEVICES, devices};
 pub use volume::lower_volume;
-
-/// How many IDs a pod wants.
-pub const IDS: &str = "wardlet.dev/ids";
-/// What a pod wants done with volumes that cannot be idmapped.
-pub const VOLUME_POLICY: &str = "wardlet.dev/volume-policy";
 
 /// The intent of a pod, or of a workload's pods. The pod is taken to be valid; only our own
 /// annotations are looked at here for the first time.

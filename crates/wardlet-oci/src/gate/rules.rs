@@ -77,7 +77,7 @@ fn users(subject: &Subject<'_>) -> Result<(), Refusal> {
     for (name, id) in own.chain(more) {
         if id.as_u64().is_none_or(|id| id >= subject.ids) {
             let cause = format!("{id} is not among the pod's {} IDs", subject.ids);
-            let hint = format!("use a smaller one, or ask for more IDs with {}", super::LENGTH_KEY);
+            let hint = format!("use a smaller one, or ask for more IDs with {}", types::keys::IDS);
             return Err(Refusal::hinted(format!("process.user.{name}"), cause, hint));
         }
     }

@@ -6,6 +6,8 @@ use conflicts::{Engine, PrivilegedOptions, Rules, VolumeId};
 use labels::{PartialLabel, effective};
 use plan::{Facts, Gate, Gates, Intent, KubernetesVersion};
 
+use types::keys;
+
 use super::breaks::Findings;
 use super::facts::{Handlers, able_node};
 use super::fixes::Search;
@@ -17,7 +19,6 @@ use super::report::{
     Upgrade, UserNamespace, Verdict, Weight, When, Who, Workload,
 };
 use super::scene::Scene;
-use super::template::WRAPPER_KEY;
 use super::userns::Judge;
 use super::workloads::Found;
 use super::{drivers, pairs, shared};
@@ -179,7 +180,7 @@ fn isolating(
     let template = found.template;
     let asks = (verdict.now == Now::Host).then_some(Edit::OwnUsers);
     // Nodes that are not upgraded yet go by ours, and others pass over it.
-    let others = template.annotations.iter().filter(|a| a.name != WRAPPER_KEY);
+    let others = template.annotations.iter().filter(|a| a.name != keys::USER_NAMESPACE);
     let annotations = others.map(|a| Edit::WithoutAnnotation(a.name));
     let mut edits: Vec<Edit> = asks.into_iter().chain(annotations).collect();
     let mut gives_up = Vec::new();

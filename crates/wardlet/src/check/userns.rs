@@ -5,9 +5,11 @@ use plan::{
     Policy, Refusal, Rules, UserNamespaceMode, Volume, VolumeSource,
 };
 
+use types::keys;
+
 use super::facts::Handlers;
 use super::report::{Now, Reason, UserNamespace, Verdict, Weight, Who};
-use super::template::{Template, WRAPPER_KEY};
+use super::template::Template;
 use super::workloads::Found;
 
 /// How the planner starts to say what a pod would lose.
@@ -127,7 +129,7 @@ impl Judge {
             weight: Weight::Note,
             field: format!("{}[{}]", template.annotations_field(), annotation.name),
             cause: format!("asks {} for a user namespace: {}", annotation.tool, annotation.value),
-            hint: if annotation.name == WRAPPER_KEY {
+            hint: if annotation.name == keys::USER_NAMESPACE {
                 "ask by hostUsers: false as well, and leave it until every node understands that".to_owned()
             } else {
                 "ask by hostUsers: false instead, which every runtime understands".to_owned()
