@@ -70,10 +70,7 @@ fn annotations(container: &Container, attempt: u32) -> BTreeMap<String, String> 
             "io.kubernetes.container.terminationMessagePath".to_owned(),
             text(&container.termination_message_path),
         ),
-        (
-            TERMINATION_MESSAGE_POLICY.to_owned(),
-            text(&container.termination_message_policy),
-        ),
+        (TERMINATION_MESSAGE_POLICY.to_owned(), text(&container.termination_message_policy)),
     ])
 }
 

@@ -4,6 +4,7 @@
 //! - [`Quantity`]: an amount of a resource, as Kubernetes writes it.
 //! - [`Refusal`]: a request that is not carried out: field, cause, hint.
 //! - [`MountPropagation`], [`AccessMode`], [`ChangePolicy`]: what pods and volumes say about mounts.
+//! - [`DockerConfig`], [`registry_of`]: credentials for registries, as files and secrets hold them.
 //! - [`keys`]: annotations and labels; [`reason`]: why a container waits or has ended.
 //! - [`masked_paths`], [`READ_ONLY_PATHS`]: paths of `/proc` and `/sys` that a container sees empty, or cannot write.
 //!
@@ -16,10 +17,12 @@ mod paths;
 mod quantity;
 pub mod reason;
 mod refusal;
+mod registry;
 mod volume;
 
 pub use name::{BadName, ContainerName, PodUid, VolumeName};
 pub use paths::{READ_ONLY_PATHS, masked_paths};
 pub use quantity::{NotAQuantity, Quantity};
 pub use refusal::Refusal;
+pub use registry::{DockerAuth, DockerConfig, registry_of};
 pub use volume::{AccessMode, ChangePolicy, MountPropagation};

@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("manifest", &["types", "plan", "labels"]),
     ("conflicts", &["types", "labels"]),
     ("wire", &[]),
-    ("images", &["ids", "kernel"]),
+    ("images", &["types", "ids", "kernel"]),
     ("bundle", &["types", "ids", "labels", "plan", "kernel"]),
     ("volumes", &["types", "ids", "labels", "plan", "kernel", "wire"]),
     ("lifecycle", &["types"]),
