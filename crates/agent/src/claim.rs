@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use manifest::k8s_openapi::api::core::v1::Pod;
-use volumes::PodUid;
+use types::PodUid;
 
 use crate::error::{Error, Result};
 use crate::store::{Parts, Place, PodRecord, Stored, stored, sweep};

@@ -7,7 +7,9 @@ use wire::cri::{
     ContainerConfig, ContainerMetadata, Device, ImageSpec, KeyValue, LinuxContainerConfig, Mount, Signal,
 };
 
-use crate::cri::{CONTAINER_NAME, REVISION};
+use types::keys::CONTAINER_NAME;
+
+use crate::cri::{REVISION, TERMINATION_MESSAGE_POLICY};
 use crate::env::expanded;
 use crate::ward::{Ward, hash};
 use crate::{resources, sandbox, security};
@@ -68,10 +70,7 @@ fn annotations(container: &Container, attempt: u32) -> BTreeMap<String, String> 
             "io.kubernetes.container.terminationMessagePath".to_owned(),
             text(&container.termination_message_path),
         ),
-        (
-            "io.kubernetes.container.terminationMessagePolicy".to_owned(),
-            text(&container.termination_message_policy),
-        ),
+        (TERMINATION_MESSAGE_POLICY.to_owned(), text(&container.termination_message_policy)),
     ])
 }
 

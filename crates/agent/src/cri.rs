@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use types::keys::POD_UID;
 use wire::client::Client;
 use wire::cri::{self, ContainerStatus, PodSandboxStatus};
 use wire::{Response, Status};
@@ -15,14 +16,12 @@ use crate::journal::Call;
 /// As long as a kubelet waits.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The label that says whose a sandbox or container is.
-pub(crate) const POD_UID: &str = "io.kubernetes.pod.uid";
 /// The label with the pod's name.
 pub(crate) const POD_NAME: &str = "io.kubernetes.pod.name";
 /// The label with the pod's namespace.
 pub(crate) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
-/// The label with the container's name.
-pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+/// The annotation that says what a container's last message is taken from.
+pub(crate) const TERMINATION_MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
 /// The annotation with the revision of a container's definition.
 pub(crate) const REVISION: &str = "wardlet.dev/container-hash";
 

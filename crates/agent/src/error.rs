@@ -1,6 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use types::reason;
 use wire::{Code, Status};
 
 /// What this crate's calls return.
@@ -154,7 +155,7 @@ impl Error {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::NeverPull { .. } => "ErrImageNeverPull",
-            Self::Pull { .. } | Self::Ending { .. } => "ErrImagePull",
+            Self::Pull { .. } | Self::Ending { .. } => reason::ERR_IMAGE_PULL,
             Self::Runtime { call: "ImageStatus", .. } => "ImageInspectError",
             Self::Runtime { call: "StartContainer", .. } => "RunContainerError",
             Self::Runtime { call: "RunPodSandbox", .. } => "FailedCreatePodSandBox",

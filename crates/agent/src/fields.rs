@@ -2,30 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use manifest::Quantity;
 use manifest::k8s_openapi::api::core::v1::{
     ObjectFieldSelector, ResourceFieldSelector, ResourceRequirements,
 };
 use manifest::k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
+use types::Quantity;
 use volumes::payload::downward::{DownwardFile, Field, Resource, ResourceField, Resources, Value};
-use volumes::payload::{Amount, Mode, Payload, PodFields, Source, Volume};
+use volumes::payload::{Mode, Payload, PodFields, Source, Volume};
 
 use crate::error::{Error, Result};
 use crate::ward::Ward;
 
-/// Billionths of a unit; what is no quantity counts as none.
-pub(crate) fn billionths(quantity: &Written) -> u128 {
-    let Ok(parsed) = quantity.0.parse::<Quantity>() else { return 0 };
-    let text = parsed.to_string();
-    let (whole, rest) = text.split_once('.').unwrap_or((&text, "0"));
-    let whole: u128 = whole.parse().unwrap_or(0);
-    whole.saturating_mul(1_000_000_000).saturating_add(rest.parse().unwrap_or(0))
+/// The amount that is written; zero if it is negative or no quantity, which validation has refused before.
+pub(crate) fn quantity(written: &Written) -> Quantity {
+    written.0.parse().map_or(Quantity::ZERO, |amount: Quantity| amount.max(Quantity::ZERO))
 }
 
-fn amounts(list: Option<&BTreeMap<String, Written>>) -> BTreeMap<Resource, Amount> {
+fn amounts(list: Option<&BTreeMap<String, Written>>) -> BTreeMap<Resource, Quantity> {
     let named = |name: &String| ResourceField::parse("", &format!("limits.{name}")).ok().map(|f| f.resource);
     let all = list.into_iter().flatten();
-    all.filter_map(|(name, q)| Some((named(name)?, Amount::from_billionths(billionths(q))))).collect()
+    all.filter_map(|(name, q)| Some((named(name)?, quantity(q)))).collect()
 }
 
 fn resources(found: Option<&ResourceRequirements>) -> Resources {
@@ -51,11 +47,11 @@ pub(crate) fn of(ward: &Ward) -> PodFields {
 }
 
 /// What the node has: the limit of a container that has none.
-fn allocatable() -> BTreeMap<Resource, Amount> {
+fn allocatable() -> BTreeMap<Resource, Quantity> {
     let cores = std::thread::available_parallelism().map_or(1, |n| u64::try_from(n.get()).unwrap_or(1));
-    let mut all = BTreeMap::from([(Resource::Cpu, Amount::from_units(cores))]);
+    let mut all = BTreeMap::from([(Resource::Cpu, Quantity::from_units(cores))]);
     if let Some(bytes) = memory() {
-        all.insert(Resource::Memory, Amount::from_units(bytes));
+        all.insert(Resource::Memory, Quantity::from_units(bytes));
     }
     all
 }
@@ -77,8 +73,8 @@ pub(crate) fn resource_value(selector: &ResourceFieldSelector, own: &str) -> Res
     let container = selector.container_name.as_deref().filter(|n| !n.is_empty()).unwrap_or(own);
     let mut field = ResourceField::parse(container, &selector.resource)
         .map_err(|e| Error::config("resourceFieldRef.resource", e.to_string()))?;
-    if let Some(divisor) = selector.divisor.as_ref().map(billionths).filter(|n| *n > 0) {
-        field.divisor = Amount::from_billionths(divisor);
+    if let Some(divisor) = selector.divisor.as_ref().map(quantity).filter(|n| *n > Quantity::ZERO) {
+        field.divisor = divisor;
     }
     Ok(Value::Resource(field))
 }
@@ -98,11 +94,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_exact_to_a_billionth() {
-        let of = |text: &str| billionths(&Written(text.into()));
-        assert_eq!(of("250m"), 250_000_000);
-        assert_eq!(of("1.5"), 1_500_000_000);
-        assert_eq!(of("2Ki"), 2048 * 1_000_000_000);
-        assert_eq!(of("rubbish"), 0);
+    fn an_amount_that_is_no_quantity_or_negative_counts_as_zero() {
+        let of = |text: &str| quantity(&Written(text.into()));
+        assert_eq!(of("250m"), Quantity::from_thousandths(250));
+        assert_eq!(of("2Ki"), Quantity::from_units(2048));
+        assert_eq!((of("rubbish"), of("-500m"), of("-5")), (Quantity::ZERO, Quantity::ZERO, Quantity::ZERO));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use types::{DockerAuth, DockerConfig, registry_of};
 use wire::cri::AuthConfig;
 
 use crate::error::{Error, Result};
@@ -13,29 +13,9 @@ const CONFIG: &str = ".dockerconfigjson";
 const OLD_CONFIG: &str = ".dockercfg";
 const DOCKER: &str = "docker.io";
 
-#[derive(Deserialize)]
-struct Config {
-    #[serde(default)]
-    auths: BTreeMap<String, Entry>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-struct Entry {
-    #[serde(default)]
-    username: String,
-    #[serde(default)]
-    password: String,
-    #[serde(default)]
-    auth: String,
-    #[serde(default)]
-    identitytoken: String,
-    #[serde(default)]
-    registrytoken: String,
-}
-
 /// Credentials by the registries that they are for.
 #[derive(Debug, Default)]
-pub(crate) struct Keyring(Vec<(Scope, Entry)>);
+pub(crate) struct Keyring(Vec<(Scope, DockerAuth)>);
 
 impl Keyring {
     /// Those that a pod names, in its order. A secret that is not there is told and done without, as it is
@@ -57,41 +37,34 @@ impl Keyring {
     /// What to try for this image, one after the other; nothing but the unnamed where no secret is for it.
     pub(crate) fn for_image(&self, image: &str) -> Vec<Option<AuthConfig>> {
         let wanted = Scope::of_image(image);
-        let mut fitting: Vec<&(Scope, Entry)> =
+        let mut fitting: Vec<&(Scope, DockerAuth)> =
             self.0.iter().filter(|(scope, _)| scope.holds(&wanted)).collect();
         // The closest first; among equals, in the pod's order.
         fitting.sort_by_key(|(scope, _)| std::cmp::Reverse(scope.path.len()));
-        let found: Vec<_> = fitting.into_iter().map(|(_, entry)| Some(entry.lowered())).collect();
+        let found: Vec<_> = fitting.into_iter().map(|(_, entry)| Some(lowered(entry))).collect();
         if found.is_empty() { vec![None] } else { found }
     }
 }
 
-fn entries(secret: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<Vec<(Scope, Entry)>> {
+fn entries(secret: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<Vec<(Scope, DockerAuth)>> {
     let field = || format!("imagePullSecrets: secret {secret:?}");
     // What the parser says may quote the secret.
     let wrong = |key: &str| Error::config(field(), format!("{key} is no docker configuration"));
     let auths = if let Some(text) = data.get(CONFIG) {
-        serde_json::from_slice::<Config>(text).map_err(|_| wrong(CONFIG))?.auths
+        serde_json::from_slice::<DockerConfig>(text).map_err(|_| wrong(CONFIG))?.auths
     } else if let Some(text) = data.get(OLD_CONFIG) {
         serde_json::from_slice(text).map_err(|_| wrong(OLD_CONFIG))?
     } else {
         return Err(Error::config(field(), format!("it has neither {CONFIG} nor {OLD_CONFIG}")));
     };
-    Ok(auths.into_iter().map(|(key, entry)| (Scope::of_key(&key), entry)).collect())
+    Ok(auths.into_iter().map(|(key, entry)| (Scope::of_address(&key), entry)).collect())
 }
 
-impl Entry {
-    /// Runtimes know all of docker's ways to say who somebody is.
-    fn lowered(&self) -> AuthConfig {
-        AuthConfig {
-            username: self.username.clone(),
-            password: self.password.clone(),
-            auth: if self.username.is_empty() { self.auth.clone() } else { String::new() },
-            identity_token: self.identitytoken.clone(),
-            registry_token: self.registrytoken.clone(),
-            ..AuthConfig::default()
-        }
-    }
+/// The entry as CRI has it: runtimes know all of docker's kinds of credentials.
+fn lowered(entry: &DockerAuth) -> AuthConfig {
+    let DockerAuth { username, password, auth, identity_token, registry_token } = entry.clone();
+    let auth = if username.is_empty() { auth } else { String::new() };
+    AuthConfig { username, password, auth, identity_token, registry_token, ..AuthConfig::default() }
 }
 
 /// A registry and a path in it.
@@ -103,26 +76,19 @@ struct Scope {
 }
 
 impl Scope {
-    fn new(host: &str, path: &str) -> Self {
+    /// What an address is for, as [`registry_of`] splits it.
+    fn of_address(address: &str) -> Self {
+        let (host, path) = registry_of(address);
         let (host, port) = host.rsplit_once(':').unwrap_or((host, ""));
-        let host = if matches!(host, "index.docker.io" | "registry-1.docker.io") { DOCKER } else { host };
-        Self { host: host.to_owned(), port: port.to_owned(), path: path.trim_matches('/').to_owned() }
-    }
-
-    /// docker writes `https://index.docker.io/v1/`; the version is no path.
-    fn of_key(key: &str) -> Self {
-        let bare = key.strip_prefix("https://").or(key.strip_prefix("http://")).unwrap_or(key);
-        let (host, path) = bare.split_once('/').unwrap_or((bare, ""));
-        let path = if matches!(path.trim_matches('/'), "v1" | "v2") { "" } else { path };
-        Self::new(host, path)
+        Self { host: host.to_owned(), port: port.to_owned(), path: path.to_owned() }
     }
 
     /// The first part is a registry if it looks like a host.
     fn of_image(image: &str) -> Self {
         match image.split_once('/') {
-            Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => Self::new(host, rest),
-            Some(_) => Self::new(DOCKER, image),
-            None => Self::new(DOCKER, &format!("library/{image}")),
+            Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => Self::of_address(image),
+            Some(_) => Self::of_address(&format!("{DOCKER}/{image}")),
+            None => Self::of_address(&format!("{DOCKER}/library/{image}")),
         }
     }
 

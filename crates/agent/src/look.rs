@@ -8,7 +8,9 @@ use wire::cri::{
     Container, ContainerState, ContainerStatus, NamespaceMode, PodSandboxState, PodSandboxStatus,
 };
 
-use crate::cri::{CONTAINER_NAME, Cri, REVISION};
+use types::keys::CONTAINER_NAME;
+
+use crate::cri::{Cri, REVISION, TERMINATION_MESSAGE_POLICY};
 use crate::error::Result;
 use crate::logs::Running;
 use crate::{files, logs};
@@ -126,26 +128,27 @@ impl Looker {
     }
 
     fn container(&self, listed: &Container, status: &ContainerStatus, sandbox: u32) -> Option<SeenContainer> {
-        let name = listed.labels.get(CONTAINER_NAME)?;
+        // One without a name that a container of a pod can have is not the agent's.
+        let container = ContainerName::new(listed.labels.get(CONTAINER_NAME)?.as_str()).ok()?;
         let attempt = listed.metadata.as_ref().map_or(0, |m| m.attempt);
         let revision = listed.annotations.get(REVISION);
         let revision = revision.and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
         let state = match status.state() {
             ContainerState::ContainerCreated => InstanceState::Created,
             ContainerState::ContainerRunning => InstanceState::Running { since: moment(status.started_at) },
-            ContainerState::ContainerExited => InstanceState::Exited(self.exit(name, attempt, status)),
+            ContainerState::ContainerExited => InstanceState::Exited(self.exit(&container, attempt, status)),
             ContainerState::ContainerUnknown => InstanceState::Unknown,
         };
-        let container = ContainerName::new(name);
         Some(SeenContainer {
             id: listed.id.clone(),
             seen: Instance { container, attempt, sandbox, revision, state },
         })
     }
 
-    fn exit(&self, name: &str, attempt: u32, status: &ContainerStatus) -> Exit {
+    fn exit(&self, container: &ContainerName, attempt: u32, status: &ContainerStatus) -> Exit {
+        let name = container.as_str();
         let mut message = files::last_words(&self.dir, name, attempt).unwrap_or_default();
-        let policy = status.annotations.get("io.kubernetes.container.terminationMessagePolicy");
+        let policy = status.annotations.get(TERMINATION_MESSAGE_POLICY);
         let falls_back = policy.is_some_and(|policy| policy == "FallbackToLogsOnError");
         if message.is_empty() && falls_back && status.exit_code != 0 {
             message = logs::tail(&self.logs.join(name), attempt);

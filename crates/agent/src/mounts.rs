@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use ids::{ContainerId, IdKind, IdMapping};
 use manifest::k8s_openapi::api::core::v1::{Container, Volume, VolumeMount};
-use plan::{HowLabelled, MountPlan, Owners, Propagation};
+use plan::{HowLabelled, MountPlan, Owners};
+use types::MountPropagation;
 use volumes::kinds::{EmptyDir, HostPath, HostPathType, Medium};
 use volumes::sub_path::{SubPath, expand};
 use volumes::{
@@ -55,7 +56,7 @@ fn made_of(volume: &Volume) -> Result<Source> {
     let wrong = |cause: String| Error::config(field.clone(), cause);
     if let Some(empty) = &volume.empty_dir {
         let medium = empty.medium.as_deref().unwrap_or_default();
-        let size = empty.size_limit.as_ref().map(|q| fields::billionths(q) / 1_000_000_000);
+        let size = empty.size_limit.as_ref().map(|q| fields::quantity(q).units());
         return Ok(Source::EmptyDir(EmptyDir {
             medium: Medium::parse(medium).map_err(|e| wrong(e.to_string()))?,
             size_limit: size.and_then(|n| u64::try_from(n).ok()),
@@ -103,7 +104,7 @@ impl Mounter<'_> {
         }
         let field = || format!("container {:?}", container.name);
         let wanted = WantedMount {
-            container: ContainerName::new(&container.name)
+            container: ContainerName::new(container.name.as_str())
                 .map_err(|e| Error::config(field(), e.to_string()))?,
             index,
             volume: name(&mount.name)?,
@@ -157,12 +158,8 @@ fn access(mount: &VolumeMount, planned: Option<&MountPlan>) -> MountAccess {
     }
 }
 
-fn propagation(mount: &VolumeMount) -> Propagation {
-    match mount.mount_propagation.as_deref() {
-        Some("HostToContainer") => Propagation::HostToContainer,
-        Some("Bidirectional") => Propagation::Bidirectional,
-        _ => Propagation::None,
-    }
+fn propagation(mount: &VolumeMount) -> MountPropagation {
+    mount.mount_propagation.as_deref().and_then(MountPropagation::from_name).unwrap_or_default()
 }
 
 /// Lines of a map as CRI has them.
@@ -177,9 +174,9 @@ pub(crate) fn lines(mappings: &[IdMapping]) -> Vec<cri::IdMapping> {
 
 fn lowered(mount: &HostMount) -> cri::Mount {
     let propagation = match mount.propagation {
-        Propagation::None => cri::MountPropagation::PropagationPrivate,
-        Propagation::HostToContainer => cri::MountPropagation::PropagationHostToContainer,
-        Propagation::Bidirectional => cri::MountPropagation::PropagationBidirectional,
+        MountPropagation::None => cri::MountPropagation::PropagationPrivate,
+        MountPropagation::HostToContainer => cri::MountPropagation::PropagationHostToContainer,
+        MountPropagation::Bidirectional => cri::MountPropagation::PropagationBidirectional,
     };
     cri::Mount {
         container_path: mount.container_path.display().to_string(),
@@ -205,13 +202,13 @@ mod tests {
                 serde_json::from_str(&format!(r#"{{"name":"v","mountPath":"/v"{text}}}"#)).unwrap();
             (propagation(&mount), access(&mount, None))
         };
-        assert_eq!(of(""), (Propagation::None, MountAccess::ReadWrite));
+        assert_eq!(of(""), (MountPropagation::None, MountAccess::ReadWrite));
         assert_eq!(
             of(r#","mountPropagation":"Bidirectional""#),
-            (Propagation::Bidirectional, MountAccess::ReadWrite)
+            (MountPropagation::Bidirectional, MountAccess::ReadWrite)
         );
         let host = r#","mountPropagation":"HostToContainer","readOnly":true"#;
-        assert_eq!(of(host), (Propagation::HostToContainer, MountAccess::ReadOnly));
+        assert_eq!(of(host), (MountPropagation::HostToContainer, MountAccess::ReadOnly));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! What a container may use, in the kernel's numbers.
 
 use manifest::k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use types::Quantity;
 use wire::cri::{HugepageLimit, LinuxContainerResources};
 
-use crate::fields::{billionths, memory};
+use crate::fields::{memory, quantity};
 
 const PERIOD: i64 = 100_000;
 const LEAST_QUOTA: i64 = 1_000;
@@ -21,18 +22,10 @@ pub(crate) enum Quality {
     BestEffort,
 }
 
-fn amount(found: Option<&ResourceRequirements>, list: &str, name: &str) -> Option<u128> {
+fn amount(found: Option<&ResourceRequirements>, list: &str, name: &str) -> Option<Quantity> {
     let found = found?;
     let list = if list == "limits" { &found.limits } else { &found.requests };
-    list.as_ref()?.get(name).map(billionths).filter(|n| *n > 0)
-}
-
-fn units(billionths: u128) -> i64 {
-    i64::try_from(billionths.div_ceil(1_000_000_000)).unwrap_or(i64::MAX)
-}
-
-fn thousandths(billionths: u128) -> i64 {
-    i64::try_from(billionths.div_ceil(1_000_000)).unwrap_or(i64::MAX)
+    list.as_ref()?.get(name).map(quantity).filter(|n| *n > Quantity::ZERO)
 }
 
 impl Quality {
@@ -55,13 +48,14 @@ impl Quality {
     }
 
     /// Who goes first when memory runs out.
-    fn oom_score(self, request: Option<u128>) -> i64 {
+    fn oom_score(self, request: Option<Quantity>) -> i64 {
         match self {
             Self::Guaranteed => -997,
             Self::BestEffort => 1000,
             Self::Burstable => {
                 let all = memory().and_then(|n| i64::try_from(n).ok()).unwrap_or(i64::MAX).max(1);
-                let share = i128::from(units(request.unwrap_or(0))).saturating_mul(1000) / i128::from(all);
+                let share =
+                    i128::from(request.unwrap_or_default().units()).saturating_mul(1000) / i128::from(all);
                 (1000 - i64::try_from(share).unwrap_or(1000)).clamp(3, 999)
             }
         }
@@ -72,13 +66,13 @@ pub(crate) fn of(spec: &PodSpec, container: &Container) -> LinuxContainerResourc
     let found = container.resources.as_ref();
     let limit = |name| amount(found, "limits", name);
     let request = |name| amount(found, "requests", name).or(limit(name));
-    let shares = request("cpu").map_or(LEAST_SHARES, |n| thousandths(n).saturating_mul(1024) / 1000);
-    let quota = limit("cpu").map_or(0, |n| (thousandths(n).saturating_mul(PERIOD) / 1000).max(LEAST_QUOTA));
+    let shares = request("cpu").map_or(LEAST_SHARES, |n| n.thousandths().saturating_mul(1024) / 1000);
+    let quota = limit("cpu").map_or(0, |n| (n.thousandths().saturating_mul(PERIOD) / 1000).max(LEAST_QUOTA));
     LinuxContainerResources {
         cpu_period: PERIOD,
         cpu_quota: quota,
         cpu_shares: shares.clamp(LEAST_SHARES, MOST_SHARES),
-        memory_limit_in_bytes: limit("memory").map_or(0, units),
+        memory_limit_in_bytes: limit("memory").map_or(0, Quantity::units),
         oom_score_adj: Quality::of(spec).oom_score(request("memory")),
         hugepage_limits: huge_pages(found),
         ..LinuxContainerResources::default()
@@ -91,7 +85,7 @@ fn huge_pages(found: Option<&ResourceRequirements>) -> Vec<HugepageLimit> {
     let one = |(size, q): (&str, _)| HugepageLimit {
         // The kernel's files are named in its own way: hugetlb.2MB.
         page_size: size.replace("Ki", "KB").replace("Mi", "MB").replace("Gi", "GB"),
-        limit: u64::try_from(units(billionths(q))).unwrap_or(0),
+        limit: u64::try_from(quantity(q).units()).unwrap_or(0),
     };
     sized.map(one).collect()
 }

@@ -6,7 +6,9 @@ use std::path::Path;
 use manifest::k8s_openapi::api::core::v1::ContainerPort;
 use wire::cri::{LinuxPodSandboxConfig, PodSandboxConfig, PodSandboxMetadata, PortMapping, Protocol};
 
-use crate::cri::{POD_NAME, POD_NAMESPACE, POD_UID};
+use types::keys::POD_UID;
+
+use crate::cri::{POD_NAME, POD_NAMESPACE};
 use crate::names::Named;
 use crate::ward::Ward;
 use crate::{dns, security};

@@ -11,23 +11,6 @@ use wire::cri::{
 
 use crate::ward::Ward;
 
-/// What a container sees of /proc and /sys only as if it were empty.
-const MASKED: [&str; 11] = [
-    "/proc/acpi",
-    "/proc/asound",
-    "/proc/interrupts",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/sys/firmware",
-];
-/// What it cannot write to.
-const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
-
 /// The pod's namespaces.
 pub(crate) fn namespaces(ward: &Ward) -> NamespaceOption {
     let owned =
@@ -135,8 +118,13 @@ pub(crate) fn of_sandbox(ward: &Ward) -> LinuxSandboxSecurityContext {
 pub(crate) fn of_container(ward: &Ward, container: &Container) -> LinuxContainerSecurityContext {
     let (own, pod) = (container.security_context.clone().unwrap_or_default(), ward.context());
     let is_unmasked = own.proc_mount.as_deref() == Some("Unmasked");
-    let paths =
-        |list: &[&str]| if is_unmasked { vec![] } else { list.iter().map(|p| (*p).to_owned()).collect() };
+    // The runtime takes empty lists at their word: it hides nothing then.
+    let (masked_paths, readonly_paths) = if is_unmasked {
+        (Vec::new(), Vec::new())
+    } else {
+        let masked = types::masked_paths(kernel::possible_cpus().iter().copied());
+        (masked, types::READ_ONLY_PATHS.map(str::to_owned).into())
+    };
     let seccomp_profile = own.seccomp_profile.as_ref().or(pod.seccomp_profile.as_ref());
     LinuxContainerSecurityContext {
         capabilities: own.capabilities.as_ref().map(|c| Capability {
@@ -153,8 +141,8 @@ pub(crate) fn of_container(ward: &Ward, container: &Container) -> LinuxContainer
         supplemental_groups: groups(&pod),
         supplemental_groups_policy: groups_policy(&pod),
         no_new_privs: no_new_privileges(&own),
-        masked_paths: paths(&MASKED),
-        readonly_paths: paths(&READ_ONLY),
+        masked_paths,
+        readonly_paths,
         seccomp: Some(seccomp(ward, seccomp_profile)),
         apparmor: apparmor(own.app_armor_profile.as_ref().or(pod.app_armor_profile.as_ref())),
         ..LinuxContainerSecurityContext::default()
@@ -209,6 +197,20 @@ mod tests {
             (ProfileType::Localhost, "mine")
         );
         assert_eq!(plain.apparmor.unwrap().profile_type(), ProfileType::RuntimeDefault);
+    }
+
+    #[test]
+    fn a_container_is_asked_for_with_every_path_that_the_node_hides() {
+        let ward = Ward::for_test(BOTH);
+        let asked = of_container(&ward, &ward.spec.containers[0]);
+        let throttling = kernel::possible_cpus()
+            .iter()
+            .map(|cpu| format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle"));
+        let hidden = ["/proc/kcore", "/sys/firmware", "/sys/devices/virtual/powercap"].map(str::to_owned);
+        for path in hidden.into_iter().chain(throttling) {
+            assert!(asked.masked_paths.contains(&path), "{path} is missing in {:?}", asked.masked_paths);
+        }
+        assert!(asked.readonly_paths.contains(&"/proc/sys".to_owned()));
     }
 
     #[test]

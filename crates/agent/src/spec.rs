@@ -13,8 +13,8 @@ use crate::ward::hash;
 pub(crate) fn lowered(spec: &PodSpec) -> Result<Pod, Malformed> {
     Pod::new(Spec {
         restart: policy(spec.restart_policy.as_deref()),
-        init: spec.init_containers.iter().flatten().map(container).collect(),
-        containers: spec.containers.iter().map(container).collect(),
+        init: spec.init_containers.iter().flatten().map(container).collect::<Result<_, _>>()?,
+        containers: spec.containers.iter().map(container).collect::<Result<_, _>>()?,
         ephemeral: Vec::new(),
         grace: seconds(spec.termination_grace_period_seconds.unwrap_or(30)),
         active_deadline: spec.active_deadline_seconds.map(seconds),
@@ -35,10 +35,10 @@ fn policy(name: Option<&str>) -> RestartPolicy {
     }
 }
 
-fn container(container: &api::Container) -> Container {
+fn container(container: &api::Container) -> Result<Container, Malformed> {
     let hooks = container.lifecycle.as_ref();
-    Container {
-        name: ContainerName::new(&container.name),
+    Ok(Container {
+        name: ContainerName::new(container.name.as_str())?,
         revision: hash(container),
         restart: restart(container),
         startup: container.startup_probe.as_ref().map(probe),
@@ -46,7 +46,7 @@ fn container(container: &api::Container) -> Container {
         readiness: container.readiness_probe.as_ref().map(probe),
         post_start: hooks.is_some_and(|hooks| hooks.post_start.is_some()),
         pre_stop: hooks.is_some_and(|hooks| hooks.pre_stop.is_some()),
-    }
+    })
 }
 
 fn restart(container: &api::Container) -> Option<ContainerRestart> {

@@ -137,7 +137,7 @@ impl PodStatus {
 
     /// The status that `lifecycle` goes on from.
     pub(crate) fn resumed(&self) -> Status {
-        let statuses = |list: &[ContainerView]| list.iter().map(ContainerView::resumed).collect();
+        let statuses = |list: &[ContainerView]| list.iter().filter_map(ContainerView::resumed).collect();
         Status {
             phase: match self.phase.as_str() {
                 "Running" => Phase::Running,
@@ -182,9 +182,10 @@ impl ContainerView {
         }
     }
 
-    fn resumed(&self) -> ContainerStatus {
-        ContainerStatus {
-            name: ContainerName::new(&self.name),
+    /// None if no container can have the name.
+    fn resumed(&self) -> Option<ContainerStatus> {
+        Some(ContainerStatus {
+            name: ContainerName::new(self.name.as_str()).ok()?,
             state: match &self.state {
                 StateView::Waiting { reason, message } => {
                     ContainerState::Waiting { reason: reason.clone(), message: message.clone() }
@@ -198,7 +199,7 @@ impl ContainerView {
             ready: self.ready,
             started: self.started,
             restart_count: self.restarts,
-        }
+        })
     }
 }
 

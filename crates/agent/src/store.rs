@@ -21,7 +21,7 @@ use ids::IdMapping;
 use manifest::k8s_openapi::api::core::v1::Pod;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use volumes::PodUid;
+use types::PodUid;
 
 use crate::error::{Error, Result};
 use crate::status::PodStatus;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::Holder;
-use volumes::PodUid;
+use types::PodUid;
 
 use crate::error::{Error, Result};
 use crate::shared::{Shared, blocking};

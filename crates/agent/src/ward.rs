@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ids::{IdKind, UserNamespace};
 use manifest::k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, PodSpec};
 use plan::{Intent, Plan};
-use volumes::PodUid;
+use types::PodUid;
 use wire::cri;
 
 /// A pod that was read, found valid and planned.

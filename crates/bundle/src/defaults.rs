@@ -1,8 +1,9 @@
 //! What every container has that did not ask for anything else.
 
+use types::MountPropagation;
+
 use crate::maps::host_of;
-pub use crate::paths::{masked_paths, read_only_paths};
-use crate::start::{Bind, IdLines, MountSpec, NewMount, ReadOnly, Space, Spaces, Travel};
+use crate::start::{Bind, IdLines, MountSpec, NewMount, ReadOnly, Space, Spaces};
 
 /// Whether a container is privileged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -12,6 +13,18 @@ pub enum Privilege {
     Usual,
     /// It is.
     Privileged,
+}
+
+/// Paths of this machine that a container sees empty.
+#[must_use]
+pub fn masked_paths() -> Vec<String> {
+    types::masked_paths(kernel::possible_cpus().iter().copied())
+}
+
+/// Paths that a container cannot write.
+#[must_use]
+pub fn read_only_paths() -> Vec<String> {
+    types::READ_ONLY_PATHS.map(str::to_owned).into()
 }
 
 /// The group that terminals belong to, by custom.
@@ -74,7 +87,7 @@ fn bound(path: &str, read_only: ReadOnly) -> MountSpec {
         target: path.into(),
         ids: None,
         read_only,
-        travel: Travel::FromHost,
+        propagation: MountPropagation::HostToContainer,
         options: ["nosuid", "noexec", "nodev"].map(str::to_owned).into(),
     })
 }

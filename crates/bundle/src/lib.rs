@@ -19,7 +19,6 @@ pub mod defaults;
 mod error;
 mod job;
 mod maps;
-mod paths;
 pub mod ready;
 pub mod seccomp;
 pub mod spec;
@@ -32,5 +31,6 @@ pub use job::{Engine, Job};
 pub use start::{
     Bind, Cgroup, Console, Device, DeviceRule, GroupPolicy, IdLines, ImageFiles, ImageVolume, MountSpec,
     NewMount, NodeOwner, Owners, Process, ReadOnly, Resources, Rlimit, Rootfs, Seccomp, Space, Spaces, Start,
-    Travel, User, WantedUser,
+    User, WantedUser,
 };
+pub use types::MountPropagation;

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use ids::IdMapping;
 use serde_json::{Map, Value, json};
 
+use types::MountPropagation;
+
 use crate::capabilities::Sets;
 use crate::start::{
     Bind, Console, DeviceRule, ImageFiles, ImageVolume, MountSpec, NewMount, Process, ReadOnly, Resources,
-    Seccomp, Space, Start, Travel, User,
+    Seccomp, Space, Start, User,
 };
 
 /// Where the things of a [`Start`] are once they are made ready.
@@ -194,10 +196,10 @@ fn mounts(start: &Start, ready: &Ready) -> Vec<Value> {
 
 fn bind_options(bind: &Bind) -> Vec<&str> {
     let mut options = vec!["rbind"];
-    options.push(match bind.travel {
-        Travel::Private => "rprivate",
-        Travel::FromHost => "rslave",
-        Travel::BothWays => "rshared",
+    options.push(match bind.propagation {
+        MountPropagation::None => "rprivate",
+        MountPropagation::HostToContainer => "rslave",
+        MountPropagation::Bidirectional => "rshared",
     });
     options.push(match bind.read_only {
         ReadOnly::No => "rw",
@@ -235,7 +237,7 @@ fn linux(start: &Start, ready: &Ready) -> Value {
     // A mount made below a volume on the host is to arrive, so `/` cannot be private. Shared, it lets
     // out what is made below a bind that is the host's own; all else stays in the private namespace
     // in which the runtime runs.
-    let both_ways = |mount: &MountSpec| matches!(mount, MountSpec::Bind(b) if b.travel == Travel::BothWays);
+    let both_ways = |mount: &MountSpec| matches!(mount, MountSpec::Bind(b) if b.propagation == MountPropagation::Bidirectional);
     let propagation = if start.mounts.iter().any(both_ways) { "rshared" } else { "rslave" };
     set(&mut value, "rootfsPropagation", json!(propagation));
     value

@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 
 use ids::IdMapping;
 use serde::{Deserialize, Serialize};
+use types::MountPropagation;
 
 /// Everything one container needs. It is written down before anything is done, so that whoever goes
 /// on after a crash does the same.
@@ -129,8 +130,9 @@ pub struct Bind {
     pub ids: Option<IdLines>,
     /// Whether it can be written through.
     pub read_only: ReadOnly,
-    /// How mounts below it travel.
-    pub travel: Travel,
+    /// Where mounts that are made below it turn up as well.
+    #[serde(rename = "travel", with = "WrittenPropagation")]
+    pub propagation: MountPropagation,
     /// Further options, as in an OCI mount: `noexec`, `nodev`, `nosuid`.
     pub options: Vec<String>,
 }
@@ -162,17 +164,16 @@ pub enum ReadOnly {
     Recursive,
 }
 
-/// How mounts below a bind travel between host and container.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Travel {
-    /// Not at all.
-    #[default]
-    Private,
-    /// From the host to the container.
-    FromHost,
-    /// Both ways.
-    BothWays,
+/// How [`MountPropagation`] is written in a container's job, which a server of an earlier version may have left.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "MountPropagation")]
+enum WrittenPropagation {
+    #[serde(rename = "private")]
+    None,
+    #[serde(rename = "fromHost")]
+    HostToContainer,
+    #[serde(rename = "bothWays")]
+    Bidirectional,
 }
 
 /// A filesystem made for the container: `proc`, `tmpfs`, `sysfs`, `mqueue`, `devpts`, `cgroup`.

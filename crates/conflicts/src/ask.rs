@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use labels::{Comparison, HostDefaults, PartialLabel, SelinuxOptions};
 use serde::Serialize;
-
-use crate::rules::ChangePolicy;
+use types::ChangePolicy;
 
 /// What a pod asks of a volume. A pod that asks for no label has the policy `Recursive`, and one with
 /// that policy asks for no label.

@@ -44,11 +44,12 @@ pub use keys::{ClaimKey, PodKey, VolumeId};
 pub use links::Unresolved;
 pub use meeting::{Apart, Meeting};
 pub use objects::{
-    AccessMode, Claim, ClaimReference, CsiDriver, Life, Mount, PersistentVolume, Pod, PodVolume,
-    PodVolumeSource, VolumeSource,
+    Claim, ClaimReference, CsiDriver, Life, Mount, PersistentVolume, Pod, PodVolume, PodVolumeSource,
+    VolumeSource,
 };
 pub use placement::{AntiAffinity, Namespaces, Node, NodeTerm, Operator, Placement, Requirement};
 pub use query::Users;
 pub use remarks::{Remark, Says};
-pub use rules::{ChangePolicy, Gates, PrivilegedOptions, Rules};
+pub use rules::{Gates, PrivilegedOptions, Rules};
 pub use trial::Trial;
+pub use types::{AccessMode, ChangePolicy};

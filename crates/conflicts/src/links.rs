@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use types::AccessMode;
+
 use crate::conflict::Reach;
 use crate::keys::{ClaimKey, VolumeId};
 use crate::maps::HashMap;
-use crate::objects::{AccessMode, Claim, CsiDriver, PersistentVolume, VolumeSource};
+use crate::objects::{Claim, CsiDriver, PersistentVolume, VolumeSource};
 use crate::row::Span;
 use crate::rules::Gates;
 use crate::slab::{Index, Slab};

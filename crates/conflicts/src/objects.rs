@@ -2,9 +2,10 @@
 
 use labels::SelinuxOptions;
 
+use types::{AccessMode, ChangePolicy};
+
 use crate::keys::{ClaimKey, PodKey, VolumeId};
 use crate::placement::Placement;
-use crate::rules::ChangePolicy;
 
 /// A pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,19 +140,6 @@ pub enum VolumeSource {
     FibreChannel,
     /// Any other, none of which can.
     Other,
-}
-
-/// Who may use a persistent volume at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum AccessMode {
-    /// One pod.
-    ReadWriteOncePod,
-    /// One node.
-    ReadWriteOnce,
-    /// Any node, reading.
-    ReadOnlyMany,
-    /// Any node.
-    ReadWriteMany,
 }
 
 /// A CSIDriver object.

@@ -2,12 +2,14 @@
 
 use labels::PartialLabel;
 
+use types::ChangePolicy;
+
 use crate::ask::Labels;
 use crate::conflict::Reach;
 use crate::engine::Engine;
 use crate::keys::{PodKey, VolumeId};
 use crate::row::Row;
-use crate::rules::{ChangePolicy, PrivilegedOptions};
+use crate::rules::PrivilegedOptions;
 use crate::wishes::Used;
 
 /// Something about one pod and one of its volumes.

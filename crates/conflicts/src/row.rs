@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use types::ChangePolicy;
+
 use crate::ask::{Ask, Labels};
 use crate::conflict::Reach;
 use crate::keys::{PodKey, VolumeId};
 use crate::objects::{Mount, Pod, PodVolume, PodVolumeSource, VolumeSource};
 use crate::placement::Node;
 use crate::pools::Pools;
-use crate::rules::{ChangePolicy, PrivilegedOptions, Rules};
+use crate::rules::{PrivilegedOptions, Rules};
 use crate::slab::Index;
 use crate::steering::Steering;
 

@@ -1,9 +1,6 @@
 //! By which rules pods are compared.
 
-use std::fmt;
-
 use labels::HostDefaults;
-use serde::{Deserialize, Serialize};
 
 /// The rules of one cluster, or of the one it is to become.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,22 +40,4 @@ pub enum PrivilegedOptions {
     Counted,
     /// Nothing, the container runs unconfined anyway: our agent's way.
     Ignored,
-}
-
-/// How a pod wants its volumes labelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum ChangePolicy {
-    /// By the mount.
-    MountOption,
-    /// File by file.
-    Recursive,
-}
-
-impl fmt::Display for ChangePolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MountOption => "MountOption",
-            Self::Recursive => "Recursive",
-        })
-    }
 }

@@ -3,13 +3,14 @@
 use labels::PartialLabel;
 use smallvec::SmallVec;
 
+use types::ChangePolicy;
+
 use crate::ask::{Ask, Labels};
 use crate::conflict::Reach;
 use crate::engine::Engine;
 use crate::keys::VolumeId;
 use crate::links::{Located, Unresolved};
 use crate::row::{Manner, Row, Span, Use, UseSource};
-use crate::rules::ChangePolicy;
 
 /// All that a pod asks for.
 pub(crate) type Wishes = SmallVec<[Wish; 1]>;

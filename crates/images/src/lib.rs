@@ -49,6 +49,6 @@ pub use limits::{AbsoluteNames, Limits};
 pub use manifest::{Descriptor, Document, Manifest, choose};
 pub use platform::Platform;
 pub use progress::{Progress, Quiet, Step};
-pub use pull::remote::{Credentials, Endpoint, Registry, Remote, Scheme};
+pub use pull::remote::{Credentials, Endpoint, NotAnAuth, Registry, Remote, Scheme};
 pub use reference::Reference;
 pub use store::collect::Collected;

@@ -30,6 +30,7 @@ pub mod namespace;
 mod oom_score;
 pub mod path;
 pub mod probe;
+mod processors;
 mod program;
 mod signals;
 mod tied;
@@ -59,6 +60,7 @@ pub use path::{
     Dir, DirMode, Entry, Kind, LastLink, Node, Owner, Relabelled, Removed, Stat, Within, making_files_as,
     relabel,
 };
+pub use processors::possible_cpus;
 pub use program::begin;
 pub use signals::{default_signals, turn_into, with_callers_signals};
 pub use tied::ends_with_us;

@@ -1,5 +1,7 @@
+use types::ContainerName;
+
 use crate::action::{HookKind, Task};
-use crate::container::{ContainerName, ProbeKind};
+use crate::container::ProbeKind;
 use crate::moment::Moment;
 use crate::observed::{Exit, Instance, InstanceState, Outcome, Verdict};
 use crate::state::{Failure, InstanceKey, Seen};

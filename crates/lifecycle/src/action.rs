@@ -1,7 +1,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::container::{ContainerName, ProbeKind};
+use types::ContainerName;
+
+use crate::container::ProbeKind;
 use crate::moment::Moment;
 
 /// Which of a container's hooks.

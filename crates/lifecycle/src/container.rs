@@ -1,30 +1,7 @@
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-/// The name of a container, unique in its pod.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ContainerName(Arc<str>);
-
-impl ContainerName {
-    /// This name.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
-        Self(name.into())
-    }
-
-    /// As text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for ContainerName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+use types::ContainerName;
 
 /// What happens to a container that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,9 +121,9 @@ pub struct Container {
 impl Container {
     /// A container with this name and nothing special.
     #[must_use]
-    pub fn named(name: &str) -> Self {
+    pub fn named(name: ContainerName) -> Self {
         Self {
-            name: ContainerName::new(name),
+            name,
             revision: 0,
             restart: None,
             startup: None,

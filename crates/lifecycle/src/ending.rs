@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use types::ContainerName;
+
 use crate::action::{Action, StopReason, Task};
-use crate::container::ContainerName;
 use crate::moment::Moment;
 use crate::observed::Sandbox;
 use crate::pod::Role;

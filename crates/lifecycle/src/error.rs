@@ -1,4 +1,6 @@
-use crate::container::{ContainerName, ProbeKind};
+use types::{BadName, ContainerName};
+
+use crate::container::ProbeKind;
 
 /// Why a pod cannot be run by these rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -6,6 +8,9 @@ pub enum Malformed {
     /// The pod has no regular container.
     #[error("spec.containers: the pod has no container")]
     NoContainers,
+    /// A container has a name that no container can have.
+    #[error(transparent)]
+    Name(#[from] BadName),
     /// Two containers, of whatever role, have one name.
     #[error("container {name}: the name is used twice in this pod")]
     NameTwice {
@@ -60,6 +65,7 @@ impl Malformed {
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::NoContainers => "give the pod at least one container",
+            Self::Name(_) => "name the container with letters, digits and '-'",
             Self::NameTwice { .. } => {
                 "give every container its own name, over init, regular and ephemeral ones"
             }

@@ -83,9 +83,7 @@ mod tidy;
 mod turn;
 
 pub use action::{Action, HookKind, StopReason, Task};
-pub use container::{
-    Container, ContainerName, ContainerRestart, Probe, ProbeKind, RestartPolicy, RestartRule,
-};
+pub use container::{Container, ContainerRestart, Probe, ProbeKind, RestartPolicy, RestartRule};
 pub use error::Malformed;
 pub use moment::Moment;
 pub use observed::{ConditionStatus, Exit, Instance, InstanceState, Observed, Outcome, Sandbox, Verdict};
@@ -94,3 +92,4 @@ pub use settings::Settings;
 pub use state::State;
 pub use status::{Condition, ConditionKind, ContainerState, ContainerStatus, Phase, Stage, Status};
 pub use step::step;
+pub use types::ContainerName;

@@ -1,7 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use types::{ContainerName, reason};
+
 use crate::action::{HookKind, Task};
-use crate::container::{ContainerName, ProbeKind};
+use crate::container::ProbeKind;
 use crate::moment::Moment;
 use crate::pod::Network;
 
@@ -97,8 +99,8 @@ impl Exit {
     pub fn reason(&self) -> &str {
         match (&self.reason, self.code) {
             (Some(reason), _) if !reason.is_empty() => reason,
-            (_, 0) => "Completed",
-            _ => "Error",
+            (_, 0) => reason::COMPLETED,
+            _ => reason::ERROR,
         }
     }
 

@@ -1,7 +1,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::container::{Container, ContainerName, Probe, ProbeKind, RestartPolicy};
+use types::ContainerName;
+
+use crate::container::{Container, Probe, ProbeKind, RestartPolicy};
 use crate::error::Malformed;
 
 /// What a container is in its pod.

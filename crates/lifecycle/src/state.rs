@@ -1,8 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use types::ContainerName;
+
 use crate::action::{StopReason, Task};
 use crate::backoff::Backoff;
-use crate::container::{ContainerName, ProbeKind};
+use crate::container::ProbeKind;
 use crate::moment::Moment;
 use crate::observed::{ConditionStatus, Exit, InstanceState, Verdict};
 use crate::settings::Settings;

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
+use types::{ContainerName, reason};
+
 use crate::action::{Action, StopReason, Task};
-use crate::container::{Container, ContainerName, RestartPolicy};
+use crate::container::{Container, RestartPolicy};
 use crate::moment::Moment;
 use crate::observed::{Exit, Instance, InstanceState, Observed};
 use crate::pod::{Pod, Role};
@@ -45,13 +47,13 @@ impl Turn<'_> {
 
     /// When a failed start is shown under another name.
     pub(crate) fn renamed_at(&self, failure: &Failure) -> Option<Moment> {
-        (failure.reason == ERR_IMAGE_PULL).then(|| failure.at.after(self.state.settings.retry))
+        (failure.reason == reason::ERR_IMAGE_PULL).then(|| failure.at.after(self.state.settings.retry))
     }
 
     /// Pulling an image is given up for ever longer; anything else is simply tried again.
     fn retry_at(&self, failure: &Failure) -> Moment {
         let settings = &self.state.settings;
-        if failure.reason != ERR_IMAGE_PULL {
+        if failure.reason != reason::ERR_IMAGE_PULL {
             return failure.at.after(settings.retry);
         }
         let doublings = failure.times.saturating_sub(1).min(16);
@@ -144,9 +146,6 @@ impl Turn<'_> {
         Some((track.backoff.until(exit.finished, settings), delay))
     }
 }
-
-/// The reason of a start that failed because its image could not be had.
-const ERR_IMAGE_PULL: &str = "ErrImagePull";
 
 pub(crate) fn key(instance: &Instance) -> InstanceKey {
     (instance.container.clone(), instance.attempt)

@@ -27,7 +27,7 @@ mod validate;
 
 pub use defaults::{StaticSource, defaulted, static_pod};
 pub use finding::{Finding, Problem};
-pub use lower::{Cluster, DEVICES, IDS, VOLUME_POLICY, devices, lower, lower_volume};
+pub use lower::{Cluster, DEVICES, devices, lower, lower_volume};
 pub use object::{Object, PodRef, Resource};
 pub use place::Position;
 pub use read::{MAX_ALIASED, MAX_BYTES, MAX_DEPTH, MAX_VALUES};
@@ -36,7 +36,7 @@ pub use standards::{Level, Violation, violations};
 pub use tree::{Key, Node, Value};
 pub use typed::{Field, Schema};
 pub use unsupported::unsupported;
-pub use validate::{NotAQuantity, Quantity, validate};
+pub use validate::validate;
 
 /// The API's types, for callers that work with what was read.
 pub use k8s_openapi;

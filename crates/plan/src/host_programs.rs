@@ -5,12 +5,14 @@
 //! host: flags of the pod's own mount do not change what the host's mount allows. Only a host mount that is `nosuid`
 //! does.
 
+use types::Refusal;
+
 use crate::facts::Facts;
 use crate::intent::{Intent, Mount, RecursiveReadOnly};
 use crate::notes::Notes;
 use crate::policy::{HostSetuid, Policy};
-use crate::refusal::{Refusal, Warning};
 use crate::volumes::{Presented, Way};
+use crate::warning::Warning;
 
 /// Warns of every volume through which the pod could leave such a program, or refuses the pod, as the policy says.
 pub(crate) fn check(
@@ -42,7 +44,7 @@ pub(crate) fn check(
             HostSetuid::Refuse => {
                 let hint = "mount it nosuid on the host, mount the volume read-only with all below it, or set \
                             policy.volumes.hostSetuid to warn";
-                notes.refuse(Refusal::new(&volume.field, cause, hint));
+                notes.refuse(Refusal::hinted(&volume.field, cause, hint));
             }
         }
     }

@@ -2,6 +2,8 @@ use ids::ContainerId;
 use labels::SelinuxOptions;
 use serde::{Deserialize, Serialize};
 
+use types::{ChangePolicy, MountPropagation};
+
 use crate::volume::Volume;
 
 /// What somebody wants run and isolated, free of where it was written down.
@@ -143,8 +145,8 @@ pub struct Mount {
     pub read_only: bool,
     /// Whether mounts below it are read-only too.
     pub recursive_read_only: RecursiveReadOnly,
-    /// How mounts below it travel.
-    pub propagation: Propagation,
+    /// Where mounts that are made below it turn up as well.
+    pub propagation: MountPropagation,
 }
 
 /// Whether mounts below a read-only mount are read-only too.
@@ -160,19 +162,6 @@ pub enum RecursiveReadOnly {
     Enabled,
 }
 
-/// How mounts below a mount travel between host and container.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Propagation {
-    /// Not at all.
-    #[default]
-    None,
-    /// From the host to the container.
-    HostToContainer,
-    /// Both ways.
-    Bidirectional,
-}
-
 /// A volume as a block device in a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -181,15 +170,6 @@ pub struct Device {
     pub volume: String,
     /// Where it appears in the container.
     pub path: String,
-}
-
-/// How a pod's volumes get its label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum ChangePolicy {
-    /// By a mount option, where that can be.
-    MountOption,
-    /// By the runtime, file by file.
-    Recursive,
 }
 
 /// What a pod may choose for volumes that cannot be idmapped.

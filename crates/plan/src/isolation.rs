@@ -2,14 +2,16 @@
 
 use ids::BlockLength;
 
+use types::{Refusal, keys};
+
 use crate::facts::Facts;
 use crate::gate::Gate;
 use crate::intent::Intent;
 use crate::notes::Notes;
 use crate::outcome::UserNamespaceMode;
 use crate::policy::{Isolate, OnClosedGate, Policy};
-use crate::refusal::{Refusal, Warning};
 use crate::volumes::{Presented, Way};
+use crate::warning::Warning;
 use crate::{host_programs, safe, userns, volumes};
 
 /// What was decided about the pod's user namespace.
@@ -56,7 +58,7 @@ fn closed(intent: &Intent, policy: &Policy, notes: &mut Notes) -> Isolation<'sta
             notes.warn(Warning::new(&intent.asked_by, text));
             notes.reason(format!("user namespace: the host's, because feature gate {gate} is off"));
         }
-        OnClosedGate::Refuse => notes.refuse(Refusal::new(
+        OnClosedGate::Refuse => notes.refuse(Refusal::hinted(
             &intent.asked_by,
             format!("feature gate {gate} is off"),
             format!("set {gate}=true, or onClosedGate to asBefore to run such pods without"),
@@ -98,8 +100,8 @@ fn share(volume: &Presented<'_>, length: BlockLength, facts: &Facts, notes: &mut
     let name = &volume.volume.name;
     let common = facts.pool.length;
     if length != common {
-        notes.refuse(Refusal::new(
-            "metadata.annotations[wardlet.dev/ids]",
+        notes.refuse(Refusal::hinted(
+            format!("metadata.annotations[{}]", keys::IDS),
             format!("volume {name:?} takes the shared block, which has {common} IDs, not {length}"),
             "remove the annotation or the volume",
         ));
@@ -115,8 +117,8 @@ fn share(volume: &Presented<'_>, length: BlockLength, facts: &Facts, notes: &mut
 fn check_choice(intent: &Intent, policy: &Policy, notes: &mut Notes) {
     let Some(choice) = intent.volume_policy else { return };
     if !policy.rules.volumes.pods_may_choose.contains(&choice) {
-        notes.refuse(Refusal::new(
-            "metadata.annotations[wardlet.dev/volume-policy]",
+        notes.refuse(Refusal::hinted(
+            format!("metadata.annotations[{}]", keys::VOLUME_POLICY),
             "the operator of this node does not let pods choose that",
             "remove the annotation, or add it to volumes.podsMayChoose in the node's configuration",
         ));

@@ -2,15 +2,17 @@
 
 use labels::{Label, SelinuxOptions, effective};
 
+use types::Refusal;
+
 use crate::facts::Facts;
 use crate::gate::Gate;
 use crate::intent::{Container, Intent};
 use crate::notes::Notes;
 use crate::outcome::{HowLabelled, LabelPlan};
 use crate::policy::{OnClosedGate, Policy};
-use crate::refusal::{Refusal, Warning};
 use crate::selinux::{Case, Enabled, Labelling, VolumeLabel, decide};
 use crate::volume::Volume;
+use crate::warning::Warning;
 
 fn options<'a>(intent: &'a Intent, container: &'a Container) -> Option<&'a SelinuxOptions> {
     effective(intent.selinux.as_ref(), container.selinux.as_ref()).filter(|o| !o.is_empty())
@@ -29,7 +31,7 @@ fn file_label(intent: &Intent, container: &Container, facts: &Facts) -> Result<O
         Some(_) => format!("{}.securityContext.seLinuxOptions", container.field),
         None => "spec.securityContext.seLinuxOptions".to_owned(),
     };
-    let refuse = |e: labels::LabelError| Refusal::new(field, e.to_string(), "write the level as s0:c1,c2");
+    let refuse = |e: labels::LabelError| Refusal::hinted(field, e.to_string(), "write the level as s0:c1,c2");
     defaults.volume_label(options).map_err(refuse)
 }
 
@@ -62,7 +64,7 @@ fn closed_change_policy(intent: &Intent, policy: &Policy, notes: &mut Notes) {
     match policy.rules.on_closed_gate {
         OnClosedGate::AsBefore => notes.warn(Warning::new(field, format!("ignored: {cause}"))),
         OnClosedGate::Refuse => {
-            notes.refuse(Refusal::new(field, cause, format!("remove it, or set {gate}=true")))
+            notes.refuse(Refusal::hinted(field, cause, format!("remove it, or set {gate}=true")))
         }
     }
 }
@@ -112,7 +114,7 @@ fn report(volume: &Volume, label: &VolumeLabel, labels: &[Label], notes: &mut No
     }
     if let Labelling::Impossible(labels) = &label.how {
         let list: Vec<String> = labels.iter().map(ToString::to_string).collect();
-        notes.refuse(Refusal::new(
+        notes.refuse(Refusal::hinted(
             &volume.field,
             format!(
                 "its containers need volume {:?} with different labels: {}",

@@ -20,12 +20,12 @@ mod notes;
 mod outcome;
 mod plan;
 mod policy;
-mod refusal;
 mod safe;
 pub mod selinux;
 mod userns;
 mod volume;
 mod volumes;
+mod warning;
 
 pub use facts::{
     Facts, FilesystemFacts, HandlerFacts, KernelFacts, PoolFacts, RuntimeFacts, SelinuxFacts, SelinuxState,
@@ -34,8 +34,8 @@ pub use facts::{
 pub use gate::{Gate, KubernetesVersion, UnknownVersion};
 pub use gates::{GateError, GateOrigin, GateRequests, GateState, Gates, ResolvedGates};
 pub use intent::{
-    Capabilities, ChangePolicy, Container, Device, HostNamespaces, Intent, Mount, ProcMount, Propagation,
-    RecursiveReadOnly, Stage, VolumeChoice, Who,
+    Capabilities, Container, Device, HostNamespaces, Intent, Mount, ProcMount, RecursiveReadOnly, Stage,
+    VolumeChoice, Who,
 };
 pub use outcome::{
     HowLabelled, Idmap, LabelPlan, MountPlan, Namespaces, Owner, Owners, Plan, UserNamespaceMode,
@@ -45,5 +45,6 @@ pub use plan::plan;
 pub use policy::{
     CannotIdmap, HostSetuid, Isolate, OnClosedGate, Policy, Rules, VolumePolicy, VolumeRule, VolumeRuleFor,
 };
-pub use refusal::{Refusal, Warning};
-pub use volume::{AccessMode, Medium, PersistentSource, PersistentVolume, Volume, VolumeKind, VolumeSource};
+pub use types::{AccessMode, ChangePolicy, MountPropagation, Refusal};
+pub use volume::{Medium, PersistentSource, PersistentVolume, Volume, VolumeKind, VolumeSource};
+pub use warning::Warning;

@@ -1,4 +1,6 @@
-use crate::refusal::{Refusal, Warning};
+use types::Refusal;
+
+use crate::warning::Warning;
 
 /// What is found on the way to a plan.
 #[derive(Debug, Default)]

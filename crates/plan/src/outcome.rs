@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::Gate;
 use crate::intent::Who;
-use crate::refusal::Warning;
 use crate::selinux::VolumeLabel;
+use crate::warning::Warning;
 
 /// What will be done, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -1,5 +1,7 @@
+use types::{MountPropagation, Refusal};
+
 use crate::facts::Facts;
-use crate::intent::{Container, Intent, Mount, ProcMount, Propagation, RecursiveReadOnly};
+use crate::intent::{Container, Intent, Mount, ProcMount, RecursiveReadOnly};
 use crate::isolation::{self, Isolation};
 use crate::labelling;
 use crate::notes::Notes;
@@ -7,10 +9,10 @@ use crate::outcome::{
     Idmap, MountPlan, Namespaces, Owner, Owners, Plan, UserNamespaceMode, UserNamespacePlan, VolumePlan,
 };
 use crate::policy::Policy;
-use crate::refusal::{Refusal, Warning};
 use crate::selinux::VolumeLabel;
 use crate::volume::Volume;
 use crate::volumes::Way;
+use crate::warning::Warning;
 
 /// What will be done for this intent on such a node under such a policy, or why nothing.
 ///
@@ -49,7 +51,7 @@ fn check_containers(intent: &Intent, isolation: &Isolation<'_>, facts: &Facts, n
     for container in &intent.containers {
         let field = &container.field;
         if container.proc_mount == ProcMount::Unmasked && !isolated {
-            notes.refuse(Refusal::new(
+            notes.refuse(Refusal::hinted(
                 format!("{field}.securityContext.procMount"),
                 "all of /proc is only for pods with a user namespace of their own",
                 "set spec.hostUsers to false where the gate UserNamespacesSupport is on, or procMount to Default",
@@ -61,7 +63,7 @@ fn check_containers(intent: &Intent, isolation: &Isolation<'_>, facts: &Facts, n
         }
         for mount in &container.mounts {
             check_mount(mount, intent, facts, notes);
-            if mount.propagation == Propagation::Bidirectional && isolated {
+            if mount.propagation == MountPropagation::Bidirectional && isolated {
                 let text = "mounts that a pod with a user namespace makes never reach the host";
                 notes.warn(Warning::new(format!("{}.mountPropagation", mount.field), text));
             }
@@ -72,10 +74,14 @@ fn check_containers(intent: &Intent, isolation: &Isolation<'_>, facts: &Facts, n
 fn check_mount(mount: &Mount, intent: &Intent, facts: &Facts, notes: &mut Notes) {
     if intent.volume(&mount.volume).is_none() {
         let cause = format!("there is no volume {:?}", mount.volume);
-        notes.refuse(Refusal::new(format!("{}.name", mount.field), cause, "name one of the pod's volumes"));
+        notes.refuse(Refusal::hinted(
+            format!("{}.name", mount.field),
+            cause,
+            "name one of the pod's volumes",
+        ));
     }
     if mount.recursive_read_only == RecursiveReadOnly::Enabled && !rro(intent, facts) {
-        notes.refuse(Refusal::new(
+        notes.refuse(Refusal::hinted(
             format!("{}.recursiveReadOnly", mount.field),
             "the runtime cannot make mounts below a mount read-only",
             "set recursiveReadOnly to IfPossible, or use another runtime",

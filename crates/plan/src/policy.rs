@@ -1,7 +1,9 @@
 use serde::{Deserialize, Serialize};
 
+use types::ChangePolicy;
+
 use crate::gates::Gates;
-use crate::intent::{ChangePolicy, VolumeChoice};
+use crate::intent::VolumeChoice;
 use crate::volume::VolumeKind;
 
 /// What the operator decided.

@@ -1,7 +1,9 @@
 //! Would a pod that says nothing about user namespaces lose anything in one of its own?
 
+use types::MountPropagation;
+
 use crate::facts::Facts;
-use crate::intent::{Container, Intent, Propagation};
+use crate::intent::{Container, Intent};
 use crate::policy::Policy;
 use crate::userns;
 use crate::volume::VolumeSource;
@@ -57,7 +59,7 @@ fn container(container: &Container) -> Vec<String> {
         let list = host_only.join(", ");
         found.push(format!("container {name} has {list}, worth less in a user namespace"));
     }
-    if container.mounts.iter().any(|m| m.propagation == Propagation::Bidirectional) {
+    if container.mounts.iter().any(|m| m.propagation == MountPropagation::Bidirectional) {
         found.push(format!("container {name} makes mounts for the host"));
     }
     found

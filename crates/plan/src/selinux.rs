@@ -3,10 +3,11 @@
 use labels::Label;
 use serde::{Deserialize, Serialize};
 
+use types::{AccessMode, ChangePolicy};
+
 use crate::gate::Gate;
 use crate::gates::Gates;
-use crate::intent::ChangePolicy;
-use crate::volume::{AccessMode, PersistentSource, VolumeSource};
+use crate::volume::{PersistentSource, VolumeSource};
 
 /// All that the decision depends on. Whether a part of the volume is mounted (`subPath`) is not
 /// among it: a context holds for the whole volume.

@@ -2,21 +2,22 @@
 
 use ids::{BlockLength, ContainerId};
 
+use types::{Refusal, keys};
+
 use crate::facts::{Facts, Support};
 use crate::gate::Gate;
 use crate::intent::Intent;
 use crate::policy::Policy;
-use crate::refusal::Refusal;
 
 /// How many IDs the pod asks for: a number of blocks of the node's that is a power of two, for that
 /// is what can be leased.
 pub(crate) fn length(intent: &Intent, facts: &Facts) -> Result<BlockLength, Refusal> {
     let pool = &facts.pool;
     let Some(asked) = intent.ids else { return Ok(pool.length) };
-    let field = "metadata.annotations[wardlet.dev/ids]";
+    let field = format!("metadata.annotations[{}]", keys::IDS);
     let allowed = pool.allowed.unwrap_or(pool.length);
     if asked > u64::from(allowed) {
-        return Err(Refusal::new(
+        return Err(Refusal::hinted(
             field,
             format!(
                 "{asked} IDs are more than this node gives to one pod, {allowed} (userNamespaces.maxIdsPerPod)"
@@ -30,7 +31,7 @@ pub(crate) fn length(intent: &Intent, facts: &Facts) -> Result<BlockLength, Refu
     let fits = lengths.clone().find(|l| u64::from(*l) >= asked);
     match fits {
         Some(length) if u64::from(length) == asked => Ok(length),
-        Some(length) => Err(Refusal::new(
+        Some(length) => Err(Refusal::hinted(
             field,
             format!(
                 "{asked} IDs cannot be leased: it takes {} or that doubled, once or more often",
@@ -38,7 +39,7 @@ pub(crate) fn length(intent: &Intent, facts: &Facts) -> Result<BlockLength, Refu
             ),
             format!("ask for {length}"),
         )),
-        None => Err(Refusal::new(
+        None => Err(Refusal::hinted(
             field,
             format!("{asked} IDs are more than the pool can give in one block ({})", pool.origin),
             format!("ask for at most {}", lengths.last().unwrap_or(pool.length)),
@@ -69,14 +70,14 @@ fn host_namespaces(intent: &Intent, facts: &Facts, policy: &Policy) -> Vec<Refus
     if intent.host.network {
         found.extend(host_network(facts, policy).map(|(cause, way_out)| {
             let hint = way_out.unwrap_or_else(|| hint("spec.hostNetwork"));
-            Refusal::new("spec.hostNetwork", cause.unwrap_or_else(|| with("network")), hint)
+            Refusal::hinted("spec.hostNetwork", cause.unwrap_or_else(|| with("network")), hint)
         }));
     }
     if intent.host.pid {
-        found.push(Refusal::new("spec.hostPID", with("processes"), hint("spec.hostPID")));
+        found.push(Refusal::hinted("spec.hostPID", with("processes"), hint("spec.hostPID")));
     }
     if intent.host.ipc {
-        found.push(Refusal::new("spec.hostIPC", with("IPC"), hint("spec.hostIPC")));
+        found.push(Refusal::hinted("spec.hostIPC", with("IPC"), hint("spec.hostIPC")));
     }
     found
 }
@@ -107,7 +108,7 @@ fn host_users_true(intent: &Intent) -> String {
 
 fn devices(intent: &Intent) -> impl Iterator<Item = Refusal> {
     intent.containers.iter().filter(|c| !c.devices.is_empty()).map(|c| {
-        Refusal::new(
+        Refusal::hinted(
             format!("{}.volumeDevices", c.field),
             "a block device cannot be idmapped, so a pod with a user namespace cannot have one",
             format!("mount the volume as a filesystem, or {}", host_users_true(intent)),
@@ -126,7 +127,7 @@ fn handler(intent: &Intent, facts: &Facts) -> Option<Refusal> {
         Some(_) => format!("the runtime handler {name:?} does not support user namespaces"),
         None => format!("the container runtime has no handler {name:?}"),
     };
-    Some(Refusal::new(
+    Some(Refusal::hinted(
         &intent.asked_by,
         cause,
         "use the built-in runtime, containerd 2.0 or CRI-O 1.30 or later",
@@ -134,7 +135,7 @@ fn handler(intent: &Intent, facts: &Facts) -> Option<Refusal> {
 }
 
 fn kernel(intent: &Intent, facts: &Facts) -> Vec<Refusal> {
-    let refuse = |cause: String, hint: &str| Refusal::new(&intent.asked_by, cause, hint);
+    let refuse = |cause: String, hint: &str| Refusal::hinted(&intent.asked_by, cause, hint);
     let mut found = Vec::new();
     if let Support::No(cause) = &facts.kernel.user_namespaces {
         found.push(refuse(
@@ -166,7 +167,11 @@ fn unmapped_ids(intent: &Intent, length: BlockLength) -> Vec<Refusal> {
         let id = id.filter(|id| id.get() >= length.get())?;
         let cause =
             format!("{id} is not in the pod's user namespace, which has the IDs 0 to {}", length.get() - 1);
-        Some(Refusal::new(field, cause, "use a lower ID, or ask for more by the annotation wardlet.dev/ids"))
+        Some(Refusal::hinted(
+            field,
+            cause,
+            format!("use a lower ID, or ask for more by the annotation {}", keys::IDS),
+        ))
     };
     let containers = intent.containers.iter().flat_map(|c| {
         [

@@ -1,6 +1,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use types::AccessMode;
 
 /// A volume as the pod names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,19 +83,6 @@ pub struct PersistentVolume {
     pub source: PersistentSource,
     /// Its filesystem, where it says so.
     pub fs_type: Option<String>,
-}
-
-/// Who may use a persistent volume at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum AccessMode {
-    /// One pod.
-    ReadWriteOncePod,
-    /// One node.
-    ReadWriteOnce,
-    /// Any node, reading.
-    ReadOnlyMany,
-    /// Any node.
-    ReadWriteMany,
 }
 
 /// What provides a persistent volume.

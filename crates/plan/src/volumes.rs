@@ -1,9 +1,10 @@
 //! How volumes are presented to a pod with a user namespace.
 
+use types::Refusal;
+
 use crate::facts::{Facts, Idmappable};
 use crate::intent::Intent;
 use crate::policy::{CannotIdmap, Policy, VolumeRule};
-use crate::refusal::Refusal;
 use crate::volume::Volume;
 
 /// How a volume is presented to a pod with a user namespace, and why.
@@ -67,7 +68,7 @@ fn present_one<'a>(volume: &'a Volume, intent: &Intent, facts: &Facts, policy: &
 type Decided = (Result<Way, Refusal>, String);
 
 fn refuse(volume: &Volume, cause: String, hint: &str) -> Decided {
-    (Err(Refusal::new(&volume.field, cause.clone(), hint)), cause)
+    (Err(Refusal::hinted(&volume.field, cause.clone(), hint)), cause)
 }
 
 fn own(volume: &Volume, facts: &Facts, cannot: CannotIdmap) -> Decided {
@@ -95,7 +96,7 @@ fn own(volume: &Volume, facts: &Facts, cannot: CannotIdmap) -> Decided {
             let cause =
                 format!("volume {:?} is on {filesystem}, which cannot be idmapped: {cause}", volume.name);
             let hint = "put it on a filesystem that can (ext4, xfs, btrfs; tmpfs from Linux 6.3), or set the policy sharedBlock or chownOnce for it";
-            (Err(Refusal::new(&volume.field, cause, hint)), why("refuse"))
+            (Err(Refusal::hinted(&volume.field, cause, hint)), why("refuse"))
         }
     }
 }

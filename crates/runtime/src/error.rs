@@ -165,7 +165,7 @@ impl Error {
             Self::Newer { .. } => Some("start the wardlet that wrote it; its pods go on meanwhile".to_owned()),
             Self::NameTaken { .. } => Some("remove the other one, or ask for the next attempt".to_owned()),
             Self::Json { .. } => Some("if it cannot be repaired, move its directory away".to_owned()),
-            Self::Refused(refusal) => refusal.hint.map(Into::into),
+            Self::Refused(refusal) => refusal.hint.clone(),
             Self::Kernel(error) => error.hint().map(Into::into),
             Self::Bundle(error) => error.hint(),
             Self::Wire(error) => Some(error.hint().to_owned()),

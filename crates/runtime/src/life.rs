@@ -3,6 +3,8 @@ use std::path::Path;
 use monitor::{Ending, Exit, Started, User};
 use wire::cri::ContainerState;
 
+use types::reason;
+
 use crate::error::{Error, Result};
 use crate::records::ContainerStage;
 
@@ -82,9 +84,9 @@ impl Ended {
     pub(crate) fn of(exit: &Exit, started: Option<Started>) -> Self {
         let code = exit.code();
         let reason = match (exit.oom, code) {
-            (true, _) => "OOMKilled",
-            (false, 0) => "Completed",
-            (false, _) => "Error",
+            (true, _) => reason::OOM_KILLED,
+            (false, 0) => reason::COMPLETED,
+            (false, _) => reason::ERROR,
         };
         let lost = (exit.ending == Ending::Lost).then(|| "nobody was there to see it end".to_owned());
         Self {

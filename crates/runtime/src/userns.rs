@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_refusal_reaches_the_caller_as_an_invalid_argument_with_its_hint() {
         let refusal = decide(Some(&asked(NamespaceMode::Target, &[], &[]))).unwrap_err();
-        let status = wire::Status::from(refusal);
+        let status = wire::Status::from(crate::Error::from(refusal));
         assert_eq!(status.code(), wire::Code::InvalidArgument);
         assert!(status.message().starts_with(&format!("{FIELD}.mode: TARGET")), "{}", status.message());
         assert!(status.message().contains("(hint: ask for POD"), "{}", status.message());

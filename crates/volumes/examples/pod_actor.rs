@@ -81,7 +81,7 @@ fn part(volume: &str, path: &str) -> Outcome<WantedMount> {
         path: "/data".into(),
         sub_path: SubPath::new(path)?,
         access: volumes::MountAccess::ReadWrite,
-        propagation: plan::Propagation::None,
+        propagation: plan::MountPropagation::None,
         relabel: volumes::Relabel::No,
     })
 }

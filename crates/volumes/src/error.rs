@@ -3,9 +3,9 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use crate::kinds::HostPathType;
-use crate::name::{PodUid, VolumeName};
 use crate::sub_path::SubPath;
 use crate::{chown_once, ownership, writer};
+use types::{PodUid, VolumeName};
 
 /// What this crate's calls return.
 pub type Result<T> = std::result::Result<T, Error>;

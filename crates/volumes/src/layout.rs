@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::name::{ContainerName, VolumeName};
+use types::{ContainerName, VolumeName};
 
 /// The directory of all pods.
 pub(crate) const PODS: &str = "pods";

@@ -16,7 +16,6 @@ mod error;
 mod filesystems;
 pub mod kinds;
 mod layout;
-mod name;
 pub mod ownership;
 pub mod payload;
 mod pod;
@@ -29,9 +28,9 @@ mod wanted;
 pub mod writer;
 
 pub use error::{Error, Result};
-pub use name::{BadName, ContainerName, PodUid, VolumeName};
 pub use pod::PodVolumes;
 pub use present::{HostMount, Presented};
 pub use probe::Notice;
+pub use types::{ContainerName, PodUid, VolumeName};
 pub use usage::Usage;
 pub use wanted::{MountAccess, Relabel, Source, Wanted, WantedMount, WantedVolume};

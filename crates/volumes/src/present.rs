@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use ids::{IdKind, IdMapping};
 use kernel::{
-    Access, Attributes, DetachedMount, Dir, DirMode, Flags, Kernel, Kind, LastLink, Owner,
-    Propagation as KernelPropagation, Source as From, Submounts, Target, Within,
+    Access, Attributes, DetachedMount, Dir, DirMode, Flags, Kernel, Kind, LastLink, Owner, Source as From,
+    Submounts, Target, Within,
 };
-use plan::Propagation;
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, openat};
 use rustix::io::Errno;
+
+use types::MountPropagation;
 
 use crate::error::{Error, Result};
 use crate::pod::place::Place;
@@ -38,8 +39,8 @@ pub struct HostMount {
     pub host_path: PathBuf,
     /// Whether it can be written through.
     pub access: MountAccess,
-    /// How mounts below it travel.
-    pub propagation: Propagation,
+    /// Where mounts that are made below it turn up as well.
+    pub propagation: MountPropagation,
     /// Whether its files are to be relabelled.
     pub relabel: Relabel,
     /// The map of user IDs that it is to be idmapped by; none if it is not.
@@ -61,7 +62,7 @@ impl Presented {
             idmap: users.idmap().filter(|_| place.idmapped),
             access: if read_only { Access::ReadOnly } else { Access::ReadWrite },
             submounts: Submounts::Included,
-            propagation: Some(propagation(mount.propagation)),
+            propagation: Some(mount.propagation.into()),
             flags: if place.image { Flags::NOEXEC } else { Flags::NONE },
         };
         kernel.set_attributes(&mut clone, &all)?;
@@ -118,14 +119,6 @@ impl HostMount {
             image: None,
             image_sub_path: None,
         }
-    }
-}
-
-fn propagation(wanted: Propagation) -> KernelPropagation {
-    match wanted {
-        Propagation::None => KernelPropagation::Private,
-        Propagation::HostToContainer => KernelPropagation::Slave,
-        Propagation::Bidirectional => KernelPropagation::Shared,
     }
 }
 

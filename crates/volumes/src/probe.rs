@@ -9,10 +9,10 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::filesystems::Base;
-use crate::name::VolumeName;
 use crate::pod::users::Users;
 use crate::record::{MountMark, Numbers};
 use crate::wanted::{Source, Wanted, WantedVolume};
+use types::VolumeName;
 
 /// What was found out about a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::layout::{MadeKind, NEW_RECORD, RECORD, sub_path};
-use crate::name::{ContainerName, PodUid, VolumeName};
+use types::{ContainerName, PodUid, VolumeName};
 
 /// The version that is written. docs/design/volumes.md says what each had.
 const VERSION: u32 = 2;

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use ids::{ContainerId, UserNamespace};
-use plan::{Owners, Propagation};
+use plan::Owners;
 
 use crate::kinds::{EmptyDir, HostPath, ImageTree, Written};
-use crate::name::{ContainerName, PodUid, VolumeName};
 use crate::sub_path::SubPath;
+use types::{ContainerName, MountPropagation, PodUid, VolumeName};
 
 /// A pod's volumes and mounts, as they are to be.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,8 +72,8 @@ pub struct WantedMount {
     pub sub_path: Option<SubPath>,
     /// Whether it can be written through. Files that the node writes never can.
     pub access: MountAccess,
-    /// How mounts below it travel.
-    pub propagation: Propagation,
+    /// Where mounts that are made below it turn up as well.
+    pub propagation: MountPropagation,
     /// Whether a foreign runtime is to relabel its files.
     pub relabel: Relabel,
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bundle::{
-    Bind, Cgroup, Console, Engine, IdLines, Job, MountSpec, NewMount, Owners, Process, ReadOnly, Resources,
-    Rootfs, Seccomp, Space, Spaces, Start, Travel, WantedUser,
+    Bind, Cgroup, Console, Engine, IdLines, Job, MountPropagation, MountSpec, NewMount, Owners, Process,
+    ReadOnly, Resources, Rootfs, Seccomp, Space, Spaces, Start, WantedUser,
 };
 use ids::IdMapping;
 use kernel::Dir;
@@ -171,7 +171,7 @@ fn start(place: &Path, id: &str, program: &Path) -> Result<Start, Failure> {
                 target: target.to_owned(),
                 ids: Some(ids.clone()),
                 read_only: ReadOnly::No,
-                travel: Travel::Private,
+                propagation: MountPropagation::None,
                 options: vec![],
             }),
         ],

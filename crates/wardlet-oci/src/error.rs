@@ -182,7 +182,7 @@ impl Error {
             Self::Settings(e) => return e.hint(),
             Self::Ledger(e) => return e.hint(),
             Self::Ward(e) => return e.hint(),
-            Self::Refused(refusal) => refusal.hint.clone(),
+            Self::Refused(refusal) => return refusal.hint.clone(),
             Self::Annotation { way_out, .. } => way_out.clone(),
             Self::TooManyIds { allowed, .. } => {
                 format!("ask for at most {allowed}, or raise userNamespaces.maxIdsPerPod in the node's configuration")

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use manifest::Quantity;
+use types::Quantity;
 
 /// When a log is rotated, and how many of its files are kept: the kubelet's containerLogMaxSize and
 /// containerLogMaxFiles.

@@ -1,13 +1,13 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use kernel::{
-    Access, Attributes, DetachedMount, Flags, Kernel, Propagation, Source, Submounts, Target, UsernsFd,
-};
+use kernel::{Access, Attributes, DetachedMount, Flags, Kernel, Source, Submounts, Target, UsernsFd};
+
+use types::MountPropagation;
 
 use super::{FromHost, Stage, make_dir, shown, user_namespace};
 use crate::error::{Error, Result};
-use crate::start::{Bind, MountSpec, ReadOnly, Start, Travel};
+use crate::start::{Bind, MountSpec, ReadOnly, Start};
 
 /// The binds and images of a container, attached below the stage in their order.
 pub(super) fn make(
@@ -28,9 +28,9 @@ pub(super) fn make(
                 shown::attach(kernel, shown, &point, stage)?;
             }
             MountSpec::Bind(bind) => {
-                let clone = match bind.travel {
-                    Travel::BothWays => held.take(bind)?,
-                    Travel::Private | Travel::FromHost => {
+                let clone = match bind.propagation {
+                    MountPropagation::Bidirectional => held.take(bind)?,
+                    MountPropagation::None | MountPropagation::HostToContainer => {
                         kernel.clone_mount(Source::Path(&bind.source), Submounts::Included)?
                     }
                 };
@@ -64,7 +64,7 @@ pub(super) fn attach(kernel: &dyn Kernel, bind: &Bind, of: Cloned<'_>, point: &P
         idmap: users,
         access: if bind.read_only == ReadOnly::Recursive { Access::ReadOnly } else { Access::ReadWrite },
         submounts: Submounts::Included,
-        propagation: Some(propagation(bind.travel)),
+        propagation: Some(bind.propagation.into()),
         flags: Flags::NONE,
     };
     kernel.set_attributes(&mut clone, &all).map_err(|cause| match users {
@@ -77,14 +77,6 @@ pub(super) fn attach(kernel: &dyn Kernel, bind: &Bind, of: Cloned<'_>, point: &P
     })?;
     make_point(point, &bind.source)?;
     Ok(kernel.attach(clone, Target::Path(point))?)
-}
-
-fn propagation(travel: Travel) -> Propagation {
-    match travel {
-        Travel::Private => Propagation::Private,
-        Travel::FromHost => Propagation::Slave,
-        Travel::BothWays => Propagation::Shared,
-    }
 }
 
 /// A mount point of the same kind as what is mounted there.

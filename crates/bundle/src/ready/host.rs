@@ -2,9 +2,11 @@ use std::path::Path;
 
 use kernel::{DetachedMount, Kernel, MountTable, Node, Source, Submounts};
 
+use types::MountPropagation;
+
 use super::binds;
 use crate::error::{Error, Result};
-use crate::start::{Bind, Space, Start, Travel};
+use crate::start::{Bind, Space, Start};
 
 /// Mounts that stay peers of the host's, in the order of the binds that want them.
 #[derive(Debug, Default)]
@@ -13,7 +15,7 @@ pub struct FromHost(Vec<Option<DetachedMount>>);
 /// Takes what has to be taken where the host's own mounts are seen: before a private mount namespace
 /// is entered, in which nothing that is mounted reaches the host any more.
 pub fn from_host(kernel: &dyn Kernel, start: &Start) -> Result<FromHost> {
-    let both_ways = binds::all(start).filter(|bind| bind.travel == Travel::BothWays);
+    let both_ways = binds::all(start).filter(|bind| bind.propagation == MountPropagation::Bidirectional);
     let clone = |bind: &Bind| {
         if start.spaces.user != Space::Host {
             return Err(Error::BothWays { target: bind.target.clone() });

@@ -107,7 +107,9 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::start::{Bind, ImageVolume, ReadOnly, Travel};
+    use types::MountPropagation;
+
+    use crate::start::{Bind, ImageVolume, ReadOnly};
 
     fn bind(source: &str, target: &str) -> Result<Area> {
         let bind = Bind {
@@ -115,7 +117,7 @@ mod tests {
             target: target.into(),
             ids: None,
             read_only: ReadOnly::No,
-            travel: Travel::Private,
+            propagation: MountPropagation::None,
             options: Vec::new(),
         };
         check(Part::Bind(&bind, Path::new(source)))

@@ -3,7 +3,9 @@
 use crate::support;
 
 use bundle::spec::{self, DeviceNumber, Ready, ReadyDevice};
-use bundle::{Bind, ImageVolume, MountSpec, NewMount, ReadOnly, Seccomp, Space, Start, Travel, User};
+use bundle::{
+    Bind, ImageVolume, MountPropagation, MountSpec, NewMount, ReadOnly, Seccomp, Space, Start, User,
+};
 use serde_json::{Value, json};
 
 fn container() -> (tempfile::TempDir, Start) {
@@ -47,7 +49,7 @@ fn a_bind_comes_from_the_stage_and_never_with_maps() {
             target: "/data".into(),
             ids: start.ids.clone(),
             read_only: ReadOnly::Recursive,
-            travel: Travel::FromHost,
+            propagation: MountPropagation::HostToContainer,
             options: vec!["noexec".into()],
         }),
     ];
@@ -145,7 +147,7 @@ fn root_is_shared_only_where_mounts_travel_both_ways() {
         target: "/srv".into(),
         ids: None,
         read_only: ReadOnly::No,
-        travel: Travel::BothWays,
+        propagation: MountPropagation::Bidirectional,
         options: vec![],
     })];
     let told = told(&start);

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use bundle::ready::{FromHost, LayersMapped, Stage, make_ready};
-use bundle::{Bind, MountSpec, ReadOnly, Space, Travel};
+use bundle::{Bind, MountPropagation, MountSpec, ReadOnly, Space};
 use kernel::{Live, MountTable, in_private_mount_namespace};
 use support::{BASE, inside, maps, owner, start};
 
@@ -17,7 +17,7 @@ fn bind(source: &Path) -> Bind {
         target: "/data".into(),
         ids: Some(maps()),
         read_only: ReadOnly::No,
-        travel: Travel::Private,
+        propagation: MountPropagation::None,
         options: Vec::new(),
     }
 }

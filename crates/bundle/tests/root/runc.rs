@@ -12,8 +12,8 @@ use bundle::cgroup::{Group, Hierarchies};
 use bundle::defaults::{self, Privilege};
 use bundle::ready::{Stage, from_host, make_ready};
 use bundle::{
-    Bind, Device, ImageVolume, MountSpec, NodeOwner, Owners, ReadOnly, Seccomp, Space, Start, Travel,
-    WantedUser, seccomp, spec, sysctl,
+    Bind, Device, ImageVolume, MountPropagation, MountSpec, NodeOwner, Owners, ReadOnly, Seccomp, Space,
+    Start, WantedUser, seccomp, spec, sysctl,
 };
 use kernel::{Live, MountTable, in_private_mount_namespace};
 use rustix::fs::{CWD, FileType, makedev, mknodat};
@@ -264,7 +264,9 @@ fn a_privileged_container_with_the_hosts_users_has_what_we_have() {
 /// Plays a host with a shared mount, in a namespace of its own.
 #[test]
 fn what_a_container_mounts_arrives_on_the_host_where_that_was_asked_for() {
-    for (travel, arrives) in [(Travel::BothWays, true), (Travel::FromHost, false)] {
+    for (propagation, arrives) in
+        [(MountPropagation::Bidirectional, true), (MountPropagation::HostToContainer, false)]
+    {
         let place = Place::new();
         let volume = place.dir.path().join("volume");
         fs::create_dir(&volume).unwrap();
@@ -280,13 +282,13 @@ fn what_a_container_mounts_arrives_on_the_host_where_that_was_asked_for() {
                 target: "/data".into(),
                 ids: None,
                 read_only: ReadOnly::No,
-                travel,
+                propagation,
                 options: vec![],
             }));
             assert_eq!(place.run(&start), "mounted");
             mounted(&volume.join("inside"))
         });
-        assert_eq!(arrived.unwrap(), arrives, "{travel:?}");
+        assert_eq!(arrived.unwrap(), arrives, "{propagation:?}");
     }
 }
 

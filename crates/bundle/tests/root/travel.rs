@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use bundle::ready::{FromHost, Stage, from_host, make_ready};
-use bundle::{Bind, Error, MountSpec, ReadOnly, Space, Start, Travel};
+use bundle::{Bind, Error, MountPropagation, MountSpec, ReadOnly, Space, Start};
 use kernel::{Live, MountTable, in_private_mount_namespace};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use support::start;
@@ -16,7 +16,7 @@ fn tmpfs(at: &Path) {
 }
 
 /// A container with the host's users that has `source` at `/data`.
-fn with(dir: &Path, source: &Path, travel: Travel) -> Start {
+fn with(dir: &Path, source: &Path, propagation: MountPropagation) -> Start {
     let mut start = start(dir);
     (start.ids, start.spaces) = (None, support::spaces(Space::Host));
     start.mounts = vec![MountSpec::Bind(Bind {
@@ -24,7 +24,7 @@ fn with(dir: &Path, source: &Path, travel: Travel) -> Start {
         target: "/data".into(),
         ids: None,
         read_only: ReadOnly::No,
-        travel,
+        propagation,
         options: vec![],
     })];
     start
@@ -51,8 +51,8 @@ fn mounted(path: &Path) -> bool {
 }
 
 /// What arrives: on the host from inside, and inside from the host.
-fn seen(dir: &Path, volume: &Path, travel: Travel) -> (bool, bool) {
-    let start = with(dir, volume, travel);
+fn seen(dir: &Path, volume: &Path, propagation: MountPropagation) -> (bool, bool) {
+    let start = with(dir, volume, propagation);
     let held = from_host(&Live::default(), &start).unwrap();
     // Both are asked while both exist: the inner one ends with its thread.
     let (to_inside, from_inside) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
@@ -83,12 +83,12 @@ fn seen(dir: &Path, volume: &Path, travel: Travel) -> (bool, bool) {
 
 #[test]
 fn mounts_travel_as_far_as_was_asked_for() {
-    for (travel, expected) in [
-        (Travel::BothWays, (true, true)),
-        (Travel::FromHost, (false, true)),
-        (Travel::Private, (false, false)),
+    for (propagation, expected) in [
+        (MountPropagation::Bidirectional, (true, true)),
+        (MountPropagation::HostToContainer, (false, true)),
+        (MountPropagation::None, (false, false)),
     ] {
-        on_a_host(|dir, volume| assert_eq!(seen(dir, volume, travel), expected, "{travel:?}"));
+        on_a_host(|dir, volume| assert_eq!(seen(dir, volume, propagation), expected, "{propagation:?}"));
     }
 }
 
@@ -96,7 +96,8 @@ fn mounts_travel_as_far_as_was_asked_for() {
 fn a_mount_that_the_host_does_not_share_cannot_travel_both_ways() {
     on_a_host(|dir, volume| {
         mount_change(volume, MountPropagationFlags::PRIVATE).unwrap();
-        let error = from_host(&Live::default(), &with(dir, volume, Travel::BothWays)).unwrap_err();
+        let error =
+            from_host(&Live::default(), &with(dir, volume, MountPropagation::Bidirectional)).unwrap_err();
         assert!(matches!(&error, Error::NotShared { bind } if bind == volume), "{error}");
         assert!(error.hint().unwrap().contains("make-shared"));
     });
@@ -106,7 +107,7 @@ fn a_mount_that_the_host_does_not_share_cannot_travel_both_ways() {
 #[test]
 fn from_a_user_namespace_no_mount_travels_to_the_host() {
     on_a_host(|dir, volume| {
-        let mut start = with(dir, volume, Travel::BothWays);
+        let mut start = with(dir, volume, MountPropagation::Bidirectional);
         start.spaces.user = Space::New;
         let error = from_host(&Live::default(), &start).unwrap_err();
         assert!(matches!(error, Error::BothWays { .. }), "{error}");
@@ -116,7 +117,7 @@ fn from_a_user_namespace_no_mount_travels_to_the_host() {
 #[test]
 fn a_bind_that_nobody_held_is_not_mounted_one_way_in_silence() {
     on_a_host(|dir, volume| {
-        let start = with(dir, volume, Travel::BothWays);
+        let start = with(dir, volume, MountPropagation::Bidirectional);
         let stage = dir.join("stage");
         let made = in_private_mount_namespace(|namespace| {
             make_ready(&Live::default(), &start, FromHost::default(), Stage { dir: &stage, namespace })

@@ -1,6 +1,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use types::DockerAuth;
+
 use crate::reference::Reference;
 
 const DOCKER_IO: &str = "docker.io";
@@ -31,6 +35,43 @@ pub enum Credentials {
     IdentityToken(String),
     /// A token for the registry itself.
     RegistryToken(String),
+}
+
+/// `auth` of an entry of docker's configuration is not the base64 of `user:password`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("auth is not the base64 of user:password")]
+pub struct NotAnAuth;
+
+impl Credentials {
+    /// The credentials of an entry; `None` if it has none. A user with a password goes before a token, a token before
+    /// a user without one, and `auth` comes last, for those who write nothing else.
+    ///
+    /// # Errors
+    /// If `auth` counts and cannot be decoded.
+    pub fn of(entry: &DockerAuth) -> Result<Option<Self>, NotAnAuth> {
+        let DockerAuth { username, password, auth, identity_token, registry_token } = entry;
+        let as_user = || Self::Password { user: username.clone(), password: password.clone() };
+        Ok(Some(if !username.is_empty() && !password.is_empty() {
+            as_user()
+        } else if !identity_token.is_empty() {
+            Self::IdentityToken(identity_token.clone())
+        } else if !registry_token.is_empty() {
+            Self::RegistryToken(registry_token.clone())
+        } else if !username.is_empty() {
+            as_user()
+        } else if !auth.is_empty() {
+            Self::decoded(auth).ok_or(NotAnAuth)?
+        } else {
+            return Ok(None);
+        }))
+    }
+
+    fn decoded(auth: &str) -> Option<Self> {
+        let text = String::from_utf8(STANDARD.decode(auth.trim()).ok()?).ok()?;
+        // Some writers pad the decoded text with zero bytes.
+        let (user, password) = text.trim_end_matches('\0').split_once(':')?;
+        Some(Self::Password { user: user.to_owned(), password: password.to_owned() })
+    }
 }
 
 impl std::fmt::Debug for Credentials {
@@ -126,6 +167,32 @@ impl Remote {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_kind_of_credentials_of_an_entry_is_understood() {
+        let none = DockerAuth::default;
+        let password = |user: &str, password: &str| Credentials::Password {
+            user: user.into(),
+            password: password.into(),
+        };
+        let token = || Credentials::IdentityToken("t".into());
+        let of = |entry: DockerAuth| Credentials::of(&entry);
+        assert_eq!(of(none()), Ok(None));
+        let user = DockerAuth { username: "u".into(), ..none() };
+        assert_eq!(of(user.clone()), Ok(Some(password("u", ""))));
+        assert_eq!(of(DockerAuth { identity_token: "t".into(), ..user.clone() }), Ok(Some(token())));
+        let full = DockerAuth { password: "p".into(), identity_token: "t".into(), ..user };
+        assert_eq!(of(full), Ok(Some(password("u", "p"))));
+        assert_eq!(
+            of(DockerAuth { registry_token: "r".into(), auth: "dTpw".into(), ..none() }),
+            Ok(Some(Credentials::RegistryToken("r".into())))
+        );
+        // "u:p:q", and the same with a zero byte behind it
+        for text in ["dTpwOnE=", "dTpwOnEA"] {
+            assert_eq!(of(DockerAuth { auth: text.into(), ..none() }), Ok(Some(password("u", "p:q"))));
+        }
+        assert_eq!(of(DockerAuth { auth: "c2VjcmV0".into(), ..none() }), Err(NotAnAuth));
+    }
 
     #[test]
     fn mirrors_come_first_and_have_settings_of_their_own() {

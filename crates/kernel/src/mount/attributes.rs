@@ -2,6 +2,7 @@ use std::fmt;
 use std::ops::BitOr;
 
 use serde::Serialize;
+use types::MountPropagation;
 
 use super::Submounts;
 use crate::UsernsFd;
@@ -47,6 +48,17 @@ impl Propagation {
             Self::Slave => libc::MS_SLAVE,
             Self::Shared => libc::MS_SHARED,
             Self::Unbindable => libc::MS_UNBINDABLE,
+        }
+    }
+}
+
+/// How the kernel does what a pod asks for.
+impl From<MountPropagation> for Propagation {
+    fn from(asked: MountPropagation) -> Self {
+        match asked {
+            MountPropagation::None => Self::Private,
+            MountPropagation::HostToContainer => Self::Slave,
+            MountPropagation::Bidirectional => Self::Shared,
         }
     }
 }

@@ -6,12 +6,12 @@ pub enum Answer<T> {
     /// It works, and this was seen.
     Works(T),
     /// It does not.
-    Refused(Refusal),
+    Refused(Unsupported),
 }
 
-/// Why something does not work.
+/// Why something does not work on this kernel or filesystem.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct Unsupported {
     /// What the kernel said.
     pub error: Error,
     /// What stands behind that, in a sentence.
@@ -29,7 +29,7 @@ impl<T> Answer<T> {
 
     /// Why not, if it does not.
     #[must_use]
-    pub fn refusal(&self) -> Option<&Refusal> {
+    pub fn refusal(&self) -> Option<&Unsupported> {
         match self {
             Self::Works(_) => None,
             Self::Refused(refusal) => Some(refusal),
@@ -38,7 +38,7 @@ impl<T> Answer<T> {
 }
 
 /// An error speaks for itself, where nothing better is known.
-impl From<Error> for Refusal {
+impl From<Error> for Unsupported {
     fn from(error: Error) -> Self {
         let (cause, fix) = (error.to_string(), error.hint().map(str::to_owned));
         Self { error, cause, fix }

@@ -7,7 +7,7 @@ mod mounts;
 mod overlay;
 mod users;
 
-pub use answer::{Answer, Refusal};
+pub use answer::{Answer, Unsupported};
 pub use limits::{Limits, Stopped};
 pub use mounts::{context_mounts, idmap, idmap_tree, open_tree_attr, recursive_read_only, tmpfs_idmap};
 pub use overlay::overlay_idmap;

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Answer, NOBODY, Refusal, trial_maps, unlike};
+use super::{Answer, NOBODY, Unsupported, trial_maps, unlike};
 use crate::{
     Access, Attributes, Charge, DetachedMount, Dir, DirMode, Error, Filesystem, FilesystemKind, MountTable,
     Node, Owner, Result, Source, Submounts, UsernsFd, in_private_mount_namespace,
@@ -48,10 +48,10 @@ fn filesystem_of(path: &Path) -> Result<String> {
     Ok(mount.filesystem.clone())
 }
 
-fn named(error: Error, path: &Path, name: &str) -> Refusal {
-    let plain = Refusal::from(error);
+fn named(error: Error, path: &Path, name: &str) -> Unsupported {
+    let plain = Unsupported::from(error);
     match &plain.error {
-        Error::Idmap { errno: Errno::INVAL, .. } => Refusal {
+        Error::Idmap { errno: Errno::INVAL, .. } => Unsupported {
             cause: format!("{name}, which {} is on, cannot be idmapped by this kernel", path.display()),
             ..plain
         },
@@ -69,7 +69,7 @@ pub fn tmpfs_idmap() -> Answer<()> {
         shows_owner(&tmpfs, NOBODY)
     };
     match tried() {
-        Err(error @ Error::Idmap { errno: Errno::INVAL, .. }) => Answer::Refused(Refusal {
+        Err(error @ Error::Idmap { errno: Errno::INVAL, .. }) => Answer::Refused(Unsupported {
             error,
             cause: "this kernel cannot idmap a tmpfs".to_owned(),
             fix: Some(

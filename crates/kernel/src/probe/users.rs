@@ -1,7 +1,7 @@
 use ids::HostId;
 use rustix::io::Errno;
 
-use super::{Answer, Limits, NOBODY, Refusal, Stopped, trial_maps};
+use super::{Answer, Limits, NOBODY, Stopped, Unsupported, trial_maps};
 use crate::userns::as_user;
 use crate::{Charge, Error, Result, UsernsFd};
 
@@ -21,10 +21,10 @@ pub fn charged_user_namespaces() -> Answer<()> {
     trial_maps().and_then(|maps| UsernsFd::charged(&maps, Charge::Pod)).map(drop).into()
 }
 
-fn explain(error: Error, limits: &Limits) -> Refusal {
+fn explain(error: Error, limits: &Limits) -> Unsupported {
     let Some(stopped) = stopped_by(&error, limits) else { return error.into() };
     let (cause, fix) = words(stopped, limits);
-    Refusal { error, cause, fix: Some(fix) }
+    Unsupported { error, cause, fix: Some(fix) }
 }
 
 /// What stands behind the kernel's answer to the making of the namespace itself.

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 
 use ids::IdMapping;
-use kernel::probe::{self, Answer, Refusal};
+use kernel::probe::{self, Answer, Unsupported};
 use kernel::{Charge, Error, IdMaps, UsernsFd};
 use rustix::io::Errno;
 
@@ -51,7 +51,7 @@ fn set_limit(limit: u32) {
     fs::write(LIMIT, limit.to_string()).unwrap();
 }
 
-fn refusal(answer: Answer<probe::Limits>) -> Refusal {
+fn refusal(answer: Answer<probe::Limits>) -> Unsupported {
     match answer {
         Answer::Refused(refusal) => refusal,
         Answer::Works(limits) => panic!("works with {limits:?}"),

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use types::reason;
+
 use crate::action::Task;
 use crate::container::{Container, ProbeKind};
 use crate::moment::Moment;
@@ -52,7 +54,7 @@ impl Turn<'_> {
         let has_begun = regular.iter().any(|c| self.seen(&c.name).is_some());
         if role == Role::Init && has_begun {
             let message = "the runtime has forgotten it; it must have ended well for others to have started";
-            let (reason, message) = (Some("Completed".to_owned()), message.to_owned());
+            let (reason, message) = (Some(reason::COMPLETED.to_owned()), message.to_owned());
             let finished = self.state.started.unwrap_or(self.now);
             return ContainerState::Terminated(Exit { code: 0, reason, message, started: None, finished });
         }
@@ -107,7 +109,7 @@ impl Turn<'_> {
             return ContainerState::Waiting { reason, message };
         }
         let is_plain = self.pod.spec().init.is_empty();
-        let reason = if is_plain { "ContainerCreating" } else { "PodInitializing" };
+        let reason = if is_plain { reason::CONTAINER_CREATING } else { reason::POD_INITIALIZING };
         ContainerState::Waiting { reason: reason.to_owned(), message: String::new() }
     }
 

@@ -4,7 +4,8 @@ mod conditions;
 mod containers;
 mod phase;
 
-use crate::container::ContainerName;
+use types::ContainerName;
+
 use crate::moment::Moment;
 use crate::observed::{ConditionStatus, Exit};
 use crate::pod::Role;

@@ -48,7 +48,7 @@ fn a_container_that_is_being_started_is_waited_for_by_whoever_has_forgotten_why(
     let mut life = script::quiet_life();
     (life.start_takes, life.obeys_after) = (2, 4);
     let container = Container {
-        name: ContainerName::new("c0"),
+        name: ContainerName::new("c0").unwrap(),
         revision: 0,
         restart: Some(ContainerRestart { policy: RestartPolicy::Never, rules: vec![] }),
         startup: None,

@@ -206,7 +206,7 @@ fn full() -> impl Strategy<Value = Container> {
     let hooks = (proptest::bool::weighted(0.25), proptest::bool::weighted(0.25));
     let probes = (probe(ProbeKind::Startup), probe(ProbeKind::Liveness), probe(ProbeKind::Readiness));
     (own_restart(), hooks, probes).prop_map(|(restart, hooks, probes)| {
-        let mut container = Container::named("?");
+        let mut container = Container::named(lifecycle::ContainerName::new("unnamed").unwrap());
         container.restart = restart;
         (container.post_start, container.pre_stop) = hooks;
         (container.startup, container.liveness, container.readiness) = probes;
@@ -222,7 +222,7 @@ fn init() -> impl Strategy<Value = Container> {
             sidecar
         }),
         own_restart().prop_map(|restart| {
-            let mut plain = Container::named("?");
+            let mut plain = Container::named(lifecycle::ContainerName::new("unnamed").unwrap());
             plain.restart = restart.filter(|own| own.policy != RestartPolicy::Always);
             plain
         }),
@@ -231,7 +231,7 @@ fn init() -> impl Strategy<Value = Container> {
 
 fn name_all(prefix: &str, containers: Vec<Container>) -> Vec<Container> {
     let named = containers.into_iter().enumerate().map(|(i, container)| {
-        let name = Container::named(&format!("{prefix}{i}")).name;
+        let name = lifecycle::ContainerName::new(format!("{prefix}{i}")).unwrap();
         Container { name, ..container }
     });
     named.collect()

@@ -1,5 +1,7 @@
 use k8s_openapi::api::core::v1::{self as api, PodSpec};
-use plan::{Capabilities, Container, Device, Mount, ProcMount, Propagation, RecursiveReadOnly, Stage};
+use plan::{Capabilities, Container, Device, Mount, ProcMount, RecursiveReadOnly, Stage};
+
+use types::MountPropagation;
 
 use super::{id, selinux};
 use crate::validate::as_container;
@@ -65,11 +67,11 @@ fn mount(mount: &api::VolumeMount, field: String) -> Mount {
             Some("Enabled") => RecursiveReadOnly::Enabled,
             _ => RecursiveReadOnly::Disabled,
         },
-        propagation: match mount.mount_propagation.as_deref() {
-            Some("HostToContainer") => Propagation::HostToContainer,
-            Some("Bidirectional") => Propagation::Bidirectional,
-            _ => Propagation::None,
-        },
+        propagation: mount
+            .mount_propagation
+            .as_deref()
+            .and_then(MountPropagation::from_name)
+            .unwrap_or_default(),
     }
 }
 

@@ -10,6 +10,7 @@ use std::fmt::Display;
 use k8s_openapi::api::core::v1::SELinuxOptions;
 use labels::SelinuxOptions;
 use plan::{ChangePolicy, HostNamespaces, Intent, VolumeChoice, Who};
+use types::keys::{IDS, VOLUME_POLICY};
 
 use crate::finding::{Finding, Problem};
 use crate::object::PodRef;
@@ -18,11 +19,6 @@ use crate::place::Path;
 pub use cluster::Cluster;
 pub use devices::{DEVICES, devices};
 pub use volume::lower_volume;
-
-/// How many IDs a pod wants.
-pub const IDS: &str = "wardlet.dev/ids";
-/// What a pod wants done with volumes that cannot be idmapped.
-pub const VOLUME_POLICY: &str = "wardlet.dev/volume-policy";
 
 /// The intent of a pod, or of a workload's pods. The pod is taken to be valid; only our own
 /// annotations are looked at here for the first time.
@@ -56,7 +52,7 @@ fn plain(pod: &PodRef<'_>, cluster: &Cluster<'_>) -> Intent {
         containers: container::all(spec, &root),
         volumes: volume::all(pod, cluster, &root),
         selinux: context.se_linux_options.as_ref().map(selinux),
-        change_policy: context.se_linux_change_policy.as_deref().and_then(change_policy),
+        change_policy: context.se_linux_change_policy.as_deref().and_then(ChangePolicy::from_name),
         fs_group: context.fs_group.and_then(id),
         supplemental_groups: context.supplemental_groups.into_iter().flatten().filter_map(id).collect(),
         ids: None,
@@ -73,14 +69,6 @@ fn id<T: TryFrom<u64>>(number: i64) -> Option<T> {
 fn selinux(options: &SELinuxOptions) -> SelinuxOptions {
     let SELinuxOptions { level, role, type_, user } = options.clone();
     SelinuxOptions { user, role, kind: type_, level }
-}
-
-fn change_policy(policy: &str) -> Option<ChangePolicy> {
-    match policy {
-        "MountOption" => Some(ChangePolicy::MountOption),
-        "Recursive" => Some(ChangePolicy::Recursive),
-        _ => None,
-    }
 }
 
 /// A pod's annotations of ours.

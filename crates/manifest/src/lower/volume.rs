@@ -1,7 +1,9 @@
 use k8s_openapi::api::core::v1::{
     PersistentVolume as ClusterVolume, PersistentVolumeSpec, Volume as PodVolume,
 };
-use plan::{AccessMode, Medium, PersistentSource, PersistentVolume, Volume, VolumeSource};
+use plan::{Medium, PersistentSource, PersistentVolume, Volume, VolumeSource};
+
+use types::AccessMode;
 
 use super::Cluster;
 use crate::object::PodRef;
@@ -84,19 +86,14 @@ fn persistent(
     let (source, fs_type) = persistent_source(spec, cluster);
     PersistentVolume {
         name: volume.metadata.name.clone().unwrap_or_default(),
-        access_modes: spec.access_modes.iter().flatten().filter_map(|mode| access_mode(mode)).collect(),
+        access_modes: spec
+            .access_modes
+            .iter()
+            .flatten()
+            .filter_map(|mode| AccessMode::from_name(mode))
+            .collect(),
         source,
         fs_type: fs_type.filter(|t| !t.is_empty()),
-    }
-}
-
-fn access_mode(mode: &str) -> Option<AccessMode> {
-    match mode {
-        "ReadWriteOncePod" => Some(AccessMode::ReadWriteOncePod),
-        "ReadWriteOnce" => Some(AccessMode::ReadWriteOnce),
-        "ReadOnlyMany" => Some(AccessMode::ReadOnlyMany),
-        "ReadWriteMany" => Some(AccessMode::ReadWriteMany),
-        _ => None,
     }
 }
 

@@ -10,7 +10,6 @@ mod objects;
 mod pod;
 mod ports;
 mod probes;
-mod quantity;
 mod report;
 mod resources;
 mod security;
@@ -26,8 +25,6 @@ use report::Report;
 
 pub(crate) use containers::as_container;
 pub(crate) use volumes::kinds as volume_kinds;
-
-pub use quantity::{NotAQuantity, Quantity};
 
 /// Everything that is wrong with an object by the API's rules under these gates.
 #[must_use]

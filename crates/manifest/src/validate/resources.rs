@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
+use types::Quantity;
 
 use super::names;
-use super::quantity::Quantity;
 use super::report::{Report, each, shown};
 use crate::finding::Problem;
 use crate::place::Path;

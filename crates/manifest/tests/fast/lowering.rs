@@ -2,8 +2,8 @@
 
 use manifest::{Cluster, Finding, Reading, lower, read};
 use plan::{
-    AccessMode, ChangePolicy, Intent, Medium, PersistentSource, ProcMount, Propagation, RecursiveReadOnly,
-    Stage, VolumeChoice, VolumeSource,
+    AccessMode, ChangePolicy, Intent, Medium, MountPropagation, PersistentSource, ProcMount,
+    RecursiveReadOnly, Stage, VolumeChoice, VolumeSource,
 };
 
 fn reading(text: &str) -> Reading {
@@ -114,7 +114,7 @@ fn what_holds_for_a_container_is_its_own_or_else_the_pods() {
     );
     assert_eq!(
         (data.recursive_read_only, data.propagation),
-        (RecursiveReadOnly::IfPossible, Propagation::HostToContainer)
+        (RecursiveReadOnly::IfPossible, MountPropagation::HostToContainer)
     );
 }
 

@@ -126,7 +126,7 @@ fn more_ids_are_had_by_annotation_as_far_as_they_can_be_leased() {
         (pod.ids, pod.containers[0].run_as_user) = (Some(asked), None);
         let refusal = only_refusal(plan(&pod, &facts(), &Policy::default()));
         assert_eq!(
-            (refusal.field.as_str(), refusal.hint.as_str()),
+            (refusal.field.as_str(), refusal.hint.as_deref().unwrap()),
             ("metadata.annotations[wardlet.dev/ids]", hint)
         );
     }

@@ -244,7 +244,7 @@ proptest! {
         match plan(&intent, &facts, &policy) {
             Err(refusals) => {
                 prop_assert!(!refusals.is_empty());
-                prop_assert!(refusals.iter().all(|r| !r.field.is_empty() && !r.cause.is_empty() && !r.hint.is_empty()));
+                prop_assert!(refusals.iter().all(|r| !r.field.is_empty() && !r.cause.is_empty() && r.hint.is_some()));
             }
             Ok(plan) if plan.user_namespace.mode == UserNamespaceMode::Host => {
                 prop_assert_eq!(plan.closed_gate, Some(Gate::UserNamespacesSupport));

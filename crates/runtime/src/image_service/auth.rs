@@ -1,44 +1,17 @@
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use images::Credentials;
+use types::{DockerAuth, registry_of};
 use wire::Status;
 use wire::cri::AuthConfig;
 
-/// Who pulls from `registry`; nobody if the secret is for somewhere else, where it stays.
+/// The credentials for `registry`; none if they are for another one, which this one must not see.
 pub(super) fn credentials(auth: AuthConfig, registry: &str) -> Result<Option<Credentials>, Status> {
-    if !auth.server_address.is_empty() && host(&auth.server_address) != registry {
+    let AuthConfig { username, password, auth, server_address, identity_token, registry_token } = auth;
+    if !server_address.is_empty() && registry_of(&server_address).0 != registry {
         return Ok(None);
     }
-    if !auth.username.is_empty() {
-        return Ok(Some(Credentials::Password { user: auth.username, password: auth.password }));
-    }
-    if !auth.identity_token.is_empty() {
-        return Ok(Some(Credentials::IdentityToken(auth.identity_token)));
-    }
-    if !auth.registry_token.is_empty() {
-        return Ok(Some(Credentials::RegistryToken(auth.registry_token)));
-    }
-    if auth.auth.is_empty() {
-        return Ok(None);
-    }
-    let text = STANDARD.decode(auth.auth.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    // Some writers pad the decoded text with zero bytes.
-    let pair = text.as_deref().and_then(|text| text.trim_end_matches('\0').split_once(':'));
-    match pair {
-        Some((user, password)) => {
-            Ok(Some(Credentials::Password { user: user.to_owned(), password: password.to_owned() }))
-        }
-        None => Err(Status::invalid_argument("auth.auth: is not the base64 of user:password")),
-    }
-}
-
-/// As files of docker's have it: with a scheme, a path, and docker.io's old name.
-fn host(address: &str) -> &str {
-    let bare = address.strip_prefix("https://").or(address.strip_prefix("http://")).unwrap_or(address);
-    match bare.split('/').next().unwrap_or(bare) {
-        "index.docker.io" | "registry-1.docker.io" => "docker.io",
-        host => host,
-    }
+    let entry = DockerAuth { username, password, auth, identity_token, registry_token };
+    Credentials::of(&entry)
+        .map_err(|_| Status::invalid_argument("auth.auth: is not the base64 of user:password"))
 }
 
 #[cfg(test)]

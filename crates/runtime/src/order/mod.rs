@@ -17,7 +17,6 @@ mod ids;
 mod mounts;
 mod ping;
 mod process;
-mod refusal;
 mod resources;
 mod sandbox;
 mod signal;
@@ -28,16 +27,18 @@ use std::collections::BTreeMap;
 use bundle::{Cgroup, Rootfs, Start};
 use wire::cri::{ContainerConfig, LinuxContainerSecurityContext};
 
+use types::keys;
+
 use crate::userns;
 
 pub use asked::{AppArmor, Asked, CgroupVersion, ImageMount, Node, Place, ProfileReader};
 pub use mounts::image::{ImagePart, resolve as resolve_image_mount};
 pub use mounts::make_missing;
-pub use refusal::Refusal;
 pub use resources::{limits, oom_score};
 pub use sandbox::{pod_limits, sandbox};
 pub use signal::stop_signal;
 pub use spaces::sysctls;
+pub use types::Refusal;
 
 /// What is to be started.
 ///
@@ -81,15 +82,15 @@ fn annotations(asked: &Asked<'_>) -> BTreeMap<String, String> {
     let name = asked.config.metadata.clone().unwrap_or_default().name;
     let image = asked.config.image.clone().unwrap_or_default().image;
     let known = [
-        ("container-type", "container".to_owned()),
-        ("sandbox-id", asked.place.sandbox.clone()),
-        ("sandbox-name", pod.name),
-        ("sandbox-namespace", pod.namespace),
-        ("sandbox-uid", pod.uid),
-        ("container-name", name),
-        ("image-name", image),
+        (keys::CRI_CONTAINER_TYPE, "container".to_owned()),
+        (keys::CRI_SANDBOX_ID, asked.place.sandbox.clone()),
+        (keys::CRI_SANDBOX_NAME, pod.name),
+        (keys::CRI_SANDBOX_NAMESPACE, pod.namespace),
+        (keys::CRI_SANDBOX_UID, pod.uid),
+        ("io.kubernetes.cri.container-name", name),
+        ("io.kubernetes.cri.image-name", image),
     ];
-    known.into_iter().map(|(key, value)| (format!("io.kubernetes.cri.{key}"), value)).collect()
+    known.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// The part of a configuration that most rules are about; what is absent is all defaults.

@@ -1,3 +1,5 @@
+use types::Quantity;
+
 /// Scratch space that ends with its pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EmptyDir {
@@ -53,18 +55,11 @@ impl Medium {
     }
 }
 
-/// A whole number of bytes with one of the suffixes that page sizes have.
+/// The size of a page, which is a power of two bytes.
 fn bytes(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let shift = match text.strip_prefix(digits)? {
-        "" => 0,
-        "Ki" => 10,
-        "Mi" => 20,
-        "Gi" => 30,
-        _ => return None,
-    };
-    let number: u64 = digits.parse().ok()?;
-    number.checked_mul(1 << shift).filter(|bytes| bytes.is_power_of_two())
+    let size: Quantity = text.parse().ok()?;
+    let bytes = u64::try_from(size.units()).ok()?;
+    (size.is_whole() && bytes.is_power_of_two()).then_some(bytes)
 }
 
 #[cfg(test)]
@@ -86,6 +81,8 @@ mod tests {
             "HugePages-3Mi",
             "HugePages-2M",
             "HugePages-0",
+            "HugePages--2Mi",
+            "HugePages-1.5",
             "HugePages-99999999999Gi",
         ] {
             assert_eq!(Medium::parse(bad), Err(BadMedium(bad.to_owned())));

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::HostPathType;
 use super::host_path_type::{OrCreate, in_words};
 use crate::error::{Error, Result};
-use crate::name::VolumeName;
+use types::VolumeName;
 
 pub(crate) const DIRECTORY_MODE: u32 = 0o755;
 const FILE_MODE: u32 = 0o644;

@@ -6,7 +6,7 @@ use kernel::{Dir, Owner};
 use rustix::io::Errno;
 
 use super::change::{Change, capability, change};
-use super::fs_group::{ChangePolicy, FsGroup, Root};
+use super::fs_group::{FsGroup, FsGroupChangePolicy, Root};
 use super::owners::Owners;
 use super::walk::{Facts, Held, Step, walk};
 
@@ -55,7 +55,7 @@ pub struct GroupChange<'a> {
     /// The group.
     pub fs_group: FsGroup,
     /// When.
-    pub policy: ChangePolicy,
+    pub policy: FsGroupChangePolicy,
 }
 
 /// How far it is.
@@ -105,7 +105,7 @@ pub fn apply_fs_group(
     let root = Facts::of(volume.as_fd()).map_err(|errno| Error::Root { dir: dir(), errno })?;
     let mut applied = Applied::default();
     let root = Root { kind: root.kind, mode: root.mode, gid: root.gid, wanted_gid: gid };
-    if what.policy == ChangePolicy::OnRootMismatch && group.is_on(&root) {
+    if what.policy == FsGroupChangePolicy::OnRootMismatch && group.is_on(&root) {
         return Ok(applied);
     }
     let visit = |step| -> Result<(), std::convert::Infallible> {

@@ -14,7 +14,7 @@ pub struct FsGroup {
 
 /// When a volume's files are given to the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChangePolicy {
+pub enum FsGroupChangePolicy {
     /// At every start.
     Always,
     /// Only if the volume's root is not the group's yet. The root is changed last, so one that is

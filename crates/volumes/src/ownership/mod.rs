@@ -11,5 +11,5 @@ mod owners;
 pub(crate) mod walk;
 
 pub use apply::{Applied, Error, Failure, GroupChange, Progress, apply_fs_group};
-pub use fs_group::{ChangePolicy, FsGroup};
+pub use fs_group::{FsGroup, FsGroupChangePolicy};
 pub use owners::{Owners, fs_user, supplemental_groups};

@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::amount::{Amount, Grain};
+use types::Quantity;
+
 use super::quote::lines;
 use super::{Mode, Problem};
 
@@ -21,16 +22,16 @@ pub struct PodFields {
     /// What each container, init containers too, may use.
     pub containers: BTreeMap<String, Resources>,
     /// What the node has for pods: the limit of a container that has none.
-    pub allocatable: BTreeMap<Resource, Amount>,
+    pub allocatable: BTreeMap<Resource, Quantity>,
 }
 
 /// What one container asks for and may use.
 #[derive(Debug, Clone, Default)]
 pub struct Resources {
     /// resources.limits
-    pub limits: BTreeMap<Resource, Amount>,
+    pub limits: BTreeMap<Resource, Quantity>,
     /// resources.requests
-    pub requests: BTreeMap<Resource, Amount>,
+    pub requests: BTreeMap<Resource, Quantity>,
 }
 
 /// A resource that a file can tell about.
@@ -56,10 +57,10 @@ impl Resource {
         })
     }
 
-    fn grain(&self) -> Grain {
+    fn grain(&self) -> Quantity {
         match self {
-            Self::Cpu => Grain::Thousandths,
-            Self::Memory | Self::EphemeralStorage | Self::HugePages(_) => Grain::Units,
+            Self::Cpu => Quantity::MILLI,
+            Self::Memory | Self::EphemeralStorage | Self::HugePages(_) => Quantity::ONE,
         }
     }
 
@@ -162,7 +163,7 @@ pub struct ResourceField {
     /// Of what.
     pub resource: Resource,
     /// The unit that it is told in.
-    pub divisor: Amount,
+    pub divisor: Quantity,
 }
 
 impl ResourceField {
@@ -176,7 +177,7 @@ impl ResourceField {
             _ => return Err(unknown()),
         };
         let resource = Resource::parse(name).ok_or_else(unknown)?;
-        Ok(Self { container: container.to_owned(), bound, resource, divisor: Amount::ONE })
+        Ok(Self { container: container.to_owned(), bound, resource, divisor: Quantity::ONE })
     }
 
     fn of(&self, pod: &PodFields) -> Result<String, Problem> {
@@ -190,7 +191,7 @@ impl ResourceField {
         };
         let own = list.get(&self.resource).copied().unwrap_or_default();
         let amount = match self.bound {
-            Bound::Limit if own.is_zero() && self.resource.falls_back_on_the_node() => {
+            Bound::Limit if own == Quantity::ZERO && self.resource.falls_back_on_the_node() => {
                 pod.allocatable.get(&self.resource).copied().unwrap_or_default()
             }
             _ => own,
@@ -226,11 +227,11 @@ mod tests {
     fn pod() -> PodFields {
         let container = Resources {
             limits: BTreeMap::from([
-                (Resource::Cpu, Amount::from_thousandths(1500)),
-                (Resource::Memory, Amount::default()),
-                (Resource::HugePages("2Mi".to_owned()), Amount::from_units(4 << 20)),
+                (Resource::Cpu, Quantity::from_thousandths(1500)),
+                (Resource::Memory, Quantity::default()),
+                (Resource::HugePages("2Mi".to_owned()), Quantity::from_units(4 << 20)),
             ]),
-            requests: BTreeMap::from([(Resource::Cpu, Amount::from_thousandths(250))]),
+            requests: BTreeMap::from([(Resource::Cpu, Quantity::from_thousandths(250))]),
         };
         PodFields {
             name: "web".to_owned(),
@@ -240,10 +241,10 @@ mod tests {
             annotations: BTreeMap::from([("note".to_owned(), "two\nlines".to_owned())]),
             containers: BTreeMap::from([("app".to_owned(), container)]),
             allocatable: BTreeMap::from([
-                (Resource::Cpu, Amount::from_units(8)),
-                (Resource::Memory, Amount::from_units(1 << 30)),
-                (Resource::EphemeralStorage, Amount::from_units(5)),
-                (Resource::HugePages("1Gi".to_owned()), Amount::from_units(1 << 30)),
+                (Resource::Cpu, Quantity::from_units(8)),
+                (Resource::Memory, Quantity::from_units(1 << 30)),
+                (Resource::EphemeralStorage, Quantity::from_units(5)),
+                (Resource::HugePages("1Gi".to_owned()), Quantity::from_units(1 << 30)),
             ]),
         }
     }
@@ -252,7 +253,7 @@ mod tests {
         Field::parse(path).unwrap().of(&pod())
     }
 
-    fn amount(resource: &str, divisor: Amount) -> String {
+    fn amount(resource: &str, divisor: Quantity) -> String {
         ResourceField { divisor, ..ResourceField::parse("app", resource).unwrap() }.of(&pod()).unwrap()
     }
 
@@ -279,18 +280,18 @@ mod tests {
 
     #[test]
     fn amounts_are_told_in_the_divisors_unit_rounded_up() {
-        assert_eq!(amount("limits.cpu", Amount::ONE), "2");
-        assert_eq!(amount("limits.cpu", Amount::from_thousandths(1)), "1500");
-        assert_eq!(amount("requests.cpu", Amount::from_thousandths(1)), "250");
-        assert_eq!(amount("limits.hugepages-2Mi", Amount::from_units(1 << 20)), "4");
+        assert_eq!(amount("limits.cpu", Quantity::ONE), "2");
+        assert_eq!(amount("limits.cpu", Quantity::from_thousandths(1)), "1500");
+        assert_eq!(amount("requests.cpu", Quantity::from_thousandths(1)), "250");
+        assert_eq!(amount("limits.hugepages-2Mi", Quantity::from_units(1 << 20)), "4");
     }
 
     #[test]
     fn a_limit_that_is_not_set_is_the_nodes_and_a_request_is_nothing() {
-        assert_eq!(amount("limits.memory", Amount::from_units(1 << 20)), "1024");
-        assert_eq!(amount("limits.ephemeral-storage", Amount::ONE), "5");
-        assert_eq!(amount("limits.hugepages-1Gi", Amount::ONE), "0", "the node's huge pages are no limit");
-        assert_eq!(amount("requests.memory", Amount::ONE), "0");
+        assert_eq!(amount("limits.memory", Quantity::from_units(1 << 20)), "1024");
+        assert_eq!(amount("limits.ephemeral-storage", Quantity::ONE), "5");
+        assert_eq!(amount("limits.hugepages-1Gi", Quantity::ONE), "0", "the node's huge pages are no limit");
+        assert_eq!(amount("requests.memory", Quantity::ONE), "0");
     }
 
     #[test]

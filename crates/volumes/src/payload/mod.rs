@@ -7,7 +7,6 @@
 //!
 //! Nothing here reads a file or a clock.
 
-mod amount;
 /// The pod's own fields and amounts, as files tell them.
 pub mod downward;
 mod error;
@@ -20,7 +19,6 @@ use std::collections::BTreeMap;
 
 use ids::ContainerId;
 
-pub use amount::Amount;
 pub use downward::PodFields;
 pub use error::{Error, Problem, SourceName};
 pub use mode::{Mode, ModeOutOfRange};

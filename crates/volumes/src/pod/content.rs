@@ -4,7 +4,7 @@ use kernel::{Access, Dir};
 
 use super::users::Users;
 use crate::error::{Error, Result};
-use crate::ownership::{ChangePolicy, FsGroup, GroupChange, apply_fs_group};
+use crate::ownership::{FsGroup, FsGroupChangePolicy, GroupChange, apply_fs_group};
 use crate::payload::Payload;
 use crate::record::{MadeState, MadeVolume};
 use crate::wanted::{Source, Wanted, WantedVolume};
@@ -25,7 +25,7 @@ pub(crate) fn write(
             let change = GroupChange {
                 owners: &users.owners(made.numbers),
                 fs_group: FsGroup { group, access: Access::ReadWrite },
-                policy: ChangePolicy::Always,
+                policy: FsGroupChangePolicy::Always,
             };
             let failed = |cause| Error::Ownership { volume: volume.name.clone(), cause: Box::new(cause) };
             let applied = apply_fs_group(dir, change, &mut |_| {}).map_err(failed)?;

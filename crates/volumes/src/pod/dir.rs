@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::layout::{DIR_MODE, PODS, SUB_PATHS, VOLUMES};
-use crate::name::PodUid;
+use types::PodUid;
 
 /// What a directory of ours has.
 pub(crate) const OURS: DirMode = DirMode { mode: DIR_MODE, owner: Some(Owner::ROOT) };

@@ -13,9 +13,9 @@ use crate::chown_once::{self, ChownOnce};
 use crate::error::{Error, Result};
 use crate::kinds::HostPath;
 use crate::layout::CHOWN_ONCE;
-use crate::name::{PodUid, VolumeName};
 use crate::record::{Given, MadeVolume, Record, errno_of};
 use crate::wanted::Wanted;
+use types::{PodUid, VolumeName};
 
 /// The longest name that a file can have.
 const LONGEST_NAME: usize = 255;

@@ -10,8 +10,8 @@ use super::users::Users;
 use crate::error::Result;
 use crate::kinds::ImageTree;
 use crate::layout::MadeKind;
-use crate::name::VolumeName;
 use crate::record::Numbers;
+use types::VolumeName;
 
 /// What it takes to put layers together.
 pub(crate) struct Layers<'a> {

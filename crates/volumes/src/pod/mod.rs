@@ -23,7 +23,6 @@ use std::sync::Arc;
 use kernel::{Dir, Kernel};
 
 use crate::error::{Error, Result};
-use crate::name::{PodUid, VolumeName};
 use crate::present::{HostMount, Presented};
 use crate::probe::{Notice, Probe, Trial};
 use crate::record::{self, MadeState, Record};
@@ -36,6 +35,7 @@ use place::Finder;
 use remove::Removal;
 use set_up::{Recorded, SetUp};
 use sub_mount::SubMount;
+use types::{PodUid, VolumeName};
 use users::Users;
 
 /// The volumes of all pods under one state directory.

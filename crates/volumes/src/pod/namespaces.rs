@@ -4,8 +4,8 @@ use kernel::{Dir, Kernel};
 
 use super::dir::{self, IfMissing};
 use crate::error::Result;
-use crate::name::PodUid;
 use crate::record::{Record, Users};
+use types::PodUid;
 
 /// The user namespaces of all pods under one state directory.
 pub(crate) struct Namespaces<'a> {

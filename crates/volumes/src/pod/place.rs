@@ -12,10 +12,10 @@ use super::users::Users;
 use super::{path_of, usable};
 use crate::error::{Error, Result};
 use crate::layout::MadeKind;
-use crate::name::VolumeName;
 use crate::record::{self, HalfMade, MadeVolume, MountMark, Numbers, Record};
 use crate::sub_path::{Missing, SubPath, resolve};
 use crate::wanted::{MountAccess, Source, Wanted, WantedMount, WantedVolume};
+use types::VolumeName;
 
 /// What a container is to see.
 #[derive(Debug)]

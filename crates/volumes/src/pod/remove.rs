@@ -11,8 +11,8 @@ use super::dir::PodDir;
 use super::given::Trees;
 use crate::error::{Error, Result};
 use crate::layout::MadeKind;
-use crate::name::VolumeName;
 use crate::record::{MadeState, MadeSubPath, MadeVolume, MountMark, Record};
+use types::VolumeName;
 
 /// What it takes to remove volumes of a pod.
 pub(crate) struct Removal<'a> {

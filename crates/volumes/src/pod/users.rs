@@ -6,10 +6,10 @@ use ids::{ContainerId, IdKind, UserNamespace};
 use kernel::{IdMaps, Kernel, Owner, UsernsFd};
 
 use crate::error::{Error, Result};
-use crate::name::PodUid;
 use crate::ownership::Owners;
 use crate::record::Numbers;
 use crate::wanted::Wanted;
+use types::PodUid;
 
 /// Who a pod's users are on the host.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 
 use super::SubPath;
 use crate::error::{Error, Result};
-use crate::name::VolumeName;
+use types::VolumeName;
 
 /// What becomes of a sub path that is not there.
 pub enum Missing<'a> {

@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use kernel::{Access, Dir};
 use proptest::prelude::*;
 use trees::{BASE, Meanwhile, block, exchange, id, inside, races, run, scratch, snapshot};
-use volumes::ownership::{Applied, ChangePolicy, FsGroup, GroupChange, Owners, apply_fs_group};
+use volumes::ownership::{Applied, FsGroup, FsGroupChangePolicy, GroupChange, Owners, apply_fs_group};
 
-fn apply_as(dir: &Path, owners: &Owners, access: Access, policy: ChangePolicy) -> Applied {
+fn apply_as(dir: &Path, owners: &Owners, access: Access, policy: FsGroupChangePolicy) -> Applied {
     let fs_group = FsGroup { group: id(2000), access };
     let what = GroupChange { owners, fs_group, policy };
     apply_fs_group(&Dir::open(dir).unwrap(), what, &mut |_| {}).unwrap()
 }
 
 fn apply(dir: &Path) -> Applied {
-    apply_as(dir, &Owners::Container, Access::ReadWrite, ChangePolicy::Always)
+    apply_as(dir, &Owners::Container, Access::ReadWrite, FsGroupChangePolicy::Always)
 }
 
 fn make(path: &Path, mode: u32, owner: (u32, u32)) {
@@ -71,7 +71,7 @@ fn every_file_is_the_groups_and_nothing_is_followed() {
 fn a_read_only_volume_gets_only_what_reading_takes() {
     let scratch = scratch();
     make(&scratch.path().join("file"), 0o600, (0, 0));
-    apply_as(scratch.path(), &Owners::Container, Access::ReadOnly, ChangePolicy::Always);
+    apply_as(scratch.path(), &Owners::Container, Access::ReadOnly, FsGroupChangePolicy::Always);
     let found = snapshot(scratch.path());
     assert_eq!(found["file"], "file 0640 0:2000 x");
     assert_eq!(found["."], "dir 2755 0:2000");
@@ -95,7 +95,7 @@ fn without_an_idmapped_mount_the_group_is_the_translated_one_and_members_can_wri
     make_dir(&dir, 0o700);
     make(&dir.join("file"), 0o600, (BASE, BASE));
     chown(&dir, Some(BASE), Some(BASE)).unwrap();
-    apply_as(&dir, &Owners::Translated(block()), Access::ReadWrite, ChangePolicy::Always);
+    apply_as(&dir, &Owners::Translated(block()), Access::ReadWrite, FsGroupChangePolicy::Always);
     assert_eq!(fs::metadata(&dir).unwrap().gid(), BASE + 2000);
     let d = dir.display();
     let script = format!("cd {d} && echo y >> file && echo z > new && stat -c %u:%g file new");
@@ -110,7 +110,7 @@ fn on_root_mismatch_a_root_that_is_the_groups_spares_the_walk() {
     let scratch = scratch();
     let dir = scratch.path();
     make(&dir.join("file"), 0o600, (0, 0));
-    let sparing = |access| apply_as(dir, &Owners::Container, access, ChangePolicy::OnRootMismatch);
+    let sparing = |access| apply_as(dir, &Owners::Container, access, FsGroupChangePolicy::OnRootMismatch);
     assert_eq!(sparing(Access::ReadOnly).seen, 2);
     make(&dir.join("later"), 0o600, (0, 0));
     assert_eq!(sparing(Access::ReadOnly).seen, 0);
@@ -195,7 +195,7 @@ fn progress_is_told_on_long_walks() {
     let what = GroupChange {
         owners: &Owners::Container,
         fs_group: FsGroup { group: id(2000), access: Access::ReadWrite },
-        policy: ChangePolicy::Always,
+        policy: FsGroupChangePolicy::Always,
     };
     let mut told = vec![];
     apply_fs_group(&Dir::open(scratch.path()).unwrap(), what, &mut |p| told.push(p.seen)).unwrap();

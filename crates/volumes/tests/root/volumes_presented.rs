@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kernel::{Dir, DirMode, Filesystem, FilesystemKind, Live, Owner, Recorder};
-use plan::Propagation;
+use plan::MountPropagation;
 use support::*;
 use volumes::kinds::{EmptyDir, HostPathType, Medium, WrittenKind};
 use volumes::{Error, MountAccess, PodVolumes, Source, WantedMount};
@@ -52,8 +52,8 @@ fn mounts_of_the_host_arrive_later_only_where_that_was_asked_for() {
             let mount = WantedMount { propagation, ..mount("v", "/data") };
             node.attach(node.volumes.present(&pod, &mount).unwrap(), &format!("{propagation:?}"))
         };
-        let (none, from_host) = (at(Propagation::None), at(Propagation::HostToContainer));
-        let both = at(Propagation::Bidirectional);
+        let (none, from_host) = (at(MountPropagation::None), at(MountPropagation::HostToContainer));
+        let both = at(MountPropagation::Bidirectional);
         tmpfs(&srv.join("later"));
         std::fs::write(srv.join("later/file"), "text").unwrap();
         let arrived = |at: &Path| at.join("later/file").exists();

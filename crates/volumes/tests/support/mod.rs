@@ -199,7 +199,7 @@ pub fn mount(of: &str, path: &str) -> WantedMount {
         path: path.into(),
         sub_path: None,
         access: MountAccess::ReadWrite,
-        propagation: plan::Propagation::None,
+        propagation: plan::MountPropagation::None,
         relabel: volumes::Relabel::No,
     }
 }

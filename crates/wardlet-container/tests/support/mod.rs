@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use bundle::{
-    Bind, Cgroup, Console, Engine, IdLines, Job, MountSpec, NewMount, Owners, Process, ReadOnly, Resources,
-    Rlimit, Rootfs, Seccomp, Space, Spaces, Start, Travel, WantedUser,
+    Bind, Cgroup, Console, Engine, IdLines, Job, MountPropagation, MountSpec, NewMount, Owners, Process,
+    ReadOnly, Resources, Rlimit, Rootfs, Seccomp, Space, Spaces, Start, WantedUser,
 };
 use ids::IdMapping;
 use kernel::{Charge, IdMaps, Namespace, NamespaceKind, UsernsFd};
@@ -483,7 +483,7 @@ pub fn bind(source: &Path, ids: Option<IdLines>) -> MountSpec {
         target: "/data".into(),
         ids,
         read_only: ReadOnly::No,
-        travel: Travel::Private,
+        propagation: MountPropagation::None,
         options: Vec::new(),
     })
 }

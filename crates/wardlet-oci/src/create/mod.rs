@@ -91,9 +91,6 @@ fn claim(site: &Site<'_>, record: &Record) -> Result<()> {
 }
 
 fn no_restore() -> Refusal {
-    Refusal {
-        field: "restore".to_owned(),
-        cause: "a pod with a user namespace by annotation cannot be made from a checkpoint".to_owned(),
-        hint: "take the annotation away".to_owned(),
-    }
+    let cause = "a pod with a user namespace by annotation cannot be made from a checkpoint";
+    Refusal::hinted("restore", cause, "take the annotation away")
 }

@@ -4,24 +4,18 @@ use std::collections::BTreeMap;
 
 use ids::BlockLength;
 
+use types::keys::{CRIO_USER_NAMESPACE, GVISOR_USER_NAMESPACE, IDS, USER_NAMESPACE};
+
 use crate::error::{Error, Result};
 
-/// Our own.
-pub const KEY: &str = "wardlet.dev/user-namespace";
-/// How many IDs.
-pub const LENGTH_KEY: &str = "wardlet.dev/ids";
-/// That of gVisor's shim.
-pub const GVISOR_KEY: &str = "dev.gvisor.spec.user-namespace";
 /// Says that the pod can do without the network capabilities it asks for.
 pub const ACCEPT_NETWORK: &str = "wardlet.dev/network-capabilities";
-/// Those of CRI-O, old and new.
-const CRIO_KEYS: [&str; 2] = ["io.kubernetes.cri-o.userns-mode", "userns-mode.crio.io"];
 /// Where CRI-O keeps all annotations of a pod, as JSON.
 const CRIO_ALL: &str = "io.kubernetes.cri-o.Annotations";
 
 /// All annotations by which a pod can ask for a user namespace.
 pub fn asking_keys() -> impl Iterator<Item = &'static str> {
-    [KEY, GVISOR_KEY].into_iter().chain(CRIO_KEYS)
+    [USER_NAMESPACE, GVISOR_USER_NAMESPACE].into_iter().chain(CRIO_USER_NAMESPACE)
 }
 
 /// What a pod's annotations ask for.
@@ -68,19 +62,19 @@ fn all(annotations: &BTreeMap<String, String>) -> Result<BTreeMap<String, String
 pub fn asked(annotations: &BTreeMap<String, String>) -> Result<Asked> {
     let annotations = &all(annotations)?;
     let ours = ours(annotations)?;
-    let gvisor = annotations.get(GVISOR_KEY).is_some_and(|value| value == "true");
+    let gvisor = annotations.get(GVISOR_USER_NAMESPACE).is_some_and(|value| value == "true");
     let crio = crio(annotations)?;
     let by = match (ours, gvisor, &crio) {
-        (Some(true), ..) => KEY,
-        (Some(false), true, _) => return Err(contradiction(GVISOR_KEY, "true")),
+        (Some(true), ..) => USER_NAMESPACE,
+        (Some(false), true, _) => return Err(contradiction(GVISOR_USER_NAMESPACE, "true")),
         (Some(false), _, Some((key, _))) => return Err(contradiction(key, "auto")),
         (Some(false), false, None) => return Ok(Asked::No),
-        (None, true, _) => GVISOR_KEY,
+        (None, true, _) => GVISOR_USER_NAMESPACE,
         (None, false, Some((key, _))) => key,
         (None, false, None) => return Ok(Asked::No),
     };
-    let length = match annotations.get(LENGTH_KEY) {
-        Some(value) => Some(AskedLength { by: LENGTH_KEY, ids: length(LENGTH_KEY, value)? }),
+    let length = match annotations.get(IDS) {
+        Some(value) => Some(AskedLength { by: IDS, ids: length(IDS, value)? }),
         None => crio.and_then(|(by, length)| Some(AskedLength { by, ids: length? })),
     };
     Ok(Asked::UserNamespace { by, length })
@@ -101,12 +95,12 @@ pub(super) fn accepts_unreal_network(annotations: &BTreeMap<String, String>) -> 
 }
 
 fn ours(annotations: &BTreeMap<String, String>) -> Result<Option<bool>> {
-    match annotations.get(KEY).map(String::as_str) {
+    match annotations.get(USER_NAMESPACE).map(String::as_str) {
         None => Ok(None),
         Some("true") => Ok(Some(true)),
         Some("false") => Ok(Some(false)),
         Some(value) => Err(Error::Annotation {
-            key: KEY,
+            key: USER_NAMESPACE,
             value: shortened(value),
             cause: "is neither \"true\" nor \"false\"".to_owned(),
             way_out: "write \"true\" or \"false\", or leave it out".to_owned(),
@@ -116,7 +110,9 @@ fn ours(annotations: &BTreeMap<String, String>) -> Result<Option<bool>> {
 
 /// CRI-O's annotation, and the length it asks for.
 fn crio(annotations: &BTreeMap<String, String>) -> Result<Option<(&'static str, Option<BlockLength>)>> {
-    let Some((key, value)) = CRIO_KEYS.into_iter().find_map(|key| Some((key, annotations.get(key)?))) else {
+    let Some((key, value)) =
+        CRIO_USER_NAMESPACE.into_iter().find_map(|key| Some((key, annotations.get(key)?)))
+    else {
         return Ok(None);
     };
     let options = match value.split_once(':').unwrap_or((value, "")) {
@@ -157,7 +153,7 @@ fn contradiction(key: &'static str, value: &str) -> Error {
     Error::Annotation {
         key,
         value: value.to_owned(),
-        cause: format!("contradicts {KEY}: \"false\""),
+        cause: format!("contradicts {USER_NAMESPACE}: \"false\""),
         way_out: "take one of them away".to_owned(),
     }
 }
@@ -178,7 +174,7 @@ mod tests {
     }
 
     fn yes(by: &'static str, length: Option<u64>) -> std::result::Result<Asked, String> {
-        let key = if by == KEY { LENGTH_KEY } else { by };
+        let key = if by == USER_NAMESPACE { IDS } else { by };
         let length = length.map(|n| AskedLength { by: key, ids: BlockLength::try_from(n).unwrap() });
         Ok(Asked::UserNamespace { by, length })
     }
@@ -187,39 +183,46 @@ mod tests {
     fn the_gvisor_key_counts_only_as_exactly_true() {
         assert_eq!(ask(&[]), Ok(Asked::No));
         for value in ["false", "1", "True", " true", "yes", ""] {
-            assert_eq!(ask(&[(GVISOR_KEY, value)]), Ok(Asked::No), "{value:?}");
+            assert_eq!(ask(&[(GVISOR_USER_NAMESPACE, value)]), Ok(Asked::No), "{value:?}");
         }
-        assert_eq!(ask(&[(GVISOR_KEY, "true")]), yes(GVISOR_KEY, None));
+        assert_eq!(ask(&[(GVISOR_USER_NAMESPACE, "true")]), yes(GVISOR_USER_NAMESPACE, None));
     }
 
     #[test]
     fn our_key_is_true_or_false_and_nothing_else() {
-        assert_eq!(ask(&[(KEY, "true")]), yes(KEY, None));
-        assert_eq!(ask(&[(KEY, "false")]), Ok(Asked::No));
+        assert_eq!(ask(&[(USER_NAMESPACE, "true")]), yes(USER_NAMESPACE, None));
+        assert_eq!(ask(&[(USER_NAMESPACE, "false")]), Ok(Asked::No));
         for value in ["True", "1", "", "on", "true "] {
-            assert!(ask(&[(KEY, value)]).unwrap_err().contains("neither"), "{value:?}");
+            assert!(ask(&[(USER_NAMESPACE, value)]).unwrap_err().contains("neither"), "{value:?}");
         }
-        assert!(ask(&[(KEY, "false"), (GVISOR_KEY, "true")]).unwrap_err().contains("contradicts"));
+        assert!(
+            ask(&[(USER_NAMESPACE, "false"), (GVISOR_USER_NAMESPACE, "true")])
+                .unwrap_err()
+                .contains("contradicts")
+        );
     }
 
     #[test]
     fn cri_os_key_asks_for_a_size_and_is_found_in_its_collection_too() {
-        assert_eq!(ask(&[("io.kubernetes.cri-o.userns-mode", "auto")]), yes(CRIO_KEYS[0], None));
-        assert_eq!(ask(&[("userns-mode.crio.io", "auto:size=131072")]), yes(CRIO_KEYS[1], Some(131_072)));
+        assert_eq!(ask(&[("io.kubernetes.cri-o.userns-mode", "auto")]), yes(CRIO_USER_NAMESPACE[0], None));
+        assert_eq!(
+            ask(&[("userns-mode.crio.io", "auto:size=131072")]),
+            yes(CRIO_USER_NAMESPACE[1], Some(131_072))
+        );
         assert!(ask(&[("userns-mode.crio.io", "auto:size=100000")]).unwrap_err().contains("65536 or 131072"));
         assert!(ask(&[("userns-mode.crio.io", "auto:keep-id=true")]).unwrap_err().contains("only CRI-O"));
         assert!(ask(&[("userns-mode.crio.io", "private:uidmapping=0:1:2")]).is_err());
         assert_eq!(ask(&[("userns-mode.crio.io", "host")]), Ok(Asked::No));
-        assert_eq!(ask(&[(CRIO_ALL, r#"{"wardlet.dev/user-namespace":"true"}"#)]), yes(KEY, None));
+        assert_eq!(ask(&[(CRIO_ALL, r#"{"wardlet.dev/user-namespace":"true"}"#)]), yes(USER_NAMESPACE, None));
         assert_eq!(ask(&[(CRIO_ALL, "null")]), Ok(Asked::No));
         assert!(ask(&[(CRIO_ALL, "[")]).unwrap_err().contains("no map"));
     }
 
     #[test]
     fn a_length_is_one_that_a_block_can_have() {
-        assert_eq!(ask(&[(KEY, "true"), (LENGTH_KEY, "131072")]), yes(KEY, Some(131_072)));
-        assert!(ask(&[(KEY, "true"), (LENGTH_KEY, "65535")]).unwrap_err().contains("write 65536"));
-        assert!(ask(&[(KEY, "true"), (LENGTH_KEY, "-1")]).is_err());
-        assert!(ask(&[(KEY, "x".repeat(1000).as_str())]).unwrap_err().len() < 400);
+        assert_eq!(ask(&[(USER_NAMESPACE, "true"), (IDS, "131072")]), yes(USER_NAMESPACE, Some(131_072)));
+        assert!(ask(&[(USER_NAMESPACE, "true"), (IDS, "65535")]).unwrap_err().contains("write 65536"));
+        assert!(ask(&[(USER_NAMESPACE, "true"), (IDS, "-1")]).is_err());
+        assert!(ask(&[(USER_NAMESPACE, "x".repeat(1000).as_str())]).unwrap_err().len() < 400);
     }
 }

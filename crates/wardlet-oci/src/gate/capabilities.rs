@@ -23,7 +23,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Result<()> {
     }
     let cause = format!("{name} does nothing in a network namespace of the host's users");
     let hint = format!("drop it, or set the annotation {ACCEPT_NETWORK} to \"ignored\"");
-    Err(Refusal::new("process.capabilities", cause, hint).into())
+    Err(Refusal::hinted("process.capabilities", cause, hint).into())
 }
 
 fn asked_for(spec: &Value) -> Option<&'static str> {

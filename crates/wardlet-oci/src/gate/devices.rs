@@ -15,12 +15,12 @@ pub(super) fn check(spec: &Value) -> Result<(), Refusal> {
     if annotation.and_then(Value::as_str) == Some("true") {
         let cause = "privileged: the pod asks for a user namespace and for a container that is the host's";
         let hint = "take one of the two away; name the capabilities that it needs instead of privileged";
-        return Err(Refusal::new(format!("annotations.{CRIO_PRIVILEGED}"), cause, hint));
+        return Err(Refusal::hinted(format!("annotations.{CRIO_PRIVILEGED}"), cause, hint));
     }
     if list(spec, "/linux/resources/devices").any(allows_all) {
         let cause = "privileged: the pod asks for a user namespace and for every device of the host";
         let hint = "take one of the two away; name the capabilities that it needs instead of privileged";
-        return Err(Refusal::new("linux.resources.devices", cause, hint));
+        return Err(Refusal::hinted("linux.resources.devices", cause, hint));
     }
     Ok(())
 }

@@ -4,12 +4,11 @@ mod annotations;
 mod capabilities;
 mod devices;
 mod pod;
-mod refusal;
 mod rules;
 mod spaces;
 
 use annotations::shortened;
-pub use annotations::{ACCEPT_NETWORK, Asked, AskedLength, GVISOR_KEY, KEY, LENGTH_KEY, asked, asking_keys};
+pub use annotations::{ACCEPT_NETWORK, Asked, AskedLength, asked, asking_keys};
 pub use pod::{Contradiction, Pod, Role};
-pub use refusal::Refusal;
 pub use rules::{Subject, check};
+pub use types::Refusal;

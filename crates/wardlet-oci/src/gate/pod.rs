@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use types::keys;
 
 /// Annotations by what they say: containerd's key, then CRI-O's.
-const KIND: [&str; 2] = ["io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"];
-const SANDBOX: [&str; 2] = ["io.kubernetes.cri.sandbox-id", "io.kubernetes.cri-o.SandboxID"];
-const NAMESPACE: [&str; 2] = ["io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri-o.Namespace"];
-const NAME: [&str; 2] = ["io.kubernetes.cri.sandbox-name", "io.kubernetes.cri-o.KubeName"];
-const UID: [&str; 2] = ["io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid"];
+const KIND: [&str; 2] = [keys::CRI_CONTAINER_TYPE, "io.kubernetes.cri-o.ContainerType"];
+const SANDBOX: [&str; 2] = [keys::CRI_SANDBOX_ID, "io.kubernetes.cri-o.SandboxID"];
+const NAMESPACE: [&str; 2] = [keys::CRI_SANDBOX_NAMESPACE, "io.kubernetes.cri-o.Namespace"];
+const NAME: [&str; 2] = [keys::CRI_SANDBOX_NAME, "io.kubernetes.cri-o.KubeName"];
+const UID: [&str; 2] = [keys::CRI_SANDBOX_UID, keys::POD_UID];
 
 /// A pod, as far as its name is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

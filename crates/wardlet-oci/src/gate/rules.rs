@@ -48,13 +48,13 @@ fn mounts(spec: &Value) -> Result<(), Refusal> {
         if options.iter().any(|option| ["shared", "rshared"].contains(option)) {
             let field = format!("mounts[{at}] ({place})");
             let cause = "mountPropagation Bidirectional takes the host's own user namespace";
-            return Err(Refusal::new(field, cause, "use HostToContainer, or take the annotation away"));
+            return Err(Refusal::hinted(field, cause, "use HostToContainer, or take the annotation away"));
         }
         let groups = ["cgroup", "cgroup2"].contains(&text(mount, "type"));
         if groups && !own_groups && !options.contains(&"ro") {
             let field = format!("mounts[{at}] ({place})");
             let cause = "the host's control groups cannot be written to from a user namespace";
-            return Err(Refusal::new(
+            return Err(Refusal::hinted(
                 field,
                 cause,
                 "mount them read-only, or give the pod a cgroup namespace",
@@ -63,7 +63,7 @@ fn mounts(spec: &Value) -> Result<(), Refusal> {
     }
     if propagation == "shared" {
         let cause = "a root that shares its mounts with the host takes the host's own user namespace";
-        return Err(Refusal::new("linux.rootfsPropagation", cause, "leave it out, or use rslave"));
+        return Err(Refusal::hinted("linux.rootfsPropagation", cause, "leave it out, or use rslave"));
     }
     Ok(())
 }
@@ -77,8 +77,8 @@ fn users(subject: &Subject<'_>) -> Result<(), Refusal> {
     for (name, id) in own.chain(more) {
         if id.as_u64().is_none_or(|id| id >= subject.ids) {
             let cause = format!("{id} is not among the pod's {} IDs", subject.ids);
-            let hint = format!("use a smaller one, or ask for more IDs with {}", super::LENGTH_KEY);
-            return Err(Refusal::new(format!("process.user.{name}"), cause, hint));
+            let hint = format!("use a smaller one, or ask for more IDs with {}", types::keys::IDS);
+            return Err(Refusal::hinted(format!("process.user.{name}"), cause, hint));
         }
     }
     Ok(())

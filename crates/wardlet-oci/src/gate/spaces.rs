@@ -29,7 +29,7 @@ pub(super) fn check(spec: &Value, own: &Path) -> Result<(), Refusal> {
             let cause =
                 format!("{asked}: the pod asks for a user namespace and is in the host's {kind} namespace");
             let hint = "take one of the two away: from a user namespace the host's is out of reach";
-            return Err(Refusal::new("linux.namespaces", cause, hint));
+            return Err(Refusal::hinted("linux.namespaces", cause, hint));
         }
     }
     Ok(())

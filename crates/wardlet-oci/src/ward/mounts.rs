@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bundle::ready::Parts;
-use bundle::{Bind, ReadOnly, Travel};
+use bundle::{Bind, MountPropagation, ReadOnly};
 use kernel::{Kernel, Kind, Node, Source, Submounts, Target};
 use rustix::fs::StatVfsMountFlags;
 use serde_json::{Map, Value, json};
@@ -97,7 +97,7 @@ impl Mounts<'_, '_> {
             target,
             ids: None,
             read_only: ReadOnly::Recursive,
-            travel: Travel::Private,
+            propagation: MountPropagation::None,
             options: Vec::new(),
         };
         self.attach(&bind, Submounts::Included)

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bundle::{Bind, IdLines, ReadOnly, Travel};
+use bundle::{Bind, IdLines, MountPropagation, ReadOnly};
 use kernel::Submounts;
 use serde_json::Value;
 
@@ -37,11 +37,12 @@ pub(super) fn bind(mount: &Value, bundle: &Path, ids: &IdLines) -> Result<Option
     } else {
         ReadOnly::No
     };
-    let travel = if has(&["slave", "rslave"]) { Travel::FromHost } else { Travel::Private };
+    let propagation =
+        if has(&["slave", "rslave"]) { MountPropagation::HostToContainer } else { MountPropagation::None };
     let submounts = if has(&["rbind"]) { Submounts::Included } else { Submounts::Without };
     // Relative ones start at the bundle, as OCI has it.
     let source = bundle.join(json::text(mount, "source")?);
-    let bind = Bind { source, target, ids: Some(ids.clone()), read_only, travel, options: Vec::new() };
+    let bind = Bind { source, target, ids: Some(ids.clone()), read_only, propagation, options: Vec::new() };
     let told = |option: String| if option == "rro" { "ro".to_owned() } else { option };
     Ok(Some(Asked { bind, submounts, options: options.into_iter().map(told).collect() }))
 }
@@ -70,12 +71,15 @@ mod tests {
             "options": ["rbind", "rslave", "rro", "nosuid"]});
         let found = asked(&mount).unwrap().unwrap();
         assert_eq!(found.bind.source, Path::new("/b/s"));
-        assert_eq!((found.bind.read_only, found.bind.travel), (ReadOnly::Recursive, Travel::FromHost));
+        assert_eq!(
+            (found.bind.read_only, found.bind.propagation),
+            (ReadOnly::Recursive, MountPropagation::HostToContainer)
+        );
         assert_eq!(found.submounts, Submounts::Included);
         assert_eq!(found.options, ["rbind", "rslave", "ro", "nosuid"]);
         let mount = json!({"destination": "/d", "source": "/s", "options": ["bind", "ro"]});
         let found = asked(&mount).unwrap().unwrap();
-        assert_eq!((found.bind.read_only, found.bind.travel), (ReadOnly::Yes, Travel::Private));
+        assert_eq!((found.bind.read_only, found.bind.propagation), (ReadOnly::Yes, MountPropagation::None));
         assert_eq!(found.submounts, Submounts::Without);
     }
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use conflicts::{Engine, PrivilegedOptions, Rules, VolumeId};
 use labels::{PartialLabel, effective};
-use plan::{ChangePolicy, Facts, Gate, Gates, Intent, KubernetesVersion};
+use plan::{Facts, Gate, Gates, Intent, KubernetesVersion};
+
+use types::keys;
 
 use super::breaks::Findings;
 use super::facts::{Handlers, able_node};
@@ -17,7 +19,6 @@ use super::report::{
     Upgrade, UserNamespace, Verdict, Weight, When, Who, Workload,
 };
 use super::scene::Scene;
-use super::template::WRAPPER_KEY;
 use super::userns::Judge;
 use super::workloads::Found;
 use super::{drivers, pairs, shared};
@@ -142,7 +143,7 @@ fn workloads(
         let user_namespace = judge.judge(found, intent);
         let selinux = Selinux {
             labels: labels_of(found, labels.get(who)),
-            change_policy: found.template.intent.change_policy.map(policy_name),
+            change_policy: found.template.intent.change_policy.map(|policy| policy.to_string()),
             findings: remarks.remove(who).into_iter().flatten().collect(),
         };
         Workload {
@@ -157,13 +158,6 @@ fn workloads(
         }
     });
     (all.collect(), notes)
-}
-
-fn policy_name(policy: ChangePolicy) -> String {
-    match policy {
-        ChangePolicy::MountOption => "MountOption".to_owned(),
-        ChangePolicy::Recursive => "Recursive".to_owned(),
-    }
 }
 
 fn labels_of(found: &Found<'_>, live: Option<&BTreeSet<String>>) -> Vec<String> {
@@ -186,7 +180,7 @@ fn isolating(
     let template = found.template;
     let asks = (verdict.now == Now::Host).then_some(Edit::OwnUsers);
     // Nodes that are not upgraded yet go by ours, and others pass over it.
-    let others = template.annotations.iter().filter(|a| a.name != WRAPPER_KEY);
+    let others = template.annotations.iter().filter(|a| a.name != keys::USER_NAMESPACE);
     let annotations = others.map(|a| Edit::WithoutAnnotation(a.name));
     let mut edits: Vec<Edit> = asks.into_iter().chain(annotations).collect();
     let mut gives_up = Vec::new();

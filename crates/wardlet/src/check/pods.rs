@@ -1,4 +1,4 @@
-use conflicts::{ChangePolicy, Life, Mount, Pod, PodKey, PodVolume, PodVolumeSource};
+use conflicts::{Life, Mount, Pod, PodKey, PodVolume, PodVolumeSource};
 use labels::effective;
 use manifest::k8s_openapi::api::core::v1::Pod as ClusterPod;
 use manifest::{Cluster, Finding, PodRef};
@@ -73,12 +73,8 @@ pub(super) fn pod_of(intent: &Intent, key: PodKey) -> Pod {
         let source = PodVolumeSource::Claim(name.clone());
         (!mounts.is_empty()).then(|| PodVolume { name: volume.name.clone(), source, mounts })
     };
-    let change_policy = intent.change_policy.map(|policy| match policy {
-        plan::ChangePolicy::MountOption => ChangePolicy::MountOption,
-        plan::ChangePolicy::Recursive => ChangePolicy::Recursive,
-    });
     let volumes = intent.volumes.iter().filter_map(claim).collect();
-    Pod { life: Life::Alive, change_policy, volumes, ..Pod::new(key) }
+    Pod { life: Life::Alive, change_policy: intent.change_policy, volumes, ..Pod::new(key) }
 }
 
 fn mounts(intent: &Intent, volume: &str) -> Vec<Mount> {

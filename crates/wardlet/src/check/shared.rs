@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use conflicts::{AccessMode, ChangePolicy, Engine, Node, VolumeId};
+use conflicts::{AccessMode, Engine, Node, VolumeId};
 use plan::{Gate, Gates};
 
 use super::report::{BeforeAfter, User, Volume, Who};
 use super::scene::{Scene, VolumeFacts};
-use super::volumes::mode_name;
 
 /// Those that more than one workload uses and those among `told`.
 pub(super) fn volumes(
@@ -30,7 +29,7 @@ pub(super) fn volumes(
             persistent_volume: facts.persistent_volume.clone(),
             claim: facts.claim.clone(),
             driver: facts.driver.clone(),
-            access_modes: facts.access_modes.iter().map(|mode| mode_name(*mode).to_owned()).collect(),
+            access_modes: facts.access_modes.iter().map(|mode| mode.name().to_owned()).collect(),
             mounted_with_context: BeforeAfter { before: mounted(before), after: mounted(after) },
             users,
         });
@@ -47,12 +46,9 @@ pub(super) fn is_eligible(gates: &Gates, facts: &VolumeFacts) -> bool {
 fn users(engine: &Engine, scene: &Scene, id: &VolumeId) -> Vec<User> {
     let mut users: BTreeMap<(Who, String, String), (BTreeSet<String>, u64)> = BTreeMap::new();
     for group in engine.users(id) {
-        let policy = match group.ask.policy() {
-            ChangePolicy::MountOption => "MountOption",
-            ChangePolicy::Recursive => "Recursive",
-        };
+        let policy = group.ask.policy().to_string();
         for actor in group.pods().filter_map(|pod| scene.actors.get(pod)) {
-            let key = (actor.who.clone(), group.ask.label().to_string(), policy.to_owned());
+            let key = (actor.who.clone(), group.ask.label().to_string(), policy.clone());
             let (nodes, pods) = users.entry(key).or_default();
             *pods += actor.count;
             if let Node::Bound(name) | Node::Pinned(name) = &actor.pod.placement.node {

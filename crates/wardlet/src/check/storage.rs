@@ -101,14 +101,8 @@ impl Objects {
     fn provisioned(&self, claim: &Claim) -> Option<PersistentVolume> {
         let driver = self.storage_classes.get(claim.storage_class.as_ref()?)?;
         let source = PersistentSource::Csi { driver: driver.clone(), selinux_mount: None };
-        let modes = claim.access_modes.iter().map(|mode| match mode {
-            conflicts::AccessMode::ReadWriteOncePod => plan::AccessMode::ReadWriteOncePod,
-            conflicts::AccessMode::ReadWriteOnce => plan::AccessMode::ReadWriteOnce,
-            conflicts::AccessMode::ReadOnlyMany => plan::AccessMode::ReadOnlyMany,
-            conflicts::AccessMode::ReadWriteMany => plan::AccessMode::ReadWriteMany,
-        });
-        let made =
-            PersistentVolume { name: String::new(), access_modes: modes.collect(), source, fs_type: None };
+        let access_modes = claim.access_modes.clone();
+        let made = PersistentVolume { name: String::new(), access_modes, source, fs_type: None };
         Some(self.known(&made))
     }
 }

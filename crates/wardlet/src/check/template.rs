@@ -2,6 +2,7 @@ use conflicts::Placement;
 use manifest::k8s_openapi::api::core::v1::{Container, PodSpec};
 use manifest::{Cluster, Finding, Level, PodRef, Violation as Found};
 use plan::Intent;
+use types::keys;
 
 use super::driver_signs::DriverSigns;
 use super::objects::Lens;
@@ -10,15 +11,12 @@ use super::report::{PodSecurity, Violation};
 
 /// Annotations by which other tools are asked for a user namespace.
 pub(super) const ANNOTATIONS: [(&str, &str); 5] = [
-    ("io.kubernetes.cri-o.userns-mode", "CRI-O"),
-    ("userns-mode.crio.io", "CRI-O"),
+    (keys::CRIO_USER_NAMESPACE[0], "CRI-O"),
+    (keys::CRIO_USER_NAMESPACE[1], "CRI-O"),
     ("io.podman.annotations.userns", "podman"),
-    ("dev.gvisor.spec.user-namespace", "gVisor"),
-    (WRAPPER_KEY, "the runtime wrapper"),
+    (keys::GVISOR_USER_NAMESPACE, "gVisor"),
+    (keys::USER_NAMESPACE, "the runtime wrapper"),
 ];
-
-/// The one of our own.
-pub(super) const WRAPPER_KEY: &str = "wardlet.dev/user-namespace";
 
 /// What is kept of a pod, or of what a workload makes its pods from.
 #[derive(Debug, Clone)]

@@ -1,13 +1,15 @@
 //! Can a workload have a user namespace of its own? The planner says; here it is only asked.
 
 use plan::{
-    Container, Facts, HostNamespaces, Intent, Isolate, Medium, Mount, OnClosedGate, Plan, Policy,
-    Propagation, Refusal, Rules, UserNamespaceMode, Volume, VolumeSource,
+    Container, Facts, HostNamespaces, Intent, Isolate, Medium, Mount, MountPropagation, OnClosedGate, Plan,
+    Policy, Refusal, Rules, UserNamespaceMode, Volume, VolumeSource,
 };
+
+use types::keys;
 
 use super::facts::Handlers;
 use super::report::{Now, Reason, UserNamespace, Verdict, Weight, Who};
-use super::template::{Template, WRAPPER_KEY};
+use super::template::Template;
 use super::workloads::Found;
 
 /// How the planner starts to say what a pod would lose.
@@ -76,7 +78,7 @@ impl Judge {
                 weight: Weight::Blocks,
                 field: written(template, &refusal.field),
                 cause: refusal.cause,
-                hint: refusal.hint,
+                hint: refusal.hint.unwrap_or_default(),
             })
             .collect();
         if template.is_windows {
@@ -127,7 +129,7 @@ impl Judge {
             weight: Weight::Note,
             field: format!("{}[{}]", template.annotations_field(), annotation.name),
             cause: format!("asks {} for a user namespace: {}", annotation.tool, annotation.value),
-            hint: if annotation.name == WRAPPER_KEY {
+            hint: if annotation.name == keys::USER_NAMESPACE {
                 "ask by hostUsers: false as well, and leave it until every node understands that".to_owned()
             } else {
                 "ask by hostUsers: false instead, which every runtime understands".to_owned()
@@ -223,7 +225,7 @@ fn of_container(intent: &Intent, container: &Container) -> Vec<Part> {
             hint: "see what it is for: what it does to the host it can no longer do",
         });
     }
-    let both_ways = container.mounts.iter().filter(|m| m.propagation == Propagation::Bidirectional);
+    let both_ways = container.mounts.iter().filter(|m| m.propagation == MountPropagation::Bidirectional);
     for mount in both_ways {
         let scratch = VolumeSource::EmptyDir(Medium::Memory);
         let volume = Volume { name: mount.volume.clone(), field: mount.field.clone(), source: scratch };

@@ -30,7 +30,7 @@ impl Claim {
             uid: claim.metadata.uid.clone(),
             volume: spec.volume_name.filter(|name| !name.is_empty()),
             storage_class: spec.storage_class_name,
-            access_modes: modes.iter().filter_map(|mode| access_mode(mode)).collect(),
+            access_modes: modes.iter().filter_map(|mode| AccessMode::from_name(mode)).collect(),
         }
     }
 }
@@ -44,7 +44,7 @@ impl StoredVolume {
         let engine = PersistentVolume {
             id,
             source,
-            access_modes: modes.filter_map(|mode| access_mode(mode)).collect(),
+            access_modes: modes.filter_map(|mode| AccessMode::from_name(mode)).collect(),
             claim: claim_reference(spec),
             name,
         };
@@ -57,16 +57,6 @@ fn claim_reference(spec: &PersistentVolumeSpec) -> Option<ClaimReference> {
     let namespace = claim.namespace.clone().unwrap_or_else(|| "default".to_owned());
     let key = ClaimKey::new(namespace, claim.name.clone()?);
     Some(ClaimReference { key, uid: claim.uid.clone() })
-}
-
-fn access_mode(mode: &str) -> Option<AccessMode> {
-    Some(match mode {
-        "ReadWriteOncePod" => AccessMode::ReadWriteOncePod,
-        "ReadWriteOnce" => AccessMode::ReadWriteOnce,
-        "ReadOnlyMany" => AccessMode::ReadOnlyMany,
-        "ReadWriteMany" => AccessMode::ReadWriteMany,
-        _ => return None,
-    })
 }
 
 /// What the volume is in its storage. Only where two objects can mean one volume that is mounted with
@@ -86,14 +76,4 @@ fn identity(spec: &PersistentVolumeSpec, name: &str) -> (VolumeId, VolumeSource)
         return (VolumeId::new("kubernetes.io/fc", &target), VolumeSource::FibreChannel);
     }
     (VolumeId::new("persistentVolume", name), VolumeSource::Other)
-}
-
-/// How Kubernetes writes an access mode.
-pub(super) fn mode_name(mode: AccessMode) -> &'static str {
-    match mode {
-        AccessMode::ReadWriteOncePod => "ReadWriteOncePod",
-        AccessMode::ReadWriteOnce => "ReadWriteOnce",
-        AccessMode::ReadOnlyMany => "ReadOnlyMany",
-        AccessMode::ReadWriteMany => "ReadWriteMany",
-    }
 }

@@ -2,6 +2,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use streaming::client::{Output, Session as Command, run as run_at};
+use types::keys::{CONTAINER_NAME, POD_UID};
 use wire::Endpoint;
 use wire::client::Client;
 use wire::cri::{
@@ -16,8 +17,6 @@ use crate::run::signals::Signals;
 use crate::run::terminal::{Raw, input, is_interactive, sizes};
 use crate::run::{find, threads};
 
-const POD_UID: &str = "io.kubernetes.pod.uid";
-const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 /// What a process that was told to end ends with.
 const TERMINATED: u8 = 143;
 

@@ -5,7 +5,8 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use wardlet_oci::gate::{GVISOR_KEY, KEY, asking_keys};
+use types::keys::{GVISOR_USER_NAMESPACE, USER_NAMESPACE};
+use wardlet_oci::gate::asking_keys;
 
 use super::check::{Check, Desk, Evidence, Fault, Group};
 use super::crio::{self, Infra, Told};
@@ -52,7 +53,7 @@ fn annotations(behind: &Behind) -> Check {
     let need = format!("annotations of pods reach wardlet-oci (handler {:?})", behind.handler);
     let passes = |key: &str| behind.annotations.iter().any(|pattern| matches(pattern, key));
     let found = if behind.annotations.is_empty() { "none".to_owned() } else { behind.annotations.join(", ") };
-    if passes(KEY) {
+    if passes(USER_NAMESPACE) {
         let mut others = asking_keys().filter(|key| !passes(key)).peekable();
         let missing = others.peek().is_some().then(|| others.collect::<Vec<_>>().join(" and "));
         return DESK.holds(
@@ -60,13 +61,13 @@ fn annotations(behind: &Behind) -> Check {
             missing.map_or(found.clone(), |keys| format!("{found}; pods ask in vain by {keys}")),
         );
     }
-    let cause = if passes(GVISOR_KEY) {
+    let cause = if passes(GVISOR_USER_NAMESPACE) {
         format!(
-            "only {GVISOR_KEY} arrives; a pod with {KEY} runs without a user namespace, and nobody says so"
+            "only {GVISOR_USER_NAMESPACE} arrives; a pod with {USER_NAMESPACE} runs without a user namespace, and nobody says so"
         )
     } else {
         format!(
-            "containerd keeps {KEY} to itself: such a pod runs without a user namespace, and nobody says so"
+            "containerd keeps {USER_NAMESPACE} to itself: such a pod runs without a user namespace, and nobody says so"
         )
     };
     let fix = format!(

@@ -76,7 +76,7 @@ fn refused(faults: &[Finding], refusals: &[Refusal]) -> Vec<Refused> {
         Refused {
             field: fault.map_or_else(|| refusal.field.clone(), |fault| fault.path.clone()),
             cause: refusal.cause.clone(),
-            hint: refusal.hint.clone(),
+            hint: refusal.hint.clone().unwrap_or_default(),
             at: fault.map(place),
         }
     });

@@ -2,6 +2,8 @@ use agent::{PodStatus, StateView, Stored};
 use ids::IdMapping;
 use serde::Serialize;
 
+use types::reason;
+
 use super::seconds;
 use crate::output::table;
 use crate::time;
@@ -59,7 +61,9 @@ pub(crate) fn ids(lines: &[IdMapping]) -> String {
 fn state(pod: &Stored) -> String {
     let Some(status) = &pod.status else { return "Pending".to_owned() };
     let waits = status.init.iter().chain(&status.containers).find_map(|c| match &c.state {
-        StateView::Waiting { reason, .. } if reason != "PodInitializing" && reason != "ContainerCreating" => {
+        StateView::Waiting { reason, .. }
+            if reason != reason::POD_INITIALIZING && reason != reason::CONTAINER_CREATING =>
+        {
             Some(reason.clone())
         }
         _ => None,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use census::HostRoot;
 use serde_json::Value;
+use types::keys;
 use wire::client::Client;
 use wire::cri::{
     ListPodSandboxRequest, NamespaceMode, PodSandbox, PodSandboxState, PodSandboxStatusRequest,
@@ -27,10 +28,10 @@ const USUAL: [&str; 4] = [
 
 /// What switches user namespaces on in annotations.
 const ANNOTATIONS: [(&str, &str); 4] = [
-    ("wardlet.dev/user-namespace", "true"),
-    ("dev.gvisor.spec.user-namespace", "true"),
-    ("io.kubernetes.cri-o.userns-mode", "auto"),
-    ("userns-mode.crio.io", "auto"),
+    (keys::USER_NAMESPACE, "true"),
+    (keys::GVISOR_USER_NAMESPACE, "true"),
+    (keys::CRIO_USER_NAMESPACE[0], "auto"),
+    (keys::CRIO_USER_NAMESPACE[1], "auto"),
 ];
 
 /// Which runtimes are asked.

@@ -5,33 +5,50 @@ use std::process::Command;
 
 /// Who may import whom: the plan of the house. A crate that is not listed has no place in it yet.
 const ARROWS: &[(&str, &[&str])] = &[
+    ("types", &[]),
     ("ids", &[]),
     ("labels", &[]),
-    ("kernel", &["ids"]),
+    ("kernel", &["types", "ids"]),
     ("census", &["ids", "kernel"]),
     ("ledger", &["ids", "labels"]),
-    ("plan", &["ids", "labels"]),
-    ("manifest", &["plan", "labels"]),
-    ("conflicts", &["labels"]),
+    ("plan", &["types", "ids", "labels"]),
+    ("manifest", &["types", "plan", "labels"]),
+    ("conflicts", &["types", "labels"]),
     ("wire", &[]),
-    ("images", &["ids", "kernel"]),
-    ("bundle", &["ids", "labels", "plan", "kernel"]),
-    ("volumes", &["ids", "labels", "plan", "kernel", "wire"]),
-    ("lifecycle", &[]),
+    ("images", &["types", "ids", "kernel"]),
+    ("bundle", &["types", "ids", "labels", "plan", "kernel"]),
+    ("volumes", &["types", "ids", "labels", "plan", "kernel", "wire"]),
+    ("lifecycle", &["types"]),
     ("network", &[]),
     ("streaming", &[]),
     ("monitor", &["kernel"]),
     ("wardlet-container", &["ids", "kernel", "bundle"]),
     ("settings", &["ids", "census", "ledger", "plan"]),
-    ("wardlet-oci", &["ids", "kernel", "census", "ledger", "plan", "bundle", "settings"]),
-    ("runtime", &["ids", "labels", "kernel", "wire", "images", "bundle", "network", "streaming", "monitor"]),
+    ("wardlet-oci", &["types", "ids", "kernel", "census", "ledger", "plan", "bundle", "settings"]),
+    (
+        "runtime",
+        &["types", "ids", "labels", "kernel", "wire", "images", "bundle", "network", "streaming", "monitor"],
+    ),
     (
         "agent",
-        &["ids", "labels", "kernel", "census", "ledger", "wire", "manifest", "plan", "lifecycle", "volumes"],
+        &[
+            "types",
+            "ids",
+            "labels",
+            "kernel",
+            "census",
+            "ledger",
+            "wire",
+            "manifest",
+            "plan",
+            "lifecycle",
+            "volumes",
+        ],
     ),
     (
         "wardlet",
         &[
+            "types",
             "agent",
             "ids",
             "labels",
@@ -57,7 +74,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Crates that a pure room must not have, directly: they bring in I/O, clocks, threads or logs.
 const IMPURE: &[&str] =
     &["rustix", "libc", "nix", "tokio", "tracing", "log", "rusqlite", "procfs", "tempfile"];
-const PURE: &[&str] = &["ids", "labels", "plan", "manifest", "conflicts", "lifecycle"];
+const PURE: &[&str] = &["types", "ids", "labels", "plan", "manifest", "conflicts", "lifecycle"];
 
 fn metadata() -> serde_json::Value {
     let output = Command::new(env!("CARGO"))

@@ -19,7 +19,7 @@ pub struct Stage {
 }
 
 pub fn name(name: &str) -> ContainerName {
-    ContainerName::new(name)
+    ContainerName::new(name).unwrap()
 }
 
 pub fn at(second: u64) -> Moment {
@@ -30,13 +30,13 @@ pub const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-pub fn container(name: &str) -> Container {
-    Container::named(name)
+pub fn container(of: &str) -> Container {
+    Container::named(name(of))
 }
 
 pub fn sidecar(name: &str) -> Container {
     let restart = Some(ContainerRestart { policy: RestartPolicy::Always, rules: vec![] });
-    Container { restart, ..Container::named(name) }
+    Container { restart, ..container(name) }
 }
 
 pub fn probe() -> Probe {
@@ -49,7 +49,7 @@ pub fn one() -> Spec {
 }
 
 pub fn start(name: &str, attempt: u32) -> Action {
-    Action::StartContainer { container: ContainerName::new(name), attempt }
+    Action::StartContainer { container: ContainerName::new(name).unwrap(), attempt }
 }
 
 impl Stage {

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use bundle::{Bind, IdLines, ImageFiles, MountSpec, ReadOnly, Travel};
+use bundle::{Bind, IdLines, ImageFiles, MountPropagation, MountSpec, ReadOnly};
 use ids::IdMapping;
-use wire::cri::{self, Mount, MountPropagation};
+use wire::cri::{self, Mount};
 
 use super::super::{Asked, ImagePart, Refusal};
 use super::inside;
@@ -36,12 +36,12 @@ fn lowered(mount: &Mount, source: From, ids: Option<&IdLines>) -> Result<MountSp
         let cause = "mount options are not something this runtime does, as Status says";
         return Err(Refusal::new("mount_options", cause));
     }
-    let travel = travel(mount, ids)?;
+    let propagation = propagation(mount, ids)?;
     let ids = maps(mount, ids)?;
-    let read_only = read_only(mount, travel)?;
+    let read_only = read_only(mount, propagation)?;
     Ok(match source {
         From::Host(source) => {
-            MountSpec::Bind(Bind { source, target, ids, read_only, travel, options: Vec::new() })
+            MountSpec::Bind(Bind { source, target, ids, read_only, propagation, options: Vec::new() })
         }
         From::Image(ImagePart { layers, sub_path }) => {
             MountSpec::Image(ImageFiles { layers, sub_path, target, ids })
@@ -79,26 +79,26 @@ fn source(asked: &Asked<'_>, index: usize, mount: &Mount) -> Result<From, Refusa
     found.map(|found| From::Image(found.source.clone())).ok_or_else(missing)
 }
 
-fn travel(mount: &Mount, ids: Option<&IdLines>) -> Result<Travel, Refusal> {
+fn propagation(mount: &Mount, ids: Option<&IdLines>) -> Result<MountPropagation, Refusal> {
     let refused = |cause: &str| Err(Refusal::new("propagation", cause));
-    match MountPropagation::try_from(mount.propagation) {
-        Ok(MountPropagation::PropagationPrivate) => Ok(Travel::Private),
+    match cri::MountPropagation::try_from(mount.propagation) {
+        Ok(cri::MountPropagation::PropagationPrivate) => Ok(MountPropagation::None),
         Ok(_) if mount.image.is_some() => refused("an image's mount is private"),
-        Ok(MountPropagation::PropagationHostToContainer) => Ok(Travel::FromHost),
+        Ok(cri::MountPropagation::PropagationHostToContainer) => Ok(MountPropagation::HostToContainer),
         // The kernel lets no mount out of a user namespace.
-        Ok(MountPropagation::PropagationBidirectional) if ids.is_some() => {
+        Ok(cri::MountPropagation::PropagationBidirectional) if ids.is_some() => {
             refused("mounts made in a user namespace cannot reach the host")
         }
-        Ok(MountPropagation::PropagationBidirectional) => Ok(Travel::BothWays),
+        Ok(cri::MountPropagation::PropagationBidirectional) => Ok(MountPropagation::Bidirectional),
         Err(_) => refused("is no propagation"),
     }
 }
 
-fn read_only(mount: &Mount, travel: Travel) -> Result<ReadOnly, Refusal> {
+fn read_only(mount: &Mount, propagation: MountPropagation) -> Result<ReadOnly, Refusal> {
     let refused = |cause: &str| Err(Refusal::new("recursive_read_only", cause));
     match (mount.recursive_read_only, mount.readonly) {
         (true, false) => refused("is given without readonly"),
-        (true, true) if travel != Travel::Private => refused("takes private propagation"),
+        (true, true) if propagation != MountPropagation::None => refused("takes private propagation"),
         (true, true) => Ok(ReadOnly::Recursive),
         (false, true) => Ok(ReadOnly::Yes),
         (false, false) => Ok(ReadOnly::No),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bundle::{Bind, ReadOnly, Travel};
+use bundle::{Bind, MountPropagation, ReadOnly};
 
 use super::super::Asked;
 
@@ -28,7 +28,7 @@ fn bind(source: &Path, target: &str) -> Bind {
         target: target.into(),
         ids: None,
         read_only: ReadOnly::No,
-        travel: Travel::Private,
+        propagation: MountPropagation::None,
         options: Vec::new(),
     }
 }

@@ -215,7 +215,20 @@ fn paths_are_the_callers_and_the_usual_ones_only_for_who_says_nothing_at_all() {
     let mut silent = Wish::new();
     silent.config.linux = None;
     let start = silent.start();
-    assert!(start.masked_paths.contains(&"/proc/kcore".to_owned()));
+    let ready = bundle::spec::Ready {
+        rootfs: "/stage/rootfs".into(),
+        binds: Vec::new(),
+        volumes: Vec::new(),
+        devices: Vec::new(),
+        user: bundle::User { uid: 0, gid: 0, groups: Vec::new() },
+        home: None,
+        capabilities: start.process.capabilities.clone(),
+    };
+    let masked = bundle::spec::of(&start, &ready)["linux"]["maskedPaths"].clone();
+    let throttling = "/sys/devices/system/cpu/cpu0/thermal_throttle";
+    for path in ["/proc/kcore", "/sys/devices/virtual/powercap", throttling] {
+        assert!(masked.as_array().unwrap().contains(&json!(path)), "{path} is missing in {masked}");
+    }
     assert!(start.read_only_paths.contains(&"/proc/sys".to_owned()));
     // procMount: Unmasked
     let start = Wish::new().start();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bundle::{Bind, ImageFiles, MountSpec, ReadOnly, Travel};
+use bundle::{Bind, ImageFiles, MountPropagation, MountSpec, ReadOnly};
 use runtime::order::{self, ImageMount, ImagePart};
 use wire::cri::MountPropagation::{PropagationBidirectional, PropagationHostToContainer};
 use wire::cri::{ContainerConfig, IdMapping, ImageSpec, Mount};
@@ -108,9 +108,15 @@ fn a_mount_is_written_through_or_not_with_all_below_it_or_without() {
 #[test]
 fn mounts_travel_as_they_are_told() {
     let found = |propagation: i32| with(vec![Mount { propagation, ..mount("/v", "/v") }]);
-    assert_eq!(bind(&found(0), "/v").travel, Travel::Private);
-    assert_eq!(bind(&found(PropagationHostToContainer.into()), "/v").travel, Travel::FromHost);
-    assert_eq!(bind(&found(PropagationBidirectional.into()), "/v").travel, Travel::BothWays);
+    assert_eq!(bind(&found(0), "/v").propagation, MountPropagation::None);
+    assert_eq!(
+        bind(&found(PropagationHostToContainer.into()), "/v").propagation,
+        MountPropagation::HostToContainer
+    );
+    assert_eq!(
+        bind(&found(PropagationBidirectional.into()), "/v").propagation,
+        MountPropagation::Bidirectional
+    );
     assert_eq!(found(9).refused("no propagation"), "mounts[0].propagation");
     let mut wish = Wish::in_user_namespace();
     wish.config.mounts = found(PropagationBidirectional.into()).config.mounts;

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use bundle::{Bind, Console, Device, Engine, ImageVolume, MountSpec, NodeOwner, ReadOnly, Travel};
+use bundle::{Bind, Console, Device, Engine, ImageVolume, MountPropagation, MountSpec, NodeOwner, ReadOnly};
 
 use super::variants::{Attacker, Processes, Variant};
 use crate::support::Users;
@@ -54,7 +54,7 @@ fn bind(source: &Path, target: &str) -> MountSpec {
         target: target.into(),
         ids: None,
         read_only: ReadOnly::No,
-        travel: Travel::Private,
+        propagation: MountPropagation::None,
         options: Vec::new(),
     })
 }

@@ -2,7 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// An amount as Kubernetes writes it, `1500m` or `2Gi`, kept in billionths and rounded up to one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quantity(i128);
 
 /// Text that is no amount.
@@ -15,10 +15,27 @@ pub struct NotAQuantity(pub String);
 /// Amounts are cut at 2^63-1, as Kubernetes does.
 const MOST: i128 = 9_223_372_036_854_775_807 * BILLION;
 const BILLION: i128 = 1_000_000_000;
+const MILLION: i128 = 1_000_000;
 
 impl Quantity {
     /// Nothing.
     pub const ZERO: Self = Self(0);
+    /// One unit: a byte, a processor.
+    pub const ONE: Self = Self(BILLION);
+    /// A thousandth of a unit, the grain that processors are counted in: `1m`.
+    pub const MILLI: Self = Self(MILLION);
+
+    /// So many units: bytes of memory, whole processors.
+    #[must_use]
+    pub fn from_units(units: u64) -> Self {
+        Self(i128::from(units) * BILLION)
+    }
+
+    /// So many thousandths: `100m` of a processor is 100.
+    #[must_use]
+    pub fn from_thousandths(thousandths: u64) -> Self {
+        Self(i128::from(thousandths) * MILLION)
+    }
 
     /// Whether it is a whole number of units.
     #[must_use]
@@ -29,8 +46,24 @@ impl Quantity {
     /// The whole units, rounded up.
     #[must_use]
     pub fn units(self) -> i64 {
-        let up = self.0.div_euclid(BILLION) + i128::from(self.0.rem_euclid(BILLION) != 0);
-        i64::try_from(up).unwrap_or(i64::MAX)
+        i64::try_from(divided_up(self.0, BILLION)).unwrap_or(i64::MAX)
+    }
+
+    /// The whole thousandths, rounded up.
+    #[must_use]
+    pub fn thousandths(self) -> i64 {
+        i64::try_from(divided_up(self.0, MILLION)).unwrap_or(i64::MAX)
+    }
+
+    /// How often `divisor` goes into it, rounded up, after both were rounded up to multiples of `grain`: as the
+    /// downward API tells an amount.
+    ///
+    /// A divisor or grain that is not positive counts as one unit.
+    #[must_use]
+    pub fn divided_by(self, divisor: Self, grain: Self) -> i128 {
+        let positive = |amount: Self| if amount > Self::ZERO { amount.0 } else { BILLION };
+        let grain = positive(grain);
+        divided_up(divided_up(self.0, grain), divided_up(positive(divisor), grain))
     }
 }
 
@@ -44,9 +77,15 @@ impl FromStr for Quantity {
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, rest) = (self.0 / BILLION, (self.0 % BILLION).abs());
-        if rest == 0 { write!(f, "{whole}") } else { write!(f, "{whole}.{rest:09}") }
+        let (whole, rest) = (self.0.abs() / BILLION, self.0.abs() % BILLION);
+        let sign = if self.0 < 0 { "-" } else { "" };
+        if rest == 0 { write!(f, "{sign}{whole}") } else { write!(f, "{sign}{whole}.{rest:09}") }
     }
+}
+
+/// The quotient, rounded up; `divisor` is positive.
+fn divided_up(amount: i128, divisor: i128) -> i128 {
+    amount.div_euclid(divisor) + i128::from(amount.rem_euclid(divisor) != 0)
 }
 
 fn parse(text: &str) -> Option<Quantity> {
@@ -169,6 +208,39 @@ mod tests {
         assert!(nano("500m") < nano("1") && nano("1Gi") > nano("1G"));
         assert_eq!("1500m".parse::<Quantity>().unwrap().units(), 2);
         assert!(!"1500m".parse::<Quantity>().unwrap().is_whole());
+    }
+
+    #[test]
+    fn a_quantity_is_shown_with_its_sign() {
+        for (text, shown) in [("1500m", "1.500000000"), ("-500m", "-0.500000000"), ("-2", "-2"), ("0", "0")] {
+            assert_eq!(text.parse::<Quantity>().unwrap().to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn processors_are_counted_in_thousandths_and_rounded_up() {
+        let divide = |cpu, divisor| {
+            Quantity::from_thousandths(cpu).divided_by(Quantity::from_thousandths(divisor), Quantity::MILLI)
+        };
+        assert_eq!(divide(100, 1), 100);
+        assert_eq!(divide(100, 1000), 1);
+        assert_eq!(divide(1000, 1000), 1);
+        assert_eq!(divide(1001, 1000), 2);
+        assert_eq!(divide(0, 1), 0);
+        assert_eq!(divide(1500, 0), 2, "no divisor is one unit");
+        assert_eq!(Quantity(1).divided_by(Quantity::MILLI, Quantity::MILLI), 1);
+        assert_eq!(Quantity(1).thousandths(), 1);
+    }
+
+    #[test]
+    fn memory_is_counted_in_bytes_and_rounded_up() {
+        const MIB: u64 = 1 << 20;
+        let memory = Quantity::from_units(64 * MIB);
+        assert_eq!(memory.divided_by(Quantity::ONE, Quantity::ONE), 67_108_864);
+        assert_eq!(memory.divided_by(Quantity::from_units(MIB), Quantity::ONE), 64);
+        assert_eq!(memory.divided_by(Quantity::from_units(1_000_000), Quantity::ONE), 68);
+        // A divisor below one byte is one byte.
+        assert_eq!(Quantity::from_thousandths(1500).divided_by(Quantity::MILLI, Quantity::ONE), 2);
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Names that become names of directories.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 /// The longest name of a directory that the kernel takes.
 const LONGEST: usize = 255;
 
-/// A name that no directory of ours can have.
+/// A name that cannot name a directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} cannot be the name of {what}: {why}")]
 pub struct BadName {
@@ -24,7 +25,7 @@ macro_rules! name_type {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         /// In quotes, as messages have it.
         impl fmt::Debug for $name {
@@ -35,11 +36,14 @@ macro_rules! name_type {
 
         impl $name {
             /// Checks the name.
-            pub fn new(name: impl Into<String>) -> Result<Self, BadName> {
+            ///
+            /// # Errors
+            /// If it cannot be one component of a path that leads nowhere else.
+            pub fn new(name: impl Into<Arc<str>>) -> Result<Self, BadName> {
                 let name = name.into();
                 match fault(&name) {
                     None => Ok(Self(name)),
-                    Some(why) => Err(BadName { what: $what, name, why }),
+                    Some(why) => Err(BadName { what: $what, name: name.to_string(), why }),
                 }
             }
 
@@ -60,7 +64,7 @@ macro_rules! name_type {
 
         impl From<$name> for String {
             fn from(name: $name) -> String {
-                name.0
+                name.0.to_string()
             }
         }
 
@@ -73,15 +77,15 @@ macro_rules! name_type {
 }
 
 name_type! {
-    /// A pod's UID: from the API server, or the hash that a static pod gets.
+    /// A pod's UID: from the API server, or the hash that a static pod gets. A clone costs no copy.
     PodUid, "a pod's directory"
 }
 name_type! {
-    /// A volume's name in its pod.
+    /// A volume's name, unique in its pod.
     VolumeName, "a volume"
 }
 name_type! {
-    /// A container's name in its pod.
+    /// A container's name, unique in its pod.
     ContainerName, "a container"
 }
 

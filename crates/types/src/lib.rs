@@ -1,0 +1,28 @@
+//! The words that several crates share, each defined once.
+//!
+//! - [`PodUid`], [`ContainerName`], [`VolumeName`]: names that are safe as names of directories.
+//! - [`Quantity`]: an amount of a resource, as Kubernetes writes it.
+//! - [`Refusal`]: a request that is not carried out: field, cause, hint.
+//! - [`MountPropagation`], [`AccessMode`], [`ChangePolicy`]: what pods and volumes say about mounts.
+//! - [`DockerConfig`], [`registry_of`]: credentials for registries, as files and secrets hold them.
+//! - [`keys`]: annotations and labels; [`reason`]: why a container waits or has ended.
+//! - [`masked_paths`], [`READ_ONLY_PATHS`]: paths of `/proc` and `/sys` that a container sees empty, or cannot write.
+//!
+//! The crate is pure and stands below all others: it reads no file, no clock and no environment. A type that only
+//! one crate uses belongs into that crate.
+
+pub mod keys;
+mod name;
+mod paths;
+mod quantity;
+pub mod reason;
+mod refusal;
+mod registry;
+mod volume;
+
+pub use name::{BadName, ContainerName, PodUid, VolumeName};
+pub use paths::{READ_ONLY_PATHS, masked_paths};
+pub use quantity::{NotAQuantity, Quantity};
+pub use refusal::Refusal;
+pub use registry::{DockerAuth, DockerConfig, registry_of};
+pub use volume::{AccessMode, ChangePolicy, MountPropagation};
