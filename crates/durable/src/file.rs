@@ -106,8 +106,8 @@ impl<'a> AtomicFile<'a> {
     pub(crate) fn publish(&self) -> Result<()> {
         let (from, to) = (self.reach(&self.temporary), self.reach(self.name));
         let renamed = match self.held {
-            Some(dir) => renameat(dir, from, dir, to),
-            None => rustix::fs::rename(from, to),
+            Some(dir) => renameat(dir, from, dir, to).map_err(io::Error::from),
+            None => std::fs::rename(from, to),
         };
         renamed.map_err(Error::io("write", &self.path()))?;
         self.sync_names()
@@ -133,8 +133,8 @@ impl<'a> AtomicFile<'a> {
         for _ in 0..ATTEMPTS {
             match openat(dir, &name, flags, Mode::from_raw_mode(self.mode)) {
                 Err(Errno::EXIST) => match self.unlink(&name) {
-                    Ok(()) | Err(Errno::NOENT) => {}
-                    Err(errno) => return Err(errno.into()),
+                    Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
+                    _ => {}
                 },
                 opened => return Ok(File::from(opened?)),
             }
@@ -147,10 +147,10 @@ impl<'a> AtomicFile<'a> {
         let _ = self.unlink(&self.reach(&self.temporary));
     }
 
-    fn unlink(&self, name: &Path) -> rustix::io::Result<()> {
+    fn unlink(&self, name: &Path) -> io::Result<()> {
         match self.held {
-            Some(dir) => unlinkat(dir, name, AtFlags::empty()),
-            None => rustix::fs::unlink(name),
+            Some(dir) => unlinkat(dir, name, AtFlags::empty()).map_err(io::Error::from),
+            None => std::fs::remove_file(name),
         }
     }
 
@@ -200,8 +200,8 @@ impl<'a> AtomicFile<'a> {
         self.discard();
         match self.unlink(&self.reach(self.name)) {
             Ok(()) => self.sync_names().map(|()| true),
-            Err(Errno::NOENT) => Ok(false),
-            Err(errno) => Err(Error::io("remove", &self.path())(errno)),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(cause) => Err(Error::io("remove", &self.path())(cause)),
         }
     }
 }
