@@ -86,6 +86,17 @@ impl<'a> AtomicFile<'a> {
         self.publish().inspect_err(|_| self.discard())
     }
 
+    /// Opens the temporary file, for content that does not fit into memory: write to it, then [`finish`](Self::finish).
+    pub fn begin(&self) -> Result<File> {
+        self.open_temporary().map_err(Error::io("create", &self.temporary_path()))
+    }
+
+    /// Puts what was written since [`begin`](Self::begin) in place of what the file holds.
+    pub fn finish(&self, temporary: &File) -> Result<()> {
+        self.sync_content(temporary).map_err(Error::io("write", &self.temporary_path()))?;
+        self.publish().inspect_err(|_| self.discard())
+    }
+
     /// Creates the file unless there is one: `false` then, and nothing is changed. Of several processes that call this
     /// at the same time, one gets `true`.
     pub fn create(&self, content: &[u8]) -> Result<bool> {
@@ -114,15 +125,18 @@ impl<'a> AtomicFile<'a> {
     }
 
     fn write_temporary(&self, content: &[u8]) -> Result<()> {
-        let mut file = self.open_temporary().map_err(Error::io("create", &self.temporary_path()))?;
-        let written = file.write_all(content).and_then(|()| match self.lifetime {
-            Lifetime::Disk => file.sync_all(),
-            Lifetime::Boot => Ok(()),
-        });
-        written.map_err(|cause| {
+        let mut file = self.begin()?;
+        file.write_all(content).and_then(|()| self.sync_content(&file)).map_err(|cause| {
             self.discard();
             Error::io("write", &self.temporary_path())(cause)
         })
+    }
+
+    fn sync_content(&self, file: &File) -> io::Result<()> {
+        match self.lifetime {
+            Lifetime::Disk => file.sync_all(),
+            Lifetime::Boot => Ok(()),
+        }
     }
 
     /// A new file: what a killed process left under the name, and what another user put there, is removed and neither
@@ -185,7 +199,7 @@ impl<'a> AtomicFile<'a> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | follow;
         let file = match openat(self.held.unwrap_or(CWD), self.reach(self.name), flags, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
-            opened => File::from(opened.map_err(Error::io("open", &path))?),
+            opened => File::from(opened.map_err(Error::io("read", &path))?),
         };
         let mut content = Vec::new();
         file.take(limit.saturating_add(1)).read_to_end(&mut content).map_err(Error::io("read", &path))?;
@@ -328,6 +342,6 @@ mod tests {
         assert_eq!(names(&home.path().join("moved")), ["record"]);
         assert!(file.remove().unwrap());
         symlink(home.path().join("x"), home.path().join("moved/record")).unwrap();
-        assert!(matches!(file.read(9), Err(Error::Io { action: "open", .. })));
+        assert!(matches!(file.read(9), Err(Error::Io { action: "read", .. })));
     }
 }
