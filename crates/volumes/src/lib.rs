@@ -16,6 +16,7 @@ mod error;
 mod filesystems;
 pub mod kinds;
 mod layout;
+mod lock;
 mod name;
 pub mod ownership;
 pub mod payload;
