@@ -192,3 +192,19 @@ impl Error {
         Some(text.to_owned())
     }
 }
+
+impl From<durable::Error> for Error {
+    fn from(error: durable::Error) -> Self {
+        use durable::Error as Cause;
+        match error {
+            Cause::Io { action, path, cause } => Self::File { what: action, path, cause },
+            Cause::Damaged { path, cause } => Self::Record { path, cause: cause.to_string() },
+            Cause::Version { path, found, .. } => {
+                Self::Record { path, cause: format!("version {found} is not known here") }
+            }
+            Cause::TooLarge { ref path, .. } | Cause::Locked { ref path, .. } => {
+                Self::Record { path: path.clone(), cause: error.to_string() }
+            }
+        }
+    }
+}

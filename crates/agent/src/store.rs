@@ -12,14 +12,14 @@
 //! The record comes right behind the lock and goes right before it, so that a directory without one has
 //! nothing in it but what [`sweep`] may take away.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use durable::AtomicFile;
 use ids::IdMapping;
 use manifest::k8s_openapi::api::core::v1::Pod;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use types::PodUid;
 
@@ -63,6 +63,10 @@ pub struct PodRecord {
     pub process: u32,
     /// Its definition.
     pub pod: Pod,
+}
+
+impl durable::Record for PodRecord {
+    const VERSION: u32 = VERSION;
 }
 
 /// What a new record is made of.
@@ -153,7 +157,7 @@ impl Place {
     }
 
     pub(crate) fn read_status(&self) -> Option<PodStatus> {
-        read(&self.dir.join(STATUS)).ok().flatten()
+        durable::read_json(&self.dir.join(STATUS)).ok().flatten()
     }
 
     pub(crate) fn write_stop(&self, request: &StopRequest) -> Result<()> {
@@ -161,7 +165,7 @@ impl Place {
     }
 
     pub(crate) fn stop_request(&self) -> Option<StopRequest> {
-        read(&self.dir.join(STOP)).ok().flatten()
+        durable::read_json(&self.dir.join(STOP)).ok().flatten()
     }
 
     pub(crate) fn remove_logs(&self) -> Result<()> {
@@ -247,11 +251,7 @@ pub fn stored_one(state: &Path, uid: &str) -> Result<Option<Stored>> {
 
 fn one(state: &Path, dir: &Path) -> Result<Option<Stored>> {
     let path = dir.join(RECORD);
-    let Some(record) = read::<PodRecord>(&path)? else { return Ok(None) };
-    if record.version != VERSION {
-        let cause = format!("version {} is not known here", record.version);
-        return Err(Error::Record { path, cause });
-    }
+    let Some(record) = durable::read_record::<PodRecord>(&path)? else { return Ok(None) };
     let place = Place::new(state, &record.uid, (&record.namespace, &record.name));
     let status = place.read_status();
     Ok(Some(Stored { status, is_tended: is_tended(dir), logs: place.logs, record }))
@@ -265,27 +265,12 @@ pub fn ask_to_stop(state: &Path, pod: &PodRecord, request: StopRequest) -> Resul
     Place::new(state, &pod.uid, (&pod.namespace, &pod.name)).write_stop(&request)
 }
 
-/// All of it or nothing, and on disk when it returns.
+/// Writes a record, which survives power loss when this returns.
 fn write(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec(value);
     let text = text.map_err(|e| Error::Record { path: path.to_owned(), cause: e.to_string() })?;
-    let new = path.with_extension(NEW);
-    let failed = || Error::file("write", path);
-    let mut file =
-        File::options().create(true).write(true).truncate(true).mode(0o600).open(&new).map_err(failed())?;
-    file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed())?;
-    fs::rename(&new, path).map_err(failed())?;
-    let dir = path.parent().unwrap_or(Path::new("/"));
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed())
-}
-
-fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    let bytes = match fs::read(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        bytes => bytes.map_err(Error::file("read", path))?,
-    };
-    let wrong = |e: serde_json::Error| Error::Record { path: path.to_owned(), cause: e.to_string() };
-    serde_json::from_slice(&bytes).map(Some).map_err(wrong)
+    let temporary = path.with_extension(NEW);
+    Ok(AtomicFile::at(path).temporary(temporary.file_name().unwrap_or_default()).replace(&text)?)
 }
 
 #[cfg(test)]

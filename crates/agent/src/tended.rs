@@ -1,12 +1,11 @@
 //! Who looks after a pod: whoever has its lock.
 
-use std::fs::{self, File, TryLockError};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use durable::{Guard, Lock};
+
+use crate::error::Result;
 
 /// The lock's file, in a pod's directory.
 pub(crate) const LOCK: &str = "agent.lock";
@@ -19,25 +18,20 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Held by whoever looks after a pod.
 #[derive(Debug)]
-pub(crate) struct Tended(#[cfg_attr(not(test), expect(dead_code, reason = "held for its lock"))] File);
+pub(crate) struct Tended(#[cfg_attr(not(test), expect(dead_code, reason = "held for its lock"))] Guard);
 
 impl Tended {
     /// Makes the directory and takes the pod; none if somebody else has it.
     pub(crate) fn take(dir: &Path) -> Result<Option<Self>> {
+        let lock = Lock::at(dir.join(LOCK));
         for _ in 0..TRIES {
-            let made = fs::DirBuilder::new().recursive(true).mode(0o750).create(dir);
-            made.map_err(Error::file("make", dir))?;
-            let path = dir.join(LOCK);
-            let file = match lockable(&path) {
-                // Whoever had the pod has just removed its directory.
-                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-                opened => opened.map_err(Error::file("open", &path))?,
-            };
-            match file.try_lock() {
-                Ok(()) if is_at(&file, &path) => return Ok(Some(Self(file))),
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
-                Err(TryLockError::Error(cause)) => return Err(Error::File { what: "lock", path, cause }),
+            durable::make_dirs(dir, 0o750)?;
+            match lock.try_acquire() {
+                Ok(Some(guard)) => return Ok(Some(Self(guard))),
+                Ok(None) => std::thread::sleep(PAUSE),
+                // The process that had the pod has just removed its directory.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(None)
@@ -46,37 +40,24 @@ impl Tended {
 
 /// Held while a name is looked up and given away: two pods of one name would both find that there is none.
 #[derive(Debug)]
-pub(crate) struct Names(#[expect(dead_code, reason = "held for its lock")] File);
+pub(crate) struct Names(#[expect(dead_code, reason = "held for its lock")] Guard);
 
 impl Names {
     /// Waits for whoever has it: they write two files at most.
     pub(crate) fn lock(state: &Path) -> Result<Self> {
-        let path = state.join(NAMES);
-        let file = lockable(&path).map_err(Error::file("open", &path))?;
-        file.lock().map_err(Error::file("lock", &path))?;
-        Ok(Self(file))
+        Ok(Self(Lock::at(state.join(NAMES)).wait()?))
     }
 }
 
-fn lockable(path: &Path) -> io::Result<File> {
-    File::options().create(true).truncate(false).write(true).mode(0o600).open(path)
-}
-
-/// Whether this is the file that the path leads to: a lock on one that was removed keeps nobody out.
-fn is_at(file: &File, path: &Path) -> bool {
-    let same =
-        |file: fs::Metadata, there: fs::Metadata| (file.dev(), file.ino()) == (there.dev(), there.ino());
-    file.metadata().and_then(|f| fs::metadata(path).map(|there| same(f, there))).unwrap_or(false)
-}
-
-/// Whether somebody looks after the pod whose directory this is.
+/// Whether a process looks after the pod whose directory this is.
 pub(crate) fn is_tended(dir: &Path) -> bool {
-    let Ok(file) = File::options().write(true).open(dir.join(LOCK)) else { return false };
-    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+    Lock::at(dir.join(LOCK)).is_held()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// `ps` has the lock for a moment each time it looks.
@@ -108,7 +89,9 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..200 {
                         if let Ok(Some(tended)) = Tended::take(&place) {
-                            assert!(is_at(&tended.0, &place.join(LOCK)));
+                            let held = rustix::fs::fstat(&tended.0).unwrap();
+                            let there = rustix::fs::stat(place.join(LOCK)).unwrap();
+                            assert_eq!((held.st_dev, held.st_ino), (there.st_dev, there.st_ino));
                             fs::remove_file(place.join(LOCK)).unwrap();
                             let _ = fs::remove_dir(&place);
                         }

@@ -276,5 +276,20 @@ impl Error {
     }
 }
 
+impl From<durable::Error> for Error {
+    fn from(error: durable::Error) -> Self {
+        use durable::Error as Cause;
+        match error {
+            Cause::Io { action, path, cause } => Self::File { what: action, path, cause },
+            Cause::Damaged { ref path, .. }
+            | Cause::Version { ref path, .. }
+            | Cause::TooLarge { ref path, .. }
+            | Cause::Locked { ref path, .. } => {
+                Self::File { what: "use", path: path.clone(), cause: std::io::Error::other(error) }
+            }
+        }
+    }
+}
+
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

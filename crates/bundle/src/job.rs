@@ -18,6 +18,10 @@ pub struct Job {
     pub start: Start,
 }
 
+impl durable::Record for Job {
+    const VERSION: u32 = 1;
+}
+
 /// What starts a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// The file system said no.
-    #[error("{what} {}: {source}", path.display())]
+    #[error("cannot {what} {}: {source}", path.display())]
     Io {
         /// What was tried.
         what: &'static str,
@@ -275,5 +275,19 @@ impl Error {
     pub(crate) fn errno(what: &'static str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> Self {
         let io = Self::io(what, path);
         move |errno| io(errno.into())
+    }
+}
+
+impl From<durable::Error> for Error {
+    fn from(error: durable::Error) -> Self {
+        use durable::Error as Cause;
+        match error {
+            Cause::Io { action, path, cause } => Self::io(action, &path)(cause),
+            Cause::Locked { path, waited, .. } => Self::Stuck { path, waited },
+            Cause::Damaged { path, cause } => Self::Record { path, why: cause.to_string() },
+            Cause::Version { ref path, .. } | Cause::TooLarge { ref path, .. } => {
+                Self::Record { path: path.clone(), why: error.to_string() }
+            }
+        }
     }
 }

@@ -16,7 +16,6 @@ use crate::limits::Limits;
 use crate::reference::Reference;
 use crate::store::Store;
 use crate::store::collect::{Collected, Scope};
-use crate::store::durable;
 use crate::store::layers::LayerRecord;
 use crate::store::records::{ImageRecord, NameRecord, UseRecord};
 
@@ -155,8 +154,7 @@ impl Images {
         let mut shown = Vec::new();
         for chain in image.layers.iter().rev() {
             let path = self.store.layer_files(chain);
-            let opaque =
-                is_opaque(&self.store.open_layer(chain)?).map_err(Error::errno("cannot read", &path))?;
+            let opaque = is_opaque(&self.store.open_layer(chain)?).map_err(Error::errno("read", &path))?;
             shown.push(path);
             if opaque {
                 break;
@@ -186,7 +184,8 @@ impl Images {
     pub fn release(&self, holder: &str) -> Result<()> {
         let path = self.store.use_path(checked(holder)?);
         let _guard = self.store.lock()?;
-        durable::remove(&path)
+        durable::remove(&path)?;
+        Ok(())
     }
 
     /// Takes the name `name` away, or all names of the image if it is no name but an ID. With its last name
@@ -209,7 +208,7 @@ impl Images {
             return Err(Error::InUse { image: image.called().to_owned(), by: by.clone() });
         }
         // Names first: an image without a name is collected, a name without an image would dangle.
-        gone.iter().try_for_each(|name| durable::remove(&self.store.name_path(name)))?;
+        gone.iter().try_for_each(|name| durable::remove(&self.store.name_path(name)).map(drop))?;
         if !left.is_empty() {
             return Ok(Removed { names: gone, image: None, collected: Collected::default() });
         }

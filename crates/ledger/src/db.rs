@@ -11,8 +11,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, TransactionBe
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::clock::BootId;
-use crate::durable;
 use crate::error::LedgerError;
+use crate::files;
 use crate::holder::Holder;
 use crate::row::{LeaseRow, MemberRow, blocks, pair, pair_code, standing, tenure, tenure_code};
 
@@ -432,11 +432,11 @@ fn judge(what: &'static str, path: &Path, e: rusqlite::Error) -> ReadError {
 /// What is written to the log counts only if its name is on disk, too. Whoever finds it empty sees to that,
 /// so that nobody writes to one whose name is not.
 fn keep_name_of_log(path: &Path, stay: Stay) -> Result<(), LedgerError> {
-    let log = durable::beside(path, "-wal");
+    let log = files::beside(path, "-wal");
     if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
         return Ok(());
     }
-    durable::sync_dir(path.parent().unwrap_or(Path::new(".")))?;
+    durable::sync_parent(path)?;
     if stay == Stay::Brief {
         make_room(&log);
     }

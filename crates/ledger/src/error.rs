@@ -135,7 +135,7 @@ pub enum LedgerError {
         source: Arc<rusqlite::Error>,
     },
     /// The file system said no.
-    #[error("{what} {path}: {source}")]
+    #[error("cannot {what} {path}: {source}")]
     Io {
         /// What was tried.
         what: &'static str,
@@ -203,5 +203,21 @@ impl LedgerError {
             return Self::DiskFull { path: path.to_owned() };
         }
         Self::Storage { what, path: path.to_owned(), source: Arc::new(source) }
+    }
+}
+
+impl From<durable::Error> for LedgerError {
+    fn from(error: durable::Error) -> Self {
+        match error {
+            durable::Error::Io { action, path, cause } => Self::io(action, &path, cause),
+            durable::Error::Locked { path, waited, holder } => {
+                Self::Stuck { path, waited, by: holder.map(|holder| holder.to_string()) }
+            }
+            durable::Error::Damaged { ref path, .. }
+            | durable::Error::Version { ref path, .. }
+            | durable::Error::TooLarge { ref path, .. } => {
+                Self::io("use", path, std::io::Error::other(error.to_string()))
+            }
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! The kubelet's `pods/<uid>/userns` records: taking a node over in place, and giving it back.
 
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use ids::IdBlock;
@@ -8,7 +7,6 @@ use ids::allocator::{Blocks, State};
 use ids::parse::kubelet::{KubeletRecord, parse_record};
 
 use crate::book::{Book, Moment};
-use crate::durable;
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::lease::{Lease, LeaseRequest};
@@ -57,7 +55,7 @@ pub struct Exported {
 /// Every record under a kubelet's `pods` directory. An empty file is a pod without a user namespace
 /// and is left out.
 pub fn read_records(pods: &Path) -> Result<Vec<RecordFile>, LedgerError> {
-    let failed = |e| LedgerError::io("cannot read", pods, e);
+    let failed = |e| LedgerError::io("read", pods, e);
     let mut records = Vec::new();
     for entry in std::fs::read_dir(pods).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -136,12 +134,8 @@ pub fn write_record(pods: &Path, holder: &Holder, lease: &Lease) -> Result<PathB
     let dir = pods.join(holder.as_str());
     let path = dir.join("userns");
     let json = KubeletRecord::of_block(lease.uids).to_json();
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o750)
-        .create(&dir)
-        .map_err(|e| format!("{}: {e}", dir.display()))?;
-    durable::replace(&path, json.as_bytes()).map_err(|e| e.to_string())?;
+    durable::make_dirs(&dir, 0o750).map_err(|e| e.to_string())?;
+    durable::write(&path, json.as_bytes()).map_err(|e| e.to_string())?;
     Ok(path)
 }
 

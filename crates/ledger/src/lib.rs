@@ -13,14 +13,13 @@
 mod book;
 mod clock;
 mod db;
-mod durable;
 mod error;
+mod files;
 mod holder;
 pub mod kubelet;
 mod lease;
 mod ledger;
 mod line;
-mod lock;
 mod mark;
 mod mirror;
 mod rebuild;

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use ids::allocator::Blocks;
 use serde::{Deserialize, Serialize};
 
-use crate::durable;
 use crate::error::LedgerError;
 
 /// How far a raised mark runs ahead: 64 blocks of 65536.
@@ -61,7 +60,7 @@ impl MarkFile {
         if mark != now {
             let json = serde_json::to_string(&mark).unwrap_or_default();
             let text = format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()));
-            durable::replace(&self.path, text.as_bytes())?;
+            durable::write(&self.path, text.as_bytes())?;
         }
         self.known = Some(mark);
         Ok(())

@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::BootId;
 use crate::db::Rows;
-use crate::durable;
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::row::{LeaseRow, MemberRow, Standing};
@@ -108,7 +107,7 @@ impl Mirror {
         if let Err(e) = written {
             // A copy that lacks a change must not pass for a whole one: none is better.
             let _ = std::fs::remove_file(&self.path);
-            return Err(LedgerError::io("cannot write", &self.path, e));
+            return Err(LedgerError::io("write", &self.path, e));
         }
         self.appended += u64::try_from(lines.len()).unwrap_or(u64::MAX);
         let written = u64::try_from(text.len()).unwrap_or(u64::MAX);
@@ -137,7 +136,7 @@ impl Mirror {
         for (_, line) in &lines {
             push_line(&mut whole, line);
         }
-        durable::replace(&self.path, whole.as_bytes())?;
+        durable::write(&self.path, whole.as_bytes())?;
         self.appended = 0;
         self.rows = rows;
         let length = u64::try_from(whole.len()).unwrap_or(u64::MAX);
@@ -155,7 +154,7 @@ impl Mirror {
                 Ok(Some(Copied { whole: copied.whole && of_this_boot, ..copied }))
             }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(LedgerError::io("cannot read", &self.path, e)),
+            Err(e) => Err(LedgerError::io("read", &self.path, e)),
         }
     }
 }

@@ -13,8 +13,8 @@ use ids::{HostSpan, IdBlock, IdKind};
 
 use crate::book::{Book, Moment};
 use crate::db::{Changes, Db, Head, ReadError, Rows, Stay};
-use crate::durable;
 use crate::error::LedgerError;
+use crate::files;
 use crate::holder::Holder;
 use crate::kubelet;
 use crate::lease::LeaseRequest;
@@ -66,10 +66,10 @@ impl Store {
         let fresh = write_database(&self.paths.db, book)?;
         let label = format!(".damaged-{}", moment.now);
         for suffix in ["", "-wal"] {
-            set_aside(&durable::beside(&self.paths.db, suffix), &label)?;
+            set_aside(&files::beside(&self.paths.db, suffix), &label)?;
         }
         for suffix in ["-shm", "-journal"] {
-            remove_if_there(&durable::beside(&self.paths.db, suffix))?;
+            remove_if_there(&files::beside(&self.paths.db, suffix))?;
         }
         if !whole {
             keep_aside(&self.paths.mirror, &label)?;
@@ -167,23 +167,23 @@ pub(crate) fn make_database(path: &Path, allocator: Allocator) -> Result<(), Led
     let (empty, _) = Book::new(allocator, Head { next: 1, ..Head::default() }, Rows::default());
     let fresh = write_database(path, &empty)?;
     // Of one who was killed and did it otherwise: it would be played back into a file that it is not of.
-    remove_if_there(&durable::beside(path, "-journal"))?;
-    durable::sync_dir(path.parent().unwrap_or(Path::new(".")))?;
-    durable::rename(&fresh, path)
+    remove_if_there(&files::beside(path, "-journal"))?;
+    durable::sync_parent(path)?;
+    Ok(durable::rename(&fresh, path)?)
 }
 
 /// Writes what is in the book to a file beside `path`, which it is to replace.
 fn write_database(path: &Path, book: &Book) -> Result<PathBuf, LedgerError> {
-    let fresh = durable::beside(path, ".new");
+    let fresh = files::beside(path, ".new");
     let remove = |suffixes: &[&str]| {
-        suffixes.iter().try_for_each(|suffix| remove_if_there(&durable::beside(&fresh, suffix)))
+        suffixes.iter().try_for_each(|suffix| remove_if_there(&files::beside(&fresh, suffix)))
     };
     remove(&["", "-wal", "-shm", "-journal"])?;
     let failed = |e| match e {
         ReadError::Failed(e) => e,
-        ReadError::Damaged(why) => LedgerError::io("cannot make", &fresh, std::io::Error::other(why)),
+        ReadError::Damaged(why) => LedgerError::io("make", &fresh, std::io::Error::other(why)),
     };
-    durable::make_private(&fresh)?;
+    files::make_private(&fresh)?;
     let db = Db::open(&fresh, Stay::Long).map_err(failed)?;
     db.create_tables().map_err(failed)?;
     let (leases, members) = book.rows();
@@ -199,7 +199,7 @@ fn write_database(path: &Path, book: &Book) -> Result<PathBuf, LedgerError> {
 
 fn set_aside(path: &Path, label: &str) -> Result<(), LedgerError> {
     match aside(path, label) {
-        Some(aside) => durable::rename(path, &aside),
+        Some(aside) => Ok(durable::rename(path, &aside)?),
         None => Ok(()),
     }
 }
@@ -208,15 +208,15 @@ fn set_aside(path: &Path, label: &str) -> Result<(), LedgerError> {
 /// is all that whoever begins again has to go by.
 fn keep_aside(path: &Path, label: &str) -> Result<(), LedgerError> {
     let Some(aside) = aside(path, label) else { return Ok(()) };
-    std::fs::hard_link(path, &aside).map_err(|e| LedgerError::io("cannot link to", &aside, e))?;
-    durable::sync_dir(path.parent().unwrap_or(Path::new(".")))
+    std::fs::hard_link(path, &aside).map_err(|e| LedgerError::io("link to", &aside, e))?;
+    Ok(durable::sync_parent(path)?)
 }
 
 /// A name for a file that is to go aside; `None` if there is no file.
 fn aside(path: &Path, label: &str) -> Option<PathBuf> {
     let free = |n: u32| -> Option<PathBuf> {
         let suffix = if n == 0 { label.to_owned() } else { format!("{label}-{n}") };
-        let aside = durable::beside(path, &suffix);
+        let aside = files::beside(path, &suffix);
         (!aside.exists()).then_some(aside)
     };
     path.exists().then(|| (0..10_000).find_map(free))?
@@ -224,7 +224,7 @@ fn aside(path: &Path, label: &str) -> Option<PathBuf> {
 
 fn remove_if_there(path: &Path) -> Result<(), LedgerError> {
     match std::fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(LedgerError::io("cannot remove", path, e)),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(LedgerError::io("remove", path, e)),
         _ => Ok(()),
     }
 }

@@ -10,14 +10,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use durable::{Guard, Lock};
 use ids::allocator::Allocator;
 use ids::pool::IdPool;
 
 use crate::book::{Book, Moment};
 use crate::db::{Changes, Db, Head, LOG_PAGES, ReadError, Stay};
-use crate::durable;
 use crate::error::LedgerError;
-use crate::lock::{Guard, Lock};
+use crate::files;
 use crate::mark::MarkFile;
 use crate::mirror::Mirror;
 use crate::rebuild::make_database;
@@ -47,9 +47,9 @@ impl Paths {
 
     /// Makes every file its owner's alone: one of an earlier version, or of a copy, may be open to all users.
     fn restrict(&self) -> Result<(), LedgerError> {
-        let of_sqlite = ["-wal", "-shm", "-journal"].map(|suffix| durable::beside(&self.db, suffix));
+        let of_sqlite = ["-wal", "-shm", "-journal"].map(|suffix| files::beside(&self.db, suffix));
         let own = [&self.db, &self.lock, &self.mirror, &self.mark];
-        own.into_iter().chain(&of_sqlite).try_for_each(|path| durable::restrict(path))
+        own.into_iter().chain(&of_sqlite).try_for_each(|path| files::restrict(path))
     }
 }
 
@@ -97,13 +97,10 @@ pub(crate) trait Job: Send {
 impl Store {
     pub(crate) fn open(dir: &Path, terms: Terms, moment: &Moment) -> Result<Self, LedgerError> {
         let paths = Paths::new(dir);
-        let lock = match Lock::open_existing(&paths.lock, terms.patience) {
-            Some(lock) => lock,
-            None => {
-                durable::make_dir(dir)?;
-                Lock::open(&paths.lock, terms.patience)?
-            }
-        };
+        let lock = Lock::at(&paths.lock);
+        if !paths.lock.exists() {
+            durable::make_dirs(dir, 0o700)?;
+        }
         paths.restrict()?;
         let mut store = Self {
             lock,
@@ -154,7 +151,7 @@ impl Store {
         if self.held.is_some() {
             return Ok(None);
         }
-        let guard = self.lock.acquire()?;
+        let guard = self.lock.acquire(self.terms.patience)?;
         match self.terms.stay {
             Stay::Long => Ok(Some(guard)),
             Stay::Brief => {
@@ -306,7 +303,7 @@ impl Store {
     /// missing or empty is not one to be filled: SQLite would begin by deleting its log.
     fn is_new(&self) -> Result<bool, ReadError> {
         let spoken_of = self.paths.mirror.exists() || self.paths.mark.exists();
-        let log = durable::beside(&self.paths.db, "-wal").exists();
+        let log = files::beside(&self.paths.db, "-wal").exists();
         match std::fs::metadata(&self.paths.db) {
             Ok(found) if found.len() > 0 => Ok(!spoken_of),
             Ok(_) if spoken_of || log => Err(ReadError::Damaged("it is empty".to_owned())),
@@ -326,7 +323,7 @@ impl Store {
             _ => {
                 let Some(book) = &self.book else { return Ok(()) };
                 // Whoever wrote to the log may have been killed before it was on disk: the copy is not to be ahead of it.
-                durable::sync_file(&durable::beside(&self.paths.db, "-wal")).map_err(ReadError::Failed)?;
+                files::sync_file(&files::beside(&self.paths.db, "-wal")).map_err(ReadError::Failed)?;
                 let (leases, members) = book.rows();
                 if let Err(e) = self.mirror.rewrite(head.seq, leases, members) {
                     self.notices.push(format!("the ledger's copy is behind: {e}"));
@@ -340,9 +337,7 @@ impl Store {
     pub(crate) fn install(&mut self, book: Book) -> Result<(), LedgerError> {
         let open = |e| match e {
             ReadError::Failed(e) => e,
-            ReadError::Damaged(why) => {
-                LedgerError::io("cannot use", &self.paths.db, std::io::Error::other(why))
-            }
+            ReadError::Damaged(why) => LedgerError::io("use", &self.paths.db, std::io::Error::other(why)),
         };
         self.db = Some(Db::open(&self.paths.db, self.terms.stay).map_err(open)?);
         self.book = Some(book);

@@ -112,3 +112,18 @@ impl Error {
         }
     }
 }
+
+impl From<durable::Error> for Error {
+    fn from(error: durable::Error) -> Self {
+        use durable::Error as Cause;
+        match error {
+            Cause::Io { action, path, cause } => Self::File { what: action, path, cause },
+            Cause::TooLarge { path, limit } => {
+                Self::Record { path, why: format!("it has more than {limit} bytes") }
+            }
+            Cause::Damaged { ref path, .. }
+            | Cause::Version { ref path, .. }
+            | Cause::Locked { ref path, .. } => Self::Record { path: path.clone(), why: error.to_string() },
+        }
+    }
+}

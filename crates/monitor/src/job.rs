@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::{Error, Result, durable};
+use crate::{Error, Result};
 
 /// The name of the file in a container's directory.
 pub const JOB: &str = "job.json";

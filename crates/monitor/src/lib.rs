@@ -10,7 +10,6 @@
 //! for anything but in one place.
 
 pub mod client;
-pub mod durable;
 mod error;
 pub mod job;
 mod launch;

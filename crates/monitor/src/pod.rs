@@ -1,4 +1,3 @@
-use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -6,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use durable::Guard;
 use monitor::Event;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -39,7 +39,7 @@ pub(crate) struct Pod {
     pub(crate) asked_to_end: Arc<AtomicBool>,
     pub(crate) shared: Option<Shared>,
     /// Locked for as long as this process lives: no other monitor is in this directory.
-    pub(crate) _lock: File,
+    pub(crate) _lock: Guard,
     pub(crate) connections: Vec<Connection>,
     pub(crate) containers: Vec<Container>,
     pub(crate) farewells: Vec<(u64, Instant)>,

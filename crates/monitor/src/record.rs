@@ -237,7 +237,7 @@ impl MonitorRecord {
 }
 
 fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Option<T>> {
-    let Some(text) = crate::durable::read(path, LARGEST)? else { return Ok(None) };
+    let Some(text) = durable::read(path, LARGEST)? else { return Ok(None) };
     match serde_json::from_slice(&text) {
         Ok(record) => Ok(Some(record)),
         Err(error) => Err(Error::Record { path: path.to_owned(), why: error.to_string() }),

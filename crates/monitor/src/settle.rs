@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use monitor::{MonitorRecord, ProcessMark, durable, record};
-use rustix::fs::{FlockOperation, Mode, flock};
+use durable::Guard;
+use monitor::{MonitorRecord, ProcessMark, record};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::SocketType;
 use rustix::process::{geteuid, getpid, set_child_subreaper, setsid, umask};
@@ -56,17 +57,14 @@ pub(crate) fn settle(arguments: &Arguments) -> Result<Pod, String> {
 }
 
 /// The directory is ours alone: its mode keeps other users out, its lock other monitors.
-fn lock(dir: &Path) -> Result<File, String> {
+fn lock(dir: &Path) -> Result<Guard, String> {
     let file = File::open(dir).map_err(|error| format!("cannot open {}: {error}", dir.display()))?;
     let meta = file.metadata().map_err(|error| format!("cannot look at {}: {error}", dir.display()))?;
     if meta.uid() != geteuid().as_raw() || meta.mode() & 0o077 != 0 {
         return Err(format!("{} must be this user's own and closed to others (0700)", dir.display()));
     }
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(Errno::WOULDBLOCK) => Err(format!("{} has a monitor already", dir.display())),
-        Err(errno) => Err(format!("cannot lock {}: {errno}", dir.display())),
-    }
+    let guard = Guard::try_lock(file, dir).map_err(|error| error.to_string())?;
+    guard.ok_or_else(|| format!("{} has a monitor already", dir.display()))
 }
 
 fn signals(asked_to_end: &Arc<AtomicBool>) -> std::io::Result<UnixStream> {
@@ -92,7 +90,7 @@ fn listen(dir: &Path, shared: Option<&mut Shared>) -> Result<std::os::fd::OwnedF
             .map_err(said)?,
     };
     let bytes = serde_json::to_vec(&record).map_err(|error| error.to_string())?;
-    durable::write(&dir.join(record::MONITOR), &bytes).map_err(said)?;
+    durable::write(&dir.join(record::MONITOR), &bytes).map_err(|error| error.to_string())?;
     shared.map_or(Ok(()), Shared::recorded)?;
     let path = dir.join(record::SOCKET);
     listener(&path, SocketType::SEQPACKET)

@@ -17,7 +17,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// The file system said no.
-    #[error("{what} {}: {source}", path.display())]
+    #[error("cannot {what} {}: {source}", path.display())]
     Io {
         /// What was tried.
         what: &'static str,
@@ -266,6 +266,24 @@ impl Error {
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { what, path, source: Arc::new(source) }
+    }
+}
+
+impl From<durable::Error> for Error {
+    fn from(error: durable::Error) -> Self {
+        use durable::Error as Cause;
+        match error {
+            Cause::Io { action, path, cause } => Self::io(action, &path)(cause),
+            Cause::Locked { path, .. } => Self::Locked { path },
+            Cause::Damaged { path, cause } => Self::Record { path, why: cause.to_string() },
+            Cause::Version { path, found, known } => Self::Record {
+                path,
+                why: format!("it is of version {found}; this wardlet knows version {known}"),
+            },
+            Cause::TooLarge { path, limit } => {
+                Self::Record { path, why: format!("it has more than {limit} bytes") }
+            }
+        }
     }
 }
 

@@ -1,9 +1,10 @@
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use durable::{Guard, Lock};
 
 use crate::bridge::{self, Bridge, Plan};
 use crate::cni::Cni;
@@ -37,7 +38,7 @@ struct Inner {
     turns: Turns,
     notices: Mutex<Vec<String>>,
     /// Held for as long as we live.
-    _lock: File,
+    _lock: Guard,
 }
 
 #[derive(Debug)]
@@ -139,7 +140,7 @@ impl Inner {
         settings.kind.check()?;
         let dir = settings.state.join("network");
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
-        made.map_err(Error::io("cannot make", &dir))?;
+        made.map_err(Error::io("make", &dir))?;
         let lock = lock(&dir)?;
         let cidr = dir.join("pod-cidr");
         let (maker, notices) = Maker::open(&settings.kind, &dir, &cidr)?;
@@ -206,7 +207,7 @@ impl Inner {
                 .collect()
         } else {
             let words = bridge.turn_to(wanted)?;
-            write_whole(&self.cidr, cidr).map_err(Error::io("cannot write", &self.cidr))?;
+            durable::write(&self.cidr, cidr.as_bytes())?;
             words
         };
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(words);
@@ -237,31 +238,11 @@ pub fn try_guard(netns: &Path) -> Result<()> {
     Netns::open(netns)?.run(|| rules.install_own(&[]))
 }
 
-/// Half of it would be another subnet, or none.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let beside = path.with_extension("new");
-    let mut file = File::create(&beside)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&beside, path)?;
-    File::open(path.parent().unwrap_or(path))?.sync_all()
-}
-
-/// A process that was killed may have been about to start another, which has the lock until it begins: that
-/// is waited for.
-fn lock(dir: &Path) -> Result<File> {
-    let path = dir.join("lock");
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(Error::io("cannot open", &path))?;
-    let begun = Instant::now();
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::Error(error)) => return Err(Error::io("cannot lock", &path)(error)),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: dir.to_owned() }),
-        }
-    }
+/// Takes the lock of the state. A process that was killed may have been about to start a program, which holds the lock
+/// until it begins; the patience covers that.
+fn lock(dir: &Path) -> Result<Guard> {
+    Lock::at(dir.join("lock")).acquire(PATIENCE).map_err(|error| match error {
+        durable::Error::Locked { .. } => Error::Locked { path: dir.to_owned() },
+        error => error.into(),
+    })
 }

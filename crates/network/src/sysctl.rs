@@ -11,12 +11,12 @@ const ROOT: &str = "/proc/sys/net";
 /// Sets one, if it is another; what it was before, if it was another.
 pub(crate) fn set(name: &str, value: &str) -> Result<Option<String>> {
     let path = Path::new(ROOT).join(name);
-    let before = fs::read_to_string(&path).map_err(Error::io("cannot read", &path))?;
+    let before = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
     let before = before.trim();
     if before == value {
         return Ok(None);
     }
-    fs::write(&path, value).map_err(Error::io("cannot set", &path))?;
+    fs::write(&path, value).map_err(Error::io("set", &path))?;
     Ok(Some(before.to_owned()))
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn set_if_there(name: &str, value: &str) -> Result<Option<String>> {
 /// The devices that have settings of this family ("ipv4", "ipv6").
 pub(crate) fn devices(family: &str) -> Result<Vec<String>> {
     let path: PathBuf = [ROOT, family, "conf"].iter().collect();
-    let listed = fs::read_dir(&path).map_err(Error::io("cannot list", &path))?;
+    let listed = fs::read_dir(&path).map_err(Error::io("list", &path))?;
     let names = listed.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     Ok(names.filter(|name| name != "all" && name != "default").collect())
 }
@@ -39,6 +39,6 @@ pub(crate) fn devices(family: &str) -> Result<Vec<String>> {
 /// One, as it is.
 pub(crate) fn get(name: &str) -> Result<String> {
     let path = Path::new(ROOT).join(name);
-    let text = fs::read_to_string(&path).map_err(Error::io("cannot read", &path))?;
+    let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
     Ok(text.trim().to_owned())
 }

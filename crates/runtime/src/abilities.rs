@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use bundle::Engine;
 use serde::{Deserialize, Serialize};
 
-use crate::durable;
 use crate::error::Result;
+use crate::files;
 use crate::node::blocking;
 use crate::settings::Settings;
 use crate::status::{self, Abilities};
@@ -62,7 +62,7 @@ pub(crate) async fn find(settings: &Settings, file: PathBuf, boot_id: &str) -> R
         if let (true, Ok(()), Some(worked)) =
             (found.user_namespaces, &tried, worked(&(&boot_id, &helper, &engine), found))
         {
-            durable::write(&file, &worked)?;
+            files::write(&file, &worked)?;
         }
         Ok((found, tried))
     })
@@ -97,7 +97,7 @@ fn worked(&(boot_id, helper, engine): &About<'_>, found: Abilities) -> Option<Wo
 
 /// A file that cannot be read is as good as none: everything is tried again.
 fn known(file: &Path, about: &About<'_>) -> Option<Abilities> {
-    let kept: Worked = durable::read(file).ok().flatten()?;
+    let kept: Worked = files::read(file).ok().flatten()?;
     let found = Abilities { user_namespaces: true, recursive_read_only: kept.recursive_read_only };
     (worked(about, found)? == kept).then_some(found)
 }
@@ -114,7 +114,7 @@ mod tests {
         let found = Abilities { user_namespaces: true, recursive_read_only: true };
         let about = |boot| -> About<'_> { (boot, &helper, &Engine::Libcontainer) };
         assert_eq!(known(&file, &about("a")), None);
-        durable::write(&file, &worked(&about("a"), found).unwrap()).unwrap();
+        files::write(&file, &worked(&about("a"), found).unwrap()).unwrap();
         assert_eq!(known(&file, &about("a")), Some(found));
         assert_eq!(known(&file, &about("b")), None);
         let other = Engine::Oci { path: helper.clone(), args: vec![] };

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::durable;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::id::Id;
 use crate::layout::{ContainerPlaces, SandboxPlaces};
 use crate::life::Life;
@@ -53,7 +53,7 @@ impl Sandbox {
     pub(crate) fn change(&self, change: impl FnOnce(&mut SandboxRecord)) -> Result<()> {
         let mut changed = self.record();
         change(&mut changed);
-        durable::write(&self.places.record(), &changed)?;
+        files::write(&self.places.record(), &changed)?;
         *locked(&self.record) = changed;
         Ok(())
     }
@@ -91,7 +91,7 @@ impl Container {
     pub(crate) fn change(&self, change: impl FnOnce(&mut ContainerRecord)) -> Result<()> {
         let mut changed = self.record();
         change(&mut changed);
-        durable::write(&self.places.record(), &changed)?;
+        files::write(&self.places.record(), &changed)?;
         *locked(&self.record) = changed;
         Ok(())
     }

@@ -258,3 +258,24 @@ impl From<wire::Error> for Error {
         Self::Wire(Box::new(error))
     }
 }
+
+impl From<durable::Error> for Error {
+    fn from(error: durable::Error) -> Self {
+        use durable::Error as Cause;
+        let hint = error.hint();
+        match error {
+            Cause::Io { action, path, cause } => Self::File { what: action, path, cause },
+            Cause::Damaged { path, cause } => Self::Json { path, cause },
+            Cause::Version { path, found, known } if found > u64::from(known.newest) => {
+                Self::Newer { path, version: u32::try_from(found).unwrap_or(u32::MAX) }
+            }
+            Cause::Version { ref path, .. }
+            | Cause::TooLarge { ref path, .. }
+            | Cause::Locked { ref path, .. } => Self::Step {
+                step: format!("use {}", path.display()),
+                cause: error.to_string(),
+                hint: hint.map(Into::into),
+            },
+        }
+    }
+}

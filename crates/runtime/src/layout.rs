@@ -2,8 +2,8 @@ use std::path::{Path, PathBuf};
 
 use kernel::NamespaceKind;
 
-use crate::durable;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::id::Id;
 
 /// The server's part of the state directory, and the part of that for sandboxes.
@@ -53,10 +53,10 @@ impl Layout {
     pub(crate) fn make(state: &Path, run: &Path) -> Result<Self> {
         let layout = Self { state: state.join(OWN), run: run.to_owned() };
         for dir in [layout.sandbox_states(), layout.container_states(), layout.sandbox_runs()] {
-            durable::make_dir(&dir)?;
+            files::make_dir(&dir)?;
         }
-        durable::make_passable_dir(&layout.run)?;
-        durable::make_passable_dir(&layout.container_runs())?;
+        files::make_passable_dir(&layout.run)?;
+        files::make_passable_dir(&layout.container_runs())?;
         // The kernel's table of mounts knows no links: a path through one would never be found there.
         Ok(Self { state: real(&layout.state)?, run: real(&layout.run)? })
     }

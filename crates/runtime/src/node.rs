@@ -1,19 +1,20 @@
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::future::Future;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use durable::Guard;
 use images::Images;
 use network::Network;
 use tokio::sync::Semaphore;
 
 use crate::abilities;
 use crate::book::Book;
-use crate::durable;
 use crate::error::{Error, Result};
 use crate::events::Events;
+use crate::files;
 use crate::groups::Groups;
 use crate::layout::Layout;
 use crate::owner::{self, Held};
@@ -43,7 +44,7 @@ pub(crate) struct Node {
     pub(crate) abilities: Abilities,
     pub(crate) streams: OnceLock<streaming::Server>,
     pub(crate) boot_id: String,
-    _locks: [File; 2],
+    _locks: [Guard; 2],
     _held: Held,
 }
 
@@ -112,15 +113,11 @@ impl Node {
 }
 
 /// Held for as long as the server lives, however it ends.
-fn lock(path: &Path) -> Result<File> {
-    // Whoever may open it may hold it for ever.
+fn lock(path: &Path) -> Result<Guard> {
+    // A user that can open it can hold it for ever.
     let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path);
     let file = file.map_err(|cause| Error::File { what: "make", path: path.to_owned(), cause })?;
-    match durable::lock(&file) {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::InUse { dir: path.parent().unwrap_or(path).to_owned() }),
-        Err(TryLockError::Error(cause)) => Err(Error::File { what: "lock", path: path.to_owned(), cause }),
-    }
+    files::lock(file, path)?.ok_or_else(|| Error::InUse { dir: path.parent().unwrap_or(path).to_owned() })
 }
 
 /// Runs what waits for the kernel or the disk where it keeps nobody else waiting.
@@ -152,5 +149,5 @@ pub(crate) fn remove_dir(path: &Path) -> Result<()> {
 
 /// Makes a directory of ours.
 pub(crate) fn make_dir(path: &Path) -> Result<()> {
-    durable::make_dir(path)
+    files::make_dir(path)
 }

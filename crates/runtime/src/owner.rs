@@ -4,15 +4,16 @@
 //! a state directory that is not mounted, or that was mistyped, knows none of the pods that run.
 
 use std::collections::BTreeSet;
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
+use durable::Guard;
+use rustix::fs::{XattrFlags, fgetxattr, fsetxattr, fstat};
 
-use crate::durable;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::groups::Groups;
 use crate::id::Id;
 use crate::layout::Layout;
@@ -25,7 +26,7 @@ const MADE: &str = "trusted.wardlet.made";
 /// The control group that all pods are below, as long as this server has it. It goes with the server if no pod is left
 /// in it: the kernel removes none that has anything in it.
 #[derive(Debug)]
-pub(crate) struct Held(Vec<(PathBuf, File)>);
+pub(crate) struct Held(Vec<(PathBuf, Guard)>);
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -52,13 +53,13 @@ pub(crate) fn claim(layout: &Layout, groups: &Groups, cgroup: &str) -> Result<He
         place,
         state: layout.state().to_owned(),
     };
-    let is_owner = durable::read::<Id>(&layout.owner())?.as_ref() == Some(&own);
+    let is_owner = files::read::<Id>(&layout.owner())?.as_ref() == Some(&own);
     if !is_owner && let Some(id) = names(&layout.sandbox_runs())?.iter().find(foreign) {
         return Err(refused(id, layout.run().display().to_string()));
     }
     let held = make_and_hold(groups, cgroup)?;
     // In a group without a mark, and on a kernel that keeps none, the run directory has to do.
-    let is_ours = |dir: &File| mark(dir).map_or(is_owner, |found| found == own.as_str());
+    let is_ours = |dir: &Guard| mark(dir).map_or(is_owner, |found| found == own.as_str());
     if !held.0.iter().all(|(_, dir)| is_ours(dir))
         && let Some(id) = groups.below(cgroup)?.iter().find(foreign)
     {
@@ -68,18 +69,18 @@ pub(crate) fn claim(layout: &Layout, groups: &Groups, cgroup: &str) -> Result<He
         let _ = fsetxattr(dir, MARK, own.as_str().as_bytes(), XattrFlags::empty());
     }
     if !is_owner {
-        durable::write(&layout.owner(), &own)?;
+        files::write(&layout.owner(), &own)?;
     }
     Ok(held)
 }
 
 /// The state's own name, made with its first server.
 fn own_id(layout: &Layout) -> Result<Id> {
-    if let Some(id) = durable::read(&layout.own_id())? {
+    if let Some(id) = files::read(&layout.own_id())? {
         return Ok(id);
     }
     let id = Id::random().map_err(|cause| Error::step("read random numbers", cause))?;
-    durable::write(&layout.own_id(), &id)?;
+    files::write(&layout.own_id(), &id)?;
     Ok(id)
 }
 
@@ -103,30 +104,26 @@ fn make_and_hold(groups: &Groups, cgroup: &str) -> Result<Held> {
 }
 
 /// Whether this is still the directory that the path leads to.
-fn is_at(dir: &File, path: &Path) -> bool {
-    let (Ok(held), Ok(found)) = (dir.metadata(), std::fs::metadata(path)) else { return false };
-    (held.dev(), held.ino()) == (found.dev(), found.ino())
+fn is_at(dir: &Guard, path: &Path) -> bool {
+    let (Ok(held), Ok(found)) = (fstat(dir), std::fs::metadata(path)) else { return false };
+    (held.st_dev, held.st_ino) == (found.dev(), found.ino())
 }
 
-fn has(dir: &File, name: &str) -> bool {
+fn has(dir: &Guard, name: &str) -> bool {
     fgetxattr(dir, name, &mut [0; 64]).is_ok()
 }
 
 /// The directory of a group, locked; `None` in a hierarchy where it was not made.
-fn hold(dir: &Path) -> Result<Option<File>> {
+fn hold(dir: &Path) -> Result<Option<Guard>> {
     let failed = |what, cause| Error::File { what, path: dir.to_owned(), cause };
     let file = match File::open(dir) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(|cause| failed("open", cause))?,
     };
-    match durable::lock(&file) {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Err(Error::InUse { dir: dir.to_owned() }),
-        Err(TryLockError::Error(cause)) => Err(failed("lock", cause)),
-    }
+    files::lock(file, dir)?.map(Some).ok_or_else(|| Error::InUse { dir: dir.to_owned() })
 }
 
-fn mark(dir: &File) -> Option<String> {
+fn mark(dir: &Guard) -> Option<String> {
     let mut found = [0; 64];
     let length = fgetxattr(dir, MARK, &mut found).ok()?;
     found.get(..length).map(|found| String::from_utf8_lossy(found).into_owned())

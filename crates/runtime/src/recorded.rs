@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::durable;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::layout::Layout;
 use crate::records::{SandboxRecord, SandboxStage};
 
@@ -53,7 +53,7 @@ pub fn recorded_sandboxes(state: &Path) -> (Vec<RecordedSandbox>, Vec<Error>) {
 }
 
 fn recorded(places: &Path, boot: &str) -> Result<Option<RecordedSandbox>> {
-    let Some(record) = durable::read::<SandboxRecord>(&places.join("sandbox.json"))? else { return Ok(None) };
+    let Some(record) = files::read::<SandboxRecord>(&places.join("sandbox.json"))? else { return Ok(None) };
     let metadata = record.config.metadata.unwrap_or_default();
     Ok(Some(RecordedSandbox {
         id: record.id.as_str().to_owned(),
@@ -107,7 +107,7 @@ mod tests {
             let id = Id::random().unwrap();
             let places = Layout::sandbox_states_below(state.path()).join(id.as_str());
             fs::create_dir_all(&places).unwrap();
-            durable::write(&places.join("sandbox.json"), &record(&id, boot)).unwrap();
+            files::write(&places.join("sandbox.json"), &record(&id, boot)).unwrap();
             let (found, errors) = recorded_sandboxes(state.path());
             assert!(errors.is_empty(), "{errors:?}");
             let found = found.into_iter().find(|sandbox| sandbox.id == id.as_str()).unwrap();

@@ -39,6 +39,10 @@ pub(crate) struct SandboxRecord {
     pub(crate) ips: Vec<String>,
 }
 
+impl durable::Record for SandboxRecord {
+    const VERSION: u32 = VERSION;
+}
+
 /// How far a sandbox has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -100,6 +104,10 @@ pub(crate) struct ContainerRecord {
     pub(crate) cgroup: String,
     /// Where its output goes.
     pub(crate) log: Option<std::path::PathBuf>,
+}
+
+impl durable::Record for ContainerRecord {
+    const VERSION: u32 = VERSION;
 }
 
 /// How far a container has come.

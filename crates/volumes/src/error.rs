@@ -305,3 +305,23 @@ impl Error {
         }
     }
 }
+
+impl From<durable::Error> for Error {
+    fn from(error: durable::Error) -> Self {
+        use durable::Error as Cause;
+        match error {
+            Cause::Io { action, path, cause } => {
+                Self::Io { what: action, path, errno: Errno::from_io_error(&cause).unwrap_or(Errno::IO) }
+            }
+            Cause::Damaged { path, cause } => Self::DamagedRecord { path, cause: cause.to_string() },
+            Cause::Version { path, found, known } if found > u64::from(known.newest) => {
+                Self::NewerRecord { path, found, known: known.newest }
+            }
+            Cause::Version { ref path, .. }
+            | Cause::TooLarge { ref path, .. }
+            | Cause::Locked { ref path, .. } => {
+                Self::DamagedRecord { path: path.clone(), cause: error.to_string() }
+            }
+        }
+    }
+}

@@ -16,6 +16,7 @@ mod error;
 mod filesystems;
 pub mod kinds;
 mod layout;
+mod lock;
 pub mod ownership;
 pub mod payload;
 mod pod;

@@ -4,14 +4,13 @@
 //! the record may exist or not: whoever reads the record looks.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use durable::AtomicFile;
 use ids::{IdKind, IdMapping, UserNamespace};
 use kernel::{Dir, IdMaps, MountEntry, MountTable};
-use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, renameat, statx, unlinkat};
+use rustix::fs::{AtFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -183,54 +182,27 @@ impl Record {
 
     /// The record in a pod's directory; `None` where there is none.
     pub(crate) fn read(dir: &Dir) -> Result<Option<Self>> {
-        let path = dir.path().join(RECORD);
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = match openat(dir, RECORD, flags, Mode::empty()) {
-            Ok(fd) => File::from(fd),
-            Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(Error::io("open", &path, errno)),
-        };
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(|e| Error::io("read", &path, errno_of(&e)))?;
-        Self::parse(&text, &path).map(Some)
+        let text = file(dir).read(durable::record::LARGEST)?;
+        text.map(|text| Self::parse(&text, &dir.path().join(RECORD))).transpose()
     }
 
-    fn parse(text: &str, path: &Path) -> Result<Self> {
-        let damaged =
-            |e: serde_json::Error| Error::DamagedRecord { path: path.to_owned(), cause: e.to_string() };
-        let value: serde_json::Value = serde_json::from_str(text).map_err(damaged)?;
-        match value.get("version").and_then(serde_json::Value::as_u64) {
-            Some(found) if found > u64::from(VERSION) => {
-                Err(Error::NewerRecord { path: path.to_owned(), found, known: VERSION })
-            }
-            // As which it will be written.
-            _ => serde_json::from_value(value).map_err(damaged).map(|read| Self { version: VERSION, ..read }),
-        }
+    fn parse(text: &[u8], path: &Path) -> Result<Self> {
+        let read: Self = durable::parse_record(text, path)?;
+        // As which it will be written.
+        Ok(Self { version: VERSION, ..read })
     }
 
     /// Has it on disk when it returns: the old record or this one, never a mixture.
     pub(crate) fn write(&self, dir: &Dir) -> Result<()> {
-        let path = dir.path().join(NEW_RECORD);
-        let failed = |errno| Error::io("write", &path, errno);
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = File::from(openat(dir, NEW_RECORD, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?);
         let mut text = serde_json::to_vec_pretty(self)
-            .map_err(|e| Error::DamagedRecord { path: path.clone(), cause: e.to_string() })?;
+            .map_err(|e| Error::DamagedRecord { path: dir.path().join(RECORD), cause: e.to_string() })?;
         text.push(b'\n');
-        let written = file.write_all(&text).and_then(|()| file.sync_all());
-        written.map_err(|e| failed(errno_of(&e)))?;
-        renameat(dir, NEW_RECORD, dir, RECORD).map_err(failed)?;
-        Ok(dir.sync()?)
+        Ok(file(dir).replace(&text)?)
     }
 
     /// Takes the record away; nothing that was made may be left by then.
     pub(crate) fn remove(dir: &Dir) -> Result<()> {
-        for name in [NEW_RECORD, RECORD] {
-            match unlinkat(dir, name, AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(errno) => return Err(Error::io("remove", &dir.path().join(name), errno)),
-            }
-        }
+        file(dir).remove()?;
         Ok(dir.sync()?)
     }
 
@@ -258,6 +230,15 @@ impl Record {
     }
 }
 
+impl durable::Record for Record {
+    const VERSION: u32 = VERSION;
+    const OLDEST: u32 = 1;
+}
+
+fn file(dir: &Dir) -> AtomicFile<'_> {
+    AtomicFile::within(dir.as_fd(), dir.path(), RECORD).temporary(NEW_RECORD)
+}
+
 pub(crate) fn errno_of(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
@@ -273,7 +254,7 @@ mod tests {
     const SECOND: &str = include_str!("../tests/fixtures/volumes-v2.json");
 
     fn parse(text: &str) -> Result<Record> {
-        Record::parse(text, Path::new("volumes.json"))
+        Record::parse(text.as_bytes(), Path::new("volumes.json"))
     }
 
     #[test]

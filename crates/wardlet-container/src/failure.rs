@@ -112,6 +112,16 @@ fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
+impl From<durable::Error> for Failure {
+    fn from(error: durable::Error) -> Self {
+        let failure = Self::of(error.to_string());
+        match error.hint() {
+            Some(hint) => failure.hinted(hint),
+            None => failure,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

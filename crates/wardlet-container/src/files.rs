@@ -1,14 +1,12 @@
 //! What is kept in a container's directory.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::Write;
+use std::fs::{self, DirBuilder};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use bundle::{Engine, Job};
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use durable::{AtomicFile, Lifetime};
 use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
@@ -18,18 +16,13 @@ pub(crate) const FILTER: &str = "seccomp.bpf";
 pub(crate) const STARTED: &str = "started.json";
 pub(crate) const JOB: &str = "job.json";
 const LOCK: &str = "run.lock";
-const VERSION: u32 = 1;
 /// A profile of system calls may be long, and nothing else is.
 const LARGEST: u64 = 8 << 20;
 
 /// The job that is written down in a container's directory.
 pub(crate) fn job(dir: &Path) -> Result<Job, Failure> {
     let path = dir.join(JOB);
-    let job: Job = json(&path)?;
-    if job.version != VERSION {
-        let what = format!("{} has version {}, and only {VERSION} is known", path.display(), job.version);
-        return Err(Failure::of(what));
-    }
+    let job: Job = durable::parse_record(&read(&path)?, &path)?;
     if !job.run_dir.is_absolute() {
         return Err(Failure::of(format!("{}: runDir must be an absolute path", path.display())));
     }
@@ -48,25 +41,14 @@ pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
 }
 
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let failed = |cause| Failure::during(&format!("cannot read {}", path.display()), cause);
-    let length = fs::metadata(path).map_err(failed)?.len();
-    if length > LARGEST {
-        return Err(Failure::of(format!("{} is too long", path.display())));
-    }
-    fs::read(path).map_err(failed)
+    let missing = || Failure::of(format!("cannot read {}: there is no such file", path.display()));
+    durable::read(path, LARGEST)?.ok_or_else(missing)
 }
 
 /// Writes a file that is whole or not there at all. It means something only while the container runs, so
 /// that it need not outlive the machine's running.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |cause| Failure::during(&format!("cannot write {}", path.display()), cause);
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    let open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
-    let mut file = open.map_err(failed)?;
-    file.write_all(bytes).map_err(failed)?;
-    fs::rename(&new, path).map_err(failed)
+    Ok(AtomicFile::at(path).lifetime(Lifetime::Boot).replace(bytes)?)
 }
 
 /// Where things are that do not outlive the machine's running.
@@ -123,16 +105,11 @@ pub(crate) struct Lock {
 /// The lock, if nobody else holds it.
 pub(crate) fn lock(dir: &Path) -> Result<Option<Lock>, Failure> {
     let path = dir.join(LOCK);
-    let failed = |cause: std::io::Error| Failure::during(&format!("cannot lock {}", path.display()), cause);
-    let open = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let file = OwnedFd::from(open.map_err(failed)?);
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => return Ok(None),
-        Err(errno) => return Err(failed(errno.into())),
-    }
+    let Some(guard) = durable::Lock::at(&path).try_acquire()? else { return Ok(None) };
+    let file = guard.into_fd(&path)?;
     // Engines that are programs of their own hold it, too.
-    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).map_err(|errno| failed(errno.into()))?;
+    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())
+        .map_err(|errno| Failure::during(&format!("cannot lock {}", path.display()), errno))?;
     Ok(Some(Lock { _file: file }))
 }
 

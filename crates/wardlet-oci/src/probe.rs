@@ -7,6 +7,8 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use durable::{AtomicFile, Lifetime};
+
 use crate::error::{Error, Result};
 use crate::ward::{JoinOrder, MappingsWithPath, RuntimeKind, RuntimeTraits};
 
@@ -53,7 +55,8 @@ fn kept(runtime: &Path, run_dir: &Path) -> Option<PathBuf> {
 fn keep(file: &Path, said: &str) {
     let temporary = file.with_extension(std::process::id().to_string());
     let _ = file.parent().map(|dir| std::fs::DirBuilder::new().recursive(true).mode(0o755).create(dir));
-    let _ = std::fs::write(&temporary, said).and_then(|()| std::fs::rename(&temporary, file));
+    let whole = AtomicFile::at(file).temporary(temporary.file_name().unwrap_or_default());
+    let _ = whole.mode(0o644).lifetime(Lifetime::Boot).replace(said.as_bytes());
 }
 
 /// What follows from what a runtime says of itself.

@@ -5,8 +5,8 @@
 //! belong to is computed from the image, never from what is found: so it makes no difference how far
 //! somebody came who was killed at it.
 
-use std::fs::{self, File, Metadata, Permissions};
-use std::io::{self, Write};
+use std::fs::{self, Metadata, Permissions};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -16,7 +16,7 @@ use rustix::fs::{XattrFlags, lsetxattr};
 use serde::{Deserialize, Serialize};
 
 use super::attribute::{self, NAMING_IDS};
-use super::overlay::{Plain, sync_dir};
+use super::overlay::Plain;
 use super::owner::NewOwner;
 use super::{Stage, image};
 use crate::error::{Error, Result};
@@ -34,6 +34,10 @@ pub struct ChownCost {
     pub files: u64,
     /// How long it took, without what somebody did before who was stopped.
     pub millis: u64,
+}
+
+impl durable::Record for ChownCost {
+    const VERSION: u32 = VERSION;
 }
 
 /// How many files and directories there are to be given away, at most: those that one layer hides from
@@ -70,7 +74,7 @@ pub(super) fn mount(kernel: &dyn Kernel, start: &Start, ids: &IdLines, at: At<'_
     let files = give(Trees { image: &image, merged: at.point }, NewOwner::Mapped(ids))?;
     let millis = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
     let cost = ChownCost { version: VERSION, files, millis };
-    write(&record(start), &cost)?;
+    durable::write_record(&record(start), &cost)?;
     Ok(cost)
 }
 
@@ -151,22 +155,12 @@ fn record(start: &Start) -> PathBuf {
     start.rootfs.upper.with_file_name("owners.json")
 }
 
-/// A record that cannot be read says nothing: all is looked at again.
+/// A record that is damaged or of another version says nothing: all files are looked at again.
 fn read(path: &Path) -> Result<Option<ChownCost>> {
-    match fs::read(path) {
-        Ok(text) => Ok(serde_json::from_slice(&text).ok().filter(|cost: &ChownCost| cost.version == VERSION)),
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(cause) => Err(Error::File { what: "read", path: path.to_owned(), cause }),
+    match durable::read_record(path) {
+        Err(durable::Error::Io { cause, .. }) => {
+            Err(Error::File { what: "read", path: path.to_owned(), cause })
+        }
+        found => Ok(found.unwrap_or_default()),
     }
-}
-
-fn write(path: &Path, cost: &ChownCost) -> Result<()> {
-    let failed = |cause| Error::File { what: "write", path: path.to_owned(), cause };
-    let beside = path.with_extension("json.new");
-    let text = serde_json::to_vec(cost).map_err(|error| failed(error.into()))?;
-    File::create(&beside)
-        .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&beside, path))
-        .map_err(failed)?;
-    path.parent().map_or(Ok(()), sync_dir)
 }

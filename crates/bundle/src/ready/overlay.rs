@@ -1,4 +1,3 @@
-use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -47,13 +46,4 @@ fn name(dir: &Path, held: &mut Vec<OwnedFd>) -> Result<String> {
     let name = format!("/proc/thread-self/fd/{}", fd.as_raw_fd());
     held.push(fd);
     Ok(name)
-}
-
-/// Has a directory's names on disk when it returns.
-pub(super) fn sync_dir(dir: &Path) -> Result<()> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|cause| Error::File {
-        what: "sync",
-        path: dir.to_owned(),
-        cause,
-    })
 }

@@ -7,7 +7,6 @@ use kernel::{Attributes, Dir, Flags, Kernel, Propagation, Source, Submounts, Tar
 use rustix::io::Errno;
 
 use super::copy::{Copied, copy};
-use super::overlay::sync_dir;
 use super::owner::NewOwner;
 use super::{LayersMapped, Stage, image, make_dir};
 use crate::error::{Error, Result};
@@ -90,9 +89,8 @@ fn fill(from: From<'_>, volume: &ImageVolume, copied: &mut Copied) -> Result<()>
         // Where no labels are kept, none keeps the container out.
         kernel::relabel(&half, label)?;
     }
-    sync_dir(&half)?;
-    fs::rename(&half, &volume.source).map_err(failed("make", &volume.source))?;
-    sync_dir(parent)
+    durable::sync_dir(&half)?;
+    Ok(durable::rename(&half, &volume.source)?)
 }
 
 /// What the image has there; its links lead nowhere outside of it.

@@ -80,7 +80,7 @@ impl Read for Slice<'_> {
 
 /// The archive itself if it can be read in any order, else a copy that can.
 fn plain(path: &Path, site: &Site<'_>) -> Result<File> {
-    let cannot = |error| Error::io("cannot read", path)(error);
+    let cannot = |error| Error::io("read", path)(error);
     let mut file = File::open(path).map_err(cannot)?;
     let mut start = [0; 8];
     if file.metadata().map_err(cannot)?.is_file() {
@@ -90,7 +90,7 @@ fn plain(path: &Path, site: &Site<'_>) -> Result<File> {
         }
     }
     let copy_path = site.work.path().join("archive.tar");
-    let mut copy = File::create_new(&copy_path).map_err(Error::io("cannot make", &copy_path))?;
+    let mut copy = File::create_new(&copy_path).map_err(Error::io("make", &copy_path))?;
     let what = path.display().to_string();
     let limit = site.limits.stream_bytes;
     let unreadable =
@@ -109,7 +109,7 @@ fn plain(path: &Path, site: &Site<'_>) -> Result<File> {
             break;
         }
     }
-    File::open(&copy_path).map_err(Error::io("cannot read", &copy_path))
+    File::open(&copy_path).map_err(Error::io("read", &copy_path))
 }
 
 /// Counts what is read, which is headers only: contents are skipped by seeking.

@@ -25,9 +25,9 @@ enum Held {
 
 impl Content {
     pub(super) fn open(path: &Path, site: &Site<'_>) -> Result<Self> {
-        let found = std::fs::metadata(path).map_err(Error::io("cannot read", path))?;
+        let found = std::fs::metadata(path).map_err(Error::io("read", path))?;
         let held = if found.is_dir() {
-            let whole = std::path::absolute(path).map_err(Error::io("cannot find", path))?;
+            let whole = std::path::absolute(path).map_err(Error::io("find", path))?;
             Held::Directory(Dir::open(&whole)?)
         } else {
             Held::Archive(Archive::open(path, site)?)
@@ -76,7 +76,7 @@ impl Content {
             return Err(Error::Document { what: what(), why });
         }
         let mut bytes = Vec::new();
-        let cannot = |error| Error::io("cannot read", &self.path.join(name))(error);
+        let cannot = |error| Error::io("read", &self.path.join(name))(error);
         content.take(LONGEST).read_to_end(&mut bytes).map_err(cannot)?;
         let found = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         if found == size { Ok(bytes) } else { Err(Error::WrongSize { what: what(), expected: size, found }) }

@@ -41,7 +41,7 @@ impl<'a> Download<'a> {
     pub(super) fn open(descriptor: &'a Descriptor, path: &Path, progress: &'a dyn Progress) -> Result<Self> {
         let open =
             OpenOptions::new().create(true).truncate(false).append(true).read(true).mode(0o600).open(path);
-        let file = open.map_err(Error::io("cannot open", path))?;
+        let file = open.map_err(Error::io("open", path))?;
         let what = format!("layer {}", descriptor.digest);
         let path = path.to_owned();
         let mut download = Self { descriptor, path, what, file, hasher: Hasher::new(), length: 0, progress };
@@ -50,7 +50,7 @@ impl<'a> Download<'a> {
     }
 
     fn take_up(&mut self) -> Result<()> {
-        let cannot = |error| Error::io("cannot read", &self.path)(error);
+        let cannot = |error| Error::io("read", &self.path)(error);
         if self.file.metadata().map_err(cannot)?.len() > self.descriptor.size {
             return self.start_over();
         }
@@ -67,7 +67,7 @@ impl<'a> Download<'a> {
     }
 
     fn start_over(&mut self) -> Result<()> {
-        self.file.set_len(0).map_err(Error::io("cannot empty", &self.path))?;
+        self.file.set_len(0).map_err(Error::io("empty", &self.path))?;
         self.hasher = Hasher::new();
         self.length = 0;
         Ok(())
@@ -113,10 +113,10 @@ impl<'a> Download<'a> {
                 found,
             };
             // Nothing of it can be used, by nobody.
-            self.file.set_len(0).map_err(Error::io("cannot empty", &self.path))?;
+            self.file.set_len(0).map_err(Error::io("empty", &self.path))?;
             return Err(wrong);
         }
-        self.file.sync_all().map_err(Error::io("cannot sync", &self.path))
+        self.file.sync_all().map_err(Error::io("sync", &self.path))
     }
 
     fn piece(&mut self, session: &Session) -> Result<Piece> {
@@ -169,7 +169,7 @@ impl<'a> Download<'a> {
                 return Err(Error::WrongSize { what: self.what.clone(), expected: size, found: size + 1 });
             }
             self.hasher.update(bytes);
-            self.file.write_all(bytes).map_err(Error::io("cannot write", &self.path))?;
+            self.file.write_all(bytes).map_err(Error::io("write", &self.path))?;
             told(self.progress, Step::Fetching { what: &self.what, done: self.length, total: size })?;
         }
         if self.length < size {

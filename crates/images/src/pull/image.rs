@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
 
+use durable::Guard;
+
 use super::blob::Download;
 use super::remote::Remote;
 use super::session::{Ask, Session};
@@ -17,8 +19,6 @@ use crate::manifest::{ACCEPTED, Descriptor, Document, Manifest, choose};
 use crate::platform::Platform;
 use crate::progress::{Progress, Step, told};
 use crate::reference::Reference;
-use crate::store::durable;
-use crate::store::lock::Guard;
 
 /// An index may hold indexes, but not without end.
 const DEPTH: u32 = 4;
@@ -197,7 +197,7 @@ impl Layers for FromRegistry<'_> {
         self.claims.borrow_mut().insert(n, claim);
         let path = self.site.store.partial(&descriptor.digest);
         Download::open(descriptor, &path, self.site.progress)?.fetch(self.session)?;
-        Ok(Box::new(File::open(&path).map_err(Error::io("cannot read", &path))?))
+        Ok(Box::new(File::open(&path).map_err(Error::io("read", &path))?))
     }
 
     fn done(&self, n: usize) -> Result<()> {

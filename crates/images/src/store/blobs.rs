@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::lock::{self, Guard};
+use durable::Guard;
+
+use super::Store;
+use super::lock;
 use super::work::Work;
-use super::{Store, durable};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 
@@ -40,8 +42,7 @@ impl Store {
         if self.blob(&digest).is_err() {
             let fresh = work.path().join(digest.hex());
             durable::write(&fresh, bytes)?;
-            fs::rename(&fresh, &path).map_err(Error::io("cannot replace", &path))?;
-            durable::sync_dir(&self.folder("blobs/sha256"))?;
+            durable::rename(&fresh, &path)?;
         }
         Ok(digest)
     }
@@ -49,7 +50,7 @@ impl Store {
     /// What was kept, verified again: it decides what runs.
     pub(crate) fn blob(&self, digest: &Digest) -> Result<Vec<u8>> {
         let path = self.blob_path(digest);
-        let bytes = fs::read(&path).map_err(Error::io("cannot read", &path))?;
+        let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
         let found = Digest::of(&bytes);
         if found == *digest {
             return Ok(bytes);

@@ -2,10 +2,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 
+use durable::Lock;
 use serde::Serialize;
 
+use super::Store;
 use super::records::ImageRecord;
-use super::{Store, durable, lock};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 
@@ -87,7 +88,7 @@ impl Store {
             // Renamed away first: a layer that is there is whole, also when this is killed half-way.
             let grave = self.folder("work").join(format!("gone-{}", chain.hex()));
             let path = self.folder("layers").join(chain.hex());
-            fs::rename(&path, &grave).map_err(Error::io("cannot remove", &path))?;
+            fs::rename(&path, &grave).map_err(Error::io("remove", &path))?;
             layers.sync()?;
             self.dir("work")?.remove_tree(OsStr::new(&format!("gone-{}", chain.hex())))?;
         }
@@ -112,7 +113,7 @@ impl Store {
             let Some(digest) = entry.name.to_str().and_then(|hex| Digest::from_hex(hex).ok()) else {
                 continue;
             };
-            if lock::attempt(&self.blob_lock(&digest))?.is_some() {
+            if Lock::at(self.blob_lock(&digest)).try_acquire()?.is_some() {
                 durable::remove(&self.partial(&digest))?;
                 dropped += 1;
             }
@@ -123,7 +124,7 @@ impl Store {
     fn drop_locks(&self) -> Result<()> {
         for entry in self.dir("locks")?.entries()? {
             let path = self.folder("locks").join(&entry.name);
-            if let Some(_guard) = lock::attempt(&path)? {
+            if let Some(_guard) = Lock::at(&path).try_acquire()? {
                 durable::remove(&path)?;
             }
         }

@@ -1,12 +1,13 @@
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use durable::Guard;
 use kernel::Dir;
 use serde::{Deserialize, Serialize};
 
-use super::lock::{self, Guard};
+use super::Store;
+use super::lock;
 use super::work::Work;
-use super::{Store, durable};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::layer::highest::Highest;
@@ -63,7 +64,7 @@ impl Store {
 
     pub(crate) fn layer(&self, chain: &Digest) -> Result<LayerRecord> {
         let path = self.layer_path(chain).join(RECORD);
-        let text = fs::read(&path).map_err(Error::io("cannot read", &path))?;
+        let text = fs::read(&path).map_err(Error::io("read", &path))?;
         serde_json::from_slice(&text).map_err(|error| Error::Record { path, why: error.to_string() })
     }
 
@@ -79,17 +80,17 @@ impl Store {
     /// The layer's directory as the kernel holds it.
     pub(crate) fn open_layer(&self, chain: &Digest) -> Result<Dir> {
         let path = self.layer_files(chain);
-        Ok(Dir::open(&std::path::absolute(&path).map_err(Error::io("cannot find", &path))?)?)
+        Ok(Dir::open(&std::path::absolute(&path).map_err(Error::io("find", &path))?)?)
     }
 
     /// An empty directory in which a layer can be made.
     pub(crate) fn layer_room(&self, work: &Work, chain: &Digest) -> Result<Dir> {
         let path = work.room(chain.hex())?.join(FILES);
-        fs::create_dir(&path).map_err(Error::io("cannot make", &path))?;
-        let path = std::path::absolute(&path).map_err(Error::io("cannot find", &path))?;
+        fs::create_dir(&path).map_err(Error::io("make", &path))?;
+        let path = std::path::absolute(&path).map_err(Error::io("find", &path))?;
         let dir = Dir::open(&path)?;
         rustix::fs::fchmod(&dir, rustix::fs::Mode::from_raw_mode(0o755))
-            .map_err(Error::errno("cannot open up", &path))?;
+            .map_err(Error::errno("open up", &path))?;
         Ok(dir)
     }
 
@@ -106,14 +107,8 @@ impl Store {
         let text = serde_json::to_vec_pretty(&record)
             .map_err(|error| Error::Record { path: path.clone(), why: error.to_string() })?;
         durable::write(&path, &text)?;
-        durable::sync_dir(&room)?;
-        rename_in(&room, &self.layer_path(chain))?;
-        durable::sync_dir(&self.folder("layers"))
+        Ok(durable::rename(&room, &self.layer_path(chain))?)
     }
-}
-
-fn rename_in(from: &Path, to: &Path) -> Result<()> {
-    fs::rename(from, to).map_err(Error::io("cannot move into place", to))
 }
 
 #[cfg(test)]

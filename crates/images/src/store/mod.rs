@@ -1,25 +1,24 @@
 //! The store on disk. Its layout is drawn in docs/design/images.md; here is who does what:
 //!
 //! - [`Store`]: where everything is, and its version.
-//! - [`lock`]: the one lock around every change, and locks for single blobs and layers.
-//! - [`durable`]: files that are whole or not there.
+//! - [`lock`]: locks for single blobs and layers.
 //! - [`work`]: room for what is being made, and what it must not lose meanwhile.
 //! - [`blobs`], [`layers`], [`records`]: what there is.
 //! - [`collect`]: what nobody needs.
 
 pub(crate) mod blobs;
 pub(crate) mod collect;
-pub(crate) mod durable;
 pub(crate) mod layers;
 pub(crate) mod lock;
 pub(crate) mod records;
 pub(crate) mod work;
 
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use durable::{Guard, Lock};
 use kernel::Dir;
 
 use crate::error::{Error, Result};
@@ -40,10 +39,9 @@ impl Store {
     pub(crate) fn open(root: &Path, patience: Duration) -> Result<Self> {
         let store = Self { root: root.to_owned(), patience };
         make_dir(root)?;
-        let mode = fs::metadata(root).map_err(Error::io("cannot read", root))?.permissions().mode();
+        let mode = fs::metadata(root).map_err(Error::io("read", root))?.permissions().mode();
         if mode & 0o077 != 0 {
-            fs::set_permissions(root, fs::Permissions::from_mode(0o700))
-                .map_err(Error::io("cannot close", root))?;
+            fs::set_permissions(root, fs::Permissions::from_mode(0o700)).map_err(Error::io("close", root))?;
         }
         store.check_version()?;
         FOLDERS.iter().try_for_each(|folder| make_dir(&root.join(folder)))?;
@@ -60,15 +58,15 @@ impl Store {
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let _guard = self.lock()?;
-                durable::replace(&path, format!("{VERSION}\n").as_bytes())
+                Ok(durable::write(&path, format!("{VERSION}\n").as_bytes())?)
             }
-            Err(error) => Err(Error::io("cannot read", &path)(error)),
+            Err(error) => Err(Error::io("read", &path)(error)),
         }
     }
 
     /// The one lock around every change of what there is.
-    pub(crate) fn lock(&self) -> Result<lock::Guard> {
-        lock::acquire(&self.root.join("lock"), self.patience)
+    pub(crate) fn lock(&self) -> Result<Guard> {
+        Ok(Lock::at(self.root.join("lock")).acquire(self.patience)?)
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -81,7 +79,7 @@ impl Store {
 
     pub(crate) fn dir(&self, name: &str) -> Result<Dir> {
         let path = self.folder(name);
-        let path = std::path::absolute(&path).map_err(Error::io("cannot find", &path))?;
+        let path = std::path::absolute(&path).map_err(Error::io("find", &path))?;
         Ok(Dir::open(&path)?)
     }
 }
@@ -91,6 +89,5 @@ pub(crate) fn make_dir(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::io("cannot make", path))?;
-    path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()).try_for_each(durable::sync_dir)
+    Ok(durable::make_dirs(path, 0o700)?)
 }

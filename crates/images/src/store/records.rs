@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Store, durable};
+use super::Store;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 
@@ -76,15 +76,15 @@ impl Store {
     pub(crate) fn record(&self, path: &Path, record: &impl Serialize) -> Result<()> {
         let text = serde_json::to_vec_pretty(record)
             .map_err(|error| Error::Record { path: path.to_owned(), why: error.to_string() })?;
-        durable::replace(path, &text)
+        Ok(durable::write(path, &text)?)
     }
 }
 
 fn read_all<T: DeserializeOwned>(folder: &Path) -> Result<Records<T>> {
     let mut records = Records { good: Vec::new(), damaged: Vec::new() };
-    let entries = fs::read_dir(folder).map_err(Error::io("cannot read", folder))?;
+    let entries = fs::read_dir(folder).map_err(Error::io("read", folder))?;
     for entry in entries {
-        let path = entry.map_err(Error::io("cannot read", folder))?.path();
+        let path = entry.map_err(Error::io("read", folder))?.path();
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
@@ -104,6 +104,6 @@ fn read_one<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
             .map(Some)
             .map_err(|error| Error::Record { path: path.to_owned(), why: error.to_string() }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io("cannot read", path)(error)),
+        Err(error) => Err(Error::io("read", path)(error)),
     }
 }

@@ -3,10 +3,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use durable::{Guard, Lock};
 use serde::{Deserialize, Serialize};
 
-use super::lock::{self, Guard};
-use super::{Store, durable, make_dir};
+use super::lock;
+use super::{Store, make_dir};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 
@@ -42,14 +43,14 @@ impl Store {
                     return Ok(Work { path, _alive: alive });
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Error::io("cannot make", &path)(error)),
+                Err(error) => return Err(Error::io("make", &path)(error)),
             }
         }
     }
 
     /// Removes what the dead have left at work. Whoever changes the store just now does it instead.
     pub(crate) fn sweep(&self) -> Result<()> {
-        let Some(_guard) = lock::attempt(&self.folder("lock"))? else { return Ok(()) };
+        let Some(_guard) = Lock::at(self.folder("lock")).try_acquire()? else { return Ok(()) };
         self.sweep_locked()
     }
 
@@ -77,7 +78,7 @@ impl Store {
                     all.blobs.extend(needs.blobs);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::io("cannot read", &path)(error)),
+                Err(error) => return Err(Error::io("read", &path)(error)),
             }
         }
         Ok(all)
@@ -94,7 +95,7 @@ impl Work {
         let text = serde_json::to_vec(needs)
             .map_err(|error| Error::Record { path: self.path.join(NEEDS), why: error.to_string() })?;
         let _guard = store.lock()?;
-        durable::replace(&self.path.join(NEEDS), &text)
+        Ok(durable::write(&self.path.join(NEEDS), &text)?)
     }
 
     /// An empty directory of this name, whatever was there before.
@@ -108,7 +109,7 @@ impl Work {
     }
 
     pub(crate) fn discard(&self, name: &str) -> Result<()> {
-        kernel::Dir::open(&std::path::absolute(&self.path).map_err(Error::io("cannot find", &self.path))?)?
+        kernel::Dir::open(&std::path::absolute(&self.path).map_err(Error::io("find", &self.path))?)?
             .remove_tree(OsStr::new(name))?;
         Ok(())
     }

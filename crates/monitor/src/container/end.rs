@@ -1,6 +1,5 @@
 use std::time::{Duration, Instant};
 
-use monitor::durable;
 use monitor::{Ending, Exit, Exited, record};
 use rustix::process::{WaitIdStatus, WaitStatus};
 

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use monitor::durable::Reserved;
+use durable::Reserved;
 use monitor::{Ending, Exit, Listed, Stdin};
 use rustix::event::PollFlags;
 use rustix::process::Pid;

@@ -2,7 +2,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use monitor::durable::Reserved;
+use durable::Reserved;
 use monitor::job::JobPart;
 use monitor::{Failed, ProcessMark, Start, Started, Stdin, User, record};
 use rustix::fs::{Gid, Uid, fchown};
@@ -118,7 +118,7 @@ fn begin(key: u64, wanted: Start, asker: Asker, ground: &mut Ground<'_>) -> Resu
         Log::open(path, wanted.limits).map_err(|error| format!("cannot open log {}: {error}", path.display()))
     });
     let log = log.transpose()?;
-    let set_aside = |name| Reserved::take(&wanted.dir.join(name)).map_err(|error| error.to_string());
+    let set_aside = |name| Reserved::take(&wanted.dir.join(name), ".tmp").map_err(|error| error.to_string());
     let (started_record, exit_record) = (set_aside(record::STARTED)?, set_aside(record::EXIT)?);
     let memory = Memory {
         kills_before: oom::kills(ground.hierarchies, &job.cgroup),
@@ -226,7 +226,7 @@ fn came_from_us(pid: u32, starting: &Starting) -> Result<(), String> {
 }
 
 fn write_started(pid: u32, user: Option<&User>, starting: &Starting) -> Result<(), String> {
-    let write = || {
+    let write = || -> Result<(), monitor::Error> {
         let process = ProcessMark::of(pid)?;
         let started = Started {
             version: record::VERSION,
@@ -236,7 +236,7 @@ fn write_started(pid: u32, user: Option<&User>, starting: &Starting) -> Result<(
             started_at: super::now(),
             user: user.cloned(),
         };
-        starting.started_record.write(&serde_json::to_vec(&started).unwrap_or_default())
+        Ok(starting.started_record.write(&serde_json::to_vec(&started).unwrap_or_default())?)
     };
-    write().map_err(|error: monitor::Error| error.to_string())
+    write().map_err(|error| error.to_string())
 }

@@ -29,14 +29,14 @@ impl List {
         let none = || Error::NoCniConfiguration { dir: dir.to_owned() };
         let listed = match fs::read_dir(dir) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(none()),
-            other => other.map_err(Error::io("cannot list", dir))?,
+            other => other.map_err(Error::io("list", dir))?,
         };
         let mut files: Vec<PathBuf> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
         files
             .retain(|path| ending(path).is_some_and(|ending| ["conflist", "conf", "json"].contains(&ending)));
         files.sort();
         let path = files.first().ok_or_else(none)?;
-        let text = fs::read(path).map_err(Error::io("cannot read", path))?;
+        let text = fs::read(path).map_err(Error::io("read", path))?;
         Self::read(&text).map_err(|why| Error::CniConfiguration { path: path.clone(), why })
     }
 

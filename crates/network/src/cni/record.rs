@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
+use durable::{AtomicFile, Guard};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -32,6 +32,10 @@ pub(super) struct Record {
     pub(super) result: Option<Value>,
 }
 
+impl durable::Record for Record {
+    const VERSION: u32 = VERSION;
+}
+
 /// `<state>/network/cni/<sandbox>.json`, and beside it `<sandbox>.log` while a plugin runs.
 #[derive(Debug)]
 pub(super) struct Cache {
@@ -40,15 +44,15 @@ pub(super) struct Cache {
 
 impl Cache {
     pub(super) fn open(dir: &Path) -> Result<Self> {
-        fs::create_dir_all(dir).map_err(Error::io("cannot make", dir))?;
+        durable::make_dirs(dir, 0o755)?;
         Ok(Self { dir: dir.to_owned() })
     }
 
     pub(super) fn list(&self) -> Result<Vec<String>> {
-        let listed = fs::read_dir(&self.dir).map_err(Error::io("cannot list", &self.dir))?;
+        let listed = fs::read_dir(&self.dir).map_err(Error::io("list", &self.dir))?;
         let mut found = Vec::new();
         for entry in listed {
-            let name = entry.map_err(Error::io("cannot list", &self.dir))?.file_name();
+            let name = entry.map_err(Error::io("list", &self.dir))?.file_name();
             let id = name.to_str().and_then(|name| name.strip_suffix(".json"));
             found.extend(id.filter(|id| check_id(id).is_ok()).map(str::to_owned));
         }
@@ -56,32 +60,15 @@ impl Cache {
     }
 
     pub(super) fn read(&self, sandbox: &str) -> Result<Option<Record>> {
-        let path = self.path(sandbox, "json");
-        let text = match fs::read(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            other => other.map_err(Error::io("cannot read", &path))?,
-        };
-        let wrong = |why: String| Error::Record { path: path.clone(), why };
-        let record: Record = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-        if record.version != VERSION {
-            return Err(wrong(format!("it is of version {}; this wardlet knows {VERSION}", record.version)));
-        }
-        Ok(Some(record))
+        Ok(durable::read_record(&self.path(sandbox, "json"))?)
     }
 
     pub(super) fn write(&self, record: &Record) -> Result<()> {
-        let (path, fresh) = (self.path(&record.sandbox, "json"), self.path(&record.sandbox, "new"));
+        let path = self.path(&record.sandbox, "json");
         let text = serde_json::to_vec(record)
-            .map_err(|error| Error::Record { path: fresh.clone(), why: error.to_string() })?;
-        let write = || {
-            let mut file =
-                File::options().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            fs::rename(&fresh, &path)?;
-            File::open(&self.dir)?.sync_all()
-        };
-        write().map_err(Error::io("cannot write", &path))
+            .map_err(|error| Error::Record { path: path.clone(), why: error.to_string() })?;
+        let file = AtomicFile::at(&path).temporary(format!("{}.new", record.sandbox));
+        Ok(file.replace(&text)?)
     }
 
     /// The record goes last.
@@ -90,7 +77,7 @@ impl Cache {
             let path = self.path(sandbox, kind);
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(Error::io("cannot remove", &path)(error));
+                    return Err(Error::io("remove", &path)(error));
                 }
                 _ => {}
             }
@@ -104,21 +91,13 @@ impl Cache {
         let path = self.path(sandbox, "log");
         let open =
             File::options().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
-        let file = open.map_err(Error::io("cannot open", &path))?;
-        let begun = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::Error(error)) => return Err(Error::io("cannot lock", &path)(error)),
-                Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                Err(TryLockError::WouldBlock) => {
-                    return Err(Error::CniBusy { sandbox: sandbox.to_owned(), waited: PATIENCE });
-                }
-            }
-        }
-        file.set_len(0).map_err(Error::io("cannot empty", &path))?;
+        let file = open.map_err(Error::io("open", &path))?;
+        let locked = Guard::lock(file, &path, PATIENCE).map_err(|error| match error {
+            durable::Error::Locked { waited, .. } => Error::CniBusy { sandbox: sandbox.to_owned(), waited },
+            error => error.into(),
+        })?;
+        let file = File::from(locked.into_fd(&path)?);
+        file.set_len(0).map_err(Error::io("empty", &path))?;
         Ok(file)
     }
 

@@ -6,7 +6,7 @@ use crate::pod::{HostPort, Pod};
 use crate::subnet::Subnets;
 
 /// The version that we write.
-pub(super) const VERSION: u32 = 1;
+const VERSION: u32 = 1;
 
 /// What one pod has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +22,10 @@ pub(crate) struct Record {
     /// What they are of: a pod keeps them when the node's subnets change.
     pub(crate) subnets: Subnets,
     pub(crate) host_ports: Vec<HostPort>,
+}
+
+impl durable::Record for Record {
+    const VERSION: u32 = VERSION;
 }
 
 impl Record {

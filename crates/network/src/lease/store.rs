@@ -1,10 +1,11 @@
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::fs;
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::record::{Record, VERSION};
+use durable::AtomicFile;
+
+use super::record::Record;
 use crate::error::{Error, Result};
 
 /// The files. Whoever has it holds the lock of the directory.
@@ -28,20 +29,16 @@ pub(super) enum Found {
 impl Store {
     pub(super) fn open(dir: &Path) -> Result<Self> {
         let leases = dir.join("leases");
-        match fs::create_dir(&leases) {
-            Ok(()) => sync(dir)?,
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Error::io("cannot make", &leases)(error)),
-        }
+        durable::make_dirs(&leases, 0o755)?;
         Ok(Self { leases, last: dir.join("last") })
     }
 
     /// All leases. What was being written when somebody was killed is removed: nobody was told of it.
     pub(super) fn load(&self) -> Result<Vec<Found>> {
-        let listed = fs::read_dir(&self.leases).map_err(Error::io("cannot list", &self.leases))?;
+        let listed = fs::read_dir(&self.leases).map_err(Error::io("list", &self.leases))?;
         let mut found = Vec::new();
         for entry in listed {
-            let path = entry.map_err(Error::io("cannot list", &self.leases))?.path();
+            let path = entry.map_err(Error::io("list", &self.leases))?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             match name.parse::<Ipv4Addr>() {
                 Ok(address) => found.push(match read(&path, address) {
@@ -56,19 +53,17 @@ impl Store {
 
     /// Makes a new lease durable. One that is there already is an error.
     pub(super) fn add(&self, record: &Record) -> Result<()> {
-        let (path, fresh) = self.write(record)?;
-        // A link is made only where nothing is, unlike a rename.
-        let linked = fs::hard_link(&fresh, &path).map_err(Error::io("cannot lease", &path));
-        remove(&fresh)?;
-        linked?;
-        sync(&self.leases)
+        let (path, text) = self.text(record)?;
+        match AtomicFile::at(&path).create(&text)? {
+            true => Ok(()),
+            false => Err(Error::io("lease", &path)(ErrorKind::AlreadyExists.into())),
+        }
     }
 
     /// Changes one.
     pub(super) fn replace(&self, record: &Record) -> Result<()> {
-        let (path, fresh) = self.write(record)?;
-        fs::rename(&fresh, &path).map_err(Error::io("cannot replace", &path))?;
-        sync(&self.leases)
+        let (path, text) = self.text(record)?;
+        Ok(durable::write(&path, &text)?)
     }
 
     /// Ends one. If that is not durable when the power goes, the lease is found again and ended again.
@@ -85,45 +80,27 @@ impl Store {
         let _ = fs::write(&self.last, address.to_string());
     }
 
-    fn write(&self, record: &Record) -> Result<(PathBuf, PathBuf)> {
-        let name = record.address().map(|address| address.to_string()).unwrap_or_default();
-        let (path, fresh) = (self.leases.join(&name), self.leases.join(format!("{name}.new")));
-        let text = serde_json::to_vec(record)
-            .map_err(|error| Error::Record { path: fresh.clone(), why: error.to_string() })?;
-        let write = || {
-            let mut file =
-                OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
-            file.write_all(&text)?;
-            file.sync_all()
-        };
-        write().map_err(Error::io("cannot write", &fresh))?;
-        Ok((path, fresh))
+    fn text(&self, record: &Record) -> Result<(PathBuf, Vec<u8>)> {
+        let path = self.leases.join(record.address().map(|address| address.to_string()).unwrap_or_default());
+        match serde_json::to_vec(record) {
+            Ok(text) => Ok((path, text)),
+            Err(error) => Err(Error::Record { path, why: error.to_string() }),
+        }
     }
 }
 
 fn read(path: &Path, address: Ipv4Addr) -> Result<Record> {
-    let text = fs::read(path).map_err(Error::io("cannot read", path))?;
-    let wrong = |why: String| Error::Record { path: path.to_owned(), why };
-    let record: Record = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-    if record.version != VERSION {
-        return Err(wrong(format!(
-            "it is of version {}; this wardlet knows version {VERSION}",
-            record.version
-        )));
+    let wrong = |why: &str| Error::Record { path: path.to_owned(), why: why.to_owned() };
+    let record: Record = durable::read_record(path)?.ok_or_else(|| wrong("it was removed meanwhile"))?;
+    match record.address() == Some(address) {
+        true => Ok(record),
+        false => Err(wrong("it is the lease of another address")),
     }
-    if record.address() != Some(address) {
-        return Err(wrong("it is the lease of another address".to_owned()));
-    }
-    Ok(record)
 }
 
 fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("cannot remove", path)(error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
         _ => Ok(()),
     }
-}
-
-fn sync(dir: &Path) -> Result<()> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("cannot sync", dir))
 }

@@ -17,7 +17,7 @@ use crate::node::{Node, blocking, make_dir, now};
 use crate::order::{self, Asked, ImageMount};
 use crate::records::{ContainerRecord, ContainerStage, SandboxStage, VERSION};
 use crate::sandbox::spaces::{Own, Sharing};
-use crate::{durable, events};
+use crate::{events, files};
 
 /// The form of `job.json`.
 const JOB_VERSION: u32 = 1;
@@ -103,7 +103,7 @@ struct From<'a> {
 fn write_down(node: &Node, container: &Container, start: Start, from: &From<'_>) -> Result<()> {
     let places: &ContainerPlaces = &container.places;
     make_dir(&places.state)?;
-    durable::write(&places.record(), &container.record())?;
+    files::write(&places.record(), &container.record())?;
     node.images.hold(from.image, &holder(&container.id, None))?;
     for (image, mount) in &from.mounts {
         node.images.hold(image, &holder(&container.id, Some(mount.index)))?;
@@ -111,13 +111,13 @@ fn write_down(node: &Node, container: &Container, start: Start, from: &From<'_>)
     for dir in ["rw/upper", "rw/work", "volumes"] {
         make_dir(&places.state.join(dir))?;
     }
-    durable::make_passable_dir(&places.run)?;
+    files::make_passable_dir(&places.run)?;
     if let Some(target) = &from.target {
         target.pin(&places.target())?;
     }
     let engine = node.settings.engine.clone();
     let job = Job { version: JOB_VERSION, engine, run_dir: places.run.clone(), start };
-    durable::write(&places.job(), &job)?;
+    files::write(&places.job(), &job)?;
     container.change(|record| record.stage = ContainerStage::Created)
 }
 

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::layout::ContainerPlaces;
 use crate::life::{Ended, Life};
 use crate::node::{Node, blocking, now};
-use crate::{durable, events};
+use crate::{events, files};
 
 /// How long the removal of what the kernel keeps may take.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -80,7 +80,7 @@ fn end(node: &Node, sandbox: &Sandbox, container: &Container, how: (Option<Start
 fn believed(node: &Node, container: &Container, found: (Life, Option<Started>), told: Option<Exit>) -> Life {
     let (life, started) = found;
     let (Life::Running(_), Some(exit)) = (&life, told) else { return life };
-    if let Err(error) = durable::write(&container.places.exit(), &exit) {
+    if let Err(error) = files::write(&container.places.exit(), &exit) {
         node.tell(&format!("the end of {} is not written down: {error}", called(container)));
     }
     Life::Exited(Ended::of(&exit, started))
@@ -98,7 +98,7 @@ pub(crate) fn bury(node: &Node, container: &Container) -> Result<()> {
         return Ok(());
     }
     let exit = Exit { ending: Ending::Lost, oom: false, finished_at: now(), message: None };
-    durable::write(&container.places.exit(), &exit)
+    files::write(&container.places.exit(), &exit)
 }
 
 /// Whether it has not ended; that nobody has waited for it does not count.
@@ -114,7 +114,7 @@ pub(crate) async fn clean(node: &Arc<Node>, container: &Container) -> Result<()>
     }
     let (on_node, cgroup) = (Arc::clone(node), container.record().cgroup);
     blocking(move || on_node.groups.kill_all(&cgroup)).await?;
-    if let Err(error) = durable::read::<bundle::Job>(&container.places.job()) {
+    if let Err(error) = files::read::<bundle::Job>(&container.places.job()) {
         // The program below would not know what to do. What shares our kernel is gone with its group.
         node.tell(&format!("{}: {error}", called(container)));
         let (on_node, cgroup) = (Arc::clone(node), container.record().cgroup);
@@ -125,14 +125,14 @@ pub(crate) async fn clean(node: &Arc<Node>, container: &Container) -> Result<()>
 
 /// The same of a container that has a directory and no record.
 pub(crate) async fn clean_unknown(node: &Arc<Node>, places: &ContainerPlaces) -> Result<()> {
-    match durable::read::<bundle::Job>(&places.job()) {
+    match files::read::<bundle::Job>(&places.job()) {
         Ok(Some(job)) => {
             let (on_node, cgroup) = (Arc::clone(node), job.start.cgroup.path);
             let started = places.state.join(monitor::record::STARTED);
             blocking(move || {
                 on_node.groups.kill_all(&cgroup)?;
                 // It may be what is damaged, and says nothing any more that is of use.
-                durable::remove(&started)
+                files::remove(&started)
             })
             .await?;
             delete(node, places).await

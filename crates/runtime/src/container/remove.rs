@@ -8,7 +8,7 @@ use super::{called, create, ended, stop};
 use crate::book::{Container, if_any};
 use crate::error::Result;
 use crate::node::{Node, blocking, remove_dir};
-use crate::{durable, events};
+use crate::{events, files};
 
 /// Ends a container by force and takes away all of it; none there is fine.
 pub(crate) async fn remove(node: Arc<Node>, id: String) -> Result<()> {
@@ -58,6 +58,6 @@ pub(crate) fn take_files(node: &Node, container: &Container) -> Result<()> {
         }
     }
     // Without its record a directory is nobody's, and goes with the next start of a server.
-    durable::remove(&container.places.record())?;
+    files::remove(&container.places.record())?;
     remove_dir(&container.places.state)
 }

@@ -5,8 +5,8 @@ use wire::cri::{LinuxContainerConfig, LinuxContainerResources};
 
 use super::called;
 use crate::book::Container;
-use crate::durable;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::life::Life;
 use crate::node::{Node, blocking};
 use crate::order;
@@ -31,9 +31,9 @@ fn change(node: &Node, container: &Container, wanted: &LinuxContainerResources) 
     let limits = order::limits(wanted, &node.facts).map_err(|refusal| refusal.below("linux"))?;
     // First what a later start reads.
     let path = container.places.job();
-    if let Some(mut job) = durable::read::<Job>(&path)? {
+    if let Some(mut job) = files::read::<Job>(&path)? {
         job.start.cgroup.resources = merged(&job.start.cgroup.resources, &limits);
-        durable::write(&path, &job)?;
+        files::write(&path, &job)?;
     }
     if let Life::Running(_) = container.life() {
         node.groups.apply(&container.record().cgroup, &limits)?;

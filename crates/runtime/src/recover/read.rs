@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::life::Life;
 use crate::node::{Node, make_dir};
-use crate::records::{ContainerRecord, SandboxRecord, VERSION};
-use crate::{container, durable, sandbox};
+use crate::records::{ContainerRecord, SandboxRecord};
+use crate::{container, sandbox};
 
 /// Whose directories are somebody's: those with a record that can be read.
 #[derive(Debug, Default, Clone)]
@@ -55,8 +55,8 @@ pub(super) fn all(node: &Node) -> Result<Known> {
 /// Whether there is one.
 fn one_sandbox(node: &Node, id: &Id) -> Result<bool> {
     let places = node.layout.sandbox(id);
-    let read = not_newer(&places.record()).and_then(|()| durable::read::<SandboxRecord>(&places.record()));
-    match read.and_then(|record| known_form(record, id, &places.record())) {
+    let read = durable::read_record::<SandboxRecord>(&places.record()).map_err(Error::from);
+    match read.and_then(|record| of_id(record, id, &places.record())) {
         Ok(None) => Ok(false),
         Ok(Some(record)) => {
             if let Ok(name) = sandbox::name(&record.config) {
@@ -73,8 +73,8 @@ fn one_sandbox(node: &Node, id: &Id) -> Result<bool> {
 /// Whether there is one.
 fn one_container(node: &Node, id: &Id) -> Result<bool> {
     let places = node.layout.container(id);
-    let read = not_newer(&places.record()).and_then(|()| durable::read::<ContainerRecord>(&places.record()));
-    let lived = read.and_then(|record| known_form(record, id, &places.record())).and_then(|record| {
+    let read = durable::read_record::<ContainerRecord>(&places.record()).map_err(Error::from);
+    let lived = read.and_then(|record| of_id(record, id, &places.record())).and_then(|record| {
         record.map(|record| Ok((Life::read(&places.state, &record.stage)?, record))).transpose()
     });
     match lived {
@@ -96,10 +96,7 @@ fn one_container(node: &Node, id: &Id) -> Result<bool> {
 fn set_aside(node: &Node, id: &Id, of: (&str, &Path), error: &Error) -> bool {
     let (what, record) = of;
     let aside = node.layout.damaged().join(format!("{id}.json"));
-    let moved = make_dir(&node.layout.damaged()).and_then(|()| {
-        let failed = |cause| Error::File { what: "set aside", path: record.to_owned(), cause };
-        fs::rename(record, &aside).map_err(failed)
-    });
+    let moved = make_dir(&node.layout.damaged()).and_then(|()| Ok(durable::rename(record, &aside)?));
     let kept = moved.map_or_else(
         |cause| format!("its record is not kept: {cause}"),
         |()| format!("its record is kept as {}", aside.display()),
@@ -108,63 +105,31 @@ fn set_aside(node: &Node, id: &Id, of: (&str, &Path), error: &Error) -> bool {
     false
 }
 
-/// All that is looked at before a record is read as one of ours.
-#[derive(serde::Deserialize)]
-struct OnlyVersion {
-    version: u32,
-}
-
-fn not_newer(path: &Path) -> Result<()> {
-    match durable::read::<OnlyVersion>(path) {
-        Ok(Some(OnlyVersion { version })) if version > VERSION => {
-            Err(Error::Newer { path: path.to_owned(), version })
-        }
-        Err(error @ Error::File { .. }) => Err(error),
-        // What is no record at all is found out when it is read as one.
-        Ok(_) | Err(_) => Ok(()),
-    }
-}
-
-/// A record of a form that we know.
-trait Form {
-    fn version(&self) -> u32;
+/// A record that names what it is about.
+trait Named {
     fn id(&self) -> &Id;
 }
 
-impl Form for SandboxRecord {
-    fn version(&self) -> u32 {
-        self.version
-    }
-
+impl Named for SandboxRecord {
     fn id(&self) -> &Id {
         &self.id
     }
 }
 
-impl Form for ContainerRecord {
-    fn version(&self) -> u32 {
-        self.version
-    }
-
+impl Named for ContainerRecord {
     fn id(&self) -> &Id {
         &self.id
     }
 }
 
-fn known_form<T: Form>(record: Option<T>, id: &Id, path: &Path) -> Result<Option<T>> {
-    let wrong = |cause: String, hint: Option<&str>| Error::Step {
-        step: format!("use {}", path.display()),
-        cause,
-        hint: hint.map(Into::into),
-    };
+/// The record, if it is about the object whose directory it is in.
+fn of_id<T: Named>(record: Option<T>, id: &Id, path: &Path) -> Result<Option<T>> {
     match record {
-        Some(record) if record.version() != VERSION => Err(wrong(
-            format!("its version is {}, and {VERSION} is the one that is known", record.version()),
-            None,
-        )),
-        Some(record) if record.id() != id => {
-            Err(wrong(format!("it is the record of another, {}", record.id()), None))
-        }
+        Some(record) if record.id() != id => Err(Error::Step {
+            step: format!("use {}", path.display()),
+            cause: format!("it is the record of another, {}", record.id()),
+            hint: None,
+        }),
         record => Ok(record),
     }
 }

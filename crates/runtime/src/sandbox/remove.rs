@@ -7,7 +7,7 @@ use crate::book::{Sandbox, if_any};
 use crate::container;
 use crate::error::Result;
 use crate::node::{Node, blocking, remove_dir};
-use crate::{durable, events};
+use crate::{events, files};
 
 /// Stops a sandbox and takes away all of it, its containers included; none there is fine.
 pub(crate) async fn remove(node: Arc<Node>, id: String) -> Result<()> {
@@ -30,7 +30,7 @@ pub(crate) async fn take_away(node: &Arc<Node>, sandbox: &Arc<Sandbox>) -> Resul
     blocking(move || {
         remove_dir(&places.run)?;
         // Without its record a directory is nobody's, and goes with the next start of a server.
-        durable::remove(&places.record())?;
+        files::remove(&places.record())?;
         remove_dir(&places.state)
     })
     .await?;

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::node::{Node, blocking, make_dir, now};
 use crate::records::{CgroupParent, SandboxRecord, SandboxStage, VERSION};
-use crate::{durable, events, monitors, order, selinux, status, userns};
+use crate::{events, files, monitors, order, selinux, status, userns};
 
 /// Makes a sandbox.
 pub(crate) async fn run(node: Arc<Node>, config: PodSandboxConfig, handler: String) -> Result<Id> {
@@ -102,7 +102,7 @@ async fn make(node: &Arc<Node>, sandbox: &Arc<Sandbox>, wishes: Wishes) -> Resul
     blocking(move || {
         let (record, places) = (of_sandbox.record(), &of_sandbox.places);
         make_dir(&places.state)?;
-        durable::write(&places.record(), &record)?;
+        files::write(&places.record(), &record)?;
         make_dir(&places.run)?;
         let label = selinux::file_label(on_node.facts.selinux.as_ref(), &record);
         let wanted = spaces::Wanted { own, ids: record.ids.as_ref(), hostname: &name, label };

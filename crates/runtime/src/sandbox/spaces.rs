@@ -7,8 +7,8 @@ use kernel::{
 };
 use wire::cri::{NamespaceMode, NamespaceOption, PodSandboxConfig};
 
-use crate::durable;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::layout::SandboxPlaces;
 
 /// As much as a container of other runtimes gets.
@@ -84,7 +84,7 @@ pub(crate) struct Wanted<'a> {
 /// Makes the namespaces and pins them.
 pub(crate) fn make(places: &SandboxPlaces, wanted: &Wanted<'_>) -> Result<()> {
     let Wanted { own, ids, hostname, .. } = *wanted;
-    durable::make_dir(&places.pins())?;
+    files::make_dir(&places.pins())?;
     let maps = ids.map(|ids| IdMaps::new(&ids.uids, &ids.gids));
     let userns = maps.map(|maps| UsernsFd::charged(&maps, Charge::Pod)).transpose()?;
     if let Some(userns) = &userns {
@@ -104,7 +104,7 @@ pub(crate) fn make(places: &SandboxPlaces, wanted: &Wanted<'_>) -> Result<()> {
 /// Memory that the pod's containers share: its root is the pod's own root from the start.
 fn mount_shm(places: &SandboxPlaces, wanted: &Wanted<'_>) -> Result<()> {
     let shm = places.shm();
-    durable::make_dir(&shm)?;
+    files::make_dir(&shm)?;
     let owner = root_of(wanted.ids);
     let kind = FilesystemKind::Tmpfs { size: Some(SHM_BYTES), inodes: None, mode: 0o1777, owner };
     let flags = Flags::NOSUID | Flags::NODEV | Flags::NOEXEC;

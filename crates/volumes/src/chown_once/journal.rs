@@ -1,8 +1,9 @@
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crc32fast::Hasher;
+use durable::AtomicFile;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +33,7 @@ pub(crate) struct NewJournal<'a> {
 impl<'a> NewJournal<'a> {
     pub(crate) fn begin(path: &'a Path, header: &Header) -> Result<Self, Error> {
         let new = new_path(path);
-        let file = File::create(&new).map_err(failed("make", &new))?;
+        let file = AtomicFile::at(path).begin().map_err(step)?;
         let mut journal = Self { path, out: BufWriter::new(file), sum: Hasher::new(), count: 0 };
         let header =
             serde_json::to_string(header).map_err(io::Error::other).map_err(failed("write", &new))?;
@@ -55,14 +56,12 @@ impl<'a> NewJournal<'a> {
     /// Puts it, whole and on disk, in the place of any before it.
     pub(crate) fn keep(self) -> Result<(), Error> {
         let Self { path, mut out, sum, count } = self;
-        let new = new_path(path);
-        let seal = || -> io::Result<()> {
+        let seal = || -> io::Result<File> {
             writeln!(out, "end {count} {:08x}", sum.finalize())?;
-            out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-            fs::rename(&new, path)?;
-            sync_dir_of(path)
+            out.into_inner().map_err(io::IntoInnerError::into_error)
         };
-        seal().map_err(failed("write", path))
+        let file = seal().map_err(failed("write", path))?;
+        AtomicFile::at(path).finish(&file).map_err(step)
     }
 }
 
@@ -139,9 +138,7 @@ impl Journal {
 
     /// Nothing is left to know about the tree.
     pub(crate) fn remove(self) -> Result<(), Error> {
-        fs::remove_file(&self.path)
-            .and_then(|()| sync_dir_of(&self.path))
-            .map_err(failed("remove", &self.path))
+        durable::remove(&self.path).map(drop).map_err(step)
     }
 }
 
@@ -176,8 +173,14 @@ fn new_path(path: &Path) -> PathBuf {
     name.into()
 }
 
-fn sync_dir_of(path: &Path) -> io::Result<()> {
-    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+pub(super) fn step(error: durable::Error) -> Error {
+    match error {
+        durable::Error::Io { action, path, cause } => failed(action, &path)(cause),
+        durable::Error::Damaged { ref path, .. }
+        | durable::Error::Version { ref path, .. }
+        | durable::Error::TooLarge { ref path, .. }
+        | durable::Error::Locked { ref path, .. } => failed("use", path)(io::Error::other(error.to_string())),
+    }
 }
 
 fn failed(step: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
@@ -190,6 +193,8 @@ fn failed(step: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::chown_once::shift::Direction;
     use crate::payload::Mode;

@@ -21,9 +21,10 @@ mod shift;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
+use durable::Guard;
 use ids::{IdKind, UserNamespace};
 use kernel::Dir;
-use rustix::fs::{FlockOperation, flock, syncfs};
+use rustix::fs::syncfs;
 use rustix::io::Errno;
 
 pub use error::Error;
@@ -151,6 +152,7 @@ struct Work<'a, 'p> {
     job: &'a ChownOnce<'a>,
     /// The tree, opened anew and locked: a lock belongs to an opening.
     tree: Dir,
+    _lock: Guard,
     shift: Shift,
     root: Facts,
     report: Reporter<'p>,
@@ -168,14 +170,13 @@ impl<'a, 'p> Work<'a, 'p> {
         let failed = |step| move |errno| Error::Step { step, path: job.tree.path().to_owned(), errno };
         refuse_journal_inside(job)?;
         let tree = Dir::at(job.tree.as_fd(), job.tree.path()).map_err(|_| failed("open")(Errno::IO))?;
-        match flock(&tree, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(Error::Busy { tree: path() }),
-            Err(errno) => return Err(failed("lock")(errno)),
-        }
+        let copy = tree.as_fd().try_clone_to_owned();
+        let copy = copy.map_err(|cause| failed("lock")(Errno::from_io_error(&cause).unwrap_or(Errno::IO)))?;
+        let lock = Guard::try_lock(copy, tree.path()).map_err(journal::step)?;
+        let lock = lock.ok_or_else(|| Error::Busy { tree: path() })?;
         let root = Facts::of(tree.as_fd()).map_err(failed("look at"))?;
         let report = Reporter { seen: 0, to: progress };
-        Ok(Self { job, tree, shift, root, report, done: Shifted::default() })
+        Ok(Self { job, tree, _lock: lock, shift, root, report, done: Shifted::default() })
     }
 
     /// The journal of this very tree, if there is one.
@@ -238,14 +239,6 @@ impl<'a, 'p> Work<'a, 'p> {
 
     fn damaged(&self, why: &'static str) -> Error {
         Error::Damaged { journal: self.job.journal.to_owned(), why }
-    }
-}
-
-impl Drop for Work<'_, '_> {
-    /// A child that was forked meanwhile and has not run its program yet has the descriptor, too: closing
-    /// ours would leave the tree locked.
-    fn drop(&mut self) {
-        let _ = flock(&self.tree, FlockOperation::Unlock);
     }
 }
 

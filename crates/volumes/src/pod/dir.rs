@@ -4,11 +4,12 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use kernel::{Dir, DirMode, Owner, Within};
-use rustix::fs::{AtFlags, FlockOperation, flock, unlinkat};
+use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::layout::{DIR_MODE, PODS, SUB_PATHS, VOLUMES};
+use crate::lock::{self, Wait};
 use types::PodUid;
 
 /// What a directory of ours has.
@@ -41,7 +42,7 @@ impl PodDir {
                     None => return Ok(None),
                 },
             };
-            exclusively(&dir)?;
+            lock::hold(&dir, Wait::Forever)?;
             // Whoever had the lock may have removed the directory: this one would be nobody's.
             let still = open(&pods, uid)?.map(|now| now.stat()).transpose()?;
             if still.is_some_and(|now| dir.stat().is_ok_and(|held| held.same_file(&now))) {
@@ -141,15 +142,6 @@ fn open(pods: &Dir, uid: &PodUid) -> Result<Option<Dir>> {
         Ok(dir) => Ok(Some(dir)),
         Err(kernel::Error::Below { errno: Errno::NOENT, .. }) => Ok(None),
         Err(error) => Err(error.into()),
-    }
-}
-
-fn exclusively(dir: &Dir) -> Result<()> {
-    loop {
-        match flock(dir, FlockOperation::LockExclusive) {
-            Err(Errno::INTR) => {}
-            done => return done.map_err(|errno| Error::io("lock", dir.path(), errno)),
-        }
     }
 }
 

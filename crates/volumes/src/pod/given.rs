@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use ids::{CallerMapping, IdKind, UserNamespace};
 use kernel::Dir;
-use rustix::fs::{FlockOperation, flock};
 
 use super::dir::{self, IfMissing, OURS};
 use super::path_of;
@@ -13,6 +12,7 @@ use crate::chown_once::{self, ChownOnce};
 use crate::error::{Error, Result};
 use crate::kinds::HostPath;
 use crate::layout::CHOWN_ONCE;
+use crate::lock::{self, Wait};
 use crate::record::{Given, MadeVolume, Record, errno_of};
 use crate::wanted::Wanted;
 use types::{PodUid, VolumeName};
@@ -87,8 +87,7 @@ impl Trees<'_> {
     /// The directory of the journals, locked: whether another pod has a tree cannot change meanwhile.
     fn journals(&self) -> Result<Dir> {
         let journals = self.state.make_dirs(Path::new(CHOWN_ONCE), OURS)?;
-        let locked = flock(&journals, FlockOperation::LockExclusive);
-        locked.map_err(|errno| Error::io("lock", journals.path(), errno))?;
+        lock::hold(&journals, Wait::Forever)?;
         Ok(journals)
     }
 

@@ -20,18 +20,20 @@ mod stamp;
 
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kernel::{Dir, Owner};
-use rustix::fs::{FlockOperation, Mode as RawMode, fchmod, flock};
+use rustix::fs::{Mode as RawMode, fchmod};
 use rustix::io::Errno;
 
 pub use error::Error;
 
+use crate::lock::{self, Wait};
 use crate::ownership::change::chown_held;
 use crate::ownership::walk::Facts;
 use crate::ownership::{FsGroup, Owners};
 use crate::payload::Payload;
+use crate::record::errno_of;
 use look::Current;
 use publish::Names;
 use set::FileSet;
@@ -43,7 +45,6 @@ pub(crate) const SWAP: &str = "..data_tmp";
 
 /// How long another writer is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
-const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
 /// Writes one volume.
 #[derive(Debug, Clone, Copy)]
@@ -105,18 +106,10 @@ impl Writer<'_> {
 /// two threads with one descriptor would not exclude each other.
 fn locked(volume: &Dir) -> Result<Dir, Error> {
     let own = Dir::at(volume.as_fd(), volume.path()).map_err(Error::Dir)?;
-    let began = Instant::now();
-    loop {
-        match flock(&own, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(own),
-            Err(Errno::WOULDBLOCK | Errno::INTR) if began.elapsed() < PATIENCE => {
-                std::thread::sleep(BETWEEN_TRIES);
-            }
-            Err(Errno::WOULDBLOCK | Errno::INTR) => {
-                return Err(Error::Busy { volume: volume.path().to_owned(), patience: PATIENCE });
-            }
-            Err(errno) => return Err(step("lock", volume, "")(errno)),
-        }
+    match lock::hold(&own, Wait::UpTo(PATIENCE)) {
+        Ok(()) => Ok(own),
+        Err(durable::Error::Io { cause, .. }) => Err(step("lock", volume, "")(errno_of(&cause))),
+        Err(_) => Err(Error::Busy { volume: volume.path().to_owned(), patience: PATIENCE }),
     }
 }
 

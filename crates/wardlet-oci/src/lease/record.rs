@@ -37,6 +37,10 @@ pub struct Record {
     pub standing: Standing,
 }
 
+impl durable::Record for Record {
+    const VERSION: u32 = VERSION;
+}
+
 /// What became of what a pod asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]

@@ -5,11 +5,11 @@
 //! down as theirs is read anew each time: a kubelet writes down what it gives to a pod before that runs.
 
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use durable::{AtomicFile, Lifetime};
 use ids::witness::{Hold, Sighting, Use, Witness, WitnessError};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -86,11 +86,9 @@ impl<W> Kept<W> {
         let look = Look { version: VERSION, began, boot: boot(), uses, blind };
         let temporary = self.file.with_extension(std::process::id().to_string());
         let _ = self.file.parent().map(|dir| fs::DirBuilder::new().recursive(true).mode(0o755).create(dir));
-        let opened =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary);
-        let written = opened.and_then(|mut file| file.write_all(&serde_json::to_vec(&look)?));
-        if written.and_then(|()| fs::rename(&temporary, &self.file)).is_err() {
-            let _ = fs::remove_file(&temporary);
+        if let Ok(text) = serde_json::to_vec(&look) {
+            let file = AtomicFile::at(&self.file).temporary(temporary.file_name().unwrap_or_default());
+            let _ = file.lifetime(Lifetime::Boot).replace(&text);
         }
     }
 }

@@ -8,12 +8,14 @@
 //! one system call.
 
 use std::fs::{self, DirBuilder};
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use durable::{AtomicFile, Lifetime};
+
 use super::names::file_name;
-use super::record::{Record, VERSION};
+use super::record::Record;
 use crate::error::{Error, Result};
 
 /// The records of a node.
@@ -37,25 +39,19 @@ impl Records {
     /// Writes the first record of a container. There is one already: false, and nothing is changed.
     pub fn claim(&self, record: &Record) -> Result<bool> {
         let path = self.path(&record.root, &record.container);
-        let temporary = self.write(record, &path)?;
-        let linked = fs::hard_link(&temporary, &path);
-        let _ = fs::remove_file(&temporary);
-        match linked {
-            Ok(()) => Ok(true),
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
-            Err(e) => Err(Error::record("cannot write", &path, e)),
-        }
+        let text = self.prepare(record, &path)?;
+        file(&path).create(&text).map_err(|e| failed("cannot write", &path, e))
     }
 
     /// Writes a record in place of an earlier one.
     pub fn put(&self, record: &Record) -> Result<()> {
         let path = self.path(&record.root, &record.container);
-        let temporary = self.write(record, &path)?;
-        fs::rename(&temporary, &path).map_err(|e| Error::record("cannot write", &path, e))
+        let text = self.prepare(record, &path)?;
+        file(&path).replace(&text).map_err(|e| failed("cannot write", &path, e))
     }
 
-    /// Writes a record into a file that only this process knows.
-    fn write(&self, record: &Record, path: &Path) -> Result<PathBuf> {
+    /// The text of a record, with a directory to write it to.
+    fn prepare(&self, record: &Record, path: &Path) -> Result<Vec<u8>> {
         let failed = |e: std::io::Error| Error::record("cannot write", path, e);
         let dir = path.parent().unwrap_or(&self.dir);
         // Pods pass through the one above to their files; what is in here is nobody's business.
@@ -63,15 +59,7 @@ impl Records {
             DirBuilder::new().recursive(true).mode(0o755).create(above).map_err(failed)?;
         }
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
-        let text = serde_json::to_vec(record).map_err(|e| Error::record("cannot write", path, e))?;
-        let temporary = path.with_extension(std::process::id().to_string());
-        let mut options = fs::OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary);
-        file.and_then(|mut file| file.write_all(&text)).map_err(|e| {
-            let _ = fs::remove_file(&temporary);
-            failed(e)
-        })?;
-        Ok(temporary)
+        serde_json::to_vec(record).map_err(|e| Error::record("cannot write", path, e))
     }
 
     /// Where a container's first process is written down if its caller wants that nowhere.
@@ -127,19 +115,32 @@ fn is_unfinished(path: &Path) -> bool {
     writer.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
 }
 
+/// The file of a record, which lives until the next boot. Calls for one container do not wait for each other, and so
+/// each has a temporary name of its own.
+fn file(path: &Path) -> AtomicFile<'_> {
+    let temporary = path.with_extension(std::process::id().to_string());
+    AtomicFile::at(path).temporary(temporary.file_name().unwrap_or_default()).lifetime(Lifetime::Boot)
+}
+
 fn read(path: &Path) -> Result<Option<Record>> {
-    let text = match fs::read(path) {
-        Ok(text) => text,
+    match durable::read_record(path) {
         // A name that no file can have is that of no container of ours.
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidFilename) => return Ok(None),
-        Err(e) => return Err(Error::record("cannot read", path, e)),
-    };
-    let record: Record = serde_json::from_slice(&text).map_err(|e| Error::record("cannot use", path, e))?;
-    if record.version != VERSION {
-        let cause = format!("it is of version {}; this wardlet-oci knows {VERSION}", record.version);
-        return Err(Error::record("cannot use", path, cause));
+        Err(durable::Error::Io { cause, .. }) if cause.kind() == ErrorKind::InvalidFilename => Ok(None),
+        found => found.map_err(|e| failed("cannot use", path, e)),
     }
-    Ok(Some(record))
+}
+
+fn failed(what: &'static str, path: &Path, error: durable::Error) -> Error {
+    match error {
+        durable::Error::Io { action: "read", cause, .. } => Error::record("cannot read", path, cause),
+        durable::Error::Io { cause, .. } => Error::record(what, path, cause),
+        durable::Error::Damaged { cause, .. } => Error::record(what, path, cause),
+        durable::Error::Version { found, known, .. } => {
+            let cause = format!("it is of version {found}; this wardlet-oci knows {known}");
+            Error::record(what, path, cause)
+        }
+        error => Error::record(what, path, error),
+    }
 }
 
 fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
