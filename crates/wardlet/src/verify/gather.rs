@@ -291,3 +291,47 @@ fn log_names(look: &Look) -> HashMap<String, (String, String)> {
     });
     names.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    use super::*;
+
+    /// A process in a /proc of a test's own.
+    struct Shown<'a> {
+        pid: u32,
+        name: &'a str,
+        cgroup: &'a str,
+        user_namespace: u64,
+    }
+
+    fn show(root: &Path, process: &Shown<'_>) {
+        let Shown { pid, name, cgroup, user_namespace } = process;
+        let dir = root.join(format!("proc/{pid}"));
+        fs::create_dir_all(dir.join("ns")).unwrap();
+        let status = format!("Name:\t{name}\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nThreads:\t1\nGroups:\t\n");
+        fs::write(dir.join("status"), status).unwrap();
+        fs::write(dir.join("cgroup"), format!("0::{cgroup}\n")).unwrap();
+        symlink(format!("user:[{user_namespace}]"), dir.join("ns/user")).unwrap();
+    }
+
+    #[test]
+    fn only_a_process_with_the_hosts_users_outside_of_pods_is_a_kubelet() {
+        const HOSTS: u64 = super::super::spaces::HOST;
+        let root = tempfile::tempdir().unwrap();
+        for process in [
+            Shown { pid: 1, name: "init", cgroup: "/", user_namespace: HOSTS },
+            Shown { pid: 2, name: "kubelet", cgroup: "/system.slice/kubelet.service", user_namespace: HOSTS },
+            Shown { pid: 3, name: "kubelet", cgroup: "/kubepods/podx/container", user_namespace: HOSTS },
+            Shown { pid: 4, name: "kubelet", cgroup: "/", user_namespace: 7 },
+        ] {
+            show(root.path(), &process);
+        }
+        let walk = Walk::over(&HostRoot::new(root.path())).unwrap();
+        assert_eq!(walk.processes.len(), 4);
+        let kubelets = walk.processes.iter().filter(|process| is_kubelet(&walk, process));
+        assert_eq!(kubelets.map(|process| process.pid).collect::<Vec<_>>(), [2]);
+    }
+}

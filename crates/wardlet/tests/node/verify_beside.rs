@@ -2,10 +2,9 @@
 //! `wardlet run`. No state that a pod passes through on its way up or down may be reported as a violation.
 //!
 //! `WARDLET_ROUNDS` is the number of rounds: 2 with a few pods where it is not set; from 30 on there are 60 pods of the
-//! kubelet and 40 of podman beside 20 of our own. A round is one run of `verify` while every engine replaces its pods, a few
-//! at a time, without a pause. The first report with a violation of one of these pods fails the test. That report, and what
-//! /proc shows of every process that it names or that is in a user namespace, is kept in the directory that the failure
-//! names.
+//! kubelet and 40 of podman beside 20 of our own. A round is one run of `verify` while every engine replaces a part of its
+//! pods. The first report with a violation of one of these pods fails the test. That report, and what /proc shows of every
+//! process that it names or that is in a user namespace, is kept in the directory that the failure names.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -13,7 +12,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -47,7 +46,7 @@ struct Load {
 struct Share {
     /// Pods that are there at any time.
     pods: u32,
-    /// Pods that are replaced at a time.
+    /// Pods that a round replaces.
     replaced: u32,
 }
 
@@ -360,15 +359,6 @@ fn shown(dir: &Path) -> String {
     text
 }
 
-/// Ends the replacing when it is dropped, also by a panic.
-struct Until<'a>(&'a AtomicBool);
-
-impl Drop for Until<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn pods_that_other_engines_create_and_delete_meanwhile_are_no_violations() {
     let load = Load::from_environment();
@@ -394,22 +384,16 @@ fn pods_that_other_engines_create_and_delete_meanwhile_are_no_violations() {
         .arg("--state-dir")
         .arg(home.path().join("state"));
     seen.verify(&mut outside);
-    let ended = AtomicBool::new(false);
-    let engines: [(&mut dyn Engine, &Share); 3] =
-        [(&mut kubelet, &load.kubelet), (&mut podman, &load.podman), (&mut wardlet, &load.wardlet)];
-    thread::scope(|scope| {
-        let _until = Until(&ended);
-        for (engine, share) in engines {
-            let ended = &ended;
-            scope.spawn(move || {
-                while !ended.load(Ordering::Relaxed) {
-                    engine.replace(marks(share.replaced));
-                }
-            });
-        }
-        for round in 0..load.rounds {
+    for round in 0..load.rounds {
+        let engines: [(&mut dyn Engine, &Share); 3] =
+            [(&mut kubelet, &load.kubelet), (&mut podman, &load.podman), (&mut wardlet, &load.wardlet)];
+        thread::scope(|scope| {
+            for (engine, share) in engines {
+                let marks = marks(share.replaced);
+                scope.spawn(move || engine.replace(marks));
+            }
             seen.verify(&mut command(&testbed, home.path()));
-            println!("round {round}: {seen:?}");
-        }
-    });
+        });
+        println!("round {round}: {seen:?}");
+    }
 }
