@@ -1,16 +1,15 @@
 //! The runtime's calls, each with a time it may take and its name in the error.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use types::keys::POD_UID;
 use wire::client::Client;
 use wire::cri::{self, ContainerStatus, PodSandboxStatus};
-use wire::{Response, Status};
+use wire::{CallError, within};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::journal::Call;
 
 /// As long as a kubelet waits.
@@ -35,22 +34,10 @@ pub(crate) struct Cri {
     pub(crate) journal: Option<Journal>,
 }
 
-async fn within<T>(
-    call: &'static str,
-    patience: Duration,
-    answer: impl Future<Output = std::result::Result<Response<T>, Status>>,
-) -> Result<T> {
-    match tokio::time::timeout(patience, answer).await {
-        Ok(Ok(response)) => Ok(response.into_inner()),
-        Ok(Err(status)) => Err(Error::refused(call, &status)),
-        Err(_) => Err(Error::Silent { call, seconds: patience.as_secs() }),
-    }
-}
-
 /// Gone already is as good.
-fn or_gone<T>(done: Result<T>) -> Result<()> {
+fn or_gone<T>(done: std::result::Result<T, CallError>) -> Result<()> {
     match done {
-        Err(error) if !error.is_absent() => Err(error),
+        Err(error) if !error.is_not_found() => Err(error.into()),
         _ => Ok(()),
     }
 }
@@ -70,7 +57,7 @@ impl Cri {
         let filter = cri::PodSandboxFilter { label_selector: of_pod(uid), ..Default::default() };
         let request = cri::ListPodSandboxRequest { filter: Some(filter) };
         let listed =
-            within("ListPodSandbox", PATIENCE, self.client.runtime().list_pod_sandbox(request)).await?;
+            within(PATIENCE, "ListPodSandbox", self.client.runtime().list_pod_sandbox(request)).await?;
         Ok(listed.items)
     }
 
@@ -78,15 +65,15 @@ impl Cri {
         let filter = cri::ContainerFilter { label_selector: of_pod(uid), ..Default::default() };
         let request = cri::ListContainersRequest { filter: Some(filter) };
         let listed =
-            within("ListContainers", PATIENCE, self.client.runtime().list_containers(request)).await?;
+            within(PATIENCE, "ListContainers", self.client.runtime().list_containers(request)).await?;
         Ok(listed.containers)
     }
 
     /// None if there is no such sandbox any more.
     pub(crate) async fn sandbox_status(&self, id: &str) -> Result<Option<PodSandboxStatus>> {
         let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
-        match within("PodSandboxStatus", PATIENCE, self.client.runtime().pod_sandbox_status(request)).await {
-            Err(error) if error.is_absent() => Ok(None),
+        match within(PATIENCE, "PodSandboxStatus", self.client.runtime().pod_sandbox_status(request)).await {
+            Err(error) if error.is_not_found() => Ok(None),
             answer => Ok(answer?.status),
         }
     }
@@ -94,8 +81,8 @@ impl Cri {
     /// None if there is no such container any more.
     pub(crate) async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>> {
         let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
-        match within("ContainerStatus", PATIENCE, self.client.runtime().container_status(request)).await {
-            Err(error) if error.is_absent() => Ok(None),
+        match within(PATIENCE, "ContainerStatus", self.client.runtime().container_status(request)).await {
+            Err(error) if error.is_not_found() => Ok(None),
             answer => Ok(answer?.status),
         }
     }
@@ -104,30 +91,31 @@ impl Cri {
         self.note(Some(&Call::sandbox(&config)));
         let request = cri::RunPodSandboxRequest { config: Some(config), runtime_handler: handler.to_owned() };
         let made =
-            within("RunPodSandbox", PATIENCE * 2, self.client.runtime().run_pod_sandbox(request)).await?;
+            within(PATIENCE * 2, "RunPodSandbox", self.client.runtime().run_pod_sandbox(request)).await?;
         Ok(made.pod_sandbox_id)
     }
 
     pub(crate) async fn stop_sandbox(&self, id: &str) -> Result<()> {
         let request = cri::StopPodSandboxRequest { pod_sandbox_id: id.to_owned() };
-        or_gone(within("StopPodSandbox", PATIENCE, self.client.runtime().stop_pod_sandbox(request)).await)
+        or_gone(within(PATIENCE, "StopPodSandbox", self.client.runtime().stop_pod_sandbox(request)).await)
     }
 
     pub(crate) async fn remove_sandbox(&self, id: &str) -> Result<()> {
         let request = cri::RemovePodSandboxRequest { pod_sandbox_id: id.to_owned() };
-        or_gone(within("RemovePodSandbox", PATIENCE, self.client.runtime().remove_pod_sandbox(request)).await)
+        or_gone(within(PATIENCE, "RemovePodSandbox", self.client.runtime().remove_pod_sandbox(request)).await)
     }
 
     pub(crate) async fn create(&self, request: cri::CreateContainerRequest) -> Result<String> {
         self.note(Call::container(&request).as_ref());
         let made =
-            within("CreateContainer", PATIENCE, self.client.runtime().create_container(request)).await?;
+            within(PATIENCE, "CreateContainer", self.client.runtime().create_container(request)).await?;
         Ok(made.container_id)
     }
 
     pub(crate) async fn start(&self, id: &str) -> Result<()> {
         let request = cri::StartContainerRequest { container_id: id.to_owned() };
-        within("StartContainer", PATIENCE, self.client.runtime().start_container(request)).await.map(drop)
+        within(PATIENCE, "StartContainer", self.client.runtime().start_container(request)).await?;
+        Ok(())
     }
 
     pub(crate) async fn stop(&self, id: &str, grace: Duration) -> Result<()> {
@@ -135,20 +123,19 @@ impl Cri {
         let timeout = i64::try_from(seconds).unwrap_or(i64::MAX);
         let request = cri::StopContainerRequest { container_id: id.to_owned(), timeout };
         let patience = PATIENCE.saturating_add(grace);
-        or_gone(within("StopContainer", patience, self.client.runtime().stop_container(request)).await)
+        or_gone(within(patience, "StopContainer", self.client.runtime().stop_container(request)).await)
     }
 
     /// Has the runtime open the log of a container anew, where it was renamed.
     pub(crate) async fn reopen_log(&self, id: &str) -> Result<()> {
         let request = cri::ReopenContainerLogRequest { container_id: id.to_owned() };
-        within("ReopenContainerLog", PATIENCE, self.client.runtime().reopen_container_log(request))
-            .await
-            .map(drop)
+        within(PATIENCE, "ReopenContainerLog", self.client.runtime().reopen_container_log(request)).await?;
+        Ok(())
     }
 
     pub(crate) async fn remove(&self, id: &str) -> Result<()> {
         let request = cri::RemoveContainerRequest { container_id: id.to_owned() };
-        or_gone(within("RemoveContainer", PATIENCE, self.client.runtime().remove_container(request)).await)
+        or_gone(within(PATIENCE, "RemoveContainer", self.client.runtime().remove_container(request)).await)
     }
 
     /// Runs a command to its end; no limit if the time is zero.
@@ -162,13 +149,13 @@ impl Cri {
         let request = cri::ExecSyncRequest { container_id: id.to_owned(), cmd: command.to_vec(), timeout };
         let patience =
             if limit.is_zero() { Duration::from_secs(u64::from(u32::MAX)) } else { limit + PATIENCE };
-        within("ExecSync", patience, self.client.runtime().exec_sync(request)).await
+        Ok(within(patience, "ExecSync", self.client.runtime().exec_sync(request)).await?)
     }
 
     /// The image, if it is here.
     pub(crate) async fn image(&self, spec: cri::ImageSpec) -> Result<Option<cri::Image>> {
         let request = cri::ImageStatusRequest { image: Some(spec), verbose: false };
-        Ok(within("ImageStatus", PATIENCE, self.client.images().image_status(request)).await?.image)
+        Ok(within(PATIENCE, "ImageStatus", self.client.images().image_status(request)).await?.image)
     }
 
     /// Fetches an image, however long it takes: only the registry knows.

@@ -2,7 +2,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use types::reason;
-use wire::{Code, Status};
+use wire::CallError;
 
 /// What this crate's calls return.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -10,24 +10,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why something could not be done for a pod.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The runtime refused a call.
-    #[error("the runtime refused {call}: {message}")]
-    Runtime {
-        /// The call.
-        call: &'static str,
-        /// What kind of refusal.
-        code: Code,
-        /// In the runtime's words.
-        message: String,
-    },
-    /// The runtime did not answer.
-    #[error("the runtime gave no answer to {call} within {seconds} s")]
-    Silent {
-        /// The call.
-        call: &'static str,
-        /// How long it was given.
-        seconds: u64,
-    },
+    /// A call of the runtime failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
     /// An image may not be fetched and is not there.
     #[error("image {image:?} is not here, and imagePullPolicy is Never")]
     NeverPull {
@@ -142,24 +127,15 @@ impl Error {
         Self::Config { field: field.into(), cause: cause.into() }
     }
 
-    pub(crate) fn refused(call: &'static str, status: &Status) -> Self {
-        Self::Runtime { call, code: status.code(), message: status.message().to_owned() }
-    }
-
-    /// Whether the runtime says that there is no such thing.
-    pub(crate) fn is_absent(&self) -> bool {
-        matches!(self, Self::Runtime { code: Code::NotFound, .. })
-    }
-
     /// Kubernetes' word for why a container waits.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::NeverPull { .. } => "ErrImageNeverPull",
             Self::Pull { .. } | Self::Ending { .. } => reason::ERR_IMAGE_PULL,
-            Self::Runtime { call: "ImageStatus", .. } => "ImageInspectError",
-            Self::Runtime { call: "StartContainer", .. } => "RunContainerError",
-            Self::Runtime { call: "RunPodSandbox", .. } => "FailedCreatePodSandBox",
-            Self::Runtime { .. } | Self::Silent { .. } => "CreateContainerError",
+            Self::Call(CallError::Refused { call: "ImageStatus", .. }) => "ImageInspectError",
+            Self::Call(CallError::Refused { call: "StartContainer", .. }) => "RunContainerError",
+            Self::Call(CallError::Refused { call: "RunPodSandbox", .. }) => "FailedCreatePodSandBox",
+            Self::Call(_) => "CreateContainerError",
             _ => "CreateContainerConfigError",
         }
     }
@@ -180,12 +156,12 @@ impl Error {
             Self::Tended { .. } => "`wardlet ps` shows it; `wardlet stop` ends it",
             Self::Other { .. } => "end it first with `wardlet stop`, or give this one another name",
             Self::OtherBlock { .. } => "end it with `wardlet stop`, then start it anew",
-            Self::Silent { .. } => "look into the container runtime's log: it hangs",
+            Self::Call(error) => return error.hint().map(str::to_owned),
             Self::Record { .. } => {
                 "use the wardlet that wrote it, or move the pod's directory away once nothing of it runs"
             }
             Self::Payload(_) => "give the object in one of the files, or make the reference optional",
-            Self::Runtime { .. } | Self::File { .. } | Self::BrokeOff { .. } | Self::Ending { .. } => {
+            Self::File { .. } | Self::BrokeOff { .. } | Self::Ending { .. } => {
                 return None;
             }
         };

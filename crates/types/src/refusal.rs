@@ -1,3 +1,5 @@
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// A request that is not carried out, with the field that cannot be honoured. Nothing has been done when one is
@@ -16,12 +18,12 @@ pub struct Refusal {
 
 impl Refusal {
     /// A refusal whose cause says what to change.
-    pub fn new(field: impl ToString, cause: impl Into<String>) -> Self {
+    pub fn new(field: impl fmt::Display, cause: impl Into<String>) -> Self {
         Self { field: field.to_string(), cause: cause.into(), hint: None }
     }
 
     /// A refusal that tells what to ask for instead.
-    pub fn hinted(field: impl ToString, cause: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn hinted(field: impl fmt::Display, cause: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::new(field, cause).with_hint(hint)
     }
 

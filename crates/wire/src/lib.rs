@@ -2,10 +2,13 @@
 //!
 //! - [`cri`]: its messages and services, from `proto/`: the public names and numbers, our own words.
 //! - [`client`]: asking a runtime over its socket, or over any stream of bytes (feature `client`).
+//! - [`within`]: the result of a call before a deadline, or a [`CallError`] (feature `client`).
 //! - [`server`]: being a runtime, on a socket or over any stream of bytes (feature `server`).
 //! - [`Endpoint`]: where a runtime listens.
 //! - [`Error`]: why there is no conversation; what the runtime itself refuses is a [`tonic::Status`].
 
+#[cfg(feature = "client")]
+mod call;
 #[cfg(feature = "client")]
 pub mod client;
 mod endpoint;
@@ -14,6 +17,8 @@ mod redacted;
 #[cfg(feature = "server")]
 pub mod server;
 
+#[cfg(feature = "client")]
+pub use call::{CallError, within};
 pub use endpoint::Endpoint;
 pub use error::{Error, Result};
 pub use tonic::{Code, Request, Response, Status};

@@ -130,9 +130,12 @@ impl Asked<'_> {
                 let said: String = String::from_utf8_lossy(&said).chars().take(1024).collect();
                 Ran::new(Verdict::Failure, format!("exit code {}: {}", done.exit_code, said.trim()))
             }
-            Err(error @ crate::Error::Runtime { code: wire::Code::DeadlineExceeded, .. }) => {
-                Ran::new(Verdict::Failure, error.to_string())
-            }
+            Err(
+                error @ crate::Error::Call(wire::CallError::Refused {
+                    code: wire::Code::DeadlineExceeded,
+                    ..
+                }),
+            ) => Ran::new(Verdict::Failure, error.to_string()),
             Err(error) => Ran::new(Verdict::Error, error.to_string()),
         }
     }

@@ -1,13 +1,14 @@
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use streaming::client::{Output, Session as Command, run as run_at};
 use types::keys::{CONTAINER_NAME, POD_UID};
-use wire::Endpoint;
 use wire::client::Client;
 use wire::cri::{
     Container, ContainerFilter, ContainerState, ContainerStateValue, ExecRequest, ListContainersRequest,
 };
+use wire::{Endpoint, within};
 
 use super::Session;
 use crate::cli::ExecArgs;
@@ -17,6 +18,8 @@ use crate::run::signals::Signals;
 use crate::run::terminal::{Raw, input, is_interactive, sizes};
 use crate::run::{find, threads};
 
+/// How long the runtime may take to answer; the command itself runs for as long as it likes.
+const DEADLINE: Duration = Duration::from_secs(120);
 /// What a process that was told to end ends with.
 const TERMINATED: u8 = 143;
 
@@ -60,9 +63,7 @@ async fn exec(endpoint: &Endpoint, (uid, name): (&str, &str), args: &ExecArgs) -
         // A terminal has one output.
         stderr: !args.tty,
     };
-    let url = client.runtime().exec(request).await;
-    let url = url.map_err(|s| Failure::unknown(format!("the runtime refused Exec: {}", s.message())))?;
-    let url = url.into_inner().url;
+    let url = within(DEADLINE, "Exec", client.runtime().exec(request)).await?.url;
     let mut signals = Signals::catch()?;
     let command = Command {
         stdin: args.stdin.then(input).transpose()?,
@@ -124,11 +125,10 @@ async fn running(client: &Client, uid: &str, name: &str) -> Result<String, Failu
     let labels = [(POD_UID.to_owned(), uid.to_owned()), (CONTAINER_NAME.to_owned(), name.to_owned())];
     let state = Some(ContainerStateValue { state: ContainerState::ContainerRunning.into() });
     let filter = ContainerFilter { state, label_selector: labels.into(), ..ContainerFilter::default() };
-    let listed = client.runtime().list_containers(ListContainersRequest { filter: Some(filter) }).await;
-    let listed = listed
-        .map_err(|s| Failure::unknown(format!("the runtime refused ListContainers: {}", s.message())))?;
+    let request = ListContainersRequest { filter: Some(filter) };
+    let listed = within(DEADLINE, "ListContainers", client.runtime().list_containers(request)).await?;
     let first = |all: Vec<Container>| all.into_iter().next().map(|container| container.id);
-    first(listed.into_inner().containers).ok_or_else(|| {
+    first(listed.containers).ok_or_else(|| {
         Failure::refused(format!("container {name} does not run")).with_hint("`wardlet ps -o json` shows why")
     })
 }

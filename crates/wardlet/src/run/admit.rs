@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use agent::Admitted;
 use manifest::k8s_openapi::api::core::v1::Pod;
@@ -37,12 +38,13 @@ pub(crate) fn read(args: &RunArgs) -> Result<Reading, Failure> {
     Ok(reading)
 }
 
+/// How long the runtime may take to tell its status.
+const DEADLINE: Duration = Duration::from_secs(120);
+
 /// The runtime as it speaks of itself.
 async fn runtime(client: &Client) -> Result<RuntimeFacts, Failure> {
-    let answer = client.runtime().status(StatusRequest { verbose: false }).await;
-    let status =
-        answer.map_err(|s| Failure::unknown(format!("the runtime refused Status: {}", s.message())))?;
-    let status = status.into_inner();
+    let request = StatusRequest { verbose: false };
+    let status = wire::within(DEADLINE, "Status", client.runtime().status(request)).await?;
     let handlers: BTreeMap<String, HandlerFacts> = status
         .runtime_handlers
         .into_iter()

@@ -34,6 +34,16 @@ struct Own {
     task: JoinHandle<()>,
 }
 
+impl From<wire::CallError> for Failure {
+    fn from(e: wire::CallError) -> Self {
+        let failure = Self::unknown(e.to_string());
+        match e.hint() {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    }
+}
+
 impl From<wire::Error> for Failure {
     fn from(e: wire::Error) -> Self {
         let hint = e.hint();

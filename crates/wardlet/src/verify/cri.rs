@@ -1,6 +1,5 @@
 //! What a runtime says on its socket: the names of pods, what they asked for, and their first processes.
 
-use std::future::Future;
 use std::time::Duration;
 
 use census::HostRoot;
@@ -11,7 +10,7 @@ use wire::cri::{
     ListPodSandboxRequest, NamespaceMode, PodSandbox, PodSandboxState, PodSandboxStatusRequest,
     PodSandboxStatusResponse,
 };
-use wire::{Endpoint, Response, Status};
+use wire::{CallError, Endpoint, within};
 
 use super::look::Told;
 
@@ -68,14 +67,16 @@ async fn asked(endpoint: &Endpoint, wanted: impl Fn(&Told) -> bool) -> Result<Ve
         e => Silence::Failed(e.to_string()),
     })?;
     let mut runtime = client.runtime();
-    let list = answer(endpoint, runtime.list_pod_sandbox(ListPodSandboxRequest::default())).await?;
+    let list = within(PATIENCE, "ListPodSandbox", runtime.list_pod_sandbox(ListPodSandboxRequest::default()));
+    let list = list.await.map_err(|error| failed(endpoint, &error))?;
     let mut told = Vec::with_capacity(list.items.len());
     for sandbox in list.items {
         let mut one = from_list(sandbox);
         if one.ready && wanted(&one) {
             let request = PodSandboxStatusRequest { pod_sandbox_id: one.id.clone(), verbose: true };
             // One that has gone since it was listed says nothing more.
-            if let Ok(status) = answer(endpoint, runtime.pod_sandbox_status(request)).await {
+            let status = within(PATIENCE, "PodSandboxStatus", runtime.pod_sandbox_status(request));
+            if let Ok(status) = status.await {
                 add_status(&mut one, &status);
             }
         }
@@ -126,18 +127,14 @@ fn cgroup_in(info: &Value) -> Option<String> {
     info.get("cgroupParent")?.as_str().map(str::to_owned)
 }
 
-async fn answer<T>(
-    endpoint: &Endpoint,
-    call: impl Future<Output = Result<Response<T>, Status>>,
-) -> Result<T, Silence> {
+fn failed(endpoint: &Endpoint, error: &CallError) -> Silence {
     let socket = endpoint.socket().display();
-    match tokio::time::timeout(PATIENCE, call).await {
-        Ok(Ok(response)) => Ok(response.into_inner()),
-        Ok(Err(status)) => {
-            Err(Silence::Failed(format!("{socket} answers {:?}: {}", status.code(), status.message())))
+    Silence::Failed(match error {
+        CallError::Refused { code, message, .. } => format!("{socket} answers {code:?}: {message}"),
+        CallError::DeadlineExceeded { seconds, .. } => {
+            format!("{socket} gives no answer within {seconds} s")
         }
-        Err(_) => Err(Silence::Failed(format!("{socket} gives no answer within {} s", PATIENCE.as_secs()))),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! The questions to a runtime, on its socket.
 
-use std::future::Future;
 use std::time::Duration;
 
 use wire::client::Client;
 use wire::cri::{ImageFsInfoRequest, StatusRequest, StatusResponse, VersionRequest, VersionResponse};
-use wire::{Endpoint, Response, Status};
+use wire::{CallError, Endpoint, within};
 
 use crate::doctor::check::Fault;
 
@@ -31,30 +30,29 @@ pub(super) fn ask(endpoint: &Endpoint) -> Result<Told, Fault> {
 async fn asked(endpoint: &Endpoint) -> Result<Told, Fault> {
     let client = Client::connect(endpoint).await.map_err(|e| Fault::new(e.to_string(), e.hint()))?;
     let (mut runtime, mut images) = (client.runtime(), client.images());
-    let version = answer(endpoint, runtime.version(VersionRequest::default())).await?;
-    let status = answer(endpoint, runtime.status(StatusRequest { verbose: true })).await?;
+    let fault = |error: CallError| fault(endpoint, &error);
+    let version = within(PATIENCE, "Version", runtime.version(VersionRequest::default()));
+    let version = version.await.map_err(fault)?;
+    let status = within(PATIENCE, "Status", runtime.status(StatusRequest { verbose: true }));
+    let status = status.await.map_err(fault)?;
     // Not every runtime knows; nothing but the snapshotter's name depends on it.
-    let places = answer(endpoint, images.image_fs_info(ImageFsInfoRequest {})).await.ok();
+    let places = within(PATIENCE, "ImageFsInfo", images.image_fs_info(ImageFsInfoRequest {})).await.ok();
     let place = places.and_then(|places| places.image_filesystems.into_iter().next());
     Ok(Told { version, status, images: place.and_then(|place| place.fs_id).map(|id| id.mountpoint) })
 }
 
-async fn answer<T>(
-    endpoint: &Endpoint,
-    call: impl Future<Output = Result<Response<T>, Status>>,
-) -> Result<T, Fault> {
+fn fault(endpoint: &Endpoint, error: &CallError) -> Fault {
     let socket = endpoint.socket().display();
-    match tokio::time::timeout(PATIENCE, call).await {
-        Ok(Ok(response)) => Ok(response.into_inner()),
-        Ok(Err(status)) => {
+    match error {
+        CallError::Refused { code, message, .. } => {
             let fix = format!(
                 "see whether {socket} is the CRI socket of a runtime, and whether its CRI plugin is on"
             );
-            Err(Fault::new(format!("{socket} answers {:?}: {}", status.code(), status.message()), fix))
+            Fault::new(format!("{socket} answers {code:?}: {message}"), fix)
         }
-        Err(_) => {
-            let cause = format!("{socket} gives no answer within {} s", PATIENCE.as_secs());
-            Err(Fault::new(cause, "look into the runtime's log: journalctl -u containerd -u crio"))
+        CallError::DeadlineExceeded { seconds, .. } => {
+            let cause = format!("{socket} gives no answer within {seconds} s");
+            Fault::new(cause, "look into the runtime's log: journalctl -u containerd -u crio")
         }
     }
 }
