@@ -1,5 +1,5 @@
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What this crate's calls return.
@@ -91,14 +91,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err` where a file is concerned.
-    pub(crate) fn file<E: Into<io::Error>>(
-        what: &'static str,
-        path: impl AsRef<Path>,
-    ) -> impl FnOnce(E) -> Self {
-        move |cause| Self::File { what, path: path.as_ref().to_owned(), cause: cause.into() }
-    }
-
     /// What somebody can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
@@ -124,6 +116,15 @@ impl From<durable::Error> for Error {
             Cause::Damaged { ref path, .. }
             | Cause::Version { ref path, .. }
             | Cause::Locked { ref path, .. } => Self::Record { path: path.clone(), why: error.to_string() },
+        }
+    }
+}
+
+impl From<procfs::Error> for Error {
+    fn from(error: procfs::Error) -> Self {
+        match error {
+            procfs::Error::Io { action, path, cause } => Self::File { what: action, path, cause },
+            procfs::Error::Format { path, why } => Self::Record { path, why: why.to_owned() },
         }
     }
 }

@@ -23,4 +23,5 @@ pub use launch::{Launch, SharedPid};
 pub use message::{
     Attach, Event, Exited, Failed, Listed, LogLimits, Reply, Request, Start, Started as StartedReply, Stdin,
 };
-pub use record::{Ending, Exit, MonitorRecord, ProcessMark, Started, User};
+pub use procfs::ProcessId as ProcessMark;
+pub use record::{Ending, Exit, MonitorRecord, Started, User};

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use procfs::ProcessId as ProcessMark;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
@@ -23,57 +24,14 @@ pub const LOG: &str = "monitor.log";
 /// No record is nearly as large.
 const LARGEST: u64 = 64 * 1024;
 
-/// A process that cannot be confused with a later one of the same number, within one boot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ProcessMark {
-    /// Its number.
-    pub pid: u32,
-    /// When it was started, in clock ticks since boot: field 22 of its `stat`.
-    pub start_time: u64,
-}
-
-impl ProcessMark {
-    /// The process that has this number now, also if it has ended and nobody has waited for it.
-    pub fn of(pid: u32) -> Result<Self> {
-        let path = format!("/proc/{pid}/stat");
-        let text = std::fs::read(&path).map_err(Error::file("read", &path))?;
-        let start_time = start_time(&text)
-            .ok_or_else(|| Error::Record { path: path.into(), why: "it has no start time".to_owned() })?;
-        Ok(Self { pid, start_time })
-    }
-
-    /// Whether the process with this number is the one that is meant.
-    #[must_use]
-    pub fn is_same(&self) -> bool {
-        Self::of(self.pid).is_ok_and(|found| found == *self)
-    }
-}
-
-fn start_time(stat: &[u8]) -> Option<u64> {
-    field(stat, 22)
-}
-
-/// A field behind the name, by its number. The name may hold anything, brackets and spaces included: what
-/// counts is behind the last one.
-fn field<T: std::str::FromStr>(stat: &[u8], number: usize) -> Option<T> {
-    let behind = stat.iter().rposition(|byte| *byte == b')')?;
-    let rest = std::str::from_utf8(stat.get(behind + 1..)?).ok()?;
-    rest.split_ascii_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
-}
-
-/// The parent of a process, also of one that has ended and that nobody has waited for.
+/// The parent of a process, also of one that has ended and was not waited for.
 pub fn parent(pid: u32) -> Result<u32> {
-    let path = format!("/proc/{pid}/stat");
-    let text = std::fs::read(&path).map_err(Error::file("read", &path))?;
-    field(&text, 4).ok_or_else(|| Error::Record { path: path.into(), why: "it has no parent".to_owned() })
+    Ok(procfs::Task::open(pid)?.stat()?.parent)
 }
 
 /// The present boot of this machine.
 pub fn boot_id() -> Result<String> {
-    let path = "/proc/sys/kernel/random/boot_id";
-    let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
-    Ok(text.trim().to_owned())
+    Ok(procfs::boot_id(Path::new("/proc"))?)
 }
 
 /// Who a container's first process is, by container-side numbers.
@@ -279,23 +237,5 @@ mod tests {
         assert!(
             serde_json::from_str::<Exit>(r#"{"version":2,"code":1,"oom":false,"finishedAt":7}"#).is_err()
         );
-    }
-
-    #[test]
-    fn a_start_time_is_found_behind_any_name() {
-        let tail = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20";
-        for name in ["sh", "a b", ") S 1 (", ")))"] {
-            assert_eq!(start_time(format!("12 ({name}) {tail}").as_bytes()), Some(4242), "{name}");
-        }
-        for broken in ["", "12 sh S", "12 (sh) S 1", ")"] {
-            assert_eq!(start_time(broken.as_bytes()), None);
-        }
-    }
-
-    #[test]
-    fn a_process_is_itself_and_a_later_one_is_not() {
-        let own = ProcessMark::of(std::process::id()).unwrap();
-        assert!(own.is_same());
-        assert!(!ProcessMark { start_time: own.start_time + 1, ..own }.is_same());
     }
 }

@@ -78,7 +78,7 @@ fn signals(asked_to_end: &Arc<AtomicBool>) -> std::io::Result<UnixStream> {
 
 /// Who can connect can also find out who we are: the record comes first.
 fn listen(dir: &Path, shared: Option<&mut Shared>) -> Result<std::os::fd::OwnedFd, String> {
-    let said = |error: monitor::Error| error.to_string();
+    let said = |error: procfs::Error| error.to_string();
     let record = MonitorRecord {
         version: record::VERSION,
         process: ProcessMark::of(std::process::id()).map_err(said)?,

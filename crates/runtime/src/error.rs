@@ -259,6 +259,17 @@ impl From<wire::Error> for Error {
     }
 }
 
+impl From<procfs::Error> for Error {
+    fn from(error: procfs::Error) -> Self {
+        match error {
+            procfs::Error::Io { action, path, cause } => Self::File { what: action, path, cause },
+            procfs::Error::Format { ref path, .. } => {
+                Self::Step { step: format!("read {}", path.display()), cause: error.to_string(), hint: None }
+            }
+        }
+    }
+}
+
 impl From<durable::Error> for Error {
     fn from(error: durable::Error) -> Self {
         use durable::Error as Cause;

@@ -5,7 +5,6 @@
 //! It outlives its monitor only once that has written it down, and is found by that.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use kernel::{NamespaceKind, Process};
 use monitor::MonitorRecord;
+use procfs::{Proc, Task};
 use rustix::process::Signal;
 
 use crate::error::{Error, Result};
@@ -41,7 +41,13 @@ pub(crate) fn end_init(dir: &Path) -> Result<()> {
 
 /// Whether this process, which is held, is the first one of a shared PID namespace.
 pub(crate) fn is_init(process: &Process) -> bool {
-    fs::read(format!("/proc/{}/comm", process.pid())).is_ok_and(|name| name == INIT)
+    task(process).is_some_and(|task| task.read("comm").is_ok_and(|name| name == INIT))
+}
+
+/// The files of a process that is held, if it still runs once they are held too: its number was not used anew before.
+fn task(process: &Process) -> Option<Task> {
+    let task = Task::open(u32::try_from(process.pid()).ok()?).ok()?;
+    process.is_running().is_ok_and(|runs| runs).then_some(task)
 }
 
 /// Ends all of one directory but the first process of its PID namespace, in which containers run.
@@ -81,12 +87,9 @@ pub(crate) fn is_of(process: &Process, dir: &Path) -> bool {
 }
 
 fn all() -> Result<Vec<(Process, PathBuf)>> {
-    let failed = |cause| Error::File { what: "read", path: "/proc".into(), cause };
     let own = own_mounts()?;
     let mut found = vec![];
-    for entry in fs::read_dir("/proc").map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+    for pid in Proc::own()?.pids()? {
         // It has ended just now.
         let Ok(process) = Process::open(pid) else { continue };
         found.extend(dir_of(&process, own).map(|dir| (process, dir)));
@@ -101,9 +104,9 @@ fn own_mounts() -> Result<kernel::NamespaceId> {
 /// The pod's directory that it was started for. Where others see other mounts, the same path is another
 /// directory: a runtime inside of a pod has monitors, too.
 fn dir_of(process: &Process, own: kernel::NamespaceId) -> Option<PathBuf> {
-    let words = fs::read(format!("/proc/{}/cmdline", process.pid())).ok()?;
-    let mut words = words.split(|byte| *byte == 0).map(OsStr::from_bytes);
-    let (program, dir) = (Path::new(words.next()?), Path::new(words.next()?));
+    let arguments = task(process)?.arguments().ok()?;
+    let mut arguments = arguments.iter().map(|argument| Path::new(OsStr::from_bytes(argument)));
+    let (program, dir) = (arguments.next()?, arguments.next()?);
     if program.file_name()? != PROGRAM || !dir.is_absolute() {
         return None;
     }

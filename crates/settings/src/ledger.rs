@@ -10,8 +10,6 @@ use ledger::{BootId, Options};
 
 use crate::{Config, SettingsError};
 
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-
 /// What a ledger is opened on besides the settings.
 pub struct Terms<'a> {
     /// The directory of its files.
@@ -46,11 +44,8 @@ pub fn census(config: &Config, host: &HostRoot) -> Census {
 }
 
 fn boot(host: &HostRoot) -> Result<BootId, SettingsError> {
-    let file = host.path(BOOT_ID);
-    let text = std::fs::read_to_string(&file).map_err(|e| e.to_string());
-    let id = text.and_then(|t| match t.trim() {
-        "" => Err("it is empty".to_owned()),
-        id => Ok(id.to_owned()),
-    });
-    id.map(BootId).map_err(|cause| SettingsError::Boot { file, cause })
+    procfs::boot_id(&host.path("/proc")).map(BootId).map_err(|error| match error {
+        procfs::Error::Io { path, cause, .. } => SettingsError::Boot { file: path, cause: cause.to_string() },
+        procfs::Error::Format { path, why } => SettingsError::Boot { file: path, cause: why.to_owned() },
+    })
 }

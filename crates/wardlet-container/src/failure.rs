@@ -112,6 +112,12 @@ fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
+impl From<procfs::Error> for Failure {
+    fn from(error: procfs::Error) -> Self {
+        Self::of(error.to_string())
+    }
+}
+
 impl From<durable::Error> for Failure {
     fn from(error: durable::Error) -> Self {
         let failure = Self::of(error.to_string());

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use kernel::NamespaceKind;
-use rustix::fs::{Dir, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::belonging::Belonging;
@@ -114,7 +114,7 @@ impl Found {
             let proc = open_directory(rustix::fs::CWD, &path)?;
             let numbers_are_ours = numbers_are_ours(root);
             let kernels = KernelThreads::of(&proc, numbers_are_ours);
-            Ok(Self { way: Way::new(numbers_in(&proc)?), proc, kernels, numbers_are_ours })
+            Ok(Self { way: Way::new(procfs::numbers(&proc)?), proc, kernels, numbers_are_ours })
         };
         found().map_err(|e: Errno| CensusError::Proc { path: path.clone(), source: e.into() })
     }
@@ -168,7 +168,7 @@ impl Walk {
             return reached;
         }
         let tasks = open_directory(directory, "task").map_err(Miss::at("threads"))?;
-        for tid in numbers_in(&tasks).map_err(Miss::at("threads"))? {
+        for tid in procfs::numbers(&tasks).map_err(Miss::at("threads"))? {
             if tid == pid {
                 continue;
             }
@@ -362,14 +362,6 @@ pub(crate) fn open_directory(at: impl AsFd, path: impl rustix::path::Arg) -> Res
 /// Opens to reach what is below; holds on to the very task, so that a reused number cannot mislead.
 fn open_path(at: impl AsFd, name: String) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(at, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-}
-
-fn numbers_in(directory: &OwnedFd) -> Result<Vec<u32>, Errno> {
-    let mut numbers = Vec::new();
-    for entry in Dir::read_from(directory)? {
-        numbers.extend(entry?.file_name().to_str().ok().and_then(|n| n.parse::<u32>().ok()));
-    }
-    Ok(numbers)
 }
 
 fn link_inode(task: BorrowedFd<'_>, name: &str, kind: NamespaceKind) -> Result<u64, Errno> {

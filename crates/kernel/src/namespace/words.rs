@@ -15,13 +15,9 @@ impl Words {
         Self::parse(&std::fs::read("/proc/self/stat").ok()?)
     }
 
-    /// A process's name may hold anything: what counts is behind its last bracket.
     fn parse(stat: &[u8]) -> Option<Self> {
-        let behind = stat.iter().rposition(|byte| *byte == b')')?;
-        let rest = std::str::from_utf8(stat.get(behind + 1..)?).ok()?;
-        let mut fields = rest.split_ascii_whitespace().skip(48 - 3).map(|field| field.parse::<usize>());
-        let mut next = || fields.next()?.ok();
-        let words = Self { arguments: next()?..next()?, environment: next()?..next()? };
+        let address = |number| procfs::field::<usize>(stat, number);
+        let words = Self { arguments: address(48)?..address(49)?, environment: address(50)?..address(51)? };
         let sound = |range: &Range<usize>| range.start != 0 && range.start <= range.end;
         (sound(&words.arguments) && sound(&words.environment)).then_some(words)
     }

@@ -1,10 +1,12 @@
 //! Which process of the host has a port: read only to name it in a refusal.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+
+use procfs::Proc;
 
 use crate::pod::{HostPort, Protocol};
 
@@ -108,23 +110,19 @@ fn address(text: &str) -> Option<SocketAddr> {
 fn process(inode: u64) -> Option<Process> {
     let wanted = format!("socket:[{inode}]");
     let mut left = MOST_DESCRIPTORS;
-    for entry in fs::read_dir("/proc").ok()?.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // A process that has ended meanwhile has none.
-        for descriptor in fs::read_dir(entry.path().join("fd")).into_iter().flatten().flatten() {
+    // A process that has ended meanwhile has no descriptors, and one that may not be opened tells of none.
+    for task in Proc::own().ok()?.processes().ok()?.flatten() {
+        for descriptor in task.descriptors().unwrap_or_default() {
             left = left.checked_sub(1)?;
-            if fs::read_link(descriptor.path()).is_ok_and(|target| target.as_os_str() == wanted.as_str()) {
-                return Some(Process { pid, program: program(&entry.path()) });
+            if task
+                .link(&format!("fd/{descriptor}"))
+                .is_ok_and(|target| target.as_os_str() == wanted.as_str())
+            {
+                return Some(Process { pid: task.id(), program: task.name().unwrap_or_default() });
             }
         }
     }
     None
-}
-
-/// A process chooses its own name: no byte of it but the printable ones is repeated.
-fn program(process: &Path) -> String {
-    let name = fs::read(process.join("comm")).unwrap_or_default();
-    String::from_utf8_lossy(&name).trim_end().escape_debug().to_string()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use kernel::Process;
+use procfs::ProcessId;
 use serde::Deserialize;
 
 use crate::failure::Failure;
@@ -22,26 +23,11 @@ pub(crate) fn running(dir: &Path) -> Result<Option<Process>, Failure> {
         return Ok(None);
     }
     let started: Started = files::json(&path)?;
-    if started.boot_id != boot_id()? {
+    if started.boot_id != procfs::boot_id(Path::new("/proc"))? {
         return Ok(None);
     }
     // Held first, then looked at: what is found is that of the process that is held.
     let Ok(process) = Process::open(started.pid) else { return Ok(None) };
-    let same = start_time(started.pid) == Some(started.start_time);
+    let same = ProcessId { pid: started.pid, start_time: started.start_time }.is_same();
     Ok((same && process.is_running()?).then_some(process))
-}
-
-fn boot_id() -> Result<String, Failure> {
-    let path = "/proc/sys/kernel/random/boot_id";
-    let text = std::fs::read_to_string(path);
-    text.map(|text| text.trim().to_owned())
-        .map_err(|cause| Failure::during(&format!("cannot read {path}"), cause))
-}
-
-/// A process's name may hold anything: what counts is behind its last bracket.
-fn start_time(pid: u32) -> Option<u64> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let behind = stat.iter().rposition(|byte| *byte == b')')?;
-    let rest = std::str::from_utf8(stat.get(behind + 1..)?).ok()?;
-    rest.split_ascii_whitespace().nth(22 - 3)?.parse().ok()
 }

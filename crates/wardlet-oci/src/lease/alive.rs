@@ -5,6 +5,7 @@ use std::path::Path;
 use bundle::IdLines;
 use ids::IdMapping;
 use ids::parse::proc_map::parse_proc_map;
+use procfs::{ProcessId, Task};
 use serde::{Deserialize, Serialize};
 
 /// A process that is told from any later one of its number.
@@ -21,7 +22,7 @@ impl Creator {
     #[must_use]
     pub fn own() -> Self {
         let pid = std::process::id();
-        Self { pid, began: began(pid).unwrap_or_default() }
+        Self { pid, began: ProcessId::of(pid).map(|own| own.start_time).unwrap_or_default() }
     }
 
     /// The one of this number that began then, in the kernel's ticks since the boot.
@@ -45,7 +46,7 @@ impl Creator {
     /// Whether it still runs.
     #[must_use]
     pub fn runs(self) -> bool {
-        began(self.pid) == Some(self.began)
+        ProcessId { pid: self.pid, start_time: self.began }.is_running()
     }
 }
 
@@ -54,41 +55,27 @@ impl Creator {
 #[must_use]
 pub fn init_of(pid_file: &Path, ids: &IdLines) -> Option<u32> {
     let pid = pid_in(pid_file)?;
+    // One that is held: maps and state are those of one process.
+    let process = Task::open(pid).ok()?;
     let maps = |file: &str| -> Option<Vec<IdMapping>> {
-        parse_proc_map(&std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?).ok()
+        parse_proc_map(std::str::from_utf8(&process.read(file).ok()?).ok()?).ok()
     };
-    (maps("uid_map")? == ids.uids && maps("gid_map")? == ids.gids && runs(pid)).then_some(pid)
+    (maps("uid_map")? == ids.uids && maps("gid_map")? == ids.gids && runs(&process)).then_some(pid)
 }
 
 /// Whether the process in this file runs, whoever it is.
 #[must_use]
 pub(super) fn someone_in(pid_file: &Path) -> bool {
-    pid_in(pid_file).is_some_and(runs)
+    pid_in(pid_file).and_then(|pid| Task::open(pid).ok()).is_some_and(|process| runs(&process))
 }
 
 pub(super) fn pid_in(file: &Path) -> Option<u32> {
     std::fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// A process that has ended and was not asked for its code does not run.
-fn runs(pid: u32) -> bool {
-    stat(pid).is_some_and(|fields| fields.first().is_some_and(|state| state != "Z" && state != "X"))
-}
-
-fn began(pid: u32) -> Option<u64> {
-    let fields = stat(pid)?;
-    if matches!(fields.first().map(String::as_str), Some("Z" | "X")) {
-        return None;
-    }
-    // The 22nd of all, the first two of which are not in here.
-    fields.get(19)?.parse().ok()
-}
-
-/// What the kernel says of a process, from its state on: its name may hold anything.
-fn stat(pid: u32) -> Option<Vec<String>> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = text.rsplit_once(')')?;
-    Some(rest.split_ascii_whitespace().map(str::to_owned).collect())
+/// Whether a process that is held has not ended; one that was not waited for has.
+fn runs(process: &Task) -> bool {
+    process.stat().is_ok_and(|stat| !stat.has_ended())
 }
 
 #[cfg(test)]

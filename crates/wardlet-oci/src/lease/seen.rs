@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use durable::{AtomicFile, Lifetime};
@@ -95,7 +95,7 @@ impl<W> Kept<W> {
 
 /// Which boot this is: the directory may be one that outlives it.
 fn boot() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+    procfs::boot_id(Path::new("/proc")).unwrap_or_default()
 }
 
 pub(super) fn since_boot() -> Duration {
