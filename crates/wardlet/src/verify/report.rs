@@ -104,7 +104,7 @@ impl Report {
         pods.sort_by(|a, b| a.title.cmp(&b.title));
         let evidence = Evidence {
             time: time::stamp(time::now()),
-            boot_id: one_line(&look.root, "/proc/sys/kernel/random/boot_id"),
+            boot_id: procfs::boot_id(&look.root.path("/proc")).ok(),
             node: one_line(&look.root, "/proc/sys/kernel/hostname"),
             kernel: one_line(&look.root, "/proc/sys/kernel/osrelease"),
             sources: look.sources.clone(),

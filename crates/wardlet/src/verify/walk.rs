@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use census::HostRoot;
 use kernel::{MountTable, NamespaceKind};
+use procfs::{Proc, is_gone};
 
 use super::maps::Maps;
 use super::spaces::{Handle, Spaces, namespace_link};
@@ -97,10 +98,8 @@ impl Walk {
             numbers_are_ours: root.is_own(),
             mounts_read: BTreeSet::new(),
         };
-        for entry in fs::read_dir(root.path("/proc"))?.flatten() {
-            if let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
-                walk.process(pid);
-            }
+        for pid in Proc::at(&root.path("/proc"))?.pids()? {
+            walk.process(pid);
         }
         walk.processes.sort_by_key(|process| process.pid);
         Ok(walk)
@@ -260,11 +259,4 @@ fn thread_status(dir: &Path) -> Option<Status> {
 /// A small file, whatever bytes are in it.
 pub(super) fn text(path: &Path) -> io::Result<String> {
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// What reading of a process that has ended fails with.
-pub(super) fn is_gone(error: &io::Error) -> bool {
-    const NO_SUCH_PROCESS: i32 = 3;
-    const INVALID: i32 = 22;
-    error.kind() == io::ErrorKind::NotFound || matches!(error.raw_os_error(), Some(NO_SUCH_PROCESS | INVALID))
 }

@@ -67,6 +67,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "wardlet",
         &[
+            "procfs",
             "types",
             "agent",
             "ids",

@@ -22,11 +22,13 @@ use kernel::{
 
 use super::mounts::{Scene, needs_proof};
 use super::{Checked, Tally};
+use procfs::is_gone;
+
 use crate::verify::look::Look;
 use crate::verify::pods::Pod;
 use crate::verify::spaces::namespace_link;
 use crate::verify::violation::Findings;
-use crate::verify::walk::{is_gone, text};
+use crate::verify::walk::text;
 
 /// How often what is on top is taken away. Containers have mounts in a few layers; one with more is made to keep us busy.
 const LAYERS: usize = 64;
