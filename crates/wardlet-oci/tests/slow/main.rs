@@ -14,6 +14,7 @@ mod containerd;
 mod crun;
 mod engines;
 mod gvisor;
+mod nodes;
 mod parallel;
 mod ward_kill;
 mod ward_runc;

@@ -4,9 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
 
-use testbed::Containerd;
-
-use super::node;
+use crate::nodes::{Setup, node};
 use crate::support::pods::{Pod, Shaped};
 use crate::support::{Node, proc, wait_for};
 
@@ -14,8 +12,8 @@ use crate::support::{Node, proc, wait_for};
 const OWN: &str = "/ /bin/busybox /etc/passwd /root /tmp /etc/hosts /etc/resolv.conf /etc/hostname /dev/shm /dev/pts \
                    /proc/self/uid_map";
 
-pub(crate) fn two_pods_have_two_blocks_and_see_their_files_as_their_own(containerd: Containerd) {
-    let node = node(containerd);
+pub(crate) fn two_pods_have_two_blocks_and_see_their_files_as_their_own(setup: Setup) {
+    let node = node(setup);
     let ward = |name: &str| {
         let pod = Pod::annotated(node, name);
         let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
@@ -58,8 +56,8 @@ fn owner(path: &Path) -> (u32, u32) {
     (meta.uid(), meta.gid())
 }
 
-pub(crate) fn what_a_pod_writes_belongs_to_root_on_disk_and_not_to_its_block(containerd: Containerd) {
-    let node = node(containerd);
+pub(crate) fn what_a_pod_writes_belongs_to_root_on_disk_and_not_to_its_block(setup: Setup) {
+    let node = node(setup);
     let (shared, guarded) = (volume(node, "shared"), volume(node, "guarded"));
     let pod = Pod::annotated(node, "volumes");
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
@@ -84,8 +82,8 @@ pub(crate) fn what_a_pod_writes_belongs_to_root_on_disk_and_not_to_its_block(con
     node.cri.remove_sandbox(&sandbox).expect("removed");
 }
 
-pub(crate) fn a_user_of_the_image_writes_where_it_may_and_to_its_streams(containerd: Containerd) {
-    let node = node(containerd);
+pub(crate) fn a_user_of_the_image_writes_where_it_may_and_to_its_streams(setup: Setup) {
+    let node = node(setup);
     let pod = Pod::annotated(node, "streams");
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
     let script = "echo out > /dev/stdout; echo err > /dev/stderr; echo fd > /proc/self/fd/1; \

@@ -2,15 +2,15 @@
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use testbed::{Containerd, Part, ProcessId, faults};
+use testbed::{Part, ProcessId, faults};
 
-use super::{node, quiet};
+use crate::nodes::{Setup, node, quiet};
 use crate::support::pods::{Pod, Shaped};
 use crate::support::trail::Trail;
 use crate::support::{Gate, Node, cri::Cri, proc, usual_runtime, wait_for};
 
-pub(crate) fn the_namespaces_of_exec_are_those_of_init(containerd: Containerd) {
-    let node = node(containerd);
+pub(crate) fn the_namespaces_of_exec_are_those_of_init(setup: Setup) {
+    let node = node(setup);
     let pod = Pod::annotated(node, "exec");
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
     let show = "for n in /proc/self/ns/*; do echo ${n##*/} $(readlink $n); done; cat /proc/self/uid_map";
@@ -35,8 +35,8 @@ pub(crate) fn the_namespaces_of_exec_are_those_of_init(containerd: Containerd) {
     node.cri.remove_sandbox(&sandbox).expect("removed");
 }
 
-pub(crate) fn a_container_that_is_made_again_has_the_block_of_its_pod(containerd: Containerd) {
-    let node = node(containerd);
+pub(crate) fn a_container_that_is_made_again_has_the_block_of_its_pod(setup: Setup) {
+    let node = node(setup);
     let volume = node.dir("again");
     let pod = Pod::annotated(node, "again");
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
@@ -57,8 +57,8 @@ pub(crate) fn a_container_that_is_made_again_has_the_block_of_its_pod(containerd
     wait_for("the block is given back", || (!node.leased().contains(&block.0)).then_some(()));
 }
 
-pub(crate) fn pods_survive_a_restart_of_containerd(containerd: Containerd) {
-    let mut node = quiet(containerd);
+pub(crate) fn pods_survive_a_restart_of_containerd(setup: Setup) {
+    let mut node = quiet(setup);
     let before = Trail::of(&node);
     let pod = Pod::annotated(&node, "survivor");
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
@@ -81,8 +81,8 @@ pub(crate) fn pods_survive_a_restart_of_containerd(containerd: Containerd) {
     before.ends_with_nothing(&node, &[block.0]);
 }
 
-pub(crate) fn a_killed_shim_gives_the_block_back(containerd: Containerd) {
-    let node = quiet(containerd);
+pub(crate) fn a_killed_shim_gives_the_block_back(setup: Setup) {
+    let node = quiet(setup);
     let before = Trail::of(&node);
     let pod = Pod::annotated(&node, "shimless");
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
@@ -96,8 +96,8 @@ pub(crate) fn a_killed_shim_gives_the_block_back(containerd: Containerd) {
     node.cri.remove_sandbox(&again).expect("removed");
 }
 
-pub(crate) fn verify_holds_for_annotated_pods(containerd: Containerd) {
-    let node = node(containerd);
+pub(crate) fn verify_holds_for_annotated_pods(setup: Setup) {
+    let node = node(setup);
     let volume = node.dir("verified");
     let pod = Pod::annotated(node, "verified");
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
@@ -131,8 +131,8 @@ fn wiring(node: &Node) -> Vec<Value> {
     all.into_iter().filter(|check| check["group"] == "wrapper").collect()
 }
 
-pub(crate) fn doctor_sees_how_it_is_wired(containerd: Containerd) {
-    let node = quiet(containerd);
+pub(crate) fn doctor_sees_how_it_is_wired(setup: Setup) {
+    let node = quiet(setup);
     let found = wiring(&node);
     let check = |need: &str| {
         let of_it = found.iter().find(|check| check["need"].as_str().unwrap().contains(need));
@@ -143,7 +143,7 @@ pub(crate) fn doctor_sees_how_it_is_wired(containerd: Containerd) {
     assert!(annotations["found"].as_str().unwrap().contains("wardlet.dev/*"), "{annotations}");
     assert_eq!(check("the operator's gate is open")["holds"], true);
     assert_eq!(check("leases of wardlet-oci are in the ledger")["holds"], true);
-    let runtime = usual_runtime(containerd);
+    let runtime = usual_runtime(setup.containerd());
     assert_eq!(check("finds the runtime")["found"], runtime.display().to_string());
     node.configure(Gate::Closed, &runtime);
     let closed = wiring(&node).iter().any(|check| check["found"] == "closed");

@@ -1,8 +1,6 @@
 //! Pods behind containerd's CRI socket and shims: the old pair (containerd 1.6, runc 1.1), which knows nothing of
 //! user namespaces, and the new one.
 
-use crate::support;
-
 mod files;
 mod lives;
 mod network;
@@ -10,37 +8,16 @@ mod passing;
 mod refusals;
 mod shapes;
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-
-use support::Node;
-use testbed::Containerd;
-
-/// One node for all tests that leave containerd alone. It ends with this process.
-fn node(containerd: Containerd) -> &'static Node {
-    static OLD: OnceLock<Node> = OnceLock::new();
-    static NEW: OnceLock<Node> = OnceLock::new();
-    let place = if containerd == Containerd::Debian { &OLD } else { &NEW };
-    place.get_or_init(|| Node::start(containerd))
-}
-
-/// One node for tests that look at the whole of it, or end containerd: one test after the other.
-fn quiet(containerd: Containerd) -> MutexGuard<'static, Node> {
-    static OLD: OnceLock<Mutex<Node>> = OnceLock::new();
-    static NEW: OnceLock<Mutex<Node>> = OnceLock::new();
-    let place = if containerd == Containerd::Debian { &OLD } else { &NEW };
-    let node = place.get_or_init(|| Mutex::new(Node::start(containerd)));
-    // What a failed test has left is not laid to the next one's charge: it compares with how it began.
-    node.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use crate::nodes::Setup;
 
 /// Each of these holds on both.
 macro_rules! on_both {
     ($($module:ident::$name:ident),* $(,)?) => {
         mod containerd_1_6 {
-            $(#[test] fn $name() { super::$module::$name(super::Containerd::Debian); })*
+            $(#[test] fn $name() { super::$module::$name(super::Setup::Containerd16); })*
         }
         mod containerd_2 {
-            $(#[test] fn $name() { super::$module::$name(super::Containerd::Pinned); })*
+            $(#[test] fn $name() { super::$module::$name(super::Setup::Containerd2); })*
         }
     };
 }
@@ -69,5 +46,27 @@ on_both!(
 
 #[test]
 fn a_user_namespace_from_the_kubelet_wins_and_nothing_is_leased() {
-    refusals::a_user_namespace_from_the_kubelet_wins_and_nothing_is_leased(Containerd::Pinned);
+    refusals::a_user_namespace_from_the_kubelet_wins_and_nothing_is_leased(Setup::Containerd2);
 }
+
+/// These hold with crun as well: crun 1.8 takes only what the old containerd writes.
+macro_rules! on_crun {
+    ($($module:ident::$name:ident),* $(,)?) => {
+        mod crun {
+            $(#[test] fn $name() { super::$module::$name(super::Setup::Crun); })*
+        }
+    };
+}
+
+on_crun!(
+    files::two_pods_have_two_blocks_and_see_their_files_as_their_own,
+    files::what_a_pod_writes_belongs_to_root_on_disk_and_not_to_its_block,
+    files::a_user_of_the_image_writes_where_it_may_and_to_its_streams,
+    network::a_pod_serves_on_port_80_as_an_ordinary_user,
+    network::sysctls_of_the_network_are_set_inside_the_pod_only,
+    lives::the_namespaces_of_exec_are_those_of_init,
+    lives::a_container_that_is_made_again_has_the_block_of_its_pod,
+    lives::a_killed_shim_gives_the_block_back,
+    shapes::containers_of_a_shared_pid_namespace_see_each_other,
+    shapes::groups_limits_and_a_read_only_root_are_kept,
+);

@@ -1,13 +1,11 @@
 //! The pod's network, which belongs to the host's user namespace.
 
-use testbed::Containerd;
-
-use super::node;
+use crate::nodes::{Setup, node};
 use crate::support::pods::{Pod, Shaped};
 use crate::support::wait_for;
 
-pub(crate) fn a_pod_serves_on_port_80_as_an_ordinary_user(containerd: Containerd) {
-    let node = node(containerd);
+pub(crate) fn a_pod_serves_on_port_80_as_an_ordinary_user(setup: Setup) {
+    let node = node(setup);
     let pod = Pod::annotated(node, "web");
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
     let script = "mkdir /tmp/www && echo hello > /tmp/www/index.html && httpd -f -p 80 -h /tmp/www";
@@ -21,8 +19,8 @@ pub(crate) fn a_pod_serves_on_port_80_as_an_ordinary_user(containerd: Containerd
     node.cri.remove_sandbox(&sandbox).expect("removed");
 }
 
-pub(crate) fn sysctls_of_the_network_are_set_inside_the_pod_only(containerd: Containerd) {
-    let node = node(containerd);
+pub(crate) fn sysctls_of_the_network_are_set_inside_the_pod_only(setup: Setup) {
+    let node = node(setup);
     let read = "cat /proc/sys/net/core/somaxconn /proc/sys/net/ipv4/ip_unprivileged_port_start";
     let outside = node.said("sh", &["-c", read]);
     let pod = Pod::annotated(node, "sysctls").sysctl("net.core.somaxconn", "77");

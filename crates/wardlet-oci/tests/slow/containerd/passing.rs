@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use testbed::{Containerd, Handler, Part, Parts, Shim};
 
+use crate::nodes::Setup;
 use crate::support::pods::{ASKS, Pod};
 use crate::support::{Gate, Node, WARD, usual_runtime};
 
@@ -117,10 +118,8 @@ fn verify_lists_it(node: &Node) {
     assert!(violations.iter().any(|violation| violation["pod"] == "tests/hopeful"), "{report:#}");
 }
 
-pub(crate) fn what_asks_for_nothing_or_meets_a_closed_gate_reaches_the_runtime_byte_for_byte(
-    containerd: Containerd,
-) {
-    let (node, witnesses) = watched(containerd);
+pub(crate) fn what_asks_for_nothing_or_meets_a_closed_gate_reaches_the_runtime_byte_for_byte(setup: Setup) {
+    let (node, witnesses) = watched(setup.containerd());
     let pods = [
         (Gate::Open, Pod::plain(&node, "plain")),
         (Gate::Open, Pod::plain(&node, "denies").with(ASKS, "false")),

@@ -1,9 +1,8 @@
 //! What is refused, what others have decided, and what a failed create leaves: nothing.
 
-use testbed::Containerd;
 use wire::cri::{self, NamespaceMode};
 
-use super::{node, quiet};
+use crate::nodes::{Setup, node, quiet};
 use crate::support::pods::{ASKS, Pod, Shaped};
 use crate::support::trail::Trail;
 use crate::support::{Node, proc, wait_for};
@@ -27,8 +26,8 @@ fn impossible(node: &Node) -> Vec<(Pod, &'static str)> {
     ]
 }
 
-pub(crate) fn what_cannot_be_isolated_is_refused_with_its_reason_and_leaves_nothing(containerd: Containerd) {
-    let node = quiet(containerd);
+pub(crate) fn what_cannot_be_isolated_is_refused_with_its_reason_and_leaves_nothing(setup: Setup) {
+    let node = quiet(setup);
     let before = Trail::of(&node);
     for (pod, word) in impossible(&node) {
         let name = pod.config.metadata.as_ref().unwrap().name.clone();
@@ -48,8 +47,8 @@ pub(crate) fn what_cannot_be_isolated_is_refused_with_its_reason_and_leaves_noth
     node.cri.remove_sandbox(&sandbox).expect("removed");
 }
 
-pub(crate) fn a_container_that_cannot_start_leaves_nothing(containerd: Containerd) {
-    let node = quiet(containerd);
+pub(crate) fn a_container_that_cannot_start_leaves_nothing(setup: Setup) {
+    let node = quiet(setup);
     let before = Trail::of(&node);
     let pod = Pod::annotated(&node, "failing");
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
@@ -76,10 +75,8 @@ pub(crate) fn a_container_that_cannot_start_leaves_nothing(containerd: Container
 
 /// containerd's own first container is an ordinary one in a pod that is to have privileged ones: nothing in its
 /// configuration tells. Nothing is lost by it, as each of the others is refused by itself.
-pub(crate) fn a_privileged_sandbox_is_isolated_and_its_privileged_container_is_refused(
-    containerd: Containerd,
-) {
-    let node = node(containerd);
+pub(crate) fn a_privileged_sandbox_is_isolated_and_its_privileged_container_is_refused(setup: Setup) {
+    let node = node(setup);
     let mut pod = Pod::annotated(node, "privileged-sandbox");
     pod.context().privileged = true;
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
@@ -93,8 +90,8 @@ pub(crate) fn a_privileged_sandbox_is_isolated_and_its_privileged_container_is_r
     node.cri.remove_sandbox(&sandbox).expect("removed");
 }
 
-pub(crate) fn a_volume_that_cannot_be_idmapped_is_refused_by_its_name(containerd: Containerd) {
-    let node = node(containerd);
+pub(crate) fn a_volume_that_cannot_be_idmapped_is_refused_by_its_name(setup: Setup) {
+    let node = node(setup);
     let pod = Pod::annotated(node, "overlay-volume");
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
     // An overlay in a testbed, and the kernel idmaps none.
@@ -108,8 +105,8 @@ pub(crate) fn a_volume_that_cannot_be_idmapped_is_refused_by_its_name(containerd
 /// The first host ID that a kubelet would have chosen.
 const KUBELETS: u32 = 1_376_256_000;
 
-pub(crate) fn a_user_namespace_from_the_kubelet_wins_and_nothing_is_leased(containerd: Containerd) {
-    let node = node(containerd);
+pub(crate) fn a_user_namespace_from_the_kubelet_wins_and_nothing_is_leased(setup: Setup) {
+    let node = node(setup);
     let mut pod = Pod::annotated(node, "hostusers");
     let line = cri::IdMapping { host_id: KUBELETS, container_id: 0, length: 65_536 };
     pod.options().userns_options =

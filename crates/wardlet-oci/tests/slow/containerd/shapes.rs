@@ -3,15 +3,14 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 
-use testbed::Containerd;
 use wire::cri::{self, NamespaceMode};
 
-use super::node;
+use crate::nodes::{Setup, node};
 use crate::support::pods::{Pod, Shaped};
 use crate::support::{Node, proc, wait_for};
 
-pub(crate) fn containers_of_a_shared_pid_namespace_see_each_other(containerd: Containerd) {
-    let node = node(containerd);
+pub(crate) fn containers_of_a_shared_pid_namespace_see_each_other(setup: Setup) {
+    let node = node(setup);
     let mut pod = Pod::annotated(node, "shared-pids");
     pod.options().pid = NamespaceMode::Pod.into();
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
@@ -30,8 +29,8 @@ pub(crate) fn containers_of_a_shared_pid_namespace_see_each_other(containerd: Co
     node.cri.remove_sandbox(&sandbox).expect("removed");
 }
 
-pub(crate) fn a_terminal_belongs_to_the_user_who_has_it(containerd: Containerd) {
-    let node = node(containerd);
+pub(crate) fn a_terminal_belongs_to_the_user_who_has_it(setup: Setup) {
+    let node = node(setup);
     let pod = Pod::annotated(node, "terminal");
     let sandbox = node.cri.run_sandbox(&pod).expect("a sandbox");
     let script =
@@ -47,8 +46,8 @@ pub(crate) fn a_terminal_belongs_to_the_user_who_has_it(containerd: Containerd) 
     node.cri.remove_sandbox(&sandbox).expect("removed");
 }
 
-pub(crate) fn groups_limits_and_a_read_only_root_are_kept(containerd: Containerd) {
-    let node = node(containerd);
+pub(crate) fn groups_limits_and_a_read_only_root_are_kept(setup: Setup) {
+    let node = node(setup);
     let volume = node.dir("of-a-group");
     chown(&volume, Some(0), Some(2000)).unwrap();
     fs::set_permissions(&volume, std::os::unix::fs::PermissionsExt::from_mode(0o2770)).unwrap();
