@@ -16,6 +16,7 @@ mod call;
 mod chance;
 pub mod fuse;
 mod programs;
+mod race;
 mod terminal;
 mod waiting;
 
@@ -26,6 +27,7 @@ pub use alone::in_own_process;
 pub use call::{Call, calls_since, changes, changes_since};
 pub use chance::{Dice, rounds, rounds_or};
 pub use programs::{example, programs};
+pub use race::Race;
 pub use terminal::Terminal;
 pub use waiting::{PATIENCE, wait_for, wait_until};
 

@@ -11,6 +11,7 @@ use std::process::Command;
 use ids::{IdBlock, UserNamespace};
 use kernel::Dir;
 use proptest::prelude::*;
+use testkit::Race;
 use trees::{BASE, Meanwhile, block, exchange, inside, races, run, scratch, snapshot};
 use volumes::chown_once::{ChownOnce, Error, Phase, Progress, Shifted};
 
@@ -354,15 +355,15 @@ impl Attack {
 #[test]
 fn a_link_swapped_in_never_leads_a_shift_outside() {
     let attack = Attack::new();
-    let (tries, mut given, mut back) = (races() / 2, 0, 0);
-    for round in 0..tries {
+    let (mut race, mut given, mut back) = (Race::of(races() / 2), 0, 0);
+    while race.goes_on(given > 0 && back > 0) {
         // It may end with an error, as the tree changes all the time; the next call goes on.
         let gone = (attack.home.give(), attack.home.back());
-        assert!(!attack.escaped(), "round {round}: {gone:?}");
+        assert!(!attack.escaped(), "round {}: {gone:?}", race.round());
         (given, back) = (given + usize::from(gone.0.is_ok()), back + usize::from(gone.1.is_ok()));
     }
     let swaps = attack.racing.times();
-    println!("{swaps} swaps, given {given} and back {back} of {tries} times under attack");
+    println!("{swaps} swaps, given {given} and back {back} of {} times under attack", race.rounds());
     assert!(swaps > 0 && given > 0 && back > 0, "nothing was raced");
 }
 

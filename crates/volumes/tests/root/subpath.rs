@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use kernel::{DetachedMount, Dir, DirMode, MountTable, Node as Held, Owner, Submounts};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use support::*;
+use testkit::Race;
 use volumes::kinds::HostPathType;
 use volumes::sub_path::{Missing, SubPath, resolve};
 use volumes::{Error, MountAccess, Result, WantedMount};
@@ -194,7 +195,8 @@ fn a_racing_link_never_leads_a_presented_part_outside() {
         let inside = ino(&scene.root.join("good"));
         let mut shown = 0;
         scene.raced(|_| {
-            for _ in 0..tries() {
+            let mut race = Race::of(tries());
+            while race.goes_on(shown > 0) {
                 let mut mount = part("v", "/data", "good");
                 if shown % 2 == 1 {
                     mount.access = MountAccess::ReadOnly;
@@ -222,11 +224,9 @@ fn a_racing_link_never_leads_a_part_for_a_foreign_runtime_outside() {
         let inside = ino(&scene.root.join("good"));
         let mut shown = 0;
         scene.raced(|_| {
-            let mut index = 0;
-            // The racer may win for a while; that the right one is shown at all is to be seen, too.
-            while index < tries().min(500) || shown == 0 && index < 100_000 {
-                index += 1;
-                let mount = WantedMount { index: index % 3, ..part("v", "/data", "good") };
+            let mut race = Race::of(tries().min(500));
+            while race.goes_on(shown > 0) {
+                let mount = WantedMount { index: race.round() % 3, ..part("v", "/data", "good") };
                 if let Ok(host) = scene.node.volumes.host_mount(&pod, &mount) {
                     assert_eq!(ino(&host.host_path), inside, "led outside");
                     shown += 1;
@@ -256,14 +256,15 @@ fn a_racing_link_never_leads_a_mount_out_of_a_containers_tree() {
         // A mount point cannot be renamed, so only the way to it is raced.
         let mount = mount("v", "/good/data");
         let mut attached = 0;
-        for round in 0..tries().min(400) {
+        let mut race = Race::of(tries().min(400));
+        while race.goes_on(attached > 0) {
             let presented = scene.node.volumes.present(&pod, &mount).unwrap();
             let outcome = scene.raced(|swaps| {
                 let before = swaps.load(Ordering::Relaxed);
                 while swaps.load(Ordering::Relaxed) == before {}
                 presented.attach(&*scene.node.kernel, &tree, Owner::ROOT)
             });
-            assert_eq!(landed(&scene.outside), 0, "mounted outside in round {round}");
+            assert_eq!(landed(&scene.outside), 0, "mounted outside in round {}", race.round());
             attached += usize::from(outcome.is_ok());
             for point in mounts_below(&scene.root) {
                 kernel::unmount(&point, kernel::Unmount::Lazy).unwrap();

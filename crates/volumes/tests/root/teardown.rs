@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use kernel::{DetachedMount, Filesystem, FilesystemKind, Owner, Submounts, Unmount};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use support::*;
+use testkit::Race;
 use volumes::kinds::{EmptyDir, Medium};
 use volumes::{Error, PodUid, Source, Wanted};
 
@@ -137,8 +138,8 @@ fn a_racing_link_never_makes_a_teardown_delete_outside() {
     alone(|| {
         let node = Node::new();
         let outside = outside(&node);
-        let (tries, mut swaps, mut gone) = ((40 * testkit::rounds()).min(10_000), 0, 0);
-        for _ in 0..tries {
+        let (mut race, mut swaps, mut gone) = (Race::of((40 * testkit::rounds()).min(10_000)), 0, 0);
+        while race.goes_on(gone > 0) {
             let pod = pod(empty_dir());
             node.volumes.set_up(&pod).unwrap();
             let (dir, link) = trap(&node.state().join(SCRATCH), &outside);
@@ -148,7 +149,7 @@ fn a_racing_link_never_makes_a_teardown_delete_outside() {
             (swaps, gone) = (swaps + times, gone + usize::from(outcome.is_ok()));
             node.volumes.tear_down(&pod.pod).unwrap();
         }
-        println!("{swaps} swaps, {gone} of {tries} teardowns succeeded under attack");
+        println!("{swaps} swaps, {gone} of {} teardowns succeeded under attack", race.rounds());
         assert!(swaps > 0 && gone > 0, "nothing was raced");
         nothing_is_left(&node);
     });
@@ -192,9 +193,9 @@ fn racing_mounts_never_make_a_teardown_delete_outside() {
     alone(|| {
         let node = Node::new();
         let outside = outside(&node);
-        let (tries, mut mounts, mut gone) = ((20 * testkit::rounds()).min(10_000), 0, 0);
-        for round in 0..tries {
-            let pod = pod(if round % 2 == 0 { empty_dir() } else { memory() });
+        let (mut race, mut mounts, mut gone) = (Race::of((20 * testkit::rounds()).min(10_000)), 0, 0);
+        while race.goes_on(gone > 0) {
+            let pod = pod(if race.round() % 2 == 0 { empty_dir() } else { memory() });
             node.volumes.set_up(&pod).unwrap();
             let volume = node.state().join(SCRATCH);
             std::fs::create_dir(volume.join("sub")).unwrap();
@@ -216,7 +217,7 @@ fn racing_mounts_never_make_a_teardown_delete_outside() {
             node.volumes.tear_down(&pod.pod).unwrap();
             nothing_is_left(&node);
         }
-        println!("mounted {mounts} times, {gone} of {tries} teardowns succeeded under attack");
+        println!("mounted {mounts} times, {gone} of {} teardowns succeeded under attack", race.rounds());
         assert!(mounts > 0 && gone > 0, "nothing was raced");
     });
 }
