@@ -4,6 +4,7 @@
 use crate::stage;
 
 use std::os::unix::fs::MetadataExt;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use stage::calls::{are_as_planned, are_as_the_kernel_shows};
@@ -172,6 +173,9 @@ fn parts_of_volumes_are_mounted_and_made_for_the_disks_owners(stage: &Stage) {
 }
 
 fn a_port_of_the_host_leads_to_the_pod(stage: &Stage) {
+    // Both runtimes are on one node, which has each port once.
+    static PORT: Mutex<()> = Mutex::new(());
+    let _port = PORT.lock().unwrap_or_else(PoisonError::into_inner);
     let file = stage.example("host-port.yaml", as_it_is);
     let mut play = Play::start(stage, &file, &[]);
     play.await_running("host-port");
