@@ -12,7 +12,7 @@ use conflicts::{
     AccessMode, Claim, ClaimKey, ClaimReference, Conflict, CsiDriver, Engine, Mount, PersistentVolume, Pod,
     PodKey, PodVolume, PodVolumeSource, Rules, VolumeId, VolumeSource,
 };
-use labels::SelinuxOptions;
+use selinux::SelinuxOptions;
 
 use crate::conflicts::Measured;
 

@@ -1,24 +1,58 @@
-//! A container runtime of the testbed, driven over CRI: whoever it is, by the same calls.
+//! A container runtime of the testbed, driven over CRI: every runtime by the same calls.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use testbed::{Containerd, Options, Part, Parts, Testbed};
-use wire::Endpoint;
-use wire::client::Client;
-use wire::cri::{
+use anyhow::{Context, bail, ensure};
+use cri::Endpoint;
+use cri::client::Client;
+use cri::{
     ContainerConfig, ContainerMetadata, CreateContainerRequest, ExecSyncRequest, IdMapping, ImageSpec,
     LinuxContainerConfig, LinuxContainerSecurityContext, LinuxPodSandboxConfig, LinuxSandboxSecurityContext,
     NamespaceMode, NamespaceOption, PodSandboxConfig, PodSandboxMetadata, RemovePodSandboxRequest,
     RunPodSandboxRequest, StartContainerRequest, StopPodSandboxRequest, UserNamespace,
 };
+use testbed::{Containerd, Handler, Options, Part, Parts, Testbed};
 
 use crate::memory;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The first block, of 65 536 IDs each: far from anybody's.
+/// The first block, of 65 536 IDs each: far from any block that is in use.
 const FIRST_ID: u32 = 2_000_027_648;
+/// The annotation by which a pod asks the wrapper for a user namespace.
+const ASKS: &str = "wardlet.dev/user-namespace";
+
+/// A pod, as it is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    /// Of its own: names, directories and host IDs follow from it.
+    pub(crate) number: u32,
+    /// The runtime handler; the usual one if empty.
+    pub(crate) handler: &'static str,
+    pub(crate) users: Users,
+}
+
+/// Where a pod's users come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Users {
+    /// The host.
+    Host,
+    /// A user namespace by CRI.
+    Cri,
+    /// A user namespace by the wrapper, which goes by an annotation; without the wrapper the host.
+    Annotation,
+}
+
+/// How long the parts of a pod's start took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Took {
+    /// `RunPodSandbox`.
+    pub(crate) sandbox: Duration,
+    /// `StartContainer`, in which containerd has the shim create the container.
+    pub(crate) start: Duration,
+    /// From the first call to the first line of the log.
+    pub(crate) all: Duration,
+}
 
 /// A runtime that is up.
 pub(crate) struct Runtime {
@@ -35,31 +69,42 @@ pub(crate) struct Pod {
 
 impl Runtime {
     pub(crate) async fn start(which: Containerd) -> anyhow::Result<Self> {
-        let options = Options { containerd: which, ..Options::from(Parts::of(&[Part::Containerd])) };
+        Self::with_handlers(which, vec![]).await
+    }
+
+    /// With more runtime handlers than the usual one.
+    pub(crate) async fn with_handlers(which: Containerd, handlers: Vec<Handler>) -> anyhow::Result<Self> {
+        let options =
+            Options { containerd: which, handlers, ..Options::from(Parts::of(&[Part::Containerd])) };
         let testbed = Testbed::start(options)?;
         let client = Client::connect(&Endpoint::try_from(testbed.containerd_socket())?).await?;
         Ok(Self { testbed, client, logs: tempfile::tempdir_in("/var/tmp")? })
     }
 
     /// Sandbox, container, and its first instruction seen in its log.
-    pub(crate) async fn pod(&self, number: u32) -> anyhow::Result<(Pod, Duration)> {
+    pub(crate) async fn pod(&self, wanted: Wanted) -> anyhow::Result<(Pod, Took)> {
         let began = Instant::now();
         let mut runtime = self.client.runtime();
-        let config = self.sandbox(number);
-        let request = RunPodSandboxRequest { config: Some(config.clone()), ..Default::default() };
+        let config = self.sandbox(wanted);
+        let runtime_handler = wanted.handler.to_owned();
+        let request = RunPodSandboxRequest { config: Some(config.clone()), runtime_handler };
         let sandbox =
             runtime.run_pod_sandbox(request).await.context("a sandbox")?.into_inner().pod_sandbox_id;
+        let of_sandbox = began.elapsed();
         let request = CreateContainerRequest {
             pod_sandbox_id: sandbox.clone(),
-            config: Some(container(number)),
+            config: Some(container(wanted)),
             sandbox_config: Some(config),
         };
         let container = runtime.create_container(request).await.context("a container")?.into_inner();
         let container = container.container_id;
         let request = StartContainerRequest { container_id: container.clone() };
+        let before = Instant::now();
         runtime.start_container(request).await.context("start")?;
-        self.wait_for_the_first_line(number, began).await?;
-        Ok((Pod { sandbox, container }, began.elapsed()))
+        let of_start = before.elapsed();
+        self.wait_for_the_first_line(wanted.number, began).await?;
+        let took = Took { sandbox: of_sandbox, start: of_start, all: began.elapsed() };
+        Ok((Pod { sandbox, container }, took))
     }
 
     async fn wait_for_the_first_line(&self, number: u32, began: Instant) -> anyhow::Result<()> {
@@ -102,11 +147,29 @@ impl Runtime {
         memory::of_servers(u32::try_from(supervisor.pid)?)
     }
 
+    /// A program inside, to its end.
+    pub(crate) fn inside(&self, program: &str, words: &[&str]) -> anyhow::Result<()> {
+        let output = self.testbed.command(program).args(words).output().context("cannot run nsenter")?;
+        ensure!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    }
+
+    /// Which user of the host a container's root is.
+    pub(crate) async fn first_host_user(&self, pod: &Pod) -> anyhow::Result<u32> {
+        let cmd = ["cat", "/proc/self/uid_map"].map(str::to_owned).to_vec();
+        let request = ExecSyncRequest { container_id: pod.container.clone(), cmd, timeout: 30 };
+        let answer = self.client.runtime().exec_sync(request).await.context("exec")?.into_inner();
+        let map = String::from_utf8_lossy(&answer.stdout);
+        let first = map.split_whitespace().nth(1).with_context(|| format!("a map of user IDs: {map:?}"))?;
+        Ok(first.parse()?)
+    }
+
     fn log_directory(&self, number: u32) -> PathBuf {
         self.logs.path().join(number.to_string())
     }
 
-    fn sandbox(&self, number: u32) -> PodSandboxConfig {
+    fn sandbox(&self, wanted: Wanted) -> PodSandboxConfig {
+        let number = wanted.number;
         let metadata = PodSandboxMetadata {
             name: format!("bench-{number}"),
             uid: format!("00000000-0000-0000-0000-{number:012}"),
@@ -114,8 +177,10 @@ impl Runtime {
             attempt: 0,
         };
         let context =
-            LinuxSandboxSecurityContext { namespace_options: Some(namespaces(number)), ..Default::default() };
+            LinuxSandboxSecurityContext { namespace_options: Some(namespaces(wanted)), ..Default::default() };
+        let asks = wanted.users == Users::Annotation;
         PodSandboxConfig {
+            annotations: asks.then(|| (ASKS.to_owned(), "true".to_owned())).into_iter().collect(),
             metadata: Some(metadata),
             hostname: format!("bench-{number}"),
             log_directory: self.log_directory(number).display().to_string(),
@@ -125,25 +190,25 @@ impl Runtime {
     }
 }
 
-fn namespaces(number: u32) -> NamespaceOption {
-    let host_id = FIRST_ID + (number % 4000) * 65_536;
+fn namespaces(wanted: Wanted) -> NamespaceOption {
+    let host_id = FIRST_ID + (wanted.number % 4000) * 65_536;
     let ids = vec![IdMapping { host_id, container_id: 0, length: 65_536 }];
     let userns = UserNamespace { mode: NamespaceMode::Pod.into(), uids: ids.clone(), gids: ids };
     NamespaceOption {
         network: NamespaceMode::Pod.into(),
         pid: NamespaceMode::Container.into(),
-        userns_options: Some(userns),
+        userns_options: (wanted.users == Users::Cri).then_some(userns),
         ..Default::default()
     }
 }
 
-fn container(number: u32) -> ContainerConfig {
+fn container(wanted: Wanted) -> ContainerConfig {
     let context =
-        LinuxContainerSecurityContext { namespace_options: Some(namespaces(number)), ..Default::default() };
+        LinuxContainerSecurityContext { namespace_options: Some(namespaces(wanted)), ..Default::default() };
     ContainerConfig {
         metadata: Some(ContainerMetadata { name: "main".into(), attempt: 0 }),
         image: Some(ImageSpec { image: testbed::images::BUSYBOX.into(), ..Default::default() }),
-        // It ends at once when told to: what is measured is the runtime's part.
+        // It ends at once on SIGTERM: what is measured is the runtime's part.
         command: ["sh", "-c", "trap 'exit 0' TERM; echo up; sleep 1000000 & wait"].map(str::to_owned).into(),
         log_path: "main.log".into(),
         linux: Some(LinuxContainerConfig { security_context: Some(context), ..Default::default() }),

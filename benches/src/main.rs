@@ -2,7 +2,7 @@
 //!
 //! - [`subject`] drives a program that is measured, [`worker`] is our own such program.
 //! - [`leases`], [`writer`], [`manifests`], [`idmap`], [`check`], [`conflicts`], [`pods`], [`runtime`],
-//!   [`wrapper`] (with [`wrapper_scene`]) are the suites; [`conflict_engine`] is our side of the conflicts, [`cri`] drives a runtime, [`memory`] counts its pages.
+//!   [`wrapper`] are the suites; [`conflict_engine`] is our side of the conflicts, [`cri`] drives a runtime, [`memory`] counts its pages.
 //! - [`measure`] sums samples up and judges them, by [`stats`]; [`report`] and [`plot`] show them.
 //!
 //! Speed never fails a run, but with `--check`.
@@ -26,7 +26,6 @@ mod stats;
 mod subject;
 mod worker;
 mod wrapper;
-mod wrapper_scene;
 mod writer;
 
 use std::path::PathBuf;
@@ -160,7 +159,7 @@ impl Run {
             Runtimes { samples: self.pod_samples }.run(&mut dice, &mut report)?;
         }
         if self.wants(Suite::Wrapper) {
-            Wrappers { dir: &self.dir, samples: self.samples }.run(&mut dice, &mut report)?;
+            Wrappers { samples: self.samples }.run(&mut dice, &mut report)?;
         }
         Ok(report)
     }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::machine::Machine;
 use crate::measure::{Measure, Side};
+use crate::stats::Estimate;
 
 /// Everything that a run found out.
 #[derive(Debug, Serialize)]
@@ -94,10 +95,12 @@ fn row(measure: &Measure) -> [String; 11] {
     let samples = [&measure.ours, &measure.peer].into_iter().flatten().map(|s| s.samples.len()).max();
     let [ours, ours_99, ours_rate] = side(measure.ours.as_ref());
     let [peer, peer_99, peer_rate] = side(measure.peer.as_ref());
-    let ratio = match (measure.ratio, measure.p99) {
-        (Some(r), _) => format!("{:.3} ({:.3}-{:.3})", r.value, r.low, r.high),
-        (None, Some(p)) => format!("p99 {} ({}-{})", time(p.value), time(p.low), time(p.high)),
-        (None, None) => String::new(),
+    let interval = |e: Estimate| format!("{:.3} ({:.3}-{:.3})", e.value, e.low, e.high);
+    let ratio = match (measure.quantiles, measure.ratio, measure.p99) {
+        (Some(q), _, _) => format!("p50 {}, p99 {}", interval(q.p50), interval(q.p99)),
+        (None, Some(r), _) => interval(r),
+        (None, None, Some(p)) => format!("p99 {} ({}-{})", time(p.value), time(p.low), time(p.high)),
+        (None, None, None) => String::new(),
     };
     let goal = measure.goal.as_ref();
     let met = goal.map_or("", |g| if g.met { "met" } else { "not met" });

@@ -69,6 +69,14 @@ pub(crate) fn median_ratio(pairs: &[(f64, f64)], dice: &mut Dice) -> Option<Esti
     bootstrap(&ratios, dice, |drawn| median(&mut drawn.copied().collect::<Vec<_>>()))
 }
 
+/// The quantile of the first values by that of the second, pairs drawn whole.
+pub(crate) fn quantile_ratio(pairs: &[(f64, f64)], per_mille: usize, dice: &mut Dice) -> Option<Estimate> {
+    bootstrap(pairs, dice, |drawn| {
+        let (mut first, mut second): (Vec<f64>, Vec<f64>) = drawn.copied().unzip();
+        Some(quantile(&mut first, per_mille)? / quantile(&mut second, per_mille)?)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +104,17 @@ mod tests {
         let pairs: Vec<(f64, f64)> = (1..=100).map(|n| (f64::from(n), 2.0 * f64::from(n))).collect();
         let found = median_ratio(&pairs, &mut Dice::new(1)).unwrap();
         assert_eq!(found, Estimate { value: 0.5, low: 0.5, high: 0.5 });
+    }
+
+    #[test]
+    fn quantiles_are_compared_with_the_same_quantile_of_the_other_side() {
+        let pairs: Vec<(f64, f64)> = (1..=100).map(|n| (f64::from(n), f64::from(101 - n) * 2.0)).collect();
+        for per_mille in [500, 990] {
+            let found = quantile_ratio(&pairs, per_mille, &mut Dice::new(1)).unwrap();
+            assert_eq!(found.value, 0.5);
+            assert!(found.low <= 0.5 && found.high >= 0.5, "{found:?}");
+        }
+        assert_eq!(quantile_ratio(&[], 500, &mut Dice::new(1)), None);
     }
 
     #[test]

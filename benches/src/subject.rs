@@ -36,7 +36,7 @@ impl Recipe {
         Self::ours_as("worker")
     }
 
-    /// This very program, told what to be.
+    /// This very program, with a verb that selects its role.
     pub(crate) fn ours_as(verb: &str) -> anyhow::Result<Self> {
         let own = std::env::current_exe().context("cannot find this program's own file")?;
         Ok(Self { name: "ours", program: vec![own.into(), verb.into()] })
@@ -81,7 +81,7 @@ impl Subject {
         Ok(Self { name: recipe.name, child, commands, answers })
     }
 
-    /// Has the command carried out and waits for it.
+    /// Sends the command and waits for its result.
     pub(crate) fn ask(&mut self, command: &str) -> anyhow::Result<Answer> {
         self.tell(command)?;
         self.hear(command)

@@ -1,131 +1,123 @@
-//! What `wardlet-oci` adds to a call of the runtime: nothing asked for, the first container of a pod with a user
-//! namespace, and another one that joins it.
+//! Creates through containerd's shim and `wardlet-oci` against the same creates with the runtime alone.
 //!
-//! The runtime is a stand-in that ends at once, called straight and through the wrapper in turn: what is left of
-//! the difference is ours. As a runtime does, it leaves a process behind that has the container's files: else
-//! they would go with it, and the kernel would write out the whole filesystem below them before the call ends.
-//! Files, mounts, namespaces and leases are real, and so is the pod that is joined.
+//! One containerd has two handlers: on the usual one the shim calls runc, on the other it calls `wardlet-oci`, which calls the
+//! same runc. Pods of both are started in turns. `RunPodSandbox` creates a pod's first container, `StartContainer` one that
+//! joins it: containerd has the shim create a container when it is started.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use anyhow::ensure;
+use testbed::{Containerd, Handler, Shim};
 
+use crate::cri::{Runtime, Took, Users, Wanted};
 use crate::dice::Dice;
 use crate::measure::{Goal, Measure, Side};
 use crate::report::{Report, say};
 use crate::subject::Answer;
-use crate::wrapper_scene::Scene;
+
+/// The handler whose shim calls the wrapper.
+const WRAPPED: &str = "ward";
+/// The usual handler, whose shim calls the runtime.
+const ALONE: &str = "";
+/// A create through the wrapper takes at most this part of one without it, in the median and at the 99th percentile.
+const LIMIT: f64 = 1.10;
+/// Host IDs for the wrapper, not those of pods that get theirs by CRI.
+const POOL: &str = "1703936000-1966079999";
 
 /// What a round needs.
-pub(crate) struct Wrappers<'a> {
-    pub(crate) dir: &'a Path,
+pub(crate) struct Wrappers {
     pub(crate) samples: usize,
 }
 
-const NOISE: &str = "the runtime alone, against itself";
-
-/// What is asked of the wrapper, and how much longer it may take.
-const CASES: [(&str, Case, u64); 5] = [
-    ("wrapper adds to a call that is none of its business", Case::State, 1),
-    ("wrapper adds to a create that asks for nothing", Case::Plain, 1),
-    ("wrapper adds to a container that joins its pod", Case::Joining, 3),
-    ("wrapper adds to a pod's first container", Case::Alone, 5),
-    ("wrapper adds to one within a second of another", Case::First, 5),
-];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Case {
-    State,
-    Plain,
-    Joining,
-    /// The first container of a pod, at least a second after the last such one.
-    Alone,
-    /// The same, when what the host looks like is known from the last one.
-    First,
-    /// The pod that is joined; it is not measured.
-    Joined,
+/// The times of one kind of pod, through the wrapper and without it.
+#[derive(Default)]
+struct Times {
+    sandbox: [Side; 2],
+    start: [Side; 2],
 }
 
-impl Wrappers<'_> {
+impl Wrappers {
     pub(crate) fn run(&self, dice: &mut Dice, report: &mut Report) -> anyhow::Result<()> {
-        say("wrapper: making a pod to join");
-        let inside = kernel::in_private_mount_namespace(|_| self.measure(dice, report));
-        inside.context("a mount namespace")?
+        let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        tokio.block_on(self.measure(dice, report))
     }
 
-    fn measure(&self, dice: &mut Dice, report: &mut Report) -> anyhow::Result<()> {
-        let scene = Scene::make(self.dir)?;
-        // How far two calls differ that are the same: what of the rest is the machine's.
-        let mut noise = Side::default();
-        for number in 0..=self.samples {
-            let (one, other) = (scene.straight(Case::Plain, number)?, scene.straight(Case::Plain, number)?);
-            if number > 0 {
-                noise.add(&answer(one.abs_diff(other)));
-            }
-        }
-        report.measures.push(Measure::new(NOISE, (Some(noise), None), None, dice));
-        for (name, case, milliseconds) in CASES {
-            let mut added = Side::default();
+    async fn measure(&self, dice: &mut Dice, report: &mut Report) -> anyhow::Result<()> {
+        say("wrapper: starting containerd");
+        let binary = testbed::own::program("wardlet-oci")?;
+        let handler = Handler { name: WRAPPED.to_owned(), shim: Shim::Runc, binary };
+        let runtime = Runtime::with_handlers(Containerd::Pinned, vec![handler]).await?;
+        configure(&runtime)?;
+        let mut next = 0;
+        for (users, sandbox, joining) in [
+            (Users::Host, "sandbox that asks for nothing, runc alone", "its container, runc alone"),
+            (
+                Users::Annotation,
+                "sandbox in a user namespace, runc alone",
+                "a container that joins it, runc alone",
+            ),
+        ] {
+            let mut times = Times::default();
             for number in 0..=self.samples {
-                let ours_first = dice.heads();
-                let early = if ours_first { None } else { Some(scene.straight(case, number)?) };
-                let ours = scene.wrapped(case, number)?;
-                let straight = early.map_or_else(|| scene.straight(case, number), Ok)?;
+                if number % 20 == 0 {
+                    say(&format!("wrapper: {sandbox}, {number} of {}", self.samples));
+                }
+                let pair = pair(&runtime, users, &mut next, dice).await?;
                 // What is done for the first time only is not what is measured.
                 if number > 0 {
-                    added.add(&answer(ours.saturating_sub(straight)));
+                    times.add(pair);
                 }
             }
-            let goal = Goal::Typical(Duration::from_millis(milliseconds));
-            report.measures.push(Measure::new(name, (Some(added), None), Some(goal), dice));
+            let goal = Some(Goal::Quantiles(LIMIT));
+            for (name, [ours, alone]) in [(sandbox, times.sandbox), (joining, times.start)] {
+                report.measures.push(Measure::new(name, (Some(ours), Some(alone)), goal, dice));
+            }
         }
         Ok(())
+    }
+}
+
+impl Times {
+    fn add(&mut self, pair: [Took; 2]) {
+        for ((sandbox, start), took) in self.sandbox.iter_mut().zip(&mut self.start).zip(pair) {
+            sandbox.add(&answer(took.sandbox));
+            start.add(&answer(took.start));
+        }
+    }
+}
+
+/// The same runc that the usual handler has, and pods that may ask for a user namespace.
+fn configure(runtime: &Runtime) -> anyhow::Result<()> {
+    let runc = testbed::cache::program("runc", "runc")?;
+    let text = format!(
+        "userNamespaces: {{pool: {{uids: [\"{POOL}\"]}}}}\n\
+         wrapper: {{enable_user_namespace_annotation: true, runtime: {}}}\n",
+        runc.display()
+    );
+    let write = "mkdir -p /etc/wardlet && printf %s \"$1\" >/etc/wardlet/config.yaml";
+    runtime.inside("sh", &["-c", write, "sh", &text])
+}
+
+/// A pod through the wrapper and one without, in random order; each is gone before the other starts.
+async fn pair(runtime: &Runtime, users: Users, next: &mut u32, dice: &mut Dice) -> anyhow::Result<[Took; 2]> {
+    let mut one = async |handler| {
+        *next += 1;
+        let (pod, took) = runtime.pod(Wanted { number: *next, handler, users }).await?;
+        let has_own = runtime.first_host_user(&pod).await? != 0;
+        let asked = users == Users::Annotation && handler == WRAPPED;
+        ensure!(has_own == asked, "handler {handler:?}: a user namespace of its own: {has_own}");
+        runtime.end(pod).await?;
+        anyhow::Ok(took)
+    };
+    if dice.heads() {
+        Ok([one(WRAPPED).await?, one(ALONE).await?])
+    } else {
+        let alone = one(ALONE).await?;
+        Ok([one(WRAPPED).await?, alone])
     }
 }
 
 fn answer(took: Duration) -> Answer {
     let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
     Answer { wall_ns: ns, ns: vec![ns], ..Answer::default() }
-}
-
-/// Runs a command to its end; how long that took.
-pub(crate) fn timed(command: &mut Command) -> anyhow::Result<Duration> {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let began = Instant::now();
-    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
-    let took = began.elapsed();
-    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(took)
-}
-
-/// The program that is measured: beside this one, as `make bench` builds it.
-pub(crate) fn program() -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe().context("cannot find this program's own file")?;
-    let program = own.with_file_name("wardlet-oci");
-    if !program.is_file() {
-        bail!("{} is not there: make build", program.display());
-    }
-    Ok(program)
-}
-
-/// A runtime that says that it is runc, and makes a process and nothing else. That one waits for somebody to write to a pipe,
-/// which nobody does: a program of its own would begin just when the runtime ends, and on two processors sometimes beside it and
-/// sometimes before it.
-pub(crate) fn stand_in(path: &Path) -> anyhow::Result<()> {
-    let pipe = path.with_extension("pipe");
-    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).context("a pipe to wait at")?;
-    let text = format!(
-        "#!/bin/sh\n\
-        [ \"$1\" = --version ] && echo runc version 1.3.0\n\
-        [ \"$3\" = create ] && {{ (exec >/dev/null 2>&1; read nothing <{}) & echo $! > \"$7\"; }}\n\
-        exit 0\n",
-        pipe.display()
-    );
-    fs::write(path, text)?;
-    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
 }

@@ -2,7 +2,7 @@
 //! A host's contexts file: its labels fill in what a pod leaves out, and categories are never made
 //! up. The first line is the pod's level, the rest the file.
 
-use labels::{ContextsError, HostDefaults, SelinuxOptions};
+use selinux::{ContextsError, HostDefaults, SelinuxOptions};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -28,11 +28,11 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(Some(label)) => {
             assert_eq!(
                 label.level().map(ToString::to_string),
-                level.parse::<labels::Level>().ok().map(|l| l.to_string())
+                level.parse::<selinux::Level>().ok().map(|l| l.to_string())
             );
             assert_eq!((label.user(), label.kind()), (defaults.file.user(), defaults.file.kind()));
         }
-        Err(_) => assert!(level.parse::<labels::Level>().is_err()),
+        Err(_) => assert!(level.parse::<selinux::Level>().is_err()),
     }
     let none = SelinuxOptions::default();
     assert_eq!(defaults.process_label(&none, None), Ok(defaults.process.clone()));

@@ -2,7 +2,7 @@
 //! Labels, whole and in parts: what is read is read again from its print, nothing in it can leave a
 //! quoted mount option, and comparison does not depend on the side.
 
-use labels::{Comparison, Label, Level, PartialLabel};
+use selinux::{Comparison, Label, Level, PartialLabel};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

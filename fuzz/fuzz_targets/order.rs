@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use bundle::{MountSpec, ReadOnly, Seccomp, Start};
+use container::{MountSpec, ReadOnly, Seccomp, ContainerSpec};
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 use wardlet_fuzz::{Kind, options, ordered};
-use wire::cri::security_profile::ProfileType;
-use wire::cri::{ContainerConfig, LinuxContainerSecurityContext};
+use cri::security_profile::ProfileType;
+use cri::{ContainerConfig, LinuxContainerSecurityContext};
 
 const PROFILE: &[u8] = br#"{"defaultAction":"SCMP_ACT_ERRNO"}"#;
 
@@ -40,7 +40,7 @@ fuzz_target!(|bytes: &[u8]| {
     mounts(&start, &config);
 });
 
-fn capabilities(start: &Start, security: &LinuxContainerSecurityContext) {
+fn capabilities(start: &ContainerSpec, security: &LinuxContainerSecurityContext) {
     let sets = &start.process.capabilities;
     let within = |one: &[String], other: &[String]| one.iter().all(|name| other.contains(name));
     assert!(within(&sets.effective, &sets.permitted) && within(&sets.permitted, &sets.bounding), "{sets:?}");
@@ -64,7 +64,7 @@ fn capabilities(start: &Start, security: &LinuxContainerSecurityContext) {
     }
 }
 
-fn calls(start: &Start, security: &LinuxContainerSecurityContext) {
+fn calls(start: &ContainerSpec, security: &LinuxContainerSecurityContext) {
     let asked = match &security.seccomp {
         Some(profile) => profile.profile_type != i32::from(ProfileType::Unconfined),
         None => !matches!(security.seccomp_profile_path.as_str(), "" | "unconfined"),
@@ -73,7 +73,7 @@ fn calls(start: &Start, security: &LinuxContainerSecurityContext) {
 }
 
 /// What is asked for read-only is so at its place, unless a later mount is put over it.
-fn mounts(start: &Start, config: &ContainerConfig) {
+fn mounts(start: &ContainerSpec, config: &ContainerConfig) {
     for asked in config.mounts.iter().filter(|mount| mount.readonly) {
         let (source, target) = (Path::new(&asked.host_path), Path::new(&asked.container_path));
         let writable = start.mounts.iter().any(|mount| {

@@ -1,12 +1,12 @@
 #![no_main]
 //! A seccomp profile of the host's: any bytes are enforced as they say, or refused; never left out.
 
-use bundle::Seccomp;
+use container::Seccomp;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use wardlet_fuzz::{Kind, options, ordered};
-use wire::cri::security_profile::ProfileType;
-use wire::cri::{ContainerConfig, LinuxContainerConfig, LinuxContainerSecurityContext, SecurityProfile};
+use cri::security_profile::ProfileType;
+use cri::{ContainerConfig, LinuxContainerConfig, LinuxContainerSecurityContext, SecurityProfile};
 
 fuzz_target!(|bytes: &[u8]| {
     let local = SecurityProfile {

@@ -5,7 +5,7 @@
 use std::cell::LazyCell;
 use std::fs;
 
-use bundle::{GroupPolicy, WantedUser, user};
+use container::{GroupPolicy, WantedUser, user};
 use kernel::Dir;
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;

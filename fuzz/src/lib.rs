@@ -7,10 +7,10 @@ pub mod power;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use bundle::{Owners, Start};
+use container::{Owners, ContainerSpec};
 use images::ImageConfig;
-use runtime::order::{self, Asked, CgroupVersion, Node, Place, Refusal};
-use wire::cri::{
+use runtime::spec::{self, ContainerRequest, CgroupVersion, Node, SandboxResources, Refusal};
+use cri::{
     ContainerConfig, IdMapping, LinuxPodSandboxConfig, LinuxSandboxSecurityContext, NamespaceMode,
     NamespaceOption, PodSandboxConfig, UserNamespace,
 };
@@ -27,9 +27,9 @@ pub enum Kind {
 }
 
 /// What becomes of `config`; every seccomp profile it names reads as `profile`.
-pub fn ordered(kind: Kind, config: &ContainerConfig, profile: &[u8]) -> Result<Start, Refusal> {
+pub fn ordered(kind: Kind, config: &ContainerConfig, profile: &[u8]) -> Result<ContainerSpec, Refusal> {
     let read = |_: &Path| -> io::Result<Vec<u8>> { Ok(profile.to_vec()) };
-    order::container(&Asked {
+    spec::container(&ContainerRequest {
         id: "c0ffee",
         sandbox: &sandbox(kind),
         config,
@@ -65,8 +65,8 @@ fn sandbox(kind: Kind) -> PodSandboxConfig {
     PodSandboxConfig { linux: Some(linux), ..Default::default() }
 }
 
-fn place(kind: Kind) -> Place {
-    Place {
+fn place(kind: Kind) -> SandboxResources {
+    SandboxResources {
         sandbox: "5a4db0".into(),
         user: (kind == Kind::OwnUsers).then(|| "/run/ns/user".into()),
         network: Some("/run/ns/net".into()),

@@ -9,9 +9,9 @@ pub enum Error {
     File {
         /// What was tried, as an infinitive.
         action: &'static str,
-        /// On what.
+        /// The path that it was applied to.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// A program could not be started at all.
@@ -19,7 +19,7 @@ pub enum Error {
     Spawn {
         /// The program's name.
         program: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// A program ran and said no.
@@ -54,7 +54,7 @@ pub enum Error {
         /// The digest of what was found.
         found: String,
     },
-    /// Nobody knows a component, set or part of this name.
+    /// There is no component, set or part of this name.
     #[error("there is no {kind} named {name:?}; known are {known}")]
     Unknown {
         /// What was looked for.
@@ -87,7 +87,7 @@ pub enum Error {
     NotReady {
         /// The part.
         part: String,
-        /// How long was waited.
+        /// How long the caller waited.
         seconds: u64,
         /// What it said last.
         cause: String,
@@ -131,7 +131,7 @@ pub enum Error {
     Record {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it is invalid.
         said: String,
     },
     /// Something that only root, or this host, does not allow.

@@ -10,9 +10,9 @@
 //! - [`faults`]: parts stopped, killed, cut off, out of disk, slow.
 //! - [`yardstick`]: what a real kubelet on containerd gives, one command each.
 //!
-//! A testbed has three layers of processes: the keeper, outside, which cleans up; the supervisor, inside, which
-//! holds the namespaces; the daemons, its children. Whoever of them is killed, the ones below die with it, and
-//! whatever had got away is found by its cgroup.
+//! A testbed has three layers of processes: the keeper, outside, which cleans up; the supervisor, inside, which holds
+//! the namespaces; the daemons, its children. If one of them is killed, those below die with it, and the keeper or the
+//! next testbed finds the rest by its cgroup.
 
 pub mod cache;
 pub mod catalogue;

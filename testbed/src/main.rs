@@ -88,7 +88,7 @@ fn up(options: Up) -> Result<()> {
 
 fn report_leftovers() -> Result<()> {
     for name in sweep::leftovers()? {
-        eprintln!("cleaned up after {name}, which nobody looked after any more");
+        eprintln!("cleaned up after {name}, whose keeper was gone");
     }
     Ok(())
 }

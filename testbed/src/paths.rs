@@ -51,7 +51,7 @@ impl Places {
         self.run.join("record.json")
     }
 
-    /// Locked by everyone who uses a testbed that ends with its users.
+    /// Locked by every user of a testbed that ends with its users.
     #[must_use]
     pub fn users(&self) -> PathBuf {
         self.run.join("users")

@@ -1,7 +1,7 @@
-//! How long a pod takes from the command to its first instruction, and from the word to gone: `wardlet run`
+//! How long a pod takes from the command to its first instruction, and from the stop command to gone: `wardlet run`
 //! against `podman kube play` and a static pod on kubelet and containerd, with the same manifests.
 //!
-//! - [`Hand`]: one who starts and ends pods; [`ours`], [`podman`] and [`static_pod`] are the three.
+//! - [`Hand`]: starts and ends pods; [`ours`], [`podman`] and [`static_pod`] are the three implementations.
 //! - [`seen`]: the pods' processes, as they are seen from outside.
 
 mod ours;
@@ -31,7 +31,7 @@ pub(crate) struct Pods<'a> {
     pub(crate) samples: usize,
 }
 
-/// One who starts and ends pods. What it has made is gone when it is dropped.
+/// Starts and ends pods. What it has created is removed when it is dropped.
 trait Hand {
     fn name(&self) -> &'static str;
 
@@ -121,7 +121,7 @@ impl Driven {
         self.hand.start(&manifest)?;
         let up = seen::until_all_run(&marks, began)?;
         self.starts.add(&answer(up));
-        // A word that comes while the first is still being carried out is another measure.
+        // A command that arrives while the first one is still executed is another measure.
         std::thread::sleep(Duration::from_millis(300));
         let began = Instant::now();
         self.hand.stop()?;

@@ -91,7 +91,7 @@ impl Hand for Ours {
         let told = Command::new("kill").arg("-INT").arg(child.id().to_string()).status()?;
         if !told.success() {
             let words = fs::read_to_string(self.home.path().join("words")).unwrap_or_default();
-            bail!("it has ended before it was told to: {words}");
+            bail!("it has ended before it was stopped: {words}");
         }
         Ok(())
     }
@@ -110,8 +110,7 @@ impl Hand for Ours {
         let took = began.elapsed();
         match output.status.code() {
             Some(0) => Ok(Some(Proof { took, answer: "holds" })),
-            // Other pods on this machine may be in each other's way: that is an answer, too, and whoever measures is to
-            // know why.
+            // Pods of others on this machine can make this fail: that is a result, too, and the output has to say why.
             Some(1) => {
                 say(&String::from_utf8_lossy(&output.stdout));
                 Ok(Some(Proof { took, answer: "does not hold" }))

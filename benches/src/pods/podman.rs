@@ -21,7 +21,7 @@ pub(super) struct Podman {
 impl Podman {
     pub(super) fn new(script: &Path) -> anyhow::Result<Self> {
         let scratch = tempfile::Builder::new().prefix("wb").tempdir_in("/var/tmp")?;
-        // From here on, whatever happens, it is told to leave.
+        // From here on, whatever happens, `podman kube down` is run.
         let podman = Self { script: fs::canonicalize(script)?, scratch, at_work: None };
         let said = podman.command("usable").output()?;
         if said.status.success() {

@@ -9,7 +9,7 @@ use anyhow::bail;
 
 const PATIENCE: Duration = Duration::from_secs(180);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// Seconds that the pods' process is told to sleep: so many that it never ends by itself.
+/// Seconds that the pods' process sleeps: so many that it never ends by itself.
 const FIRST_MARK: u32 = 700_000_000;
 
 /// So many pods of the template, with the marks of their processes.
@@ -53,7 +53,7 @@ fn running() -> BTreeSet<u32> {
     pids.filter_map(|pid| mark(&fs::read(format!("/proc/{pid}/cmdline")).ok()?)).collect()
 }
 
-/// Only what the image's own program was told: a runtime that is about to become it has other words.
+/// Only the arguments of the image's own program: a runtime that is about to exec it has other ones.
 fn mark(command_line: &[u8]) -> Option<u32> {
     let rest = command_line.strip_prefix(b"/bin/busybox\0sleep\0")?;
     std::str::from_utf8(rest.strip_suffix(b"\0")?).ok()?.parse().ok()

@@ -1,158 +1,248 @@
-//! All pods of one process.
+//! The agent: all pods that one process runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use cri::client::Client;
 use ids::{IdKind, UserNamespace};
 use ledger::{Categories, Holder, LeaseRequest, Ledger};
 use lifecycle::{Deletion, Pod, State};
+use manifest::k8s_openapi::api::core::v1 as api;
 use plan::{Plan, UserNamespaceMode};
-use tokio::sync::{mpsc, watch};
-use volumes::PodVolumes;
-use wire::client::Client;
+use telemetry::log::pod_span;
+use telemetry::metrics::Registry;
+use tokio::sync::{mpsc, oneshot, watch};
+use tracing::{Instrument, info, warn};
+use volumes::{LocalDriver, PodVolumes, VolumeManager};
 
-use crate::chores::Chores;
-use crate::claim::{Claimed, Origin, claim};
-use crate::cri::{Cri, Journal};
+use crate::cri::calls::{Cri, Journal};
+use crate::cri::notifier::PodNotifier;
+use crate::cri::observe::PodObserver;
 use crate::error::{Error, Result};
-use crate::events::Bells;
-use crate::handle::{Handle, Orders};
-use crate::logs::{LogRotation, Rotator};
-use crate::look::Looker;
-use crate::requests::Watch;
-use crate::shared::{Shared, Tell, blocking};
-use crate::source::Objects;
-use crate::store::{Place, PodRecord, Stored};
-use crate::tended::Tended;
-use crate::ward::{Admitted, Ward};
-use crate::worker::{Answers, Worker};
-use crate::{mounts, refused, spec, teardown};
+use crate::housekeeping::logs::{LogRotation, Rotator};
+use crate::housekeeping::teardown;
+use crate::metrics::Metrics;
+use crate::pod::change::{self, Change};
+use crate::pod::claim::{Claimed, Origin, claim};
+use crate::pod::context::PodContext;
+use crate::pod::executor::ActionExecutor;
+use crate::pod::handle::Handle;
+use crate::pod::lock::PodLock;
+use crate::pod::mounts;
+use crate::pod::orders::{Order, Orders};
+use crate::pod::running::{Running, RunningPods};
+use crate::pod::spec;
+use crate::pod::store::{Place, PodRecord, Stored};
+use crate::pod::update::{PodUpdate, Synced};
+use crate::pod::worker::{Answers, Worker};
+use crate::ports::{Clock, EventSink, ObjectStore, StatusSink};
+use crate::shared::{Shared, blocking};
+use crate::sources::watch::Watch;
+use admission::Admitted;
 
-/// The lease that pods in the shared block have joined.
+/// Holder of the shared lease that pods with a shared user namespace join.
 const SHARED_BLOCK: &str = "shared-block";
 
-/// What an agent is opened with.
+/// What [`Agent::open`] needs: the node's settings and the ports to the runtime, the ledger and the kernel.
 pub struct Options {
-    /// Where everything of ours is kept; it exists.
+    /// The state directory, which must exist: records, statuses, volumes and logs of pods.
     pub state: PathBuf,
-    /// The runtime.
+    /// The connection to the CRI runtime.
     pub client: Client,
-    /// Where it listens, for those who come later.
+    /// The runtime's endpoint. It is recorded with each pod: a later process adopts a pod only on the same
+    /// endpoint.
     pub endpoint: String,
-    /// Who leases host IDs.
+    /// The ledger that leases host IDs.
     pub ledger: Arc<Ledger>,
-    /// Who mounts.
+    /// The system calls for mounts and user namespaces of volumes.
     pub kernel: Arc<dyn kernel::Kernel>,
-    /// The objects that pods name.
-    pub objects: Objects,
-    /// The node's numbers.
+    /// The ConfigMaps and Secrets that pods reference.
+    pub objects: Arc<dyn ObjectStore>,
+    /// Receives the status of each pod.
+    pub statuses: Arc<dyn StatusSink>,
+    /// Receives the events of pods.
+    pub events: Arc<dyn EventSink>,
+    /// The source of the current time.
+    pub clock: Arc<dyn Clock>,
+    /// Delays of the pod lifecycle: back-off of restarts, retries, minimum grace period.
     pub settings: lifecycle::Settings,
-    /// When containers' logs are rotated.
+    /// When logs of containers are rotated, and how many files are kept.
     pub logs: LogRotation,
     /// The node's name.
     pub node: String,
     /// The node's address.
     pub host_ip: String,
-    /// Is told what happens.
-    pub tell: Tell,
-    /// Is told what the runtime is asked for.
+    /// The registry for the agent's metrics. Two agents in one process need two registries.
+    pub metrics: Registry,
+    /// Called with each request that creates a sandbox or a container, before it is sent.
     pub journal: Option<Journal>,
 }
 
-/// Looks after pods. Clones look after the same.
+/// Runs pods. Clones are the same agent.
 #[derive(Clone)]
 pub struct Agent {
     shared: Arc<Shared>,
 }
 
 impl Agent {
-    /// Ready to take pods on. Needs a tokio runtime.
+    /// Opens the state directory, registers the metrics and subscribes to the runtime's events. Must be
+    /// called within a tokio runtime.
     ///
     /// # Errors
-    /// If the state directory cannot be used.
+    /// If the state directory cannot be used, or if another agent has registered its metrics in the same
+    /// registry.
     pub fn open(options: Options) -> Result<Self> {
         let state = std::path::absolute(&options.state).map_err(Error::file("find", &options.state))?;
-        let bells = Arc::new(Bells::default());
+        let metrics = Metrics::register(&options.metrics)?;
+        let notifier = Arc::new(PodNotifier::default());
         let shared = Shared {
-            volumes: PodVolumes::open(&state, options.kernel)?,
+            volumes: VolumeManager::new(vec![Arc::new(LocalDriver::new(PodVolumes::open(
+                &state,
+                options.kernel,
+            )?))]),
             state,
             endpoint: options.endpoint,
-            cri: Cri { client: options.client.clone(), journal: options.journal },
+            cri: Cri { client: options.client.clone(), journal: options.journal, metrics: metrics.clone() },
             ledger: options.ledger,
             objects: options.objects,
-            bells: Arc::clone(&bells),
+            statuses: options.statuses,
+            events: options.events,
+            clock: options.clock,
+            notifier: Arc::clone(&notifier),
             settings: options.settings,
             logs: options.logs,
             node: options.node,
             host_ip: options.host_ip,
-            tell: options.tell,
+            metrics,
+            running: RunningPods::default(),
         };
-        tokio::spawn(Bells::listen(Arc::downgrade(&bells), options.client));
+        tokio::spawn(PodNotifier::listen(Arc::downgrade(&notifier), options.client));
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Takes a pod on: one that runs already by the same definition is looked after from here on.
+    /// Applies an update to a pod: starts it, changes it while it runs, or stops it. If the process that
+    /// managed a pod of the same name has ended, this agent adopts the pod with the new definition.
     ///
     /// # Errors
-    /// If somebody else looks after it, or its IDs or volumes cannot be had; nothing is left of it then.
-    pub async fn start(&self, admitted: Admitted) -> Result<Handle> {
-        let spec = admitted.pod.spec.clone().unwrap_or_default();
-        refused::check(&admitted.pod, &self.shared.node)?;
-        let pod = spec::lowered(&spec)?;
-        let Claimed { place, tended, record, origin } = self.claim(&admitted).await?;
-        let ward = self.ward(&record, Some(admitted.plan));
-        let title = ward.title();
-        if origin == Origin::Left {
-            self.shared.say(&title, "found as it was left; looked after again");
+    /// [`Error::Immutable`] if the pod runs and the update changes an immutable field: the pod is not
+    /// changed. Other errors if the pod cannot be started, because another process manages it, or because the
+    /// lease of its IDs or the setup of its volumes failed: a new pod is removed again.
+    pub async fn sync(&self, update: PodUpdate) -> Result<Synced> {
+        match update {
+            PodUpdate::Apply(admitted) => match self.running(&admitted.pod) {
+                Some(running) => self.update(&running, admitted.pod).await,
+                None => self.start(*admitted).await.map(Synced::Started),
+            },
+            PodUpdate::Delete { namespace, name, grace } => {
+                let Some(running) = self.shared.running.get(&namespace, &name) else {
+                    return Ok(Synced::Unknown);
+                };
+                running.orders.stop(grace).await;
+                Ok(Synced::Ending)
+            }
         }
-        match self.prepare(ward, record, &place).await {
-            Ok(ward) => Ok(self.tend(ward, (place, tended), pod)),
+    }
+
+    /// Rewrites the files of all pods' volumes after a change of the ConfigMaps and Secrets that pods
+    /// reference.
+    pub async fn refresh(&self) {
+        for running in self.shared.running.all() {
+            running.orders.refresh().await;
+        }
+    }
+
+    fn running(&self, pod: &api::Pod) -> Option<Running> {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
+        self.shared.running.get(namespace, pod.metadata.name.as_deref().unwrap_or_default())
+    }
+
+    async fn update(&self, running: &Running, mut pod: api::Pod) -> Result<Synced> {
+        let title = running.title();
+        admission::runnable(&pod, &self.shared.node)?;
+        let fields = match change::between(&running.pod, &pod) {
+            Change::None => return Ok(Synced::Unchanged),
+            Change::Immutable(fields) => return Err(Error::Immutable { pod: title, fields }),
+            Change::Update(fields) => fields,
+        };
+        pod.metadata.uid.clone_from(&running.pod.metadata.uid);
+        let (done, answer) = oneshot::channel();
+        let order = Order::Update { pod: Box::new(pod.clone()), done };
+        if running.orders.0.send(order).await.is_err() {
+            return Ok(Synced::Ended);
+        }
+        match answer.await {
+            Ok(updated) => updated?,
+            // The worker ended before it handled the order.
+            Err(_) => return Ok(Synced::Ended),
+        }
+        self.shared.running.updated(running, pod);
+        Ok(Synced::Updated(fields))
+    }
+
+    /// Starts a pod, or adopts it if the process that managed it has ended.
+    async fn start(&self, admitted: Admitted) -> Result<Handle> {
+        let seen = Instant::now();
+        let spec = admitted.pod.spec.clone().unwrap_or_default();
+        admission::runnable(&admitted.pod, &self.shared.node)?;
+        let pod = spec::lowered(&spec)?;
+        let Claimed { place, lock, record, origin } = self.claim(&admitted).await?;
+        let context = self.context(&record, Some(admitted.plan));
+        let span = context.span.clone();
+        if origin == Origin::Left {
+            info!(parent: &span, "adopted: the process that managed the pod has ended");
+        }
+        match self.prepare(context, record, &place).await {
+            Ok(context) => {
+                Ok(self.supervise(context, (place, lock), pod, (origin == Origin::New).then_some(seen)))
+            }
             Err(error) => {
                 if origin == Origin::New
                     && let Err(left) = teardown::all(&self.shared, &place).await
                 {
-                    self.shared.warn(&title, format!("something is left of it: {left}"));
+                    warn!(parent: &span, "cannot remove the pod after its start failed: {left}");
                 }
                 Err(error)
             }
         }
     }
 
-    /// What was being ended when its process was killed is ended first: it was not meant to go on.
+    /// Claims the pod's name. If a pod of this name was being stopped when its process was killed, that stop
+    /// is completed first, and the pod is then a new one.
     async fn claim(&self, admitted: &Admitted) -> Result<Claimed> {
         loop {
             let (shared, wanted) = (Arc::clone(&self.shared), admitted.clone());
             let claim = move || claim(&shared.state, &shared.endpoint, &wanted);
             let claimed = blocking("claiming a pod", claim).await?;
             let Some(request) = claimed.place.stop_request() else { return Ok(claimed) };
-            let ward = self.ward(&claimed.record, None);
-            self.shared
-                .say(&ward.title(), "was being ended when it was left; ended before it is started anew");
+            let context = self.context(&claimed.record, None);
+            info!(parent: &context.span, "was being ended when it was left; ended before it is started anew");
             let grace = request.grace.map(Duration::from_secs);
-            let pod = spec::lowered(&ward.spec)?.deleted(Deletion { grace });
-            self.tend(ward, (claimed.place, claimed.tended), pod).remove().await?;
+            let pod = spec::lowered(&context.spec)?.deleted(Deletion { grace });
+            self.supervise(context, (claimed.place, claimed.lock), pod, None).remove().await?;
         }
     }
 
-    /// Takes on a pod that somebody else has left, and ends it, within `grace` if that is less than its own.
-    /// Nothing of it is started again.
+    /// Adopts a pod whose process has ended, and stops it within `grace` if that is less than its own grace
+    /// period. No container of it is started again.
     ///
     /// # Errors
-    /// If somebody looks after it.
+    /// [`Error::Managed`] if another process manages the pod; else if its lock or its recorded spec cannot be
+    /// used.
     pub async fn end(&self, stored: &Stored, grace: Option<Duration>) -> Result<Handle> {
         let record = &stored.record;
         let place = Place::new(&self.shared.state, &record.uid, (&record.namespace, &record.name));
         let title = format!("{}/{}", record.namespace, record.name);
-        let tended = place.take()?.ok_or(Error::Tended { pod: title })?;
-        let ward = self.ward(record, None);
-        // Before the worker's first step: it knows neither the pod's block nor its plan.
-        let pod = spec::lowered(&ward.spec)?.deleted(Deletion { grace });
-        Ok(self.tend(ward, (place, tended), pod))
+        let lock = place.take()?.ok_or(Error::Managed { pod: title })?;
+        let context = self.context(record, None);
+        // Marked as deleted before the worker's first step: without block and plan the worker must not start
+        // containers.
+        let pod = spec::lowered(&context.spec)?.deleted(Deletion { grace });
+        Ok(self.supervise(context, (place, lock), pod, None))
     }
 
-    fn ward(&self, record: &PodRecord, plan: Option<Plan>) -> Ward {
-        Ward {
+    fn context(&self, record: &PodRecord, plan: Option<Plan>) -> PodContext {
+        PodContext {
             uid: record.uid.clone(),
             name: record.name.clone(),
             namespace: record.namespace.clone(),
@@ -164,105 +254,128 @@ impl Agent {
             handler: record.handler.clone(),
             node: self.shared.node.clone(),
             profiles: self.shared.state.join("seccomp"),
+            span: pod_span(&record.namespace, &record.name, record.uid.as_str()),
         }
     }
 
-    /// IDs, then volumes: whatever is cut short is found by its record.
-    async fn prepare(&self, mut ward: Ward, mut record: PodRecord, place: &Place) -> Result<Ward> {
+    /// Leases the pod's host IDs, then sets up its volumes. Each is recorded first, so that a later process
+    /// can clean up after a crash.
+    async fn prepare(
+        &self,
+        mut context: PodContext,
+        mut record: PodRecord,
+        place: &Place,
+    ) -> Result<PodContext> {
         let (shared, place) = (Arc::clone(&self.shared), place.clone());
-        blocking("getting a pod ready", move || {
-            lease(&shared, &mut ward, &place.dir)?;
-            let uids = ward.users.lines(IdKind::Uid).unwrap_or_default();
-            let gids = ward.users.lines(IdKind::Gid).unwrap_or_default();
-            // What may still run has the block that was written down, and no other.
+        let (context, wanted) = blocking("getting a pod ready", move || {
+            lease(&shared, &mut context, &place.dir)?;
+            let uids = context.users.lines(IdKind::Uid).unwrap_or_default();
+            let gids = context.users.lines(IdKind::Gid).unwrap_or_default();
+            // Containers that may still run have the recorded block, so the lease must be of the same one.
             if !record.uids.is_empty() && (&record.uids, &record.gids) != (&uids, &gids) {
-                return Err(Error::OtherBlock { pod: ward.title() });
+                return Err(Error::OtherBlock { pod: context.title() });
             }
-            record.mode = mode(&ward).to_owned();
+            record.mode = mode(&context).to_owned();
             (record.uids, record.gids) = (uids, gids);
             place.write_record(&record)?;
-            let wanted = mounts::wanted(&ward, &shared.objects)?;
-            if !wanted.volumes.is_empty() {
-                for notice in shared.volumes.set_up(&wanted)? {
-                    shared.say(&ward.title(), format!("volume {}: {}", notice.volume, notice.text));
-                }
-            }
-            Ok(ward)
+            let wanted = mounts::wanted(&context, &*shared.objects)?;
+            Ok((context, wanted))
         })
-        .await
+        .await?;
+        if !wanted.volumes.is_empty() {
+            for notice in self.shared.volumes.set_up(&wanted).await? {
+                let volume = &notice.volume;
+                info!(parent: &context.span, %volume, "volume {volume}: {}", notice.text);
+            }
+        }
+        Ok(context)
     }
 
-    fn tend(&self, ward: Ward, (place, tended): (Place, Tended), pod: Pod) -> Handle {
+    /// Spawns the pod's worker. `seen` is when a new pod was first seen; `None` for an adopted pod.
+    fn supervise(
+        &self,
+        context: PodContext,
+        (place, lock): (Place, PodLock),
+        pod: Pod,
+        seen: Option<Instant>,
+    ) -> Handle {
         let settings = self.shared.settings;
-        let before = place.read_status();
+        let before = self.shared.statuses.last(&context.reference());
         let state = before
             .as_ref()
             .map_or_else(|| State::new(settings), |status| State::resumed(settings, &status.resumed()));
         let (orders, inbox) = mpsc::channel(16);
         let (status, said) = watch::channel(before);
         let (ending, ends) = watch::channel(false);
+        let context = Arc::new(context);
+        let (updates, updated) = watch::channel(Arc::clone(&context));
         let (writing, running) = watch::channel(Vec::new());
-        let (shared, title, logs) = (Arc::clone(&self.shared), ward.title(), place.logs.clone());
-        tokio::spawn(Rotator { shared, title, logs, running }.run());
-        let uid = ward.uid.as_str().to_owned();
-        let ward = Arc::new(ward);
+        let (shared, span, logs) = (Arc::clone(&self.shared), context.span.clone(), place.logs.clone());
+        tokio::spawn(Rotator { shared, span, logs, running }.run());
+        let uid = context.uid.as_str().to_owned();
+        let running =
+            Running { pod: context.pod.clone(), uid: context.uid.clone(), orders: Orders(orders.clone()) };
+        self.shared.running.insert(&context.namespace, &context.name, running);
         let worker = Worker {
             pod,
             state,
-            looker: Looker::new(&uid, &place.dir, &place.logs),
+            observer: PodObserver::new(&uid, &place.dir, &place.logs),
             orders: inbox,
             status,
-            bell: self.shared.bells.of(&uid),
+            wakeup: self.shared.notifier.of(&uid),
             watch: Watch::on(&place.dir).ok(),
-            tended,
+            lock,
             answers: Answers::default(),
+            starting_since: seen,
             ending,
             writing,
-            chores: Chores {
+            updates,
+            executor: ActionExecutor {
+                updates: updated,
                 shared: Arc::clone(&self.shared),
-                ward: Arc::clone(&ward),
+                context: Arc::clone(&context),
                 place: place.clone(),
                 ending: ends,
             },
         };
-        let task = tokio::spawn(worker.run());
+        let task = tokio::spawn(worker.run().instrument(context.span.clone()));
         Handle {
             shared: Arc::clone(&self.shared),
-            ward,
+            context,
             place,
             orders: Orders(orders),
             said,
             task: Some(task),
-            tended: None,
+            lock: None,
         }
     }
 }
 
-fn mode(ward: &Ward) -> &'static str {
-    match ward.plan.as_ref().map(|plan| plan.user_namespace.mode) {
+fn mode(context: &PodContext) -> &'static str {
+    match context.plan.as_ref().map(|plan| plan.user_namespace.mode) {
         Some(UserNamespaceMode::Own) => "own",
         Some(UserNamespaceMode::Shared) => "shared",
         _ => "host",
     }
 }
 
-/// Gives the pod its block: on disk before anything is made with it.
-fn lease(shared: &Shared, ward: &mut Ward, dir: &Path) -> Result<()> {
-    let Some(plan) = &ward.plan else { return Ok(()) };
+/// Leases the pod's block. The lease is on disk before anything is created with its IDs.
+fn lease(shared: &Shared, context: &mut PodContext, dir: &Path) -> Result<()> {
+    let Some(plan) = &context.plan else { return Ok(()) };
     let holder = |name: &str| Holder::new(name).map_err(|e| Error::config("metadata.uid", e.to_string()));
     let request = LeaseRequest {
         length: plan.user_namespace.length,
         places: vec![dir.to_owned()],
         categories: if plan.lease_categories { Categories::Pair } else { Categories::None },
-        ..LeaseRequest::new(holder(ward.uid.as_str())?)
+        ..LeaseRequest::new(holder(context.uid.as_str())?)
     };
     let lease = match plan.user_namespace.mode {
         UserNamespaceMode::Host => return Ok(()),
         UserNamespaceMode::Own => shared.ledger.lease(request)?,
         UserNamespaceMode::Shared => shared.ledger.join(holder(SHARED_BLOCK)?, request)?,
     };
-    ward.users = lease.user_namespace();
-    ward.level = lease.categories.map(|pair| format!("s0:{pair}"));
-    shared.say(&ward.title(), format!("host IDs {}", lease.uids));
+    context.users = lease.user_namespace();
+    context.level = lease.categories.map(|pair| format!("s0:{pair}"));
+    info!(parent: &context.span, "host IDs {}", lease.uids);
     Ok(())
 }

@@ -1,39 +1,56 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use cri::CallError;
 use types::reason;
-use wire::CallError;
 
-/// What this crate's calls return.
+/// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why something could not be done for a pod.
+/// Why an operation on a pod failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A call of the runtime failed.
+    /// A CRI call failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// An image may not be fetched and is not there.
-    #[error("image {image:?} is not here, and imagePullPolicy is Never")]
+    /// The metrics cannot be registered: another agent has this registry.
+    #[error(transparent)]
+    Metrics(#[from] telemetry::metrics::Error),
+    /// An image is not present, and imagePullPolicy `Never` forbids a pull.
+    #[error("image {image:?} is not present on this node, and imagePullPolicy is Never")]
     NeverPull {
         /// The image.
         image: String,
     },
-    /// An image could not be fetched.
+    /// The pull of an image failed.
     #[error("image {image:?} cannot be pulled: {message}")]
     Pull {
         /// The image.
         image: String,
-        /// In the runtime's words.
+        /// The runtime's message.
         message: String,
     },
-    /// The pod ends, and nobody waits for its image any more.
-    #[error("the pod ends before image {image:?} is here")]
+    /// The pod is being stopped, and the pull of an image was cancelled.
+    #[error("image {image:?}: the pull was cancelled because the pod is being stopped")]
     Ending {
         /// The image.
         image: String,
     },
-    /// Something that a field names is not there, or cannot be used.
+    /// The pod was updated with another image, and the pull of this one was cancelled.
+    #[error("the pod was updated before image {image:?} was pulled")]
+    Superseded {
+        /// The image.
+        image: String,
+    },
+    /// An update changes fields that are immutable while the pod runs.
+    #[error("pod {pod}: {} cannot change while the pod runs", fields.join(", "))]
+    Immutable {
+        /// The pod.
+        pod: String,
+        /// The immutable fields that differ, as paths such as `spec.containers[0].command`.
+        fields: Vec<String>,
+    },
+    /// An object or value that a field references does not exist or cannot be used.
     #[error("{field}: {cause}")]
     Config {
         /// The field.
@@ -41,49 +58,33 @@ pub enum Error {
         /// What is wrong.
         cause: String,
     },
-    /// Something that pods may have and that is not run here.
-    #[error("{field}: {what} is not run here")]
-    NotRun {
-        /// The field.
-        field: String,
-        /// What it asks for.
-        what: String,
-        /// The way out.
-        hint: &'static str,
-    },
-    /// A field that cannot be kept on this node.
-    #[error("{field}: {cause}")]
-    Unfit {
-        /// The field.
-        field: String,
-        /// Why not.
-        cause: String,
-        /// The way out.
-        hint: &'static str,
-    },
-    /// A volume could not be had.
+    /// wardlet or this node does not support a field of the pod.
+    #[error(transparent)]
+    Admission(#[from] admission::Error),
+    /// The setup or removal of a volume failed.
     #[error(transparent)]
     Volumes(#[from] volumes::Error),
-    /// The files of a volume could not be made out.
+    /// The files of a configMap, secret, downwardAPI or projected volume cannot be derived from their
+    /// sources.
     #[error(transparent)]
     Payload(#[from] volumes::payload::Error),
-    /// No block of host IDs could be had or given back.
+    /// The ledger failed to lease or release the pod's block of host IDs.
     #[error(transparent)]
     Ledger(#[from] ledger::LedgerError),
-    /// The pod makes no sense.
+    /// The pod's spec is invalid.
     #[error(transparent)]
     Malformed(#[from] lifecycle::Malformed),
-    /// A file of ours could not be used.
+    /// An operation on a file of the state directory failed.
     #[error("cannot {what} {}: {cause}", path.display())]
     File {
-        /// What was tried.
+        /// The operation, as a verb.
         what: &'static str,
-        /// On what.
+        /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
-    /// A record of ours cannot be read.
+    /// A record in the state directory cannot be read: it is damaged, or another version of wardlet wrote it.
     #[error("{}: {cause}", path.display())]
     Record {
         /// Its path.
@@ -91,28 +92,28 @@ pub enum Error {
         /// What is wrong with it.
         cause: String,
     },
-    /// Another process looks after the pod.
-    #[error("another process looks after pod {pod}")]
-    Tended {
+    /// Another process manages the pod: it holds the pod's lock.
+    #[error("another process manages pod {pod}")]
+    Managed {
         /// The pod.
         pod: String,
     },
-    /// A pod of the same name runs, with another definition.
+    /// A pod of the same name runs with a definition that the new one is not an update of.
     #[error("pod {pod} runs already, with another definition")]
     Other {
         /// The pod.
         pod: String,
     },
-    /// What was left of a pod has other host IDs than it would get now.
+    /// The block in an adopted pod's record is not the one that the ledger has leased to the pod.
     #[error("pod {pod}: the ledger has another block of host IDs for it than it was started with")]
     OtherBlock {
         /// The pod.
         pod: String,
     },
-    /// A thread of ours ended before its work did.
-    #[error("{what} broke off")]
+    /// A task of the agent panicked or was cancelled before it finished.
+    #[error("{what} failed: its task panicked or was cancelled")]
     BrokeOff {
-        /// What it did.
+        /// What the task did.
         what: &'static str,
     },
 }
@@ -127,11 +128,11 @@ impl Error {
         Self::Config { field: field.into(), cause: cause.into() }
     }
 
-    /// Kubernetes' word for why a container waits.
+    /// The reason of a waiting container, as Kubernetes names it.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::NeverPull { .. } => "ErrImageNeverPull",
-            Self::Pull { .. } | Self::Ending { .. } => reason::ERR_IMAGE_PULL,
+            Self::Pull { .. } | Self::Ending { .. } | Self::Superseded { .. } => reason::ERR_IMAGE_PULL,
             Self::Call(CallError::Refused { call: "ImageStatus", .. }) => "ImageInspectError",
             Self::Call(CallError::Refused { call: "StartContainer", .. }) => "RunContainerError",
             Self::Call(CallError::Refused { call: "RunPodSandbox", .. }) => "FailedCreatePodSandBox",
@@ -140,28 +141,35 @@ impl Error {
         }
     }
 
-    /// What to do about it.
+    /// What the user can do about it, if anything.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Volumes(error) => return error.hint(),
             Self::Ledger(error) => return error.hint(),
             Self::Malformed(error) => error.hint(),
-            Self::NotRun { hint, .. } | Self::Unfit { hint, .. } => hint,
+            Self::Admission(error) => error.hint(),
             Self::NeverPull { .. } => {
                 "import or pull the image first, or set imagePullPolicy to IfNotPresent"
             }
-            Self::Pull { .. } => "see whether the image's name is right and its registry can be reached",
-            Self::Config { .. } => "give the object in one of the files, or make the reference optional",
-            Self::Tended { .. } => "`wardlet ps` shows it; `wardlet stop` ends it",
+            Self::Pull { .. } => "check the image's name, and that this node can reach its registry",
+            Self::Config { .. } => "add the object to one of the manifests, or make the reference optional",
+            Self::Managed { .. } => "`wardlet ps` shows it; `wardlet stop` ends it",
             Self::Other { .. } => "end it first with `wardlet stop`, or give this one another name",
             Self::OtherBlock { .. } => "end it with `wardlet stop`, then start it anew",
             Self::Call(error) => return error.hint().map(str::to_owned),
             Self::Record { .. } => {
                 "use the wardlet that wrote it, or move the pod's directory away once nothing of it runs"
             }
-            Self::Payload(_) => "give the object in one of the files, or make the reference optional",
-            Self::File { .. } | Self::BrokeOff { .. } | Self::Ending { .. } => {
+            Self::Payload(_) => "add the object to one of the manifests, or make the reference optional",
+            Self::Immutable { .. } => {
+                "only labels, annotations, images, an earlier activeDeadlineSeconds and more tolerations can; delete the pod and create it anew for the rest"
+            }
+            Self::File { .. }
+            | Self::BrokeOff { .. }
+            | Self::Ending { .. }
+            | Self::Superseded { .. }
+            | Self::Metrics(_) => {
                 return None;
             }
         };

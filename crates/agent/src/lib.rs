@@ -1,71 +1,55 @@
-//! Pods carried through their lives over CRI, whichever runtime answers.
+//! A reconciler that runs pods over CRI, from their start to their removal, on any CRI runtime.
 //!
-//! A pod that was read, found valid and planned is [`Admitted`]. [`Agent::start`] writes it down, leases its
-//! host IDs, sets its volumes up and gives it a worker; the worker looks at what the runtime has, asks
-//! `lifecycle` what is to be done, does it, and asks again when the runtime says that something happened.
-//! [`Handle`] is the pod for whoever started it: its status, its end, its removal.
+//! A source of pods says which pods this node is to run. `admission` validates and plans each of them; the
+//! result is an [`Admitted`] pod. [`Agent::sync`] takes it as an update: a new pod is recorded, gets its host
+//! IDs and volumes and a worker; a running pod is changed in the fields that Kubernetes allows to change. The
+//! worker observes the pod's state in the runtime, asks `lifecycle` for the next actions, executes them, and
+//! repeats this when the runtime reports an event. A [`Handle`] gives the caller that started the pod its
+//! status, its end and its removal.
 //!
 //! | where | what |
 //! |---|---|
-//! | `agent`, `claim`, `handle`, `teardown` | taking a pod on, ending it, removing all of it |
-//! | `worker`, `chores`, `look`, `events`, `requests` | the loop: what is, what is to be done, doing it, who wakes it |
-//! | `spec`, [`check`], `placement` | a pod of the API as `lifecycle` has it; what is not run, or not here |
-//! | `sandbox`, `container`, `security`, `resources`, `names`, `dns` | what the runtime is asked for; pure but for the node's own files |
-//! | `mounts`, `written`, `env`, `fields`, [`Objects`] | volumes, files and variables from the objects that a pod names |
-//! | `images`, `keyring`, `probe`, `files` | images fetched, with whose credentials, containers asked, /etc/hosts and last words |
-//! | [`store`](stored), `status`, `tended` | what is written down, who finds it later, and whose a pod is |
-//! | [`logs`] | the logs that runtimes write |
-//! | [`Call`] | what was asked of the runtime, to be compared with the plan |
+//! | [`ports`] | traits for the sources of pods, objects and time, and for the sinks of statuses and events |
+//! | `agent` | the running pods: start, update, stop |
+//! | `sources/` | files as a source of pods, and of the ConfigMaps and Secrets that pods name |
+//! | `pod/` | one pod: its record and lock, its worker, files and mounts of its containers, allowed updates |
+//! | `cri/` | CRI calls, the observed state of a pod, requests for sandboxes and containers, [`Call`] |
+//! | `probe/` | probes and hooks |
+//! | `status/` | statuses and events, and their first sinks |
+//! | `housekeeping/` | the removal of ended pods, [`logs`] |
+//! | `metrics` | the agent's metrics, under the kubelet's names |
 //!
-//! It speaks CRI and nothing else: no runtime is imported here.
+//! It uses CRI only: this crate depends on no runtime.
 
 mod agent;
-mod chores;
-mod claim;
-mod container;
 mod cri;
-mod dns;
-mod env;
 mod error;
-mod events;
-mod fields;
-mod files;
-mod handle;
-mod images;
-mod journal;
-mod keyring;
-pub mod logs;
-mod look;
-mod mounts;
-mod names;
-mod placement;
+mod housekeeping;
+mod metrics;
+mod pod;
+pub mod ports;
 mod probe;
-mod refused;
-mod requests;
-mod resources;
-mod sandbox;
-mod security;
 mod shared;
-mod source;
-mod spec;
+mod sources;
 mod status;
-mod store;
-mod teardown;
-mod tended;
-mod ward;
-mod worker;
-mod written;
 
+pub use self::cri::call_log::CallLog;
+pub use self::cri::calls::Journal;
+pub use self::cri::journal::{Call, MountAsked, UserNamespaceAsked};
+pub use admission::Admitted;
 pub use agent::{Agent, Options};
-pub use cri::Journal;
 pub use error::{Error, Result};
-pub use handle::{Handle, Orders};
-pub use journal::{Call, MountAsked, UserNamespaceAsked};
+pub use housekeeping::logs;
 pub use lifecycle::Settings;
 pub use logs::{LogFiles, LogRotation, LogSize};
-pub use refused::check;
-pub use shared::{Event, EventKind, Tell};
-pub use source::Objects;
-pub use status::{ConditionView, ContainerView, ExitView, PodStatus, StateView};
-pub use store::{PodRecord, StopRequest, Stored, ask_to_stop, stored, stored_one};
-pub use ward::Admitted;
+pub use pod::handle::Handle;
+pub use pod::orders::Orders;
+
+pub use pod::store::{PodRecord, StopRequest, Stored, ask_to_stop, stored, stored_one};
+pub use pod::update::{PodUpdate, Synced};
+pub use sources::files::{FileProblem, FileSet, FileSource};
+pub use sources::manifests::{Unreadable, read_manifests};
+pub use sources::objects::Objects;
+pub use status::events::EventLog;
+pub use status::sink::StatusFiles;
+pub use status::view::{ConditionView, ContainerView, ExitView, PodStatus, StateView};

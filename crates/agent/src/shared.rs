@@ -2,65 +2,50 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ledger::Ledger;
-use volumes::PodVolumes;
+use volumes::VolumeManager;
 
-use crate::cri::Cri;
+use crate::cri::calls::Cri;
+use crate::cri::notifier::PodNotifier;
 use crate::error::{Error, Result};
-use crate::events::Bells;
-use crate::logs::LogRotation;
-use crate::source::Objects;
+use crate::housekeeping::logs::rotation::LogRotation;
+use crate::metrics::Metrics;
+use crate::pod::context::PodContext;
+use crate::pod::running::RunningPods;
+use crate::ports::{Clock, EventSink, ObjectStore, StatusSink};
+use crate::status::events::Recorder;
 
-/// Something that happened to a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    /// `namespace/name`.
-    pub pod: String,
-    /// Whether it went well.
-    pub kind: EventKind,
-    /// What, in one line.
-    pub text: String,
-}
-
-/// Whether something went well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventKind {
-    /// As it should.
-    Normal,
-    /// Not as it should.
-    Warning,
-}
-
-/// Is told what happens.
-pub type Tell = Arc<dyn Fn(&Event) + Send + Sync>;
-
-/// What all pod workers have in common.
+/// The state that all pod workers share.
 pub(crate) struct Shared {
-    /// Absolute.
+    /// The state directory, as an absolute path.
     pub(crate) state: PathBuf,
     pub(crate) endpoint: String,
     pub(crate) cri: Cri,
     pub(crate) ledger: Arc<Ledger>,
-    pub(crate) volumes: PodVolumes,
-    pub(crate) objects: Objects,
-    pub(crate) bells: Arc<Bells>,
+    pub(crate) volumes: VolumeManager,
+    pub(crate) objects: Arc<dyn ObjectStore>,
+    pub(crate) statuses: Arc<dyn StatusSink>,
+    pub(crate) events: Arc<dyn EventSink>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) notifier: Arc<PodNotifier>,
     pub(crate) settings: lifecycle::Settings,
     pub(crate) logs: LogRotation,
     pub(crate) node: String,
     pub(crate) host_ip: String,
-    pub(crate) tell: Tell,
+    pub(crate) metrics: Metrics,
+    pub(crate) running: RunningPods,
 }
 
 impl Shared {
-    pub(crate) fn say(&self, pod: &str, text: impl Into<String>) {
-        (self.tell)(&Event { pod: pod.to_owned(), kind: EventKind::Normal, text: text.into() });
-    }
-
-    pub(crate) fn warn(&self, pod: &str, text: impl Into<String>) {
-        (self.tell)(&Event { pod: pod.to_owned(), kind: EventKind::Warning, text: text.into() });
+    /// Records events of this pod.
+    pub(crate) fn events_of<'a>(&'a self, context: &'a PodContext) -> Recorder<'a> {
+        Recorder { sink: &*self.events, clock: &*self.clock, context }
     }
 }
 
-/// Does `work`, which waits for the disk, where it keeps nobody else waiting.
+/// Runs `work`, which may block on disk I/O, on a thread of tokio's blocking pool.
+///
+/// # Errors
+/// That of `work`, or [`Error::BrokeOff`] if `work` panicked.
 pub(crate) async fn blocking<T: Send + 'static>(
     what: &'static str,
     work: impl FnOnce() -> Result<T> + Send + 'static,

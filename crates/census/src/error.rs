@@ -10,13 +10,13 @@ pub enum CensusError {
     Proc {
         /// The directory tried.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl CensusError {
-    /// What to do about it.
+    /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {

@@ -44,7 +44,7 @@ impl HostRoot {
     }
 
     /// The content of the host's `path`.
-    pub(crate) fn read(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    pub fn read(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
         File::from(self.open(path.as_ref(), OFlags::RDONLY)?).read_to_end(&mut content)?;
         Ok(content)

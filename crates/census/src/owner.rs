@@ -43,7 +43,7 @@ pub enum Home {
     Host,
     /// The one with this inode.
     Inode(u64),
-    /// It could not be told.
+    /// It could not be determined.
     Unknown,
 }
 
@@ -53,7 +53,7 @@ pub enum Home {
 pub enum Via {
     /// Tasks live in it.
     Task,
-    /// No task, but somebody has it open.
+    /// No task, but an open descriptor refers to it.
     Descriptor,
     /// No task, but it is mounted somewhere.
     Mount,
@@ -100,14 +100,14 @@ pub enum OwnerKind {
     },
     /// A line of `/etc/subuid`.
     Subuid {
-        /// To whom the IDs are given.
+        /// The user or group that the IDs are assigned to.
         owner: String,
         /// The line, from 1.
         line: usize,
     },
     /// A line of `/etc/subgid`.
     Subgid {
-        /// To whom the IDs are given.
+        /// The user or group that the IDs are assigned to.
         owner: String,
         /// The line, from 1.
         line: usize,
@@ -133,7 +133,7 @@ pub enum OwnerKind {
     },
 }
 
-/// Somebody who uses host IDs, or has them written down as their own.
+/// A user of host IDs, or a claim to them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Owner {
@@ -142,7 +142,7 @@ pub struct Owner {
     pub kind: OwnerKind,
     /// For a person to read.
     pub name: String,
-    /// In use now, or written down.
+    /// In use now, or claimed.
     pub hold: Hold,
     /// User IDs.
     pub uids: Vec<HostSpan>,
@@ -160,7 +160,7 @@ impl Owner {
         }
     }
 
-    /// What the ledger is told. IDs below 65536 are left out: no block can hold them.
+    /// The uses for the ledger. IDs below 65536 are left out: no block can hold them.
     pub(crate) fn uses(&self) -> impl Iterator<Item = Use> {
         let by = self.testimony();
         [IdKind::Uid, IdKind::Gid]
@@ -199,7 +199,7 @@ impl fmt::Display for Problem {
 /// All that one look at the host has shown.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
-    /// Everybody who uses or claims IDs.
+    /// Every user and every claim of IDs.
     pub owners: Vec<Owner>,
     /// What could not be looked into, and why. While there is any, no ID can be called unused.
     pub blind: Vec<String>,
@@ -210,15 +210,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn add(&mut self, other: Self) {
-        let Self { owners, blind, notes, problems } = other;
-        self.owners.extend(owners);
-        self.blind.extend(blind);
-        self.notes.extend(notes);
-        self.problems.extend(problems);
-    }
-
-    /// Those who use or claim `id` as a user ID, then those who do so as a group ID.
+    /// The owners that use or claim `id` as a user ID, then those that do so as a group ID.
     pub fn lookup(&self, id: HostId) -> impl Iterator<Item = (IdKind, &Owner)> {
         [IdKind::Uid, IdKind::Gid].into_iter().flat_map(move |kind| {
             let holds = move |o: &&Owner| o.ids(kind).iter().any(|s| s.contains(id));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use labels::{Comparison, HostDefaults, PartialLabel, SelinuxOptions};
+use selinux::{Comparison, HostDefaults, PartialLabel, SelinuxOptions};
 use serde::Serialize;
 use types::ChangePolicy;
 

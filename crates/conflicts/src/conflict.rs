@@ -5,7 +5,8 @@ use serde::Serialize;
 use crate::ask::{Property, Value};
 use crate::keys::{PodKey, VolumeId};
 use crate::meeting::{Meeting, meeting};
-use crate::row::{Manner, Row};
+use crate::reach::Reach;
+use crate::row::Side;
 
 /// Two pods that cannot both have one volume on one node. How much it matters is found out when asked.
 #[derive(Debug, Clone, Copy)]
@@ -30,24 +31,6 @@ pub struct Party<'e> {
     pub value: Value<'e>,
 }
 
-/// What is known of a pod on a volume.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Side<'e> {
-    pub(crate) row: &'e Row,
-    pub(crate) manner: Manner,
-}
-
-/// Whether anybody has to wait under the gates as they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Reach {
-    /// Nobody: the kubelet counts a warning. On a persistent volume one will have to under
-    /// `SELinuxMount`.
-    Counted,
-    /// The second of the two.
-    Enforced,
-}
-
 /// How two pods share a volume. Some ways worked before volumes were mounted with labels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -68,7 +51,7 @@ impl<'e> Conflict<'e> {
         meeting(a, b)
     }
 
-    /// Whether anybody has to wait.
+    /// Whether a pod has to wait.
     #[must_use]
     pub fn reach(&self) -> Reach {
         let [a, b] = self.sides;
@@ -93,7 +76,7 @@ impl<'e> Conflict<'e> {
         Self { a: self.b, b: self.a, sides: [b, a], ..*self }
     }
 
-    /// The event for the first pod. It tells about the other what may be told: nothing but that it
+    /// The event for the first pod. It shows of the other only what the namespace allows: nothing but that it
     /// exists if it is in another namespace.
     #[must_use]
     pub fn event(&self) -> PodEvent<'e> {

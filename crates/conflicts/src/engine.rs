@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use slab::Slab;
+
 use crate::effects::{Effects, Step};
+use crate::index::Index;
 use crate::keys::{ClaimKey, PodKey};
 use crate::links::Links;
 use crate::maps::HashMap;
@@ -10,9 +13,8 @@ use crate::objects::{Claim, CsiDriver, Life, PersistentVolume, Pod};
 use crate::pools::Pools;
 use crate::row::{Entries, Entry, Row};
 use crate::rules::Rules;
-use crate::slab::{Index, Slab};
 use crate::volumes::Volumes;
-use crate::wishes::Wishes;
+use crate::wishes::{Wishes, wishes};
 
 /// All that is known of a cluster's pods and their volumes.
 ///
@@ -144,7 +146,7 @@ impl Engine {
         if !self.notable.is_empty() {
             self.notable.remove(key);
         }
-        if let Some(row) = self.rows.remove(index) {
+        if let Some(row) = self.rows.try_remove(index) {
             row.claims().for_each(|claim| self.links.remove_user(claim, index));
         }
         effects
@@ -195,7 +197,11 @@ impl Engine {
     fn refresh_all(&mut self, pods: &[Index]) -> Effects {
         let mut effects = Effects::default();
         for &pod in pods {
-            let Some(wishes) = self.rows.get(pod).map(|row| self.wishes(row)) else { continue };
+            let Some(wishes) =
+                self.rows.get(pod).map(|row| wishes(&self.links, &self.rules, &self.pools, row))
+            else {
+                continue;
+            };
             self.settle(pod, wishes, &mut effects);
         }
         effects

@@ -6,8 +6,8 @@
 //! - [`Engine`]: what is known of a cluster. [`Pod`], [`Claim`], [`PersistentVolume`] and [`CsiDriver`]
 //!   come, change and leave in any order ([`Change`]); [`Rules`] say how they are compared.
 //! - [`Conflict`]: two pods, in what they differ ([`Property`]), whether they can meet ([`Meeting`]),
-//!   whether anybody waits under the gates as they are ([`Reach`]), how they share the volume
-//!   ([`Sharing`]), and what each may be told ([`PodEvent`]). Made when asked for, one by one.
+//!   whether a pod waits under the gates as they are ([`Reach`]), how they share the volume
+//!   ([`Sharing`]), and the event of each ([`PodEvent`]). Made when asked for, one by one.
 //! - [`Effects`]: which conflicts a change caused and [`Ended`].
 //! - [`Trial`]: what would be if pods were others, for the search of a way out.
 //! - [`Remark`]: what is wrong with one pod alone.
@@ -16,9 +16,11 @@
 //! groups and not twenty-five million pairs.
 
 mod ask;
+mod changes;
 mod conflict;
 mod effects;
 mod engine;
+mod index;
 mod keys;
 mod links;
 mod maps;
@@ -27,18 +29,19 @@ mod objects;
 mod placement;
 mod pools;
 mod query;
+mod reach;
 mod remarks;
 mod row;
 mod rules;
-mod slab;
 mod steering;
 mod trial;
 mod volumes;
 mod wishes;
 
 pub use ask::{Ask, Property, Value};
-pub use conflict::{Conflict, Party, PodEvent, Reach, Sharing};
-pub use effects::{Effects, Ended};
+pub use changes::Ended;
+pub use conflict::{Conflict, Party, PodEvent, Sharing};
+pub use effects::Effects;
 pub use engine::{Change, Engine};
 pub use keys::{ClaimKey, PodKey, VolumeId};
 pub use links::Unresolved;
@@ -49,6 +52,7 @@ pub use objects::{
 };
 pub use placement::{AntiAffinity, Namespaces, Node, NodeTerm, Operator, Placement, Requirement};
 pub use query::Users;
+pub use reach::Reach;
 pub use remarks::{Remark, Says};
 pub use rules::{Gates, PrivilegedOptions, Rules};
 pub use trial::Trial;

@@ -5,17 +5,18 @@ use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use slab::Slab;
 use smallvec::SmallVec;
 
 use types::AccessMode;
 
-use crate::conflict::Reach;
+use crate::index::Index;
 use crate::keys::{ClaimKey, VolumeId};
 use crate::maps::HashMap;
 use crate::objects::{Claim, CsiDriver, PersistentVolume, VolumeSource};
+use crate::reach::Reach;
 use crate::row::Span;
 use crate::rules::Gates;
-use crate::slab::{Index, Slab};
 
 /// Claims, volumes and drivers, each known or only named by others. They know each other by their
 /// places, so that nothing is looked up by name twice.
@@ -66,9 +67,9 @@ struct DriverRow {
     volumes: BTreeSet<Index>,
 }
 
-/// What is left of an object when it is not known.
+/// The entry of an object that is not known.
 trait Unused {
-    /// Whether nobody names it either.
+    /// Whether no object names it either.
     fn unused(&self) -> bool;
 }
 
@@ -99,7 +100,7 @@ struct Named<K, T> {
 
 impl<K, T> Default for Named<K, T> {
     fn default() -> Self {
-        Self { rows: Slab::default(), places: HashMap::default() }
+        Self { rows: Slab::new(), places: HashMap::default() }
     }
 }
 
@@ -129,7 +130,7 @@ impl<K: Clone + Eq + Hash, T: Default + Unused> Named<K, T> {
     /// Lets a row go if nothing is left of it.
     fn prune(&mut self, place: Index) {
         if self.get(place).is_some_and(Unused::unused)
-            && let Some((name, _)) = self.rows.remove(place)
+            && let Some((name, _)) = self.rows.try_remove(place)
         {
             self.places.remove(&name);
         }
@@ -160,7 +161,7 @@ pub enum Unresolved {
 }
 
 impl Links {
-    /// The place of a claim, if anybody has named it.
+    /// The index of a claim, if an object has named it.
     pub(crate) fn find_claim(&self, claim: &ClaimKey) -> Option<Index> {
         self.claims.places.get(claim).copied()
     }
@@ -171,7 +172,7 @@ impl Links {
         key.is_some_and(|key| key.name() == name && key.namespace() == namespace)
     }
 
-    /// The place of a claim for somebody who uses it from now on.
+    /// The index of a claim for a pod that uses it from now on.
     pub(crate) fn claim(&mut self, claim: &ClaimKey) -> Index {
         self.claims.place(claim)
     }

@@ -1,5 +1,5 @@
 //! Maps by name. Every event looks some names up; the hash is quick, and its start is drawn anew in each process, so
-//! that nobody who names objects can choose names that fall together.
+//! that an author of objects cannot choose names whose hashes collide.
 
 use foldhash::fast::RandomState;
 

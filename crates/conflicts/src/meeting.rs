@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::conflict::Side;
-use crate::row::Span;
-use crate::steering::kept_apart;
+use crate::placement::{Namespaces, Requirement};
+use crate::row::{Row, Side, Span};
+use crate::steering::{HOSTNAME, PodLabels, holds};
 
 /// Whether two pods can meet on one node: the graver, the greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -79,4 +79,30 @@ pub(crate) fn meeting(a: Side<'_>, b: Side<'_>) -> Meeting {
     } else {
         Meeting::MayMeet
     }
+}
+
+fn selected(requirements: &[Requirement], labels: &PodLabels) -> bool {
+    let value = |key: &str| labels.iter().find(|(k, _)| **k == *key).map(|(_, v)| &**v);
+    requirements.iter().all(|r| holds(&r.operator, value(&r.key)))
+}
+
+/// The labels of nodes by which the first keeps away from the second.
+fn kept_away_by<'e>(a: &'e Row, b: &'e Row) -> impl Iterator<Item = &'e str> {
+    let terms = a.steering.anti_affinity.iter().filter(|term| {
+        let namespace = b.key.namespace();
+        let there = match &term.namespaces {
+            Namespaces::Own => namespace == a.key.namespace(),
+            Namespaces::Listed(list) => list.contains(namespace),
+            Namespaces::All => true,
+        };
+        there && term.selector.as_ref().is_some_and(|s| selected(s, &b.labels))
+    });
+    terms.map(|term| term.topology_key.as_str())
+}
+
+/// Whether the scheduler keeps each of the two from every node that has the other: it minds the
+/// anti-affinity of both, on nodes that have its label.
+fn kept_apart(a: &Row, b: &Row) -> bool {
+    let labels: Vec<&str> = kept_away_by(a, b).chain(kept_away_by(b, a)).collect();
+    !labels.is_empty() && (labels.contains(&HOSTNAME) || a.steering.meet_only_with(&b.steering, &labels))
 }

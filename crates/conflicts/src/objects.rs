@@ -1,6 +1,6 @@
 //! The objects that the engine knows, as far as it needs them.
 
-use labels::SelinuxOptions;
+use selinux::SelinuxOptions;
 
 use types::{AccessMode, ChangePolicy};
 
@@ -42,7 +42,7 @@ impl Pod {
 /// Whether a pod can still use its volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
-    /// It can: it waits or runs, or nobody knows.
+    /// It can: it waits or runs, or its phase is not known.
     Alive,
     /// It has succeeded or failed, and counts no more.
     Finished,
@@ -67,7 +67,7 @@ pub enum PodVolumeSource {
     /// A claim in the pod's namespace. A generic ephemeral volume is the claim `POD-VOLUME`.
     Claim(String),
     /// Named in the pod itself: the kubelet never mounts such a volume with a label, but it counts
-    /// those who would have to wait.
+    /// pods that would have to wait.
     Inline {
         /// What it is in the storage.
         id: VolumeId,
@@ -79,7 +79,7 @@ pub enum PodVolumeSource {
 /// One mount of a volume into a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mount {
-    /// The options that hold for the container, its own or the pod's ([`labels::effective`]).
+    /// The options that hold for the container, its own or the pod's ([`selinux::effective`]).
     pub options: Option<SelinuxOptions>,
     /// Whether the container is privileged.
     pub privileged: bool,
@@ -110,10 +110,10 @@ pub struct PersistentVolume {
     pub id: VolumeId,
     /// What provides it.
     pub source: VolumeSource,
-    /// Who may use it at a time.
+    /// Its access modes: which pods and nodes may use it at a time.
     pub access_modes: Vec<AccessMode>,
-    /// Whose it is. A claim that names the volume of another claim has no volume; a volume of nobody
-    /// is any claim's that names it.
+    /// Whose it is. A claim that names the volume of another claim has no volume; a volume without a claim
+    /// belongs to any claim that names it.
     pub claim: Option<ClaimReference>,
 }
 

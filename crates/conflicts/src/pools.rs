@@ -5,16 +5,13 @@ use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use labels::{PartialLabel, SelinuxOptions};
+use selinux::{PartialLabel, SelinuxOptions};
 
 use crate::ask::label_of;
 use crate::maps::{HashMap, HashSet};
 use crate::placement::Placement;
 use crate::rules::Rules;
-use crate::steering::Steering;
-
-/// A pod's labels, in the order of their keys.
-pub(crate) type PodLabels = [(Arc<str>, Arc<str>)];
+use crate::steering::{PodLabels, Steering};
 
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
@@ -35,7 +32,7 @@ impl Pools {
         self.texts.borrowed(text)
     }
 
-    /// The label of those who ask for none.
+    /// The label of pods that ask for none.
     pub(crate) fn no_label(&self) -> Arc<PartialLabel> {
         self.no_label.clone()
     }
@@ -46,7 +43,7 @@ impl Pools {
             return label.clone();
         }
         let label = self.labels.shared(label_of(options, rules.defaults.as_ref()).into());
-        // Two holders are this map and the pool: nobody asks for it.
+        // Two holders are this map and the pool: no pod asks for it.
         if self.by_options.len() >= self.options_room {
             self.by_options.retain(|_, label| Arc::strong_count(label) > 2);
             self.options_room = (self.by_options.len() * 2).max(ROOM);
@@ -72,11 +69,11 @@ impl Pools {
     }
 }
 
-/// Equal values, kept once for as long as somebody has them.
+/// Interned values: equal ones are kept once, for as long as an entry has them.
 #[derive(Debug)]
 struct Pool<T: ?Sized> {
     held: HashSet<Arc<T>>,
-    /// How many may be held before those that nobody has are let go.
+    /// How many may be held before those that no entry has are dropped.
     room: usize,
 }
 

@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use crate::ask::{Ask, Property};
-use crate::conflict::{Conflict, Party, Side};
+use crate::conflict::{Conflict, Party};
 use crate::engine::Engine;
+use crate::index::Index;
 use crate::keys::{ClaimKey, PodKey, VolumeId};
 use crate::links::Unresolved;
-use crate::row::Row;
-use crate::slab::Index;
+use crate::row::{Row, Side};
 use crate::volumes::{Group, SharedVolume};
 
 /// Pods that ask the same of a volume.
@@ -54,7 +54,7 @@ impl Engine {
         self.volumes.contested().map(|v| (&v.id, v.conflicts))
     }
 
-    /// Who uses a volume, by what they ask for.
+    /// The users of a volume, by what they ask for.
     pub fn users(&self, volume: &VolumeId) -> impl Iterator<Item = Users<'_>> {
         let groups = self.volumes.find(volume).map_or_else(Vec::new, SharedVolume::in_order);
         groups.into_iter().map(|g| Users { ask: &g.ask, engine: self, pods: &g.pods })

@@ -1,16 +1,16 @@
 //! What there is to say about one pod and a volume, without another pod.
 
-use labels::PartialLabel;
+use selinux::PartialLabel;
 
 use types::ChangePolicy;
 
 use crate::ask::Labels;
-use crate::conflict::Reach;
 use crate::engine::Engine;
 use crate::keys::{PodKey, VolumeId};
+use crate::reach::Reach;
 use crate::row::Row;
 use crate::rules::PrivilegedOptions;
-use crate::wishes::Used;
+use crate::wishes::{Used, used};
 
 /// Something about one pod and one of its volumes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Engine {
     }
 
     pub(crate) fn remarks_on<'e>(&'e self, row: &'e Row) -> impl Iterator<Item = Remark<'e>> {
-        self.used(row).into_iter().flat_map(move |used| {
+        used(&self.links, &self.rules, row).into_iter().flat_map(move |used| {
             let (name, volume) = (used.name, used.located.id);
             let says = self.says(row, &used);
             says.into_iter().map(move |says| Remark { pod: &row.key, name, volume, says })

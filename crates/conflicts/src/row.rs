@@ -7,14 +7,14 @@ use smallvec::SmallVec;
 use types::ChangePolicy;
 
 use crate::ask::{Ask, Labels};
-use crate::conflict::Reach;
+use crate::index::Index;
 use crate::keys::{PodKey, VolumeId};
 use crate::objects::{Mount, Pod, PodVolume, PodVolumeSource, VolumeSource};
 use crate::placement::Node;
 use crate::pools::Pools;
+use crate::reach::Reach;
 use crate::rules::{PrivilegedOptions, Rules};
-use crate::slab::Index;
-use crate::steering::Steering;
+use crate::steering::{PodLabels, Steering};
 
 /// A pod.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Row {
     pub(crate) entries: Entries,
     pub(crate) node: Option<Arc<str>>,
     pub(crate) steering: Arc<Steering>,
-    pub(crate) labels: Arc<[(Arc<str>, Arc<str>)]>,
+    pub(crate) labels: Arc<PodLabels>,
 }
 
 /// A pod's use of one of its volumes.
@@ -41,7 +41,7 @@ pub(crate) struct Use {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UseSource {
-    /// By its place; `None` for one that is not known and that nobody waits for.
+    /// By its index; `None` for one that is not known and that no pod waits for.
     Claim(Option<Index>),
     Inline {
         id: VolumeId,
@@ -66,6 +66,13 @@ pub(crate) struct Manner {
     pub(crate) traits: Traits,
     pub(crate) span: Span,
     pub(crate) reach: Reach,
+}
+
+/// What is known of a pod on a volume.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Side<'e> {
+    pub(crate) row: &'e Row,
+    pub(crate) manner: Manner,
 }
 
 /// How far a volume reaches at a time.

@@ -1,6 +1,6 @@
 //! By which rules pods are compared.
 
-use labels::HostDefaults;
+use selinux::HostDefaults;
 
 /// The rules of one cluster, or of the one it is to become.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Default for Gates {
 /// What the SELinux options of a privileged container are worth.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PrivilegedOptions {
-    /// They count as anybody's: the kubelet's way.
+    /// They count like those of any container, as in the kubelet.
     #[default]
     Counted,
     /// Nothing, the container runs unconfined anyway: our agent's way.

@@ -1,10 +1,12 @@
 //! What decides where a pod can go, and what can be proven from it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::placement::{AntiAffinity, Namespaces, Node, NodeTerm, Operator, Placement, Requirement};
-use crate::pools::PodLabels;
-use crate::row::Row;
+use crate::placement::{AntiAffinity, Node, NodeTerm, Operator, Placement};
+
+/// A pod's labels, in the order of their keys.
+pub(crate) type PodLabels = [(Arc<str>, Arc<str>)];
 
 /// What decides where a pod can go.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -13,7 +15,7 @@ pub(crate) struct Steering {
     pub(crate) ruled: bool,
     /// The kinds of nodes it can go to: one of these. Each combines the selector with a term.
     terms: Vec<Term>,
-    anti_affinity: Vec<AntiAffinity>,
+    pub(crate) anti_affinity: Vec<AntiAffinity>,
 }
 
 type Term = BTreeMap<Place, Vec<Operator>>;
@@ -26,7 +28,7 @@ enum Place {
 
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 /// The one label that every kubelet gives its own node.
-const HOSTNAME: &str = "kubernetes.io/hostname";
+pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 impl Steering {
     /// Whether the default scheduler can put it anywhere, as it can most pods.
@@ -56,7 +58,7 @@ impl Steering {
     }
 
     /// Whether every node that both can go to has one of these labels.
-    fn meet_only_with(&self, other: &Self, labels: &[&str]) -> bool {
+    pub(crate) fn meet_only_with(&self, other: &Self, labels: &[&str]) -> bool {
         let has = |term: &Term| {
             labels.iter().any(|&label| {
                 let all = term.get(&Place::Label(label.to_owned()));
@@ -119,7 +121,8 @@ fn needs_presence(operator: &Operator) -> bool {
     !holds(operator, None)
 }
 
-fn holds(operator: &Operator, value: Option<&str>) -> bool {
+/// Whether a label of this value, or its absence, is what the operator asks for.
+pub(crate) fn holds(operator: &Operator, value: Option<&str>) -> bool {
     let number = || value.and_then(|v| v.parse::<i64>().ok());
     match operator {
         Operator::In(values) => value.is_some_and(|v| values.contains(v)),
@@ -129,30 +132,4 @@ fn holds(operator: &Operator, value: Option<&str>) -> bool {
         Operator::Greater(limit) => number().is_some_and(|n| n > *limit),
         Operator::Less(limit) => number().is_some_and(|n| n < *limit),
     }
-}
-
-fn selected(requirements: &[Requirement], labels: &PodLabels) -> bool {
-    let value = |key: &str| labels.iter().find(|(k, _)| **k == *key).map(|(_, v)| &**v);
-    requirements.iter().all(|r| holds(&r.operator, value(&r.key)))
-}
-
-/// The labels of nodes by which the first keeps away from the second.
-fn kept_away_by<'e>(a: &'e Row, b: &'e Row) -> impl Iterator<Item = &'e str> {
-    let terms = a.steering.anti_affinity.iter().filter(|term| {
-        let namespace = b.key.namespace();
-        let there = match &term.namespaces {
-            Namespaces::Own => namespace == a.key.namespace(),
-            Namespaces::Listed(list) => list.contains(namespace),
-            Namespaces::All => true,
-        };
-        there && term.selector.as_ref().is_some_and(|s| selected(s, &b.labels))
-    });
-    terms.map(|term| term.topology_key.as_str())
-}
-
-/// Whether the scheduler keeps each of the two from every node that has the other: it minds the
-/// anti-affinity of both, on nodes that have its label.
-pub(crate) fn kept_apart(a: &Row, b: &Row) -> bool {
-    let labels: Vec<&str> = kept_away_by(a, b).chain(kept_away_by(b, a)).collect();
-    !labels.is_empty() && (labels.contains(&HOSTNAME) || a.steering.meet_only_with(&b.steering, &labels))
 }

@@ -1,15 +1,15 @@
 //! What would be, if pods were others.
 
 use crate::ask::Property;
-use crate::conflict::{Conflict, Side};
+use crate::conflict::Conflict;
 use crate::engine::Engine;
 use crate::keys::PodKey;
 use crate::maps::HashSet;
 use crate::objects::{Life, Pod};
 use crate::pools::Pools;
 use crate::remarks::Remark;
-use crate::row::Row;
-use crate::wishes::{Wish, Wishes};
+use crate::row::{Row, Side};
+use crate::wishes::{Wish, Wishes, wishes};
 
 /// The cluster as it would be with these pods in the place of those of the same names. The engine does
 /// not change; it costs what the pods' own volumes cost.
@@ -29,7 +29,7 @@ impl Engine {
         let tried = alive.map(|pod| {
             let mut claims = |pod: &PodKey, name: &str| self.links.find_claim(&pod.claim(name));
             let row = Row::of(pod, &self.rules, &mut pools, &mut claims);
-            let wishes = self.wishes(&row);
+            let wishes = wishes(&self.links, &self.rules, &self.pools, &row);
             (row, wishes)
         });
         let pods_tried = tried.collect();

@@ -1,11 +1,12 @@
 //! The pods of each volume, by what they ask for.
 
+use slab::Slab;
 use smallvec::SmallVec;
 
 use crate::ask::Ask;
+use crate::index::Index;
 use crate::keys::VolumeId;
 use crate::maps::HashMap;
-use crate::slab::{Index, Slab};
 
 /// All volumes that pods ask something of.
 #[derive(Debug, Default)]
@@ -61,18 +62,15 @@ impl Volumes {
         if let Some(&index) = self.by_id.get(id) {
             return index;
         }
-        let index = self.rows.insert_with(|index| SharedVolume {
-            id: id.clone(),
-            index,
-            groups: SmallVec::new(),
-            conflicts: 0,
-            rank: 0,
-        });
+        let vacant = self.rows.vacant_entry();
+        let index = vacant.key();
+        let volume = SharedVolume { id: id.clone(), index, groups: SmallVec::new(), conflicts: 0, rank: 0 };
+        vacant.insert(volume);
         self.by_id.insert(id.clone(), index);
         index
     }
 
-    /// The same, for who knows where it was: one of `places`, if any is still its own.
+    /// The same, for a caller that knows its former index: one of `places`, if any is still its own.
     pub(crate) fn index_among(&mut self, id: &VolumeId, mut places: impl Iterator<Item = Index>) -> Index {
         let own = |&place: &Index| self.rows.get(place).is_some_and(|volume| volume.id.is(id));
         match places.find(own) {
@@ -89,7 +87,7 @@ impl Volumes {
         self.rows.get(*self.by_id.get(id)?)
     }
 
-    /// Adds a pod, which is not there yet, to those who ask for this.
+    /// Adds a pod, which is not there yet, to the pods that ask for this.
     pub(crate) fn join(&mut self, index: Index, ask: &Ask, pod: Index) {
         let Some(volume) = self.rows.get_mut(index) else { return };
         let more = volume.conflicts_of(ask);
@@ -105,7 +103,7 @@ impl Volumes {
         self.conflicts += more;
     }
 
-    /// Takes a pod from those who ask for this.
+    /// Removes a pod from the pods that ask for this.
     pub(crate) fn leave(&mut self, index: Index, ask: &Ask, pod: Index) {
         let Some(volume) = self.rows.get_mut(index) else { return };
         let Some(at) = volume.groups.iter().position(|g| g.ask.is(ask)) else { return };
@@ -123,7 +121,7 @@ impl Volumes {
         if settled {
             self.settled(rank);
         }
-        if unused && let Some(volume) = self.rows.remove(index) {
+        if unused && let Some(volume) = self.rows.try_remove(index) {
             self.by_id.remove(&volume.id);
         }
     }

@@ -1,16 +1,17 @@
 //! What a pod asks of which volumes, with all that is known now.
 
-use labels::PartialLabel;
+use selinux::PartialLabel;
 use smallvec::SmallVec;
 
 use types::ChangePolicy;
 
 use crate::ask::{Ask, Labels};
-use crate::conflict::Reach;
-use crate::engine::Engine;
 use crate::keys::VolumeId;
-use crate::links::{Located, Unresolved};
+use crate::links::{Links, Located, Unresolved};
+use crate::pools::Pools;
+use crate::reach::Reach;
 use crate::row::{Manner, Row, Span, Use, UseSource};
+use crate::rules::Rules;
 
 /// All that a pod asks for.
 pub(crate) type Wishes = SmallVec<[Wish; 1]>;
@@ -51,50 +52,48 @@ impl<'e> Used<'e> {
     }
 }
 
-impl Engine {
-    /// The volumes that a pod uses and that are known, each once.
-    pub(crate) fn used<'e>(&'e self, row: &'e Row) -> SmallVec<[Used<'e>; 1]> {
-        let mut all = SmallVec::<[Used<'_>; 1]>::new();
-        if !self.rules.gates.read_write_once_pod {
-            return all;
-        }
-        for used in &row.uses {
-            let Ok(located) = self.locate(used) else { continue };
-            let next = Used::of(used, located);
-            match all.iter_mut().find(|u| u.located.id == located.id) {
-                Some(same) => same.and(next),
-                None => all.push(next),
-            }
-        }
-        all
+/// The volumes that a pod uses and that are known, each once.
+pub(crate) fn used<'e>(links: &'e Links, rules: &Rules, row: &'e Row) -> SmallVec<[Used<'e>; 1]> {
+    let mut all = SmallVec::<[Used<'_>; 1]>::new();
+    if !rules.gates.read_write_once_pod {
+        return all;
     }
-
-    fn locate<'e>(&'e self, used: &'e Use) -> Result<Located<'e>, Unresolved> {
-        match &used.source {
-            UseSource::Claim(None) => Err(Unresolved::NoClaim),
-            UseSource::Claim(Some(claim)) => self.links.locate(*claim, self.rules.gates),
-            UseSource::Inline { id, mountable } => {
-                let mountable = *mountable;
-                Ok(Located { id, mountable, span: Span::Anywhere, reach: Reach::Counted })
-            }
+    for used in &row.uses {
+        let Ok(located) = locate(links, rules, used) else { continue };
+        let next = Used::of(used, located);
+        match all.iter_mut().find(|u| u.located.id == located.id) {
+            Some(same) => same.and(next),
+            None => all.push(next),
         }
     }
+    all
+}
 
-    /// The volumes that a pod asks something of. One that cannot be mounted with a label is no wish, nor
-    /// is one that would need several: its pod does not start.
-    pub(crate) fn wishes(&self, row: &Row) -> Wishes {
-        let mountable = self.used(row).into_iter().filter(|u| u.located.mountable);
-        mountable.filter_map(|used| self.wish(used, row.policy)).collect()
+fn locate<'e>(links: &'e Links, rules: &Rules, used: &'e Use) -> Result<Located<'e>, Unresolved> {
+    match &used.source {
+        UseSource::Claim(None) => Err(Unresolved::NoClaim),
+        UseSource::Claim(Some(claim)) => links.locate(*claim, rules.gates),
+        UseSource::Inline { id, mountable } => {
+            let mountable = *mountable;
+            Ok(Located { id, mountable, span: Span::Anywhere, reach: Reach::Counted })
+        }
     }
+}
 
-    fn wish(&self, used: Used<'_>, policy: ChangePolicy) -> Option<Wish> {
-        let ask = match (used.labels, policy) {
-            (Labels::Several(_), _) => return None,
-            (Labels::One(label), ChangePolicy::MountOption) if !PartialLabel::is_empty(&label) => {
-                Ask::new(label, policy)
-            }
-            _ => Ask::new(self.pools.no_label(), ChangePolicy::Recursive),
-        };
-        Some(Wish { id: used.located.id.clone(), ask, manner: used.manner })
-    }
+/// The volumes that a pod asks something of. One that cannot be mounted with a label is no wish, nor
+/// is one that would need several: its pod does not start.
+pub(crate) fn wishes(links: &Links, rules: &Rules, pools: &Pools, row: &Row) -> Wishes {
+    let mountable = used(links, rules, row).into_iter().filter(|u| u.located.mountable);
+    mountable.filter_map(|used| wish(pools, used, row.policy)).collect()
+}
+
+fn wish(pools: &Pools, used: Used<'_>, policy: ChangePolicy) -> Option<Wish> {
+    let ask = match (used.labels, policy) {
+        (Labels::Several(_), _) => return None,
+        (Labels::One(label), ChangePolicy::MountOption) if !PartialLabel::is_empty(&label) => {
+            Ask::new(label, policy)
+        }
+        _ => Ask::new(pools.no_label(), ChangePolicy::Recursive),
+    };
+    Some(Wish { id: used.located.id.clone(), ask, manner: used.manner })
 }

@@ -57,7 +57,7 @@ impl Geometry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a block cannot have {length} IDs: it takes a multiple of 65536")]
 pub struct LengthError {
-    /// What was asked for.
+    /// The requested value.
     pub length: u64,
     /// The nearest valid length that is not longer (or the shortest there is).
     pub below: u64,
@@ -65,7 +65,7 @@ pub struct LengthError {
     pub above: u64,
 }
 
-/// Why a run of host IDs cannot be leased to anybody.
+/// Why a run of host IDs cannot be leased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
     /// The length itself is impossible.
@@ -109,7 +109,7 @@ pub enum BlockError {
 pub struct BlockLength(u32);
 
 impl BlockLength {
-    /// 65536, what Kubernetes gives a pod unless told otherwise.
+    /// 65536, the default of Kubernetes for a pod.
     pub const DEFAULT: Self = Self(65_536);
 
     /// The number of IDs.

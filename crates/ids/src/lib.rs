@@ -5,11 +5,12 @@
 //! - [`IdBlock`]: a run that may be *leased*. One that touches the host's first 65536 IDs or
 //!   contains 2^32-1 cannot be built.
 //! - [`IdMapping`], [`UserNamespace`]: maps and translation both ways, never by guess. A map that a
-//!   caller brought is a [`CallerMapping`], which no lease can be made from.
+//!   caller brought is a [`CallerMapping`], which no lease can be made from. [`IdMappings`] are the lines alone, as
+//!   records hold them and the kernel takes them.
 //! - [`pool`]: which blocks this node may lease, and where that was decided.
 //! - [`allocator`]: free → leased → draining → quarantined → free, oldest-freed first.
 //! - [`parse`]: subuid text, `/proc/PID/uid_map`, the kubelet's `userns` record.
-//! - [`witness`]: what others testify about the use of IDs; the ledger believes nobody else.
+//! - [`witness`]: what a scan of the host reports on the use of IDs; the ledger relies on nothing else.
 //!
 //! Nothing here reads a file, a clock or an environment.
 
@@ -17,6 +18,7 @@ pub mod allocator;
 mod block;
 mod id;
 mod mapping;
+mod mappings;
 pub mod parse;
 pub mod pool;
 mod span;
@@ -25,6 +27,7 @@ pub mod witness;
 pub use block::{BlockError, BlockLength, IdBlock, LengthError, UNIT};
 pub use id::{ContainerId, HostId, IdKind, IdOutOfRange};
 pub use mapping::{CallerMapping, IdMapping, MappingError, Unmapped, UserNamespace};
+pub use mappings::IdMappings;
 pub use span::{HostSpan, SpanError};
 
 /// How many cases each property is tried on: 10 000, or what `PROPTEST_CASES` says.

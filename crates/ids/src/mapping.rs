@@ -109,8 +109,8 @@ impl From<IdMapping> for RawMapping {
     }
 }
 
-/// A map that somebody else chose. CRI allows any: unaligned, on host IDs, several lines. It can be
-/// used and translated with, but no lease can be made from it.
+/// A map that the caller chose. CRI allows any: unaligned, on host IDs, several lines. It can be used and translated
+/// with, but no lease can be made from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallerMapping {
     uids: Vec<IdMapping>,

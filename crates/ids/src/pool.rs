@@ -1,4 +1,4 @@
-//! Which blocks this node may lease, and who decided so.
+//! Which blocks this node may lease, and where that was configured.
 //!
 //! User and group IDs are two lanes of blocks. As long as both lanes are alike, a lease has the same
 //! block in both, as Kubernetes expects; where they differ, each side has its own.
@@ -20,7 +20,7 @@ pub struct NamedSpan {
     pub origin: String,
 }
 
-/// Who decided on the pool.
+/// Where the pool was configured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "from")]
 pub enum PoolOrigin {
@@ -34,7 +34,7 @@ pub enum PoolOrigin {
         /// The user's name.
         owner: String,
     },
-    /// Nobody: everything from 65536 up.
+    /// Nowhere: everything from 65536 up.
     Default,
 }
 
@@ -59,7 +59,7 @@ pub struct PoolRequest {
     pub gids: Vec<NamedSpan>,
     /// IDs of either kind that must not be given out; a block that touches one is left out.
     pub excluded: Vec<HostSpan>,
-    /// Who decided so.
+    /// Where it was configured.
     pub origin: PoolOrigin,
 }
 
@@ -201,7 +201,7 @@ impl IdPool {
         self.block
     }
 
-    /// Who decided on this pool.
+    /// Where this pool was configured.
     #[must_use]
     pub fn origin(&self) -> &PoolOrigin {
         &self.origin

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{HostId, ID_COUNT};
 
-/// Any run of host IDs, at least one long, none of them 2^32-1: what somebody on the host uses.
+/// Any run of host IDs, at least one long, none of them 2^32-1: IDs that are in use or claimed on the host.
 ///
 /// Not every span may be leased: see [`crate::IdBlock`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
-//! Testimony about who uses host IDs.
+//! Reports on the use of host IDs.
 //!
-//! The ledger frees a block only on what a [`Witness`] saw itself; nobody who asks for a release can
-//! vouch for it.
+//! The ledger frees a block only on what a [`Witness`] has seen itself; a holder that releases a block cannot vouch
+//! for it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 use crate::id::IdKind;
 use crate::span::HostSpan;
 
-/// How firmly somebody holds the IDs.
+/// How the IDs are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hold {
     /// In use now: a process has the ID, or a reachable user namespace maps it.
     Live,
-    /// Written down as somebody's: passwd, subuid, another tool's store.
+    /// Claimed in a file: passwd, subuid, another tool's store.
     Claimed,
 }
 
-/// Somebody who uses a run of host IDs.
+/// A use of, or a claim to, a run of host IDs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Use {
@@ -31,7 +31,7 @@ pub struct Use {
     pub ids: HostSpan,
     /// How firmly.
     pub hold: Hold,
-    /// Who, for a person to read: `process 4242 (sleep): effective uid`.
+    /// The user, for people to read: `process 4242 (sleep): effective uid`.
     pub by: String,
 }
 
@@ -83,7 +83,7 @@ impl Sighting {
         &self.blind
     }
 
-    /// Those who use any ID of `span`, from the highest first ID down.
+    /// The uses of any ID of `span`, from the highest first ID down.
     pub fn users(&self, kind: IdKind, span: HostSpan) -> impl Iterator<Item = &Use> {
         let end = self.uses.partition_point(|u| (u.kind, u.ids.first()) <= (kind, span.last()));
         let candidates = self.uses.iter().zip(&self.reach).take(end).rev();
@@ -93,25 +93,25 @@ impl Sighting {
             .filter(move |u| u.ids.overlaps(span))
     }
 
-    /// One who uses an ID of `span` right now.
+    /// A use of an ID of `span` by a task or a namespace right now.
     #[must_use]
     pub fn live_user(&self, kind: IdKind, span: HostSpan) -> Option<&Use> {
         self.users(kind, span).find(|u| u.hold == Hold::Live)
     }
 }
 
-/// Why a look at the host gave nothing to go by.
+/// Why a scan of the host failed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot see who uses host IDs: {what}")]
+#[error("cannot scan the host for uses of host IDs: {what}")]
 pub struct WitnessError {
-    /// What was tried, on what.
+    /// The operation that failed, with its object.
     pub what: String,
-    /// What the system said.
+    /// The operating system's error.
     #[source]
     pub source: std::io::Error,
 }
 
-/// One who looks at the host itself.
+/// Scans the host for uses of host IDs.
 pub trait Witness: Send + Sync {
     /// Looks anew, now, at everything: a block may be freed on what is seen.
     fn look(&self) -> Result<Sighting, WitnessError>;

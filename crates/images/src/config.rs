@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::json;
 use crate::platform::Platform;
 
-/// What an image says about how it is to be run. Nothing is filled in: an empty field was empty.
+/// The configuration of an image. No default is filled in: an empty field was empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageConfig {
@@ -16,32 +16,32 @@ pub struct ImageConfig {
     pub user: String,
     /// `NAME=value`.
     pub env: Vec<String>,
-    /// What is run.
+    /// The entrypoint.
     pub entrypoint: Vec<String>,
-    /// Its arguments, or what is run if there is no entrypoint.
+    /// Its arguments, or the command if there is no entrypoint.
     pub cmd: Vec<String>,
-    /// Where it is run.
+    /// The working directory.
     pub working_dir: String,
-    /// Paths that are volumes of their own.
+    /// Paths that are volumes.
     pub volumes: Vec<String>,
     /// `80/tcp`.
     pub exposed_ports: Vec<String>,
     /// `SIGTERM`, `15`.
     pub stop_signal: Option<String>,
-    /// Free.
+    /// Labels.
     pub labels: BTreeMap<String, String>,
 }
 
-/// An image's configuration as far as it is needed here.
+/// An image's configuration file, as far as it is needed here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
-    /// What it is built for.
+    /// Its platform.
     pub platform: Platform,
-    /// How it is run.
+    /// Its run configuration.
     pub config: ImageConfig,
     /// The digests of its layers, uncompressed, the lowest first.
     pub diff_ids: Vec<Digest>,
-    /// When it was made, as it says.
+    /// Its creation time, as in the file.
     pub created: Option<String>,
 }
 
@@ -87,10 +87,10 @@ struct RawConfig {
 }
 
 impl Configuration {
-    /// Understands the configuration `what`.
+    /// Parses the configuration `what`.
     ///
     /// # Errors
-    /// If it is none.
+    /// If it is not a valid one.
     pub fn parse(what: &str, bytes: &[u8]) -> Result<Self> {
         let raw: Raw = json::read(what, bytes)?;
         if raw.rootfs.kind != "layers" {

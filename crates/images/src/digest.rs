@@ -1,4 +1,4 @@
-//! SHA-256 digests, and readers that compute them on the way.
+//! SHA-256 digests, and readers that compute them while reading.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 const PREFIX: &str = "sha256:";
 const HEX_DIGITS: usize = 64;
 
-/// `sha256:` and 64 lower-case hexadecimal digits: safe as a file name, and the only kind that images use.
+/// `sha256:` and 64 lower-case hexadecimal digits: safe as a file name, and the only algorithm that images use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(String);
@@ -85,7 +85,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// A digest in the making.
+/// An unfinished digest.
 #[derive(Clone)]
 pub(crate) struct Hasher(Context);
 
@@ -105,13 +105,13 @@ impl Hasher {
     }
 }
 
-/// What has passed through a [`Hashing`] reader so far.
+/// What a [`Hashing`] reader has read so far.
 pub(crate) struct Tally {
     hasher: Hasher,
     length: u64,
 }
 
-/// Passes on what it reads, and keeps a tally of it that outlives it.
+/// Passes on what it reads, and keeps a tally that outlives it.
 pub(crate) struct Hashing<R> {
     inner: R,
     tally: Rc<RefCell<Tally>>,

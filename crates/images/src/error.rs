@@ -8,105 +8,105 @@ use ids::IdKind;
 use crate::digest::Digest;
 use crate::fault::Fault;
 
-/// What this crate's calls return.
+/// The result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What was tried, on what, and what came of it.
+/// A failed operation: what was tried, on which object, and the cause.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The file system said no.
+    /// A filesystem operation failed.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// On what.
+        /// The path that it was applied to.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: Arc<io::Error>,
     },
     /// The disk is full.
     #[error("no space left on the disk of {}", path.display())]
     DiskFull {
-        /// What was written.
+        /// The file that was written.
         path: PathBuf,
     },
-    /// The kernel said no.
+    /// A system call failed.
     #[error("{0}")]
     Kernel(#[from] kernel::Error),
-    /// Another process kept the store too long.
+    /// Another process held the store's lock too long.
     #[error("the image store has been locked for {}s: {}", waited.as_secs(), path.display())]
     Stuck {
         /// The lock file.
         path: PathBuf,
-        /// How long was waited.
+        /// How long the caller waited.
         waited: Duration,
     },
-    /// A newer wardlet wrote this store.
+    /// A newer version of wardlet wrote this store.
     #[error("{} is of version {found}; this wardlet knows version {known}", path.display())]
     TooNew {
         /// The store.
         path: PathBuf,
         /// Its version.
         found: String,
-        /// The newest we know.
+        /// The newest known version.
         known: u32,
     },
-    /// A record of the store cannot be understood.
+    /// A record of the store cannot be parsed.
     #[error("{} cannot be read: {why}", path.display())]
     Record {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: String,
     },
-    /// No digest.
-    #[error("{text:?} is no digest")]
+    /// An invalid digest.
+    #[error("{text:?} is not a digest")]
     Digest {
-        /// What it was taken for.
+        /// The value that was given.
         text: String,
     },
-    /// No image's name.
-    #[error("{text:?} is no name of an image: {why}")]
+    /// An invalid image name.
+    #[error("{text:?} is not a valid image name: {why}")]
     Reference {
         /// The name.
         text: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: &'static str,
     },
-    /// What was to be imported is no image.
-    #[error("{} is no image: {why}", path.display())]
+    /// The import is not an image.
+    #[error("{} is not an image: {why}", path.display())]
     NotAnImage {
         /// The file or directory.
         path: PathBuf,
-        /// What is missing or wrong.
+        /// What is missing or invalid.
         why: String,
     },
-    /// A manifest, index or configuration cannot be understood.
-    #[error("{what} cannot be understood: {why}")]
+    /// A manifest, index or configuration cannot be parsed.
+    #[error("cannot parse {what}: {why}")]
     Document {
-        /// Which.
+        /// Its name.
         what: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: String,
     },
-    /// Content is not what it was announced to be.
+    /// Content does not have its digest.
     #[error("{what} has the digest {found}, not {expected}")]
     WrongDigest {
         /// The content.
         what: String,
-        /// What was announced.
+        /// The expected digest.
         expected: Digest,
-        /// What came.
+        /// The actual digest.
         found: Digest,
     },
-    /// Content is longer or shorter than announced.
+    /// Content does not have its size.
     #[error("{what} has {found} bytes, not {expected}")]
     WrongSize {
         /// The content.
         what: String,
-        /// What was announced.
+        /// The expected size.
         expected: u64,
-        /// What came.
+        /// The actual size.
         found: u64,
     },
     /// An entry of a layer, or of an archive, was refused.
@@ -114,9 +114,9 @@ pub enum Error {
     Entry {
         /// The layer or archive.
         layer: String,
-        /// The entry's name as it is there.
+        /// The entry's name.
         entry: String,
-        /// Why.
+        /// The cause.
         fault: Fault,
     },
     /// A layer was refused as a whole.
@@ -124,17 +124,17 @@ pub enum Error {
     Layer {
         /// The layer or archive.
         layer: String,
-        /// Why.
+        /// The cause.
         fault: Fault,
     },
-    /// The image is not for this machine.
+    /// The image has no platform for this machine.
     #[error("{image} is for {}, not for {wanted}", offered.join(", "))]
     OtherPlatform {
         /// The image.
         image: String,
-        /// What this machine is.
+        /// The platform of this machine.
         wanted: String,
-        /// What the image is for.
+        /// The platforms of the image.
         offered: Vec<String>,
     },
     /// A registry could not be reached, or answered with an error.
@@ -142,49 +142,49 @@ pub enum Error {
     Registry {
         /// Scheme, host and port.
         endpoint: String,
-        /// What was asked for.
+        /// The requested object.
         what: String,
-        /// What came instead.
+        /// The response.
         why: String,
     },
-    /// A registry wants other credentials, or any.
+    /// A registry requires other credentials, or any.
     #[error("{endpoint}: {what}: not authorized: {why}")]
     Unauthorized {
         /// Scheme, host and port.
         endpoint: String,
-        /// What was asked for.
+        /// The requested object.
         what: String,
-        /// What was tried.
+        /// Its message.
         why: String,
     },
-    /// The registry does not have it.
+    /// The registry does not have the object.
     #[error("{endpoint} does not have {what}")]
     NotThere {
         /// Scheme, host and port.
         endpoint: String,
-        /// What was asked for.
+        /// The requested object.
         what: String,
     },
-    /// A certificate file is no use.
+    /// A certificate file is invalid.
     #[error("certificates of {}: {why}", path.display())]
     Certificates {
-        /// The file, or where the system's are.
+        /// The file, or the system's directory.
         path: PathBuf,
-        /// What is wrong.
+        /// Why it is invalid.
         why: String,
     },
     /// The store has no such image.
     #[error("there is no image {name}")]
     Unknown {
-        /// What was asked for.
+        /// The requested value.
         name: String,
     },
     /// A short ID stands for several images.
     #[error("{name} may be {}", candidates.join(" or "))]
     Ambiguous {
-        /// What was asked for.
+        /// The requested value.
         name: String,
-        /// Which it may be.
+        /// The candidates.
         candidates: Vec<String>,
     },
     /// A container runs from the image.
@@ -192,15 +192,15 @@ pub enum Error {
     InUse {
         /// The image.
         image: String,
-        /// By whom.
+        /// The holder.
         by: String,
     },
-    /// No name for whoever uses an image.
+    /// An invalid name for a holder of an image.
     #[error(
         "{text:?} cannot name a user of an image: letters, digits, dot, dash and underscore can, 1 to 200"
     )]
     Holder {
-        /// What was given.
+        /// The value that was given.
         text: String,
     },
     /// A file of the image belongs to an ID that the mapping does not have.
@@ -217,13 +217,13 @@ pub enum Error {
         /// How many IDs are mapped.
         length: u64,
     },
-    /// Whoever asked for it wants it no more.
+    /// The caller has cancelled the operation.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl Error {
-    /// The way out, where we know one.
+    /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
@@ -257,7 +257,7 @@ impl Error {
         })
     }
 
-    /// Whether asking again may help: the way to the registry failed, not the registry.
+    /// Whether a retry may help: the connection failed, not the request.
     pub(crate) fn is_of_the_network(&self) -> bool {
         matches!(self, Self::Registry { .. })
     }

@@ -1,76 +1,76 @@
 use ids::IdKind;
 
-/// What is wrong with an entry of a layer or of an archive, or with a layer as a whole.
+/// Why an entry of a layer or of an archive, or a layer as a whole, is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The name begins at the root of the file system.
+    /// The name is absolute.
     #[error("its name is absolute")]
     Absolute,
-    /// The name leaves the image.
+    /// The name has a `..` that leaves the image.
     #[error("its name has `..` in it")]
     Climbs,
-    /// The name has a byte that no file name can have, or none at all.
+    /// The name is empty or has an invalid byte.
     #[error("no file can have this name")]
     Name,
-    /// The name is longer than the kernel takes.
+    /// The name is longer than the kernel allows.
     #[error("its name is too long")]
     TooLong,
-    /// A symbolic link on the way leads out of the image.
+    /// A symbolic link in the path leads out of the image.
     #[error("the symbolic link {link:?} on the way leads to {to:?}, out of the image")]
     LinkLeaves {
         /// The link.
         link: String,
-        /// What it says.
+        /// Its target.
         to: String,
     },
-    /// Symbolic links lead to each other.
+    /// Symbolic links form a loop.
     #[error("too many symbolic links on the way")]
     LinkLoop,
-    /// What should be a directory is none.
-    #[error("{parent:?} on the way is no directory")]
+    /// A parent is not a directory.
+    #[error("{parent:?} in its path is not a directory")]
     NoDirectory {
-        /// It.
+        /// The parent.
         parent: String,
     },
-    /// A hard link to what is not in this layer, not yet, or cannot be linked to.
+    /// A hard link to a file that is not in this layer, not yet, or cannot be linked to.
     #[error("a hard link to {target:?}, which {why}")]
     HardLink {
-        /// What it is a link to.
+        /// Its target.
         target: String,
-        /// Why it cannot be.
+        /// Why it cannot be linked to.
         why: &'static str,
     },
-    /// A device that is not among the harmless ones.
+    /// A device that is not allowed.
     #[error("the {kind} device {major}:{minor}")]
     Device {
         /// `character` or `block`.
         kind: &'static str,
-        /// The first number.
+        /// The major number.
         major: u32,
-        /// The second number.
+        /// The minor number.
         minor: u32,
     },
     /// A whiteout of nothing, of the directory itself or of its parent.
     #[error("a whiteout that names no file")]
     Whiteout,
-    /// An extended attribute that only the kernel may set.
+    /// An extended attribute that is reserved for the kernel.
     #[error("the extended attribute {name}, which would steer the kernel's overlay")]
     Xattr {
         /// Its name.
         name: String,
     },
-    /// An owner that cannot be.
+    /// An invalid owner.
     #[error("{kind} {value} cannot be")]
     Id {
         /// User or group.
         kind: IdKind,
-        /// What the entry has.
+        /// The value of the entry.
         value: u64,
     },
-    /// A kind of entry that no image has.
+    /// An unknown type of entry.
     #[error("entries of type {0:?} are not known")]
     Type(char),
-    /// A sparse file in a form that is not read.
+    /// An unsupported sparse format.
     #[error("a sparse file of a form that is not read (GNU sparse in PAX headers)")]
     SparseForm,
     /// The archive ends inside the entry.
@@ -78,32 +78,32 @@ pub enum Fault {
     Truncated {
         /// The size in its header.
         expected: u64,
-        /// What came.
+        /// The actual size.
         found: u64,
     },
-    /// It does not read as what it should be.
+    /// It cannot be parsed.
     #[error("unreadable: {0}")]
     Unreadable(String),
-    /// More than fits the limit.
+    /// A limit is exceeded.
     #[error("more than {limit} {what}")]
     Limit {
-        /// Of what.
+        /// The limited quantity.
         what: &'static str,
-        /// How many are allowed.
+        /// The limit.
         limit: u64,
     },
     /// The kernel refused it.
     #[error("cannot {what}: {why}")]
     Refused {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         why: String,
     },
 }
 
 impl Fault {
-    /// The way out, where we know one.
+    /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
@@ -111,7 +111,7 @@ impl Fault {
                 "set `absoluteNames: inImage` in registries.yaml if the image's builder is known to write such names"
             }
             Self::Climbs | Self::LinkLeaves { .. } => {
-                "no image needs this to work: it may be an attack, look at who made it"
+                "no image needs this to work, and it may be an attack: check where the image comes from"
             }
             Self::Device { .. } => {
                 "build the image without it; containers get their devices from the runtime"

@@ -12,28 +12,28 @@ use crate::layer::highest::{Highest, Owned};
 pub struct Image {
     /// The digest of its configuration.
     pub id: Digest,
-    /// What it is called now.
+    /// Its names.
     pub names: Vec<String>,
-    /// `repository@digest` for everything it was pulled by.
+    /// `repository@digest` of everything that it was pulled by.
     pub digests: Vec<String>,
     /// `linux/amd64`.
     pub platform: String,
-    /// What its layers take on disk, those shared with others included.
+    /// The size of its layers on disk, shared ones included.
     pub bytes: u64,
     /// Chain IDs of its layers, the lowest first.
     pub layers: Vec<Digest>,
-    /// The highest user and group that a file of it belongs to.
+    /// The highest user and group IDs of its files.
     pub highest: Highest,
-    /// When it was made, as it says.
+    /// Its creation time, as in its configuration.
     pub created: Option<String>,
-    /// How it is run.
+    /// Its run configuration.
     pub config: ImageConfig,
-    /// Who runs from it.
+    /// The holders: containers that run from it.
     pub users: Vec<String>,
 }
 
 impl Image {
-    /// How it is called best.
+    /// Its preferred name.
     #[must_use]
     pub fn called(&self) -> &str {
         let name = self.names.first().or(self.digests.first());

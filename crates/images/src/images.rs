@@ -26,20 +26,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Images {
     pub(crate) store: Store,
     pub(crate) limits: Limits,
-    /// Bytes and entries of layers that were asked about. A layer never changes.
+    /// Cached sizes of layers, in bytes and entries. A layer never changes.
     sizes: Mutex<BTreeMap<Digest, (u64, u64)>>,
 }
 
-/// What there is, and what cannot be read any more.
+/// The images, and the records that cannot be read.
 #[derive(Debug)]
 pub struct Listing {
-    /// By their names.
+    /// Sorted by name.
     pub images: Vec<Image>,
-    /// One for each record that is damaged.
+    /// One error for each damaged record.
     pub damaged: Vec<Error>,
 }
 
-/// What the images take on disk, shared layers once.
+/// The disk usage of all images, shared layers once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Usage {
     /// Bytes of layers, without holes.
@@ -50,22 +50,22 @@ pub struct Usage {
     pub layers: u64,
 }
 
-/// What a removal came to.
+/// The result of a removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Removed {
-    /// Names that are gone.
+    /// Removed names.
     pub names: Vec<String>,
-    /// The image, if it is gone with its last name.
+    /// The image, if it was removed with its last name.
     pub image: Option<Digest>,
-    /// What went with it.
+    /// What was collected with it.
     pub collected: Collected,
 }
 
 impl Images {
-    /// The images in the directory `root`, which is made if it is not there.
+    /// Opens the store in the directory `root`, which is created if it is missing.
     ///
     /// # Errors
-    /// If it cannot be used, or a newer wardlet wrote it.
+    /// If it cannot be used, or a newer version of wardlet wrote it.
     pub fn open(root: &Path, limits: Limits) -> Result<Self> {
         Ok(Self { store: Store::open(root, PATIENCE)?, limits, sizes: Mutex::default() })
     }
@@ -163,8 +163,8 @@ impl Images {
         Ok(shown)
     }
 
-    /// Says that `holder` runs from the image, which is then neither removed nor collected. Who holds one
-    /// image and asks for another holds that one.
+    /// Records that `holder` runs from the image, which is then neither removed nor collected. A holder has one image:
+    /// a second call replaces the first.
     ///
     /// # Errors
     /// If the image is gone.
@@ -177,10 +177,10 @@ impl Images {
         self.store.record(&path, &UseRecord { holder: holder.to_owned(), image: image.id.clone() })
     }
 
-    /// Ends what [`Images::hold`] began; nothing held is fine.
+    /// Ends [`Images::hold`]; idempotent.
     ///
     /// # Errors
-    /// If it cannot be written down.
+    /// If it cannot be recorded.
     pub fn release(&self, holder: &str) -> Result<()> {
         let path = self.store.use_path(checked(holder)?);
         let _guard = self.store.lock()?;
@@ -188,11 +188,11 @@ impl Images {
         Ok(())
     }
 
-    /// Takes the name `name` away, or all names of the image if it is no name but an ID. With its last name
-    /// the image goes, and layers that no other image has.
+    /// Removes the name `name`, or all names of the image if it is an ID. With its last name the image is removed, and
+    /// layers that no other image has.
     ///
     /// # Errors
-    /// If somebody runs from the image and it would be gone.
+    /// If a container runs from the image and it would be gone.
     pub fn remove(&self, name: &str) -> Result<Removed> {
         let _guard = self.store.lock()?;
         let image = self.find(name)?;
@@ -217,23 +217,21 @@ impl Images {
         Ok(Removed { names: gone, image: Some(image.id), collected })
     }
 
-    /// Removes what nobody needs: images without a name that nobody runs from, layers of no image, and
-    /// downloads that were broken off.
+    /// Removes what is unused: images without a name and without a holder, layers of no image, and partial downloads.
     ///
     /// # Errors
-    /// If a record cannot be read: it may speak for anything.
+    /// If a record cannot be read: it may refer to anything.
     pub fn collect(&self) -> Result<Collected> {
         let _guard = self.store.lock()?;
         self.store.collect(Scope::Everything)
     }
 
-    /// After something went wrong: what it has left unused goes. What stands in the way of that is not
-    /// what the caller wants to hear about now.
+    /// Collects garbage after a failure. An error of that is ignored: the caller gets the first one.
     pub(crate) fn leave_no_trace(&self) {
         let _ = self.store.lock().and_then(|_guard| self.store.collect(Scope::Content));
     }
 
-    /// What all images take.
+    /// The disk usage of all images.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -258,14 +256,14 @@ impl Images {
         Ok(layers.values().fold(Usage::default(), add))
     }
 
-    /// Where the store is.
+    /// The directory of the store.
     #[must_use]
     pub fn root(&self) -> &Path {
         self.store.root()
     }
 }
 
-/// A holder's name becomes a file's.
+/// A holder's name becomes a file name.
 fn checked(holder: &str) -> Result<&str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     if (1..=200).contains(&holder.len()) && !holder.starts_with('.') && holder.bytes().all(plain) {

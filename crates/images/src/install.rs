@@ -1,4 +1,4 @@
-//! From a verified configuration and a source of layers to an image in the store: the same for all ways in.
+//! From a verified configuration and a source of layers to an image in the store: shared by import and pull.
 
 use std::io::Read;
 
@@ -15,21 +15,21 @@ use crate::store::layers::chains;
 use crate::store::records::{ImageRecord, NameRecord};
 use crate::store::work::{Needs, Work};
 
-/// Where layers come from. Nothing is asked of it for layers that are there already.
+/// A source of layers. Layers that exist already are not read from it.
 pub(crate) trait Layers {
-    /// What the n-th layer is called in messages.
+    /// The name of the n-th layer in messages.
     fn name(&self, n: usize) -> String;
-    /// What the n-th layer was announced to be, where it was.
+    /// The descriptor of the n-th layer, if there is one.
     fn announced(&self, n: usize) -> Option<&Descriptor>;
     /// The n-th layer's archive.
     fn open(&self, n: usize) -> Result<Box<dyn Read + '_>>;
-    /// The n-th layer is in the store: its archive is not needed any more.
+    /// The n-th layer is in the store: its archive is no longer needed.
     fn done(&self, n: usize) -> Result<()>;
 }
 
-/// An image that is to be installed.
+/// An image to install.
 pub(crate) struct Candidate<'a> {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(crate) called: String,
     pub(crate) config: Vec<u8>,
     /// Its bytes, if it came with one.
@@ -37,11 +37,11 @@ pub(crate) struct Candidate<'a> {
     pub(crate) layers: &'a dyn Layers,
     /// How many layers its source has.
     pub(crate) count: usize,
-    /// The names it is to have, each with what the registry serves under it.
+    /// Its names, each with the digest that the registry serves under it.
     pub(crate) names: Vec<(String, Option<Digest>)>,
 }
 
-/// A layer that is to be there.
+/// A layer to install.
 struct Wanted<'a> {
     chain: &'a Digest,
     diff_id: &'a Digest,
@@ -49,7 +49,7 @@ struct Wanted<'a> {
     below: &'a [Digest],
 }
 
-/// What an installation needs besides the image.
+/// The context of an installation.
 pub(crate) struct Site<'a> {
     pub(crate) store: &'a Store,
     pub(crate) work: &'a Work,
@@ -58,7 +58,7 @@ pub(crate) struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Unpacks what is missing, then enters the image and its names.
+    /// Unpacks the missing layers, then records the image and its names.
     pub(crate) fn install(&self, image: &Candidate<'_>) -> Result<Digest> {
         let config = understood(image)?;
         let chains = chains(&config.diff_ids);

@@ -1,11 +1,11 @@
-//! JSON as registries and builders write it: duplicates and nulls included, nonsense refused.
+//! JSON as registries and builders write it: duplicates and nulls included, other deviations refused.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 use crate::error::{Error, Result};
 
-/// The longest manifest, index or configuration: as much as registries take.
+/// The longest manifest, index or configuration: the limit of registries.
 pub(crate) const LONGEST: u64 = 4 << 20;
 
 pub(crate) fn read<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {

@@ -13,8 +13,10 @@
 //! - `layer`: from an archive to a directory that an overlay takes.
 //! - `store`: the store on disk.
 //! - `import`, `pull`: the two ways in; `install` is what they share.
+//! - [`Registries`], [`read_credentials`]: the files that say how registries are reached, and with which credentials.
 
 mod config;
+mod credentials;
 mod digest;
 mod error;
 mod fault;
@@ -32,9 +34,11 @@ mod platform;
 mod progress;
 mod pull;
 mod reference;
+mod registries;
 mod store;
 
 pub use config::{Configuration, ImageConfig};
+pub use credentials::{CredentialsError, read_credentials};
 pub use digest::Digest;
 pub use error::{Error, Result};
 pub use fault::Fault;
@@ -51,4 +55,5 @@ pub use platform::Platform;
 pub use progress::{Progress, Quiet, Step};
 pub use pull::remote::{Credentials, Endpoint, NotAnAuth, Registry, Remote, Scheme};
 pub use reference::Reference;
+pub use registries::{Registries, RegistriesError};
 pub use store::collect::Collected;

@@ -1,7 +1,7 @@
-/// What one image may take: against archives that unfold into more than a disk holds.
+/// Limits of one image: against archives that decompress to more than a disk holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes that the files of one layer take on disk. Holes take none.
+    /// Bytes that the files of one layer use on disk. Holes use none.
     pub layer_bytes: u64,
     /// Bytes of one layer's archive, uncompressed, holes and all.
     pub stream_bytes: u64,
@@ -13,16 +13,16 @@ pub struct Limits {
     pub entries: u64,
     /// Layers of one image.
     pub layers: u64,
-    /// What a leading `/` in an entry's name means.
+    /// The meaning of a leading `/` in an entry's name.
     pub absolute_names: AbsoluteNames,
 }
 
-/// How names of entries are read that begin with `/`.
+/// How absolute names of entries are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AbsoluteNames {
-    /// As an attack.
+    /// Refused.
     Refused,
-    /// From the image's root on, as some builders mean them.
+    /// Relative to the image's root, as some builders mean them.
     InImage,
 }
 

@@ -10,7 +10,7 @@ use crate::json;
 use crate::limits::Limits;
 use crate::platform::Platform;
 
-/// What a registry is asked for.
+/// The media types of the `Accept` header.
 pub(crate) const ACCEPTED: &str = "application/vnd.oci.image.index.v1+json, \
      application/vnd.oci.image.manifest.v1+json, \
      application/vnd.docker.distribution.manifest.list.v2+json, \
@@ -20,17 +20,17 @@ pub(crate) const ACCEPTED: &str = "application/vnd.oci.image.index.v1+json, \
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// What kind of content.
+    /// Its media type.
     #[serde(default, deserialize_with = "json::null_is_default")]
     pub media_type: String,
     /// Its digest.
     pub digest: Digest,
     /// Its length.
     pub size: u64,
-    /// What it is built for, in an index.
+    /// Its platform, in an index.
     #[serde(default)]
     pub platform: Option<Platform>,
-    /// Names, among other things.
+    /// Annotations, names among them.
     #[serde(default, deserialize_with = "json::null_is_default")]
     pub annotations: BTreeMap<String, String>,
 }
@@ -44,12 +44,12 @@ pub struct Manifest {
     pub layers: Vec<Descriptor>,
 }
 
-/// What a manifest's bytes turn out to be.
+/// A parsed manifest or index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Document {
     /// An image.
     Manifest(Manifest),
-    /// Several, by platform.
+    /// An index of manifests by platform.
     Index(Vec<Descriptor>),
 }
 
@@ -69,10 +69,10 @@ struct Raw {
 }
 
 impl Document {
-    /// Understands `bytes`; what cannot be both an index and a manifest must not be.
+    /// Parses `bytes`; a document must not be both an index and a manifest.
     ///
     /// # Errors
-    /// If they are neither, or an old kind.
+    /// If they are neither, or of an unsupported old version.
     pub fn parse(what: &str, bytes: &[u8], limits: &Limits) -> Result<Self> {
         let wrong = |why: String| Error::Document { what: what.to_owned(), why };
         let raw: Raw = json::read(what, bytes)?;
@@ -109,10 +109,10 @@ impl Manifest {
     }
 }
 
-/// The manifest of an index that runs best here.
+/// The manifest of an index that fits this machine best.
 ///
 /// # Errors
-/// If none does, with the platforms that it is for.
+/// If none fits, with the platforms of the index.
 pub fn choose<'a>(image: &str, offered: &'a [Descriptor], wanted: &Platform) -> Result<&'a Descriptor> {
     // Attestations are entries for an unknown platform; one without any platform is taken if nothing fits.
     let rank = |descriptor: &Descriptor| match &descriptor.platform {

@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What an image is built for, in the words of Go, which images use.
+/// The platform of an image, in Go's names, which images use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Platform {
     /// `linux`.
@@ -32,7 +32,7 @@ impl Platform {
         Self { os: "linux".to_owned(), architecture: architecture.to_owned(), variant: variant.to_owned() }
     }
 
-    /// How well `offered` runs here: not at all, or the more the better.
+    /// How well `offered` fits this machine: not at all, or the higher the better.
     pub(crate) fn rank(&self, offered: &Self) -> Option<u8> {
         if (&self.os, &self.architecture) != (&offered.os, &offered.architecture) {
             return None;

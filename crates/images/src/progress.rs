@@ -2,55 +2,55 @@ use std::ops::ControlFlow;
 
 use crate::error::{Error, Result};
 
-/// One step of long work.
+/// One step of a long operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
     /// A blob is being fetched.
     Fetching {
-        /// Which.
+        /// Its name.
         what: &'a str,
         /// Bytes so far.
         done: u64,
-        /// Bytes in all.
+        /// The total number of bytes.
         total: u64,
     },
-    /// An archive is being uncompressed, or looked through.
+    /// An archive is being decompressed or read.
     Reading {
-        /// Which.
+        /// Its name.
         what: &'a str,
         /// Bytes so far.
         done: u64,
     },
     /// A layer is being unpacked.
     Unpacking {
-        /// Which.
+        /// Its name.
         what: &'a str,
-        /// The how-manyth layer.
+        /// The number of the layer.
         layer: usize,
-        /// Of how many.
+        /// The number of layers.
         layers: usize,
         /// Entries so far.
         entries: u64,
     },
-    /// Somebody else is at it; it will be there when they are done.
+    /// Another process fetches or unpacks it; this one waits for it.
     Waiting {
-        /// At what.
+        /// Its name.
         what: &'a str,
     },
-    /// A layer was there already.
+    /// A layer exists already.
     Present {
-        /// Which.
+        /// Its name.
         what: &'a str,
     },
 }
 
-/// Hears of long work while it goes on, and may end it.
+/// Gets the progress of a long operation, and may cancel it.
 pub trait Progress: Sync {
     /// Called often; must be quick. Breaking ends the work with [`Error::Interrupted`].
     fn step(&self, step: Step<'_>) -> ControlFlow<()>;
 }
 
-/// Nobody listens.
+/// Ignores all progress.
 #[derive(Debug, Clone, Copy)]
 pub struct Quiet;
 

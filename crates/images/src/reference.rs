@@ -42,7 +42,7 @@ impl Reference {
         self.digest.as_ref()
     }
 
-    /// What a registry is asked for: the digest before the tag.
+    /// What is requested from a registry: the digest if there is one, else the tag.
     #[must_use]
     pub fn wanted(&self) -> &str {
         let digest = self.digest.as_ref().map(Digest::as_str);
@@ -72,8 +72,8 @@ impl fmt::Display for Reference {
 impl FromStr for Reference {
     type Err = Error;
 
-    /// As docker and containerd read names: what looks like no host is on docker.io, and what has neither
-    /// tag nor digest is `latest`.
+    /// As docker and containerd parse names: a name without a host is on docker.io, and one without tag and digest has
+    /// the tag `latest`.
     fn from_str(text: &str) -> Result<Self> {
         let wrong = |why| Error::Reference { text: text.to_owned(), why };
         let (rest, digest) = match text.split_once('@') {
@@ -91,7 +91,7 @@ impl FromStr for Reference {
         let library = registry == DEFAULT_REGISTRY && !path.contains('/');
         let repository = if library { format!("library/{path}") } else { path.to_owned() };
         if !is_registry(registry) {
-            return Err(wrong("its registry is no host"));
+            return Err(wrong("its registry is not a host name"));
         }
         if path.is_empty() || !repository.split('/').all(is_component) {
             return Err(wrong("its path may have lower-case letters, digits, and . _ - between them"));

@@ -4,15 +4,15 @@ use std::ffi::c_long;
 const MEMORY: c_long = 1;
 const FILES: c_long = 2;
 
-/// Whether two tasks, by their numbers in our own PID namespace, have one table of open descriptors, as the
-/// threads of a process mostly do. Where the kernel does not tell, they count as having two.
+/// Whether two tasks, by their PIDs in our own PID namespace, share one descriptor table, as the threads of a process
+/// mostly do. Where the kernel does not support the comparison, the answer is no.
 #[must_use]
 pub fn share_descriptors(one: u32, other: u32) -> bool {
     share(FILES, one, other)
 }
 
-/// Whether two tasks, by their numbers in our own PID namespace, have one memory. The kernel's own threads and what has
-/// ended have none, which is the same for all of them. Where the kernel does not tell, they count as having two.
+/// Whether two tasks, by their PIDs in our own PID namespace, share one address space. Kernel threads and zombies have
+/// none, and compare as equal. Where the kernel does not support the comparison, the answer is no.
 #[must_use]
 pub fn share_memory(one: u32, other: u32) -> bool {
     share(MEMORY, one, other)
@@ -20,7 +20,7 @@ pub fn share_memory(one: u32, other: u32) -> bool {
 
 fn share(what: c_long, one: u32, other: u32) -> bool {
     let unused: c_long = 0;
-    // SAFETY: the kernel gets numbers only, and compares.
+    // SAFETY: `kcmp` takes numbers only.
     let order = unsafe {
         libc::syscall(libc::SYS_kcmp, c_long::from(one), c_long::from(other), what, unused, unused)
     };

@@ -1,4 +1,4 @@
-//! Which devices the processes of a control group may use, where the kernel has no controller for it (version 2): a BPF
+//! Which devices the processes of a cgroup may use, where the kernel has no controller for it (version 2): a BPF
 //! program of type `BPF_PROG_TYPE_CGROUP_DEVICE` that the kernel asks at each mknod and open.
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -20,10 +20,10 @@ const PROG_LOAD: libc::c_int = 5;
 const PROG_ATTACH: libc::c_int = 8;
 const TYPE_CGROUP_DEVICE: u32 = 15;
 const ATTACH_CGROUP_DEVICE: u32 = 6;
-/// Programs of groups above hold as well, and more can be attached below.
+/// `BPF_F_ALLOW_MULTI`: programs of parent cgroups hold as well, and more can be attached below.
 const ALLOW_MULTI: u32 = 2;
 
-/// A rule about devices. Of all that are about a device, the last one counts, for each kind of access by itself.
+/// A rule on devices. Of all rules that match a device the last one counts, for each kind of access separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceAccess {
     /// Whether it allows.
@@ -34,7 +34,7 @@ pub struct DeviceAccess {
     pub major: Option<u32>,
     /// `None` is all.
     pub minor: Option<u32>,
-    /// To what.
+    /// The kinds of access.
     pub access: AccessKinds,
 }
 
@@ -52,7 +52,7 @@ pub enum DeviceKind {
 }
 
 impl AccessKinds {
-    /// By the letters `r`, `w` and `m`; others mean nothing.
+    /// From the letters `r`, `w` and `m`; others are ignored.
     #[must_use]
     pub fn of(letters: &str) -> Self {
         let bit = |letter: char| match letter {
@@ -65,14 +65,14 @@ impl AccessKinds {
     }
 }
 
-/// Lets the processes of the control group of version 2 at `group` use devices by these rules only; a device that no
+/// Lets the processes of the cgroup v2 at `group` use devices by these rules only; a device that no
 /// rule is about is denied.
 pub fn filter_devices(group: BorrowedFd<'_>, rules: &[DeviceAccess]) -> Result<()> {
     let program = load(&program(rules)).map_err(|errno| Error::DeviceFilter { step: "load", errno })?;
     attach(group, &program).map_err(|errno| Error::DeviceFilter { step: "attach", errno })
 }
 
-/// One instruction, as the kernel has it.
+/// One BPF instruction.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Instruction {
@@ -82,7 +82,7 @@ struct Instruction {
     immediate: i32,
 }
 
-/// Registers: the answer, the context, and what is read from it.
+/// Registers: the result, the context, and the values read from it.
 const ANSWER: u8 = 0;
 const CONTEXT: u8 = 1;
 const KIND: u8 = 2;
@@ -129,7 +129,7 @@ fn answer(allowed: i32) -> [Instruction; 2] {
     [instruction(MOVE, ANSWER, allowed), instruction(EXIT, 0, 0)]
 }
 
-/// One rule: answers if it decides, and goes on behind it if not.
+/// One rule: returns if it decides, and falls through if not.
 fn judge(rule: &DeviceAccess) -> Vec<Instruction> {
     let kind = rule.kind.map(|kind| match kind {
         DeviceKind::Block => BLOCK,

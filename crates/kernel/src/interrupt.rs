@@ -1,4 +1,4 @@
-//! Ctrl-C, a request to end, a lost terminal: noted, for the program to look at between its steps.
+//! SIGINT, SIGTERM and SIGHUP as a flag that the program checks between its steps.
 
 use std::ffi::c_int;
 use std::mem;
@@ -12,33 +12,33 @@ use rustix::io::Errno;
 use crate::userns::last_errno;
 use crate::{Error, Result};
 
-/// How late a signal is noticed that comes just before the wait for something else begins.
+/// How late a signal is noticed that arrives just before a wait begins.
 const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// From now on SIGINT, SIGTERM and SIGHUP do not end this process but are noted. A blocking call of
-/// the thread that is hit fails with EINTR. Programs started by this one are not affected.
+/// Installs handlers: from now on SIGINT, SIGTERM and SIGHUP set the flag instead of ending this process. A blocking
+/// call of the interrupted thread fails with EINTR. Programs started by this one are not affected.
 pub fn catch() -> Result<()> {
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().try_for_each(catch_signal)
 }
 
-/// Whether one of them has come.
+/// Whether one of them has arrived.
 #[must_use]
 pub fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
-/// What a wait ended with.
+/// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
-    /// There is something to read, or nothing more will come.
+    /// There is data to read, or end-of-file.
     Readable,
-    /// One of the signals has come.
+    /// One of the signals has arrived.
     Interrupted,
 }
 
-/// Waits until `source` can be read from or one of the signals comes.
+/// Waits until `source` is readable or one of the signals arrives.
 pub fn wait_readable(source: impl AsFd) -> Result<Waited> {
     loop {
         if asked() {

@@ -8,13 +8,13 @@ use crate::{Error, Result};
 
 const KEYCTL_JOIN_SESSION_KEYRING: c_long = 1;
 
-/// Gives the calling process, and those that it starts, a session keyring of its own: what others have put
-/// into that of whoever started it is not theirs. A kernel without keyrings is fine.
+/// Gives the calling process, and those that it starts, a new session keyring: keys in the keyring of the process that
+/// started it are not theirs. A kernel without keyrings is fine.
 pub fn new_session_keyring() -> Result<()> {
     leave().map_err(|errno| Error::Keyring { errno })
 }
 
-/// The bare call, for where memory cannot be had.
+/// The bare system call, for callers that must not allocate.
 pub(crate) fn leave() -> std::result::Result<(), Errno> {
     let unnamed = ptr::null::<u8>();
     // SAFETY: without a name the kernel reads nothing.

@@ -1,4 +1,4 @@
-//! What only the kernel can do, each behind a safe call that owns its descriptors.
+//! Linux system calls behind safe functions that own their descriptors.
 //!
 //! | where | what |
 //! |---|---|
@@ -6,46 +6,42 @@
 //! | [`mount`](mod@mount) | [`MountTable`]: what is mounted. [`DetachedMount`]: a clone or a new [`Filesystem`] that is attached nowhere yet, idmapped or otherwise changed by [`Attributes`]. [`Overlay`]: from such layers, given by descriptor or, where the kernel does not take that, by [`MountPoints`] that are gone again when it is made |
 //! | [`userns`](mod@userns) | [`UsernsFd`]: a user namespace with given maps and no process in it, counted against the pod's own user. [`UsernsCache`]: one for each map, kept by pins over restarts |
 //! | [`namespace`](mod@namespace) | [`PrivateMountNamespace`]: mounts that the host never sees and that no crash leaves behind. [`MountCopy`]: the mounts of another mount namespace, from its root, to be looked at one below the other. [`Process`]: a process held by descriptor, and [`Namespaces`] it is in. [`Join`]: a program started in all of them at once. [`NetworkVisit`]: the calling thread in another network |
-//! | [`confine`] | [`confine::Confined`]: one more process in a container, held as its first one is |
+//! | [`confine`] | [`confine::Confined`]: one more process in a container, with the restrictions of its first one |
 //! | [`probe`](mod@probe) | what this kernel and this filesystem can do, by trying it |
-//! | [`calls`](mod@calls) | [`Kernel`]: the calls that change something, as a trait; [`Live`] makes them, [`Recorder`] also writes them down, [`Dry`] makes none |
-//! | [`filter_devices`] | which devices a control group of version 2 may use |
-//! | [`interrupt`] | Ctrl-C and its like, as a question one can ask |
+//! | [`calls`](mod@calls) | [`Kernel`]: the calls that change something, as a trait; [`Live`] makes them, [`Recorder`] also records them, [`Dry`] makes none |
+//! | [`filter_devices`] | which devices a cgroup v2 may use |
+//! | [`interrupt`] | SIGINT, SIGTERM and SIGHUP, as a flag that can be polled |
 //!
 //! This is the only crate with `unsafe` in it.
 
-mod afterwards;
 pub mod calls;
-mod code;
+mod cloexec;
 pub mod confine;
 mod descriptors;
 mod device_filter;
 mod error;
-mod heap;
-mod inherited;
 pub mod interrupt;
 mod keyring;
+mod malloc;
 pub mod mount;
 pub mod namespace;
 mod oom_score;
+mod parent_death;
 pub mod path;
 pub mod probe;
 mod processors;
-mod program;
 mod signals;
-mod tied;
+mod spawn_detached;
 mod undumpable;
 pub mod userns;
 
-pub use afterwards::{afterwards, as_others};
 pub use calls::{Call, Dry, Kernel, Live, Recorder, Tell};
-pub use code::let_go_of_code;
+pub use cloexec::{inherited, set_cloexec};
 pub use descriptors::{share_descriptors, share_memory};
 pub use device_filter::{AccessKinds, DeviceAccess, DeviceKind, filter_devices};
 pub use error::{Error, OverlayStep, Result};
-pub use heap::keep_heap_together;
-pub use inherited::{inherited, keep_to_ourselves};
 pub use keyring::new_session_keyring;
+pub use malloc::limit_malloc_arenas;
 pub use mount::{
     Access, Attributes, DetachedMount, Filesystem, FilesystemKind, Flags, FsOption, FsValue, LayersGiven,
     MountEntry, MountPoints, MountTable, Overlay, Propagation, Source, Submounts, Target, Unmount, unmount,
@@ -55,14 +51,14 @@ pub use namespace::{
     CopiedFrom, Join, MountCopy, Namespace, NamespaceId, NamespaceKind, Namespaces, NetworkVisit, PidInit,
     PrivateMountNamespace, Process, in_mount_namespace_of, in_private_mount_namespace,
 };
-pub use oom_score::not_spared;
+pub use oom_score::reset_oom_score_adj;
+pub use parent_death::die_with_parent;
 pub use path::{
     Dir, DirMode, Entry, Kind, LastLink, Node, Owner, Relabelled, Removed, Stat, Within, making_files_as,
     relabel,
 };
 pub use processors::possible_cpus;
-pub use program::begin;
-pub use signals::{default_signals, turn_into, with_callers_signals};
-pub use tied::ends_with_us;
+pub use signals::{default_signals, exec, with_callers_signals};
+pub use spawn_detached::spawn_detached;
 pub use undumpable::set_undumpable;
 pub use userns::{Charge, IdMaps, UsernsCache, UsernsFd};

@@ -5,14 +5,13 @@ use crate::{Error, Result};
 
 const OWN: &str = "/proc/self/oom_score_adj";
 
-/// Whoever keeps a node running is spared when memory runs out. What it starts for others is not: this takes
-/// that from the calling process and those that it starts.
-pub fn not_spared() -> Result<()> {
+/// Resets a negative `oom_score_adj` of the calling process to 0. A node agent has a negative one and its children
+/// inherit it; containers must not. Fails if /proc cannot be read or written.
+pub fn reset_oom_score_adj() -> Result<()> {
     set(None).map_err(|errno| Error::Open { path: OWN.into(), errno })
 }
 
-/// The score of the calling process; unless given, no lower than that of a process of which nobody said
-/// anything.
+/// Sets `oom_score_adj` of the calling process; without a value, to at least 0.
 pub(crate) fn set(wanted: Option<i32>) -> std::result::Result<(), Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let file = rustix::fs::open(OWN, flags, Mode::empty())?;
@@ -21,8 +20,8 @@ pub(crate) fn set(wanted: Option<i32>) -> std::result::Result<(), Errno> {
         None => {
             let mut text = [0; 16];
             let length = rustix::io::read(&file, &mut text)?;
-            let spared = text.get(..length).is_some_and(|text| text.starts_with(b"-"));
-            if !spared {
+            let negative = text.get(..length).is_some_and(|text| text.starts_with(b"-"));
+            if !negative {
                 return Ok(());
             }
             0

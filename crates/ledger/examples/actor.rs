@@ -11,11 +11,16 @@
 //! | `labelled:NAME` | `ack lease NAME HOSTID`, with a pair of categories |
 //! | `join:SHARED:NAME` | `ack join NAME HOSTID` |
 //! | `release:NAME` | `ack release NAME` |
+//! | `pair:NAME` | `ack pair NAME LOW HIGH`: a category pair without a block |
+//! | `pairs:PREFIX:N` | the same for `PREFIX-0` to `PREFIX-(N-1)` |
+//! | `name:NAME:LOW:HIGH` | `ack pair NAME LOW HIGH`: a pair that NAME names |
+//! | `unpair:NAME` | `ack unpair NAME` |
+//! | `known:NAME,…` | `ack known`: the runtime starts again and knows these, each as named or allocated before |
 //! | `settle` | `ack settle` |
 //! | `pass:SECONDS` | nothing; moves the clock of `ACTOR_NOW` |
 //! | `fold` | nothing; closes the ledger and folds SQLite's log into the database |
 //! | `clutch` | `ack clutch`; then keeps the ledger locked until stdin ends |
-//! | `brief` | nothing; from here on the ledger is opened for each operation alone |
+//! | `exclusive` | nothing; from here on the ledger is opened for each operation, exclusively |
 //! | `story` | what the fixture of this version tells |
 //!
 //! Environment: `ACTOR_POOL=FIRST,COUNT` (in blocks), `ACTOR_QUARANTINE=SECONDS`, `ACTOR_NOW=SECONDS`.
@@ -30,7 +35,11 @@ use std::time::Duration;
 use ids::pool::{IdPool, NamedSpan, PoolOrigin, PoolRequest};
 use ids::witness::{Sighting, Witness, WitnessError};
 use ids::{BlockLength, HostSpan};
-use ledger::{BootId, Categories, Clock, Holder, Lease, LeaseRequest, Ledger, Options, Stay, SystemClock};
+use ledger::{
+    BootId, Categories, Clock, Holder, Lease, LeaseRequest, Ledger, OpenMode, Options, PairInUse, PairUser,
+    SystemClock,
+};
+use selinux::CategoryPair;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -51,6 +60,11 @@ const STORY: &[&str] = &[
     "settle",
     "lease:pod-draining",
     "release:pod-draining",
+    "pair:box-own",
+    "name:box-named:7:1023",
+    "name:box-named-too:7:1023",
+    "pair:box-gone",
+    "unpair:box-gone",
     "fold",
 ];
 
@@ -61,7 +75,7 @@ fn main() -> Outcome {
     let mut actor = Actor::new(&dir)?;
     ops.iter().try_for_each(|op| {
         let done = actor.perform(op);
-        if actor.stay == Stay::Brief {
+        if actor.mode == OpenMode::Exclusive {
             actor.ledger = None;
         }
         done
@@ -72,7 +86,7 @@ struct Actor {
     dir: PathBuf,
     /// Opened by the first operation that needs it.
     ledger: Option<Ledger>,
-    stay: Stay,
+    mode: OpenMode,
     clock: Arc<Hand>,
 }
 
@@ -80,7 +94,7 @@ impl Actor {
     fn new(dir: &Path) -> Result<Self, Box<dyn Error>> {
         let now = std::env::var("ACTOR_NOW").ok().map(|s| s.parse()).transpose()?;
         let clock = Arc::new(Hand { set: now, passed: AtomicU64::new(0) });
-        Ok(Self { dir: dir.to_owned(), ledger: None, stay: Stay::Long, clock })
+        Ok(Self { dir: dir.to_owned(), ledger: None, mode: OpenMode::Shared, clock })
     }
 
     fn perform(&mut self, op: &str) -> Outcome {
@@ -96,12 +110,23 @@ impl Actor {
                 acknowledge(&format!("join {name} {}", joined.uids.base()))
             }
             ["release", name] => {
-                let ledger = self.ledger()?;
-                ledger.release(Holder::new(*name)?)?;
-                acknowledge(&format!("release {name}"))?;
-                ledger.tidy();
-                Ok(())
+                self.ledger()?.release(Holder::new(*name)?)?;
+                acknowledge(&format!("release {name}"))
             }
+            ["pair", name] => self.pair(name),
+            ["pairs", prefix, n] => {
+                (0..n.parse::<u32>()?).try_for_each(|i| self.pair(&format!("{prefix}-{i}")))
+            }
+            ["name", name, low, high] => {
+                let pair = CategoryPair::new(low.parse()?, high.parse()?)?;
+                self.ledger()?.reserve_pair(user(name)?, pair)?;
+                acknowledge(&format!("pair {name} {low} {high}"))
+            }
+            ["unpair", name] => {
+                self.ledger()?.release_pair(Holder::new(*name)?)?;
+                acknowledge(&format!("unpair {name}"))
+            }
+            ["known", names] => self.known(&names.split(',').collect::<Vec<_>>()),
             ["settle"] => {
                 self.ledger()?.settle()?;
                 acknowledge("settle")
@@ -110,8 +135,8 @@ impl Actor {
                 self.clock.passed.fetch_add(seconds.parse()?, Ordering::SeqCst);
                 Ok(())
             }
-            ["brief"] => {
-                self.stay = Stay::Brief;
+            ["exclusive"] => {
+                self.mode = OpenMode::Exclusive;
                 Ok(())
             }
             ["fold"] => self.fold(),
@@ -123,7 +148,7 @@ impl Actor {
 
     fn ledger(&mut self) -> Result<&Ledger, Box<dyn Error>> {
         if self.ledger.is_none() {
-            let options = Options { stay: self.stay, ..options(&self.dir, Arc::clone(&self.clock))? };
+            let options = Options { mode: self.mode, ..options(&self.dir, Arc::clone(&self.clock))? };
             self.ledger = Some(Ledger::open(options)?);
         }
         self.ledger.as_ref().ok_or_else(|| "no ledger".into())
@@ -131,6 +156,24 @@ impl Actor {
 
     fn lease(&mut self, request: LeaseRequest) -> Outcome {
         acknowledge_lease(&self.ledger()?.lease(request)?)
+    }
+
+    fn pair(&mut self, name: &str) -> Outcome {
+        let pair = self.ledger()?.allocate_pair(user(name)?, vec![])?;
+        acknowledge(&format!("pair {name} {} {}", pair.low(), pair.high()))
+    }
+
+    fn known(&mut self, names: &[&str]) -> Outcome {
+        let held = self.ledger()?.pairs()?;
+        let known = held.into_iter().filter(|held| names.contains(&held.holder.as_str()));
+        let known = known.map(|held| PairInUse {
+            user: PairUser { holder: held.holder, place: held.place },
+            pair: held.pair,
+            origin: held.origin,
+        });
+        let known = known.collect();
+        self.ledger()?.adopt_pairs(PLACES.into(), known)?;
+        acknowledge("known")
     }
 
     fn threads(&mut self, threads: u32, n: u32) -> Outcome {
@@ -164,6 +207,13 @@ impl Actor {
         std::io::stdin().read_to_end(&mut Vec::new())?;
         Ok(())
     }
+}
+
+/// Where sandboxes have their places; none of them exists.
+const PLACES: &str = "/nowhere/sandboxes";
+
+fn user(name: &str) -> Result<PairUser, Box<dyn Error>> {
+    Ok(PairUser { holder: Holder::new(name)?, place: Path::new(PLACES).join(name) })
 }
 
 fn request(name: &str) -> Result<LeaseRequest, Box<dyn Error>> {

@@ -3,20 +3,25 @@
 //! Every method either changes what it says or, on an error, nothing. The rows it leaves behind in
 //! `changes` are then written as one.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use ids::allocator::{Allocator, Blocks, LeaseId, State};
 use ids::witness::Sighting;
 use ids::{IdBlock, IdKind};
-use labels::CategoryPair;
+use selinux::CategoryPair;
 
 use crate::clock::BootId;
 use crate::db::{Changes, Head, Rows};
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::lease::{Categories, Lease, LeaseRequest};
-use crate::row::{LeaseRow, MemberRow, Standing};
+use crate::pair_counts::PairCounts;
+use crate::row::{LeaseRow, MemberRow, PairRow, Standing};
+
+/// How many rows of free pairs are kept, so that other processes read that they are free. One that has missed more of
+/// them reads everything anew.
+const FREE_PAIR_ROWS: usize = 256;
 
 /// The here and now that a change happens in.
 #[derive(Debug, Clone)]
@@ -36,7 +41,10 @@ pub(crate) struct Book {
     freed: BTreeMap<(u32, u32), LeaseRow>,
     holders: HashMap<Holder, LeaseId>,
     pub(crate) members: HashMap<Holder, MemberRow>,
-    pairs: HashSet<CategoryPair>,
+    /// Pairs without a block, and rows of some that are free.
+    pub(crate) pair_rows: HashMap<Holder, PairRow>,
+    /// All pairs that are not free, of leases and of others.
+    pub(crate) pairs: PairCounts,
     changes: Changes,
 }
 
@@ -50,7 +58,8 @@ impl Book {
             freed: BTreeMap::new(),
             holders: HashMap::new(),
             members: HashMap::new(),
-            pairs: HashSet::new(),
+            pair_rows: HashMap::new(),
+            pairs: PairCounts::default(),
             changes: Changes::default(),
         };
         let (held, free): (Vec<_>, Vec<_>) = rows.leases.into_iter().partition(|r| r.state().is_some());
@@ -64,6 +73,9 @@ impl Book {
             book.freed.insert(freed_key(&row), row);
         }
         book.members = rows.members.into_iter().map(|m| (m.holder.clone(), m)).collect();
+        for row in rows.pairs {
+            book.index_pair(row);
+        }
         (book, contradicting)
     }
 
@@ -78,8 +90,34 @@ impl Book {
         if let Some(holder) = &row.holder {
             self.holders.insert(holder.clone(), row.id);
         }
-        self.pairs.extend(row.categories);
+        if let Some(pair) = row.categories {
+            self.pairs.add(pair);
+        }
         self.leases.insert(row.id, row);
+    }
+
+    /// Takes in a row of a pair, and returns the one that it replaces.
+    fn index_pair(&mut self, row: PairRow) -> Option<PairRow> {
+        if !row.is_free() {
+            self.pairs.add(row.pair);
+        }
+        let old = self.pair_rows.insert(row.holder.clone(), row);
+        if let Some(old) = old.as_ref().filter(|old| !old.is_free()) {
+            self.pairs.remove(old.pair);
+        }
+        old
+    }
+
+    /// Drops the oldest rows of free pairs where there are too many.
+    fn forget_old_free_pairs(&mut self) -> Vec<PairRow> {
+        let mut free: Vec<&PairRow> = self.pair_rows.values().filter(|row| row.is_free()).collect();
+        let surplus = free.len().saturating_sub(FREE_PAIR_ROWS);
+        if surplus == 0 {
+            return Vec::new();
+        }
+        free.sort_by_key(|row| row.seq);
+        let holders: Vec<Holder> = free.iter().take(surplus).map(|row| row.holder.clone()).collect();
+        holders.iter().filter_map(|holder| self.pair_rows.remove(holder)).collect()
     }
 
     /// Takes in rows that another process has written since `self.head`. They must add up to what the
@@ -103,6 +141,11 @@ impl Book {
             tally.add(row.digest());
             tally.drop_all(self.members.insert(row.holder.clone(), row).iter().map(MemberRow::digest));
         }
+        for row in rows.pairs {
+            tally.add(row.digest());
+            tally.drop_all(self.index_pair(row).iter().map(PairRow::digest));
+            tally.drop_all(self.forget_old_free_pairs().iter().map(PairRow::digest));
+        }
         self.head = head;
         let vouched = Tally { count: head.count, sum: head.sum };
         if tally == vouched { Ok(()) } else { Err("its new rows do not match its head".to_owned()) }
@@ -116,7 +159,7 @@ impl Book {
             self.holders.remove(holder);
         }
         if let Some(pair) = row.categories {
-            self.pairs.remove(&pair);
+            self.pairs.remove(pair);
         }
         Some(row)
     }
@@ -138,8 +181,18 @@ impl Book {
         std::mem::take(&mut self.changes)
     }
 
-    pub(crate) fn rows(&self) -> (impl Iterator<Item = &LeaseRow>, impl Iterator<Item = &MemberRow>) {
-        (self.leases.values().chain(self.freed.values()), self.members.values())
+    /// The rows of all leases, those of free blocks included.
+    pub(crate) fn lease_rows(&self) -> impl Iterator<Item = &LeaseRow> {
+        self.leases.values().chain(self.freed.values())
+    }
+
+    /// A copy of all rows.
+    pub(crate) fn rows(&self) -> Rows {
+        Rows {
+            leases: self.lease_rows().cloned().collect(),
+            members: self.members.values().cloned().collect(),
+            pairs: self.pair_rows.values().cloned().collect(),
+        }
     }
 
     /// The lease that `holder` has or has joined.
@@ -164,31 +217,14 @@ impl Book {
             return self.confirm(id, request, moment);
         }
         let id = LeaseId(self.head.next);
+        let categories = self.pair_for(request)?;
         let length = request.length.unwrap_or(self.allocator.pool().block());
         let avoid = |kind: IdKind, block: IdBlock| seen.users(kind, block.span()).next().map(|u| u.ids);
         let leased = self.allocator.lease(id, length, &avoid);
         let blocks =
             leased.map_err(|source| LedgerError::Lease { holder: request.holder.clone(), source })?;
-        let row = self.new_row(id, blocks, request, moment);
+        let row = LeaseRow { categories, ..new_row(id, blocks, request, moment) };
         Ok(self.put_new(row, moment))
-    }
-
-    pub(crate) fn new_row(&self, id: LeaseId, blocks: Blocks, r: &LeaseRequest, moment: &Moment) -> LeaseRow {
-        LeaseRow {
-            seq: 0,
-            id,
-            uids: blocks.uids,
-            gids: blocks.gids,
-            standing: Standing::Held(State::Leased),
-            holder: Some(r.holder.clone()),
-            shared: false,
-            tenure: r.tenure,
-            since: moment.now,
-            boot: moment.boot.clone(),
-            categories: (r.categories == Categories::Pair).then(|| self.free_pair()).flatten(),
-            places: place_names(r),
-            reason: None,
-        }
     }
 
     /// Writes down a row whose block the allocator has just given or adopted.
@@ -198,7 +234,7 @@ impl Book {
             self.remove_lease_row(&old);
         }
         if let Some(pair) = row.categories {
-            self.pairs.insert(pair);
+            self.pairs.add(pair);
             self.head.pair = next_pair(pair);
         }
         if let Some(holder) = &row.holder {
@@ -219,6 +255,8 @@ impl Book {
         if let Some(asked) = r.length.map(ids::BlockLength::get).filter(|&asked| asked != has) {
             return Err(LedgerError::OtherLength { holder: r.holder.clone(), has, asked });
         }
+        let wants_pair = r.categories == Categories::Pair && row.categories.is_none();
+        let pair = if wants_pair { self.pair_for(r)? } else { None };
         let mut fresh = row.clone();
         if row.state() != Some(State::Leased) {
             self.allocator.advance(id, State::Leased)?;
@@ -228,10 +266,10 @@ impl Book {
         fresh.boot = moment.boot.clone();
         let places = place_names(r).into_iter().filter(|p| !row.places.contains(p));
         fresh.places.extend(places);
-        if r.categories == Categories::Pair && row.categories.is_none() {
-            fresh.categories = self.free_pair();
-            self.pairs.extend(fresh.categories);
-            self.head.pair = fresh.categories.map_or(self.head.pair, next_pair);
+        if let Some(pair) = pair {
+            fresh.categories = Some(pair);
+            self.pairs.add(pair);
+            self.head.pair = next_pair(pair);
         }
         if fresh == row { Ok(self.view(&row, moment)) } else { Ok(self.put(fresh, moment)) }
     }
@@ -255,12 +293,6 @@ impl Book {
         row.places.retain(|place| left.iter().any(|left| left.as_os_str() == place.as_str()));
         row.places.extend(new);
         Ok(self.put(row, moment))
-    }
-
-    fn free_pair(&self) -> Option<CategoryPair> {
-        (0..CategoryPair::COUNT)
-            .filter_map(|i| CategoryPair::nth((self.head.pair + i) % CategoryPair::COUNT))
-            .find(|p| !self.pairs.contains(p))
     }
 
     /// Refuses a name that has joined a shared lease.
@@ -294,7 +326,7 @@ impl Book {
             self.holders.remove(holder);
         }
         if let Some(pair) = old.categories {
-            self.pairs.remove(&pair);
+            self.pairs.remove(pair);
         }
         let gone: Vec<Holder> =
             self.members.values().filter(|m| m.lease == id).map(|m| m.holder.clone()).collect();
@@ -342,6 +374,19 @@ impl Book {
         self.members.insert(row.holder.clone(), row);
     }
 
+    /// Writes a changed or new row of a pair.
+    pub(crate) fn put_pair(&mut self, mut row: PairRow) {
+        self.head.seq += 1;
+        row.seq = self.head.seq;
+        self.head.count += 1;
+        self.head.sum = self.head.sum.wrapping_add(row.digest());
+        self.changes.rows.pairs.push(row.clone());
+        let replaced = self.index_pair(row);
+        for old in replaced.into_iter().chain(self.forget_old_free_pairs()) {
+            self.remove_pair_row(&old);
+        }
+    }
+
     fn number(&mut self, row: &mut LeaseRow) {
         self.head.seq += 1;
         row.seq = self.head.seq;
@@ -359,6 +404,31 @@ impl Book {
         self.head.count -= 1;
         self.head.sum = self.head.sum.wrapping_sub(row.digest());
         self.changes.removed_members.push(row.seq);
+    }
+
+    fn remove_pair_row(&mut self, row: &PairRow) {
+        self.head.count -= 1;
+        self.head.sum = self.head.sum.wrapping_sub(row.digest());
+        self.changes.removed_pairs.push(row.seq);
+    }
+}
+
+/// A new row of a held lease, without categories.
+pub(crate) fn new_row(id: LeaseId, blocks: Blocks, r: &LeaseRequest, moment: &Moment) -> LeaseRow {
+    LeaseRow {
+        seq: 0,
+        id,
+        uids: blocks.uids,
+        gids: blocks.gids,
+        standing: Standing::Held(State::Leased),
+        holder: Some(r.holder.clone()),
+        shared: false,
+        tenure: r.tenure,
+        since: moment.now,
+        boot: moment.boot.clone(),
+        categories: None,
+        places: place_names(r),
+        reason: None,
     }
 }
 

@@ -1,6 +1,5 @@
-//! The SQLite file: two tables of rows and one head that vouches for them.
+//! The SQLite file: three tables of rows and one head that vouches for them.
 
-use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,29 +13,28 @@ use crate::clock::BootId;
 use crate::error::LedgerError;
 use crate::files;
 use crate::holder::Holder;
-use crate::row::{LeaseRow, MemberRow, blocks, pair, pair_code, standing, tenure, tenure_code};
+use crate::row::{
+    LeaseRow, MemberRow, PairRow, blocks, origin, origin_code, pair, pair_code, pair_standing,
+    pair_standing_code, standing, tenure, tenure_code,
+};
 
-/// How many pages the log may have before a change has to see to it.
-pub(crate) const LOG_PAGES: u32 = 100;
+/// How many pages SQLite's log may have before it is checkpointed.
+const LOG_PAGES: u32 = 100;
 
-/// What the log is made with: its head, and a few more pages than it is folded at, each with a head of its own.
-const LOG_BYTES: usize = 32 + 112 * (24 + 4096);
-
-/// How long who stays waits for somebody who has the file open, and not the lock.
+/// How long a process is waited for that has the file open without our lock.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a process has the ledger open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Stay {
-    /// For as long as it likes, beside others.
-    #[default]
-    Long,
-    /// For one change, alone: others wait until it is closed.
-    Brief,
-}
-
 /// The layout this code writes. Older ones are read for ever.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
+
+/// The first layout with category pairs that have no block.
+const WITH_PAIRS: u32 = 2;
+
+const PAIR_TABLE: &str = "
+CREATE TABLE category_pair (
+  seq INTEGER PRIMARY KEY, holder TEXT NOT NULL, pair INTEGER NOT NULL, origin INTEGER NOT NULL,
+  standing INTEGER NOT NULL, place TEXT NOT NULL, since INTEGER NOT NULL, boot TEXT NOT NULL
+) STRICT;";
 
 const SCHEMA: &str = "
 CREATE TABLE head (
@@ -74,6 +72,21 @@ pub(crate) struct Head {
 pub(crate) struct Rows {
     pub(crate) leases: Vec<LeaseRow>,
     pub(crate) members: Vec<MemberRow>,
+    pub(crate) pairs: Vec<PairRow>,
+}
+
+impl Rows {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.leases.is_empty() && self.members.is_empty() && self.pairs.is_empty()
+    }
+
+    /// How many there are, and what their digests add up to.
+    pub(crate) fn tally(&self) -> (u64, u64) {
+        let leases = self.leases.iter().map(LeaseRow::digest);
+        let members = self.members.iter().map(MemberRow::digest);
+        let digests = leases.chain(members).chain(self.pairs.iter().map(PairRow::digest));
+        digests.fold((0, 0), |(count, sum), digest| (count + 1, sum.wrapping_add(digest)))
+    }
 }
 
 /// What one transaction writes.
@@ -83,6 +96,7 @@ pub(crate) struct Changes {
     /// Sequence numbers of rows that are gone, replaced ones included.
     pub(crate) removed_leases: Vec<u64>,
     pub(crate) removed_members: Vec<u64>,
+    pub(crate) removed_pairs: Vec<u64>,
 }
 
 /// Why the file could not be read.
@@ -98,25 +112,15 @@ pub(crate) enum ReadError {
 pub(crate) struct Db {
     path: PathBuf,
     connection: Connection,
-    /// How long somebody who has the file open, and not the lock, is waited for.
-    patience: Duration,
     inode: u64,
 }
 
 impl Db {
-    /// Opens the file, or makes it without any table. To be called with the lock held; for a brief stay, it is to
-    /// be held for as long as this is.
-    pub(crate) fn open(path: &Path, stay: Stay) -> Result<Self, ReadError> {
-        let opened = match connect(path, stay) {
-            // Somebody stays here for long.
-            Err(e) if stay == Stay::Brief && e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
-                connect(path, Stay::Long)
-            }
-            opened => opened,
-        };
-        let (connection, patience) = opened.map_err(|e| judge("cannot open", path, e))?;
-        keep_name_of_log(path, stay).map_err(ReadError::Failed)?;
-        Ok(Self { path: path.to_owned(), inode: inode(path).unwrap_or(0), connection, patience })
+    /// Opens the file, or makes it without any table. To be called with the lock held.
+    pub(crate) fn open(path: &Path) -> Result<Self, ReadError> {
+        let connection = connect(path).map_err(|e| judge("cannot open", path, e))?;
+        keep_name_of_log(path).map_err(ReadError::Failed)?;
+        Ok(Self { path: path.to_owned(), inode: inode(path).unwrap_or(0), connection })
     }
 
     /// Makes empty tables where there are none.
@@ -129,6 +133,7 @@ impl Db {
             }
             let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
             transaction.execute_batch(SCHEMA)?;
+            transaction.execute_batch(PAIR_TABLE)?;
             write_head(&transaction, Head { next: 1, ..Head::default() })?;
             transaction.commit()
         };
@@ -141,6 +146,11 @@ impl Db {
     }
 
     pub(crate) fn head(&self) -> Result<Head, ReadError> {
+        Ok(self.versioned_head()?.1)
+    }
+
+    /// The head and the version of the layout.
+    fn versioned_head(&self) -> Result<(u32, Head), ReadError> {
         let sql = "SELECT version, seq, count, sum, next, pair, own FROM head WHERE one = 1";
         let read = |r: &Row<'_>| -> rusqlite::Result<(u32, Head, i64)> {
             let head = Head {
@@ -161,11 +171,30 @@ impl Db {
             let path = self.path.clone();
             return Err(ReadError::Failed(LedgerError::TooNew { path, found: version, known: VERSION }));
         }
-        Ok(head)
+        Ok((version, head))
+    }
+
+    /// Brings a file of an older layout to this one, in one transaction. To be called once it was found undamaged.
+    pub(crate) fn migrate(&self) -> Result<(), ReadError> {
+        let (version, head) = self.versioned_head()?;
+        if version >= WITH_PAIRS {
+            return Ok(());
+        }
+        let migrated = || -> rusqlite::Result<()> {
+            let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
+            transaction.execute_batch(PAIR_TABLE)?;
+            write_head(&transaction, head)?;
+            transaction.commit()
+        };
+        migrated().map_err(|e| judge("cannot migrate", &self.path, e))
     }
 
     /// The rows above `seq`, in order.
     pub(crate) fn rows_above(&self, seq: u64) -> Result<Rows, ReadError> {
+        self.rows_of(VERSION, seq)
+    }
+
+    fn rows_of(&self, version: u32, seq: u64) -> Result<Rows, ReadError> {
         let failed = |e| judge("cannot read", &self.path, e);
         let mut rows = Rows::default();
         let sql = "SELECT seq, id, uid, gid, length, standing, until, holder, shared, tenure, since, boot, \
@@ -182,18 +211,24 @@ impl Db {
         while let Some(row) = found.next().map_err(failed)? {
             rows.members.push(member_row(row).map_err(failed)?);
         }
+        if version < WITH_PAIRS {
+            return Ok(rows);
+        }
+        let sql = "SELECT seq, holder, pair, origin, standing, place, since, boot FROM category_pair \
+                   WHERE seq > ?1 ORDER BY seq";
+        let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
+        let mut found = statement.query([seq]).map_err(failed)?;
+        while let Some(row) = found.next().map_err(failed)? {
+            rows.pairs.push(pair_row(row).map_err(failed)?);
+        }
         Ok(rows)
     }
 
     /// All rows, checked against the head and the file's own structure.
     pub(crate) fn load(&self) -> Result<(Head, Rows), ReadError> {
-        let head = self.head()?;
-        let rows = self.rows_above(0)?;
-        let count = rows.leases.len() + rows.members.len();
-        let digests =
-            rows.leases.iter().map(LeaseRow::digest).chain(rows.members.iter().map(MemberRow::digest));
-        let sum = digests.fold(0u64, u64::wrapping_add);
-        if u64::try_from(count) != Ok(head.count) || sum != head.sum {
+        let (version, head) = self.versioned_head()?;
+        let rows = self.rows_of(version, 0)?;
+        if rows.tally() != (head.count, head.sum) {
             return Err(ReadError::Damaged("its rows do not match its head".to_owned()));
         }
         Ok((head, rows))
@@ -220,35 +255,26 @@ impl Db {
         Ok(())
     }
 
-    /// Folds the log into the file itself, so that the file can be renamed alone.
-    pub(crate) fn fold_in(self) -> Result<(), LedgerError> {
-        let folded = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        folded.map_err(|e| LedgerError::storage("cannot fold", &self.path, e))
+    /// Checkpoints the WAL, so that the database file can be renamed alone.
+    pub(crate) fn checkpoint_and_close(self) -> Result<(), LedgerError> {
+        let checkpoint = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        checkpoint.map_err(|e| LedgerError::storage("cannot checkpoint the WAL of", &self.path, e))
     }
 
-    /// How many pages are in the log.
-    pub(crate) fn log_pages(&self) -> u32 {
-        self.checkpoint("NOOP").map_or(0, |(_, log, _)| log)
-    }
-
-    /// Folds the log into the file and begins it anew: the next opener has less to read. It keeps its length: to write
-    /// over what is there takes less time than to write behind it.
-    ///
-    /// That it was folded in is known only to those who have the file open, until something is written at its beginning:
-    /// else whoever comes next would read all of it once more, and append.
-    pub(crate) fn fold_log(&self, head: Head) {
-        // Not now if somebody is reading in it; nor does anything depend on it.
-        let _ = self.connection.busy_timeout(Duration::ZERO);
-        if self.checkpoint("RESTART").is_ok_and(|(busy, log, folded)| busy == 0 && log == folded) {
-            let _ = self.write(&Changes::default(), head);
+    /// Checkpoints the log and truncates it if it is long. To be called on open: that a log was checkpointed is known only
+    /// to the connections that are open then, and a process that opens the file later appends to what it finds.
+    pub(crate) fn truncate_long_log(&self) {
+        if self.checkpoint("NOOP").is_ok_and(|pages| pages > LOG_PAGES) {
+            // Not now if another process is reading in it; the next one that opens the file tries again.
+            let _ = self.connection.busy_timeout(Duration::ZERO);
+            let _ = self.checkpoint("TRUNCATE");
+            let _ = self.connection.busy_timeout(PATIENCE);
         }
-        let _ = self.connection.busy_timeout(self.patience);
     }
 
-    /// Whether somebody was in the way, how many pages the log has, and how many of them are in the file, too.
-    fn checkpoint(&self, mode: &str) -> rusqlite::Result<(u32, u32, u32)> {
-        let pages = |r: &Row<'_>| Ok((r.get(0)?, r.get(1)?, r.get(2)?));
-        self.connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], pages)
+    /// How many pages the log has.
+    fn checkpoint(&self, mode: &str) -> rusqlite::Result<u32> {
+        self.connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get(1))
     }
 
     /// Writes the rows and the head in one transaction, and returns once both are on disk.
@@ -263,26 +289,19 @@ impl Db {
     }
 }
 
-fn connect(path: &Path, stay: Stay) -> rusqlite::Result<(Connection, Duration)> {
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     // Another opener would have to wait for a checkpoint on close; the next writer makes it instead.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    if stay == Stay::Brief {
-        // Alone with the file, SQLite keeps the index of its log in memory. Shared, it lies in a file beside it, which
-        // every first opener empties; where the disk is being written to, that waits for milliseconds.
-        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-    }
     // The lock of ours comes first: SQLite's own is never contended for long.
-    let patience = if stay == Stay::Brief { Duration::ZERO } else { PATIENCE };
-    connection.busy_timeout(patience)?;
+    connection.busy_timeout(PATIENCE)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
-    // For a brief stay it is folded in when nobody waits for it.
-    connection.pragma_update(None, "wal_autocheckpoint", if stay == Stay::Brief { 0 } else { LOG_PAGES })?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     connection.set_prepared_statement_cache_capacity(16);
-    Ok((connection, patience))
+    Ok(connection)
 }
 
 fn write_changes(t: &Transaction<'_>, changes: &Changes) -> rusqlite::Result<()> {
@@ -301,12 +320,28 @@ fn write_changes(t: &Transaction<'_>, changes: &Changes) -> rusqlite::Result<()>
             row.boot.0,
         ])?;
     }
+    for row in &changes.rows.pairs {
+        let sql = "INSERT INTO category_pair VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        t.prepare_cached(sql)?.execute(params![
+            row.seq,
+            row.holder.as_str(),
+            pair_code(row.pair),
+            origin_code(row.origin),
+            pair_standing_code(row.standing),
+            row.place,
+            row.since,
+            row.boot.0,
+        ])?;
+    }
     // Last, because a row may be replaced in the transaction that made it.
     for seq in &changes.removed_leases {
         t.prepare_cached("DELETE FROM lease WHERE seq = ?1")?.execute([seq])?;
     }
     for seq in &changes.removed_members {
         t.prepare_cached("DELETE FROM member WHERE seq = ?1")?.execute([seq])?;
+    }
+    for seq in &changes.removed_pairs {
+        t.prepare_cached("DELETE FROM category_pair WHERE seq = ?1")?.execute([seq])?;
     }
     Ok(())
 }
@@ -398,6 +433,19 @@ fn member_row(r: &Row<'_>) -> rusqlite::Result<MemberRow> {
     })
 }
 
+fn pair_row(r: &Row<'_>) -> rusqlite::Result<PairRow> {
+    Ok(PairRow {
+        seq: r.get(0)?,
+        holder: Holder::new(r.get::<_, String>(1)?).map_err(|_| garbled(1))?,
+        pair: pair(r.get(2)?).ok_or_else(|| garbled(2))?,
+        origin: origin(r.get(3)?).ok_or_else(|| garbled(3))?,
+        standing: pair_standing(r.get(4)?).ok_or_else(|| garbled(4))?,
+        place: r.get(5)?,
+        since: r.get(6)?,
+        boot: BootId(r.get(7)?),
+    })
+}
+
 fn garbled(column: usize) -> rusqlite::Error {
     rusqlite::Error::InvalidColumnType(column, "garbled".to_owned(), rusqlite::types::Type::Null)
 }
@@ -429,27 +477,13 @@ fn judge(what: &'static str, path: &Path, e: rusqlite::Error) -> ReadError {
     }
 }
 
-/// What is written to the log counts only if its name is on disk, too. Whoever finds it empty sees to that,
-/// so that nobody writes to one whose name is not.
-fn keep_name_of_log(path: &Path, stay: Stay) -> Result<(), LedgerError> {
+/// Syncs the directory entry of an empty WAL: a commit in the WAL is durable only if the directory entry is.
+fn keep_name_of_log(path: &Path) -> Result<(), LedgerError> {
     let log = files::beside(path, "-wal");
     if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
         return Ok(());
     }
-    durable::sync_parent(path)?;
-    if stay == Stay::Brief {
-        make_room(&log);
-    }
-    Ok(())
-}
-
-/// What an empty log will need is made now: to write over it later takes no new blocks of the disk, whose own log would have to
-/// be waited for. Zeros are no log to SQLite. Nothing depends on it, and a disk that is too small for it is left as it was.
-fn make_room(log: &Path) {
-    let Ok(mut file) = std::fs::OpenOptions::new().write(true).open(log) else { return };
-    if file.write_all(&vec![0; LOG_BYTES]).and_then(|()| file.sync_all()).is_err() {
-        let _ = file.set_len(0);
-    }
+    Ok(durable::sync_parent(path)?)
 }
 
 fn inode(path: &Path) -> Option<u64> {

@@ -4,45 +4,46 @@ use std::time::Duration;
 
 use ids::allocator::{Adoption, LeaseError, Transition};
 use ids::witness::WitnessError;
+use selinux::CategoryPair;
 
 use crate::holder::Holder;
 
-/// What can go wrong between a request and the disk.
+/// Why an operation on the ledger failed. Unless a variant says otherwise, the ledger has not changed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LedgerError {
-    /// The lease cannot be given.
+    /// The allocator has no block for the request.
     #[error("{holder}: {source}")]
     Lease {
-        /// Who asked.
+        /// The holder of the request.
         holder: Holder,
-        /// Why not.
+        /// The allocator's reason.
         source: LeaseError,
     },
     /// The holder has a lease of another length.
-    #[error("{holder} already holds {has} IDs and asks for {asked}")]
+    #[error("{holder} already holds a lease of {has} IDs, and the request is for {asked}")]
     OtherLength {
-        /// Who asked.
+        /// The holder of the request.
         holder: Holder,
-        /// The length it has.
+        /// The length of its lease.
         has: u32,
-        /// The length it asked for.
+        /// The length of the request.
         asked: u32,
     },
     /// The holder has joined a shared lease.
     #[error("{holder} has joined the shared lease {shared}")]
     Joined {
-        /// Who asked.
+        /// The holder of the request.
         holder: Holder,
         /// The shared lease.
         shared: Holder,
     },
-    /// The holder has no lease, or gave it back.
+    /// The holder has no lease, or has released it.
     #[error("{holder} holds no lease")]
     NotHeld {
-        /// Who asked.
+        /// The holder of the request.
         holder: Holder,
     },
-    /// The name is that of a lease of the other sort.
+    /// The request is for a shared lease and the name belongs to one that is not shared, or the other way round.
     #[error("{holder} is the name of a lease that is {}shared", if *shared { "" } else { "not " })]
     OtherSort {
         /// The name.
@@ -60,17 +61,44 @@ pub enum LedgerError {
         /// One of them.
         first: Holder,
     },
-    /// Blocks that exist elsewhere cannot be entered.
+    /// Blocks that another component has allocated, such as a kubelet, cannot be adopted.
     #[error("{holder}: {source}{}", with.as_ref().map(|w| format!(", that of {w}")).unwrap_or_default())]
     Adoption {
-        /// Whose blocks they are.
+        /// The holder of the blocks.
         holder: Holder,
-        /// Who holds what is in the way, where it has a name.
+        /// The holder of the lease that overlaps, if it has a name.
         with: Option<Holder>,
-        /// Why not.
+        /// The allocator's reason.
         source: Adoption,
     },
-    /// A place that cannot be written down.
+    /// All category pairs are allocated.
+    #[error(
+        "{holder} cannot have an SELinux category pair of its own: all {} are allocated",
+        CategoryPair::COUNT
+    )]
+    NoPair {
+        /// The holder of the request.
+        holder: Holder,
+    },
+    /// The category pair that a manifest names was allocated to another sandbox or container, which has it alone.
+    #[error("{holder} cannot have the SELinux categories {pair}: they are allocated to {by}")]
+    PairTaken {
+        /// The holder of the request.
+        holder: Holder,
+        /// The pair.
+        pair: CategoryPair,
+        /// The sandbox or container that has it.
+        by: Holder,
+    },
+    /// The holder has another category pair already.
+    #[error("{holder} already has the SELinux categories {has}")]
+    HasPair {
+        /// The holder of the request.
+        holder: Holder,
+        /// The pair that it has.
+        has: CategoryPair,
+    },
+    /// A path that cannot be recorded with a lease.
     #[error("{} cannot be recorded with a lease: {why}", path.display())]
     Place {
         /// The path.
@@ -78,26 +106,26 @@ pub enum LedgerError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// A pinned block was asked for that is not there.
+    /// No pinned block starts at the given host ID.
     #[error("no pinned block starts at {base}")]
     NotPinned {
         /// The first host ID that was named.
         base: u32,
     },
-    /// The way from free to free was left: a defect of ours.
+    /// A lease would skip a state of its life cycle. This is a bug in wardlet.
     #[error("internal: {0}")]
     Transition(#[from] Transition),
-    /// Nobody can say who uses which IDs.
+    /// The host scan failed, so it is unknown which IDs are in use.
     #[error("{0}")]
     Witness(Arc<WitnessError>),
-    /// Another process kept the ledger too long.
+    /// Another process has held the ledger's lock for longer than [`Options::patience`](crate::Options).
     #[error("the ledger {path} has been locked for {}s{}", waited.as_secs(), by.as_ref().map(|b| format!(" by {b}")).unwrap_or_default())]
     Stuck {
         /// The lock file.
         path: PathBuf,
-        /// How long was waited.
+        /// How long this process waited.
         waited: Duration,
-        /// Who has it.
+        /// The process that holds the lock, if it is known.
         by: Option<String>,
     },
     /// The disk is full; nothing was changed.
@@ -113,48 +141,48 @@ pub enum LedgerError {
         path: PathBuf,
         /// Its version.
         found: u32,
-        /// The newest we know.
+        /// The newest version that this wardlet reads.
         known: u32,
     },
-    /// It was found to be damaged when it was written to.
+    /// A write found the database damaged. The ledger was rebuilt from its copy, without the change.
     #[error("{path} was damaged ({why}) and has been rebuilt: nothing was changed")]
     Rebuilt {
         /// The file.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         why: String,
     },
-    /// SQLite said no.
+    /// SQLite failed.
     #[error("{what} {path}: {source}")]
     Storage {
-        /// What was tried.
+        /// The action that failed.
         what: &'static str,
-        /// On what.
+        /// The file.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         source: Arc<rusqlite::Error>,
     },
-    /// The file system said no.
+    /// A system call on a file failed.
     #[error("cannot {what} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The action that failed.
         what: &'static str,
-        /// On what.
+        /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: Arc<std::io::Error>,
     },
 }
 
 impl LedgerError {
-    /// The way out, where we know one.
+    /// What the user can do about it, if anything.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Lease { source: LeaseError::Exhausted(s), .. }
                 if s.counts.draining + s.counts.pinned > 0 =>
             {
-                "`wardlet ids gc` frees what is vacant and says what keeps the rest".to_owned()
+                "`wardlet ids gc` frees vacant blocks and reports what keeps the others in use".to_owned()
             }
             Self::Lease { source: LeaseError::Exhausted(_), .. } => {
                 "give the pool more ranges (userNamespaces.pool, or subuid and subgid), or stop pods"
@@ -176,11 +204,20 @@ impl LedgerError {
             Self::OtherLength { holder, .. } | Self::Joined { holder, .. } => {
                 format!("`wardlet ids release {holder}` first")
             }
+            Self::NoPair { .. } => {
+                "`wardlet ids gc` frees pairs of removed sandboxes; otherwise remove pods, or name a level in \
+                 seLinuxOptions.level"
+                    .to_owned()
+            }
+            Self::PairTaken { by, .. } => format!(
+                "name another level in seLinuxOptions.level, or none to have a pair allocated; or remove {by} first"
+            ),
+            Self::HasPair { .. } => "remove it, and create it again with the other level".to_owned(),
             Self::OtherSort { .. } => "choose another name".to_owned(),
             Self::HasMembers { .. } => "release its members first".to_owned(),
             Self::NotPinned { .. } => "`wardlet ids list` shows the pinned blocks".to_owned(),
             Self::Witness(_) => "run as root on the host itself, with /proc of the host".to_owned(),
-            Self::Stuck { .. } => "see what that process is doing; the lock goes with it".to_owned(),
+            Self::Stuck { .. } => "find out why that process does not finish; its lock ends with it".to_owned(),
             Self::DiskFull { path } => format!("free some space on the disk of {}", path.display()),
             Self::Rebuilt { .. } => "try again; `wardlet ids list` shows what is pinned".to_owned(),
             Self::TooNew { .. } => "use the newer wardlet, or move the state directory aside".to_owned(),

@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Who a lease is given to: a pod's UID, a sandbox, the name a script chose.
+/// The name that a lease is for: a pod's UID, a sandbox of the wrapper, or any name that `wardlet ids lease` is given.
 ///
 /// Names are 1 to 253 letters, digits and `. _ : / @ -`, so that each can be a word on a command line
 /// and a line in a log.
@@ -21,7 +21,7 @@ pub struct BadHolder {
 }
 
 impl Holder {
-    /// Checks the name.
+    /// Checks the name. Fails if it is empty, longer than 253 characters, or has other characters.
     pub fn new(name: impl Into<String>) -> Result<Self, BadHolder> {
         let name = name.into();
         let bad = |c: char| !(c.is_ascii_alphanumeric() || "._:/@-".contains(c));

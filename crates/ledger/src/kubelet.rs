@@ -1,4 +1,4 @@
-//! The kubelet's `pods/<uid>/userns` records: taking a node over in place, and giving it back.
+//! The kubelet's `pods/<uid>/userns` records: how they are read, written and entered. `takeover` does so for a whole node.
 
 use std::path::{Path, PathBuf};
 
@@ -6,50 +6,31 @@ use ids::IdBlock;
 use ids::allocator::{Blocks, State};
 use ids::parse::kubelet::{KubeletRecord, parse_record};
 
-use crate::book::{Book, Moment};
+use crate::book::{Book, Moment, new_row};
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::lease::{Lease, LeaseRequest};
-use crate::ledger::Ledger;
+use crate::row::LeaseRow;
 
-/// A record as it lies on disk.
+/// One of the kubelet's user namespace records (`pods/UID/userns`), as read from disk.
 #[derive(Debug)]
 pub struct RecordFile {
     /// The file.
     pub path: PathBuf,
     /// The pod's UID: the name of its directory.
     pub pod: String,
-    /// What it says, or why it cannot be understood.
+    /// The parsed record, or the reason why it cannot be parsed.
     pub record: Result<KubeletRecord, String>,
 }
 
 impl RecordFile {
-    /// Whose block it is, if it can be anybody's.
+    /// The holder and the block that the record claims. Fails if the record cannot be parsed, or its block cannot be a
+    /// lease.
     pub fn claim(&self) -> Result<(Holder, IdBlock), String> {
         let holder = Holder::new(self.pod.clone()).map_err(|e| e.to_string())?;
         let record = self.record.as_ref().map_err(Clone::clone)?;
         Ok((holder, record.block().map_err(|e| e.to_string())?))
     }
-}
-
-/// What became of one record.
-#[derive(Debug)]
-pub struct Imported {
-    /// The file.
-    pub path: PathBuf,
-    /// The pod's UID.
-    pub pod: String,
-    /// Its lease, or why it has none.
-    pub outcome: Result<Lease, String>,
-}
-
-/// What became of one lease that was to be handed back.
-#[derive(Debug)]
-pub struct Exported {
-    /// Whose lease it is.
-    pub holder: Holder,
-    /// The record that was written, or why there is none.
-    pub outcome: Result<PathBuf, String>,
 }
 
 /// Every record under a kubelet's `pods` directory. An empty file is a pod without a user namespace
@@ -77,47 +58,6 @@ pub fn read_records(pods: &Path) -> Result<Vec<RecordFile>, LedgerError> {
     }
     records.sort_by(|a, b| a.pod.cmp(&b.pod));
     Ok(records)
-}
-
-impl Ledger {
-    /// Enters every record under `pods` as the lease of its pod. One that cannot be is named and
-    /// stops none of the others. Doing it again changes nothing.
-    pub fn import(&self, pods: &Path) -> Result<Vec<Imported>, LedgerError> {
-        let files = read_records(pods)?;
-        let claims: Vec<_> = files.iter().map(RecordFile::claim).collect();
-        let outcomes = self.adopt_all(claims)?;
-        let done = files.into_iter().zip(outcomes);
-        Ok(done.map(|(file, outcome)| Imported { path: file.path, pod: file.pod, outcome }).collect())
-    }
-
-    /// All of a node's records in one transaction.
-    fn adopt_all(
-        &self,
-        claims: Vec<Result<(Holder, IdBlock), String>>,
-    ) -> Result<Vec<Result<Lease, String>>, LedgerError> {
-        self.submit(move |book, moment| {
-            let adopt = |book: &mut Book, holder, block| {
-                book.adopt(&LeaseRequest::new(holder), Blocks::same(block), moment).map_err(|e| e.to_string())
-            };
-            Ok(claims.into_iter().map(|c| c.and_then(|(holder, block)| adopt(book, holder, block))).collect())
-        })
-    }
-
-    /// Writes the record of every lease whose holder has a directory under `pods`, as the kubelet
-    /// itself would have.
-    pub fn export(&self, pods: &Path) -> Result<Vec<Exported>, LedgerError> {
-        let mut done = Vec::new();
-        for lease in self.list()? {
-            let Some(holder) = lease.holder.clone().filter(|_| lease.state == State::Leased) else {
-                continue;
-            };
-            if lease.members.is_some() || !pods.join(holder.as_str()).is_dir() {
-                continue;
-            }
-            done.push(Exported { outcome: write_record(pods, &holder, &lease), holder });
-        }
-        Ok(done)
-    }
 }
 
 /// Writes one lease's record under `pods`, making the pod's directory if need be.
@@ -172,6 +112,7 @@ impl Book {
             return self.set_state(row.id, State::Leased, moment);
         }
         let id = ids::allocator::LeaseId(self.head.next);
+        let categories = self.pair_for(request)?;
         self.allocator.adopt(id, blocks, State::Leased).map_err(|source| {
             let with = match source {
                 ids::allocator::Adoption::Overlapping { with, .. } => self.holder_name(with),
@@ -179,7 +120,7 @@ impl Book {
             };
             LedgerError::Adoption { holder: request.holder.clone(), with, source }
         })?;
-        let row = self.new_row(id, blocks, request, moment);
+        let row = LeaseRow { categories, ..new_row(id, blocks, request, moment) };
         Ok(self.put_new(row, moment))
     }
 }

@@ -2,50 +2,50 @@ use std::path::PathBuf;
 
 use ids::allocator::{LeaseId, State};
 use ids::{BlockLength, IdBlock, UserNamespace};
-use labels::CategoryPair;
+use selinux::CategoryPair;
 use serde::{Deserialize, Serialize};
 
 use crate::holder::Holder;
 
-/// How long a lease is meant to last if nobody releases it.
+/// How long a lease lasts if it is not released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Tenure {
-    /// Until it is released, over reboots too.
+    /// Until it is released, also over reboots.
     #[default]
     Durable,
     /// Until the next boot at the latest: for sandboxes, which no boot survives.
     UntilReboot,
 }
 
-/// Whether a lease comes with a pair of SELinux categories.
+/// Whether a lease includes a pair of SELinux categories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Categories {
-    /// It does not.
+    /// No categories.
     #[default]
     None,
-    /// It does, one that no other lease on this node has.
+    /// A pair that no other lease on this node has.
     Pair,
 }
 
-/// What somebody asks for.
+/// A request for a lease, for [`Ledger::lease`](crate::Ledger::lease) and [`Ledger::join`](crate::Ledger::join).
 #[derive(Debug, Clone)]
 pub struct LeaseRequest {
-    /// Who asks.
+    /// The holder of the lease.
     pub holder: Holder,
-    /// How many IDs; the node's block length if not said.
+    /// The number of IDs; the node's block length if `None`.
     pub length: Option<BlockLength>,
-    /// For how long.
+    /// How long the lease lasts.
     pub tenure: Tenure,
     /// Files and directories that will be owned by these IDs. While one exists, the block is not
     /// free.
     pub places: Vec<PathBuf>,
-    /// With SELinux categories or without.
+    /// Whether to allocate SELinux categories, too.
     pub categories: Categories,
 }
 
 impl LeaseRequest {
-    /// One block of the node's length.
+    /// A request for one block of the node's length, durable, without paths and categories.
     #[must_use]
     pub fn new(holder: Holder) -> Self {
         Self {
@@ -58,32 +58,32 @@ impl LeaseRequest {
     }
 }
 
-/// A block and who has it, as the ledger knows it.
+/// A lease as recorded in the ledger: its blocks, its holder and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// Its number, never used twice.
     pub id: LeaseId,
-    /// Who has it; for a shared lease its name. A pinned block may have nobody.
+    /// The holder; for a shared lease its name. `None` for a pinned block whose holder is unknown.
     pub holder: Option<Holder>,
-    /// Where it stands.
+    /// Leased, draining, quarantined or pinned.
     pub state: State,
     /// Its user IDs.
     pub uids: IdBlock,
     /// Its group IDs.
     pub gids: IdBlock,
-    /// Those who have joined it; `None` for a lease that is not shared.
+    /// The holders that have joined it; `None` for a lease that is not shared.
     pub members: Option<Vec<Holder>>,
-    /// How long it is meant to last.
+    /// How long it lasts if it is not released.
     pub tenure: Tenure,
-    /// Since when it stands where it stands, in seconds since 1970.
+    /// When it entered its state, in seconds since 1970.
     pub since: u64,
-    /// Whether it was given, or last confirmed, before this boot.
+    /// Whether it was granted, or last confirmed, before this boot.
     pub earlier_boot: bool,
-    /// What of it lies on disk.
+    /// Files and directories that its IDs own.
     pub places: Vec<PathBuf>,
-    /// Its SELinux categories.
+    /// Its SELinux categories, if it has any.
     pub categories: Option<CategoryPair>,
-    /// Why it is pinned, or what else is odd about it, and what to do.
+    /// Why it is pinned or outside the pool, and what to do about it.
     pub note: Option<String>,
 }
 
@@ -94,7 +94,7 @@ impl Lease {
         UserNamespace::Leased { uids: self.uids, gids: self.gids }
     }
 
-    /// The word for its state.
+    /// The name of its state in messages and in JSON.
     #[must_use]
     pub fn state_name(&self) -> &'static str {
         match self.state {

@@ -1,7 +1,7 @@
 //! The ledger as its callers see it.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -11,47 +11,48 @@ use ids::witness::{Sighting, Witness};
 
 use crate::book::{Book, Moment};
 use crate::clock::{BootId, Clock, SystemClock};
-use crate::db::Stay;
+use crate::commit_queue::{CommitQueue, lock};
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::lease::{Lease, LeaseRequest};
-use crate::line::{Line, lock};
+use crate::pair::PairVerdict;
+use crate::pairs::PairCandidate;
+use crate::paths::{OpenMode, Paths, Terms};
 use crate::settle::{Candidate, Testimony, Verdict};
 use crate::shared::Released;
-use crate::store::{Job, Paths, Store, Terms};
+use crate::store::{Job, Store};
 
-/// How long what was seen on the host is good enough to choose a new block by. Vacancy is never
-/// judged by an old look.
-pub const SIGHTING_AGE: Duration = Duration::from_secs(1);
-/// How often a lease is tried by one who waits for so long each time that a look has become old.
+/// How long a host scan may be used to choose a new block. A block is never declared vacant by an old scan.
+const SIGHTING_AGE: Duration = Duration::from_secs(1);
+/// How many times a lease is tried if the wait for the commit queue outlasts the host scan.
 const ATTEMPTS: u32 = 3;
 
-/// What a ledger is opened with.
+/// Configuration of a [`Ledger`].
 pub struct Options {
     /// The directory of its files.
     pub dir: PathBuf,
-    /// The blocks it gives from.
+    /// The blocks that may be leased.
     pub pool: IdPool,
     /// The most leases that may be held at once.
     pub cap: Option<u32>,
-    /// How long a block rests before it is given out again.
+    /// How long a vacant block rests before it is leased again.
     pub quarantine: Duration,
-    /// How long to wait for another process before giving up.
+    /// How long to wait for the lock that another process holds, before [`LedgerError::Stuck`].
     pub patience: Duration,
-    /// The kubelet's `pods` directory, asked for its records if the ledger has to be rebuilt.
+    /// The kubelet's `pods` directory. Its records are adopted if the ledger has to be rebuilt.
     pub kubelet_pods: Option<PathBuf>,
-    /// This boot.
+    /// The kernel's boot ID.
     pub boot: BootId,
-    /// How long this process has it open.
-    pub stay: Stay,
-    /// Who says which IDs are in use.
+    /// How this process shares it with others.
+    pub mode: OpenMode,
+    /// The host scan that reports which IDs are in use.
     pub witness: Arc<dyn Witness>,
-    /// Who says what time it is.
+    /// The source of the time.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Options {
-    /// What most callers want: 60 s of quarantine, 30 s of patience, no cap.
+    /// Defaults: 60 s of quarantine, 30 s of patience, no cap, shared mode.
     #[must_use]
     pub fn new(dir: &Path, pool: IdPool, boot: BootId, witness: Arc<dyn Witness>) -> Self {
         Self {
@@ -61,7 +62,7 @@ impl Options {
             quarantine: Duration::from_secs(60),
             patience: Duration::from_secs(30),
             kubelet_pods: None,
-            stay: Stay::Long,
+            mode: OpenMode::Shared,
             boot,
             witness,
             clock: Arc::new(SystemClock),
@@ -69,19 +70,10 @@ impl Options {
     }
 }
 
-/// How far a change is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
-    /// What will be the holder's, if nothing comes in between.
-    Chosen(Lease),
-    /// It is on disk.
-    OnDisk,
-}
-
-/// Durable leases of host ID blocks, shared by all processes of a node.
+/// Durable leases of host ID blocks and SELinux category pairs, shared by all processes of a node.
 pub struct Ledger {
     store: Mutex<Store>,
-    line: Line<Box<dyn Job>>,
+    commits: CommitQueue<Box<dyn Job>>,
     dir: PathBuf,
     seen: Mutex<Option<(Instant, Arc<Sighting>)>>,
     quarantine: u64,
@@ -91,39 +83,27 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens the ledger, makes it if there is none, rebuilds it if it is damaged.
+    /// Opens the ledger. Creates it if there is none, and rebuilds it if it is damaged; [`Ledger::take_notices`] then
+    /// says so. Fails if the lock is held for too long, the files cannot be written, or a newer wardlet wrote them.
     pub fn open(options: Options) -> Result<Self, LedgerError> {
         let store = store(&options)?;
         Ok(Self::with(store, options))
     }
 
-    /// The same, while the witness looks already: for a process that opens the ledger to lease one block.
+    /// Scans the host, then opens the ledger: for a process that opens it to lease one block. In exclusive mode others would
+    /// wait for a scan that comes later.
     pub fn open_to_lease(options: Options) -> Result<Self, LedgerError> {
-        let (began, witness) = (Instant::now(), Arc::clone(&options.witness));
-        let (store, seen) = std::thread::scope(|scope| {
-            let opening = std::thread::Builder::new().spawn_scoped(scope, || store(&options));
-            let seen = witness.look_to_lease();
-            // Where there is no thread to be had, or it was broken off, it is opened here.
-            let opened = opening.ok().and_then(|opening| opening.join().ok());
-            (opened.unwrap_or_else(|| store(&options)), seen)
-        });
-        let ledger = Self::with(store?, options);
-        // One who could not look is asked again by the lease, and is heard.
-        if let Ok(seen) = seen {
-            ledger.has_seen(began, Arc::new(seen));
-        }
+        let began = Instant::now();
+        let sighting = options.witness.look_to_lease().map_err(|e| LedgerError::Witness(Arc::new(e)))?;
+        let ledger = Self::open(options)?;
+        *lock(&ledger.seen) = Some((began, Arc::new(sighting)));
         Ok(ledger)
-    }
-
-    /// Takes down what the witness saw in a look that began then. It counts for as long as any other look does.
-    pub fn has_seen(&self, began: Instant, sighting: Arc<Sighting>) {
-        *lock(&self.seen) = Some((began, sighting));
     }
 
     fn with(store: Store, options: Options) -> Self {
         Self {
             store: Mutex::new(store),
-            line: Line::new(),
+            commits: CommitQueue::new(),
             dir: options.dir,
             seen: Mutex::new(None),
             quarantine: options.quarantine.as_secs(),
@@ -133,71 +113,57 @@ impl Ledger {
         }
     }
 
-    /// Whether there is a ledger in this directory, or what is left of one.
+    /// Whether this directory has a ledger, or any file of one.
     #[must_use]
     pub fn exists(dir: &Path) -> bool {
         let paths = Paths::new(dir);
         [paths.db, paths.mirror, paths.mark].iter().any(|p| p.exists())
     }
 
-    /// Gives the holder a block that nobody else has; asked again, the same one. It is on disk when
-    /// this returns.
+    /// Leases a block to the holder, or returns the lease that it has already. The lease is on disk when this returns.
+    /// If the pool is exhausted, this first frees vacant blocks as [`Ledger::settle`] does.
     pub fn lease(&self, request: LeaseRequest) -> Result<Lease, LedgerError> {
-        self.lease_telling(request, &channel().0)
-    }
-
-    /// The same, and tells how far it is, for one who has something else to do meanwhile. What was chosen is nobody's
-    /// before it is on disk.
-    pub fn lease_telling(&self, request: LeaseRequest, tell: &Sender<Told>) -> Result<Lease, LedgerError> {
         check_places(&request)?;
-        let chosen = tell.clone();
-        let op = move |book: &mut Book, seen: &Sighting, moment: &Moment| {
-            let lease = book.lease(&request, seen, moment)?;
-            // Nobody has to listen.
-            let _ = chosen.send(Told::Chosen(lease.clone()));
-            Ok(lease)
-        };
-        self.with_room(op, tell)
+        self.with_room(move |book: &mut Book, seen: &Sighting, moment: &Moment| {
+            book.lease(&request, seen, moment)
+        })
     }
 
-    /// Lets the holder join the shared lease of this name, which is made if there is none.
+    /// Adds the holder to the members of the shared lease of this name, which is created if there is none.
     pub fn join(&self, shared: Holder, request: LeaseRequest) -> Result<Lease, LedgerError> {
         check_places(&request)?;
         let op = move |book: &mut Book, seen: &Sighting, moment: &Moment| {
             book.join(&shared, &request, seen, moment)
         };
-        self.with_room(op, &channel().0)
+        self.with_room(op)
     }
 
-    /// Gives back what the holder has. The block is free only once the witness has seen it vacant and
-    /// it has rested.
+    /// Releases the holder's lease, or its membership of a shared lease. The block drains: it is free only after a host
+    /// scan found it vacant, the quarantine has passed, and a second scan found it vacant again.
     pub fn release(&self, holder: Holder) -> Result<Released, LedgerError> {
         self.submit(move |book, moment| book.release(&holder, moment))
     }
 
-    /// Adds to what lies on disk of a lease that the holder has, and leaves out what is gone. Who has none is given none.
+    /// Records more paths with the holder's lease, and drops the recorded paths that no longer exist. Fails with
+    /// [`LedgerError::NotHeld`] if the holder has no lease.
     pub fn add_places(&self, holder: Holder, places: Vec<PathBuf>) -> Result<Lease, LedgerError> {
         let request = LeaseRequest { places, ..LeaseRequest::new(holder) };
         check_places(&request)?;
         let witness = Arc::clone(&self.witness);
         self.submit(move |book, moment| {
-            // What cannot be looked at is kept.
+            // Paths that cannot be checked are kept.
             let left = |places: &[PathBuf]| witness.remaining(places).unwrap_or_else(|_| places.to_vec());
             book.add_places(&request, left, moment)
         })
     }
 
-    /// For the last of a brief stay that nobody waits for: leaves less to read for those who come next.
-    pub fn tidy(&self) {
-        lock(&self.store).tidy(&self.moment());
-    }
-
-    /// Enters blocks that already are the holder's, from a kubelet's record say.
+    /// Records blocks that the holder uses already, for instance those of a kubelet's record. Fails with
+    /// [`LedgerError::Adoption`] if they overlap another lease.
     pub fn adopt(&self, request: LeaseRequest, blocks: Blocks) -> Result<Lease, LedgerError> {
         self.submit(move |book, moment| book.adopt(&request, blocks, moment))
     }
 
-    /// Every block that is not free.
+    /// All leases: every block that is not free.
     pub fn list(&self) -> Result<Vec<Lease>, LedgerError> {
         self.submit(|book, moment| Ok(book.leases.values().map(|r| book.view(r, moment)).collect()))
     }
@@ -207,38 +173,38 @@ impl Ledger {
         self.submit(move |book, moment| Ok(book.lease_of(&holder).map(|r| book.view(r, moment))))
     }
 
-    /// How many leases stand where.
+    /// The number of leases in each state.
     pub fn counts(&self) -> Result<Counts, LedgerError> {
         self.submit(|book, _| Ok(book.allocator.counts()))
     }
 
-    /// Looks at the host and moves every block that it may along its way to being free.
+    /// Scans the host and advances every released block: from draining to quarantined, and from there to free. A block
+    /// in use drains again.
     pub fn settle(&self) -> Result<Vec<Verdict>, LedgerError> {
         let (candidates, testimony) = self.investigate()?;
         let rest = self.quarantine;
         self.submit(move |book, moment| {
             let verdicts = book.judge(&candidates, &testimony, rest, moment);
-            book.carry_out(&verdicts, moment)?;
+            book.execute(&verdicts, moment)?;
             Ok(verdicts)
         })
     }
 
-    /// What `settle` would do.
+    /// The verdicts that [`Ledger::settle`] would execute. Changes nothing.
     pub fn preview(&self) -> Result<Vec<Verdict>, LedgerError> {
         let (candidates, testimony) = self.investigate()?;
         let rest = self.quarantine;
         self.submit(move |book, moment| Ok(book.judge(&candidates, &testimony, rest, moment)))
     }
 
-    /// The witness is asked after the candidates were fixed: nothing it sees is older than their
-    /// draining.
+    /// Scans the host after the candidates were fixed: nothing in the scan is older than their draining.
     fn investigate(&self) -> Result<(Vec<Candidate>, Testimony), LedgerError> {
         let candidates = self.submit(|book, _| Ok(book.candidates()))?;
         if candidates.is_empty() {
             return Ok((candidates, Testimony { sighting: Sighting::default(), remaining: Vec::new() }));
         }
-        // Others can go on meanwhile: what has changed by then is not judged.
-        lock(&self.store).let_others();
+        // Other processes may use the ledger during the scan: leases that change meanwhile are not judged.
+        lock(&self.store).release_lock();
         let failed = |e| LedgerError::Witness(Arc::new(e));
         let sighting = self.witness.look().map_err(failed)?;
         let mut remaining = Vec::new();
@@ -250,17 +216,43 @@ impl Ledger {
         Ok((candidates, Testimony { sighting, remaining }))
     }
 
-    /// Sends the pinned block that starts at this host user ID on its way to being free.
+    /// Frees category pairs whose path no longer exists, and that were released or are of an earlier boot and not
+    /// confirmed since.
+    pub fn settle_pairs(&self) -> Result<Vec<PairVerdict>, LedgerError> {
+        let (candidates, gone) = self.investigate_pairs()?;
+        self.submit(move |book, moment| {
+            let verdicts = book.judge_pairs(&candidates, &gone);
+            book.execute_pairs(&verdicts, moment);
+            Ok(verdicts)
+        })
+    }
+
+    /// The verdicts that [`Ledger::settle_pairs`] would execute. Changes nothing.
+    pub fn preview_pairs(&self) -> Result<Vec<PairVerdict>, LedgerError> {
+        let (candidates, gone) = self.investigate_pairs()?;
+        self.submit(move |book, _| Ok(book.judge_pairs(&candidates, &gone)))
+    }
+
+    /// Checks the paths after the candidates were fixed, and without the lock.
+    fn investigate_pairs(&self) -> Result<(Vec<PairCandidate>, HashSet<Holder>), LedgerError> {
+        let candidates = self.submit(|book, moment| Ok(book.pair_candidates(moment)))?;
+        let is_gone = |c: &&PairCandidate| !exists(&*self.witness, &c.held.place);
+        let gone = candidates.iter().filter(is_gone).map(|c| c.held.holder.clone()).collect();
+        Ok((candidates, gone))
+    }
+
+    /// Makes the pinned block that starts at this host user ID draining. Fails with [`LedgerError::NotPinned`] if there
+    /// is none.
     pub fn unpin(&self, base: u32) -> Result<Lease, LedgerError> {
         self.submit(move |book, moment| book.unpin(base, moment))
     }
 
-    /// Holders of durable leases that nobody has asked for since the last boot.
+    /// Holders of durable leases that no caller has requested since the last boot.
     pub fn earlier_boots(&self) -> Result<Vec<Holder>, LedgerError> {
         self.submit(|book, moment| Ok(book.of_earlier_boots(moment)))
     }
 
-    /// What an operator should know about how the ledger came to be open, once each.
+    /// Warnings for the operator from opening the ledger, such as a rebuild. Each is returned once.
     pub fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.store).notices)
     }
@@ -269,7 +261,6 @@ impl Ledger {
     fn with_room(
         &self,
         op: impl Fn(&mut Book, &Sighting, &Moment) -> Result<Lease, LedgerError> + Send + Clone + 'static,
-        tell: &Sender<Told>,
     ) -> Result<Lease, LedgerError> {
         let attempt = || {
             let mut left = ATTEMPTS;
@@ -277,17 +268,11 @@ impl Ledger {
                 left -= 1;
                 let (op, seen, asked) = (op.clone(), self.recent_sighting()?, Instant::now());
                 let turn = move |book: &mut Book, moment: &Moment| {
-                    // Who has waited for its turn looks once more.
+                    // The scan is too old after a long wait in the queue: scan again.
                     let is_old = left > 0 && asked.elapsed() >= SIGHTING_AGE;
                     if is_old { Ok(None) } else { op(book, &seen, moment).map(Some) }
                 };
-                let tell = tell.clone();
-                let on_disk = move |leased: &Option<Lease>| {
-                    if leased.is_some() {
-                        let _ = tell.send(Told::OnDisk);
-                    }
-                };
-                if let Some(lease) = self.submit_telling(turn, on_disk)? {
+                if let Some(lease) = self.submit(turn)? {
                     return Ok(lease);
                 }
             }
@@ -295,6 +280,10 @@ impl Ledger {
         match attempt() {
             Err(LedgerError::Lease { source: LeaseError::Exhausted(_), .. }) => {
                 self.settle()?;
+                attempt()
+            }
+            Err(LedgerError::NoPair { .. }) => {
+                self.settle_pairs()?;
                 attempt()
             }
             done => done,
@@ -306,38 +295,35 @@ impl Ledger {
         if let Some((_, sighting)) = seen.as_ref().filter(|(at, _)| at.elapsed() < SIGHTING_AGE) {
             return Ok(Arc::clone(sighting));
         }
+        // Others can go on during the scan: nothing was changed under the lock for this lease yet.
+        lock(&self.store).release_lock();
         let sighting = Arc::new(self.witness.look_to_lease().map_err(|e| LedgerError::Witness(Arc::new(e)))?);
         *seen = Some((Instant::now(), Arc::clone(&sighting)));
         Ok(sighting)
+    }
+
+    pub(crate) fn witness(&self) -> Arc<dyn Witness> {
+        Arc::clone(&self.witness)
     }
 
     fn moment(&self) -> Moment {
         Moment { now: self.clock.now(), boot: self.boot.clone() }
     }
 
-    /// Puts `op` in line and waits until it is on disk.
+    /// Submits `op` to the group commit queue and waits until it is on disk.
     pub(crate) fn submit<T: Send + 'static>(
         &self,
         op: impl FnOnce(&mut Book, &Moment) -> Result<T, LedgerError> + Send + 'static,
     ) -> Result<T, LedgerError> {
-        self.submit_telling(op, |_| ())
-    }
-
-    /// The same. `on_disk` is called as soon as it is, before this returns.
-    fn submit_telling<T: Send + 'static>(
-        &self,
-        op: impl FnOnce(&mut Book, &Moment) -> Result<T, LedgerError> + Send + 'static,
-        on_disk: impl FnOnce(&T) + Send + 'static,
-    ) -> Result<T, LedgerError> {
         let slot: Slot<T> = Arc::new(Mutex::new(None));
-        let work = Work { op: Some(op), on_disk, result: None, slot: Arc::clone(&slot) };
+        let work = Work { op: Some(op), result: None, slot: Arc::clone(&slot) };
         let job: Box<dyn Job> = Box::new(work);
-        self.line.stand(job, |jobs| {
-            // Each of them is told.
+        self.commits.submit(job, |jobs| {
+            // Each job receives the result.
             let _ = lock(&self.store).transact(jobs, &self.moment());
         });
         let done = lock(&slot).take();
-        // Empty only if whoever led the line panicked on our behalf.
+        // Empty only if the thread that committed the queue panicked.
         done.unwrap_or_else(|| {
             Err(LedgerError::io(
                 "cannot write",
@@ -354,7 +340,7 @@ fn store(options: &Options) -> Result<Store, LedgerError> {
         cap: options.cap,
         patience: options.patience,
         kubelet_pods: options.kubelet_pods.clone(),
-        stay: options.stay,
+        mode: options.mode,
     };
     let moment = Moment { now: options.clock.now(), boot: options.boot.clone() };
     Store::open(&options.dir, terms, &moment)
@@ -362,17 +348,15 @@ fn store(options: &Options) -> Result<Store, LedgerError> {
 
 type Slot<T> = Arc<Mutex<Option<Result<T, LedgerError>>>>;
 
-struct Work<F, D, T> {
+struct Work<F, T> {
     op: Option<F>,
-    on_disk: D,
     result: Option<Result<T, LedgerError>>,
     slot: Slot<T>,
 }
 
-impl<F, D, T> Job for Work<F, D, T>
+impl<F, T> Job for Work<F, T>
 where
     F: FnOnce(&mut Book, &Moment) -> Result<T, LedgerError> + Send,
-    D: FnOnce(&T) + Send,
     T: Send,
 {
     fn apply(&mut self, book: &mut Book, moment: &Moment) {
@@ -380,27 +364,30 @@ where
     }
 
     fn finish(self: Box<Self>, committed: Result<(), LedgerError>) {
-        let done = match (committed, self.result) {
+        *lock(&self.slot) = match (committed, self.result) {
             (Err(e), _) => Some(Err(e)),
             (Ok(()), result) => result,
         };
-        if let Some(Ok(result)) = &done {
-            (self.on_disk)(result);
-        }
-        *lock(&self.slot) = done;
     }
 }
 
 fn check_places(request: &LeaseRequest) -> Result<(), LedgerError> {
-    for path in &request.places {
-        let why = if !path.is_absolute() {
-            "it is not absolute"
-        } else if path.to_str().is_none() {
-            "it is not UTF-8"
-        } else {
-            continue;
-        };
-        return Err(LedgerError::Place { path: path.clone(), why });
-    }
-    Ok(())
+    request.places.iter().try_for_each(|path| check_place(path))
+}
+
+/// Whether a place exists; one that cannot be looked for may.
+pub(crate) fn exists(witness: &dyn Witness, place: &Path) -> bool {
+    witness.remaining(&[place.to_owned()]).map_or(true, |left| !left.is_empty())
+}
+
+/// Refuses a path that cannot be written down.
+pub(crate) fn check_place(path: &Path) -> Result<(), LedgerError> {
+    let why = if !path.is_absolute() {
+        "it is not absolute"
+    } else if path.to_str().is_none() {
+        "it is not UTF-8"
+    } else {
+        return Ok(());
+    };
+    Err(LedgerError::Place { path: path.to_owned(), why })
 }

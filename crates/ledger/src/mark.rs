@@ -39,8 +39,8 @@ impl MarkFile {
         (crc32fast::hash(json.as_bytes()) == crc).then(|| serde_json::from_str(json).ok())?
     }
 
-    /// Makes sure that the mark covers `leased` before anybody is told of them. A mark that was lost is
-    /// made anew over `all` that is written down, or it would be too low for what was leased before.
+    /// Raises the mark to cover `leased`. The caller must do so before it returns these leases. A lost mark is computed
+    /// from `all` recorded blocks, as it would otherwise be too low for earlier leases.
     pub(crate) fn cover(
         &mut self,
         leased: impl Iterator<Item = Blocks>,

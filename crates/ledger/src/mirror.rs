@@ -4,6 +4,7 @@
 //! <crc32> {"Begin":{"seq":7,"rows":2,"boot":"…"}}   the rows that follow are all there were at 7
 //! <crc32> {"Lease":{...}}                           those rows
 //! <crc32> {"Member":{...}}
+//! <crc32> {"Pair":{...}}
 //! <crc32> {"Lease":{"seq":8,...}}                   every change since, none left out
 //! ```
 //!
@@ -24,7 +25,7 @@ use crate::clock::BootId;
 use crate::db::Rows;
 use crate::error::LedgerError;
 use crate::holder::Holder;
-use crate::row::{LeaseRow, MemberRow, Standing};
+use crate::row::{LeaseRow, MemberRow, PairRow, Standing};
 
 /// The least number of changes since the last snapshot after which a new one is made.
 const COMPACT_AFTER: u64 = 4096;
@@ -34,16 +35,39 @@ enum Line {
     Begin { seq: u64, rows: u64, boot: BootId },
     Lease(LeaseRow),
     Member(MemberRow),
+    Pair(PairRow),
+}
+
+impl Line {
+    /// The number of its change; that of a whole snapshot for its head.
+    fn seq(&self) -> u64 {
+        match self {
+            Self::Begin { seq, .. }
+            | Self::Lease(LeaseRow { seq, .. })
+            | Self::Member(MemberRow { seq, .. })
+            | Self::Pair(PairRow { seq, .. }) => *seq,
+        }
+    }
+}
+
+/// A line for each row, by the number of its change.
+fn lines_of(rows: Rows) -> Vec<Line> {
+    let leases = rows.leases.into_iter().map(Line::Lease);
+    let members = rows.members.into_iter().map(Line::Member);
+    let mut lines: Vec<Line> = leases.chain(members).chain(rows.pairs.into_iter().map(Line::Pair)).collect();
+    lines.sort_by_key(Line::seq);
+    lines
 }
 
 #[derive(Debug)]
 pub(crate) struct Mirror {
     path: PathBuf,
     boot: BootId,
-    /// Length and end after our own last write: while the length holds, nobody else wrote.
+    /// Length and tail after the last write of this process. While the length is the same, no other process has
+    /// written.
     known: Option<(u64, Tail)>,
-    /// Changes since the last snapshot, whoever made them, and how many rows that had: a process that
-    /// makes one change and ends must not leave it to others that do the same.
+    /// Changes since the last snapshot, by any process, and the number of rows of that snapshot. Short-lived processes
+    /// that make one change each must take a snapshot in time, too.
     appended: u64,
     rows: u64,
 }
@@ -94,11 +118,8 @@ impl Mirror {
     /// written anew by the next commit.
     pub(crate) fn append(&mut self, rows: &Rows, seq: u64) -> Result<(), LedgerError> {
         let mut text = String::new();
-        let mut lines: Vec<(u64, Line)> =
-            rows.leases.iter().map(|r| (r.seq, Line::Lease(r.clone()))).collect();
-        lines.extend(rows.members.iter().map(|r| (r.seq, Line::Member(r.clone()))));
-        lines.sort_by_key(|(seq, _)| *seq);
-        for (_, line) in &lines {
+        let lines = lines_of(rows.clone());
+        for line in &lines {
             push_line(&mut text, line);
         }
         let before = self.known.take();
@@ -120,20 +141,13 @@ impl Mirror {
     }
 
     /// Writes the copy anew from all rows there are.
-    pub(crate) fn rewrite<'a>(
-        &mut self,
-        seq: u64,
-        leases: impl Iterator<Item = &'a LeaseRow>,
-        members: impl Iterator<Item = &'a MemberRow>,
-    ) -> Result<(), LedgerError> {
-        let mut lines: Vec<(u64, Line)> = leases.map(|r| (r.seq, Line::Lease(r.clone()))).collect();
-        lines.extend(members.map(|r| (r.seq, Line::Member(r.clone()))));
+    pub(crate) fn rewrite(&mut self, seq: u64, rows: Rows) -> Result<(), LedgerError> {
         // The row changed last is always still there, so that the last line says where the copy stands.
-        lines.sort_by_key(|(seq, _)| *seq);
+        let lines = lines_of(rows);
         let mut whole = String::new();
         let rows = u64::try_from(lines.len()).unwrap_or(u64::MAX);
         push_line(&mut whole, &Line::Begin { seq, rows, boot: self.boot.clone() });
-        for (_, line) in &lines {
+        for line in &lines {
             push_line(&mut whole, line);
         }
         durable::write(&self.path, whole.as_bytes())?;
@@ -186,7 +200,7 @@ struct Begin {
 fn read_begin(file: &File) -> Option<Begin> {
     match parse_line(read_at(file, 0, 512)?.split(|&b| b == b'\n').next()?)? {
         Line::Begin { seq, rows, boot } => Some(Begin { seq, rows, boot }),
-        Line::Lease(_) | Line::Member(_) => None,
+        Line::Lease(_) | Line::Member(_) | Line::Pair(_) => None,
     }
 }
 
@@ -197,11 +211,7 @@ fn read_tail(file: &File, length: u64) -> Option<u64> {
         let body = bytes.strip_suffix(b"\n")?;
         parse_line(body.rsplit(|&b| b == b'\n').next()?)
     };
-    match last_of(2 * 1024).or_else(|| last_of(64 * 1024))? {
-        Line::Begin { seq, .. } | Line::Lease(LeaseRow { seq, .. }) | Line::Member(MemberRow { seq, .. }) => {
-            Some(seq)
-        }
-    }
+    last_of(2 * 1024).or_else(|| last_of(64 * 1024)).map(|line| line.seq())
 }
 
 /// What is there of so many bytes.
@@ -224,6 +234,7 @@ fn read_at(file: &File, from: u64, length: usize) -> Option<Vec<u8>> {
 struct Replay {
     leases: HashMap<LeaseId, LeaseRow>,
     members: HashMap<Holder, MemberRow>,
+    pairs: HashMap<Holder, PairRow>,
     seq: u64,
     whole: bool,
     /// Snapshot rows still to come.
@@ -243,8 +254,11 @@ fn replay(bytes: &[u8]) -> Copied {
         state.take(parse_line(line));
     }
     state.whole &= state.due == 0;
-    let rows =
-        Rows { leases: state.leases.into_values().collect(), members: state.members.into_values().collect() };
+    let rows = Rows {
+        leases: state.leases.into_values().collect(),
+        members: state.members.into_values().collect(),
+        pairs: state.pairs.into_values().collect(),
+    };
     Copied { seq: state.seq, rows, whole: state.whole }
 }
 
@@ -261,15 +275,12 @@ impl Replay {
     }
 
     fn take(&mut self, line: Option<Line>) {
-        let seq = match &line {
-            Some(Line::Lease(row)) => row.seq,
-            Some(Line::Member(row)) => row.seq,
-            _ => {
-                self.whole = false;
-                self.due = self.due.saturating_sub(1);
-                return;
-            }
+        let Some(line) = line.filter(|line| !matches!(line, Line::Begin { .. })) else {
+            self.whole = false;
+            self.due = self.due.saturating_sub(1);
+            return;
         };
+        let seq = line.seq();
         if self.due > 0 {
             self.due -= 1;
         } else {
@@ -278,11 +289,14 @@ impl Replay {
         // Of a copy with holes a later change may pass for a row of the snapshot: count it all the same.
         self.seq = self.seq.max(seq);
         match line {
-            Some(Line::Lease(row)) => self.lease(row),
-            Some(Line::Member(row)) => {
+            Line::Lease(row) => self.lease(row),
+            Line::Member(row) => {
                 self.members.insert(row.holder.clone(), row);
             }
-            _ => {}
+            Line::Pair(row) => {
+                self.pairs.insert(row.holder.clone(), row);
+            }
+            Line::Begin { .. } => {}
         }
     }
 

@@ -1,8 +1,8 @@
-//! When the database is damaged: set it aside, and write it anew from everything that still speaks.
+//! Rebuilds a damaged database from the copy, the kubelet's records and the high-water mark.
 //!
-//! The copy speaks for every lease. Where the copy itself has holes, or is of another boot and so may
-//! have lost its end with the power, the kubelet's records speak for its pods, and every block up to the high-water mark for which nothing speaks is pinned: it may be
-//! in use, so it is given to nobody until an operator has it looked at.
+//! The copy has every lease. If the copy itself is damaged, or is of another boot and so may have lost its end in a power
+//! loss, the kubelet's records stand for its pods, and every other block up to the high-water mark is pinned: it may
+//! be in use, so it is not leased until an operator unpins it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,57 +12,54 @@ use ids::pool::IdPool;
 use ids::{HostSpan, IdBlock, IdKind};
 
 use crate::book::{Book, Moment};
-use crate::db::{Changes, Db, Head, ReadError, Rows, Stay};
+use crate::db::{Changes, Db, Head, ReadError, Rows};
 use crate::error::LedgerError;
 use crate::files;
 use crate::holder::Holder;
 use crate::kubelet;
 use crate::lease::LeaseRequest;
-use crate::mark::Mark;
-use crate::row::{LeaseRow, MemberRow, Standing};
-use crate::store::Store;
+use crate::mark::{Mark, MarkFile};
+use crate::mirror::Mirror;
+use crate::paths::{Paths, Terms};
+use crate::row::{LeaseRow, PairStanding, Standing};
 
-impl Store {
-    pub(crate) fn rebuild(&mut self, why: &str, moment: &Moment) -> Result<(), LedgerError> {
-        self.close();
+/// A ledger whose database cannot be used, and everything that it can be rebuilt from.
+pub(crate) struct Damaged<'a> {
+    pub(crate) paths: &'a Paths,
+    pub(crate) terms: &'a Terms,
+    pub(crate) mirror: &'a mut Mirror,
+    pub(crate) mark: &'a mut MarkFile,
+    /// What is wrong with the database.
+    pub(crate) why: &'a str,
+}
+
+impl Damaged<'_> {
+    /// Writes the files anew and returns what is in them, with the number of blocks that were pinned. The database must be
+    /// closed.
+    pub(crate) fn rebuild(self, moment: &Moment) -> Result<(Book, usize), LedgerError> {
         let copy = self.mirror.read()?;
         let mark = self.mark.read();
         let (seq, rows, whole) = copy.map_or((0, Rows::default(), false), |c| (c.seq, c.rows, c.whole));
         let reason = format!(
-            "the ledger was damaged ({why}) and nothing says who has this block; \
-             `wardlet ids gc --unpin HOST_ID` frees it once nothing uses it"
+            "the ledger was damaged ({}) and no record names its holder; \
+             `wardlet ids gc --unpin HOST_ID` frees it once nothing uses it",
+            self.why
         );
         let next = next_number(&rows);
         let rows = if whole { rows } else { rows.distrusted(&reason) };
         let mut book = book_of(&self.terms.allocator(), Head { seq, next, ..Head::default() }, rows);
         let mut pinned = 0;
         if !whole {
-            self.adopt_records(&mut book, moment);
+            adopt_records(self.terms.kubelet_pods.as_deref(), &mut book, moment);
             pinned = pin_unknown(&mut book, mark, &reason, moment);
         }
         book.take_changes();
         self.replace_files(&book, whole, moment)?;
-        self.install(book)?;
-        self.notices.push(format!(
-            "the ledger {} was damaged ({why}); it was set aside and rebuilt from its copy{}",
-            self.paths.db.display(),
-            if pinned > 0 { format!("; {pinned} blocks are pinned") } else { String::new() }
-        ));
-        Ok(())
-    }
-
-    fn adopt_records(&self, book: &mut Book, moment: &Moment) {
-        let Some(pods) = &self.terms.kubelet_pods else { return };
-        for record in kubelet::read_records(pods).unwrap_or_default() {
-            if let Ok((holder, block)) = record.claim() {
-                // What is in the way is known better from the copy.
-                let _ = book.adopt(&LeaseRequest::new(holder), Blocks::same(block), moment);
-            }
-        }
+        Ok((book, pinned))
     }
 
     /// The old files go aside, whole, before the new one takes their name.
-    fn replace_files(&mut self, book: &Book, whole: bool, moment: &Moment) -> Result<(), LedgerError> {
+    fn replace_files(self, book: &Book, whole: bool, moment: &Moment) -> Result<(), LedgerError> {
         let fresh = write_database(&self.paths.db, book)?;
         let label = format!(".damaged-{}", moment.now);
         for suffix in ["", "-wal"] {
@@ -75,10 +72,19 @@ impl Store {
             keep_aside(&self.paths.mirror, &label)?;
         }
         durable::rename(&fresh, &self.paths.db)?;
-        let (leases, members) = book.rows();
-        self.mirror.rewrite(book.head.seq, leases, members)?;
+        self.mirror.rewrite(book.head.seq, book.rows())?;
         let held = || book.leases.values().map(LeaseRow::blocks);
         self.mark.cover(held(), held())
+    }
+}
+
+fn adopt_records(kubelet_pods: Option<&Path>, book: &mut Book, moment: &Moment) {
+    let Some(pods) = kubelet_pods else { return };
+    for record in kubelet::read_records(pods).unwrap_or_default() {
+        if let Ok((holder, block)) = record.claim() {
+            // What is in the way is known better from the copy.
+            let _ = book.adopt(&LeaseRequest::new(holder), Blocks::same(block), moment);
+        }
     }
 }
 
@@ -126,8 +132,7 @@ fn other(kind: IdKind) -> IdKind {
     }
 }
 
-/// The blocks of the pool that start at or below `up_to` and that nobody holds, as long as they can
-/// be.
+/// The blocks of the pool that start at or below `up_to` and that no lease covers, each as long as possible.
 fn unknown_blocks(book: &Book, pool: &IdPool, kind: IdKind, up_to: u32) -> Vec<IdBlock> {
     let unit = u64::from(pool.block());
     let mut blocks = Vec::new();
@@ -147,7 +152,7 @@ fn unknown_blocks(book: &Book, pool: &IdPool, kind: IdKind, up_to: u32) -> Vec<I
     blocks
 }
 
-/// A block of the other kind that nobody has, outside the pool if there is one: a row always has both.
+/// A block of the other kind that no lease covers, outside the pool if there is one: a row always has both.
 fn spare(book: &Book, pool: &IdPool, kind: IdKind, like: IdBlock) -> Option<IdBlock> {
     let length = u64::from(like.length());
     let nobodys = || {
@@ -166,7 +171,7 @@ fn spare(book: &Book, pool: &IdPool, kind: IdKind, like: IdBlock) -> Option<IdBl
 pub(crate) fn make_database(path: &Path, allocator: Allocator) -> Result<(), LedgerError> {
     let (empty, _) = Book::new(allocator, Head { next: 1, ..Head::default() }, Rows::default());
     let fresh = write_database(path, &empty)?;
-    // Of one who was killed and did it otherwise: it would be played back into a file that it is not of.
+    // A journal of a killed process would be rolled back into a database that it does not belong to.
     remove_if_there(&files::beside(path, "-journal"))?;
     durable::sync_parent(path)?;
     Ok(durable::rename(&fresh, path)?)
@@ -184,15 +189,10 @@ fn write_database(path: &Path, book: &Book) -> Result<PathBuf, LedgerError> {
         ReadError::Damaged(why) => LedgerError::io("make", &fresh, std::io::Error::other(why)),
     };
     files::make_private(&fresh)?;
-    let db = Db::open(&fresh, Stay::Long).map_err(failed)?;
+    let db = Db::open(&fresh).map_err(failed)?;
     db.create_tables().map_err(failed)?;
-    let (leases, members) = book.rows();
-    let rows = Rows {
-        leases: leases.cloned().collect::<Vec<LeaseRow>>(),
-        members: members.cloned().collect::<Vec<MemberRow>>(),
-    };
-    db.write(&Changes { rows, ..Changes::default() }, book.head).map_err(failed)?;
-    db.fold_in()?;
+    db.write(&Changes { rows: book.rows(), ..Changes::default() }, book.head).map_err(failed)?;
+    db.checkpoint_and_close()?;
     remove(&["-wal", "-shm"])?;
     Ok(fresh)
 }
@@ -204,8 +204,8 @@ fn set_aside(path: &Path, label: &str) -> Result<(), LedgerError> {
     }
 }
 
-/// Gives the file a second name and leaves it the first: until there is a new one, a copy with holes
-/// is all that whoever begins again has to go by.
+/// Hard links the file to a second name and keeps the first: if the rebuild is interrupted, the next attempt needs the
+/// damaged copy.
 fn keep_aside(path: &Path, label: &str) -> Result<(), LedgerError> {
     let Some(aside) = aside(path, label) else { return Ok(()) };
     std::fs::hard_link(path, &aside).map_err(|e| LedgerError::io("link to", &aside, e))?;
@@ -230,10 +230,14 @@ fn remove_if_there(path: &Path) -> Result<(), LedgerError> {
 }
 
 impl Rows {
-    /// Of a copy with holes, what can still be believed: that a block is somebody's. That it was given
-    /// back or is free may be out of date, and of two rows that name one holder the older one is.
+    /// The rows of a damaged copy that are still reliable: that a block is held. That it was released or is free may be
+    /// out of date, and of two rows that name one holder the older one is.
     fn distrusted(mut self, reason: &str) -> Self {
         self.leases.retain(|r| r.standing != Standing::Free);
+        self.pairs.retain(|r| !r.is_free());
+        for row in &mut self.pairs {
+            row.standing = PairStanding::Held;
+        }
         self.leases.sort_by_key(|r| std::cmp::Reverse(r.seq));
         let own: HashMap<Holder, u64> =
             self.leases.iter().rev().filter_map(|r| Some((r.holder.clone()?, r.seq))).collect();
@@ -257,14 +261,10 @@ impl Rows {
 impl Book {
     /// Makes the head vouch for the rows there are.
     fn recount(&mut self) {
-        let (leases, members) = self.rows();
-        let digests = leases.map(LeaseRow::digest).chain(members.map(MemberRow::digest));
-        let (count, sum) = digests.fold((0u64, 0u64), |(n, sum), d| (n + 1, sum.wrapping_add(d)));
-        self.head.count = count;
-        self.head.sum = sum;
+        (self.head.count, self.head.sum) = self.rows().tally();
     }
 
-    /// Sets a block aside for nobody. False if it is somebody's.
+    /// Pins a block. False if a lease covers any of it.
     fn pin(&mut self, blocks: Blocks, reason: &str, moment: &Moment) -> bool {
         let id = LeaseId(self.head.next);
         if self.allocator.adopt(id, blocks, State::Pinned).is_err() {

@@ -1,17 +1,18 @@
-//! What is written down for a lease and for a member of a shared one.
+//! What is written down for a lease, for a member of a shared one and for a category pair without a block.
 //!
 //! Every change gives a row a new sequence number, so that another process catches up by reading the
 //! rows above the last number it knows.
 
 use ids::allocator::{Blocks, LeaseId, State};
 use ids::{BlockError, IdBlock};
-use labels::CategoryPair;
+use selinux::CategoryPair;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::clock::BootId;
 use crate::holder::Holder;
 use crate::lease::Tenure;
+use crate::pair::PairOrigin;
 
 /// Where a written block stands: as in the allocator, or free with its age remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +48,30 @@ pub(crate) struct MemberRow {
     pub(crate) tenure: Tenure,
     pub(crate) since: u64,
     pub(crate) boot: BootId,
+}
+
+/// A category pair that belongs to a sandbox or container without a block.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PairRow {
+    pub(crate) seq: u64,
+    pub(crate) holder: Holder,
+    pub(crate) pair: CategoryPair,
+    pub(crate) origin: PairOrigin,
+    pub(crate) standing: PairStanding,
+    /// The directory of the sandbox or container: while it exists, the pair is not free.
+    pub(crate) place: String,
+    pub(crate) since: u64,
+    pub(crate) boot: BootId,
+}
+
+/// Where a pair without a block stands. A row of a free one tells other processes that it is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum PairStanding {
+    Held,
+    /// Given back, but its place still exists.
+    Released,
+    Free,
 }
 
 impl LeaseRow {
@@ -102,6 +127,20 @@ impl MemberRow {
     }
 }
 
+impl PairRow {
+    pub(crate) fn is_free(&self) -> bool {
+        self.standing == PairStanding::Free
+    }
+
+    pub(crate) fn digest(&self) -> u64 {
+        let mut d = Digest::new(b'p');
+        d.number(self.seq).text(Some(self.holder.as_str())).number(pair_code(self.pair).into());
+        d.number(origin_code(self.origin).into()).number(pair_standing_code(self.standing).into());
+        d.text(Some(&self.place)).number(self.since).text(Some(&self.boot.0));
+        d.finish()
+    }
+}
+
 /// The standing that the numbers on disk stand for.
 pub(crate) fn standing(code: u8, until: u64) -> Option<Standing> {
     Some(match code {
@@ -125,6 +164,38 @@ pub(crate) fn tenure(code: u8) -> Option<Tenure> {
     match code {
         1 => Some(Tenure::Durable),
         2 => Some(Tenure::UntilReboot),
+        _ => None,
+    }
+}
+
+pub(crate) fn origin_code(origin: PairOrigin) -> u8 {
+    match origin {
+        PairOrigin::Allocated => 1,
+        PairOrigin::Named => 2,
+    }
+}
+
+pub(crate) fn origin(code: u8) -> Option<PairOrigin> {
+    match code {
+        1 => Some(PairOrigin::Allocated),
+        2 => Some(PairOrigin::Named),
+        _ => None,
+    }
+}
+
+pub(crate) fn pair_standing_code(standing: PairStanding) -> u8 {
+    match standing {
+        PairStanding::Held => 1,
+        PairStanding::Released => 2,
+        PairStanding::Free => 3,
+    }
+}
+
+pub(crate) fn pair_standing(code: u8) -> Option<PairStanding> {
+    match code {
+        1 => Some(PairStanding::Held),
+        2 => Some(PairStanding::Released),
+        3 => Some(PairStanding::Free),
         _ => None,
     }
 }

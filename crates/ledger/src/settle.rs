@@ -97,15 +97,15 @@ impl Book {
         judged.collect()
     }
 
-    /// Carries the verdicts out.
-    pub(crate) fn carry_out(&mut self, verdicts: &[Verdict], moment: &Moment) -> Result<(), LedgerError> {
+    /// Executes the verdicts.
+    pub(crate) fn execute(&mut self, verdicts: &[Verdict], moment: &Moment) -> Result<(), LedgerError> {
         for Verdict { lease, outcome } in verdicts {
             match outcome {
                 Outcome::Quarantined { until } => {
                     self.set_state(lease.id, State::Quarantined { until: *until }, moment)?;
                 }
                 Outcome::Freed => self.free(lease.id, moment)?,
-                // Somebody turned up while it rested: it starts over.
+                // Its IDs came into use during the quarantine: it drains again.
                 Outcome::InUse(_) if matches!(lease.state, State::Quarantined { .. }) => {
                     self.set_state(lease.id, State::Draining, moment)?;
                 }
@@ -115,7 +115,7 @@ impl Book {
         Ok(())
     }
 
-    /// Sends a pinned block on the common way: it still has to be seen to be vacant.
+    /// Makes a pinned block draining: a scan must still find it vacant.
     pub(crate) fn unpin(&mut self, base: u32, moment: &Moment) -> Result<Lease, LedgerError> {
         let pinned =
             |r: &&crate::row::LeaseRow| r.uids.base().get() == base && r.state() == Some(State::Pinned);
@@ -123,7 +123,7 @@ impl Book {
         self.set_state(id, State::Draining, moment)
     }
 
-    /// Durable leases of earlier boots, which nobody has confirmed since.
+    /// Durable leases of earlier boots that no caller has confirmed since.
     pub(crate) fn of_earlier_boots(&self, moment: &Moment) -> Vec<Holder> {
         let old = |r: &&crate::row::LeaseRow| {
             r.boot != moment.boot && r.state() == Some(State::Leased) && !r.shared

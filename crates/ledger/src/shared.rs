@@ -5,11 +5,11 @@ use ids::IdKind;
 use ids::allocator::{LeaseId, State};
 use ids::witness::Sighting;
 
-use crate::book::{Book, Moment};
+use crate::book::{Book, Moment, new_row};
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::lease::{Lease, LeaseRequest};
-use crate::row::MemberRow;
+use crate::row::{LeaseRow, MemberRow};
 
 /// What a release came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,12 +78,12 @@ impl Book {
         }
         let id = LeaseId(self.head.next);
         let named = LeaseRequest { holder: shared.clone(), ..request.clone() };
+        let categories = self.pair_for(&named)?;
         let length = request.length.unwrap_or(self.allocator.pool().block());
         let avoid = |kind: IdKind, block: IdBlock| seen.users(kind, block.span()).next().map(|u| u.ids);
         let leased = self.allocator.lease(id, length, &avoid);
         let blocks = leased.map_err(|source| LedgerError::Lease { holder: shared.clone(), source })?;
-        let mut row = self.new_row(id, blocks, &named, moment);
-        row.shared = true;
+        let row = LeaseRow { shared: true, categories, ..new_row(id, blocks, &named, moment) };
         self.put_new(row, moment);
         Ok(id)
     }
@@ -120,7 +120,7 @@ impl Book {
         for holder in self.members_of_earlier_boots(&moment.boot) {
             self.release(&holder, moment)?;
         }
-        let gone = |r: &&crate::row::LeaseRow| {
+        let gone = |r: &&LeaseRow| {
             r.tenure == crate::lease::Tenure::UntilReboot
                 && r.boot != moment.boot
                 && r.state() == Some(State::Leased)

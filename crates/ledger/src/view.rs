@@ -50,7 +50,7 @@ impl Book {
         let inside = pool.holds(IdKind::Uid, row.uids) && pool.holds(IdKind::Gid, row.gids);
         (!inside).then(|| {
             format!(
-                "lies outside the pool ({}): stays its holder's until released, then it is given to nobody",
+                "lies outside the pool ({}): stays its holder's until released, and is not leased again",
                 pool.origin()
             )
         })

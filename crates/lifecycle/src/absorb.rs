@@ -8,7 +8,7 @@ use crate::state::{Failure, InstanceKey, Seen};
 use crate::turn::Turn;
 
 impl Turn<'_> {
-    /// Takes in what is observed. Taking in the same twice changes nothing the second time.
+    /// Takes in the observed state. Idempotent.
     pub(crate) fn absorb(&mut self) {
         self.state.started.get_or_insert(self.now);
         for outcome in &self.observed.outcomes {
@@ -66,7 +66,7 @@ impl Turn<'_> {
         track.stalled = if is_clear || is_starting { None } else { Some(track.stalled.unwrap_or(now)) };
         let mut state = instance.state.clone();
         if state == InstanceState::Unknown {
-            // What has once ended has ended, also for one who has only a status to know it from.
+            // An end is final, also where only a status reports it.
             let known = track.newest.take().filter(|seen| seen.attempt == instance.attempt && seen.is_sure);
             match known.map(|seen| seen.state) {
                 Some(exited @ InstanceState::Exited(_)) => state = exited,
@@ -78,7 +78,7 @@ impl Turn<'_> {
         track.newest = Some(Seen { attempt: instance.attempt, sandbox, revision, state, is_sure: true });
     }
 
-    /// A container that ran and is no longer there has ended: it must not run twice for being forgotten.
+    /// A container that ran and no longer exists has ended: it must not run twice because it was forgotten.
     fn notice_loss(&mut self, name: &ContainerName) {
         let now = self.now;
         let Some(seen) = self.state.tracks.get_mut(name).and_then(|track| track.newest.as_mut()) else {
@@ -135,8 +135,8 @@ impl Turn<'_> {
     fn absorb_hook(&mut self, key: &InstanceKey, hook: HookKind, verdict: Verdict) {
         match hook {
             HookKind::PreStop => {
-                if let Some(sentence) = self.state.condemned.get_mut(key) {
-                    sentence.pre_stop_done = true;
+                if let Some(kill) = self.state.kills.get_mut(key) {
+                    kill.pre_stop_done = true;
                 }
             }
             HookKind::PostStart if self.is_newest(&key.0, key.1) => {
@@ -155,7 +155,7 @@ impl Turn<'_> {
         self.state.failures = failures.into_iter().filter(|(task, _)| self.may_recur(task)).collect();
     }
 
-    /// Whether a task that failed may still be wanted.
+    /// Whether a task that failed may be needed again.
     fn may_recur(&self, task: &Task) -> bool {
         let has_sandbox = |n: u32| self.observed.sandboxes.iter().any(|s| s.attempt == n);
         let has_instance = |name: &ContainerName, n: u32| {

@@ -20,11 +20,11 @@ pub enum HookKind {
 pub enum StopReason {
     /// The pod was deleted.
     Deleted,
-    /// The node gave the pod up.
+    /// The node evicted the pod.
     Evicted,
     /// The pod was active for longer than it may.
     DeadlineExceeded,
-    /// Every regular container has ended: the sidecars go too.
+    /// Every regular container has ended: the sidecars are stopped too.
     PodFinished,
     /// An init container failed for good.
     InitFailed,
@@ -41,7 +41,7 @@ pub enum StopReason {
     /// The runtime does not know the container's state: it is stopped before another is started.
     StateUnknown,
     /// A newer instance of the same container exists, or the pod has no such container.
-    Stray,
+    NotCurrent,
 }
 
 impl fmt::Display for StopReason {
@@ -58,20 +58,20 @@ impl fmt::Display for StopReason {
             Self::FailedPostStartHook => "the postStart hook failed",
             Self::DefinitionChanged => "the container's definition changed",
             Self::StateUnknown => "the container's state is unknown",
-            Self::Stray => "it is not the pod's current instance",
+            Self::NotCurrent => "it is not the pod's current instance",
         })
     }
 }
 
-/// Something to be done.
+/// An action for the caller to execute.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// Make the pod's sandbox.
+    /// Create the pod's sandbox.
     MakeSandbox {
         /// Its number; the first is 0.
         attempt: u32,
     },
-    /// Stop a sandbox and release its network; done already is fine.
+    /// Stop a sandbox and release its network; idempotent.
     StopSandbox {
         /// Its number.
         attempt: u32,
@@ -88,8 +88,7 @@ pub enum Action {
         /// How often it was started before: the restart count.
         attempt: u32,
     },
-    /// Ask a container to end and kill it if it has not after `grace`. Ordered once more with less
-    /// grace if the pod's was shortened.
+    /// Send SIGTERM to a container and SIGKILL after `grace`. Issued again with less grace if the pod's was shortened.
     StopContainer {
         /// Its name.
         container: ContainerName,
@@ -97,7 +96,7 @@ pub enum Action {
         attempt: u32,
         /// From SIGTERM to SIGKILL.
         grace: Duration,
-        /// Why.
+        /// The cause.
         reason: StopReason,
     },
     /// Remove a dead instance; the newest dead one is always left.
@@ -126,17 +125,17 @@ pub enum Action {
         attempt: u32,
         /// Which hook.
         hook: HookKind,
-        /// After how long nobody waits for it any more.
+        /// The timeout after which its result is not waited for any more.
         limit: Option<Duration>,
     },
-    /// Ask again at this time even if nothing has happened. At most one, the last of the actions.
+    /// Call `step` again at this time even if nothing has happened. At most one, the last of the actions.
     Wake {
         /// When.
         at: Moment,
     },
 }
 
-/// Which action, without its numbers: what the caller keeps while it is being done.
+/// An action without its parameters: what the caller keeps while it is under way.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Task {
     /// See [`Action::MakeSandbox`].

@@ -3,10 +3,10 @@ use std::time::Duration;
 use crate::moment::Moment;
 use crate::settings::Settings;
 
-/// How long one container waits between its end and its next start.
+/// The restart back-off of one container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Backoff {
-    /// The wait that holds now and when it was set; none before the first restart.
+    /// The current delay and when it was set; none before the first restart.
     entry: Option<(Duration, Moment)>,
 }
 
@@ -28,7 +28,7 @@ impl Backoff {
         self.entry = Some((delay, now));
     }
 
-    /// The wait that holds for an end at `finished`: none if the container had run long enough.
+    /// The delay for an end at `finished`: none if the container had run long enough.
     pub(crate) fn current(&self, finished: Moment, settings: &Settings) -> Option<Duration> {
         let (delay, set) = self.entry?;
         (finished.since(set) <= settings.backoff_cap.saturating_mul(2)).then_some(delay)

@@ -35,20 +35,20 @@ impl RestartRule {
 /// A restart policy of one container's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerRestart {
-    /// What holds when no rule does.
+    /// Applies when no rule matches.
     pub policy: RestartPolicy,
-    /// Asked first, in order.
+    /// Checked first, in order.
     pub rules: Vec<RestartRule>,
 }
 
 /// Which of a container's probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProbeKind {
-    /// Has it come up? Until then the others wait; when it has failed the container is restarted.
+    /// Until it has succeeded the other probes wait; when it has failed the container is restarted.
     Startup,
     /// When it has failed the container is restarted.
     Liveness,
-    /// Is the container ready?
+    /// Whether the container is ready.
     Readiness,
 }
 
@@ -66,8 +66,7 @@ impl fmt::Display for ProbeKind {
     }
 }
 
-/// When a probe is run and what its answers mean. What it runs (exec, httpGet, tcpSocket, grpc) is the
-/// caller's.
+/// When a probe runs and how its results count. The caller implements its handler (exec, httpGet, tcpSocket, grpc).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
     /// From the container's start to the first run.
@@ -76,11 +75,11 @@ pub struct Probe {
     pub period: Duration,
     /// How long a run may take.
     pub timeout: Duration,
-    /// So many successes in a row are a success.
+    /// The number of consecutive successes that count as a success.
     pub success_threshold: u32,
-    /// So many failures in a row are a failure.
+    /// The number of consecutive failures that count as a failure.
     pub failure_threshold: u32,
-    /// The grace of a container that this probe has killed, instead of the pod's.
+    /// The grace period of a container that this probe has killed, instead of the pod's.
     pub grace: Option<Duration>,
 }
 
@@ -102,7 +101,7 @@ impl Default for Probe {
 pub struct Container {
     /// Its name.
     pub name: ContainerName,
-    /// Another number for another definition: a running container of another revision is replaced.
+    /// A revision of the definition: a running container of another revision is replaced.
     pub revision: u64,
     /// Its own restart policy. An init container with `Always` is a sidecar.
     pub restart: Option<ContainerRestart>,
@@ -119,7 +118,7 @@ pub struct Container {
 }
 
 impl Container {
-    /// A container with this name and nothing special.
+    /// A container with this name and no other setting.
     #[must_use]
     pub fn named(name: ContainerName) -> Self {
         Self {

@@ -10,12 +10,12 @@ use crate::state::{Takedown, Terminal};
 use crate::status::Phase;
 use crate::turn::{Turn, key};
 
-/// The least grace of a pod that is ended from outside.
+/// The least grace period of a pod that is deleted or evicted.
 const LEAST_POD_GRACE: Duration = Duration::from_secs(1);
 
 impl Turn<'_> {
-    /// Begins the pod's end if it was asked for or its time is over. The first cause stands; a later one
-    /// can only shorten the grace.
+    /// Starts the pod's termination if it is deleted, evicted or past its deadline. The first cause stands; a later
+    /// one can only shorten the grace period.
     pub(crate) fn consider_end(&mut self) {
         let deadline = self.active_deadline();
         let (pod, is_ending) = (self.pod, self.is_ending());
@@ -55,11 +55,11 @@ impl Turn<'_> {
         self.begin_takedown(reason, asked.max(LEAST_POD_GRACE));
     }
 
-    /// Everything is to go down for good within `grace` from now, or earlier if that was so already.
+    /// Stops everything for good within `grace` from now, or earlier if that was so already.
     pub(crate) fn begin_takedown(&mut self, reason: StopReason, grace: Duration) {
         let asked = self.now.after(grace);
         match &mut self.state.takedown {
-            // The same request seen again has a later moment, which changes nothing.
+            // The same request observed again has a later moment, which changes nothing.
             Some(takedown) => {
                 takedown.deadline = takedown.deadline.min(asked);
                 if !takedown.is_final {
@@ -71,19 +71,19 @@ impl Turn<'_> {
         }
     }
 
-    /// Everything is to go down so that a new sandbox can be made.
+    /// Stops everything so that a new sandbox can be created.
     pub(crate) fn begin_renewal(&mut self) {
         let deadline = self.now.after(self.pod.spec().grace);
         let reason = StopReason::SandboxChanged;
         self.state.takedown.get_or_insert(Takedown { reason, deadline, is_final: false, done: None });
     }
 
-    /// Containers first, all at once but for the sidecars' order; sandboxes when no container is left.
+    /// Stops containers first, all at once except for the sidecars' order; sandboxes when no container runs.
     pub(crate) fn take_down(&mut self) {
         let Some(takedown) = self.state.takedown.clone() else { return };
         let living: Vec<_> = self.living().map(key).collect();
         for instance in living {
-            self.condemn(instance, takedown.reason, takedown.deadline);
+            self.mark_for_kill(instance, takedown.reason, takedown.deadline);
         }
         if self.is_anything_up() {
             return;

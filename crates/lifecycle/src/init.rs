@@ -5,8 +5,8 @@ use crate::pod::{Role, init_role};
 use crate::turn::Turn;
 
 impl Turn<'_> {
-    /// Whether an init container has failed for good: the pod has, then. One whose state is unknown is stopped first, so
-    /// that it has ended for everybody.
+    /// Whether an init container has failed for good: the pod has, then. One whose state is unknown is stopped first,
+    /// so that it has ended in every view.
     pub(crate) fn is_init_broken(&self) -> bool {
         let mut plain = self.pod.spec().init.iter().filter(|c| init_role(c) == Role::Init);
         plain.any(|container| match self.seen(&container.name).map(|seen| &seen.state) {
@@ -17,10 +17,10 @@ impl Turn<'_> {
         })
     }
 
-    /// Goes on with the init containers. True when all are done and every sidecar has been up.
+    /// Continues with the init containers. True when all are done and every sidecar has been up.
     ///
-    /// The last one that has an instance in this sandbox is the one at work: those before it are done, also
-    /// if the runtime has forgotten them, and of those only sidecars are kept running.
+    /// The last one that has an instance in this sandbox is the current one: those before it are done, also if the
+    /// runtime has forgotten them, and of those only sidecars are kept running.
     pub(crate) fn initialize(&mut self, sandbox: u32) -> bool {
         let init = &self.pod.spec().init;
         let is_here = |c: &Container| self.seen_in(&c.name, sandbox).is_some();
@@ -60,7 +60,7 @@ impl Turn<'_> {
             InstanceState::Running { .. } => false,
             InstanceState::Exited(exit) if exit.code == 0 => true,
             InstanceState::Unknown => {
-                self.condemn_newest(container, StopReason::StateUnknown);
+                self.mark_newest_for_kill(container, StopReason::StateUnknown);
                 false
             }
             InstanceState::Created | InstanceState::Exited(_) => {

@@ -4,9 +4,9 @@ use crate::observed::{InstanceState, Verdict};
 use crate::pod::Role;
 use crate::turn::Turn;
 
-/// How a container that is to be kept running does.
+/// The state of a container that is to be kept running.
 pub(crate) struct Kept {
-    /// It runs, its postStart hook is done, its startup probe has passed, and nothing ends it.
+    /// It runs, its postStart hook is done, its startup probe has passed, and nothing stops it.
     pub(crate) is_up: bool,
     /// It is being started, or its postStart hook runs: those declared after it wait.
     pub(crate) holds_others: bool,
@@ -33,13 +33,13 @@ impl Turn<'_> {
         }
     }
 
-    /// Starts a container that does not run and should, ends one that runs and should not.
+    /// Starts a container that does not run and should, stops one that runs and should not.
     pub(crate) fn keep(&mut self, role: Role, container: &Container) -> Kept {
         let nothing = Kept { is_up: false, holds_others: false };
         match self.seen(&container.name).map(|seen| seen.state.clone()) {
             Some(InstanceState::Running { .. }) => self.keep_running(container),
             Some(InstanceState::Unknown) => {
-                self.condemn_newest(container, StopReason::StateUnknown);
+                self.mark_newest_for_kill(container, StopReason::StateUnknown);
                 nothing
             }
             _ if self.is_restartable(role, container) => {
@@ -52,22 +52,22 @@ impl Turn<'_> {
 
     fn keep_running(&mut self, container: &Container) -> Kept {
         if let Some(reason) = self.reason_to_replace(container) {
-            self.condemn_newest(container, reason);
+            self.mark_newest_for_kill(container, reason);
             return Kept { is_up: false, holds_others: false };
         }
         let is_hooked = self.is_post_start_done(container);
         Kept { is_up: is_hooked && self.has_started(container), holds_others: !is_hooked }
     }
 
-    /// Why a running container is ended for another to take its place.
+    /// Why a running container is to be replaced.
     fn reason_to_replace(&self, container: &Container) -> Option<StopReason> {
         let track = self.track(&container.name)?;
         let seen = track.newest.as_ref()?;
-        if let Some(sentence) = self.state.condemned.get(&(container.name.clone(), seen.attempt)) {
-            return Some(sentence.reason);
+        if let Some(kill) = self.state.kills.get(&(container.name.clone(), seen.attempt)) {
+            return Some(kill.reason);
         }
         if seen.sandbox != self.good_sandbox() {
-            return Some(StopReason::Stray);
+            return Some(StopReason::NotCurrent);
         }
         if seen.revision.is_some_and(|revision| revision != container.revision) {
             return Some(StopReason::DefinitionChanged);
@@ -86,8 +86,8 @@ impl Turn<'_> {
         has_failed.then_some(StopReason::FailedPostStartHook)
     }
 
-    /// Runs the hook of an instance that we started. One that was found running has had it: hooks are not
-    /// run twice.
+    /// Runs the hook of an instance that this state has started. An instance that was found running has had its hook:
+    /// hooks are not run twice.
     fn is_post_start_done(&mut self, container: &Container) -> bool {
         let Some(track) = self.track(&container.name) else { return true };
         let Some(seen) = track.newest.as_ref() else { return true };

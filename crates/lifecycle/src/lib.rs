@@ -1,10 +1,10 @@
-//! What is to be done for a pod next, from what is and what time it is.
+//! Decides what to do next for a pod, from its observed state and the time.
 //!
-//! [`step`]`(`[`Pod`]`, `[`Observed`]`, `[`State`]`, `[`Moment`]`)` gives [`Action`]s and a [`Status`]. It does
-//! nothing itself: no I/O, no clock, no threads. The caller looks at the runtime, asks, does what it is told
-//! in tasks of its own, and asks again when one of them ends, when something changes, or when the
-//! [`Action::Wake`] is due. What is under way is part of what is observed, so nothing is ordered twice; what
-//! was ordered and got lost is ordered again. Names, reasons, numbers and order are Kubernetes'.
+//! [`step`]`(`[`Pod`]`, `[`Observed`]`, `[`State`]`, `[`Moment`]`)` returns [`Action`]s and a [`Status`]. It does
+//! nothing itself: no I/O, no clock, no threads. The caller observes the runtime, calls `step`, executes the actions
+//! in tasks of its own, and calls it again when one of them ends, when something changes, or when the [`Action::Wake`]
+//! is due. Actions under way are part of what is observed, so that none is issued twice; one that was issued and got
+//! lost is issued again. Names, reasons, numbers and order are Kubernetes'.
 //!
 //! # A pod
 //!
@@ -30,17 +30,17 @@
 //! |---|---|---|
 //! | Waiting | `ContainerCreating`, `PodInitializing` | it was never there; the second if the pod has init containers |
 //! | Waiting | `ErrImagePull`, then `ImagePullBackOff` | its image cannot be had; tried again after 10 s, doubled to 300 s |
-//! | Waiting | as told by [`Outcome::Failed`] | it could not be created or started; tried again after 10 s |
+//! | Waiting | the reason of [`Outcome::Failed`] | it could not be created or started; tried again after 10 s |
 //! | Waiting | `CrashLoopBackOff` | it ended and will come again, later |
 //! | Running | | |
 //! | Terminated | `Completed`, `Error`, or the runtime's (`OOMKilled`) | it ended; it stays so, or comes again at once |
-//! | Terminated | `ContainerStatusUnknown`, 137 | it ran and is gone, or nobody knows |
+//! | Terminated | `ContainerStatusUnknown`, 137 | it ran and is gone, or its state is unknown |
 //!
-//! - **Coming again.** A container's own rules, then its own policy, then the pod's. Sidecars always come
-//!   again, init containers when they failed, ephemeral ones never. Who was killed by its probe comes again
-//!   unless the policy is `Never`; who was replaced for another definition always.
-//! - **Waiting.** The first restart is at once; then 10 s from the end, doubled to 300 s. Who ended more than
-//!   twice 300 s after its last restart begins anew; so does another definition.
+//! - **Restarts.** A container's own rules apply, then its own policy, then the pod's. Sidecars always restart, init
+//!   containers when they failed, ephemeral ones never. A container that its probe has killed restarts unless the
+//!   policy is `Never`; one that was replaced for another definition always restarts.
+//! - **Back-off.** The first restart is at once; then 10 s from the end, doubled to 300 s. The back-off starts anew
+//!   for a container that ended more than twice 300 s after its last restart, and for another definition.
 //! - **Order.** An init container must end with 0, a sidecar must run, with its postStart hook done and its
 //!   startup probe passed, before the next is started. Regular containers start side by side, but those
 //!   after one with a postStart hook wait for it.
@@ -56,9 +56,9 @@
 //!
 //! # Where Kubernetes leaves something open
 //!
-//! A container that ran and disappears has ended with 137 and comes again by its policy: one with `Never` is
-//! not run twice for having been forgotten. The first cause of a pod's end stands. A sidecar waits for every
-//! later sidecar, not only the next. What is left after an end always has a final phase.
+//! A container that ran and disappears has ended with 137 and restarts by its policy: one with `Never` does not run
+//! twice because it was forgotten. The first cause of a pod's end stands. A sidecar waits for every later sidecar, not
+//! only the next. A pod that has ended always has a final phase.
 
 mod absorb;
 mod action;

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-/// A point in time, in milliseconds from a beginning that the caller chose once (the Unix epoch, say).
+/// A point in time, in milliseconds from an epoch that the caller chose once (the Unix epoch, for example).
 ///
-/// A clock that was set back makes spans zero, never negative.
+/// A clock that was set back makes durations zero, never negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Moment(u64);
 

@@ -7,30 +7,30 @@ use crate::container::ProbeKind;
 use crate::moment::Moment;
 use crate::pod::Network;
 
-/// What the caller sees. It looks in this order: the tasks under way, then the runtime's lists, then the
-/// outcomes; so a task that has ended is in the lists before it is missing here.
+/// What the caller observes, in this order: the tasks under way, then the runtime's lists, then the outcomes; so a
+/// task that has ended is in the lists before it is missing here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Observed {
-    /// What was ordered and has not ended.
+    /// Actions that were issued and have not ended.
     pub under_way: BTreeSet<Task>,
     /// The pod's sandboxes, in any order.
     pub sandboxes: Vec<Sandbox>,
     /// The pod's containers, running and dead, in any order.
     pub instances: Vec<Instance>,
-    /// What has ended, in the order it did. The same outcome told twice counts once.
+    /// What has ended, in the order it did. An outcome that is reported twice counts once.
     pub outcomes: Vec<Outcome>,
-    /// The conditions that others set on the pod, by type: whether they are true.
+    /// The pod's conditions by type, set by other components.
     pub conditions: BTreeMap<String, ConditionStatus>,
 }
 
-/// Whether a condition holds.
+/// The status of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConditionStatus {
-    /// It does.
+    /// True.
     True,
-    /// It does not.
+    /// False.
     False,
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
 }
 
@@ -43,7 +43,7 @@ pub struct Sandbox {
     pub ready: bool,
     /// Whether it has an address.
     pub addressed: bool,
-    /// Whose network it has.
+    /// Its network.
     pub network: Network,
 }
 
@@ -58,14 +58,14 @@ pub struct Instance {
     pub sandbox: u32,
     /// The revision of the definition it was made from.
     pub revision: u64,
-    /// What it does.
+    /// Its state.
     pub state: InstanceState,
 }
 
-/// What an instance does.
+/// The state of an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InstanceState {
-    /// It was made and never started.
+    /// Created and never started.
     Created,
     /// It runs.
     Running {
@@ -74,7 +74,7 @@ pub enum InstanceState {
     },
     /// It has ended.
     Exited(Exit),
-    /// The runtime cannot say.
+    /// Unknown to the runtime.
     Unknown,
 }
 
@@ -85,7 +85,7 @@ pub struct Exit {
     pub code: i32,
     /// The runtime's reason, as `OOMKilled`; without one it is `Completed` or `Error` by the code.
     pub reason: Option<String>,
-    /// What it left as its last words.
+    /// Its termination message.
     pub message: String,
     /// When it was started, if it was.
     pub started: Option<Moment>,
@@ -104,7 +104,7 @@ impl Exit {
         }
     }
 
-    /// The end of a container that was there and is no longer.
+    /// The end of a container that existed and no longer does.
     pub(crate) fn lost(started: Option<Moment>, finished: Moment) -> Self {
         Self {
             code: 137,
@@ -116,14 +116,14 @@ impl Exit {
     }
 }
 
-/// What a probe or a hook said.
+/// The result of a probe or a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Well.
+    /// Success.
     Success,
-    /// Not well; too late counts as this.
+    /// Failure; a timeout counts as one.
     Failure,
-    /// It could not be run (tried three times by whoever runs it): says nothing.
+    /// The probe could not be run (the caller tried three times): no result.
     Error,
 }
 
@@ -150,9 +150,9 @@ pub enum Outcome {
         attempt: u32,
         /// Which probe.
         kind: ProbeKind,
-        /// When the run began: tells one run from another.
+        /// When the run began: identifies the run.
         begun: Moment,
-        /// What it said.
+        /// Its result.
         verdict: Verdict,
     },
     /// A hook was run, to its end.
@@ -163,18 +163,18 @@ pub enum Outcome {
         attempt: u32,
         /// Which hook.
         hook: HookKind,
-        /// How it went; one that could not be run has failed.
+        /// Its result; one that could not be run has failed.
         verdict: Verdict,
     },
     /// A task could not be done.
     Failed {
         /// Which.
         task: Task,
-        /// When: tells one failure from another.
+        /// When: identifies the failure.
         at: Moment,
-        /// Kubernetes' word for it, as `ErrImagePull`; shown as why a container waits.
+        /// Kubernetes' reason, such as `ErrImagePull`; shown as the reason why a container waits.
         reason: String,
-        /// In words.
+        /// The message.
         message: String,
     },
 }

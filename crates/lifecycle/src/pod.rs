@@ -6,32 +6,32 @@ use types::ContainerName;
 use crate::container::{Container, Probe, ProbeKind, RestartPolicy};
 use crate::error::Malformed;
 
-/// What a container is in its pod.
+/// The role of a container in its pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Runs to its end before the next is started.
+    /// Runs to its end before the next one starts.
     Init,
     /// An init container that goes on running beside the regular ones.
     Sidecar,
-    /// What the pod is for.
+    /// A regular container.
     Regular,
-    /// Added to a running pod to look into it; never started again.
+    /// Added to a running pod for debugging; never restarted.
     Ephemeral,
 }
 
-/// Whose network a pod has.
+/// The network of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// Its own: a sandbox without an address is no good.
+    /// Its own: a sandbox without an address is not usable.
     Own,
     /// The host's.
     Host,
 }
 
-/// What a pod is, before it is known to make sense.
+/// The specification of a pod, before validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
-    /// For containers without a policy of their own.
+    /// The restart policy of containers without one of their own.
     pub restart: RestartPolicy,
     /// Init containers and sidecars, in their order.
     pub init: Vec<Container>,
@@ -39,13 +39,13 @@ pub struct Spec {
     pub containers: Vec<Container>,
     /// Ephemeral containers.
     pub ephemeral: Vec<Container>,
-    /// Between being asked to end and being killed.
+    /// The grace period between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// How long the pod may be active at all.
+    /// `activeDeadlineSeconds`.
     pub active_deadline: Option<Duration>,
     /// Conditions, set by others, without which the pod is not ready.
     pub readiness_gates: Vec<String>,
-    /// Whose network it has.
+    /// Its network.
     pub network: Network,
 }
 
@@ -66,25 +66,25 @@ impl Spec {
     }
 }
 
-/// Somebody asked for the pod's end.
+/// The request to delete the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deletion {
-    /// The grace asked for, if another than the pod's.
+    /// The requested grace period, if it differs from the pod's.
     pub grace: Option<Duration>,
 }
 
-/// The node gives the pod up.
+/// An eviction by the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Eviction {
     /// The pod's reason, as `Evicted` or `Terminated`.
     pub reason: String,
-    /// Why, in words.
+    /// Why, as text.
     pub message: String,
-    /// The grace given, if another than the pod's.
+    /// The grace period, if it differs from the pod's.
     pub grace: Option<Duration>,
 }
 
-/// A pod that makes sense: names are unique, probes and hooks are where they are allowed.
+/// A validated pod: names are unique, probes and hooks are where they are allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     spec: Spec,
@@ -93,7 +93,7 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// A pod that nobody has asked to end.
+    /// A pod without a request to delete it.
     ///
     /// # Errors
     /// If the spec breaks a rule that Kubernetes' validation has too.
@@ -112,33 +112,41 @@ impl Pod {
         Ok(pod)
     }
 
-    /// The same pod, to be ended; a later call with less grace shortens it.
+    /// The same pod with a deletion request; a later call with less grace shortens it.
     #[must_use]
     pub fn deleted(mut self, deletion: Deletion) -> Self {
         self.deletion = Some(deletion);
         self
     }
 
-    /// The same pod, given up by the node.
+    /// The same pod with another spec; a deletion or eviction stays.
+    ///
+    /// # Errors
+    /// If the spec breaks a rule that Kubernetes' validation has too.
+    pub fn updated(self, spec: Spec) -> Result<Self, Malformed> {
+        Ok(Self { spec: Self::new(spec)?.spec, ..self })
+    }
+
+    /// The same pod, evicted by the node.
     #[must_use]
     pub fn evicted(mut self, eviction: Eviction) -> Self {
         self.eviction = Some(eviction);
         self
     }
 
-    /// What it is.
+    /// Its specification.
     #[must_use]
     pub const fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// Whether its end was asked for.
+    /// Its deletion request.
     #[must_use]
     pub const fn deletion(&self) -> Option<&Deletion> {
         self.deletion.as_ref()
     }
 
-    /// Whether the node gave it up.
+    /// Its eviction.
     #[must_use]
     pub const fn eviction(&self) -> Option<&Eviction> {
         self.eviction.as_ref()

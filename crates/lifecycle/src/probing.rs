@@ -30,14 +30,14 @@ impl Turn<'_> {
         self.order(Action::RunProbe { container: name, attempt, kind, timeout: probe.timeout });
     }
 
-    /// Which instance is to be probed next and when; none while the probe rests.
+    /// Which instance is to be probed next and when; none while the probe is paused.
     fn probe_due(&self, container: &Container, kind: ProbeKind, probe: &Probe) -> Option<(u32, Moment)> {
         let track = self.track(&container.name)?;
         let seen = track.newest.as_ref()?;
         let since = seen.running_since()?;
-        let is_condemned = self.state.condemned.contains_key(&(container.name.clone(), seen.attempt));
-        // Whoever is to end needs no proof of life; whether it still takes work is asked to the last.
-        if kind != ProbeKind::Readiness && (is_condemned || self.is_ending()) {
+        let is_marked = self.state.kills.contains_key(&(container.name.clone(), seen.attempt));
+        // An instance that is to end needs no liveness probe; readiness is probed until its end.
+        if kind != ProbeKind::Readiness && (is_marked || self.is_ending()) {
             return None;
         }
         if kind != ProbeKind::Startup && !self.has_started(container) {

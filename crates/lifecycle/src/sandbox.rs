@@ -4,7 +4,7 @@ use crate::pod::{Network, Role};
 use crate::turn::Turn;
 
 impl Turn<'_> {
-    /// Brings the pod to where it should be: a sandbox, then init containers, then the regular ones.
+    /// Brings the pod to its desired state: a sandbox, then init containers, then the regular ones.
     pub(crate) fn sync(&mut self) {
         if let Some(reason) = self.reason_to_finish() {
             self.begin_takedown(reason, self.pod.spec().grace);
@@ -18,8 +18,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Why there is nothing more to do for the pod. Asked before anything is started: neither a sidecar nor
-    /// a sandbox is made for a pod that is through.
+    /// Why there is nothing more to do for the pod. Checked before anything is started: neither a sidecar nor a
+    /// sandbox is created for a pod that has finished.
     fn reason_to_finish(&self) -> Option<StopReason> {
         if self.is_init_broken() {
             return Some(StopReason::InitFailed);
@@ -53,7 +53,7 @@ impl Turn<'_> {
         self.order(Action::MakeSandbox { attempt });
     }
 
-    /// Whether the pod has lost its sandbox, after something ran there, and is one that runs only once.
+    /// Whether the pod has lost its sandbox after something ran there, and has the policy `Never`.
     fn must_not_run_again(&self) -> bool {
         let has_run = self.state.tracks.values().any(|track| track.newest.is_some());
         let is_lost = self.state.sandbox_attempts.is_some() && self.good_sandbox().is_none();

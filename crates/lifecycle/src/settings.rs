@@ -1,16 +1,16 @@
 use std::time::Duration;
 
-/// The node's own numbers; the defaults are Kubernetes'.
+/// The node's settings; the defaults are Kubernetes'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// How long a container that ended a second time waits before it is started again.
+    /// The delay before the second restart of a container.
     pub backoff_initial: Duration,
-    /// What the wait, doubled each time, never exceeds. A container whose last start is twice this long
-    /// ago when it ends begins with the initial wait again.
+    /// The maximum of the delay, which doubles each time. A container that ends more than twice this long after its
+    /// last start begins with the initial delay again.
     pub backoff_cap: Duration,
-    /// How long an action that failed is left before it is tried again.
+    /// The delay before a failed action is tried again.
     pub retry: Duration,
-    /// The least that a container is given between SIGTERM and SIGKILL.
+    /// The least time between SIGTERM and SIGKILL.
     pub least_grace: Duration,
 }
 

@@ -36,14 +36,14 @@ impl Turn<'_> {
         let track = self.track(&container.name)?;
         let until = match &track.newest.as_ref()?.state {
             InstanceState::Exited(exit) => self.backoff(container, exit)?.0,
-            // The runtime made it and could not start it.
+            // The runtime created it and could not start it.
             InstanceState::Created => track.stalled?.after(self.state.settings.retry),
             InstanceState::Running { .. } | InstanceState::Unknown => return None,
         };
         (until > self.now).then_some(until)
     }
 
-    /// Every restart makes the next wait longer; another definition begins anew.
+    /// Every restart doubles the next delay; another definition resets it.
     fn note_restart(&mut self, container: &Container) {
         let (now, settings) = (self.now, self.state.settings);
         let track = self.track_mut(&container.name);

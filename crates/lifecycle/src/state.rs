@@ -7,13 +7,14 @@ use crate::backoff::Backoff;
 use crate::container::ProbeKind;
 use crate::moment::Moment;
 use crate::observed::{ConditionStatus, Exit, InstanceState, Verdict};
+use crate::pod::Pod;
 use crate::settings::Settings;
 use crate::status::{ConditionKind, ContainerState, ContainerStatus, Phase, Status};
 
-/// What must be remembered of a pod from one step to the next, and is not to be seen on the node.
+/// What must be remembered of a pod from one step to the next, and cannot be observed on the node.
 ///
-/// It may be lost at any time: [`State::resumed`] goes on from the status that was reported last, and
-/// [`State::new`] from nothing. What is forgotten then are waits and half-done ends, which begin again.
+/// It may be lost at any time: [`State::resumed`] continues from the status that was reported last, and [`State::new`]
+/// from nothing. Only delays and unfinished stops are forgotten then, which start again.
 #[derive(Debug, Clone)]
 pub struct State {
     pub(crate) settings: Settings,
@@ -24,8 +25,8 @@ pub struct State {
     pub(crate) stopped_sandboxes: BTreeSet<u32>,
     pub(crate) stopped_containers: BTreeSet<InstanceKey>,
     pub(crate) tracks: BTreeMap<ContainerName, Track>,
-    /// Instances that are to end. Once in here an instance is never spared.
-    pub(crate) condemned: BTreeMap<InstanceKey, Sentence>,
+    /// Instances that are to end. An instance never leaves this map before its end.
+    pub(crate) kills: BTreeMap<InstanceKey, Kill>,
     pub(crate) takedown: Option<Takedown>,
     pub(crate) failures: BTreeMap<Task, Failure>,
     pub(crate) conditions: BTreeMap<ConditionKind, (ConditionStatus, Moment)>,
@@ -47,13 +48,13 @@ pub(crate) struct Track {
     pub(crate) newest: Option<Seen>,
     /// How the instance before the newest ended.
     pub(crate) last: Option<Exit>,
-    /// The attempt whose start was ordered by this state: its postStart hook is ours to run.
+    /// The attempt whose start this state has issued: its postStart hook is to be run.
     pub(crate) ordered: Option<u32>,
     pub(crate) backoff: Backoff,
-    /// How the newest instance's postStart hook went, once it has.
+    /// The result of the newest instance's postStart hook.
     pub(crate) post_start: Option<Verdict>,
     pub(crate) probes: BTreeMap<ProbeKind, ProbeTrack>,
-    /// Since when the newest instance is neither running nor ended, and nobody is starting it.
+    /// Since when the newest instance is neither running nor ended, and no start of it is under way.
     pub(crate) stalled: Option<Moment>,
 }
 
@@ -65,8 +66,8 @@ pub(crate) struct Seen {
     pub(crate) sandbox: Option<u32>,
     pub(crate) revision: Option<u64>,
     pub(crate) state: InstanceState,
-    /// Whether that is surely its own state. A container that waits may have an instance that was not yet started: how it
-    /// ended last is then of the one before.
+    /// Whether that is surely its own state. A container that waits may have an instance that was not started yet: the
+    /// last end is then that of the one before.
     pub(crate) is_sure: bool,
 }
 
@@ -91,12 +92,12 @@ pub(crate) struct ProbeTrack {
     pub(crate) begun: Option<Moment>,
     last: Option<Verdict>,
     run: u32,
-    /// What holds: changed only when a threshold is reached.
+    /// The current result: changed only when a threshold is reached.
     pub(crate) result: Option<Verdict>,
 }
 
 impl ProbeTrack {
-    /// Whether the instance needs this probe no more: it has come up, or it is to be replaced.
+    /// Whether the instance no longer needs this probe: it has come up, or it is to be replaced.
     pub(crate) fn is_decided(&self, kind: ProbeKind) -> bool {
         match kind {
             ProbeKind::Startup => self.result.is_some(),
@@ -114,24 +115,24 @@ impl ProbeTrack {
     }
 }
 
-/// How an instance is being ended.
+/// A kill that is issued or to be issued.
 #[derive(Debug, Clone)]
-pub(crate) struct Sentence {
+pub(crate) struct Kill {
     pub(crate) reason: StopReason,
     pub(crate) deadline: Moment,
     pub(crate) pre_stop_done: bool,
-    /// When the runtime was told to kill it at the latest.
+    /// The deadline that the runtime got with the stop.
     pub(crate) kill_at: Option<Moment>,
 }
 
-/// Everything of the pod goes down.
+/// A stop of everything in the pod.
 #[derive(Debug, Clone)]
 pub(crate) struct Takedown {
     pub(crate) reason: StopReason,
     pub(crate) deadline: Moment,
-    /// For a new sandbox everything goes down and up again; otherwise it is the pod's end.
+    /// Whether it is the pod's end, and not the renewal of its sandbox.
     pub(crate) is_final: bool,
-    /// When nothing was left, once that is so.
+    /// When nothing ran any more, once that is so.
     pub(crate) done: Option<Moment>,
 }
 
@@ -153,7 +154,7 @@ impl Track {
         self.probes.get(&kind).and_then(|probe| probe.result)
     }
 
-    /// Forgets what belonged to the instance before.
+    /// Forgets the state of the previous instance.
     pub(crate) fn turn_over(&mut self) {
         self.post_start = None;
         self.stalled = None;
@@ -170,7 +171,7 @@ impl Track {
             ContainerState::Terminated(exit) => {
                 (Some(seen(InstanceState::Exited(exit.clone()))), status.last.clone())
             }
-            // It waits to be started again: its last end is its newest instance's.
+            // It waits for a restart: its last end is that of its newest instance.
             ContainerState::Waiting { .. } => {
                 let last = status.last.clone().map(|exit| seen(InstanceState::Exited(exit)));
                 (last.map(|seen| Seen { is_sure: false, ..seen }), None)
@@ -188,7 +189,7 @@ impl Track {
 }
 
 impl State {
-    /// Of a pod that was never seen before.
+    /// For a pod that was never observed before.
     #[must_use]
     pub const fn new(settings: Settings) -> Self {
         Self {
@@ -199,16 +200,16 @@ impl State {
             stopped_sandboxes: BTreeSet::new(),
             stopped_containers: BTreeSet::new(),
             tracks: BTreeMap::new(),
-            condemned: BTreeMap::new(),
+            kills: BTreeMap::new(),
             takedown: None,
             failures: BTreeMap::new(),
             conditions: BTreeMap::new(),
         }
     }
 
-    /// Of a pod whose status somebody before us reported: a final phase stays, a container that was
-    /// ready is ready until a probe says otherwise, one that had ended is not run again for nothing, and
-    /// the deadline is counted from the same start.
+    /// The state of a pod whose status an earlier process reported: a final phase stays, a container that was ready is
+    /// ready until a probe says otherwise, one that had ended is not run again without a cause, and the deadline is
+    /// counted from the same start.
     #[must_use]
     pub fn resumed(settings: Settings, status: &Status) -> Self {
         let mut state = Self::new(settings);
@@ -223,5 +224,17 @@ impl State {
         let statuses = status.init.iter().chain(&status.containers).chain(&status.ephemeral);
         state.tracks = statuses.map(|one| (one.name.clone(), Track::resumed(one))).collect();
         state
+    }
+
+    /// Forgets why containers of another revision could not be started: an image that could not be pulled does not keep
+    /// the one that replaces it waiting. To be called when the pod is [`Pod::updated`], with the pod before and after.
+    pub fn update(&mut self, old: &Pod, new: &Pod) {
+        let revision = |pod: &Pod, name: &ContainerName| {
+            pod.each().find(|(_, container)| container.name == *name).map(|(_, container)| container.revision)
+        };
+        self.failures.retain(|task, _| match task {
+            Task::Start(name, _) => revision(old, name) == revision(new, name),
+            _ => true,
+        });
     }
 }

@@ -6,10 +6,10 @@ use crate::state::State;
 use crate::status::Status;
 use crate::turn::Turn;
 
-/// What is to be done for `pod` now, and what is to be said of it.
+/// The actions for `pod` now, and its status.
 ///
-/// Called whenever something was observed and whenever the [`Action::Wake`] of the last call is due. Given
-/// the same again, with the ordered actions under way, it orders nothing.
+/// Called whenever something was observed and whenever the [`Action::Wake`] of the last call is due. With the same
+/// input and the issued actions under way, it issues nothing.
 pub fn step(pod: &Pod, observed: &Observed, state: &mut State, now: Moment) -> (Vec<Action>, Status) {
     let mut turn = Turn { pod, observed, state, now, actions: Vec::new(), wake: None };
     turn.absorb();
@@ -19,8 +19,8 @@ pub fn step(pod: &Pod, observed: &Observed, state: &mut State, now: Moment) -> (
     } else {
         turn.sync();
     }
-    turn.condemn_strays();
-    turn.carry_out_sentences();
+    turn.mark_orphans();
+    turn.issue_kills();
     turn.probe();
     turn.tidy();
     let status = turn.status();

@@ -5,7 +5,7 @@ use crate::state::InstanceKey;
 use crate::turn::{Turn, key};
 
 impl Turn<'_> {
-    /// Has removed what nobody needs, and forgets what is no longer there.
+    /// Removes instances and sandboxes that are no longer needed, and forgets those that no longer exist.
     pub(crate) fn tidy(&mut self) {
         self.remove_containers();
         self.remove_sandboxes();
@@ -13,7 +13,7 @@ impl Turn<'_> {
         let newest: BTreeSet<InstanceKey> = (self.state.tracks.iter())
             .filter_map(|(name, track)| Some((name.clone(), track.newest.as_ref()?.attempt)))
             .collect();
-        self.state.condemned.retain(|instance, _| kept.contains(instance) || newest.contains(instance));
+        self.state.kills.retain(|instance, _| kept.contains(instance) || newest.contains(instance));
         self.state.stopped_containers.retain(|instance| kept.contains(instance));
         let listed = |attempt: &u32| self.observed.sandboxes.iter().any(|s| s.attempt == *attempt);
         self.state.stopped_sandboxes.retain(listed);
@@ -35,7 +35,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Sandboxes before the newest go when their last container is removed.
+    /// Earlier sandboxes are removed when their last container is removed.
     fn remove_sandboxes(&mut self) {
         let newest = self.observed.sandboxes.iter().map(|s| s.attempt).max();
         let is_used = |n: u32| self.observed.instances.iter().any(|i| i.sandbox == n);

@@ -9,7 +9,7 @@ use crate::observed::{Exit, Instance, InstanceState, Observed};
 use crate::pod::{Pod, Role};
 use crate::state::{Failure, InstanceKey, Seen, State, Track};
 
-/// One step being worked out.
+/// One step under computation.
 pub(crate) struct Turn<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) observed: &'a Observed,
@@ -28,7 +28,7 @@ impl Turn<'_> {
         self.observed.under_way.contains(task)
     }
 
-    /// Orders an action unless it is under way or failed too short a time ago. True if it was ordered.
+    /// Issues an action unless it is under way or failed too recently. True if it was issued.
     pub(crate) fn order(&mut self, action: Action) -> bool {
         let Some(task) = action.task() else { return false };
         if self.is_under_way(&task) {
@@ -45,12 +45,12 @@ impl Turn<'_> {
         true
     }
 
-    /// When a failed start is shown under another name.
+    /// When a failed start is shown with another reason.
     pub(crate) fn renamed_at(&self, failure: &Failure) -> Option<Moment> {
         (failure.reason == reason::ERR_IMAGE_PULL).then(|| failure.at.after(self.state.settings.retry))
     }
 
-    /// Pulling an image is given up for ever longer; anything else is simply tried again.
+    /// The delay after a failed image pull doubles; any other action is tried again after a fixed delay.
     fn retry_at(&self, failure: &Failure) -> Moment {
         let settings = &self.state.settings;
         if failure.reason != reason::ERR_IMAGE_PULL {
@@ -82,7 +82,7 @@ impl Turn<'_> {
         self.observed.under_way.iter().any(|task| matches!(task, Task::Start(n, _) if n == name))
     }
 
-    /// Whether an instance runs, or may run for all that is known.
+    /// Whether an instance runs, or may run as far as is known.
     pub(crate) fn lives(&self, instance: &Instance) -> bool {
         match instance.state {
             InstanceState::Running { .. } => true,
@@ -123,10 +123,10 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether the instance was ended by us so that another takes its place, whatever its exit code.
+    /// Whether the instance was stopped in order to be replaced, whatever its exit code.
     fn is_replaced(&self, container: &Container, seen: &Seen) -> bool {
-        let sentence = self.state.condemned.get(&(container.name.clone(), seen.attempt));
-        match sentence.map(|sentence| sentence.reason) {
+        let kill = self.state.kills.get(&(container.name.clone(), seen.attempt));
+        match kill.map(|kill| kill.reason) {
             Some(StopReason::DefinitionChanged) => true,
             Some(StopReason::LivenessProbe | StopReason::StartupProbe) => {
                 self.pod.policy(container) != RestartPolicy::Never
@@ -135,7 +135,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Until when a container that ended waits, and for how long in all.
+    /// Until when a container that ended waits, and the whole delay.
     pub(crate) fn backoff(&self, container: &Container, exit: &Exit) -> Option<(Moment, Duration)> {
         let track = self.track(&container.name)?;
         if track.newest.as_ref().is_some_and(|s| s.revision.is_some_and(|r| r != container.revision)) {

@@ -26,7 +26,7 @@ pub struct Object {
     pub tree: Node,
     /// What it is.
     pub resource: Resource,
-    /// Fields of a newer API that were read over; none unless the reader was told to.
+    /// Fields of a newer API that were ignored; none unless the reader allows unknown fields.
     pub warnings: Vec<Finding>,
 }
 

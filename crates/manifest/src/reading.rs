@@ -36,7 +36,7 @@ pub struct Skipped {
 /// What to do with fields that the API we know does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknowns {
-    /// The object is refused: what somebody wrote by hand.
+    /// The object is refused: for manifests that people write.
     Refuse,
     /// They are read over with a warning, for objects of an API server that may be newer than we are.
     /// Refused all the same is one in a securityContext or beside hostUsers: it could be a wish for
@@ -50,13 +50,13 @@ pub fn read(file: &str, bytes: &[u8]) -> Reading {
     read_with(file, bytes, Unknowns::Refuse)
 }
 
-/// Reads a manifest; unknown fields as told.
+/// Reads a manifest; `unknowns` decides on unknown fields.
 #[must_use]
 pub fn read_with(file: &str, bytes: &[u8], unknowns: Unknowns) -> Reading {
     read_listed(file, bytes, unknowns, &Listed::default())
 }
 
-/// Reads a part of a list, cut out of it by the caller; unknown fields as told.
+/// Reads a part of a list that the caller has cut out of it; `unknowns` decides on unknown fields.
 #[must_use]
 pub fn read_listed(file: &str, bytes: &[u8], unknowns: Unknowns, listed: &Listed) -> Reading {
     let mut sorter = Sorter { file: file.into(), unknowns, reading: Reading::default() };

@@ -17,7 +17,7 @@ Usage: wardlet-monitor DIR --container-program PATH [--shared-pid PATH|host]
 Example: wardlet-monitor /run/wardlet/sandboxes/0123456789abcdef --container-program /usr/bin/wardlet-container
 ";
 
-/// What the program was started for.
+/// The role of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Usage,
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     pub(crate) shared_pid: Option<SharedPid>,
 }
 
-/// Given by the program to itself.
+/// The program passes it to itself.
 pub(crate) const DETACHED: &str = "--detached";
 
 pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Wanted, String> {

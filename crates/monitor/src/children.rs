@@ -1,4 +1,4 @@
-//! Processes that have ended: helpers, containers, and what they have left behind.
+//! Processes that have ended: helpers, containers, and their orphans.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use crate::container::{Container, Outcome, Parent, Stage, of_id_status, of_statu
 use crate::pod::Pod;
 
 impl Pod {
-    /// A signal says that a child has ended; which one, and how many, is found out by asking.
+    /// SIGCHLD: a child has ended; which ones is found by waiting for each.
     pub(crate) fn children_changed(&mut self) {
         let mut bytes = [0; 64];
         while matches!((&self.signals).read(&mut bytes), Ok(length) if length == bytes.len()) {}
@@ -38,7 +38,7 @@ impl Pod {
         }
     }
 
-    /// What a helper says of its container.
+    /// Reads the helper's report on its container.
     pub(crate) fn hear(&mut self, key: u64) {
         let Some(container) = self.by_key(key) else { return };
         let Stage::Starting(starting) = &mut container.stage else { return };
@@ -61,7 +61,7 @@ impl Pod {
         if let Some(connection) = self.connection(asker.connection) {
             connection.reply(asker.id, reply);
         }
-        // It may have ended while nobody knew its number, as may others that had to wait for this.
+        // It may have ended before its PID was known; so may other processes, whose reaping had to wait for this.
         self.look_at(key);
         self.reap_others();
     }
@@ -72,7 +72,7 @@ impl Pod {
         }
     }
 
-    /// Whether a container's first process has ended, and how.
+    /// Checks whether a container's first process has ended, and how.
     pub(crate) fn look_at(&mut self, key: u64) {
         let Some(container) = self.by_key(key) else { return };
         let Stage::Running(running) = &container.stage else { return };
@@ -84,7 +84,7 @@ impl Pod {
             Parent::Another => Some(Ending::Lost),
             Parent::Us => match waitid(WaitId::PidFd(running.pidfd.as_fd()), options) {
                 Ok(status) => status.map(|status| of_id_status(&status)),
-                // Until its helper is gone it may be that one's child; then it becomes ours.
+                // Until its helper is gone it may be the helper's child; then it is reparented to this process.
                 Err(Errno::CHILD) if running.helper.is_none() => Some(Ending::Lost),
                 Err(_) => None,
             },
@@ -94,12 +94,12 @@ impl Pod {
         }
     }
 
-    /// Whatever containers have left behind is ours to bury. While one is being started, its first process
-    /// is not known yet, and must not be taken for such.
+    /// Reaps orphaned children that containers have left. While a container is being started, its first process is not
+    /// known yet, and must not be reaped as an orphan.
     fn reap_others(&mut self) {
         while !self.is_starting() {
             let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) else { return };
-            // It has ended since it was looked at.
+            // It has ended since the last check.
             let known = self.containers.iter_mut().find(|container| container.child() == Some(pid));
             if let Some(container) = known {
                 container.process_ended(of_status(status));

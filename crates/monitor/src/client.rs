@@ -16,11 +16,11 @@ use crate::{Error, Event, Reply, Request, Result};
 
 /// A container's start takes as long as its mounts take.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// More than a monitor ever tells at once.
+/// More events than a monitor ever sends at once.
 const MOST_EVENTS: usize = 4096;
 
-/// A connection to a pod's monitor. Whoever has one is told every container's end; whoever does not take
-/// what is told is disconnected in time.
+/// A connection to a pod's monitor. The monitor sends every container's exit on it; a client that does not read is
+/// disconnected.
 #[derive(Debug)]
 pub struct Client {
     socket: OwnedFd,
@@ -43,14 +43,14 @@ impl Client {
         Ok(Self { socket, path, patience: PATIENCE, last: 0, events: VecDeque::new() })
     }
 
-    /// Waits this long for an answer.
+    /// Sets the timeout for replies.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
-    /// Asks, and waits for the answer. The descriptors are those that the request speaks of; they stay the
-    /// caller's own. Events that come meanwhile are kept for [`Client::try_next`].
+    /// Sends a request and waits for the reply. The descriptors are those that the request names; they stay the
+    /// caller's own. Events that arrive meanwhile are kept for [`Client::try_next`].
     pub fn call(&mut self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<Reply> {
         let deadline = Instant::now() + self.patience;
         self.last += 1;
@@ -63,7 +63,7 @@ impl Client {
         }
         loop {
             match self.receive()? {
-                // An answer to an earlier request comes after its caller has lost patience.
+                // A late reply to an earlier request whose caller has timed out.
                 Some(Told::Reply { id, reply }) if id == asked.id || id == 0 => return Ok(reply),
                 Some(Told::Reply { .. }) => {}
                 Some(Told::Event(event)) => self.keep(event)?,
@@ -72,7 +72,7 @@ impl Client {
         }
     }
 
-    /// What has happened and was not asked for, without waiting. [`Error::Gone`] says that the monitor is.
+    /// The next event, without waiting. [`Error::Gone`] says that the monitor has ended.
     pub fn try_next(&mut self) -> Result<Option<Event>> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -86,7 +86,7 @@ impl Client {
         }
     }
 
-    /// Waits for what happens next, at most this long.
+    /// Waits for the next event, at most this long.
     pub fn next_within(&mut self, time: Duration) -> Result<Option<Event>> {
         let deadline = Instant::now() + time;
         loop {

@@ -6,10 +6,10 @@ use monitor::packet::{self, Received, Sent};
 use monitor::{Event, Reply};
 use rustix::event::PollFlags;
 
-/// A client that leaves more than this untaken is let go; it can ask for the list when it comes again.
+/// A client with more than this many unread messages is disconnected; it can ask for the list when it connects again.
 const MOST: usize = 1024;
 
-/// Somebody who is connected to the monitor.
+/// A client that is connected to the monitor.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) key: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Connection {
     gone: bool,
 }
 
-/// What was asked, with its descriptors.
+/// A request with its descriptors.
 pub(crate) struct Question {
     pub(crate) asked: Asked,
     pub(crate) descriptors: Vec<OwnedFd>,
@@ -37,13 +37,13 @@ impl Connection {
         if self.waiting.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT }
     }
 
-    /// The next question. What is none is answered right here.
+    /// The next request. A malformed one is answered right here.
     pub(crate) fn next(&mut self) -> Option<Question> {
         match packet::receive(&self.socket) {
             Ok(Received::Nothing) => None,
             Ok(Received::Packet(packet)) => match serde_json::from_slice(&packet.bytes) {
                 Ok(asked) => Some(Question { asked, descriptors: packet.descriptors }),
-                Err(error) => self.refuse(format!("the packet is no request: {error}")),
+                Err(error) => self.refuse(format!("the packet is not a valid request: {error}")),
             },
             Ok(Received::Oversized) => self.refuse("the packet is too large".to_owned()),
             Ok(Received::End) | Err(_) => {

@@ -11,7 +11,7 @@ use rustix::process::umask;
 
 use crate::peer;
 
-/// Where an engine hands over the terminal that it has made for a container.
+/// The socket on which an engine hands over the terminal of a container.
 #[derive(Debug)]
 pub(crate) struct Console {
     listener: OwnedFd,
@@ -31,7 +31,7 @@ impl Console {
         &self.path
     }
 
-    /// The terminal, if it has come.
+    /// The terminal, if it has arrived.
     pub(crate) fn take(&mut self) -> Option<OwnedFd> {
         if self.engine.is_none() {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -61,7 +61,7 @@ impl Drop for Console {
     }
 }
 
-/// A socket at `path` that only we may connect to.
+/// A socket at `path` that only the same user may connect to.
 pub(crate) fn listener(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno> {
     match rustix::fs::unlink(path) {
         Ok(()) | Err(Errno::NOENT) => {}

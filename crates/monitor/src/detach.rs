@@ -14,14 +14,14 @@ use rustix::io::Errno;
 
 use crate::arguments::{Arguments, DETACHED};
 
-/// What the monitor says when it listens; anything else is why it does not.
+/// What the monitor prints when it listens; anything else is its error.
 pub(crate) const READY: &[u8] = b"\n";
-/// It has nothing to do before it listens that could take long.
+/// It has nothing slow to do before it listens.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Longer last words are cut.
+/// A longer error is cut.
 const LONGEST: usize = 4096;
 
-/// Starts the monitor, with nothing of ours but a log for its words, and waits until it listens.
+/// Starts the monitor, which inherits nothing but a log file for its messages, and waits until it listens.
 pub(crate) fn launch(arguments: &Arguments) -> Result<(), String> {
     hand_nothing_on()?;
     let dir = std::fs::canonicalize(&arguments.dir)
@@ -42,11 +42,11 @@ pub(crate) fn launch(arguments: &Arguments) -> Result<(), String> {
     if said.as_deref() == Ok(READY) {
         return Ok(());
     }
-    // It was started by us and by nobody else known: it must not stay, half ready.
+    // Only this process knows of it: it must not stay, half ready.
     let _ = child.kill();
     let _ = child.wait();
     match said {
-        Ok(words) if words.is_empty() => Err("the monitor ended without a word".to_owned()),
+        Ok(words) if words.is_empty() => Err("the monitor ended without a message".to_owned()),
         Ok(words) => Err(String::from_utf8_lossy(&words).trim().to_owned()),
         Err(why) => Err(why),
     }
@@ -55,13 +55,14 @@ pub(crate) fn launch(arguments: &Arguments) -> Result<(), String> {
 /// This program's file, as the monitor runs it.
 enum Own {
     Plain(PathBuf),
-    /// Through a mount that nothing else can reach and nobody can write to.
+    /// Through a read-only mount that no other process can reach.
     Sealed(DetachedMount),
 }
 
 impl Own {
-    /// The first process of a shared PID namespace is a copy of the monitor that all containers of the pod
-    /// see: with it they would have our file, to be overwritten by the host's root once nobody runs it.
+    /// The first process of a shared PID namespace is a copy of the monitor that all containers of the pod see:
+    /// through its `/proc/PID/exe` they could reach this program's file, and overwrite it as the host's root once no
+    /// process runs it.
     fn find(arguments: &Arguments) -> Result<Self, String> {
         if arguments.shared_pid.is_none() {
             let found = std::env::current_exe();
@@ -84,13 +85,13 @@ impl Own {
     }
 }
 
-/// Whatever whoever started us has left open does not reach the monitor, nor any container.
+/// Sets close-on-exec on every inherited descriptor, so that none reaches the monitor or a container.
 fn hand_nothing_on() -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot read /proc/self/fd: {error}");
     for entry in std::fs::read_dir("/proc/self/fd").map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
         if let Some(number @ 3..) = name.to_str().and_then(|name| name.parse().ok()) {
-            kernel::keep_to_ourselves(number).map_err(|error| error.to_string())?;
+            kernel::set_cloexec(number).map_err(|error| error.to_string())?;
         }
     }
     Ok(())

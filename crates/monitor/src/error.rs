@@ -2,36 +2,36 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What this crate's calls return.
+/// The result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What was tried, on what, and what came of it.
+/// A failed operation: what was tried, on which object, and the cause.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or directory.
+    /// A filesystem operation failed.
     #[error("cannot {what} {}: {cause}", path.display())]
     File {
-        /// What was tried, as a verb.
+        /// The operation that failed, as a verb.
         what: &'static str,
-        /// On what.
+        /// The path that it was applied to.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         cause: io::Error,
     },
-    /// A record that cannot be understood.
+    /// A record that cannot be parsed.
     #[error("{} cannot be read: {why}", path.display())]
     Record {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: String,
     },
-    /// Nobody listens there.
+    /// No process listens on the socket.
     #[error("no monitor listens at {}: {cause}", path.display())]
     NoMonitor {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         cause: io::Error,
     },
     /// The monitor has ended, or has closed the connection.
@@ -40,18 +40,18 @@ pub enum Error {
         /// The socket.
         path: PathBuf,
     },
-    /// No answer.
-    #[error("the monitor at {} has not answered for {}s", path.display(), waited.as_secs())]
+    /// The monitor did not respond in time.
+    #[error("the monitor at {} has not responded for {} s", path.display(), waited.as_secs())]
     Silent {
         /// The socket.
         path: PathBuf,
-        /// How long was waited.
+        /// How long the caller waited.
         waited: Duration,
     },
-    /// A packet that is no message.
-    #[error("a packet cannot be understood: {why}")]
+    /// A packet that is not a valid message.
+    #[error("a packet from the monitor's socket is malformed: {why}")]
     Packet {
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: String,
     },
     /// A message that does not fit into a packet.
@@ -62,12 +62,12 @@ pub enum Error {
         /// The limit.
         largest: usize,
     },
-    /// The socket.
+    /// Sending or receiving failed.
     #[error("cannot {what} a packet: {cause}")]
     Socket {
-        /// What was tried, as a verb.
+        /// The operation that failed, as a verb.
         what: &'static str,
-        /// What the system said.
+        /// The operating system's error.
         cause: io::Error,
     },
     /// The program could not be started.
@@ -75,31 +75,33 @@ pub enum Error {
     Program {
         /// The program.
         program: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         cause: io::Error,
     },
-    /// The monitor was started and did not come to listen.
-    #[error("{} did not begin to serve {}: {said}", program.display(), dir.display())]
+    /// The monitor was started and did not start to listen.
+    #[error("{} did not start to serve {}: {said}", program.display(), dir.display())]
     NotReady {
         /// The program.
         program: PathBuf,
         /// The pod's directory.
         dir: PathBuf,
-        /// Its last words.
+        /// The last line that it printed.
         said: String,
     },
 }
 
 impl Error {
-    /// What somebody can do about it.
+    /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Program { .. } => {
-                Some("wardlet-monitor must lie beside wardlet, or its path must be given by a setting")
-            }
+            Self::Program { .. } => Some(
+                "install wardlet-monitor in the directory of wardlet, or name its directory with --programs",
+            ),
             Self::NotReady { .. } => Some("see monitor.log in the pod's directory"),
-            Self::Record { .. } => Some("the file is damaged or of a newer wardlet; remove the container"),
+            Self::Record { .. } => {
+                Some("the file is damaged or from a newer version of wardlet; remove the container")
+            }
             _ => None,
         }
     }

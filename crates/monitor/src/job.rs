@@ -14,13 +14,13 @@ const LARGEST: u64 = 4 * 1024 * 1024;
 /// What a monitor needs to know of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobPart {
-    /// Where the container keeps what does not outlive the machine's running.
+    /// The container's directory for state that does not survive a reboot.
     pub run_dir: PathBuf,
-    /// Its control group, from the root of each hierarchy, without a leading slash.
+    /// Its cgroup, from the root of each hierarchy, without a leading slash.
     pub cgroup: PathBuf,
     /// The maps of its user namespace, if it has one.
     pub ids: Option<Maps>,
-    /// The user it is to run as, as far as that is known by number.
+    /// The user that it runs as, where that is given by number.
     pub user: (u32, u32),
 }
 
@@ -40,7 +40,7 @@ struct Line {
 }
 
 impl Maps {
-    /// A user and group of the container, as the host counts; `None` if there is no such.
+    /// A user and group of the container as host IDs; `None` if they are not mapped.
     #[must_use]
     pub fn on_host(&self, user: (u32, u32)) -> Option<(u32, u32)> {
         Some((translate(&self.uids, user.0)?, translate(&self.gids, user.1)?))
@@ -99,7 +99,7 @@ impl JobPart {
         Self::parse(&text).map_err(wrong)
     }
 
-    /// From the text of a job. Fields that are not needed here are not looked at.
+    /// From the text of a job. Fields that are not needed here are ignored.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let written: Written = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if written.version != 1 {

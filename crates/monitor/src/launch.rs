@@ -8,7 +8,7 @@ use crate::{Client, Error, Result};
 pub struct Launch {
     /// `wardlet-monitor`.
     pub program: PathBuf,
-    /// The pod's directory; it is there, and nobody else's.
+    /// The pod's directory. It exists, and belongs to this pod alone.
     pub dir: PathBuf,
     /// `wardlet-container`.
     pub container_program: PathBuf,
@@ -16,7 +16,7 @@ pub struct Launch {
     pub shared_pid: Option<SharedPid>,
 }
 
-/// Who a shared PID namespace belongs to.
+/// The user namespace that owns a shared PID namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SharedPid {
     /// The host's user namespace.

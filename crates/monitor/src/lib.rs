@@ -1,13 +1,13 @@
-//! One process per pod: its containers' streams, logs and exit codes.
+//! One process per pod, which keeps its containers' streams, logs and exit codes.
 //!
-//! - [`Launch`]: starts a pod's monitor, which outlives whoever started it.
+//! - [`Launch`]: starts a pod's monitor, which outlives the process that started it.
 //! - [`Client`]: a connection to one. [`Request`]s are answered by [`Reply`]s; [`Event`]s come unasked.
-//! - [`record`]: what a monitor writes down: who runs ([`Started`]) and how it ended ([`Exit`]).
+//! - [`record`]: what a monitor records: the process of a container ([`Started`]) and how it ended ([`Exit`]).
 //! - [`job`]: the part of a container's `job.json` that a monitor reads.
 //! - [`packet`]: one message of the socket, with descriptors.
 //!
-//! The program `wardlet-monitor` is made of the same parts. It has one thread, and nothing in it waits
-//! for anything but in one place.
+//! The program `wardlet-monitor` is made of the same parts. It has one thread, which blocks only in one call of
+//! `poll`.
 
 pub mod client;
 mod error;

@@ -1,4 +1,4 @@
-//! One process per pod: its containers' streams, logs and exit codes.
+//! One process per pod, which keeps its containers' streams, logs and exit codes.
 
 mod arguments;
 mod children;
@@ -40,7 +40,7 @@ fn watch(arguments: &arguments::Arguments) -> ExitCode {
         Ok(pod) => pod,
         Err(what) => {
             note::note(&what);
-            // Whoever started us is waiting for a word.
+            // The process that started the monitor waits for this message.
             let _ = rustix::io::write(rustix::stdio::stdout(), what.as_bytes());
             return ExitCode::FAILURE;
         }

@@ -1,4 +1,4 @@
-//! What is said on the socket: JSON, one message a packet.
+//! The messages of the socket: JSON, one message per packet.
 
 use std::path::PathBuf;
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::Exit;
 
-/// What a monitor is asked for.
+/// A request to a monitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Request {
-    /// Start a container. Answered by [`Reply::Started`] or [`Reply::Failed`] once it is known.
+    /// Start a container. The reply is [`Reply::Started`] or [`Reply::Failed`] once the outcome is known.
     Start(Start),
-    /// Watch a container that a monitor which is gone has started.
+    /// Watch a container that an earlier monitor has started.
     #[serde(rename_all = "camelCase")]
     Adopt {
         /// Its name.
         container: String,
         /// Where its records are.
         dir: PathBuf,
-        /// Its log. Its streams are gone with the monitor that had them: nothing more is written there.
+        /// Its log. Its streams ended with the monitor that had them: nothing more is written there.
         log: Option<PathBuf>,
     },
     /// Connect these streams to a container; their descriptors come with the packet, in this order.
@@ -38,7 +38,7 @@ pub enum Request {
         /// Characters in a line.
         cols: u16,
     },
-    /// Somebody has moved the log away: open it anew.
+    /// The log was renamed (rotated): open it anew.
     Reopen {
         /// The container.
         container: String,
@@ -50,16 +50,16 @@ pub enum Request {
         /// The signal's number.
         signal: i32,
     },
-    /// Which containers there are.
+    /// List the containers.
     List,
     /// The process that keeps the pod's shared PID namespace.
     PidNamespace,
-    /// Leave out a container that has ended.
+    /// Forget a container that has ended.
     Forget {
         /// The container.
         container: String,
     },
-    /// End, if no container lives.
+    /// End, if no container runs.
     End,
 }
 
@@ -77,7 +77,7 @@ pub struct Start {
     pub terminal: bool,
     /// Its input.
     pub stdin: Stdin,
-    /// How large the log may grow before the monitor itself begins another.
+    /// The size at which the monitor itself rotates the log.
     pub limits: Option<LogLimits>,
 }
 
@@ -104,7 +104,7 @@ pub struct LogLimits {
     pub max_files: u32,
 }
 
-/// Which streams are connected.
+/// The streams to connect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Attach {
@@ -126,26 +126,26 @@ impl Attach {
     }
 }
 
-/// What a monitor answers.
+/// A reply of a monitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Reply {
-    /// The container runs, or has run, and `started.json` says so.
+    /// The container runs, or has run, and `started.json` is written.
     Started(Started),
     /// It was not started.
     Failed(Failed),
-    /// It is done.
+    /// The request was executed.
     Done,
-    /// The containers, oldest first. Their ends are without words: `exit.json` has them.
+    /// The containers, oldest first. Their exits have no message: `exit.json` has it.
     Listed(Vec<Listed>),
-    /// Who keeps the shared PID namespace, if one was asked for and it still lives.
+    /// The process that keeps the shared PID namespace, if one was requested and it still lives.
     PidNamespace {
-        /// Its number.
+        /// Its PID.
         pid: Option<u32>,
     },
-    /// It is not done.
+    /// The request was refused.
     Refused {
-        /// Why.
+        /// The cause.
         what: String,
     },
 }
@@ -166,9 +166,9 @@ pub struct Started {
 pub struct Failed {
     /// The container.
     pub container: String,
-    /// What went wrong, in one line.
+    /// The error, on one line.
     pub what: String,
-    /// What somebody can do about it.
+    /// What the user can do about it.
     pub hint: Option<String>,
     /// `RunContainerError`, `StartError` and the like.
     pub reason: String,
@@ -188,11 +188,11 @@ pub struct Listed {
     pub exit: Option<Exit>,
 }
 
-/// What is told to everybody who is connected.
+/// An event that every connected client gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Event {
-    /// A container has ended, and `exit.json` says so.
+    /// A container has ended, and `exit.json` is written.
     Exited(Exited),
 }
 
@@ -202,31 +202,31 @@ pub enum Event {
 pub struct Exited {
     /// The container.
     pub container: String,
-    /// How.
+    /// How it ended.
     pub exit: Exit,
 }
 
-/// A request as it travels.
+/// A request on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asked {
     /// Comes back with the reply; not 0.
     pub id: u64,
-    /// What is asked for.
+    /// The request.
     pub request: Request,
 }
 
-/// What a monitor says, as it travels.
+/// A message of a monitor on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Told {
-    /// The answer to a request.
+    /// The reply to a request.
     Reply {
-        /// The request's; 0 if that could not be read.
+        /// The request's ID; 0 if that could not be read.
         id: u64,
-        /// The answer.
+        /// The reply.
         reply: Reply,
     },
-    /// Something happened.
+    /// An event.
     Event(Event),
 }

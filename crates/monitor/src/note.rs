@@ -3,10 +3,10 @@ use std::time::SystemTime;
 use rustix::fs::{fstat, ftruncate};
 use rustix::stdio::stderr;
 
-/// The monitor's own log begins anew at this size.
+/// The size at which the monitor's own log is truncated.
 const LARGEST: i64 = 64 * 1024;
 
-/// A line in the monitor's own log. That it cannot be written is no reason to fail.
+/// Writes a line to the monitor's own log. A failure to write is ignored.
 pub(crate) fn note(what: impl std::fmt::Display) {
     let full = fstat(stderr()).is_ok_and(|stat| stat.st_size > LARGEST);
     if full {

@@ -1,8 +1,8 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// How often the kernel has killed something in this control group for want of memory. What cannot be
-/// read has not happened: the group is made after this is first asked.
+/// The number of OOM kills in this cgroup. A cgroup that cannot be read counts none: it is created after the first
+/// call.
 pub(crate) fn kills(hierarchies: &Path, cgroup: &Path) -> u64 {
     let files = [("memory", "memory.oom_control"), ("", "memory.events"), ("unified", "memory.events")];
     let paths = files.map(|(hierarchy, file)| hierarchies.join(hierarchy).join(cgroup).join(file));

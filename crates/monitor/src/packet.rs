@@ -12,9 +12,9 @@ use rustix::net::{
 
 use crate::{Error, Result};
 
-/// No packet is larger.
+/// The largest packet.
 pub const LARGEST: usize = 64 * 1024;
-/// No packet has more descriptors.
+/// The most descriptors of a packet.
 pub const MOST_DESCRIPTORS: usize = 3;
 
 /// What was received.
@@ -22,20 +22,20 @@ pub const MOST_DESCRIPTORS: usize = 3;
 pub struct Packet {
     /// The message.
     pub bytes: Vec<u8>,
-    /// The descriptors that came with it. None of them is inherited by programs.
+    /// The descriptors that came with it, all close-on-exec.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// What came of receiving.
+/// The result of receiving.
 #[derive(Debug)]
 pub enum Received {
     /// A packet.
     Packet(Packet),
-    /// One that is too large, or has too many descriptors. It is gone.
+    /// One that is too large, or has too many descriptors. It is dropped.
     Oversized,
-    /// There is none now.
+    /// No packet is queued.
     Nothing,
-    /// None will come any more.
+    /// The connection is closed.
     End,
 }
 
@@ -59,7 +59,7 @@ pub fn receive(socket: impl AsFd) -> Result<Received> {
     if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         return Ok(Received::Oversized);
     }
-    // An empty packet cannot be told from the end of the connection; nobody here sends one.
+    // An empty packet looks like the end of the connection; neither side sends one.
     if received.bytes == 0 && descriptors.is_empty() {
         return Ok(Received::End);
     }
@@ -67,9 +67,9 @@ pub fn receive(socket: impl AsFd) -> Result<Received> {
     Ok(Received::Packet(Packet { bytes, descriptors }))
 }
 
-/// How much the next packet needs, so that no more memory is touched than that; `None` if there is none yet:
-/// one that came right after this must not be cut to a size that was guessed. One that is too large, or that
-/// nobody can tell the size of, is cut.
+/// The size of the next packet, so that no more memory is touched than that; `None` if there is none yet: a packet
+/// that arrives right after this must not be truncated to a guessed size. One that is too large, or whose size is not
+/// known, is truncated.
 fn size(socket: impl AsFd) -> Option<usize> {
     let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
     loop {
@@ -89,12 +89,12 @@ fn rights(message: RecvAncillaryMessage<'_>) -> Option<impl Iterator<Item = Owne
     }
 }
 
-/// Whether a packet is on its way.
+/// The result of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// It is.
+    /// It was sent.
     All,
-    /// The socket is full: later.
+    /// The socket's buffer is full.
     Not,
 }
 

@@ -19,14 +19,12 @@ use crate::shared::Shared;
 use crate::slot::Slot;
 use crate::streams::Interest;
 
-/// More than a server ever has.
+/// More connections than a server ever has.
 const MOST_CONNECTIONS: usize = 64;
-/// How long nobody is let in when descriptors have run out.
+/// How long no connection is accepted after descriptors have run out.
 const REST: Duration = Duration::from_millis(200);
-/// How long whoever is attached may take for what is left of a container that has ended.
-const FAREWELL: Duration = Duration::from_secs(5);
-/// After so long a lull a longer one is expected.
-const LULL: Duration = Duration::from_secs(2);
+/// How long attached clients may take to read the remaining output of a container that has ended.
+const DETACH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A pod as its monitor knows it.
 pub(crate) struct Pod {
@@ -42,12 +40,12 @@ pub(crate) struct Pod {
     pub(crate) _lock: Guard,
     pub(crate) connections: Vec<Connection>,
     pub(crate) containers: Vec<Container>,
-    pub(crate) farewells: Vec<(u64, Instant)>,
+    pub(crate) detaching: Vec<(u64, Instant)>,
     pub(crate) closed_until: Option<Instant>,
     pub(crate) last_key: u64,
 }
 
-/// One descriptor of this process, and whose it is.
+/// A descriptor of this process, by its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Token {
     Signals,
@@ -57,7 +55,7 @@ pub(crate) enum Token {
 }
 
 impl Pod {
-    /// Until it is asked to end and no container lives.
+    /// Runs until it is asked to end and no container runs.
     pub(crate) fn watch(mut self) -> Result<(), Errno> {
         while !self.is_done() {
             for (token, flags) in self.wait()? {
@@ -80,25 +78,19 @@ impl Pod {
         if let Some(shared) = self.shared.take() {
             shared.end();
         }
-        // Whoever finds them later connects to nobody, and starts another monitor.
+        // A process that finds the directory later connects to no monitor, and starts another one.
         let _ = std::fs::remove_file(self.dir.join(monitor::record::SOCKET));
         let _ = std::fs::remove_file(self.dir.join(monitor::record::MONITOR));
     }
 
-    /// The only place where this process waits.
+    /// The only place where this process blocks.
     fn wait(&self) -> Result<Vec<(Token, PollFlags)>, Errno> {
         let now = Instant::now();
         let interests = self.interests(now);
         let mut fds: Vec<PollFd<'_>> =
             interests.iter().map(|(_, fd, wanted)| PollFd::from_borrowed_fd(*fd, *wanted)).collect();
         let left = self.due().map(|due| due.saturating_duration_since(now));
-        let mut ready = poll(&mut fds, Some(&timespec(left.map_or(LULL, |left| left.min(LULL)))));
-        if ready == Ok(0) && left.is_none_or(|left| left > LULL) {
-            // For as long as nothing happens only what cannot be read again from the program's file is in memory.
-            let _ = kernel::let_go_of_code();
-            ready = poll(&mut fds, left.map(|left| timespec(left.saturating_sub(LULL))).as_ref());
-        }
-        match ready {
+        match poll(&mut fds, left.map(timespec).as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Vec::new()),
             Err(errno) => return Err(errno),
@@ -125,14 +117,14 @@ impl Pod {
 
     fn due(&self) -> Option<Instant> {
         let containers = self.containers.iter().filter_map(Container::due);
-        let farewells = self.farewells.iter().map(|(_, until)| *until);
-        containers.chain(farewells).chain(self.closed_until).min()
+        let detaching = self.detaching.iter().map(|(_, until)| *until);
+        containers.chain(detaching).chain(self.closed_until).min()
     }
 
     fn ready(&mut self, token: Token, flags: PollFlags) {
         match token {
             Token::Signals => self.children_changed(),
-            Token::Listener => self.let_in(),
+            Token::Listener => self.accept_all(),
             Token::Connection(key) => self.converse(key, flags),
             Token::Container(key, spot) => self.container_ready(key, spot, flags),
         }
@@ -150,7 +142,7 @@ impl Pod {
         }
     }
 
-    /// What is due without a descriptor: ends that can be told, clients that have had their time.
+    /// Handles timeouts: exits that can be reported, clients whose detach timeout has passed.
     fn go_on(&mut self) {
         let now = Instant::now();
         if self.closed_until.is_some_and(|until| until <= now) {
@@ -161,7 +153,7 @@ impl Pod {
             if let Some(exited) = container.finish() {
                 told.push(exited);
                 if container.streams.has_clients() {
-                    self.farewells.push((container.key, now + FAREWELL));
+                    self.detaching.push((container.key, now + DETACH_TIMEOUT));
                 }
             }
         }
@@ -170,13 +162,13 @@ impl Pod {
                 connection.event(Event::Exited(exited.clone()));
             }
         }
-        self.end_farewells(now);
+        self.detach_late_clients(now);
         self.connections.retain(|connection| !connection.is_gone());
     }
 
-    fn end_farewells(&mut self, now: Instant) {
-        let Self { containers, farewells, .. } = self;
-        farewells.retain(|(key, until)| {
+    fn detach_late_clients(&mut self, now: Instant) {
+        let Self { containers, detaching, .. } = self;
+        detaching.retain(|(key, until)| {
             let Some(container) = containers.iter_mut().find(|container| container.key == *key) else {
                 return false;
             };
@@ -187,11 +179,11 @@ impl Pod {
         });
     }
 
-    /// All who wait: whoever is connected is told of everything that is done after.
-    fn let_in(&mut self) {
+    /// Accepts all waiting connections: a connected client gets every later event.
+    fn accept_all(&mut self) {
         loop {
             match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(socket) => self.welcome(socket),
+                Ok(socket) => self.accept(socket),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::AGAIN) => return,
                 Err(errno) => {
@@ -203,7 +195,7 @@ impl Pod {
         }
     }
 
-    fn welcome(&mut self, socket: OwnedFd) {
+    fn accept(&mut self, socket: OwnedFd) {
         if !peer::is_ours(&socket) {
             return note("another user's connection was refused");
         }
@@ -231,7 +223,7 @@ impl Pod {
         self.containers.iter().any(Container::is_starting)
     }
 
-    /// The oldest that has ended, of which nothing is lost if it is left out: its record is on disk.
+    /// Forgets the oldest container that has ended: its record stays on disk.
     pub(crate) fn forget_oldest(&mut self) -> bool {
         let oldest = self.containers.iter().position(|container| matches!(container.stage, Stage::Ended(_)));
         oldest.map(|place| self.containers.remove(place)).is_some()

@@ -1,4 +1,4 @@
-//! What a monitor writes down, for whoever asks later.
+//! The records of a monitor, for later readers.
 
 use std::path::Path;
 
@@ -21,10 +21,10 @@ pub const SOCKET: &str = "monitor.sock";
 /// The name of a monitor's own log in a pod's directory.
 pub const LOG: &str = "monitor.log";
 
-/// No record is nearly as large.
+/// Larger than any record.
 const LARGEST: u64 = 64 * 1024;
 
-/// The parent of a process, also of one that has ended and was not waited for.
+/// The parent of a process, also of a zombie.
 pub fn parent(pid: u32) -> Result<u32> {
     Ok(procfs::Task::open(pid)?.stat()?.parent)
 }
@@ -34,7 +34,7 @@ pub fn boot_id() -> Result<String> {
     Ok(procfs::boot_id(Path::new("/proc"))?)
 }
 
-/// Who a container's first process is, by container-side numbers.
+/// The user of a container's first process, by IDs inside the container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     /// Its user.
@@ -60,7 +60,7 @@ pub struct Started {
     pub boot_id: String,
     /// When it was started, in nanoseconds since 1970.
     pub started_at: i64,
-    /// Who its first process is, if the engine says so.
+    /// The user of its first process, if the engine reports it.
     pub user: Option<User>,
 }
 
@@ -84,7 +84,7 @@ pub enum Ending {
     Code(i32),
     /// By this signal.
     Signal(i32),
-    /// Nobody was there to see.
+    /// The exit status is lost: the monitor died.
     Lost,
 }
 
@@ -94,11 +94,11 @@ pub enum Ending {
 pub struct Exit {
     /// How.
     pub ending: Ending,
-    /// Whether the kernel killed something in its control group for want of memory.
+    /// Whether the kernel killed something in its cgroup for want of memory.
     pub oom: bool,
     /// When, in nanoseconds since 1970.
     pub finished_at: i64,
-    /// What else there is to say.
+    /// A message, such as a failure to write the log.
     pub message: Option<String>,
 }
 
@@ -108,7 +108,7 @@ impl Exit {
         read(&dir.join(EXIT))
     }
 
-    /// The exit code as shells count: 128 and the signal's number. 255 if nobody was there to see.
+    /// The exit code as shells count: 128 and the signal's number. 255 if the exit status is lost.
     #[must_use]
     pub fn code(&self) -> i32 {
         match self.ending {
@@ -182,7 +182,7 @@ pub struct MonitorRecord {
     /// The monitor.
     #[serde(flatten)]
     pub process: ProcessMark,
-    /// Who keeps the pod's shared PID namespace.
+    /// The process that keeps the pod's shared PID namespace.
     #[serde(default)]
     pub pid_namespace: Option<ProcessMark>,
 }

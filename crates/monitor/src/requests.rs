@@ -17,11 +17,11 @@ use crate::streams::Attached;
 /// As many as can be listed in one packet.
 const MOST_CONTAINERS: usize = 256;
 
-/// What is answered: something, or nothing yet.
+/// The reply, or none yet.
 type Answer = Result<Option<Reply>, String>;
 
 impl Pod {
-    /// A connection has something to say, or can be told more.
+    /// A connection is readable or writable.
     pub(crate) fn converse(&mut self, key: u64, flags: PollFlags) {
         let Some(connection) = self.connection(key) else { return };
         if flags.contains(PollFlags::OUT) {
@@ -84,14 +84,14 @@ impl Pod {
         Ok(Some(pid.map_or(Reply::Done, |pid| Reply::Started(StartedReply { container: name, pid }))))
     }
 
-    /// Names become parts of no path; still they are held to what a name is.
+    /// Names are no part of a path; they are validated nevertheless.
     fn has_room_for(&mut self, name: &str, dir: &Path) -> Result<(), String> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if name.is_empty() || name.len() > 64 || !name.bytes().all(plain) {
-            return Err(format!("{name:?} is no container's name"));
+            return Err(format!("{name:?} is not a valid container name"));
         }
         if !dir.is_absolute() {
-            return Err(format!("{} is no absolute path", dir.display()));
+            return Err(format!("{} is not an absolute path", dir.display()));
         }
         if self.named(name).is_some() {
             return Err(format!("container {name} is there already"));
@@ -142,13 +142,13 @@ impl Pod {
         match &container.stage {
             Stage::Running(running) => send_signal(&running.pidfd, number)
                 .map_err(|errno| format!("cannot signal container {name}: {errno}")),
-            // That it was not started is then told to whoever wanted it.
+            // The client that requested the start gets the failure.
             Stage::Starting(starting) if number == Signal::KILL.as_raw() => {
                 starting.helper.kill();
                 Ok(())
             }
             Stage::Starting(_) => Err(format!("container {name} is being started")),
-            // It has ended, nobody was told yet.
+            // It has ended; clients have not got the event yet.
             Stage::Draining(_) | Stage::Ended(_) => Ok(()),
         }
     }

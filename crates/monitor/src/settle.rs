@@ -20,10 +20,10 @@ use crate::pod::Pod;
 use crate::shared::Shared;
 use crate::slot::Slot;
 
-/// Where control groups are.
+/// Where cgroups are.
 const HIERARCHIES: &str = "/sys/fs/cgroup";
 
-/// Becomes the monitor of a pod, and says so.
+/// Makes this process the monitor of a pod, and reports that it is ready.
 pub(crate) fn settle(arguments: &Arguments) -> Result<Pod, String> {
     let slot = Slot::reserve()?;
     let dir = arguments.dir.clone();
@@ -48,7 +48,7 @@ pub(crate) fn settle(arguments: &Arguments) -> Result<Pod, String> {
         _lock: lock,
         connections: Vec::new(),
         containers: Vec::new(),
-        farewells: Vec::new(),
+        detaching: Vec::new(),
         closed_until: None,
         last_key: 0,
     };
@@ -56,7 +56,7 @@ pub(crate) fn settle(arguments: &Arguments) -> Result<Pod, String> {
     Ok(pod)
 }
 
-/// The directory is ours alone: its mode keeps other users out, its lock other monitors.
+/// The directory belongs to this monitor alone: its mode keeps other users out, its lock other monitors.
 fn lock(dir: &Path) -> Result<Guard, String> {
     let file = File::open(dir).map_err(|error| format!("cannot open {}: {error}", dir.display()))?;
     let meta = file.metadata().map_err(|error| format!("cannot look at {}: {error}", dir.display()))?;
@@ -76,7 +76,7 @@ fn signals(asked_to_end: &Arc<AtomicBool>) -> std::io::Result<UnixStream> {
     Ok(ours)
 }
 
-/// Who can connect can also find out who we are: the record comes first.
+/// A client that can connect can also read the monitor's record: the record is written first.
 fn listen(dir: &Path, shared: Option<&mut Shared>) -> Result<std::os::fd::OwnedFd, String> {
     let said = |error: procfs::Error| error.to_string();
     let record = MonitorRecord {

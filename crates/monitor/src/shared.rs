@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal};
 /// The process that keeps the PID namespace which a pod's containers share.
 pub(crate) struct Shared {
     process: Process,
-    /// Until it is written down where it is: it ends with this process.
+    /// Until it is recorded, it is killed with this process.
     new: Option<PidInit>,
 }
 
@@ -32,13 +32,13 @@ impl Shared {
         Ok(Self { process, new: Some(init) })
     }
 
-    /// It is written down where it is: a later monitor finds it, so it may outlive this one.
+    /// It is recorded: a later monitor finds it, so that it may outlive this one.
     pub(crate) fn recorded(&mut self) -> Result<(), String> {
         let Some(mut new) = self.new.take() else { return Ok(()) };
-        new.let_go().map_err(|error| error.to_string())
+        new.detach().map_err(|error| error.to_string())
     }
 
-    /// Its number, while it lives.
+    /// Its PID, while it runs.
     pub(crate) fn pid(&self) -> Option<u32> {
         let lives = self.process.is_running().unwrap_or(false);
         lives.then(|| self.process.pid().unsigned_abs())
@@ -48,13 +48,13 @@ impl Shared {
         self.process.pid() == pid.as_raw_nonzero().get()
     }
 
-    /// Ends it, with all that is in its namespace.
+    /// Kills it, and with it every process of its namespace.
     pub(crate) fn end(self) {
         let _ = self.process.signal(Signal::KILL);
     }
 }
 
-/// Looked at once it is held: until then its number might be given to another.
+/// Checked after it is opened by pidfd: until then its PID might be reused.
 fn earlier(dir: &Path) -> Option<Process> {
     let mark = MonitorRecord::read(dir).ok()??.pid_namespace?;
     let process = Process::open(mark.pid).ok()?;

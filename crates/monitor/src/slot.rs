@@ -3,12 +3,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{DupFlags, dup2, dup3};
 
-/// The descriptor by which a container's helper tells what came of it.
+/// The descriptor on which a container's helper writes its result.
 const NUMBER: i32 = 3;
 
-/// The number 3 among this process's descriptors, held so that nothing else ever has it. For the moment of
-/// starting a helper it is that helper's result pipe, and inherited; before and after it is nothing, and
-/// not inherited. There is one thread, so nobody else starts a program meanwhile.
+/// Descriptor 3 of this process, reserved so that no other file ever has that number. While a helper is started it is
+/// the helper's result pipe, and inherited; before and after it is `/dev/null`, and not inherited. The process has one
+/// thread, so that no other program is started meanwhile.
 pub(crate) struct Slot {
     held: OwnedFd,
     nothing: OwnedFd,
@@ -23,7 +23,9 @@ impl Slot {
         };
         let held = nothing()?;
         if held.as_raw_fd() != NUMBER {
-            return Err(format!("descriptor {NUMBER} was inherited from whoever started this program"));
+            return Err(format!(
+                "descriptor {NUMBER} was inherited from the process that started this program"
+            ));
         }
         Ok(Self { held, nothing: nothing()? })
     }
@@ -32,7 +34,7 @@ impl Slot {
         self.nothing.as_fd()
     }
 
-    /// Does something that starts one program, which has `lent` as its descriptor 3.
+    /// Calls a function that starts one program, which inherits `lent` as its descriptor 3.
     pub(crate) fn lend<T>(&mut self, lent: BorrowedFd<'_>, act: impl FnOnce() -> T) -> std::io::Result<T> {
         dup2(lent, &mut self.held)?;
         let done = act();

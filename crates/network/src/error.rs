@@ -10,108 +10,108 @@ use crate::pod::HostPort;
 use crate::ports::PortHolder;
 use crate::subnet::Subnets;
 
-/// What this crate's calls return.
+/// The result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What was tried, on what, and what came of it.
+/// A failed operation of the network: the operation, its object and the cause.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The file system said no.
+    /// A filesystem operation failed.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// On what.
+        /// The path that it was applied to.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: Arc<io::Error>,
     },
-    /// A network namespace cannot be had.
+    /// A network namespace cannot be opened or entered.
     #[error("cannot {step} the network namespace {}: {errno}", path.display())]
     Namespace {
-        /// What was tried.
+        /// The operation that failed.
         step: &'static str,
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// The kernel refused a change of the network, or to tell of it.
+    /// The kernel refused a netlink request.
     #[error("cannot {what}: {errno}{}", said.as_ref().map(|said| format!(" ({said})")).unwrap_or_default())]
     Netlink {
-        /// What was tried, on what.
+        /// The operation that failed, with its object.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         errno: Errno,
-        /// What it said besides.
+        /// The message of its extended acknowledgement.
         said: Option<String>,
     },
-    /// The kernel answered what cannot be understood.
-    #[error("cannot {what}: the kernel's answer cannot be understood")]
+    /// The kernel's netlink reply is malformed or incomplete.
+    #[error("cannot {what}: the kernel's netlink reply is malformed")]
     Answer {
-        /// What was asked.
+        /// The operation that failed, with its object.
         what: String,
     },
-    /// A thread could not be had, or did not come back.
-    #[error("a thread for the network: {cause}")]
+    /// A thread could not be spawned, or ended without a result.
+    #[error("cannot run a thread for the network: {cause}")]
     Thread {
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// Another process has the state.
-    #[error("another process has the network's state in {}", path.display())]
+    /// Another process has locked the state.
+    #[error("another process has locked the network's state in {}", path.display())]
     Locked {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
     },
-    /// No sandbox's ID.
-    #[error("{id:?} is no sandbox's ID: 13 to 64 hexadecimal digits are")]
+    /// An invalid sandbox ID.
+    #[error("{id:?} is not a valid sandbox ID: it must have 13 to 64 hexadecimal digits")]
     Id {
-        /// What was taken for it.
+        /// The value that was given.
         id: String,
     },
-    /// No device's name.
-    #[error("{name:?} is no name for a bridge: 1 to 15 letters, digits, - and _ are")]
+    /// An invalid name of a network device.
+    #[error("{name:?} is not a valid name for a bridge: use 1 to 15 letters, digits, - and _")]
     DeviceName {
-        /// What was given.
+        /// The value that was given.
         name: String,
     },
-    /// No MTU.
-    #[error("an MTU of {mtu} cannot be: from 1280 to 65535")]
+    /// An invalid MTU.
+    #[error("an MTU of {mtu} is not valid: it must be from 1280 to 65535")]
     Mtu {
-        /// What was given.
+        /// The value that was given.
         mtu: u32,
     },
-    /// No subnets for pods.
-    #[error("{text:?} is no subnet for pods: {why}")]
+    /// An invalid subnet for pods.
+    #[error("{text:?} is not a valid subnet for pods: {why}")]
     Subnet {
-        /// What was given.
+        /// The value that was given.
         text: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: &'static str,
     },
     /// The host uses addresses of the pods' subnet.
     #[error("the pods' subnet {subnets} overlaps {with}")]
     Overlap {
-        /// The pods'.
+        /// The pods' subnets.
         subnets: Subnets,
         /// The host's route or address, with its device.
         with: String,
     },
-    /// The bridge's name is that of something else.
-    #[error("{name} is no bridge but a device of kind {kind}")]
+    /// A device that is not a bridge has the bridge's name.
+    #[error("{name} is not a bridge but a device of kind {kind}")]
     OtherDevice {
         /// The name.
         name: String,
-        /// What it is.
+        /// The kind of the device.
         kind: String,
     },
-    /// The bridge is that of another network of ours.
+    /// The bridge belongs to another network of wardlet.
     #[error("the bridge {name} belongs to another network: {owner}")]
     OthersBridge {
         /// The name.
         name: String,
-        /// Whose it is, as it is written at it.
+        /// The owner, from the device's alias.
         owner: String,
     },
     /// All addresses are leased.
@@ -119,7 +119,7 @@ pub enum Error {
     Exhausted {
         /// The pods' subnets.
         subnets: Subnets,
-        /// How many there are.
+        /// The number of addresses.
         count: usize,
     },
     /// A host port that another pod has.
@@ -127,7 +127,7 @@ pub enum Error {
     PortTaken {
         /// The port that was asked for.
         port: HostPort,
-        /// Who has it, as namespace/name.
+        /// The pod that has it, as namespace/name.
         holder: String,
     },
     /// A host port that a process of the host has.
@@ -143,7 +143,7 @@ pub enum Error {
     PortHold {
         /// The port.
         port: HostPort,
-        /// What the kernel said.
+        /// The kernel's error.
         errno: Errno,
     },
     /// Pods have as many host ports as this process can hold.
@@ -162,26 +162,26 @@ pub enum Error {
         /// Its host address.
         ip: IpAddr,
     },
-    /// Host ports cannot be had.
-    #[error("the host port {port} needs nftables, and the kernel said: {cause}")]
+    /// Host ports need nftables, which the kernel refuses.
+    #[error("the host port {port} needs nftables, which the kernel refuses: {cause}")]
     NoFirewall {
         /// The port.
         port: HostPort,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: String,
     },
-    /// A record cannot be understood.
+    /// A record cannot be read or parsed.
     #[error("{} cannot be read: {why}", path.display())]
     Record {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: String,
     },
     /// There is no network configuration for CNI plugins.
     #[error("no CNI configuration in {}", dir.display())]
     NoCniConfiguration {
-        /// Where it was looked for.
+        /// Where it was searched for.
         dir: PathBuf,
     },
     /// A CNI configuration cannot be used.
@@ -189,49 +189,49 @@ pub enum Error {
     CniConfiguration {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: String,
     },
-    /// A CNI plugin is not there.
+    /// A CNI plugin is not installed.
     #[error("the CNI plugin {plugin:?} is in none of {}", dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", "))]
     NoCniPlugin {
         /// Its name.
         plugin: String,
-        /// Where it was looked for.
+        /// Where it was searched for.
         dirs: Vec<PathBuf>,
     },
     /// A CNI plugin failed.
-    #[error("the CNI plugin {plugin} said to {command}: {said}")]
+    #[error("the CNI plugin {plugin} failed at {command}: {said}")]
     CniPlugin {
         /// Its name.
         plugin: String,
-        /// What it was to do.
+        /// The CNI command.
         command: &'static str,
-        /// Its own words, in one line.
+        /// The plugin's error message, on one line.
         said: String,
     },
-    /// A CNI plugin did not come to an end.
+    /// A CNI plugin did not end in time.
     #[error("the CNI plugin {plugin} did not finish {command} within {} s and was killed", waited.as_secs())]
     CniTimeout {
         /// Its name.
         plugin: String,
-        /// What it was to do.
+        /// The CNI command.
         command: &'static str,
-        /// How long was waited.
+        /// How long the caller waited.
         waited: Duration,
     },
-    /// A CNI plugin that was run for a sandbox before goes on and on.
-    #[error("a CNI plugin that was run for {sandbox} before has not ended for {} s", waited.as_secs())]
+    /// An earlier CNI plugin of the sandbox still runs.
+    #[error("an earlier CNI plugin of sandbox {sandbox} is still running after {} s", waited.as_secs())]
     CniBusy {
         /// The sandbox.
         sandbox: String,
-        /// How long was waited.
+        /// How long the caller waited.
         waited: Duration,
     },
 }
 
 impl Error {
-    /// What to do about it.
+    /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
@@ -255,10 +255,10 @@ impl Error {
             Self::NoFirewall { .. } => {
                 "the kernel needs nf_tables with nat, masq, fib and ct; pods without hostPort run all the same"
             }
-            Self::Locked { .. } => "one runtime at a time; or give the other one its own --state-dir",
+            Self::Locked { .. } => "run one runtime at a time, or give the other one its own --state-dir",
             Self::NoCniConfiguration { .. } => "put a .conflist there, or use --network bridge",
             Self::NoCniPlugin { .. } => "install it there; Debian has containernetworking-plugins",
-            Self::Record { .. } => "remove the file if no pod of this node needs what it is about",
+            Self::Record { .. } => "remove the file if no pod of this node needs its address or ports",
             _ => return None,
         })
     }

@@ -1,20 +1,19 @@
 //! A pod's network: addresses, the bridge, host ports, CNI plugins.
 //!
-//! [`Network`] is all there is to call. It makes a pod's network by netlink alone, or has CNI plugins make
-//! it:
+//! [`Network`] is the whole interface. It sets up a pod's network by netlink alone, or has CNI plugins do it:
 //!
 //! | where | what |
 //! |---|---|
-//! | `bridge` | the device on the host, and each pod's pair of devices |
-//! | `lease` | which pod has which address and ports, in files that outlive us |
+//! | `bridge` | the bridge on the host, and each pod's veth pair |
+//! | `lease` | which pod has which address and ports, in files that survive a restart |
 //! | `ports` | the sockets that hold host ports against processes of the host |
-//! | `firewall` | masquerade and host ports: nftables, in our own words |
-//! | `cni` | plugins that others have written |
-//! | `netlink` | the kernel's language for all of it |
+//! | `firewall` | masquerade, host ports and source address checks: nftables, by netlink |
+//! | `cni` | CNI plugins |
+//! | `netlink` | netlink messages and sockets |
 //! | `thread` | work inside a given network namespace, on threads of its own |
 //!
-//! Every step can be repeated, and can be the last one before a crash: a lease comes first and goes last,
-//! the firewall's rules are made from the leases alone.
+//! Every step is idempotent, and a crash may follow any of them: a lease is written first and removed last, and the
+//! firewall's rules are made from the leases alone.
 
 mod bridge;
 mod cni;

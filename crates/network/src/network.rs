@@ -17,7 +17,7 @@ use crate::subnet::Subnets;
 use crate::thread::{Netns, apart};
 use crate::turns::Turns;
 
-/// How long another process may take to give up the state.
+/// How long another process may take to release the lock of the state.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The network of this node's pods. Clones are the same network.
@@ -28,28 +28,28 @@ pub struct Network {
 
 #[derive(Debug)]
 struct Inner {
-    /// Where bridge, firewall and plugins are.
+    /// The network namespace with the bridge, the firewall and the plugins.
     host: Netns,
     kind: Kind,
     maker: Maker,
-    /// Plugins that have been run for pods are run again to take it back, whoever makes the network now.
+    /// CNI plugins that have run for pods are run again for DEL, whichever kind of network is configured now.
     cni: Cni,
     cidr: PathBuf,
     turns: Turns,
     notices: Mutex<Vec<String>>,
-    /// Held for as long as we live.
+    /// Held for the life of the network.
     _lock: Guard,
 }
 
 #[derive(Debug)]
 enum Maker {
     Bridge(Bridge),
-    /// Pods of a bridge from before are only taken from it.
+    /// Pods of an earlier bridge configuration are only torn down.
     Other(Book),
 }
 
 impl Network {
-    /// Makes ready what all pods share, in the network namespace of the calling thread: the host's.
+    /// Prepares what all pods share, in the network namespace of the calling thread: the host's.
     pub async fn open(settings: Settings) -> Result<Self> {
         let host = Netns::of_this_thread()?;
         let open = move || {
@@ -59,41 +59,41 @@ impl Network {
         Ok(Self { inner: Arc::new(apart(open).await?) })
     }
 
-    /// What was changed on the host or found amiss since the last call, in words: for the log.
+    /// What was changed on the host or found damaged since the last call, as text for the log.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
         std::mem::take(&mut *self.inner.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Gives a pod its network, loopback included, or makes sure that it has it. If it fails, nothing is
-    /// left of it, but for what [`leases`](Self::leases) tells.
+    /// Sets up a pod's network, loopback included; idempotent. A failure leaves nothing, except what
+    /// [`leases`](Self::leases) lists.
     pub async fn set_up(&self, pod: &Pod) -> Result<Addresses> {
         check_id(&pod.id)?;
         let mut pod = pod.clone();
-        // As the CRI has it: a port of the container alone.
+        // In CRI, a host port of 0 is a port of the container alone.
         pod.host_ports.retain(|port| port.host_port != 0);
         self.at_host(move |inner| inner.set_up(&pod)).await
     }
 
-    /// Takes a pod's network away; that it has none, or that its namespace is gone, is fine.
+    /// Tears down a pod's network. A pod without one, or a namespace that is gone, is no error.
     pub async fn tear_down(&self, id: &str, netns: Option<&Path>) -> Result<()> {
         check_id(id)?;
         let (id, netns) = (id.to_owned(), netns.map(Path::to_owned));
         self.at_host(move |inner| inner.tear_down(&id, netns.as_deref())).await
     }
 
-    /// The sandboxes that something is kept for.
+    /// The sandboxes that have a lease or a CNI record.
     pub async fn leases(&self) -> Result<Vec<String>> {
         self.at_host(|inner| inner.leases()).await
     }
 
-    /// Whether pods can get a network now; why not, if not.
+    /// Whether pods can get a network now; the reason, if not.
     pub async fn ready(&self) -> std::result::Result<(), String> {
         self.at_host(|inner| inner.ready()).await.map_err(|error| error.to_string())
     }
 
-    /// Why a pod of the bridge could take another one's addresses, if it could: pods run nevertheless, and whoever runs
-    /// them is to know. Looked at again with each [`ready`](Self::ready).
+    /// Why a pod of the bridge could use another pod's addresses, if it could: pods run nevertheless, and the operator
+    /// has to know. Checked again with each [`ready`](Self::ready).
     #[must_use]
     pub fn unguarded(&self) -> Option<String> {
         match &self.inner.maker {
@@ -102,11 +102,11 @@ impl Network {
         }
     }
 
-    /// The subnets that the cluster has given this node, as a CRI runtime is told them. What the settings
-    /// say is stronger.
+    /// The subnets that the cluster has assigned to this node (CRI `UpdateRuntimeConfig`). A configured subnet takes
+    /// precedence.
     pub async fn set_pod_cidr(&self, cidr: &str) -> Result<()> {
         let cidr = cidr.trim().to_owned();
-        // As the kubelet says it while it knows of none.
+        // The kubelet sends an empty one while it has none.
         if cidr.is_empty() { Ok(()) } else { self.at_host(move |inner| inner.set_pod_cidr(&cidr)).await }
     }
 
@@ -116,7 +116,7 @@ impl Network {
         apart(move || Netns::open(&netns)?.run(bridge::loopback_up)).await
     }
 
-    /// What went through each interface of a network namespace.
+    /// The counters of each interface of a network namespace.
     pub async fn counters(&self, netns: &Path) -> Result<Vec<Interface>> {
         let netns = netns.to_owned();
         apart(move || Netns::open(&netns)?.run(bridge::counters)).await
@@ -228,8 +228,8 @@ impl Maker {
     }
 }
 
-/// Whether pods of a bridge can be kept from taking each other's addresses on this kernel: tried in a network namespace
-/// that is nobody's, and goes with it.
+/// Whether this kernel can keep pods of a bridge from using each other's addresses. The rules are tried in an unused
+/// network namespace, and end with it.
 ///
 /// # Errors
 /// If they cannot, with what the kernel says.

@@ -18,7 +18,7 @@ pub struct Pod {
     pub namespace: String,
     /// The pod's UID.
     pub uid: String,
-    /// Where its network namespace is: a pin or /proc/PID/ns/net.
+    /// The path of its network namespace: a pin or /proc/PID/ns/net.
     pub netns: PathBuf,
     /// Ports of the host that lead to it.
     pub host_ports: Vec<HostPort>,
@@ -30,18 +30,18 @@ pub struct Pod {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostPort {
-    /// Of which protocol.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Of this address of the host only; `None` and 0.0.0.0: of all.
+    /// The address of the host that it is bound to; `None` and 0.0.0.0: all.
     pub host_ip: Option<IpAddr>,
-    /// The host's.
+    /// The port of the host.
     pub host_port: u16,
-    /// The pod's.
+    /// The port of the pod.
     pub container_port: u16,
 }
 
 impl HostPort {
-    /// Whether both cannot be had at once.
+    /// Whether the two ports conflict.
     pub(crate) fn collides(&self, other: &Self) -> bool {
         let same_place = match (self.only_at(), other.only_at()) {
             (Some(one), Some(two)) => one == two,
@@ -50,7 +50,7 @@ impl HostPort {
         same_place && (self.protocol, self.host_port) == (other.protocol, other.host_port)
     }
 
-    /// The one address of the host that it is at.
+    /// The one address of the host that it is bound to.
     pub(crate) fn only_at(&self) -> Option<IpAddr> {
         self.host_ip.filter(|ip| !ip.is_unspecified())
     }
@@ -106,7 +106,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// What a pod was given.
+/// The result of a set-up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Addresses {
     /// Its addresses, the first of them its main one; none where pods have only loopback.
@@ -130,13 +130,13 @@ pub struct Interface {
     pub rx_errors: u64,
     /// Packets that could not be sent.
     pub tx_errors: u64,
-    /// Packets that came and for which there was no room.
+    /// Received packets that were dropped.
     pub rx_dropped: u64,
-    /// Packets to be sent for which there was no room.
+    /// Packets to be sent that were dropped.
     pub tx_dropped: u64,
 }
 
-/// IDs become names of files and devices: nothing else may.
+/// IDs become names of files and devices: nothing but hexadecimal digits is allowed.
 pub(crate) fn check_id(id: &str) -> Result<()> {
     let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     if (13..=64).contains(&id.len()) && id.bytes().all(digit) {

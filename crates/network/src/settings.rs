@@ -6,37 +6,37 @@ use crate::subnet::Subnets;
 /// How pods get their network.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The node's state; ours is the directory `network` in it.
+    /// The node's state directory; the network uses the directory `network` in it.
     pub state: PathBuf,
-    /// Who makes it.
+    /// How it is made.
     pub kind: Kind,
 }
 
-/// Who makes the pods' network.
+/// How the pods' network is made.
 #[derive(Debug, Clone)]
 pub enum Kind {
-    /// We do: a bridge, with an address of its own for each pod.
+    /// The built-in bridge, with an address of its own for each pod.
     Bridge {
         /// The bridge's name. The nftables table has the same.
         name: String,
         /// Its subnets; `None`: what [`set_pod_cidr`](crate::Network::set_pod_cidr) says, and until then
         /// [`Subnets::DEFAULT`].
         subnets: Option<Subnets>,
-        /// The greatest packet; `None`: that of the device that the default route leads to, else 1500.
+        /// The MTU; `None`: that of the device of the default route, else 1500.
         mtu: Option<u32>,
     },
     /// CNI plugins.
     Cni {
-        /// Where their configuration is; the first file by name counts.
+        /// The directory of their configuration; the first file by name counts.
         conf_dir: PathBuf,
-        /// Where they are.
+        /// The directories of their programs.
         bin_dirs: Vec<PathBuf>,
     },
-    /// Nobody: pods have loopback only.
+    /// No network: pods have loopback only.
     None,
 }
 
-/// The bridge's name where none is given.
+/// The default name of the bridge.
 pub const BRIDGE: &str = "wardlet0";
 
 impl Default for Kind {

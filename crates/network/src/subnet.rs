@@ -18,7 +18,7 @@ pub struct Subnets {
 }
 
 impl Subnets {
-    /// Used where none is given.
+    /// The default.
     pub const DEFAULT: Self =
         Self { v4: Subnet4 { base: Ipv4Addr::new(10, 244, 77, 0), prefix: 24 }, v6: None };
 
@@ -49,11 +49,11 @@ impl FromStr for Subnets {
         let (mut v4, mut v6) = (None, None);
         for part in text.split(',').map(str::trim) {
             let (address, prefix) = part.split_once('/').ok_or_else(|| wrong("there is no /LENGTH"))?;
-            let prefix = prefix.parse().map_err(|_| wrong("the length is no number"))?;
+            let prefix = prefix.parse().map_err(|_| wrong("the prefix length is not a number"))?;
             let known = match address.parse() {
                 Ok(IpAddr::V4(base)) => v4.replace(Subnet4::new(base, prefix).map_err(wrong)?).is_some(),
                 Ok(IpAddr::V6(base)) => v6.replace(Subnet6::new(base, prefix).map_err(wrong)?).is_some(),
-                Err(_) => return Err(wrong("that is no address")),
+                Err(_) => return Err(wrong("that is not an address")),
             };
             if known {
                 return Err(wrong("there are two of one kind"));
@@ -110,7 +110,7 @@ impl Subnet4 {
         Ok(found)
     }
 
-    /// How many leading bits are the subnet's.
+    /// The prefix length.
     #[must_use]
     pub fn prefix(self) -> u8 {
         self.prefix
@@ -124,7 +124,7 @@ impl Subnet4 {
         32 - u32::from(self.prefix)
     }
 
-    /// The subnet's own address.
+    /// The network address.
     #[must_use]
     pub fn base(self) -> Ipv4Addr {
         self.base
@@ -140,7 +140,7 @@ impl Subnet4 {
         Ipv4Addr::from_bits(self.base.to_bits() | !self.mask())
     }
 
-    /// The numbers that pods can have.
+    /// The host numbers that pods can have.
     pub(crate) fn numbers(self) -> std::ops::Range<u32> {
         2..!self.mask()
     }
@@ -184,7 +184,7 @@ impl Subnet6 {
         Ok(found)
     }
 
-    /// How many leading bits are the subnet's.
+    /// The prefix length.
     #[must_use]
     pub fn prefix(self) -> u8 {
         self.prefix
@@ -198,7 +198,7 @@ impl Subnet6 {
         128 - u32::from(self.prefix)
     }
 
-    /// The subnet's own address.
+    /// The network address.
     #[must_use]
     pub fn base(self) -> Ipv6Addr {
         self.base
@@ -241,14 +241,14 @@ mod tests {
     fn what_is_no_subnet_for_pods_is_refused_with_its_reason() {
         for (text, part) in [
             ("10.0.0.0", "no /LENGTH"),
-            ("10.0.0.0/x", "no number"),
+            ("10.0.0.0/x", "not a number"),
             ("10.0.0.0/31", "from 8 to 30"),
             ("10.0.0.1/24", "bits beyond"),
             ("127.0.0.0/24", "cannot have"),
             ("fd00::/64", "no IPv4 subnet"),
             ("10.0.0.0/24,10.0.1.0/24", "two of one kind"),
             ("10.0.0.0/16,fd00::/120", "fewer addresses"),
-            ("pods/24", "no address"),
+            ("pods/24", "not an address"),
         ] {
             assert!(why(text).contains(part), "{text}: {}", why(text));
         }

@@ -1,4 +1,4 @@
-//! Settings of the network namespace that the calling thread is in.
+//! Sysctls of the network namespace that the calling thread is in.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 const ROOT: &str = "/proc/sys/net";
 
-/// Sets one, if it is another; what it was before, if it was another.
+/// Sets a sysctl if it has another value; returns the old value if it was changed.
 pub(crate) fn set(name: &str, value: &str) -> Result<Option<String>> {
     let path = Path::new(ROOT).join(name);
     let before = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
@@ -20,7 +20,7 @@ pub(crate) fn set(name: &str, value: &str) -> Result<Option<String>> {
     Ok(Some(before.to_owned()))
 }
 
-/// The same where the kernel has such; where it does not, nothing needs to be set.
+/// The same, ignoring a sysctl that this kernel does not have.
 pub(crate) fn set_if_there(name: &str, value: &str) -> Result<Option<String>> {
     match set(name, value) {
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
@@ -36,7 +36,7 @@ pub(crate) fn devices(family: &str) -> Result<Vec<String>> {
     Ok(names.filter(|name| name != "all" && name != "default").collect())
 }
 
-/// One, as it is.
+/// The value of a sysctl.
 pub(crate) fn get(name: &str) -> Result<String> {
     let path = Path::new(ROOT).join(name);
     let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;

@@ -1,5 +1,5 @@
-//! Work in a given network namespace, on threads of its own: no thread of the async runtime ever leaves the
-//! namespace that it was born in.
+//! Work in a given network namespace, on threads of its own: no thread of the async runtime ever changes its
+//! namespace.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(crate) struct Netns {
 }
 
 impl Netns {
-    /// The one at a path.
+    /// Opens the one at a path.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| Error::Namespace {
@@ -30,12 +30,12 @@ impl Netns {
         Ok(Self { fd, path: path.to_owned() })
     }
 
-    /// That of the calling thread.
+    /// Opens that of the calling thread.
     pub(crate) fn of_this_thread() -> Result<Self> {
         Self::open(Path::new("/proc/thread-self/ns/net"))
     }
 
-    /// Does the work in it, on a thread that ends with the work.
+    /// Runs the work in it, on a thread that ends with the work.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let inside = || {
             self.enter()?;
@@ -47,8 +47,8 @@ impl Netns {
         })
     }
 
-    /// Takes the calling thread in, which must end with what it does there. What is no network namespace is
-    /// refused by the kernel.
+    /// Moves the calling thread into it; the thread must end with its work there. The kernel refuses a descriptor that
+    /// is not a network namespace.
     pub(crate) fn enter(&self) -> Result<()> {
         move_into_link_name_space(self.fd.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(|errno| Error::Namespace { step: "enter", path: self.path.clone(), errno })
@@ -61,7 +61,7 @@ impl AsFd for Netns {
     }
 }
 
-/// Does blocking work on a thread of its own. The work goes on to its end also if nobody waits for it.
+/// Runs blocking work on a thread of its own. The work runs to its end also if the caller stops waiting for it.
 pub(crate) async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let (tell, told) = oneshot::channel();
     let body = move || drop(tell.send(work()));

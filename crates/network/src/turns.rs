@@ -1,15 +1,15 @@
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// One thing at a time for each sandbox. A caller may stop waiting for what it has begun, and begin another:
-/// the first is over before the second begins.
+/// One operation at a time for each sandbox. A caller may stop waiting for an operation, and start another: the first
+/// ends before the second starts.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     taken: Mutex<BTreeSet<String>>,
     given_back: Condvar,
 }
 
-/// A sandbox's turn, until dropped.
+/// The lock of a sandbox, until dropped.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     turns: &'a Turns,
@@ -17,7 +17,7 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turns {
-    /// Waits for it.
+    /// Waits for the lock.
     pub(crate) fn take<'a>(&'a self, sandbox: &'a str) -> Turn<'a> {
         let mut taken = self.lock();
         while !taken.insert(sandbox.to_owned()) {

@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 
 use ids::BlockLength;
-use labels::HostDefaults;
+use selinux::HostDefaults;
 use serde::{Deserialize, Serialize};
 
 use crate::volume::{Medium, PersistentSource, Volume, VolumeKind, VolumeSource};
 
-/// What this node can do: tried once, then passed to whoever decides.
+/// What this node can do: probed once, then passed to the planner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Facts {
@@ -32,7 +32,7 @@ pub enum Support {
     No(String),
 }
 
-/// The kernel, as tried.
+/// What the kernel supports, as probed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KernelFacts {
@@ -55,8 +55,8 @@ pub struct FilesystemFacts {
     pub kinds: BTreeMap<VolumeKind, String>,
     /// What lies under a path of the host, and under all below it that is not named itself.
     pub paths: BTreeMap<String, String>,
-    /// Whether the host runs programs at a path with the rights of their owners. One that is missing was not looked
-    /// at, and is taken to.
+    /// Whether set-user-ID programs work at a path of the host. A path that is missing was not probed, and counts as
+    /// if they do.
     #[serde(default)]
     pub setuid: BTreeMap<String, SetuidFacts>,
 }
@@ -78,7 +78,7 @@ impl SetuidFacts {
     }
 }
 
-/// The container runtime, as it speaks of itself.
+/// The container runtime, as it describes itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RuntimeFacts {
@@ -129,12 +129,12 @@ pub struct PoolFacts {
     pub length: BlockLength,
     /// The longest block that an empty pool could give.
     pub longest: BlockLength,
-    /// The most IDs that the operator gives to one pod (`userNamespaces.maxIdsPerPod`); `length` if not said.
+    /// The most IDs that the operator gives to one pod (`userNamespaces.maxIdsPerPod`); `length` if not set.
     #[serde(default)]
     pub allowed: Option<BlockLength>,
     /// How many blocks of `length` there are.
     pub blocks: u64,
-    /// Who decided on the pool.
+    /// Where the pool comes from.
     pub origin: String,
 }
 
@@ -156,7 +156,7 @@ pub(crate) enum Idmappable {
         filesystem: String,
         cause: String,
     },
-    /// Nobody can say before it is mounted or tried.
+    /// Not known before it is mounted or tried.
     Unknown {
         filesystem: Option<String>,
     },
@@ -174,7 +174,7 @@ impl FilesystemFacts {
         longest.map(|(_, filesystem)| filesystem.as_str())
     }
 
-    /// Where special bits of files at this path count on the host.
+    /// Where set-user-ID bits and file capabilities at this path count on the host.
     pub(crate) fn setuid(&self, path: &str) -> SetuidFacts {
         self.setuid.get(path).copied().unwrap_or(SetuidFacts { here: true, below: false })
     }

@@ -63,7 +63,7 @@ impl Gate {
         }
     }
 
-    /// The first version that has it on unless told otherwise.
+    /// The first version that has it on by default.
     fn on_since(self) -> Option<KubernetesVersion> {
         match self {
             Self::UserNamespacesSupport | Self::SelinuxChangePolicy => Some(KubernetesVersion(33)),
@@ -73,7 +73,7 @@ impl Gate {
         }
     }
 
-    /// Whether this version has it on unless told otherwise.
+    /// Whether this version has it on by default.
     #[must_use]
     pub fn default_in(self, version: KubernetesVersion) -> bool {
         self.on_since().is_some_and(|since| version >= since)

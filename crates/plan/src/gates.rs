@@ -6,30 +6,30 @@ use serde::Serialize;
 
 use crate::gate::{Gate, KubernetesVersion};
 
-/// Which gates are open, and who says so. A gate is never on while one that it needs is off.
+/// Which gates are open, and where each setting comes from. A gate is never on while one that it needs is off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Gates(BTreeMap<Gate, GateState>);
 
-/// Whether a gate is on, and who says so.
+/// Whether a gate is on, and where that comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GateState {
     /// Whether it is on.
     pub on: bool,
-    /// Who says so.
+    /// Where it comes from.
     pub by: GateOrigin,
 }
 
-/// Who says whether a gate is on.
+/// Where the setting of a gate comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum GateOrigin {
-    /// Nobody.
+    /// The version's default.
     Default,
     /// The operator.
     Operator,
-    /// Nobody, but this gate is off and it needs that.
+    /// The version's default, but off because this gate, which it needs, is off.
     Without(Gate),
 }
 
@@ -37,7 +37,7 @@ pub enum GateOrigin {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GateRequests(BTreeMap<Gate, bool>);
 
-/// Why gates cannot be set so.
+/// Why gates cannot be set that way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
     /// No gate of this name is known.
@@ -53,7 +53,7 @@ pub enum GateError {
     NotABoolean {
         /// The gate.
         gate: Gate,
-        /// What was given.
+        /// The value that was given.
         value: String,
     },
     /// On and off at once.
@@ -70,7 +70,7 @@ pub enum GateError {
 }
 
 impl GateError {
-    /// The way out.
+    /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
@@ -87,12 +87,12 @@ impl GateError {
     }
 }
 
-/// The gates as they will be, and what the operator should hear about them.
+/// The resulting gates, and warnings for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedGates {
     /// The gates.
     pub gates: Gates,
-    /// At most one line for each prerequisite that took others with it.
+    /// At most one line for each prerequisite that switched others off.
     pub warnings: Vec<String>,
 }
 

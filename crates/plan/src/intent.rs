@@ -1,20 +1,20 @@
 use ids::ContainerId;
-use labels::SelinuxOptions;
+use selinux::SelinuxOptions;
 use serde::{Deserialize, Serialize};
 
 use types::{ChangePolicy, MountPropagation};
 
 use crate::volume::Volume;
 
-/// What somebody wants run and isolated, free of where it was written down.
+/// What is to run and to be isolated, independent of the format of its manifest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Intent {
-    /// Whose it is.
-    pub who: Who,
+    /// The pod.
+    pub who: PodIdentity,
     /// The field or annotation that asks for a user namespace, for messages: `spec.hostUsers`.
     pub asked_by: String,
-    /// Whether the host's user namespace is wanted; `None` when nobody said.
+    /// Whether the host's user namespace is wanted; `None` when the field is unset.
     pub host_users: Option<bool>,
     /// The host's other namespaces that are wanted.
     pub host: HostNamespaces,
@@ -38,10 +38,10 @@ pub struct Intent {
     pub runtime_handler: String,
 }
 
-/// Whose intent it is.
+/// The identity of the pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Who {
+pub struct PodIdentity {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -108,11 +108,11 @@ pub enum Stage {
     Ephemeral,
 }
 
-/// What a container sees of /proc.
+/// The `/proc` of a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ProcMount {
-    /// Without the parts that tell or change the host.
+    /// With masked and read-only paths.
     #[default]
     Default,
     /// All of it.
@@ -125,7 +125,7 @@ pub enum ProcMount {
 pub struct Capabilities {
     /// Added.
     pub add: Vec<String>,
-    /// Taken away.
+    /// Dropped.
     pub drop: Vec<String>,
 }
 
@@ -135,9 +135,9 @@ pub struct Capabilities {
 pub struct Mount {
     /// The volume's name.
     pub volume: String,
-    /// Where it is written, for messages: `spec.containers[0].volumeMounts[1]`.
+    /// The field, for messages: `spec.containers[0].volumeMounts[1]`.
     pub field: String,
-    /// Where it appears in the container.
+    /// The mount path in the container.
     pub path: String,
     /// The part of the volume that is mounted; `None` is all of it.
     pub sub_path: Option<String>,
@@ -145,7 +145,7 @@ pub struct Mount {
     pub read_only: bool,
     /// Whether mounts below it are read-only too.
     pub recursive_read_only: RecursiveReadOnly,
-    /// Where mounts that are made below it turn up as well.
+    /// Its mount propagation.
     pub propagation: MountPropagation,
 }
 
@@ -153,12 +153,12 @@ pub struct Mount {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RecursiveReadOnly {
-    /// Not asked for.
+    /// Not requested.
     #[default]
     Disabled,
-    /// Where the runtime can.
+    /// Where the runtime supports it.
     IfPossible,
-    /// Or the container does not start.
+    /// Required: otherwise the container does not start.
     Enabled,
 }
 
@@ -168,7 +168,7 @@ pub enum RecursiveReadOnly {
 pub struct Device {
     /// The volume's name.
     pub volume: String,
-    /// Where it appears in the container.
+    /// The device path in the container.
     pub path: String,
 }
 
@@ -191,7 +191,7 @@ impl Intent {
     #[must_use]
     pub fn of(namespace: &str, name: &str) -> Self {
         Self {
-            who: Who { namespace: namespace.into(), name: name.into(), uid: None },
+            who: PodIdentity { namespace: namespace.into(), name: name.into(), uid: None },
             asked_by: "spec.hostUsers".into(),
             host_users: None,
             host: HostNamespaces::default(),

@@ -1,4 +1,4 @@
-//! Own, shared or the host's user namespace.
+//! Decides between a user namespace of the pod's own, a shared block, and the host's users.
 
 use ids::BlockLength;
 
@@ -14,7 +14,7 @@ use crate::volumes::{Presented, Way};
 use crate::warning::Warning;
 use crate::{host_programs, safe, userns, volumes};
 
-/// What was decided about the pod's user namespace.
+/// The decision on the pod's user namespace.
 #[derive(Debug)]
 pub(crate) struct Isolation<'a> {
     pub(crate) mode: UserNamespaceMode,
@@ -130,7 +130,7 @@ fn when_safe<'a>(intent: &'a Intent, facts: &Facts, policy: &Policy, notes: &mut
     match userns::length(intent, facts) {
         Ok(length) if losses.is_empty() => {
             notes.reason(format!(
-                "user namespace: a block of {length} IDs of its own, because nobody said otherwise and nothing is lost"
+                "user namespace: a block of {length} IDs of its own, because hostUsers is unset and the pod loses nothing by it"
             ));
             let volumes = volumes::present(intent, facts, policy);
             host_programs::check((intent, &volumes), facts, policy, notes);
@@ -138,7 +138,7 @@ fn when_safe<'a>(intent: &'a Intent, facts: &Facts, policy: &Policy, notes: &mut
         }
         _ => {
             notes.reason(format!(
-                "user namespace: the host's, because nobody asked and {}",
+                "user namespace: the host's, because the pod does not ask for one and {}",
                 losses.join("; ")
             ));
             HOST

@@ -1,6 +1,6 @@
 //! The labels of a pod's volumes: collected from its containers, then decided by the table.
 
-use labels::{Label, SelinuxOptions, effective};
+use selinux::{Label, SelinuxOptions, effective};
 
 use types::Refusal;
 
@@ -18,8 +18,8 @@ fn options<'a>(intent: &'a Intent, container: &'a Container) -> Option<&'a Selin
     effective(intent.selinux.as_ref(), container.selinux.as_ref()).filter(|o| !o.is_empty())
 }
 
-/// The file label of a container, `None` where it has none that could be known: without a level,
-/// or privileged, when the runtime gives it its own.
+/// The file label of a container, `None` where it has none that is known beforehand: without a level, or privileged,
+/// when the runtime chooses it.
 fn file_label(intent: &Intent, container: &Container, facts: &Facts) -> Result<Option<Label>, Refusal> {
     let (Some(options), Some(defaults)) = (options(intent, container), &facts.selinux.defaults) else {
         return Ok(None);
@@ -31,11 +31,12 @@ fn file_label(intent: &Intent, container: &Container, facts: &Facts) -> Result<O
         Some(_) => format!("{}.securityContext.seLinuxOptions", container.field),
         None => "spec.securityContext.seLinuxOptions".to_owned(),
     };
-    let refuse = |e: labels::LabelError| Refusal::hinted(field, e.to_string(), "write the level as s0:c1,c2");
+    let refuse =
+        |e: selinux::LabelError| Refusal::hinted(field, e.to_string(), "write the level as s0:c1,c2");
     defaults.volume_label(options).map_err(refuse)
 }
 
-/// Reports what stands in the way of labels at all, once for the pod.
+/// Reports what keeps labels from being known at all, once for the pod.
 pub(crate) fn check(intent: &Intent, facts: &Facts, policy: &Policy, notes: &mut Notes) {
     if !facts.selinux.enabled() {
         return;

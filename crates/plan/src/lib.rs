@@ -1,11 +1,11 @@
-//! What would happen to a pod here, and why: decided once, in one pure function.
+//! Decides what happens to a pod on this node, and why, in one pure function.
 //!
-//! - [`Intent`]: what somebody wants, free of Kubernetes types; [`Volume`] and its kinds.
-//! - [`Facts`]: what the node can do, as tried.
-//! - [`Policy`]: the operator's word: feature [`Gates`] and [`Rules`].
-//! - [`plan`]: the three to a [`Plan`] with its reasons, or to [`Refusal`]s.
-//! - [`selinux`]: the one table that decides how a volume gets its label, and what becomes of a
-//!   second pod that wants another one.
+//! - [`Intent`]: what a pod asks for, free of Kubernetes types; [`Volume`] and its kinds.
+//! - [`Facts`]: what the node can do, as probed.
+//! - [`Policy`]: the operator's choices: feature [`Gates`] and [`Rules`].
+//! - [`plan`]: from these three to a [`Plan`] with its reasons, or to [`Refusal`]s.
+//! - [`selinux`]: the one table that decides how a volume gets its label, and what happens to a second pod that asks
+//!   for another one.
 //!
 //! Nothing here reads a file, a clock or an environment: the same input gives the same plan.
 
@@ -34,8 +34,8 @@ pub use facts::{
 pub use gate::{Gate, KubernetesVersion, UnknownVersion};
 pub use gates::{GateError, GateOrigin, GateRequests, GateState, Gates, ResolvedGates};
 pub use intent::{
-    Capabilities, Container, Device, HostNamespaces, Intent, Mount, ProcMount, RecursiveReadOnly, Stage,
-    VolumeChoice, Who,
+    Capabilities, Container, Device, HostNamespaces, Intent, Mount, PodIdentity, ProcMount,
+    RecursiveReadOnly, Stage, VolumeChoice,
 };
 pub use outcome::{
     HowLabelled, Idmap, LabelPlan, MountPlan, Namespaces, Owner, Owners, Plan, UserNamespaceMode,

@@ -2,7 +2,7 @@ use types::Refusal;
 
 use crate::warning::Warning;
 
-/// What is found on the way to a plan.
+/// Reasons, warnings and refusals found while planning.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) refusals: Vec<Refusal>,
@@ -11,7 +11,7 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// Each refusal is kept once: two containers may share a fault of their pod.
+    /// Each refusal is kept once: two containers may share one of their pod.
     pub(crate) fn refuse(&mut self, refusal: Refusal) {
         if !self.refusals.contains(&refusal) {
             self.refusals.push(refusal);

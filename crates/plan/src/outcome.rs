@@ -1,18 +1,18 @@
 use ids::BlockLength;
-use labels::Label;
+use selinux::Label;
 use serde::{Deserialize, Serialize};
 
 use crate::gate::Gate;
-use crate::intent::Who;
+use crate::intent::PodIdentity;
 use crate::selinux::VolumeLabel;
 use crate::warning::Warning;
 
-/// What will be done, and why.
+/// The decision on a pod, with its reasons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// For whom.
-    pub who: Who,
+    /// The pod.
+    pub who: PodIdentity,
     /// The user namespace.
     pub user_namespace: UserNamespacePlan,
     /// The other namespaces.
@@ -25,23 +25,23 @@ pub struct Plan {
     pub volumes: Vec<VolumePlan>,
     /// Every mount, by container.
     pub mounts: Vec<MountPlan>,
-    /// What is not quite as one may expect.
+    /// Differences from what the user may expect.
     pub warnings: Vec<Warning>,
-    /// Why it is so, line by line.
+    /// The reasons, line by line.
     pub reasons: Vec<String>,
 }
 
-/// Which IDs the pod has on the host.
+/// The IDs of the pod on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserNamespacePlan {
-    /// Whose they are.
+    /// Their block.
     pub mode: UserNamespaceMode,
-    /// How many; `None` with the host's user namespace.
+    /// Their number; `None` with the host's user namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<BlockLength>,
 }
 
-/// Whose IDs a pod has.
+/// The block that a pod's IDs come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UserNamespaceMode {
@@ -53,7 +53,7 @@ pub enum UserNamespaceMode {
     Host,
 }
 
-/// Whose the other namespaces are.
+/// The owners of the other namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespaces {
     /// The network.
@@ -64,7 +64,7 @@ pub struct Namespaces {
     pub ipc: Owner,
 }
 
-/// Whose a namespace is.
+/// The owner of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Owner {
@@ -74,19 +74,19 @@ pub enum Owner {
     Host,
 }
 
-/// What was decided for a volume as a whole.
+/// The decision on a volume as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumePlan {
     /// Its name.
     pub name: String,
-    /// How its files' owners are made the pod's.
+    /// How its files get the pod's owners.
     pub owners: Owners,
     /// How it gets its label.
     pub label: VolumeLabel,
 }
 
-/// How a volume's files come to be the pod's.
+/// How a volume's files get the pod's owners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Owners {
@@ -110,19 +110,19 @@ pub struct MountPlan {
     pub container: String,
     /// The volume.
     pub volume: String,
-    /// Where it appears.
+    /// The mount path.
     pub path: String,
-    /// Whose IDs the files seem to have.
+    /// The block that owners are mapped to.
     pub idmap: Idmap,
     /// Its label.
     pub label: LabelPlan,
     /// Whether mounts below it are read-only too.
     pub recursive_read_only: bool,
-    /// Why so.
+    /// The reason.
     pub why: String,
 }
 
-/// Through which block a mount is seen.
+/// The block that a mount is idmapped to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Idmap {
@@ -137,9 +137,9 @@ pub enum Idmap {
 /// How a mount gets its label.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabelPlan {
-    /// How.
+    /// The way.
     pub how: HowLabelled,
-    /// Which one, where it is known before the runtime picks it.
+    /// The label, where it is known before the runtime picks it.
     pub context: Option<Label>,
 }
 

@@ -14,10 +14,10 @@ use crate::volume::Volume;
 use crate::volumes::Way;
 use crate::warning::Warning;
 
-/// What will be done for this intent on such a node under such a policy, or why nothing.
+/// Plans this intent on such a node under such a policy, or refuses it.
 ///
-/// Isolation that was asked for is either in the plan, or the plan names the operator's closed
-/// gate, or there is no plan.
+/// Isolation that was asked for is either in the plan, or the plan names the operator's closed gate, or there is no
+/// plan.
 pub fn plan(intent: &Intent, facts: &Facts, policy: &Policy) -> Result<Plan, Vec<Refusal>> {
     let mut notes = Notes::default();
     let isolation = isolation::isolate(intent, facts, policy, &mut notes);

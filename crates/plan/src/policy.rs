@@ -6,7 +6,7 @@ use crate::gates::Gates;
 use crate::intent::VolumeChoice;
 use crate::volume::VolumeKind;
 
-/// What the operator decided.
+/// The operator's choices.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policy {
     /// The feature gates.
@@ -15,17 +15,17 @@ pub struct Policy {
     pub rules: Rules,
 }
 
-/// What the operator decided, but for the gates, as in the configuration file.
+/// The operator's choices except the gates, as in the configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Rules {
     /// How volumes are presented to pods with a user namespace.
     pub volumes: VolumePolicy,
-    /// What becomes of a pod that asks for what a closed gate keeps from it.
+    /// What happens to a pod that asks for what a closed gate withholds.
     pub on_closed_gate: OnClosedGate,
-    /// What becomes of a pod that does not say whether it wants a user namespace.
+    /// What happens to a pod that leaves `hostUsers` unset.
     pub isolate: Isolate,
-    /// What holds for pods without a `seLinuxChangePolicy` of their own.
+    /// The policy of pods without a `seLinuxChangePolicy` of their own.
     pub default_change_policy: Option<ChangePolicy>,
 }
 
@@ -33,19 +33,19 @@ pub struct Rules {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct VolumePolicy {
-    /// The first that matches a volume holds for it.
+    /// The first one that matches a volume applies.
     pub rules: Vec<VolumeRuleFor>,
-    /// Holds for volumes that none matches.
+    /// Applies to volumes that none matches.
     pub otherwise: VolumeRule,
-    /// What becomes of a volume under the rule `own` that cannot be idmapped.
+    /// What happens to a volume under the rule `own` that cannot be idmapped.
     pub cannot_idmap: CannotIdmap,
-    /// What becomes of an isolated pod that could leave a set-user-ID program of the host's root on the host.
+    /// What happens to an isolated pod that could leave a set-user-ID program of the host's root on the host.
     pub host_setuid: HostSetuid,
     /// What a pod may choose for itself by annotation.
     pub pods_may_choose: Vec<VolumeChoice>,
 }
 
-/// What becomes of an isolated pod that can write to a path of the host where special bits of programs count.
+/// What happens to an isolated pod that can write to a path of the host where set-user-ID bits count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HostSetuid {
@@ -67,7 +67,7 @@ pub struct VolumeRuleFor {
     /// The filesystems, by the kernel's name: `nfs`.
     #[serde(default)]
     pub filesystems: Vec<String>,
-    /// What holds for them.
+    /// The rule.
     pub rule: VolumeRule,
 }
 
@@ -88,7 +88,7 @@ pub enum VolumeRule {
     Refuse,
 }
 
-/// What becomes of a volume that cannot be idmapped.
+/// What happens to a volume that cannot be idmapped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CannotIdmap {
@@ -101,7 +101,7 @@ pub enum CannotIdmap {
     ChownOnce,
 }
 
-/// What becomes of a pod that asks for what a closed gate keeps from it.
+/// What happens to a pod that asks for what a closed gate withholds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OnClosedGate {
@@ -112,7 +112,7 @@ pub enum OnClosedGate {
     Refuse,
 }
 
-/// What becomes of a pod that does not say whether it wants a user namespace.
+/// What happens to a pod that leaves `hostUsers` unset.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Isolate {
     /// It has none.
@@ -147,8 +147,8 @@ impl VolumePolicy {
         self.rules.iter().find(matches).map(|r| r.rule)
     }
 
-    /// What holds where no rule does, with the pod's own choice. A choice never opens what the
-    /// operator closed for volumes of all kinds.
+    /// The rule where no other matches, with the pod's own choice. A choice never opens what the operator closed for
+    /// volumes of all kinds.
     pub(crate) fn fallback(&self, choice: Option<VolumeChoice>) -> (VolumeRule, CannotIdmap) {
         let closed = matches!(self.otherwise, VolumeRule::EphemeralOnly | VolumeRule::Refuse);
         let rule = if closed { self.otherwise } else { VolumeRule::Own };

@@ -1,4 +1,4 @@
-//! Would a pod that says nothing about user namespaces lose anything in one of its own?
+//! What a pod with `hostUsers` unset would lose in a user namespace of its own.
 
 use types::MountPropagation;
 
@@ -9,8 +9,8 @@ use crate::userns;
 use crate::volume::VolumeSource;
 use crate::volumes::{self, Tried, Way};
 
-/// Capabilities that do inside a user namespace all that a pod can expect of them. All others are,
-/// in part or as a whole, checked against the host's.
+/// Capabilities that have their full effect inside a user namespace. All others are, in part or as a whole, checked
+/// against the host's user namespace.
 const REAL_INSIDE: [&str; 15] = [
     "CHOWN",
     "DAC_OVERRIDE",

@@ -1,6 +1,6 @@
-//! The whole decision how a volume gets its label, as one table.
+//! The decision how a volume gets its label, as one table.
 
-use labels::Label;
+use selinux::Label;
 use serde::{Deserialize, Serialize};
 
 use types::{AccessMode, ChangePolicy};
@@ -17,9 +17,9 @@ pub struct Case<'a> {
     pub selinux: Enabled,
     /// The feature gates.
     pub gates: &'a Gates,
-    /// What the pod says.
+    /// The pod's policy.
     pub pod_policy: Option<ChangePolicy>,
-    /// What the operator says for pods that say nothing.
+    /// The operator's policy for pods without one.
     pub node_policy: Option<ChangePolicy>,
     /// The volume.
     pub volume: &'a VolumeSource,
@@ -59,7 +59,7 @@ pub enum Reach {
     Enforced,
     /// They would have to under the gate `SELinuxMount`; until then they are counted.
     Counted,
-    /// They never have to.
+    /// They never have to wait.
     None,
 }
 
@@ -71,17 +71,17 @@ pub struct VolumeLabel {
     pub how: Labelling,
     /// The context it would be mounted with if its access mode did not matter.
     pub wanted: Option<Label>,
-    /// Whether others have to wait.
+    /// Whether other pods have to wait.
     pub reach: Reach,
     /// The row of the table that decided.
     pub why: String,
 }
 
-/// What a row of the table leads to.
+/// The outcome of a row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Nothing,
-    /// What happened before there were such mounts.
+    /// The behaviour before such mounts existed.
     AsBefore(Reach),
     Mount,
 }
@@ -92,7 +92,7 @@ struct Row {
     why: &'static str,
 }
 
-/// The first row that holds decides.
+/// The first row that matches decides.
 const TABLE: [Row; 9] = [
     Row {
         holds: |c| c.selinux == Enabled::No,
@@ -169,7 +169,7 @@ fn mount(labels: &[Label]) -> Labelling {
 }
 
 impl Case<'_> {
-    /// The policy that holds. The pod's own counts only under its gate; the operator's always.
+    /// The effective policy. The pod's own counts only under its gate; the operator's always.
     fn policy(&self) -> ChangePolicy {
         let pod = self.pod_policy.filter(|_| self.gates.on(Gate::SelinuxChangePolicy));
         pod.or(self.node_policy).unwrap_or(ChangePolicy::MountOption)
@@ -215,7 +215,7 @@ fn relabelled(volume: &VolumeSource) -> bool {
     }
 }
 
-/// What becomes of a second pod that wants a volume which a first one has on the same node.
+/// What happens to a second pod with a volume that a first one has on the same node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meeting {
     /// It starts.
@@ -227,7 +227,7 @@ pub enum Meeting {
 }
 
 impl VolumeLabel {
-    /// What becomes of the `second` pod on this node, while one with this label has the volume.
+    /// What happens to the `second` pod on this node, while one with this label has the volume.
     #[must_use]
     pub fn meets(&self, second: &Self) -> Meeting {
         match second.reach {

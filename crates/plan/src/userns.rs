@@ -1,4 +1,4 @@
-//! May this pod have a user namespace of its own, and what stands in the way?
+//! Whether a pod can have a user namespace of its own, and what prevents it.
 
 use ids::{BlockLength, ContainerId};
 
@@ -9,8 +9,7 @@ use crate::gate::Gate;
 use crate::intent::Intent;
 use crate::policy::Policy;
 
-/// How many IDs the pod asks for: a number of blocks of the node's that is a power of two, for that
-/// is what can be leased.
+/// How many IDs the pod gets: the node's block length times a power of two, because only such blocks can be leased.
 pub(crate) fn length(intent: &Intent, facts: &Facts) -> Result<BlockLength, Refusal> {
     let pool = &facts.pool;
     let Some(asked) = intent.ids else { return Ok(pool.length) };
@@ -47,7 +46,7 @@ pub(crate) fn length(intent: &Intent, facts: &Facts) -> Result<BlockLength, Refu
     }
 }
 
-/// Everything but the volumes that stands in the way of a user namespace with this many IDs.
+/// Everything except volumes that prevents a user namespace with this many IDs.
 pub(crate) fn obstacles(
     intent: &Intent,
     facts: &Facts,
@@ -82,8 +81,7 @@ fn host_namespaces(intent: &Intent, facts: &Facts, policy: &Policy) -> Vec<Refus
     found
 }
 
-/// What keeps the host's network from a pod with a user namespace: cause and way out, where they
-/// are special.
+/// What prevents the host's network for a pod with a user namespace: cause and hint, where they are special.
 fn host_network(facts: &Facts, policy: &Policy) -> Option<(Option<String>, Option<String>)> {
     let gate = Gate::UserNamespacesHostNetworkSupport;
     if !policy.gates.on(gate) {
@@ -161,7 +159,7 @@ fn kernel(intent: &Intent, facts: &Facts) -> Vec<Refusal> {
     found
 }
 
-/// IDs that the pod names and that its namespace would not have.
+/// IDs that the pod names and that its user namespace would not have.
 fn unmapped_ids(intent: &Intent, length: BlockLength) -> Vec<Refusal> {
     let beyond = |field: String, id: Option<ContainerId>| {
         let id = id.filter(|id| id.get() >= length.get())?;

@@ -9,13 +9,13 @@ use types::AccessMode;
 pub struct Volume {
     /// Its name in the pod.
     pub name: String,
-    /// Where it is written, for messages: `spec.volumes[0]`.
+    /// The field, for messages: `spec.volumes[0]`.
     pub field: String,
-    /// What it is.
+    /// Its source.
     pub source: VolumeSource,
 }
 
-/// What a volume is made of.
+/// The source of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum VolumeSource {
@@ -31,7 +31,7 @@ pub enum VolumeSource {
     EmptyDir(Medium),
     /// A path of the host.
     HostPath {
-        /// Which.
+        /// The path.
         path: String,
     },
     /// An image's file tree, read-only.
@@ -77,7 +77,7 @@ pub enum Medium {
 pub struct PersistentVolume {
     /// Its name.
     pub name: String,
-    /// Who may use it at a time.
+    /// How many nodes or pods may use it at a time.
     pub access_modes: Vec<AccessMode>,
     /// What provides it.
     pub source: PersistentSource,
@@ -104,12 +104,12 @@ pub enum PersistentSource {
     Nfs,
     /// A path of the host.
     HostPath {
-        /// Which.
+        /// The path.
         path: String,
     },
     /// A disk of the node.
     Local {
-        /// Where it is.
+        /// Its path.
         path: String,
     },
     /// Any other, by its field's name.

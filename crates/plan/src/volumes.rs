@@ -31,7 +31,7 @@ pub(crate) enum Way {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tried {
     Works,
-    /// It is tried before anything is started.
+    /// It is probed before anything is started.
     NotYet,
 }
 
@@ -81,7 +81,7 @@ fn own(volume: &Volume, facts: &Facts, cannot: CannotIdmap) -> Decided {
             let why = format!("{on}: whether it can be idmapped is tried before the pod starts");
             return (Ok(Way::Idmapped(Tried::NotYet)), why);
         }
-        // What the node makes for this pod alone can be the pod's on disk just as well.
+        // A volume that the node makes for this pod alone can have the pod's host IDs on disk as well.
         Idmappable::No { filesystem, cause } if volume.source.is_ephemeral() => {
             let why = format!("{filesystem} cannot be idmapped ({cause}): made with the pod's host IDs");
             return (Ok(Way::Translated), why);

@@ -2,12 +2,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What is done, but not quite as one may expect.
+/// A difference from what the user may expect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
     /// The field that it is about.
     pub field: String,
-    /// What is to be known.
+    /// The text.
     pub text: String,
 }
 

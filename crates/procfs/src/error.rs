@@ -9,11 +9,11 @@ pub enum Error {
     /// A system call failed.
     #[error("cannot {action} {}: {cause}", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The operation that failed, as a verb.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         cause: io::Error,
     },

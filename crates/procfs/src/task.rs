@@ -118,7 +118,7 @@ impl Task {
     pub fn namespace(&self, kind: &str) -> Result<NamespaceLink> {
         let name = format!("ns/{kind}");
         let link = self.link(&name)?;
-        let format = || Error::Format { path: self.path.join(&name), why: "it is no link to a namespace" };
+        let format = || Error::Format { path: self.path.join(&name), why: "it is not a link to a namespace" };
         NamespaceLink::parse(link.as_os_str()).ok_or_else(format)
     }
 

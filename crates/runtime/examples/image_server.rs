@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use cri::Endpoint;
+use cri::runtime_service_server::RuntimeService;
+use cri::server::{Listener, Services};
 use images::{Images, Limits, Registry, Remote, Scheme};
 use runtime::image_service::{ImageServer, ImageSettings};
-use wire::Endpoint;
-use wire::cri::runtime_service_server::RuntimeService;
-use wire::server::{Listener, Services};
 
 /// Answers every call with Unimplemented.
 struct NoContainers;

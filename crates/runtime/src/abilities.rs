@@ -5,14 +5,15 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use bundle::Engine;
+use container::Engine;
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
 use crate::error::Result;
 use crate::files;
-use crate::node::blocking;
 use crate::settings::Settings;
 use crate::status::{self, Abilities};
+use crate::work::blocking;
 
 /// What worked, and with what.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,10 +70,8 @@ pub(crate) async fn find(settings: &Settings, file: PathBuf, boot_id: &str) -> R
     .await?;
     if let (true, Err(cause)) = (found.user_namespaces, tried) {
         found.user_namespaces = false;
-        (settings.tell)(&format!(
-            "user namespaces are not offered: {}: {cause}",
-            status::handler_name(&settings.engine)
-        ));
+        let handler = status::handler_name(&settings.engine);
+        warn!(handler, "user namespaces are not offered: {handler}: {cause}");
     }
     Ok(found)
 }

@@ -1,4 +1,4 @@
-//! What is left in a pipe when its writer has ended.
+//! Reads the rest of a pipe after its writer has exited.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(2);
 /// The most that one of our pipes holds.
 pub(crate) const FULL_PIPE: usize = 64 << 10;
 
-/// What comes after the writer has ended. All of its own is in the pipe by then; what others write who keep the
-/// pipe is carried for a while, and may not go on for ever.
+/// Output after the writer has exited. All of its own output is in the pipe by then; output of other processes that keep
+/// the pipe open is copied for a limited time.
 #[derive(Default)]
 pub(crate) struct Last {
     until: Option<Instant>,

@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use wire::{Code, Status};
+use cri::{Code, Status};
 
 /// Why the runtime did not do what was asked of it.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ pub enum Error {
     },
     /// What was asked for is not done.
     #[error(transparent)]
-    Refused(#[from] crate::order::Refusal),
+    Refused(#[from] types::Refusal),
     /// Another one has this name.
     #[error("the name of {what} {name:?} is taken by {by}")]
     NameTaken {
@@ -127,15 +127,18 @@ pub enum Error {
     /// The kernel did not do what was asked of it.
     #[error(transparent)]
     Kernel(Box<kernel::Error>),
-    /// A container's files or control group could not be made ready.
+    /// A control group could not be made, limited, read or removed.
     #[error(transparent)]
-    Bundle(Box<bundle::Error>),
+    Cgroups(Box<cgroups::Error>),
+    /// A container's files could not be made ready.
+    #[error(transparent)]
+    Bundle(Box<container::Error>),
     /// The image cannot be used.
     #[error(transparent)]
     Images(Box<images::Error>),
     /// The socket cannot be served.
     #[error(transparent)]
-    Wire(Box<wire::Error>),
+    Wire(Box<cri::Error>),
 }
 
 /// What this crate returns.
@@ -167,6 +170,7 @@ impl Error {
             Self::Json { .. } => Some("if it cannot be repaired, move its directory away".to_owned()),
             Self::Refused(refusal) => refusal.hint.clone(),
             Self::Kernel(error) => error.hint().map(Into::into),
+            Self::Cgroups(error) => error.hint(),
             Self::Bundle(error) => error.hint(),
             Self::Wire(error) => Some(error.hint().to_owned()),
             _ => None,
@@ -241,8 +245,14 @@ impl From<kernel::Error> for Error {
     }
 }
 
-impl From<bundle::Error> for Error {
-    fn from(error: bundle::Error) -> Self {
+impl From<cgroups::Error> for Error {
+    fn from(error: cgroups::Error) -> Self {
+        Self::Cgroups(Box::new(error))
+    }
+}
+
+impl From<container::Error> for Error {
+    fn from(error: container::Error) -> Self {
         Self::Bundle(Box::new(error))
     }
 }
@@ -253,8 +263,8 @@ impl From<images::Error> for Error {
     }
 }
 
-impl From<wire::Error> for Error {
-    fn from(error: wire::Error) -> Self {
+impl From<cri::Error> for Error {
+    fn from(error: cri::Error) -> Self {
         Self::Wire(Box::new(error))
     }
 }
@@ -288,5 +298,12 @@ impl From<durable::Error> for Error {
                 hint: hint.map(Into::into),
             },
         }
+    }
+}
+
+impl From<selinux::PairError> for Error {
+    fn from(error: selinux::PairError) -> Self {
+        let step = "allocate SELinux categories".to_owned();
+        Self::Step { step, cause: error.message, hint: error.hint }
     }
 }

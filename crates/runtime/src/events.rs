@@ -1,18 +1,18 @@
-//! What happens to sandboxes and containers, told to whoever listens.
+//! Events of sandboxes and containers, published to subscribers.
 
 use std::sync::{Arc, Mutex};
 
+use cri::Status;
+use cri::{ContainerEventResponse, ContainerEventType};
 use tokio::sync::{broadcast, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
-use wire::Status;
-use wire::cri::{ContainerEventResponse, ContainerEventType};
 
-use crate::book::{Sandbox, locked};
 use crate::id::Id;
-use crate::node::Node;
+use crate::store::{Sandbox, Store, locked};
 use crate::view;
+use crate::work::now;
 
-/// A listener that is further behind than this is told to look for itself.
+/// A subscriber that is further behind than this must list the containers again.
 const WAITING: usize = 1024;
 
 /// All listeners.
@@ -57,22 +57,22 @@ impl Events {
         locked(&self.0).take();
     }
 
-    fn tell(&self, event: ContainerEventResponse) {
+    /// Tells that something happened to `what`, a sandbox or one of its containers.
+    pub(crate) fn publish(&self, store: &Store, kind: ContainerEventType, what: &Id, sandbox: &Sandbox) {
+        let containers = store.containers_of(&sandbox.id);
+        let event = ContainerEventResponse {
+            container_id: what.to_string(),
+            container_event_type: kind.into(),
+            created_at: now(),
+            pod_sandbox_status: Some(view::sandbox_status(sandbox)),
+            containers_statuses: containers
+                .iter()
+                .map(|container| view::container_status(container))
+                .collect(),
+        };
         if let Some(listeners) = locked(&self.0).as_ref() {
-            // That nobody listens is fine.
+            // Without a listener the event is lost, as it should be.
             let _ = listeners.send(Arc::new(event));
         }
     }
-}
-
-/// Tells that something happened to `what`, a sandbox or one of its containers.
-pub(crate) fn tell(node: &Node, kind: ContainerEventType, what: &Id, sandbox: &Sandbox) {
-    let containers = node.book.containers_of(&sandbox.id);
-    node.events.tell(ContainerEventResponse {
-        container_id: what.to_string(),
-        container_event_type: kind.into(),
-        created_at: crate::node::now(),
-        pod_sandbox_status: Some(view::sandbox_status(sandbox)),
-        containers_statuses: containers.iter().map(|container| view::container_status(container)).collect(),
-    });
 }

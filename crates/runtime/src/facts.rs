@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use bundle::cgroup::Version;
-use labels::HostDefaults;
+use cgroups::{Groups, Version};
+use selinux::HostDefaults;
+use tracing::warn;
 
-use crate::groups::Groups;
-use crate::order::{AppArmor, CgroupVersion, Node};
 use crate::settings::Settings;
+use crate::spec::{AppArmor, CgroupVersion, Node};
 
 /// The bit of CAP_SYS_RESOURCE.
 const SYS_RESOURCE: u32 = 24;
@@ -28,7 +28,7 @@ pub(crate) fn gather(settings: &Settings, groups: &Groups) -> Node {
         pids: None,
         owners: settings.owners,
         apparmor: apparmor(),
-        selinux: selinux(settings),
+        selinux: selinux(),
     }
 }
 
@@ -67,7 +67,7 @@ fn apparmor() -> Option<AppArmor> {
 }
 
 /// The first contexts file that is there holds, as for other container runtimes.
-fn selinux(settings: &Settings) -> Option<HostDefaults> {
+fn selinux() -> Option<HostDefaults> {
     text("/sys/fs/selinux/enforce")?;
     let config = text("/etc/selinux/config").unwrap_or_default();
     let policy = config.lines().filter_map(|line| line.trim().strip_prefix("SELINUXTYPE=")).next_back();
@@ -79,7 +79,7 @@ fn selinux(settings: &Settings) -> Option<HostDefaults> {
     match found.parse() {
         Ok(defaults) => Some(defaults),
         Err(error) => {
-            (settings.tell)(&format!("{path}: {error}: containers are not labelled"));
+            warn!("{path}: {error}: containers are not labelled");
             None
         }
     }

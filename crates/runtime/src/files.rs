@@ -38,8 +38,8 @@ pub(crate) fn make_dir(path: &Path) -> Result<()> {
     Ok(durable::make_dirs(path, DIR_MODE)?)
 }
 
-/// The same, for everybody to pass through and nobody else to list: the root of a pod's user namespace is some
-/// user of the host on its way to the pod's files.
+/// The same with mode 0711: the root of a pod's user namespace is an unprivileged user of the host, and must reach the
+/// pod's files below.
 pub(crate) fn make_passable_dir(path: &Path) -> Result<()> {
     let failed = |cause| Error::File { what: "let pods pass through", path: path.to_owned(), cause };
     make_dir(path)?;
@@ -57,6 +57,13 @@ pub(crate) fn lock(file: impl Into<OwnedFd>, path: &Path) -> Result<Option<Guard
         Err(durable::Error::Locked { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Takes a directory of ours away with all below it; none there is fine. No mount is ever entered.
+pub(crate) fn remove_dir(path: &Path) -> Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    kernel::Dir::open(parent)?.remove_tree(name)?;
+    Ok(())
 }
 
 #[cfg(test)]

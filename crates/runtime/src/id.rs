@@ -12,7 +12,7 @@ pub(crate) struct Id(String);
 const LENGTH: usize = 32;
 
 impl Id {
-    /// One that nobody has.
+    /// A new random ID.
     ///
     /// # Errors
     /// If the kernel's random numbers cannot be read.

@@ -1,7 +1,7 @@
 //! CRI's image service over the store of images.
 //!
-//! - [`auth`]: who pulls, as CRI says it.
-//! - [`pulls`]: one pull of an image at a time, shared by all who want it.
+//! - [`auth`]: registry credentials from CRI.
+//! - [`pulls`]: one pull of an image at a time, shared by all calls for it.
 //! - [`view`]: an image as CRI shows it.
 //!
 //! The store blocks: whatever touches it is done away from the threads that answer.
@@ -16,17 +16,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use cri::image_service_server::ImageService;
+use cri::{Code, Request, Response, Status};
+use cri::{FilesystemIdentifier, FilesystemUsage, ImageFilter, UInt64Value};
 use images::{Error, Image, Images, Reference, Remote};
 use tokio::sync::Semaphore;
 use tonic::codegen::BoxStream;
-use wire::cri::image_service_server::ImageService;
-use wire::cri::{self, FilesystemIdentifier, FilesystemUsage, ImageFilter, UInt64Value};
-use wire::{Code, Request, Response, Status};
+use tracing::debug;
 
-use crate::stats::{Ledger, Round, disk};
-use pulls::{Pulls, Wanted};
+use crate::stats::{DiskUsageCache, Round, disk};
+use pulls::{PullKey, Pulls};
 
-/// As many look at what the disk holds at a time; each may take long.
+/// How many calls measure disk usage at a time; each may take long.
 const LOOKING: usize = 2;
 /// How many images one message of a stream has.
 const A_MESSAGE: usize = 100;
@@ -41,7 +42,7 @@ pub struct ImageSettings {
     /// Where containers keep what they write.
     pub containers: PathBuf,
     /// How much that is.
-    pub written: Arc<Ledger>,
+    pub written: Arc<DiskUsageCache>,
 }
 
 /// The image service.
@@ -132,7 +133,8 @@ impl ImageService for ImageServer {
         let request = request.into_inner();
         let reference: Reference = named(request.image)?.parse().map_err(refused)?;
         let credentials = auth::credentials(request.auth.unwrap_or_default(), reference.registry())?;
-        let wanted = Wanted { reference, credentials };
+        debug!(image = %reference, "PullImage {reference}");
+        let wanted = PullKey { reference, credentials };
         let image = self.pulls.pull(&self.images, &self.settings.remote, wanted).await.map_err(refused)?;
         Ok(Response::new(cri::PullImageResponse { image_ref: image.id.to_string() }))
     }
@@ -142,10 +144,11 @@ impl ImageService for ImageServer {
         request: Request<cri::RemoveImageRequest>,
     ) -> Result<Response<cri::RemoveImageResponse>, Status> {
         let name = named(request.into_inner().image)?;
+        debug!(image = name, "RemoveImage {name}");
         self.with(move |images, _| {
             let Some(image) = find(images, &name)? else { return Ok(()) };
             match images.remove(image.id.as_str()) {
-                // Somebody else was quicker.
+                // Another call has removed it.
                 Ok(_) | Err(Error::Unknown { .. }) => Ok(()),
                 Err(error) => Err(refused(error)),
             }

@@ -107,7 +107,7 @@ impl Layout {
         self.state.join("containers")
     }
 
-    /// Records that could not be read, for whoever wants to know what was in them.
+    /// The directory of damaged records, which are kept for inspection.
     pub(crate) fn damaged(&self) -> PathBuf {
         self.state.join("damaged")
     }

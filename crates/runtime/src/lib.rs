@@ -1,40 +1,40 @@
 //! The built-in CRI server.
 //!
-//! [`Runtime`] answers CRI's two services for the pods of one node. A pod is a sandbox (namespaces, kept by
-//! pins, with files, a network and a monitor) and containers in it, which the monitor starts and watches: they
-//! go on while no server runs.
+//! [`Runtime`] implements CRI's runtime service and image service for the pods of one node. A pod is a sandbox (pinned
+//! namespaces, files, a network and a monitor) and its containers, which the monitor starts and supervises: they keep
+//! running while no server runs.
 //!
 //! | where | what |
 //! |---|---|
-//! | `records`, `durable`, `layout` | what is written down, before anything is done, and where |
-//! | `book`, `life` | the same in memory, and what has become of each container |
-//! | `sandbox`, `container` | making, changing and taking away; each step can be done again |
-//! | `monitors`, `events` | who tells us, and whom we tell |
-//! | `recover` | what the last server left, brought into line with the records |
-//! | `calls`, `view`, `looks`, `streams` | CRI's calls, and what is behind the URLs of streams |
-//! | [`order`], [`userns`] | a container as CRI asks for it, lowered to what is started |
-//! | [`image_service`], [`stats`], [`status`] | images, use, abilities |
+//! | `records`, `layout` | the records on disk, written before each step, and their paths |
+//! | `store`, `container_state` | sandboxes and containers in memory, and the state of each container |
+//! | `sandbox`, `container` | create, update, stop and remove; each step is idempotent |
+//! | `pairs` | the node's allocator of SELinux category pairs, which the caller brings |
+//! | `monitors`, `events` | connections to the pods' monitors; events for CRI clients |
+//! | `recover` | recovery at the start: reconciles the node with the records |
+//! | `calls`, `view`, `collect`, `streams` | CRI's calls, statistics, and the streaming server's handler |
+//! | [`spec`], [`userns`] | builds a `ContainerSpec` from a CRI request |
+//! | [`connect`] | a client's connection to this runtime or another one |
+//! | [`image_service`], [`stats`], [`status`] | images, usage, runtime conditions and features |
 //!
-//! One lock for each sandbox is held while it changes; no other sandbox waits for it.
+//! Each sandbox has a lock that a call holds while it changes the sandbox; calls for other sandboxes do not wait.
 
 mod abilities;
-mod book;
 mod calls;
+mod collect;
+pub mod connect;
 mod container;
+mod container_state;
 mod drain;
 mod error;
 mod events;
 mod facts;
 mod files;
-mod groups;
 mod id;
 pub mod image_service;
 mod layout;
-mod life;
-mod looks;
 mod monitors;
 mod node;
-pub mod order;
 mod owner;
 mod readiness;
 mod recorded;
@@ -44,13 +44,17 @@ mod sandbox;
 mod selinux;
 mod server;
 mod settings;
+pub mod spec;
 pub mod stats;
 pub mod status;
+mod store;
 mod streams;
 pub mod userns;
 mod view;
 mod watchers;
+mod work;
 
+/// The errors of this crate.
 pub use error::{Error, Result};
 pub use recorded::{RecordedSandbox, recorded_sandboxes};
 pub use server::Runtime;

@@ -7,17 +7,19 @@ use std::time::{Duration, Instant};
 use kernel::{NamespaceKind, Process};
 use monitor::{Client, Event, Launch, MonitorRecord, ProcessMark, Reply, Request, SharedPid};
 use rustix::process::Signal;
+use tracing::warn;
 
-use crate::book::{Sandbox, locked};
 use crate::container::ended;
+use crate::container_state::ContainerState;
 use crate::error::{Error, Result};
 use crate::layout::SandboxPlaces;
-use crate::life::Life;
-use crate::node::{Node, blocking};
+use crate::node::Node;
 use crate::readiness::Readiness;
 use crate::records::SandboxStage;
-use crate::sandbox::spaces::{Own, Sharing};
+use crate::sandbox::namespaces::{Own, Sharing};
+use crate::store::{Sandbox, locked};
 use crate::watchers;
+use crate::work::blocking;
 
 /// Between two tries to get a monitor.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -28,7 +30,7 @@ pub(crate) fn client(node: &Node, sandbox: &Sandbox) -> Result<Client> {
         Ok(client) => Ok(client),
         Err(monitor::Error::NoMonitor { .. }) => {
             let _one = locked(&sandbox.monitor);
-            // Somebody else may have been faster, and whoever stops the sandbox may have, too.
+            // Another call may have started the monitor meanwhile, or stopped the sandbox.
             match Client::connect(&sandbox.places.run) {
                 Ok(client) => Ok(client),
                 Err(error) if sandbox.is(SandboxStage::Stopped) => Err(error.into()),
@@ -68,9 +70,9 @@ pub(crate) fn adopt(node: &Node, sandbox: &Sandbox, client: &mut Client) -> Resu
         Reply::Listed(listed) => listed,
         _ => vec![],
     };
-    for container in node.book.containers_of(&sandbox.id) {
+    for container in node.store.containers_of(&sandbox.id) {
         let is_known = known.iter().any(|listed| listed.container == container.id.as_str());
-        if let Life::Running(_) = container.life()
+        if let ContainerState::Running(_) = container.state()
             && !is_known
         {
             let request = Request::Adopt {
@@ -94,7 +96,7 @@ pub(crate) fn done(reply: Reply) -> Result<()> {
     }
 }
 
-/// Who keeps the pod's shared PID namespace. Blocks.
+/// The init process of the pod's shared PID namespace. Blocks.
 pub(crate) fn pid_namespace(client: &mut Client) -> Result<Process> {
     match client.call(&Request::PidNamespace, &[])? {
         Reply::PidNamespace { pid: Some(pid) } => Ok(Process::open(pid)?),
@@ -157,7 +159,7 @@ pub(crate) fn listen(node: &Arc<Node>, sandbox: &Arc<Sandbox>) {
         while sandbox.is(SandboxStage::Ready) {
             let begun = Instant::now();
             if let Err(error) = session(&node, &sandbox).await {
-                node.tell(&format!("sandbox {}: {error}", sandbox.id));
+                warn!(parent: &sandbox.span, sandbox = %sandbox.id, "sandbox {}: {error}", sandbox.id);
             }
             // One that ends as soon as it is there is not started over and over.
             tokio::time::sleep(PAUSE.saturating_sub(begun.elapsed())).await;
@@ -170,9 +172,9 @@ async fn session(node: &Arc<Node>, sandbox: &Arc<Sandbox>) -> Result<()> {
     let (on_node, of_sandbox) = (Arc::clone(node), Arc::clone(sandbox));
     let connect = move || {
         let mut client = client(&on_node, &of_sandbox)?;
-        // Whoever started it may have been killed before it could.
+        // The server that started the monitor may have been killed before it did this.
         adopt(&on_node, &of_sandbox, &mut client)?;
-        // What ended while nobody listened is told now.
+        // Record the containers that ended while no server was connected.
         let listed = client.call(&Request::List, &[])?;
         Ok((client, listed))
     };

@@ -1,29 +1,29 @@
 use std::fs::File;
-use std::future::Future;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use cgroups::Groups;
 use durable::Guard;
 use images::Images;
 use network::Network;
 use tokio::sync::Semaphore;
+use tracing::{Span, warn};
 
 use crate::abilities;
-use crate::book::Book;
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::files;
-use crate::groups::Groups;
 use crate::layout::Layout;
 use crate::owner::{self, Held};
 use crate::selinux;
 use crate::settings::Settings;
-use crate::stats::{Ledger, Rates};
+use crate::stats::{DiskUsageCache, Rates};
 use crate::status::Abilities;
+use crate::store::{Container, Store};
+use crate::work::blocking;
 
-/// As many look at what pods use at a time.
+/// How many calls collect statistics at a time.
 const LOOKING: usize = 4;
 
 /// Everything that the calls share.
@@ -33,13 +33,13 @@ pub(crate) struct Node {
     pub(crate) images: Arc<Images>,
     pub(crate) network: Network,
     pub(crate) groups: Groups,
-    pub(crate) facts: crate::order::Node,
-    pub(crate) book: Book,
+    pub(crate) facts: crate::spec::Node,
+    pub(crate) store: Store,
     pub(crate) events: Events,
     pub(crate) rates: Rates,
     /// What containers have written.
-    pub(crate) written: Arc<Ledger>,
-    /// Held by whoever counts what pods use.
+    pub(crate) written: Arc<DiskUsageCache>,
+    /// Limits the calls that collect statistics.
     pub(crate) looking: Semaphore,
     pub(crate) abilities: Abilities,
     pub(crate) streams: OnceLock<streaming::Server>,
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Node {
 }
 
 impl Node {
-    /// The node as it is on disk, with nobody else at work on it.
+    /// Opens the state directories and locks them against other servers.
     pub(crate) async fn open(settings: Settings) -> Result<Arc<Self>> {
         let layout = Layout::make(&settings.state, &settings.run)?;
         let locks = [lock(&layout.lock())?, lock(&layout.run_lock())?];
@@ -77,7 +77,7 @@ impl Node {
         let (network, found): (_, Result<_>) = tokio::join!(network, found);
         let (network, (images, facts, abilities)) = (network?, found?);
         for notice in network.notices() {
-            (settings.tell)(&format!("network: {notice}"));
+            warn!("network: {notice}");
         }
         Ok(Arc::new(Self {
             settings,
@@ -86,7 +86,7 @@ impl Node {
             network,
             groups,
             facts,
-            book: Book::default(),
+            store: Store::default(),
             events: Events::default(),
             rates: Rates::default(),
             written: Arc::default(),
@@ -99,16 +99,18 @@ impl Node {
         }))
     }
 
-    /// What the network has changed on the host or found amiss.
-    pub(crate) fn tell_notices(&self) {
+    /// Logs what the network has changed on the host or found amiss.
+    pub(crate) fn log_network(&self) {
         for notice in self.network.notices() {
-            self.tell(&format!("network: {notice}"));
+            warn!("network: {notice}");
         }
     }
 
-    /// One line of the log.
-    pub(crate) fn tell(&self, line: &str) {
-        (self.settings.tell)(line);
+    /// The span of a container's pod; disabled if its sandbox is gone.
+    pub(crate) fn span(&self, container: &Container) -> Span {
+        self.store
+            .sandbox(container.sandbox.as_str())
+            .map_or_else(|_| Span::none(), |found| found.span.clone())
     }
 }
 
@@ -118,36 +120,4 @@ fn lock(path: &Path) -> Result<Guard> {
     let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path);
     let file = file.map_err(|cause| Error::File { what: "make", path: path.to_owned(), cause })?;
     files::lock(file, path)?.ok_or_else(|| Error::InUse { dir: path.parent().unwrap_or(path).to_owned() })
-}
-
-/// Runs what waits for the kernel or the disk where it keeps nobody else waiting.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|cause| Error::step("finish", cause))?
-}
-
-/// Runs a call to its end, also if the caller hangs up: what is half done helps nobody.
-pub(crate) async fn to_the_end<T: Send + 'static>(
-    work: impl Future<Output = Result<T>> + Send + 'static,
-) -> Result<T> {
-    tokio::spawn(work).await.map_err(|cause| Error::step("finish", cause))?
-}
-
-/// Nanoseconds since 1970.
-pub(crate) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
-/// Takes a directory of ours away with all below it; none there is fine. No mount is ever entered.
-pub(crate) fn remove_dir(path: &Path) -> Result<()> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
-    kernel::Dir::open(parent)?.remove_tree(name)?;
-    Ok(())
-}
-
-/// Makes a directory of ours.
-pub(crate) fn make_dir(path: &Path) -> Result<()> {
-    files::make_dir(path)
 }

@@ -9,12 +9,12 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use cgroups::Groups;
 use durable::Guard;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr, fstat};
 
 use crate::error::{Error, Result};
 use crate::files;
-use crate::groups::Groups;
 use crate::id::Id;
 use crate::layout::Layout;
 
@@ -31,7 +31,7 @@ pub(crate) struct Held(Vec<(PathBuf, Guard)>);
 impl Drop for Held {
     fn drop(&mut self) {
         for (path, dir) in &self.0 {
-            // Locked by us, and so nobody else's for as long as it is the one at the path.
+            // This process holds the lock, so no other server uses the directory while it is the one at the path.
             if has(dir, MADE) && is_at(dir, path) {
                 let _ = std::fs::remove_dir(path);
             }

@@ -16,10 +16,10 @@ impl Readiness {
         Ok(Self(UnixDatagram::from_std(socket)?))
     }
 
-    /// Until something has come since the last wait. Whoever calls this has read all there was.
+    /// Waits until data has arrived since the last wait. The caller must have read all data before.
     pub(crate) async fn wait(&self) -> io::Result<()> {
         self.0.readable().await?;
-        // From now on only what comes later counts; what came meanwhile is read by whoever waited.
+        // Clear readiness: the caller reads what has arrived until now.
         let forget = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
         match self.0.try_io(Interest::READABLE, forget) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),

@@ -9,7 +9,7 @@ use crate::files;
 use crate::layout::Layout;
 use crate::records::{SandboxRecord, SandboxStage};
 
-/// A sandbox that a server of this node has a record of.
+/// A sandbox that the server of this node has recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedSandbox {
     /// Its ID.
@@ -20,11 +20,11 @@ pub struct RecordedSandbox {
     pub namespace: String,
     /// The pod's name.
     pub name: String,
-    /// The control group that its containers are in: the path from the root of each hierarchy.
+    /// The parent cgroup of its containers, from the root of each hierarchy.
     pub cgroup: String,
-    /// Whether it was asked for with a user namespace of its own.
+    /// Whether it has a user namespace of its own.
     pub isolated: bool,
-    /// Whether it was made in this boot and has not been stopped.
+    /// Whether it was created in this boot and has not been stopped.
     pub ready: bool,
 }
 
@@ -68,7 +68,7 @@ fn recorded(places: &Path, boot: &str) -> Result<Option<RecordedSandbox>> {
 
 #[cfg(test)]
 mod tests {
-    use wire::cri::{PodSandboxConfig, PodSandboxMetadata};
+    use cri::{PodSandboxConfig, PodSandboxMetadata};
 
     use super::*;
     use crate::id::Id;

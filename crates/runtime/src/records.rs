@@ -1,8 +1,7 @@
 //! What is written down about sandboxes and containers before anything is done.
 
-use bundle::IdLines;
+use ids::IdMappings;
 use serde::{Deserialize, Serialize};
-use wire::cri;
 
 use crate::id::Id;
 
@@ -29,12 +28,12 @@ pub(crate) struct SandboxRecord {
     /// The handler that it was asked for with.
     pub(crate) handler: String,
     /// The maps of its user namespace.
-    pub(crate) ids: Option<IdLines>,
+    pub(crate) ids: Option<IdMappings>,
     /// The control group that its containers are in.
     pub(crate) cgroup: CgroupParent,
     /// The SELinux label of its processes.
     #[serde(default)]
-    pub(crate) label: Option<labels::Label>,
+    pub(crate) label: Option<selinux::Label>,
     /// Its addresses, the primary one first.
     pub(crate) ips: Vec<String>,
 }
@@ -59,9 +58,9 @@ pub(crate) enum SandboxStage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum CgroupParent {
-    /// Made by the caller, who takes it away.
+    /// Created and removed by the caller.
     Given(String),
-    /// Made by us.
+    /// Created and removed by this server.
     Own(String),
 }
 

@@ -1,20 +1,18 @@
-//! The SELinux label of a pod, and what of the host's files may be given to one.
+//! SELinux labels of files, and which of the host's files may be given to a pod. `sandbox::label` has those of pods.
 
 use std::path::{Component, Path};
 
-use labels::{CategoryPair, HostDefaults, Label, Level, SelinuxOptions};
-use wire::cri::{PodSandboxConfig, SeLinuxOption};
+use cri::SeLinuxOption;
+use selinux::{HostDefaults, SelinuxOptions};
+use types::Refusal;
 
-use crate::error::{Error, Result};
-use crate::node::Node;
-use crate::order::Refusal;
+use crate::error::Result;
 use crate::records::SandboxRecord;
 
-const FIELD: &str = "linux.security_context.selinux_options";
 /// What is below these is the system's own.
 const SYSTEM: [&str; 10] =
     ["/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr"];
-/// These are everybody's, though what is below them need not be.
+/// Directories that many programs share. Those below them may belong to one.
 const SHARED: [&str; 5] = ["/var/cache", "/var/lib", "/var/log", "/var/run", "/var/tmp"];
 
 /// Where the store of images has layers, and what becomes some.
@@ -29,43 +27,6 @@ pub(crate) fn options(asked: &SeLinuxOption) -> SelinuxOptions {
         kind: part(&asked.r#type),
         level: part(&asked.level),
     }
-}
-
-/// The label of a sandbox's processes, where SELinux is on: what is asked for over what the host has for containers.
-/// Without a level it gets a pair of categories that no other sandbox of this runtime has. They are its own for as
-/// long as its record is there. A privileged one is not confined.
-pub(crate) fn label_of(node: &Node, record: &SandboxRecord) -> Result<Option<Label>> {
-    let security = security(&record.config);
-    let (Some(host), false) = (&node.facts.selinux, security.privileged) else { return Ok(None) };
-    let asked = security.selinux_options.map(|asked| options(&asked)).unwrap_or_default();
-    let own = asked.level.is_none().then(|| own_level(node, record)).transpose()?;
-    let label = host.process_label(&asked, own);
-    Ok(Some(label.map_err(|error| Refusal::new(FIELD, error.to_string()))?))
-}
-
-fn security(config: &PodSandboxConfig) -> wire::cri::LinuxSandboxSecurityContext {
-    config.linux.clone().unwrap_or_default().security_context.unwrap_or_default()
-}
-
-/// The reservation counts until the sandbox is in the book; from then on its record does.
-fn own_level(node: &Node, record: &SandboxRecord) -> Result<Level> {
-    let known: Vec<Level> = node.book.sandboxes().iter().filter_map(|sandbox| sandbox.level()).collect();
-    let first = u32::from_str_radix(record.id.as_str().get(..7).unwrap_or_default(), 16).unwrap_or_default();
-    levels_from(first)
-        .filter(|level| !known.contains(level))
-        .find(|level| node.book.reserve("level", &format!("level {level}"), &record.id).is_ok())
-        .ok_or_else(|| Error::Step {
-            step: "give the sandbox SELinux categories of its own".to_owned(),
-            cause: "all pairs are taken".to_owned(),
-            hint: None,
-        })
-}
-
-/// All levels of two categories, beginning somewhere: what was used before is not the next that is used.
-fn levels_from(first: u32) -> impl Iterator<Item = Level> {
-    let count = CategoryPair::COUNT;
-    let numbers = (0..count).map(move |number| (first % count + number) % count);
-    numbers.filter_map(CategoryPair::nth).map(Level::of_pair)
 }
 
 /// The label of the files that a sandbox brings into its containers.
@@ -104,7 +65,10 @@ pub(crate) fn may_be_relabelled(path: &Path) -> std::result::Result<(), Refusal>
     if parts > 1 && !system && !SHARED.iter().any(|shared| path == Path::new(shared)) {
         return Ok(());
     }
-    let cause = format!("{} is the system's: with a pod's label, nobody else could use it", path.display());
+    let cause = format!(
+        "{} is a system directory: with a pod's label, no other process could use it",
+        path.display()
+    );
     Err(Refusal::new("selinux_relabel", cause)
         .with_hint("mount a directory of the pod's own, or do not relabel it"))
 }
@@ -112,15 +76,6 @@ pub(crate) fn may_be_relabelled(path: &Path) -> std::result::Result<(), Refusal>
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_pair_comes_once_wherever_one_begins() {
-        let first: Vec<String> =
-            levels_from(CategoryPair::COUNT - 1).take(3).map(|l| l.to_string()).collect();
-        assert_eq!(first, ["s0:c1022,c1023", "s0:c0,c1", "s0:c0,c2"]);
-        let far = levels_from(u32::MAX).next().unwrap();
-        assert_eq!(levels_from(u32::MAX % CategoryPair::COUNT).next().unwrap(), far);
-    }
 
     #[test]
     fn what_is_the_systems_is_never_given_to_a_pod() {

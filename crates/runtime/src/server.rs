@@ -1,7 +1,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use wire::server::{Claim, Listener, Services};
+use cri::server::{Claim, Listener, Services};
+use tracing::info;
 
 use crate::error::{Error, Result};
 use crate::image_service::{ImageServer, ImageSettings};
@@ -10,7 +11,7 @@ use crate::recover;
 use crate::settings::Settings;
 use crate::streams::Served;
 
-/// The runtime, ready to answer. Clones answer for the same pods.
+/// The CRI server's implementation of both services. Clones share the same pods.
 #[derive(Debug, Clone)]
 pub struct Runtime {
     pub(crate) node: Arc<Node>,
@@ -20,7 +21,7 @@ impl Runtime {
     /// Takes over what the last server left. Pods that run go on meanwhile.
     ///
     /// # Errors
-    /// If another server is at work, or the directories cannot be used.
+    /// If another server holds the lock of a directory, or a directory cannot be used.
     pub async fn open(settings: Settings) -> Result<Self> {
         let address = settings.streaming;
         let node = Node::open(settings).await?;
@@ -32,7 +33,7 @@ impl Runtime {
         Ok(Self { node })
     }
 
-    /// Both services.
+    /// The runtime service and the image service.
     #[must_use]
     pub fn services(&self) -> Services<Self, ImageServer> {
         let settings = ImageSettings {
@@ -48,17 +49,17 @@ impl Runtime {
     /// that nothing is touched by a server that cannot serve.
     ///
     /// # Errors
-    /// If the socket cannot be had.
+    /// If the socket cannot be bound.
     pub async fn serve(self, claim: Claim, shutdown: impl Future<Output = ()>) -> Result<()> {
         self.serve_on(claim.listen()?, shutdown).await
     }
 
-    /// The same on a socket that whoever asks can already connect to.
+    /// Serves CRI on a listener that clients can already connect to.
     ///
     /// # Errors
     /// If the transport fails.
     pub async fn serve_on(self, listener: Listener, shutdown: impl Future<Output = ()>) -> Result<()> {
-        self.node.tell(&format!("serving on unix://{}", listener.socket().display()));
+        info!("serving on unix://{}", listener.socket().display());
         let ending = self.clone();
         let until = async move {
             shutdown.await;
@@ -67,7 +68,7 @@ impl Runtime {
         Ok(listener.serve(self.services(), until).await?)
     }
 
-    /// Ends every stream of events, so that a server that waits for its calls can end.
+    /// Ends all event streams, so that a graceful shutdown, which waits for running calls, can finish.
     pub fn end(&self) {
         self.node.events.close();
     }

@@ -1,39 +1,42 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use bundle::{Engine, Owners};
+use container::{Engine, Owners};
 use images::{Limits, Remote};
 
 use crate::error::{Error, Result};
+use selinux::CategoryPairs;
 
-/// How the server runs.
+/// Configuration of the server.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What outlives a reboot: records, images, containers' own layers.
+    /// The state directory, which outlives a reboot: records, images, containers' upper layers.
     pub state: PathBuf,
-    /// What does not: sockets and pins. Short, for the sockets' sake.
+    /// The run directory, which does not: sockets and namespace pins. Its path must be short, as a socket's path may have
+    /// 107 bytes only.
     pub run: PathBuf,
-    /// What starts containers.
+    /// The engine that starts containers: the built-in one or an OCI runtime.
     pub engine: Engine,
-    /// Who makes the pods' network.
+    /// The kind of network that pods get.
     pub network: network::Kind,
-    /// Where streams are served.
+    /// The address of the streaming server for exec, attach and port-forward.
     pub streaming: SocketAddr,
-    /// How registries are reached.
+    /// Configuration of registries.
     pub remote: Remote,
-    /// What an image may take.
+    /// Limits of an image's size.
     pub limits: Limits,
-    /// How the files of an image become a pod's own.
+    /// How image files get the IDs of a pod's user namespace.
     pub owners: Owners,
-    /// The control group above all pods that come without one. It is ours: what is in it and unknown goes.
+    /// The parent cgroup of pods without a `cgroup_parent`. The server owns it, and kills unknown processes in it.
     pub cgroup: String,
-    /// The programs beside this one.
+    /// The node's allocator of SELinux category pairs.
+    pub pairs: Arc<dyn CategoryPairs>,
+    /// Paths of the helper programs.
     pub programs: Programs,
-    /// Where a line of the log goes.
-    pub tell: fn(&str),
 }
 
-/// The two programs that do what a process with threads cannot.
+/// The two helper programs, for work that a multi-threaded process cannot do, such as joining a user namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
     /// `wardlet-container`.
@@ -43,10 +46,10 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Those that lie beside the program that runs.
+    /// The helper programs in the directory of the running program.
     ///
     /// # Errors
-    /// If one does not.
+    /// If a program is missing.
     pub fn beside_this() -> Result<Self> {
         let own = std::env::current_exe().map_err(|cause| Error::File {
             what: "find",
@@ -59,7 +62,7 @@ impl Programs {
     /// Those in a directory.
     ///
     /// # Errors
-    /// If one is not there.
+    /// If a program is missing.
     pub fn in_dir(dir: &Path) -> Result<Self> {
         let find = |name: &str| {
             let path = dir.join(name);

@@ -7,24 +7,24 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use bundle::Engine;
-use kernel::probe;
-use rustix::fs::{MemfdFlags, memfd_create};
-use serde_json::{Value, json};
-use wire::cri::{
+use container::Engine;
+use cri::{
     CgroupDriver, LinuxRuntimeConfiguration, RuntimeCondition, RuntimeConfigResponse, RuntimeFeatures,
     RuntimeHandler, RuntimeHandlerFeatures, RuntimeStatus, StatusResponse, VersionResponse,
 };
+use kernel::probe;
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde_json::{Value, json};
+use types::Refusal;
 
-use crate::order::Refusal;
 use crate::settings::Settings;
 
 /// The version of the contract between a kubelet and any runtime, which kubelets insist on.
 const KUBELET_API: &str = "0.1.0";
 const CRI: &str = "v1";
 const NAME: &str = "wardlet";
-/// How long the engine may take for one container that does next to nothing: what is not heard of by then is held
-/// against it until the next start, so a node that is busy while it boots has to be given time.
+/// How long the engine may take to run one trivial container. If it takes longer, the feature counts as missing until the
+/// next start, so this is long enough for a node that is busy while it boots.
 const TRIAL: Duration = Duration::from_secs(60);
 /// More than the helper ever says.
 const LONGEST: u64 = 1 << 20;
@@ -42,7 +42,7 @@ pub struct Facts<'a> {
     pub handlers: &'a [Handler],
     /// Where containers' files are.
     pub state_dir: &'a Path,
-    /// The other settings, for whoever asks for them: an object.
+    /// The other settings, a JSON object for the verbose status.
     pub settings: Value,
 }
 
@@ -126,8 +126,8 @@ pub fn try_engine(helper: &Path, engine: &Engine) -> Result<(), String> {
     }
 }
 
-/// How a program ended and what it said; killed, if it takes longer. A server that starts waits for this. What it said is
-/// in a file: a pipe could be held open by whoever it has started.
+/// Runs a program and returns its exit status and output; kills it after `limit`. The start of the server waits for this.
+/// The output goes to a file: a child of the program could keep a pipe open.
 fn within(mut command: Command, limit: Duration) -> std::io::Result<(Option<ExitStatus>, String)> {
     let mut said = File::from(memfd_create("trial", MemfdFlags::CLOEXEC)?);
     command.stdout(said.try_clone()?).stderr(said.try_clone()?);
@@ -161,7 +161,7 @@ fn tried(said: &[u8]) -> Result<(), String> {
     }
 }
 
-/// How much is told.
+/// The level of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// What every caller needs.
@@ -245,7 +245,7 @@ fn info(facts: &Facts<'_>) -> BTreeMap<String, String> {
     BTreeMap::from([("config".to_owned(), config.to_string())])
 }
 
-/// Who answers, in which version.
+/// Name and version of this runtime.
 #[must_use]
 pub fn version() -> VersionResponse {
     VersionResponse {
@@ -335,7 +335,7 @@ mod tests {
         let (status, said) = within(command, Duration::from_millis(300)).unwrap();
         assert_eq!((status, said.is_empty() || said == "word\n"), (None, true));
         let mut command = Command::new("sh");
-        // Somebody who holds the output on keeps nobody waiting.
+        // A background process that keeps the output open does not delay the result.
         command.args(["-c", "sleep 2 & echo word"]);
         let (status, said) = within(command, Duration::from_secs(60)).unwrap();
         assert_eq!((status.is_some_and(|status| status.success()), said.as_str()), (true, "word\n"));

@@ -3,11 +3,10 @@
 //! The maps that come over CRI are the caller's own choice: they may be unaligned or lie on the host's IDs. They
 //! are used as they are, with a warning, and no lease can be made from them ([`ids::CallerMapping`]).
 
-use bundle::IdLines;
-use ids::{CallerMapping, ContainerId, IdMapping, UNIT};
-use wire::cri::{self, NamespaceMode, NamespaceOption, UserNamespace};
+use cri::{NamespaceMode, NamespaceOption, UserNamespace};
+use ids::{CallerMapping, ContainerId, IdMapping, IdMappings, UNIT};
 
-use crate::order::Refusal;
+use types::Refusal;
 
 /// Where the options are, seen from a sandbox's and from a container's configuration alike.
 const FIELD: &str = "linux.security_context.namespace_options.userns_options";
@@ -15,16 +14,16 @@ const FIELD: &str = "linux.security_context.namespace_options.userns_options";
 /// The maps that were asked for; `None` is the host's user namespace.
 ///
 /// # Errors
-/// With the field that asks for what is not done.
-pub fn decide(options: Option<&NamespaceOption>) -> Result<Option<IdLines>, Refusal> {
+/// A [`Refusal`] names the field of the request that is invalid or not supported.
+pub fn decide(options: Option<&NamespaceOption>) -> Result<Option<IdMappings>, Refusal> {
     let asked = mapping(options)?;
-    Ok(asked.map(|mapping| IdLines { uids: mapping.uids().to_vec(), gids: mapping.gids().to_vec() }))
+    Ok(asked.map(|mapping| IdMappings { uids: mapping.uids().to_vec(), gids: mapping.gids().to_vec() }))
 }
 
-/// As [`decide`], as the caller's mapping that it is.
+/// As [`decide`], with the type that checks a mapping that a caller brings.
 ///
 /// # Errors
-/// With the field that asks for what is not done.
+/// A [`Refusal`] names the field of the request that is invalid or not supported.
 pub fn mapping(options: Option<&NamespaceOption>) -> Result<Option<CallerMapping>, Refusal> {
     // A kubelet that knows nothing of user namespaces says nothing, and means the host's.
     let Some(asked) = options.and_then(|options| options.userns_options.as_ref()) else { return Ok(None) };
@@ -39,7 +38,7 @@ pub fn mapping(options: Option<&NamespaceOption>) -> Result<Option<CallerMapping
 /// Whether a container asks for its sandbox's user namespace; saying nothing asks for it, too.
 ///
 /// # Errors
-/// With the field in which they differ.
+/// A [`Refusal`] names the field in which they differ.
 pub fn same(sandbox: Option<&NamespaceOption>, container: Option<&NamespaceOption>) -> Result<(), Refusal> {
     let Some(options) = container else { return Ok(()) };
     let (theirs, ours) = (decide(Some(options))?, decide(sandbox)?);
@@ -62,9 +61,9 @@ pub fn same(sandbox: Option<&NamespaceOption>, container: Option<&NamespaceOptio
     Ok(())
 }
 
-/// What somebody should know about maps that are taken all the same.
+/// Warnings about ID mappings that are accepted: those that include IDs of the host or parts of a block.
 #[must_use]
-pub fn warnings(lines: &IdLines) -> Vec<String> {
+pub fn warnings(lines: &IdMappings) -> Vec<String> {
     let about = |kind: &str, maps: &[IdMapping]| {
         maps.iter().filter_map(|line| odd(*line).map(|what| format!("{FIELD}.{kind}: {what}"))).collect()
     };
@@ -134,7 +133,7 @@ mod tests {
         asked(NamespaceMode::Pod, uids, gids)
     }
 
-    fn lines(options: &NamespaceOption) -> IdLines {
+    fn lines(options: &NamespaceOption) -> IdMappings {
         decide(Some(options)).unwrap().unwrap()
     }
 
@@ -220,8 +219,8 @@ mod tests {
     #[test]
     fn a_refusal_reaches_the_caller_as_an_invalid_argument_with_its_hint() {
         let refusal = decide(Some(&asked(NamespaceMode::Target, &[], &[]))).unwrap_err();
-        let status = wire::Status::from(crate::Error::from(refusal));
-        assert_eq!(status.code(), wire::Code::InvalidArgument);
+        let status = cri::Status::from(crate::Error::from(refusal));
+        assert_eq!(status.code(), cri::Code::InvalidArgument);
         assert!(status.message().starts_with(&format!("{FIELD}.mode: TARGET")), "{}", status.message());
         assert!(status.message().contains("(hint: ask for POD"), "{}", status.message());
     }

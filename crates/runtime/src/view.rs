@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use wire::cri;
-
-use crate::book::{Container, Sandbox};
-use crate::life::Life;
+use crate::container_state::ContainerState;
 use crate::records::{ContainerRecord, SandboxRecord, SandboxStage};
+use crate::store::{Container, Sandbox};
 
 fn sandbox_state(record: &SandboxRecord) -> cri::PodSandboxState {
     match record.stage {
@@ -56,7 +54,7 @@ pub(crate) fn container(container: &Container) -> cri::Container {
     cri::Container {
         id: record.id.to_string(),
         pod_sandbox_id: record.sandbox.to_string(),
-        state: container.life().state().into(),
+        state: container.state().to_cri().into(),
         created_at: record.created_at,
         image: Some(image_spec(&record)),
         image_ref: record.image_ref,
@@ -73,10 +71,10 @@ fn image_spec(record: &ContainerRecord) -> cri::ImageSpec {
 }
 
 pub(crate) fn container_status(container: &Container) -> cri::ContainerStatus {
-    let (record, life) = (container.record(), container.life());
+    let (record, life) = (container.record(), container.state());
     let mut status = cri::ContainerStatus {
         id: record.id.to_string(),
-        state: life.state().into(),
+        state: life.to_cri().into(),
         created_at: record.created_at,
         image: Some(image_spec(&record)),
         mounts: record.config.mounts,
@@ -91,12 +89,12 @@ pub(crate) fn container_status(container: &Container) -> cri::ContainerStatus {
         ..Default::default()
     };
     match life {
-        Life::Created => {}
-        Life::Running(started) => {
+        ContainerState::Created => {}
+        ContainerState::Running(started) => {
             status.started_at = started.started_at;
             status.user = started.user.map(user);
         }
-        Life::Exited(ended) => {
+        ContainerState::Exited(ended) => {
             status.started_at = ended.started_at;
             status.finished_at = ended.finished_at;
             status.exit_code = ended.code;

@@ -1,5 +1,5 @@
-//! The processes of pods' monitors, found by what they were started with: a monitor, and whoever is about to
-//! become one. Their own records say less: whoever was killed before it wrote one has left nothing else.
+//! Finds the processes of pods' monitors by their command lines: a monitor, and a process that is about to exec one. The
+//! monitors' records are not enough: a process that was killed before it wrote one has left nothing else.
 //!
 //! The first process of a shared PID namespace shows nothing of where it belongs, since all in the pod see it.
 //! It outlives its monitor only once that has written it down, and is found by that.
@@ -72,8 +72,8 @@ fn end_but(wanted: impl Fn(&Path) -> bool, is_kept: impl Fn(&Process) -> bool) -
         }
         if since.elapsed() > PATIENCE {
             return Err(Error::Step {
-                step: "end what is left of a pod's monitor".to_owned(),
-                cause: format!("{} processes of it do not end", found.len()),
+                step: "kill the remaining processes of a pod's monitor".to_owned(),
+                cause: format!("{} of them are still running after SIGKILL", found.len()),
                 hint: None,
             });
         }

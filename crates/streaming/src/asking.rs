@@ -104,7 +104,7 @@ async fn request_line(stream: &TcpStream) -> Vec<u8> {
         if there == 0 || there == LONGEST_LINE || end.is_some() {
             return seen.get(..end.unwrap_or(there)).unwrap_or_default().to_vec();
         }
-        // What is there already would be told again at once.
+        // A peek would return at once again, with the bytes that are there already.
         sleep(pause).await;
         pause = LONGEST_PAUSE.min(pause * 2);
     }

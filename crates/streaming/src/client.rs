@@ -46,7 +46,7 @@ pub struct Session<F> {
 /// Runs what the URL is for to its end: its exit code.
 ///
 /// # Errors
-/// If there is nobody at the URL, the runtime could not run it, or the connection broke before its end.
+/// If no server listens at the URL, the runtime could not run it, or the connection broke before its end.
 pub async fn run<F: FnMut(Output, &[u8])>(url: &str, session: Session<F>) -> Result<i32> {
     let broken = |cause: String| Error::Broken { url: url.to_owned(), cause };
     let stream = dial::upgraded(url).await.map_err(broken)?;

@@ -1,22 +1,22 @@
 use std::io;
 use std::net::SocketAddr;
 
-/// Why there is no URL, no server, or nothing at the other end.
+/// A failure of the streaming server, or of a client of it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address is taken or not ours.
+    /// The server cannot bind its address.
     #[error("cannot listen on {address} for exec, attach and port-forward: {source}")]
     Listen {
-        /// Where it was tried.
+        /// The address.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The base URL of the settings is not one that a path can be put behind.
+    /// The configured base URL is invalid: a path must be able to follow it.
     #[error("base URL {url:?} is not an http:// or https:// URL without query and fragment")]
     BaseUrl {
-        /// As given.
+        /// The value that was given.
         url: String,
     },
     /// A request that CRI does not allow.
@@ -24,33 +24,33 @@ pub enum Error {
     Request {
         /// The field of the CRI request.
         field: &'static str,
-        /// What is wrong with it.
+        /// Why it is invalid.
         cause: &'static str,
     },
-    /// Too many URLs were given out that nobody has used yet.
-    #[error("{waiting} exec, attach and port-forward URLs wait for their clients already")]
+    /// Too many URLs were given out that no client has used yet.
+    #[error("too many exec, attach and port-forward URLs: {waiting} wait for their clients already")]
     TooMany {
-        /// How many there are.
+        /// The number of unused URLs.
         waiting: usize,
     },
-    /// A client's connection could not be had, or not to the end.
+    /// A client could not connect, or its connection broke.
     #[error("{url}: {cause}")]
     Broken {
-        /// Whereto.
+        /// The URL.
         url: String,
-        /// What came of it.
+        /// The cause.
         cause: String,
     },
     /// The runtime could not run a client's command.
-    #[error("the runtime could not run it: {message}")]
+    #[error("the runtime could not run the command: {message}")]
     Command {
-        /// In the runtime's words.
+        /// The runtime's error message.
         message: String,
     },
-    /// The kernel gave no random numbers for a token.
-    #[error("no random numbers for a token: {source}")]
+    /// The kernel gave no random bytes for a token.
+    #[error("cannot get random bytes for a token: {source}")]
     Random {
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What a runtime does for those who connect.
+//! What a runtime does for clients of the streaming server.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ pub type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 /// Bytes both ways: shutting it down tells the client that no more come, dropping it ends both ways.
 pub type Connection = Box<dyn ReadWrite>;
 
-/// What a handler answers, in the end: the client is told a failure in these words.
+/// The future that a handler returns: the client gets the text of a failure.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
 
 /// Both ways in one trait, so that it can be boxed.
@@ -95,7 +95,7 @@ pub struct Streams {
 pub enum Ended {
     /// By itself, with this code.
     Code(i32),
-    /// By this signal: the client is told 128 more than its number, as a shell does.
+    /// Killed by this signal: the client gets 128 plus its number, as from a shell.
     Signal(i32),
 }
 

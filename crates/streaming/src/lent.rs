@@ -1,4 +1,4 @@
-//! A stream that is lent to a handler: it can be taken back, whoever holds it by then.
+//! A stream that is lent to a handler: it can be taken back, wherever the handler has moved it.
 
 use std::io;
 use std::pin::Pin;
@@ -10,11 +10,11 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 /// What borrower and lender share.
 struct Place {
     stream: Option<DuplexStream>,
-    /// Who waits on the stream, to read and to write: a stream that is taken back wakes nobody by itself.
+    /// The tasks that wait to read and to write: taking the stream back must wake them.
     waiting: [Option<Waker>; 2],
 }
 
-/// What somebody waits for.
+/// The operation that a task waits for.
 #[derive(Clone, Copy)]
 enum Way {
     In,

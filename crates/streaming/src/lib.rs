@@ -1,7 +1,7 @@
 //! Exec, attach and port-forward: the HTTP server whose URLs a CRI runtime gives out.
 //!
-//! - [`Server`]: gives out URLs, each good for one client within a minute, and serves those who come, over WebSocket
-//!   or SPDY/3.1, as Kubernetes' clients speak them.
+//! - [`Server`]: gives out URLs, each valid for one client within a minute, and serves clients over WebSocket or
+//!   SPDY/3.1, as Kubernetes' clients speak them.
 //! - [`Handler`]: what the runtime does for them, with [`Streams`] of bytes.
 //! - [`client`]: the other end, for a command.
 //! - [`enum@Error`]: why there is no URL.

@@ -1,5 +1,5 @@
 //! What WebSocket and SPDY have in common: a connection carries streams, each a pipe of bounded size, and all frames
-//! to the client go through one short queue. Whoever is slow makes the other side wait; nothing piles up.
+//! to the client go through one short queue. A slow peer makes the other side wait; no queue grows.
 
 use std::future::Future;
 use std::io;
@@ -19,12 +19,12 @@ pub(crate) const CHUNK: usize = 32 << 10;
 /// How many frames wait to be written.
 const QUEUE: usize = 4;
 
-/// A client that is gone is noticed by writing to it, also while it is not read from because a command does not take
-/// its input. No more than this passes between two frames; the kernel reports on the second that the first found
-/// nobody.
+/// A client that is gone is noticed by writing to it, also while the server does not read from it because a command
+/// does not take its input. This is the longest time between two frames; the kernel reports on the second that the
+/// first had no receiver.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// How long a client may go on sending after it was told that all is over. Closing at once would make the kernel
+/// How long a client may go on sending after it got the end of the session. Closing at once would make the kernel
 /// discard what the client has not read yet.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -185,7 +185,7 @@ where
     }
 }
 
-/// Lets a client finish that was told that all is over.
+/// Reads from a client that got the end of the session until it closes.
 pub(crate) async fn linger<R: AsyncRead + Unpin>(reader: &mut R) {
     let _ = timeout(LINGER, tokio::io::copy(reader, &mut tokio::io::sink())).await;
 }

@@ -99,7 +99,7 @@ impl Server {
     pub fn port_forward(&self, request: PortForwardRequest) -> Result<String> {
         required("pod_sandbox_id", &request.sandbox)?;
         if request.ports.contains(&0) {
-            return Err(Error::Request { field: "port", cause: "0 is no port" });
+            return Err(Error::Request { field: "port", cause: "0 is not a valid port" });
         }
         self.url(Wanted::PortForward(request))
     }

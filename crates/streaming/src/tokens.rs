@@ -12,7 +12,7 @@ const LIFETIME: Duration = Duration::from_secs(60);
 /// How many may wait at once, as with upstream's server.
 const MOST_WAITING: usize = 1000;
 
-/// Bytes of randomness: whoever can reach the port has one token's lifetime for guessing.
+/// Bytes of randomness: a process that can reach the port has one token's lifetime for guessing.
 const RANDOM: usize = 16;
 
 /// What a client is to get.

@@ -12,6 +12,12 @@ pub const GVISOR_USER_NAMESPACE: &str = "dev.gvisor.spec.user-namespace";
 /// Annotations of CRI-O's: run a pod in a user namespace (`auto`), the older one first.
 pub const CRIO_USER_NAMESPACE: [&str; 2] = ["io.kubernetes.cri-o.userns-mode", "userns-mode.crio.io"];
 
+/// All annotations by which a pod can ask the runtime wrapper for a user namespace.
+pub const ASKING: [&str; 4] = {
+    let [older, newer] = CRIO_USER_NAMESPACE;
+    [USER_NAMESPACE, GVISOR_USER_NAMESPACE, older, newer]
+};
+
 /// Label of sandboxes and containers: the UID of their pod.
 pub const POD_UID: &str = "io.kubernetes.pod.uid";
 /// Label of containers: their name in the pod.

@@ -1,12 +1,13 @@
-//! The words that several crates share, each defined once.
+//! Types and names that several crates share, each defined once.
 //!
 //! - [`PodUid`], [`ContainerName`], [`VolumeName`]: names that are safe as names of directories.
 //! - [`Quantity`]: an amount of a resource, as Kubernetes writes it.
-//! - [`Refusal`]: a request that is not carried out: field, cause, hint.
+//! - [`Refusal`]: a request that is refused: field, cause, hint.
 //! - [`MountPropagation`], [`AccessMode`], [`ChangePolicy`]: what pods and volumes say about mounts.
 //! - [`DockerConfig`], [`registry_of`]: credentials for registries, as files and secrets hold them.
 //! - [`keys`]: annotations and labels; [`reason`]: why a container waits or has ended.
 //! - [`masked_paths`], [`READ_ONLY_PATHS`]: paths of `/proc` and `/sys` that a container sees empty, or cannot write.
+//! - [`time`]: dates, timestamps and ages as text.
 //!
 //! The crate is pure and stands below all others: it reads no file, no clock and no environment. A type that only
 //! one crate uses belongs into that crate.
@@ -18,6 +19,7 @@ mod quantity;
 pub mod reason;
 mod refusal;
 mod registry;
+pub mod time;
 mod volume;
 
 pub use name::{BadName, ContainerName, PodUid, VolumeName};

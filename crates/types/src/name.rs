@@ -16,7 +16,7 @@ pub struct BadName {
     pub what: &'static str,
     /// The name.
     pub name: String,
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub why: &'static str,
 }
 

@@ -8,7 +8,7 @@ pub struct Quantity(i128);
 /// Text that is no amount.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no quantity: it takes a number and one of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei or none"
+    "{0:?} is not a quantity: it takes a number and one of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei or none"
 )]
 pub struct NotAQuantity(pub String);
 
@@ -155,7 +155,7 @@ fn scaled(whole: &str, fraction: &str, scale: Scale) -> i128 {
     }
 }
 
-/// The first digits of a fraction that is too long; what is left out still counts as something.
+/// The first digits of a fraction that is too long; the digits that are cut off still round up.
 fn cut(fraction: &str) -> String {
     let head: String = fraction.chars().take(9).collect();
     format!("{head}1")

@@ -1,4 +1,4 @@
-//! Reasons of container states, in the words of the kubelet and of CRI runtimes.
+//! Reasons of container states and of events, in the words of the kubelet and of CRI runtimes.
 
 /// The container ended with exit code 0.
 pub const COMPLETED: &str = "Completed";
@@ -12,3 +12,35 @@ pub const CONTAINER_CREATING: &str = "ContainerCreating";
 pub const POD_INITIALIZING: &str = "PodInitializing";
 /// The image cannot be pulled.
 pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
+/// Event: a container or a pull is tried again later.
+pub const BACK_OFF: &str = "BackOff";
+/// Event: the container was created.
+pub const CREATED: &str = "Created";
+/// The container ended and is started again later.
+pub const CRASH_LOOP_BACK_OFF: &str = "CrashLoopBackOff";
+/// Event and pod: the pod was active for longer than activeDeadlineSeconds.
+pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+/// Event: a container could not be created or started, or its image not pulled.
+pub const FAILED: &str = "Failed";
+/// Event: the sandbox could not be made.
+pub const FAILED_CREATE_POD_SANDBOX: &str = "FailedCreatePodSandBox";
+/// Event: a container or sandbox could not be stopped or removed.
+pub const FAILED_KILL_POD: &str = "FailedKillPod";
+/// Event: a volume could not be set up or updated.
+pub const FAILED_MOUNT: &str = "FailedMount";
+/// Event: the postStart hook failed.
+pub const FAILED_POST_START_HOOK: &str = "FailedPostStartHook";
+/// Event: the preStop hook failed.
+pub const FAILED_PRE_STOP_HOOK: &str = "FailedPreStopHook";
+/// The image could not be pulled and is tried again later.
+pub const IMAGE_PULL_BACK_OFF: &str = "ImagePullBackOff";
+/// Event: a container is stopped.
+pub const KILLING: &str = "Killing";
+/// Event: the image was pulled.
+pub const PULLED: &str = "Pulled";
+/// Event: the image is being pulled.
+pub const PULLING: &str = "Pulling";
+/// Event: the container was started.
+pub const STARTED: &str = "Started";
+/// Event: a probe failed.
+pub const UNHEALTHY: &str = "Unhealthy";

@@ -2,8 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A request that is not carried out, with the field that cannot be honoured. Nothing has been done when one is
-/// returned.
+/// A refused request, with the field that cannot be honoured. Nothing has been done when one is returned.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, thiserror::Error)]
 #[error("{field}: {cause}")]
 pub struct Refusal {

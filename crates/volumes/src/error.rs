@@ -7,70 +7,70 @@ use crate::sub_path::SubPath;
 use crate::{chown_once, ownership, writer};
 use types::{PodUid, VolumeName};
 
-/// What this crate's calls return.
+/// The result type of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What was tried, for which volume, and what stood in the way.
+/// A failed operation on a volume: what was tried, on which volume, and the cause.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The kernel said no.
+    /// A system call failed.
     #[error(transparent)]
     Kernel(#[from] kernel::Error),
-    /// A file or directory of ours could not be used.
+    /// A file or directory of the state could not be used.
     #[error("cannot {what} {}: {errno}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// On what.
+        /// The path that it was applied to.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// A volume's filesystem cannot show its files as the pod's; found before anything was made.
+    /// A volume's filesystem cannot be idmapped; found before anything was created.
     #[error("volume {volume:?} is on {filesystem} at {}, which cannot be idmapped: {cause}", at.display())]
     CannotIdmap {
         /// The volume.
         volume: VolumeName,
         /// The filesystem.
         filesystem: String,
-        /// The mount that cannot: the volume's own, or one below it.
+        /// The mount that cannot be idmapped: the volume's own, or one below it.
         at: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: Errno,
     },
-    /// A hostPath is there and is something else.
+    /// A hostPath has another type.
     #[error("volume {volume:?}: hostPath {} is {found}, not {wanted}", path.display())]
     OtherType {
         /// The volume.
         volume: VolumeName,
         /// The path.
         path: PathBuf,
-        /// What it was to be.
+        /// The requested type.
         wanted: HostPathType,
-        /// What it is.
+        /// The actual type.
         found: &'static str,
     },
-    /// A hostPath is not there and is not to be made.
+    /// A hostPath does not exist, and its type does not create it.
     #[error("volume {volume:?}: hostPath {} does not exist; it was to be {wanted}", path.display())]
     NoHostPath {
         /// The volume.
         volume: VolumeName,
         /// The path.
         path: PathBuf,
-        /// What it was to be.
+        /// The requested type.
         wanted: HostPathType,
     },
-    /// A hostPath that is no absolute path.
+    /// A hostPath is not an absolute path.
     #[error("volume {volume:?}: hostPath {} {why}", path.display())]
     BadHostPath {
         /// The volume.
         volume: VolumeName,
         /// The path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: &'static str,
     },
-    /// A sub path leads out of its volume.
+    /// A subPath leads out of its volume.
     #[error("volume {volume:?}: subPath {} leads out of the volume", path.as_path().display())]
     Escapes {
         /// The volume.
@@ -78,14 +78,14 @@ pub enum Error {
         /// The path.
         path: SubPath,
     },
-    /// A sub path could not be followed or made.
+    /// A subPath could not be opened or created.
     #[error("volume {volume:?}: subPath {}: {cause}", path.as_path().display())]
     SubPath {
         /// The volume.
         volume: VolumeName,
         /// The path.
         path: SubPath,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: Box<kernel::Error>,
     },
     /// A mount names a volume that the pod does not have.
@@ -96,7 +96,18 @@ pub enum Error {
         /// The name.
         volume: VolumeName,
     },
-    /// Something is asked of a volume that was not set up.
+    /// No driver handles a volume of this kind.
+    #[error("no driver handles volume {volume:?} of pod {pod}")]
+    NoDriver {
+        /// The pod.
+        pod: PodUid,
+        /// The volume.
+        volume: VolumeName,
+    },
+    /// The thread of an operation ended before its work did.
+    #[error("an operation on volumes was interrupted")]
+    Interrupted,
+    /// A volume is used that was not set up.
     #[error("volume {volume:?} of pod {pod} is not set up")]
     NotSetUp {
         /// The pod.
@@ -104,16 +115,16 @@ pub enum Error {
         /// The volume.
         volume: VolumeName,
     },
-    /// A volume was made for the pod with other IDs, and what is in it is theirs.
+    /// A volume was made for the pod with other IDs, and its files belong to them.
     #[error("volume {volume:?} of pod {pod} was made for {made_for}, not for {wanted}")]
     OtherUsers {
         /// The pod.
         pod: PodUid,
         /// The volume.
         volume: VolumeName,
-        /// Whose it is: container and host ID and the length of each range.
+        /// The IDs of its files: container and host ID and the length of each range.
         made_for: String,
-        /// Whose it was to be.
+        /// The IDs of the pod.
         wanted: String,
     },
     /// Two volumes of a pod have one name.
@@ -124,20 +135,20 @@ pub enum Error {
         /// The name.
         volume: VolumeName,
     },
-    /// Somebody else's mount lies where ours is or was; it is left alone, and so is all below it.
+    /// A foreign mount is where ours is or was; it stays, and so does everything below it.
     #[error("{} has a mount on it that is not ours: {filesystem} from {from}", point.display())]
     ForeignMount {
-        /// Where.
+        /// The mount point.
         point: PathBuf,
         /// Its filesystem.
         filesystem: String,
-        /// What it was mounted from.
+        /// Its source.
         from: String,
     },
     /// A mount of ours is in use.
-    #[error("{} cannot be unmounted: somebody uses it", point.display())]
+    #[error("{} cannot be unmounted: a process uses it", point.display())]
     InUse {
-        /// Where.
+        /// The mount point.
         point: PathBuf,
     },
     /// A pod's directory has volumes in it and no record of them.
@@ -151,17 +162,17 @@ pub enum Error {
     DamagedRecord {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it is invalid.
         cause: String,
     },
-    /// A newer wardlet wrote a record.
+    /// A newer version of wardlet wrote a record.
     #[error("{} is of version {found}; this wardlet knows versions up to {known}", path.display())]
     NewerRecord {
         /// The file.
         path: PathBuf,
         /// Its version.
         found: u64,
-        /// The newest we know.
+        /// The newest known version.
         known: u32,
     },
     /// An ID that the pod's user namespace does not have.
@@ -169,7 +180,7 @@ pub enum Error {
     Unmapped {
         /// The pod.
         pod: PodUid,
-        /// Which.
+        /// The ID.
         cause: ids::Unmapped,
     },
     /// A volume's files could not be written.
@@ -177,18 +188,18 @@ pub enum Error {
     Writer {
         /// The volume.
         volume: VolumeName,
-        /// Why not.
+        /// The cause.
         cause: Box<writer::Error>,
     },
-    /// A volume could not be given to its group.
+    /// The group of a volume's files could not be changed.
     #[error("volume {volume:?}: {cause}")]
     Ownership {
         /// The volume.
         volume: VolumeName,
-        /// Why not.
+        /// The cause.
         cause: Box<ownership::Error>,
     },
-    /// A file of a volume could not be given to the volume's group.
+    /// The group of a file could not be changed.
     #[error("volume {volume:?}: {first}")]
     NotGiven {
         /// The volume.
@@ -201,40 +212,40 @@ pub enum Error {
     ChownOnce {
         /// The volume.
         volume: VolumeName,
-        /// Why not.
+        /// The cause.
         cause: Box<chown_once::Error>,
     },
-    /// A tree that is given to the pod's block is not there to be taken back.
+    /// A tree that is given to the pod's block does not exist any more.
     #[error("volume {volume:?}: {} is missing, but {} says that it is given", tree.display(), journal.display())]
     GivenTreeMissing {
         /// The volume.
         volume: VolumeName,
         /// The tree.
         tree: PathBuf,
-        /// The journal of it.
+        /// Its journal.
         journal: PathBuf,
     },
-    /// A record names a map that cannot exist.
+    /// A record has an invalid map.
     #[error("volume {volume:?}: {cause}")]
     BadMap {
         /// The volume.
         volume: VolumeName,
-        /// What is wrong with it.
+        /// Why it is invalid.
         cause: ids::MappingError,
     },
-    /// An image volume without a layer.
+    /// An image volume without layers.
     #[error("volume {volume:?}: the image has no layers")]
     NoLayers {
         /// The volume.
         volume: VolumeName,
     },
-    /// Several things went wrong, each on its own.
+    /// Several independent failures.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Several(Vec<Error>),
 }
 
 impl Error {
-    /// What the reader can do about it.
+    /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let text = match self {
@@ -253,11 +264,13 @@ impl Error {
             Self::Escapes { .. } => {
                 "a symbolic link on the way is absolute or leads above the volume: make it relative, to a place in the volume"
             }
-            Self::ForeignMount { .. } => "unmount it, if nobody needs it; the removal goes on by itself then",
+            Self::ForeignMount { .. } => {
+                "unmount it if it is not needed; the removal then continues by itself"
+            }
             Self::InUse { .. } => {
                 "`fuser -vm` on it names the processes; the removal goes on when they are gone"
             }
-            Self::NoRecord { .. } => "look at what is there, and remove it by hand if nobody needs it",
+            Self::NoRecord { .. } => "check its content, and remove it by hand if it is not needed",
             Self::DamagedRecord { .. } => {
                 "unmount and remove what is in the pod's directory by hand, the file last"
             }
@@ -276,7 +289,7 @@ impl Error {
         Self::Io { what, path: path.to_owned(), errno }
     }
 
-    /// What several steps, none of which waits for another, came to. The same error counts once.
+    /// Joins the results of independent steps. The same error counts once.
     pub(crate) fn all_of(outcomes: impl IntoIterator<Item = Result<()>>) -> Result<()> {
         let mut errors: Vec<Self> = vec![];
         for error in outcomes.into_iter().filter_map(Result::err) {
@@ -293,7 +306,7 @@ impl Error {
         Self::all(errors)
     }
 
-    /// All that went wrong, as one; nothing, if nothing did.
+    /// All errors as one; success if there are none.
     pub(crate) fn all(mut errors: Vec<Self>) -> Result<()> {
         match (errors.len(), errors.pop()) {
             (_, None) => Ok(()),

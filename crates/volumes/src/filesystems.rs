@@ -6,19 +6,19 @@ use crate::error::Result;
 use crate::kinds::{EmptyDir, Medium};
 use crate::wanted::Source;
 
-/// Anybody may write, as in any new tmpfs, and remove only what is theirs.
+/// Every user may write, as in any new tmpfs, and remove only files of its own.
 const TMPFS_MODE: u32 = 0o1777;
-/// What a volume's directory on disk has.
+/// The mode of a volume's directory on disk.
 const DISK_MODE: u32 = 0o777;
 
-/// What a volume's directory is to be.
+/// The filesystem of a volume's directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Base {
     /// A directory on the node's disk.
     Disk {
         mode: u32,
     },
-    /// A tmpfs, not swapped out where the kernel can see to that.
+    /// A tmpfs, not swapped out where the kernel supports that.
     Memory {
         mode: u32,
         size: Option<u64>,
@@ -60,7 +60,7 @@ impl Base {
         }
     }
 
-    /// The filesystem, attached nowhere; `None` where it is the disk's.
+    /// The filesystem, detached; `None` for a directory on disk.
     pub(crate) fn make(self, kernel: &dyn Kernel, owner: Owner) -> Result<Option<DetachedMount>> {
         match self {
             Self::Disk { .. } => Ok(None),
@@ -78,7 +78,7 @@ fn tmpfs(kernel: &dyn Kernel, mode: u32, size: Option<u64>, owner: Owner) -> Res
     options.push(FsOption::flag("noswap"));
     let unswapped = FilesystemKind::Other { name: "tmpfs".to_owned(), source: None, options };
     match kernel.make_filesystem(&Filesystem::new(unswapped)) {
-        // Kernels before 6.4 do not know the word.
+        // Kernels before 6.4 do not know `noswap`.
         Err(kernel::Error::FilesystemOption { .. }) => {
             let plain = FilesystemKind::Tmpfs { size, inodes: None, mode, owner };
             Ok(kernel.make_filesystem(&Filesystem::new(plain))?)

@@ -1,4 +1,4 @@
-//! Where things are, below the state directory. docs/design/volumes.md has it drawn.
+//! Paths below the state directory. docs/design/volumes.md has them drawn.
 
 use std::path::{Path, PathBuf};
 
@@ -12,15 +12,15 @@ pub(crate) const PODS: &str = "pods";
 pub(crate) const VOLUMES: &str = "volumes";
 /// Parts of volumes, mounted for runtimes that take paths only.
 pub(crate) const SUB_PATHS: &str = "volume-subpaths";
-/// What a volume needs besides itself.
+/// Further directories of a volume.
 pub(crate) const PLUGINS: &str = "plugins";
 /// Journals of trees that are given to pods.
 pub(crate) const CHOWN_ONCE: &str = "chown-once";
-/// What was made for a pod.
+/// The record of a pod's volumes.
 pub(crate) const RECORD: &str = "volumes.json";
 /// The record while it is being written.
 pub(crate) const NEW_RECORD: &str = "volumes.json.new";
-/// For root's eyes, and those of the group root.
+/// Accessible to root and the group root only.
 pub(crate) const DIR_MODE: u32 = 0o750;
 
 /// A kind of volume that has a directory of its own in a pod's.
@@ -44,7 +44,7 @@ pub(crate) enum MadeKind {
 }
 
 impl MadeKind {
-    /// The directory of this kind, named as the kubelet does: tools that look for volumes know it.
+    /// The directory of this kind, named as the kubelet does, for tools that search for volumes.
     pub(crate) fn dir(self) -> &'static str {
         match self {
             Self::EmptyDir => "kubernetes.io~empty-dir",
@@ -62,13 +62,13 @@ impl MadeKind {
         [VOLUMES, self.dir(), name.as_str()].iter().collect()
     }
 
-    /// Where a volume of this kind has what it needs besides itself.
+    /// The path of further directories of a volume of this kind.
     pub(crate) fn beside(self, name: &VolumeName) -> PathBuf {
         [PLUGINS, self.dir(), name.as_str()].iter().collect()
     }
 }
 
-/// Where a part of a volume is mounted, in the pod's directory.
+/// The path in the pod's directory at which a subPath is mounted.
 pub(crate) fn sub_path(volume: &VolumeName, container: &ContainerName, index: usize) -> PathBuf {
     Path::new(SUB_PATHS).join(volume.as_str()).join(container.as_str()).join(index.to_string())
 }

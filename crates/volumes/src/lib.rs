@@ -1,17 +1,17 @@
-//! What a pod's files are made of, carried out without touching a file that is not ours.
+//! Sets up and tears down the volumes of pods, without touching a file of another program.
 //!
-//! - [`Wanted`]: a pod's volumes as planned, with what it takes to make them; [`kinds`] are what they
-//!   are made of.
-//! - [`PodVolumes`]: makes them so, whatever is there already, and takes them away again. What it makes is
-//!   written down first, so that a crash anywhere leaves nothing that is not found again.
-//! - [`Presented`], [`HostMount`]: what a container is given, as a mount or as a path.
+//! - [`Wanted`]: a pod's volumes as planned, with what it takes to create them; [`kinds`] are their sources.
+//! - [`PodVolumes`]: sets them up, whatever exists already, and tears them down. Everything is recorded before it is
+//!   created, so that the next run finds what a crash left.
+//! - [`VolumeManager`]: the asynchronous side: a driver for each kind of volume, one operation on a volume at a time.
+//! - [`Presented`], [`HostMount`]: a volume for a container, as a mount or as a path.
 //! - [`sub_path`]: the part of a volume that a container sees, and never anything outside of it.
-//! - [`payload`], [`writer`]: the files of configMap, secret, downwardAPI and projected volumes, exchanged
-//!   all at once.
-//! - [`ownership`]: whose files are.
+//! - [`payload`], [`writer`]: the files of configMap, secret, downwardAPI and projected volumes, replaced atomically.
+//! - [`ownership`]: owners of files, and fsGroup.
 //! - [`chown_once`]: a tree that cannot be idmapped, given to a pod and taken back.
 
 pub mod chown_once;
+mod driver;
 mod error;
 mod filesystems;
 pub mod kinds;
@@ -28,6 +28,7 @@ mod usage;
 mod wanted;
 pub mod writer;
 
+pub use driver::{DriverFuture, LocalDriver, VolumeDriver, VolumeManager};
 pub use error::{Error, Result};
 pub use pod::PodVolumes;
 pub use present::{HostMount, Presented};

@@ -1,4 +1,4 @@
-//! Locks of directories that are held open.
+//! Locks of open directories.
 
 use std::os::fd::AsFd as _;
 use std::time::Duration;
@@ -6,16 +6,17 @@ use std::time::Duration;
 use durable::Guard;
 use kernel::Dir;
 
-/// How long a lock is waited for.
+/// The timeout of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// As long as another process holds it.
+    /// None.
     Forever,
-    /// So long at most.
+    /// At most so long.
     UpTo(Duration),
 }
 
-/// Locks this opening of a directory until `dir` is dropped. Threads that are to exclude each other need an opening each.
+/// Locks this descriptor of a directory until `dir` is dropped. Threads that are to exclude each other need a
+/// descriptor each.
 pub(crate) fn hold(dir: &Dir, wait: Wait) -> durable::Result<()> {
     let path = dir.path();
     let copy = dir.as_fd().try_clone_to_owned();

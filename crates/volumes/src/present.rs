@@ -1,4 +1,4 @@
-//! What a container is given: a mount to attach, or a path and how to mount it.
+//! A volume for a container: a mount to attach, or a path with mount options.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -20,30 +20,30 @@ use crate::pod::users::Users;
 use crate::sub_path::SubPath;
 use crate::wanted::{MountAccess, Relabel, Source, Wanted, WantedMount};
 
-/// What a container sees of a volume: a mount that is attached nowhere, for whoever has the container's
-/// file tree in a mount namespace of its own. Dropped, it leaves nothing.
+/// What a container sees of a volume: a detached mount, for a caller that has the container's root filesystem in a
+/// mount namespace of its own. Dropped, it leaves nothing.
 #[derive(Debug)]
 pub struct Presented {
-    /// Where it goes in the container.
+    /// The mount point in the container.
     pub path: PathBuf,
     mount: DetachedMount,
     kind: Kind,
 }
 
-/// What a runtime is told that mounts by itself; the fields of a CRI mount.
+/// A mount for a runtime that mounts by path; the fields of a CRI mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostMount {
-    /// Where it goes in the container.
+    /// The mount point in the container.
     pub container_path: PathBuf,
-    /// What is mounted; empty for an image.
+    /// The source; empty for an image.
     pub host_path: PathBuf,
-    /// Whether it can be written through.
+    /// Whether it is read-only.
     pub access: MountAccess,
-    /// Where mounts that are made below it turn up as well.
+    /// Its mount propagation.
     pub propagation: MountPropagation,
     /// Whether its files are to be relabelled.
     pub relabel: Relabel,
-    /// The map of user IDs that it is to be idmapped by; none if it is not.
+    /// The map of user IDs that it is idmapped with; none if it is not.
     pub uid_mappings: Vec<IdMapping>,
     /// The same for group IDs.
     pub gid_mappings: Vec<IdMapping>,
@@ -67,7 +67,7 @@ impl Presented {
         };
         kernel.set_attributes(&mut clone, &all)?;
         if place.access == MountAccess::ReadOnly {
-            // Those below keep what they have: that is what a plain read-only mount means to a pod.
+            // Mounts below keep their access: that is the meaning of `readOnly` without `recursiveReadOnly`.
             let top = Attributes { access: Access::ReadOnly, ..Attributes::default() };
             kernel.set_attributes(&mut clone, &top)?;
         }
@@ -80,8 +80,8 @@ impl Presented {
         self.mount
     }
 
-    /// Attaches it in a container's file tree. Links there are followed as the container would: none
-    /// leads out of the tree. A mount point that is missing is made and given to `owner`.
+    /// Attaches it in a container's root filesystem. Links there are resolved as in the container: none leads out of
+    /// it. A missing mount point is created and given to `owner`.
     pub fn attach(self, kernel: &dyn Kernel, tree: &Dir, owner: Owner) -> Result<()> {
         let below = self.path.strip_prefix("/").unwrap_or(&self.path);
         let find = || tree.node(below, Within::AsRoot, LastLink::Follow);
@@ -97,7 +97,7 @@ impl Presented {
 }
 
 impl HostMount {
-    /// Runtimes have image volumes of their own; they resolve the sub path, too.
+    /// Runtimes implement image volumes themselves; they resolve the subPath, too.
     pub(crate) fn of_image(wanted: &Wanted, mount: &WantedMount) -> Option<Self> {
         let Source::Image(image) = &wanted.volume(&mount.volume)?.source else { return None };
         let all = Self::at(PathBuf::new(), true, wanted, mount);

@@ -1,4 +1,4 @@
-//! Every volume's filesystem tried before anything is made for the pod.
+//! Tries every volume's filesystem before anything is created for the pod.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -14,32 +14,32 @@ use crate::record::{MountMark, Numbers};
 use crate::wanted::{Source, Wanted, WantedVolume};
 use types::VolumeName;
 
-/// What was found out about a volume.
+/// The result for a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Trial {
     pub(crate) numbers: Numbers,
     pub(crate) notice: Option<Notice>,
 }
 
-/// Something that is not quite as planned, and why it is as good.
+/// A difference from the plan, and why it is equivalent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// The volume.
     pub volume: VolumeName,
-    /// What is different.
+    /// The difference.
     pub text: String,
 }
 
-/// What it takes to try.
+/// The context of the trials.
 pub(crate) struct Probe<'a> {
     pub(crate) kernel: &'a dyn Kernel,
-    /// Where volumes on disk will be.
+    /// The directory of volumes on disk.
     pub(crate) state: &'a Dir,
     pub(crate) users: &'a Users<'a>,
 }
 
 impl Probe<'_> {
-    /// Every volume in its order, or what is wrong with all that cannot be had.
+    /// All volumes in order, or the errors of all that cannot be set up.
     pub(crate) fn all(&self, wanted: &Wanted) -> Result<Vec<Trial>> {
         let mut errors = vec![];
         let mut trials = vec![];
@@ -66,7 +66,7 @@ impl Probe<'_> {
         };
         match idmapped {
             Ok(()) => Ok(plain(Numbers::Containers)),
-            // What the node makes for the pod can be the pod's on disk just as well.
+            // A volume that the node makes for the pod can have the pod's host IDs on disk as well.
             Err(Error::CannotIdmap { filesystem, cause, .. }) if Base::of(&volume.source).is_some() => {
                 let text = format!(
                     "{filesystem} cannot be idmapped ({cause}): its files have the pod's host IDs on disk instead"
@@ -156,7 +156,7 @@ impl Probe<'_> {
     }
 }
 
-/// The refusal to idmap, with the words of the volume; any other error as it is.
+/// The refusal to idmap, with the volume's name; any other error unchanged.
 fn refusal(error: Error, volume: &VolumeName, found: (String, &Path)) -> Error {
     let cause = match error {
         Error::Kernel(kernel::Error::Idmap { errno, .. }) => errno,

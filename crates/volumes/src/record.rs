@@ -1,7 +1,7 @@
-//! What was made for a pod, written down before it is made.
+//! What was created for a pod, recorded before it is created.
 //!
-//! A thing that exists in a pod's directory and not in its record was made by somebody else. A thing in
-//! the record may exist or not: whoever reads the record looks.
+//! An object that exists in a pod's directory and not in its record is foreign. An object in the record may exist or
+//! not: the reader of the record checks.
 
 use std::fmt;
 use std::os::fd::AsFd;
@@ -30,7 +30,7 @@ const MANY_DEVICES: [&str; 3] = ["btrfs", "bcachefs", "overlay"];
 pub(crate) struct Record {
     version: u32,
     pub(crate) pod: PodUid,
-    /// Whom the volumes were made for; `None` in a record of the first version, which does not say it.
+    /// The users that the volumes were made for; `None` in a record of version 1, which does not have it.
     #[serde(default)]
     pub(crate) users: Option<Users>,
     pub(crate) volumes: Vec<MadeVolume>,
@@ -141,8 +141,8 @@ pub(crate) struct HalfMade {
     pub(crate) owner: (u32, u32),
 }
 
-/// What tells a mount of ours from one that somebody else put in its place: the kernel's number of it
-/// and of its filesystem, both known while it is attached nowhere yet.
+/// Identifies a mount of ours against one that replaced it: its mount ID and the device of its filesystem, both known
+/// while it is still detached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct MountMark {

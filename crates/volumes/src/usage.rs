@@ -1,4 +1,4 @@
-//! How much is in a volume.
+//! The disk usage of a volume.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -11,33 +11,32 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-/// How deep a tree is gone into at once: every level costs a descriptor.
+/// How deep a tree is walked at once: every level takes a descriptor.
 const DEEPEST: usize = 128;
-/// How many directories that lie deeper are held until it is their turn: each costs a descriptor, too.
+/// How many deeper directories are kept open until they are walked: each takes a descriptor, too.
 const HELD_BACK: usize = 128;
 
-/// What a volume takes.
+/// The usage of a volume.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes on the disk or in memory, as allocated.
     pub bytes: u64,
     /// Files and directories.
     pub inodes: u64,
-    /// Whether there is more than that: a tree so deep and so wide down there is not counted whole.
+    /// Whether it is a lower bound: a very deep and wide tree is not counted completely.
     pub at_least: bool,
 }
 
 impl Usage {
-    /// Whether it is more than that; 0 is no limit. What is not counted whole exceeds any limit, or a pod
-    /// could hide from it.
+    /// Whether it exceeds a limit; 0 is no limit. A lower bound exceeds every limit, or a pod could hide its usage.
     #[must_use]
     pub fn exceeds(self, limit: Option<u64>) -> bool {
         limit.filter(|limit| *limit > 0).is_some_and(|limit| self.at_least || self.bytes > limit)
     }
 }
 
-/// What lies below a directory, the directory included: each file once however many names it has,
-/// nothing of what is mounted below, and what vanishes meanwhile not at all.
+/// The usage of a directory and all below it: each file once however many names it has, without mounts below, and
+/// without what vanishes meanwhile.
 pub(crate) fn of(dir: &Dir) -> Result<Usage> {
     let mut count = Count { usage: Usage::default(), seen: HashSet::new(), held_back: vec![] };
     let failed = |errno| Error::io("count what is in", dir.path(), errno);

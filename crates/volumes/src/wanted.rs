@@ -1,4 +1,4 @@
-//! What a pod's volumes are to be: the plan's decisions with what it takes to carry them out.
+//! The desired state of a pod's volumes: the plan's decisions with what it takes to execute them.
 
 use std::path::PathBuf;
 
@@ -9,36 +9,36 @@ use crate::kinds::{EmptyDir, HostPath, ImageTree, Written};
 use crate::sub_path::SubPath;
 use types::{ContainerName, MountPropagation, PodUid, VolumeName};
 
-/// A pod's volumes and mounts, as they are to be.
+/// The desired volumes and mounts of a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
     /// The pod.
     pub pod: PodUid,
     /// Its user namespace. For a pod in a shared block, that block.
     pub users: UserNamespace,
-    /// The group that is to own what the node makes for it.
+    /// The fsGroup.
     pub fs_group: Option<ContainerId>,
     /// Its volumes; names are unique.
     pub volumes: Vec<WantedVolume>,
 }
 
-/// A volume, as it is to be.
+/// A desired volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WantedVolume {
     /// Its name.
     pub name: VolumeName,
-    /// How its files come to be the pod's, as planned.
+    /// How its files get the pod's owners, as planned.
     pub owners: Owners,
-    /// What it is made of.
+    /// Its source.
     pub source: Source,
 }
 
-/// What a volume is made of.
+/// The source of a volume.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
     /// Scratch space.
     EmptyDir(EmptyDir),
-    /// Something of the host's.
+    /// A path of the host.
     HostPath(HostPath),
     /// Files that the node writes.
     Written(Written),
@@ -47,8 +47,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// How a container may have it that asks for `asked`: files that the node writes are never a
-    /// container's to change.
+    /// The access of a container that requests `asked`: files that the node writes are always read-only.
     pub(crate) fn access(&self, asked: MountAccess) -> MountAccess {
         match (self, asked) {
             (Self::Written(_), MountAccess::ReadWrite) => MountAccess::ReadOnly,
@@ -57,36 +56,36 @@ impl Source {
     }
 }
 
-/// What one container is to see of a volume.
+/// A desired mount of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedMount {
     /// The container.
     pub container: ContainerName,
-    /// Its place among the container's mounts, from 0.
+    /// Its index among the container's mounts, from 0.
     pub index: usize,
     /// The volume.
     pub volume: VolumeName,
-    /// Where it appears in the container: absolute.
+    /// The mount point in the container: absolute.
     pub path: PathBuf,
-    /// The part of the volume; `None` is all of it.
+    /// The subPath; `None` is all of the volume.
     pub sub_path: Option<SubPath>,
-    /// Whether it can be written through. Files that the node writes never can.
+    /// Its access. Files that the node writes are always read-only.
     pub access: MountAccess,
-    /// Where mounts that are made below it turn up as well.
+    /// Its mount propagation.
     pub propagation: MountPropagation,
-    /// Whether a foreign runtime is to relabel its files.
+    /// Whether the runtime is to relabel its files.
     pub relabel: Relabel,
 }
 
-/// Whether a mount can be written through, and those below it.
+/// The access of a mount and of those below it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MountAccess {
-    /// As the filesystem allows.
+    /// Read-write, as the filesystem allows.
     #[default]
     ReadWrite,
-    /// Not through the mount itself; those below it stay as they are.
+    /// Read-only; mounts below it stay as they are.
     ReadOnly,
-    /// Not through any of them.
+    /// Read-only, with all mounts below it.
     RecursiveReadOnly,
 }
 

@@ -4,11 +4,11 @@ use crate::exec::running;
 use crate::failure::Failure;
 use crate::{files, sweep};
 
-/// Takes away what is left of a container: engine's state, control groups, processes of a start that
-/// nobody finished. One that runs is left alone.
+/// Removes the remains of a container: the engine's state, cgroups, processes of a start that was not finished. A
+/// running container is left alone.
 pub(crate) fn command(dir: &Path) -> Result<(), Failure> {
     if !dir.join(files::JOB).exists() {
-        // Nobody was ever told to start it.
+        // No start of it was ever requested.
         return Ok(());
     }
     let job = files::job(dir)?;
@@ -16,5 +16,5 @@ pub(crate) fn command(dir: &Path) -> Result<(), Failure> {
         let what = format!("container {} runs, as process {}", job.start.id, process.pid());
         return Err(Failure::of(what).hinted("end it first"));
     }
-    sweep::after_somebody(dir, &job).map(drop)
+    sweep::after_any_start(dir, &job).map(drop)
 }

@@ -8,9 +8,9 @@ use serde::Serialize;
 pub(crate) struct Failure {
     /// One line.
     pub(crate) what: String,
-    /// What somebody can do about it.
+    /// What the user can do about it.
     pub(crate) hint: Option<String>,
-    /// What kind of failure it is to those who watch pods.
+    /// The reason of the failure, for events of the pod.
     pub(crate) reason: Reason,
 }
 
@@ -74,8 +74,14 @@ impl From<kernel::Error> for Failure {
     }
 }
 
-impl From<bundle::Error> for Failure {
-    fn from(error: bundle::Error) -> Self {
+impl From<cgroups::Error> for Failure {
+    fn from(error: cgroups::Error) -> Self {
+        Self { hint: error.hint(), ..Self::of(with_causes(&error)) }
+    }
+}
+
+impl From<container::Error> for Failure {
+    fn from(error: container::Error) -> Self {
         Self { hint: error.hint(), ..Self::of(with_causes(&error)) }
     }
 }

@@ -7,11 +7,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bundle::{
-    Bind, Cgroup, Console, Engine, IdLines, Job, MountPropagation, MountSpec, NewMount, Owners, Process,
-    ReadOnly, Resources, Rootfs, Seccomp, Space, Spaces, Start, WantedUser,
+use container::{
+    Bind, Cgroup, Console, ContainerSpec, Engine, Job, MountPropagation, MountSpec, NamespaceSpec,
+    NamespaceSpecs, NewMount, Owners, Process, ReadOnly, Resources, Rootfs, Seccomp, WantedUser,
 };
-use ids::IdMapping;
+
+use ids::{IdMapping, IdMappings};
 use kernel::Dir;
 use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ pub(crate) const TRIAL: &str = "look-around";
 const BUILT_IN: &str = "libcontainer";
 /// Where trials have their places.
 const PLACES: &str = "/run";
-/// Any block does that is nobody's: what belongs to it is gone when the trial is over.
+/// Any block that no lease has: what belongs to it is gone when the trial is over.
 const BLOCK: u64 = 4_000_000_000 - 4_000_000_000 % 65_536;
 
 /// Prints what is known of an engine: the built-in one by its name, others by their path.
@@ -34,7 +35,9 @@ pub(crate) fn command(engine: &str, args: &[&str]) -> Result<(), Failure> {
         BUILT_IN => Engine::Libcontainer,
         path if path.starts_with('/') => Engine::Oci { path: path.into(), args },
         other => {
-            return Err(Failure::of(format!("{other:?} is no engine")).hinted("name a path or libcontainer"));
+            return Err(
+                Failure::of(format!("{other:?} is not an engine")).hinted("name a path or libcontainer")
+            );
         }
     };
     let (says, silent) = match says(&engine) {
@@ -90,7 +93,7 @@ fn try_out(engine: &Engine) -> Result<(), Failure> {
     outcome
 }
 
-/// What is left of trials whose makers were killed.
+/// Removes leftovers of trials whose processes were killed.
 fn sweep_others() -> Result<(), Failure> {
     let places = Dir::open(Path::new(PLACES))?;
     for entry in places.entries()? {
@@ -119,7 +122,7 @@ fn in_place(engine: &Engine, place: &Path, id: &str) -> Result<(), Failure> {
     };
     let state = place.join("state");
     crate::files::write(&state.join("job.json"), json!(job).to_string().as_bytes())?;
-    // Whoever starts it, it is to be waited for here.
+    // Orphans of the trial become children of this process, which waits for them.
     set_child_subreaper(Some(getpid()))
         .map_err(|errno| Failure::during("cannot take in the container", errno))?;
     let started = run::start(&state, None)?;
@@ -146,14 +149,14 @@ pub(crate) fn trial(volume: &Path) -> u8 {
     }
 }
 
-fn start(place: &Path, id: &str, program: &Path) -> Result<Start, Failure> {
+fn start(place: &Path, id: &str, program: &Path) -> Result<ContainerSpec, Failure> {
     let line =
         IdMapping::new(0, BLOCK, 65_536).map_err(|cause| Failure::during("the trial's maps", cause))?;
-    let ids = IdLines { uids: vec![line], gids: vec![line] };
-    let new = || Space::New;
+    let ids = IdMappings { uids: vec![line], gids: vec![line] };
+    let new = || NamespaceSpec::New;
     let word = |text: &Path| text.display().to_string();
     let target = Path::new("/run");
-    Ok(Start {
+    Ok(ContainerSpec {
         id: id.to_owned(),
         rootfs: Rootfs {
             lowers: vec!["/".into()],
@@ -176,14 +179,21 @@ fn start(place: &Path, id: &str, program: &Path) -> Result<Start, Failure> {
             }),
         ],
         volumes: vec![],
-        spaces: Spaces { user: new(), network: new(), ipc: new(), uts: new(), pid: new(), cgroup: new() },
+        namespaces: NamespaceSpecs {
+            user: new(),
+            network: new(),
+            ipc: new(),
+            uts: new(),
+            pid: new(),
+            cgroup: new(),
+        },
         ids: Some(ids),
         process: Process {
             args: vec![word(program), TRIAL.to_owned(), word(target)],
             env: vec!["PATH=/usr/bin:/bin".into()],
             cwd: "/".into(),
             user: WantedUser::default(),
-            capabilities: bundle::capabilities::Sets::default(),
+            capabilities: container::capabilities::Sets::default(),
             no_new_privileges: true,
             rlimits: vec![],
             oom_score_adj: None,

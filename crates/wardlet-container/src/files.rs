@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use bundle::{Engine, Job};
+use container::{Engine, Job};
 use durable::{AtomicFile, Lifetime};
 use serde::de::DeserializeOwned;
 
@@ -19,7 +19,7 @@ const LOCK: &str = "run.lock";
 /// A profile of system calls may be long, and nothing else is.
 const LARGEST: u64 = 8 << 20;
 
-/// The job that is written down in a container's directory.
+/// The job that is recorded in a container's directory.
 pub(crate) fn job(dir: &Path) -> Result<Job, Failure> {
     let path = dir.join(JOB);
     let job: Job = durable::parse_record(&read(&path)?, &path)?;
@@ -95,14 +95,14 @@ fn make_dir(path: &Path, mode: u32) -> Result<(), Failure> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed)
 }
 
-/// Held by whoever is about to start a container, and by all processes on the way from there to its
-/// program, which alone does not inherit it.
+/// Held by the process that is about to start a container, and by all processes between it and the container's
+/// program, which does not inherit it.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: OwnedFd,
 }
 
-/// The lock, if nobody else holds it.
+/// The lock, if no other process holds it.
 pub(crate) fn lock(dir: &Path) -> Result<Option<Lock>, Failure> {
     let path = dir.join(LOCK);
     let Some(guard) = durable::Lock::at(&path).try_acquire()? else { return Ok(None) };

@@ -1,6 +1,6 @@
 use std::os::fd::BorrowedFd;
 
-use bundle::{Start, User};
+use container::{ContainerSpec, User};
 use ids::IdMapping;
 use rustix::fs::{FileType, Uid, fchown, fstat};
 
@@ -12,9 +12,9 @@ pub(crate) fn of(lines: &[IdMapping], id: u32) -> Option<u32> {
     })
 }
 
-/// Makes pipes that are standard streams the user's, who may open them anew (`/dev/stdout`). Nothing
-/// depends on it, so that it may fail.
-pub(crate) fn give_streams(start: &Start, user: &User) {
+/// Chowns pipes that are standard streams to the container's user, which may open them by name (`/dev/stdout`). No
+/// start depends on it, so that it may fail.
+pub(crate) fn give_streams(start: &ContainerSpec, user: &User) {
     let host = match &start.ids {
         Some(ids) => of(&ids.uids, user.uid),
         None => Some(user.uid),

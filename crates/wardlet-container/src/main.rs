@@ -2,9 +2,9 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | [`run`] | a container made ready in a mount namespace of its own and started by an engine |
-//! | [`exec`] | one more process in a container that runs, held as its first one is |
-//! | [`delete`] | what is left of a container, taken away |
+//! | [`run`] | prepares a container in a mount namespace of its own and has an engine start it |
+//! | [`exec`] | starts one more process in a running container, with the restrictions of its first one |
+//! | [`delete`] | removes the remains of a container |
 //! | [`features`] | what an engine says that it can do, and what it does when tried |
 //!
 //! This program has one thread and is never part of a longer-lived process: engines fork, change the
@@ -34,7 +34,7 @@ const USAGE: &str =
 fn main() -> ExitCode {
     kernel::default_signals();
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    // In the container that is tried there is nothing to be kept from anybody, and no power to do so.
+    // In the trial container there is nothing to protect, and no privilege to do so.
     let inside = words.first().is_some_and(|word| word == features::TRIAL);
     let code = match if inside { Ok(()) } else { sealed::unwritable() } {
         Ok(()) => obey(&words),
@@ -59,7 +59,7 @@ fn obey(words: &[OsString]) -> u8 {
     }
 }
 
-/// Words for whoever reads the standard error.
+/// Prints a failure on standard error.
 fn told(failure: &Failure) -> u8 {
     eprintln!("wardlet-container: {}", failure.what);
     if let Some(hint) = &failure.hint {

@@ -18,7 +18,7 @@ use crate::files;
 
 const FILE: &str = "place.json";
 const VERSION: u32 = 1;
-/// How long a process may take from letting go of its files to its end.
+/// How long a process may take from closing its files to its end.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -55,7 +55,7 @@ impl Root {
         let first_process = match fs::metadata(format!("/proc/{}/root/", process.pid())) {
             Ok(root) if !self.has(&root) => Place::Outside,
             Ok(_) => Place::Inside,
-            // It has ended, so that nobody will join it.
+            // It has ended, so that no process will join it.
             Err(_) if ends(process)? => Place::Inside,
             Err(cause) => return Err(Failure::during("cannot look at the container's /", cause)),
         };
@@ -73,7 +73,7 @@ impl Root {
     }
 }
 
-/// Whether it has ended, or is about to: a process lets go of its files some time before its end shows.
+/// Whether it has ended, or is about to: a process closes its files some time before it becomes a zombie.
 fn ends(process: &Process) -> Result<bool, Failure> {
     let since = Instant::now();
     while process.is_running()? {
@@ -85,7 +85,7 @@ fn ends(process: &Process) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Where a container's first process is, as it was written down. What is not known is not inside.
+/// Where a container's first process is, as it was recorded. What is not known is not inside.
 pub(crate) fn of(dir: &Path) -> Result<Place, Failure> {
     let record: Record = files::json(&dir.join(FILE))?;
     if record.version == VERSION {

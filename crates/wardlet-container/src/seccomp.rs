@@ -86,7 +86,7 @@ pub(crate) fn flags(profile: &Value) -> Result<u32, Failure> {
         "SECCOMP_FILTER_FLAG_TSYNC" => Ok(1),
         "SECCOMP_FILTER_FLAG_LOG" => Ok(2),
         "SECCOMP_FILTER_FLAG_SPEC_ALLOW" => Ok(4),
-        other => Err(Failure::of(format!("seccomp profile: {other} cannot be had for one more process"))),
+        other => Err(Failure::of(format!("seccomp profile: {other} is not supported for an exec"))),
     };
     read(profile)?.flags.iter().try_fold(0, |flags, name| Ok(flags | flag(name)?))
 }
@@ -98,7 +98,7 @@ fn read(profile: &Value) -> Result<Profile, Failure> {
 fn action(name: &str, errno: Option<i32>) -> Result<ScmpAction, Failure> {
     if name == "SCMP_ACT_NOTIFY" {
         return Err(Failure::of("seccomp profile: SCMP_ACT_NOTIFY is not supported")
-            .hinted("nobody would answer for processes that are started later"));
+            .hinted("no agent would answer notifications of processes that are started later"));
     }
     let value = match name {
         "SCMP_ACT_ERRNO" | "SCMP_ACT_TRACE" => Some(errno.unwrap_or(EPERM)),
@@ -195,10 +195,10 @@ mod tests {
     #[test]
     fn the_runtimes_own_profile_can_be_compiled() {
         for sets in [
-            bundle::capabilities::all(),
-            bundle::capabilities::of(&bundle::capabilities::Asked::default()).unwrap(),
+            container::capabilities::all(),
+            container::capabilities::of(&container::capabilities::Asked::default()).unwrap(),
         ] {
-            compile(&bundle::seccomp::runtime_default(&sets)).unwrap();
+            compile(&container::seccomp::runtime_default(&sets)).unwrap();
         }
     }
 }

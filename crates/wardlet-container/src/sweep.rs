@@ -1,5 +1,5 @@
-//! What is left of a container that does not run, taken away: processes, control groups, the engine's
-//! state. Nothing left is fine.
+//! Removes the remains of a container that does not run: processes, cgroups, the engine's state. Nothing to remove is
+//! fine.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use bundle::cgroup::{Group, Hierarchies};
-use bundle::{Engine, Job};
+use cgroups::{Group, Hierarchies};
+use container::{Engine, Job};
 use kernel::{Dir, Process};
 use rustix::process::{Signal, WaitOptions, wait};
 
@@ -25,13 +25,13 @@ pub(crate) fn after_failure(job: &Job) -> Result<(), Failure> {
     all(job)
 }
 
-/// What anybody has left. Returns with the lock, so that nobody begins anew meanwhile.
-pub(crate) fn after_somebody(dir: &Path, job: &Job) -> Result<Lock, Failure> {
+/// Removes what any earlier start has left. Returns with the lock, so that no other start begins meanwhile.
+pub(crate) fn after_any_start(dir: &Path, job: &Job) -> Result<Lock, Failure> {
     let group = group(job)?;
     let since = Instant::now();
     let lock = loop {
-        // Those who hold the lock are in the group already, or on their way there, or they end by
-        // themselves since the one who led them is gone.
+        // The processes that hold the lock are in the cgroup already, or about to enter it, or they end by themselves
+        // since their parent is gone.
         group.kill_all()?;
         match files::lock(dir)? {
             Some(lock) => break lock,

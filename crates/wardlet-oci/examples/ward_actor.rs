@@ -9,8 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bundle::IdLines;
-use ids::IdMapping;
+use ids::{IdMapping, IdMappings};
 use serde_json::Value;
 use wardlet_oci::ward::{
     self, ExecOrder, JoinOrder, MappingsWithPath, Order, Role, Rootfs, RuntimeKind, RuntimeTraits,
@@ -85,9 +84,9 @@ fn traits(order: &Value) -> RuntimeTraits {
     RuntimeTraits { kind, joins, mappings_with_path }
 }
 
-fn ids(order: &Value) -> IdLines {
+fn ids(order: &Value) -> IdMappings {
     let line = IdMapping::new(0, order["base"].as_u64().unwrap(), 65_536).unwrap();
-    IdLines { uids: vec![line], gids: vec![line] }
+    IdMappings { uids: vec![line], gids: vec![line] }
 }
 
 fn path(value: &Value) -> PathBuf {

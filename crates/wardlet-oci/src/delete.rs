@@ -1,54 +1,59 @@
-//! What is left of a container, taken away; with a sandbox its lease is given back.
+//! `delete`: deletes a container, and releases the lease of a sandbox.
+
+use oci_records::{Record, Standing, gone, holder, something_is_left, sweep};
 
 use crate::error::{Error, Result};
 use crate::hand_over;
-use crate::lease::{Leases, Record, Standing, gone, holder, something_is_left, sweep};
+use crate::lease::Leases;
 use crate::site::Site;
 use crate::unchanged;
 use crate::ward::{self, DeleteOrder, Inside};
 
-/// Deletes a container.
+/// Deletes a container: runs the runtime's `delete`, then removes the record and, for a sandbox, releases the lease.
+/// Returns the runtime's exit code.
 pub(crate) fn delete(site: &Site<'_>, id: &str) -> Result<u8> {
     let record = match site.records.get(&site.root(), id) {
         Ok(Some(record)) => record,
         Ok(None) => return unchanged(site),
-        Err(error) => return without_record(site, id, &error),
+        Err(error) => return without_record(site, id, &error.into()),
     };
     if matches!(record.standing, Standing::NotIsolated { .. }) {
-        site.records.remove(&record.root, id)?;
+        site.records.remove(&record)?;
         return unchanged(site);
     }
     let is_being_made = record.creator.runs();
     let inside = files(site, &record);
-    let code = hand_over::code(hand_over::run_runtime(&site.runtime.path, &site.call.words)?);
+    let code = hand_over::code(hand_over::run_runtime(&site.runtime, &site.call.words)?);
     drop(inside);
-    // A runtime that does not know the container fails, and there is nothing left of it all the same.
-    // While it is still being made, whoever makes it may take its lease only now: the record has to stay for that. Nor
-    // did the runtime know then of what was made meanwhile.
-    let Some(record) = site.records.get(&record.root, id)? else { return Ok(code) };
-    if code == 0 && !is_being_made || gone(&record) {
-        // The container is gone, whatever becomes of its lease: a caller that is told otherwise keeps the pod for ever.
-        if let Err(error) = take_away(site, &record) {
-            site.log.decision(&format!("{id} is deleted, and its lease is not yet given back: {error}"));
+    // The runtime fails for a container that it does not know; if that container is gone, the record goes all the same.
+    // While the container is still being created, its creator may take the lease only now, and needs the record for
+    // that; nor did the runtime know of what was created during its call. A record of a later create with this ID
+    // stays.
+    let is_deleted = |now: &Record| code == 0 && !is_being_made && now.creator == record.creator || gone(now);
+    // The container is deleted, whatever happens to its lease: after an error the caller would keep the pod for ever.
+    if let Err(error) = take_away(site, &record, is_deleted) {
+        site.log.decision(&format!("container {id} is deleted, and its lease is not released yet: {error}"));
+    }
+    Ok(code)
+}
+
+/// Deletes a container whose record cannot be read. The holder of its lease follows from the root and the container ID.
+fn without_record(site: &Site<'_>, id: &str, error: &Error) -> Result<u8> {
+    site.log.decision(&format!("container {id} is deleted without its record: {error}"));
+    let code = hand_over::code(hand_over::run_runtime(&site.runtime, &site.call.words)?);
+    if code == 0 {
+        let leases = Leases::open(&site.config)?;
+        // If another delete was faster, a later create of this ID may have written a record of its own by now.
+        if site.records.get(&site.root(), id).is_err() {
+            leases.release(&holder(&site.root(), id)?)?;
+            site.records.remove_unreadable(&site.root(), id)?;
         }
     }
     Ok(code)
 }
 
-/// A record that cannot be used does not keep a container from being deleted, nor its lease from being given
-/// back: whose that is follows from the names.
-fn without_record(site: &Site<'_>, id: &str, error: &Error) -> Result<u8> {
-    site.log.decision(&format!("container {id} is deleted without its record: {error}"));
-    let code = hand_over::code(hand_over::run_runtime(&site.runtime.path, &site.call.words)?);
-    if code == 0 {
-        Leases::open(&site.config)?.release(&holder(&site.root(), id)?)?;
-        site.records.remove(&site.root(), id)?;
-    }
-    Ok(code)
-}
-
-/// What the runtime looks for among the container's files. Without, it still stops the container, and says
-/// what it missed.
+/// Prepares the files that the runtime needs to delete the container. Without them it still stops the container, and
+/// reports what is missing.
 fn files(site: &Site<'_>, record: &Record) -> Option<Inside> {
     if !site.traits().ok()?.kind.opens_files_at_start() {
         return None;
@@ -59,22 +64,25 @@ fn files(site: &Site<'_>, record: &Record) -> Option<Inside> {
     ward::prepare_delete(&order).ok().flatten()
 }
 
-fn take_away(site: &Site<'_>, record: &Record) -> Result<()> {
-    let Standing::Ward { holder, .. } = &record.standing else { return Ok(()) };
-    if record.is_sandbox() {
-        let leases = Leases::open(&site.config)?;
-        leases.release(holder)?;
-        site.log.decision(&format!("pod {}: {holder} is given back", record.pod));
-        site.records.remove(&record.root, &record.container)?;
-        leases.tidy();
-        // Nobody waits while it is looked whether a crash has left something.
-        drop(leases);
-        if something_is_left(&site.records)? {
-            let leases = Leases::open(&site.config)?;
-            leases.wait()?;
-            sweep(&site.records, |holder| leases.release(holder))?;
-        }
+/// Removes the record of a deleted container, and releases the lease if it is a sandbox. `is_deleted` decides on the
+/// record that exists by then. Then sweeps, if a crash has left leases.
+fn take_away(site: &Site<'_>, record: &Record, is_deleted: impl Fn(&Record) -> bool) -> Result<()> {
+    let Some(now) = site.records.get(&record.root, &record.container)?.filter(&is_deleted) else {
         return Ok(());
+    };
+    if !now.is_sandbox() {
+        return Ok(site.records.remove(&now)?);
     }
-    site.records.remove(&record.root, &record.container)
+    let leases = Leases::open(&site.config)?;
+    let is_released = leases.end(&site.records, &now, is_deleted)?;
+    if let (true, Standing::Ward { holder, .. }) = (is_released, &now.standing) {
+        site.log.decision(&format!("pod {}: the lease of {holder} is released", now.pod));
+    }
+    // Other processes can open the ledger while this one searches for leases that a crash has left.
+    drop(leases);
+    if something_is_left(&site.records)? {
+        let leases = Leases::open(&site.config)?;
+        sweep(&site.records, |holder| leases.release(holder))?;
+    }
+    Ok(())
 }

@@ -3,52 +3,43 @@ use std::path::{Path, PathBuf};
 
 use ids::BlockLength;
 use ledger::{BadHolder, LedgerError};
-use settings::SettingsError;
+use node::{RuntimeError, SettingsError};
 
 use crate::gate::{Contradiction, Refusal};
 use crate::ward;
 
-/// Why a call is not handed over, or not carried out.
+/// Why `wardlet-oci` refuses a call or cannot execute it. [`Error::hint`] says what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The configuration cannot be used.
+    /// The node's configuration cannot be used.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The ledger gives no block, or cannot be used.
+    /// The ledger grants no block, or cannot be used.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// The container's name cannot be that of a holder.
+    /// The container's ID cannot be part of a holder's name.
     #[error(transparent)]
     Holder(#[from] BadHolder),
-    /// The runtime is nowhere.
-    #[error("the runtime {} is nowhere in PATH", name.display())]
-    NoRuntime {
-        /// As it is configured.
-        name: PathBuf,
-    },
-    /// The runtime is this program.
-    #[error("{} is wardlet-oci itself: it cannot hand over to itself", path.display())]
-    Itself {
-        /// As it is configured.
-        path: PathBuf,
-    },
-    /// The runtime cannot be run.
+    /// No OCI runtime is configured or found.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// The OCI runtime cannot be executed.
     #[error("cannot run {}: {source}", runtime.display())]
     Run {
         /// The runtime.
         runtime: PathBuf,
-        /// What the kernel said.
+        /// The system error.
         source: io::Error,
     },
-    /// The runtime does not say which it is.
+    /// The output of the runtime's `--version` does not identify it.
     #[error("{} --version: {cause}", runtime.display())]
     Version {
         /// The runtime.
         runtime: PathBuf,
-        /// What it did instead.
+        /// What it printed, or how it failed.
         cause: String,
     },
-    /// The container's configuration is not one.
+    /// The container's `config.json` cannot be read, or is not a valid OCI configuration.
     #[error("{}: {cause}", file.display())]
     Spec {
         /// The file.
@@ -56,7 +47,7 @@ pub enum Error {
         /// What is wrong with it.
         cause: String,
     },
-    /// An annotation that cannot be followed.
+    /// An annotation has a value that is not valid, or contradicts another one.
     #[error("annotation {key}: {value:?} {cause}")]
     Annotation {
         /// Its key.
@@ -73,26 +64,27 @@ pub enum Error {
     TooManyIds {
         /// The annotation.
         by: &'static str,
-        /// As many.
+        /// The number that it asks for.
         asked: BlockLength,
         /// The operator's maximum.
         allowed: BlockLength,
     },
-    /// The pod asks for a user namespace and for what cannot be had with one.
+    /// The pod asks for a user namespace and for something that is not possible in one.
     #[error("{0}")]
     Refused(#[from] Refusal),
-    /// The pod asks for a user namespace, the operator's gate is closed, and policy says to refuse.
+    /// The pod asks for a user namespace, `wrapper.enable_user_namespace_annotation` is false, and
+    /// `policy.onClosedGate` is to refuse such pods.
     #[error("pod {pod} asks for a user namespace, and wrapper.enable_user_namespace_annotation is false")]
     ClosedGate {
         /// The pod.
         pod: String,
     },
-    /// The container's sandbox is not what the container needs it to be.
+    /// The state of the sandbox does not allow the call: it is still being created, has ended, or exists already.
     #[error("sandbox {sandbox} {cause}")]
     Sandbox {
         /// Its name.
         sandbox: String,
-        /// What is the matter.
+        /// Its state.
         cause: String,
     },
     /// The annotations that say which pod a container is of contradict each other.
@@ -119,7 +111,7 @@ pub enum Error {
         /// The sandbox.
         sandbox: String,
     },
-    /// Nobody has called us for the container's sandbox.
+    /// The container asks for a user namespace, and its sandbox was created without `wardlet-oci`.
     #[error("sandbox {sandbox} has no user namespace, and {by} asks for one")]
     Unseen {
         /// Its name.
@@ -127,43 +119,38 @@ pub enum Error {
         /// The annotation that asks.
         by: &'static str,
     },
-    /// A container has users that only we can have given it, and nothing is known of it here.
+    /// The container has a user namespace that only `wardlet-oci` can have given it, and there is no record of it.
     #[error("container {container} has a user namespace, and there is no record of it in {}", run_dir.display())]
     Unrecorded {
         /// Its name.
         container: String,
-        /// Where records are.
+        /// The run directory, which has the records.
         run_dir: PathBuf,
     },
-    /// What is known of a container cannot be read or written.
-    #[error("{what} {}: {cause}", path.display())]
-    Record {
-        /// What was tried.
-        what: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// What came of it.
-        cause: String,
-    },
-    /// A thread of ours cannot be started, or did not come back.
-    #[error("cannot do two things at a time: {source}")]
-    Thread {
-        /// Why.
-        source: io::Error,
-    },
-    /// A process is to be run in a container that has ended.
+    /// A record cannot be read or written.
+    #[error(transparent)]
+    Records(#[from] oci_records::Error),
+    /// The container has ended, so that `exec` is not possible.
     #[error("container {container} does not run")]
     Ended {
         /// The container.
         container: String,
     },
-    /// What was made of a configuration allows more than it did: a defect of ours.
+    /// The init process of the container to join has entered a user namespace nested in the pod's.
+    #[error(
+        "the first process of container {container} has left the pod's user namespace, so that nothing can join it there"
+    )]
+    LeftNamespace {
+        /// The container.
+        container: String,
+    },
+    /// The edited configuration allows more than the caller's: a defect of `wardlet-oci`.
     #[error("internal: the edited configuration would weaken {part}")]
     Weakened {
-        /// The part of it.
+        /// The part of the configuration.
         part: String,
     },
-    /// The container's files, network or descriptors cannot be made ready.
+    /// The container's filesystems, network or standard streams cannot be prepared.
     #[error(transparent)]
     Ward(#[from] ward::Error),
     /// A step in the container's mount namespace failed.
@@ -171,11 +158,11 @@ pub enum Error {
     Kernel(#[from] kernel::Error),
 }
 
-/// The result of most steps.
+/// The result of a call or of one of its steps.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The way out, where there is one.
+    /// What the operator or the pod's author can do about it, if anything.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
@@ -187,11 +174,14 @@ impl Error {
             Self::TooManyIds { allowed, .. } => {
                 format!("ask for at most {allowed}, or raise userNamespaces.maxIdsPerPod in the node's configuration")
             }
-            Self::NoRuntime { .. } | Self::Itself { .. } | Self::Run { .. } => {
+            Self::Runtime(e) => e.hint(),
+            Self::Run { .. } => {
                 "set wrapper.runtime to the real runtime's absolute path".to_owned()
             }
             Self::ClosedGate { .. } => {
-                "open the gate, take the annotation away, or set policy.onClosedGate to asBefore".to_owned()
+                "set wrapper.enable_user_namespace_annotation to true, remove the annotation, or set \
+                 policy.onClosedGate to asBefore"
+                    .to_owned()
             }
             Self::Unseen { .. } => {
                 "delete the pod: a new one gets a new sandbox; with CRI-O, set drop_infra_ctr = false \
@@ -203,30 +193,34 @@ impl Error {
                                         delete the pod, if wrapper.runDir was changed"
                 .to_owned(),
             Self::Contradiction(_) | Self::Foreign { .. } | Self::Undeclared { .. } => {
-                "take annotations and labels that begin with io.kubernetes.cri off the pod: they are for the container \
-                 runtime to write"
+                "remove annotations and labels that begin with io.kubernetes.cri from the pod: only the container \
+                 runtime writes them"
                     .to_owned()
             }
             Self::Sandbox { .. } => "delete the pod: a new one gets a new sandbox".to_owned(),
+            Self::LeftNamespace { .. } => {
+                "delete the pod, and forbid its program to call unshare or clone with CLONE_NEWUSER, as seccompProfile \
+                 RuntimeDefault does"
+                    .to_owned()
+            }
             Self::Ended { .. } => "wait until it is started again; the pod's events say why it ended".to_owned(),
             Self::Version { .. } => {
                 "set wrapper.runtime to runc, crun, youki or runsc, or leave pods with the annotation to another handler"
                     .to_owned()
             }
-            Self::Record { .. } => "see to it that wrapper.runDir can be read and written by root, and is not full; delete \
-                                    the pod if its record is damaged"
-                .to_owned(),
+            Self::Records(e) => e.hint(),
             Self::Weakened { .. } => {
-                "take the annotation away to run the pod without, and report this, with the container's config.json"
+                "this is a defect of wardlet-oci: report it with the container's config.json; to run the pod without a \
+                 user namespace, remove the annotation"
                     .to_owned()
             }
             Self::Kernel(e) => return e.hint().map(str::to_owned),
-            Self::Holder(_) | Self::Spec { .. } | Self::Thread { .. } => return None,
+            Self::Holder(_) | Self::Spec { .. } => return None,
         })
     }
 
     pub(crate) fn record(what: &'static str, path: &Path, cause: impl std::fmt::Display) -> Self {
-        Self::Record { what, path: path.to_owned(), cause: cause.to_string() }
+        oci_records::Error::new(what, path, cause).into()
     }
 
     pub(crate) fn spec(file: &Path, cause: impl std::fmt::Display) -> Self {

@@ -1,33 +1,38 @@
-//! One more process in a container of a pod with a user namespace.
+//! `exec`: runs one more process in a container of a pod with a user namespace.
 
 use std::path::Path;
 
+use oci_records::{Record, Standing, first_process, init_of};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::call::Exec;
 use crate::error::{Error, Result};
 use crate::hand_over;
-use crate::lease::{Record, Standing, init_of};
 use crate::site::Site;
 use crate::spec::BLOCK_KEY;
 use crate::unchanged;
 use crate::ward::{self, ExecOrder, JoinOrder};
 
-/// Runs one more process in a container.
+/// Executes `exec`. The runtime runs in the pod's network namespace if it cannot join that by itself. It is an error if
+/// the container does not run or is still being created.
 pub(crate) fn exec(site: &Site<'_>, wanted: &Exec) -> Result<u8> {
     match site.records.get(&site.root(), &wanted.id)? {
         Some(Record { standing: Standing::Ward { ids: Some(ids), .. }, pid_file, .. }) => {
-            let gone = || Error::Ended { container: wanted.id.clone() };
+            let container = wanted.id.clone();
+            let gone = || match first_process(&pid_file, &ids) {
+                Some(_) => Error::LeftNamespace { container },
+                None => Error::Ended { container },
+            };
             let init = init_of(&pid_file, &ids).ok_or_else(gone)?;
             let order = ExecOrder { init, process: process(wanted)?, ids, runtime: site.traits()? };
             let joined = ward::join_for_exec(&order)?;
-            let ended = hand_over::become_runtime(&site.runtime.path, &site.call.words);
+            let ended = hand_over::become_runtime(&site.runtime, &site.call.words);
             drop(joined);
             match ended? {}
         }
         Some(Record { standing: Standing::Ward { ids: None, .. }, .. }) => {
-            Err(Error::Sandbox { sandbox: wanted.id.clone(), cause: "is still being made".to_owned() })
+            Err(Error::Sandbox { sandbox: wanted.id.clone(), cause: "is still being created".to_owned() })
         }
         Some(Record { standing: Standing::NotIsolated { .. }, .. }) => unchanged(site),
         None => {
@@ -37,13 +42,13 @@ pub(crate) fn exec(site: &Site<'_>, wanted: &Exec) -> Result<u8> {
     }
 }
 
-/// A container of a pod that has its users from us has a record. Where there is none, this call may go by another
-/// configuration than the one that made it; handed over as it is, its process would be on the host's network, or have
-/// the host's users.
+/// Refuses a container that has a user namespace from `wardlet-oci` but no record. The record is in another run
+/// directory if this call reads another configuration than the create did; with the call passed on unchanged, the new
+/// process would be in the host's network namespace or in the host's user namespace.
 fn not_of_ours(site: &Site<'_>, id: &str) -> Result<()> {
     let Some(state) = state(site, id) else { return Ok(()) };
     let Ok(traits) = site.traits() else { return Ok(()) };
-    // What cannot be looked at has ended, which is for the runtime to say.
+    // A process that cannot be inspected has ended, which the runtime reports.
     let escapes = if traits.kind.leaves_users_at_exec() {
         state.is_ours() && ward::has_users_of_its_own(state.init).unwrap_or(false)
     } else {
@@ -57,7 +62,7 @@ fn not_of_ours(site: &Site<'_>, id: &str) -> Result<()> {
     Err(Error::Unrecorded { container: id.to_owned(), run_dir })
 }
 
-/// A container as runc or youki has written it down.
+/// The runtime's `state.json`, as runc or youki writes it.
 #[derive(Deserialize)]
 struct State {
     #[serde(alias = "init_process_pid", alias = "pid")]
@@ -71,7 +76,7 @@ struct State {
 }
 
 impl State {
-    /// Whether runc takes one more process into the network of the container.
+    /// Whether runc joins the container's network namespace at `exec`.
     fn joins_a_network(&self) -> bool {
         let namespaces = self.config.get("namespaces").and_then(Value::as_array);
         let is_network = |namespace: &Value| namespace.get("type").is_some_and(|kind| kind == "NEWNET");
@@ -97,7 +102,7 @@ fn state(site: &Site<'_>, id: &str) -> Option<State> {
     }
 }
 
-/// The process as OCI has it: from the caller's file, or its user from the caller's words.
+/// The OCI process: from the caller's file, or only its user, from the caller's `--user`.
 fn process(wanted: &Exec) -> Result<Value> {
     if let Some(file) = &wanted.process {
         let text = crate::spec::read(file)?;

@@ -1,19 +1,19 @@
-//! An OCI runtime that stands in front of another one.
+//! A wrapper around an OCI runtime.
 //!
-//! containerd or CRI-O call it as they would call runc; it gives pods that ask for it a user namespace
-//! of their own, and hands everything else over to the real runtime unseen.
+//! containerd or CRI-O call it as they would call runc. It gives a user namespace to each pod that asks for one by
+//! annotation, and passes every other call on to the real runtime unchanged.
 //!
-//! | module | what it knows |
+//! | module | contents |
 //! |---|---|
 //! | [`call`] | the command line of OCI runtimes |
-//! | [`spec`] | a container's configuration: a glance, or all of it |
-//! | [`gate`] | who asks, who decides, and what cannot be had with a user namespace |
-//! | [`lease`] | the pod's block in the node's ledger; a record of each container |
-//! | [`ward`] | the container's files, network and descriptors |
-//! | [`create`](mod@create), [`start`], [`exec`], [`delete`] | the commands that are ours for such pods |
-//! | `look_after` | what becomes of a lease when the runtime has ended |
-//! | [`hand_over`] | the real runtime |
-//! | [`log`] | words for the caller and the operator |
+//! | [`spec`] | a container's `config.json`: the parts that decide, or all of it |
+//! | [`gate`] | the annotations that ask for a user namespace, and what is not possible with one |
+//! | [`lease`] | the pod's block in the node's ledger; the crate `oci-records` has the record of each container |
+//! | [`ward`] | the container's filesystems, network and standard streams |
+//! | [`create`](mod@create), [`start`], [`exec`], [`delete`] | the commands that the wrapper handles for such pods |
+//! | `watcher` | the process that releases the lease of a create that failed |
+//! | [`hand_over`] | execution of the real runtime |
+//! | [`log`] | log lines for the caller and the operator |
 
 pub mod call;
 pub mod create;
@@ -24,13 +24,12 @@ pub mod gate;
 pub mod hand_over;
 pub mod lease;
 pub mod log;
-mod look_after;
-mod meanwhile;
 mod probe;
 mod site;
 pub mod spec;
 pub mod start;
 pub mod ward;
+mod watcher;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -40,8 +39,8 @@ pub use error::{Error, Result};
 use call::{Call, Command};
 use site::Site;
 
-/// Does what the words of a command line say, and gives the code to end with. Most calls never come
-/// back: this process becomes the runtime.
+/// Executes the call of a command line, and returns the exit code of the process: 1 after an error, which is logged.
+/// Most calls do not return, since this process executes the runtime.
 #[must_use]
 pub fn run(called_as: &OsStr, words: Vec<OsString>) -> u8 {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
@@ -61,12 +60,12 @@ fn obey(call: &Call, called_as: &OsStr) -> Result<u8> {
         Command::Exec(wanted) => exec::exec(&site, wanted),
         Command::Start(id) => start::start(&site, id),
         Command::Delete(id) => delete::delete(&site, id),
-        Command::LookAfter(left) => look_after::look_after(&site, left),
+        Command::LookAfter(left) => watcher::watch(&site, left),
         Command::Other => unchanged(&site),
     }
 }
 
-/// Hands the call over as it came.
+/// Passes the call on to the runtime unchanged.
 fn unchanged(site: &Site<'_>) -> Result<u8> {
-    match hand_over::become_runtime(&site.runtime.path, &site.call.words)? {}
+    match hand_over::become_runtime(&site.runtime, &site.call.words)? {}
 }

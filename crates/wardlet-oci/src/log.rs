@@ -1,7 +1,7 @@
-//! Words for the caller and for the operator.
+//! Log lines for the caller and for the operator.
 //!
-//! The caller reads errors in the file that it named, in the format that it asked for; the operator reads
-//! every decision in the system's log.
+//! The caller reads errors from the file that it named with `--log`, in the format of `--log-format`; the operator
+//! reads every decision in the system log.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -15,43 +15,44 @@ use crate::error::Error;
 
 const SYSTEM_LOG: &str = "/dev/log";
 
-/// Facility daemon, with the level of RFC 5424.
+/// Facility daemon, with the severity of RFC 5424.
 const INFO: u8 = 30;
 const ERROR: u8 = 27;
 
-/// Where words go.
+/// The caller's log and the system log.
 #[derive(Debug, Clone)]
 pub struct Log<'a> {
     globals: &'a Globals,
 }
 
 impl<'a> Log<'a> {
-    /// Where this call's caller wants them.
+    /// The log that the global flags of this call name.
     #[must_use]
     pub fn new(globals: &'a Globals) -> Self {
         Self { globals }
     }
 
-    /// A decision: one line.
+    /// Logs a decision, on one line.
     pub fn decision(&self, what: &str) {
-        self.write("info", what);
-        system(INFO, what);
+        let line = one_line(what);
+        self.write("info", &line);
+        system(INFO, &line);
     }
 
-    /// Why the call fails: one line, and the way out behind it.
+    /// Logs an error and its hint, on one line, and prints both to standard error.
     pub fn error(&self, error: &Error) {
         let hint = error.hint().map(|hint| format!(" (hint: {hint})")).unwrap_or_default();
         let whole = whole(error);
-        let line = format!("{whole}{hint}").replace('\n', " ");
+        let line = one_line(&format!("{whole}{hint}").replace('\n', " "));
         self.write("error", &line);
         system(ERROR, &line);
-        eprintln!("wardlet-oci: {whole}");
+        eprintln!("wardlet-oci: {}", whole.split('\n').map(one_line).collect::<Vec<_>>().join("\n"));
         if let Some(hint) = error.hint() {
             eprintln!("\nhint: {hint}");
         }
     }
 
-    /// A log that cannot be written costs the line only.
+    /// Appends a line to the caller's log. A line that cannot be written is lost, and the call goes on.
     fn write(&self, level: &str, message: &str) {
         let Some(file) = &self.globals.log else { return };
         let time = humantime::format_rfc3339_seconds(SystemTime::now());
@@ -65,7 +66,7 @@ impl<'a> Log<'a> {
     }
 }
 
-/// An error and what caused it, each once: some say their cause themselves.
+/// An error and its causes, each once: some errors include their cause in their own message.
 fn whole(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
@@ -79,6 +80,13 @@ fn whole(error: &dyn std::error::Error) -> String {
     line
 }
 
+/// The text on one line: control characters, which may come from a pod's annotations, are escaped. A line break would
+/// begin another entry in the system log.
+fn one_line(text: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escaped).collect()
+}
+
 fn system(priority: u8, message: &str) {
     let line = format!("<{priority}>wardlet-oci[{}]: {message}", std::process::id());
     if let Ok(socket) = UnixDatagram::unbound() {
@@ -90,6 +98,12 @@ fn system(priority: u8, message: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_of_the_log_is_one_line() {
+        let said = one_line("pod a\n<27>sshd[1]: in \u{1b}[2J\u{9b}");
+        assert_eq!(said, "pod a\\n<27>sshd[1]: in \\u{1b}[2J\\u{9b}");
+    }
 
     #[test]
     fn an_error_is_told_with_its_causes_and_none_of_them_twice() {

@@ -1,11 +1,9 @@
-//! The program that containerd or CRI-O call in the place of an OCI runtime.
+//! The program that containerd or CRI-O call instead of an OCI runtime.
 
-#![no_main]
+use std::process::ExitCode;
 
-kernel::program!(begin);
-
-fn begin() -> u8 {
+fn main() -> ExitCode {
     let mut words = std::env::args_os();
     let called_as = words.next().unwrap_or_default();
-    wardlet_oci::run(&called_as, words.collect())
+    wardlet_oci::run(&called_as, words.collect()).into()
 }

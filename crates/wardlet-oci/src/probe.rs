@@ -1,7 +1,7 @@
-//! What has to be known of the runtime, by its own word.
+//! Identifies the runtime by the output of its `--version`.
 //!
-//! Asking costs more than all else that is done for a container, so the answer is kept for as long as the
-//! runtime's file is the same.
+//! To run the runtime takes longer than all other steps for a container, so the output is cached until the runtime's
+//! file changes.
 
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use durable::{AtomicFile, Lifetime};
 use crate::error::{Error, Result};
 use crate::ward::{JoinOrder, MappingsWithPath, RuntimeKind, RuntimeTraits};
 
-/// The traits of the runtime in this file.
+/// The traits of the runtime in this file. It is an error if the runtime fails or is not a known one.
 pub(crate) fn traits(runtime: &Path, run_dir: &Path) -> Result<RuntimeTraits> {
     let kept = kept(runtime, run_dir);
     let known = kept.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
@@ -43,7 +43,7 @@ fn ask(runtime: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The file for this state of the runtime's file.
+/// The cache file for this version of the runtime's file: device, inode, size and change time.
 fn kept(runtime: &Path, run_dir: &Path) -> Option<PathBuf> {
     let found = std::fs::metadata(runtime).ok()?;
     let state = [found.dev().to_string(), found.ino().to_string(), found.size().to_string()];
@@ -51,7 +51,7 @@ fn kept(runtime: &Path, run_dir: &Path) -> Option<PathBuf> {
     Some(run_dir.join("runtimes").join(format!("{}-{changed}", state.join("-"))))
 }
 
-/// What cannot be kept is asked again.
+/// Writes the cache file. After an error, the next call runs `--version` again.
 fn keep(file: &Path, said: &str) {
     let temporary = file.with_extension(std::process::id().to_string());
     let _ = file.parent().map(|dir| std::fs::DirBuilder::new().recursive(true).mode(0o755).create(dir));
@@ -59,7 +59,7 @@ fn keep(file: &Path, said: &str) {
     let _ = whole.mode(0o644).lifetime(Lifetime::Boot).replace(said.as_bytes());
 }
 
-/// What follows from what a runtime says of itself.
+/// The traits that follow from the output of `--version`.
 fn read(said: &str) -> Option<RuntimeTraits> {
     let first = said.lines().next()?;
     let kind = match first.split_ascii_whitespace().next()? {
@@ -70,7 +70,7 @@ fn read(said: &str) -> Option<RuntimeTraits> {
         _ => return None,
     };
     let old_runc = kind == RuntimeKind::Runc && version(first).is_none_or(|version| version < (1, 2));
-    // youki, up to 0.7 at least, does as runc did before 1.2.
+    // youki, up to 0.7 at least, behaves as runc before 1.2.
     let as_of_old = old_runc || kind == RuntimeKind::Youki;
     Some(RuntimeTraits {
         kind,
@@ -79,7 +79,7 @@ fn read(said: &str) -> Option<RuntimeTraits> {
     })
 }
 
-/// The first two numbers of a line's first version.
+/// Major and minor of the first version in a line.
 fn version(line: &str) -> Option<(u32, u32)> {
     let word = line.split_ascii_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
     let mut numbers = word.split(['.', '-', '+', '~']).map(str::parse);

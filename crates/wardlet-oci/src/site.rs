@@ -1,39 +1,39 @@
-//! One call, and the node it is made on.
+//! One call, and the configuration of the node on which it runs.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use ids::BlockLength;
-use settings::{Config, WrapperSettings};
+use node::{Config, WrapperSettings};
+use oci_records::Records;
 
-use crate::call::{Call, Runtime, find};
+use crate::call::Call;
 use crate::error::Result;
-use crate::lease::Records;
 use crate::log::Log;
 use crate::probe;
 use crate::ward::RuntimeTraits;
 
-/// Names another configuration file, for more than one wrapper on a host.
+/// The environment variable with the path of another configuration file, for more than one wrapper on a host.
 pub(crate) const CONFIG_VARIABLE: &str = "WARDLET_CONFIG";
 
-/// One call, and the node it is made on.
+/// One call, and the configuration of the node on which it runs.
 pub(crate) struct Site<'a> {
     pub(crate) call: &'a Call,
-    /// What this program was called.
+    /// The name under which this program was called (`argv[0]`).
     pub(crate) called_as: &'a OsStr,
     pub(crate) config: Config,
-    pub(crate) runtime: Runtime,
+    pub(crate) runtime: PathBuf,
     pub(crate) records: Records,
     pub(crate) log: Log<'a>,
 }
 
 impl<'a> Site<'a> {
-    /// Reads the configuration; nothing else is touched.
+    /// Reads the configuration and finds the runtime. Nothing is written.
     pub(crate) fn new(call: &'a Call, called_as: &'a OsStr) -> Result<Self> {
         let named = std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from);
-        let config = settings::load(named.as_deref(), Path::new(settings::FILE))?;
+        let config = node::load(named.as_deref(), Path::new(node::FILE))?;
         let search = std::env::var_os("PATH").unwrap_or_default();
-        let runtime = find(&config.settings.wrapper, called_as, &search)?;
+        let runtime = node::find_runtime(&config.settings.wrapper, called_as, &search)?;
         let records = Records::new(&config.settings.wrapper.run_dir);
         Ok(Self { call, called_as, config, runtime, records, log: Log::new(&call.globals) })
     }
@@ -42,13 +42,13 @@ impl<'a> Site<'a> {
         &self.config.settings.wrapper
     }
 
-    /// Where the runtime keeps its containers; its own name where the caller left that to it.
+    /// The root directory of the runtime's state (`--root`); the runtime's name if the caller does not give one.
     pub(crate) fn root(&self) -> PathBuf {
-        let own = || self.runtime.path.file_name().map(PathBuf::from).unwrap_or_default();
+        let own = || self.runtime.file_name().map(PathBuf::from).unwrap_or_default();
         self.call.globals.root.clone().unwrap_or_else(own)
     }
 
-    /// How many IDs a pod has that does not say how many.
+    /// The number of IDs of a pod that does not ask for a number.
     pub(crate) fn block_length(&self) -> BlockLength {
         let settings = &self.config.settings;
         if settings.wrapper.spans().is_some() {
@@ -58,12 +58,12 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// How many IDs a pod may ask for.
+    /// The maximum number of IDs that a pod may ask for.
     pub(crate) fn longest_block(&self) -> BlockLength {
         self.config.settings.user_namespaces.max_ids_per_pod.unwrap_or_else(|| self.block_length())
     }
 
     pub(crate) fn traits(&self) -> Result<RuntimeTraits> {
-        probe::traits(&self.runtime.path, &self.settings().run_dir)
+        probe::traits(&self.runtime, &self.settings().run_dir)
     }
 }

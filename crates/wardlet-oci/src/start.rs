@@ -1,13 +1,14 @@
-//! A container that was made is started.
+//! `start`: starts a created container.
+
+use oci_records::Standing;
 
 use crate::create;
 use crate::error::Result;
-use crate::lease::Standing;
 use crate::site::Site;
 use crate::unchanged;
 
-/// Starts a container. Most runtimes have its files since it was made; of the others, a pod's first container
-/// does.
+/// Starts a container. Most runtimes open its files at `create`. gVisor opens those of all containers but the sandbox
+/// at `start`, and so they are prepared again.
 pub(crate) fn start(site: &Site<'_>, id: &str) -> Result<u8> {
     match site.records.get(&site.root(), id)? {
         Some(record)

@@ -1,10 +1,8 @@
 use std::process::ExitCode;
 
 use census::CensusError;
-use census::source::SourceError;
-use ids::pool::PoolError;
+use doctor::Overall;
 use ledger::LedgerError;
-use settings::SettingsError;
 
 /// What a command found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +29,26 @@ impl Answer {
 impl From<Answer> for ExitCode {
     fn from(answer: Answer) -> Self {
         Self::from(answer.code())
+    }
+}
+
+impl From<verify::Verdict> for Answer {
+    fn from(verdict: verify::Verdict) -> Self {
+        match verdict {
+            verify::Verdict::Holds => Self::Holds,
+            verify::Verdict::Violated => Self::DoesNotHold,
+            verify::Verdict::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl From<Overall> for Answer {
+    fn from(overall: Overall) -> Self {
+        match overall {
+            Overall::Met => Self::Holds,
+            Overall::NotMet => Self::DoesNotHold,
+            Overall::Unknown => Self::Unknown,
+        }
     }
 }
 
@@ -83,6 +101,7 @@ impl From<LedgerError> for Failure {
             | LedgerError::OtherSort { .. }
             | LedgerError::HasMembers { .. }
             | LedgerError::Adoption { .. }
+            | LedgerError::NoPair { .. }
             | LedgerError::NotPinned { .. } => Answer::DoesNotHold,
             _ => Answer::Unknown,
         };
@@ -96,22 +115,23 @@ impl From<CensusError> for Failure {
     }
 }
 
-impl From<SourceError> for Failure {
-    fn from(e: SourceError) -> Self {
+impl From<verify::Error> for Failure {
+    fn from(e: verify::Error) -> Self {
+        Self { answer: Answer::Unknown, message: e.to_string(), hint: e.hint() }
+    }
+}
+
+impl From<oci_records::Error> for Failure {
+    fn from(e: oci_records::Error) -> Self {
         Self::unknown(e.to_string()).with_hint(e.hint())
     }
 }
 
-impl From<PoolError> for Failure {
-    fn from(e: PoolError) -> Self {
-        Self::unknown(e.to_string()).with_hint(e.hint())
-    }
-}
-
-impl From<SettingsError> for Failure {
-    fn from(e: SettingsError) -> Self {
-        let hint = e.hint();
-        let failure = Self::unknown(e.to_string());
-        hint.map_or_else(|| failure.clone(), |hint| failure.clone().with_hint(hint))
+impl From<node::Error> for Failure {
+    fn from(e: node::Error) -> Self {
+        match e {
+            node::Error::Ledger(e) => e.into(),
+            e => Self { answer: Answer::Unknown, message: e.to_string(), hint: e.hint() },
+        }
     }
 }

@@ -182,7 +182,7 @@ fn subtree(directory: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Kills every member and removes the directories; what is left after `patience` is returned.
+/// Kills every member and removes the directories; returns those that remain after `patience`.
 pub(crate) fn clear(directories: &[PathBuf], patience: Duration) -> Vec<String> {
     let began = Instant::now();
     let mut killed: BTreeSet<ProcessId> = BTreeSet::new();
@@ -207,8 +207,8 @@ pub(crate) fn clear(directories: &[PathBuf], patience: Duration) -> Vec<String> 
     }
 }
 
-/// A dead process still names its namespaces until its parent has collected it: the host's init, or the keeper.
-/// One that somebody else started inside is that one's to collect.
+/// A zombie still shows its namespaces until its parent has reaped it: the host's init, or the keeper. A child of
+/// another process inside is reaped by that one.
 fn await_collection(killed: &BTreeSet<ProcessId>, patience: Duration) {
     let began = Instant::now();
     let own = rustix::process::getpid().as_raw_nonzero().get();

@@ -218,7 +218,7 @@ fn node_ready(node: &str) -> bool {
     conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
 }
 
-/// Without a controller manager nobody makes the service account that every pod is admitted with.
+/// Without a controller manager the service account that every pod is admitted with has to be created here.
 pub(crate) fn default_service_account(record: &Record) -> Result<()> {
     let url = format!("https://{API_SERVER}/api/v1/namespaces/default/serviceaccounts");
     let body = r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}"#;

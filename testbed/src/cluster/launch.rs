@@ -124,7 +124,7 @@ fn supervisor_binary() -> Result<PathBuf> {
     })
 }
 
-/// What the supervisor said before it ended. Its log is gone with it by then, but not for who holds it open.
+/// What the supervisor printed before it ended. Its log is removed by then, but readable through an open descriptor.
 pub(super) fn last_words(name: &str, mut words: File, error: Error) -> Error {
     let mut text = String::new();
     match words.read_to_string(&mut text) {

@@ -33,7 +33,7 @@ use crate::{Error, Result, program};
 pub(crate) fn lock() -> Result<File> {
     loop {
         match fs::create_dir_all(RUN_ROOT) {
-            // Somebody takes it away at its own end, perhaps between our two looks.
+            // Its keeper removes it at its end, perhaps between our two reads.
             Err(error)
                 if error.kind() == std::io::ErrorKind::AlreadyExists
                     && fs::metadata(RUN_ROOT).map_or(true, |found| found.is_dir()) => {}

@@ -1,4 +1,4 @@
-//! A certificate authority for one testbed, everybody's certificates, and the kubeconfigs made of them.
+//! A certificate authority for one testbed, its certificates, and the kubeconfigs made of them.
 
 use std::fs;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use rcgen::{
 use super::addresses::{NODE_IP, NODE_NAME, SERVICE_IP};
 use crate::{Error, Result};
 
-/// Who a certificate is for.
+/// The subject of a certificate.
 struct Subject {
     /// The file's stem.
     file: &'static str,
@@ -28,8 +28,8 @@ const fn client(file: &'static str, common_name: &'static str) -> Subject {
     Subject { file, common_name, organization: None, serves: &[], server: Some(ADMIN_SERVER) }
 }
 
-/// Nodes reach the API server by the node's address, everybody else by loopback: so one can be cut off
-/// from the API server while a test still looks into it.
+/// Nodes reach the API server by the node's address, all other clients by loopback: so a node can be cut off from the
+/// API server while a test still reads from it.
 const NODE_SERVER: &str = "https://10.240.0.10:6443";
 const ADMIN_SERVER: &str = "https://127.0.0.1:6443";
 

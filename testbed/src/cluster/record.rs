@@ -17,7 +17,7 @@ use crate::{Error, Result};
 pub enum Lifetime {
     /// Until `testbed down`.
     Detached,
-    /// Until nobody has held its `users` file locked for so many seconds.
+    /// Until its `users` file has had no lock for so many seconds.
     Users {
         /// The grace.
         linger: u64,
@@ -112,7 +112,7 @@ impl Record {
         fs::rename(&fresh, &path).map_err(Error::file("replace", path))
     }
 
-    /// Whether somebody still looks after it.
+    /// Whether its keeper still runs.
     #[must_use]
     pub fn tended(&self) -> bool {
         self.keeper.is_some_and(ProcessId::alive)

@@ -1,4 +1,4 @@
-//! One control plane for a whole test run, whoever comes first starting it and the last one ending it.
+//! One control plane for a whole test run: the first user starts it and the last one ends it.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::{Error, Result};
 
 /// Its name, unless `WARDLET_TESTBED` gives another.
 const NAME: &str = "shared";
-/// Test binaries run one after the other: between two of them nobody may be using it.
+/// Test binaries run one after the other: between two of them it may have no user.
 const LINGER: u64 = 15;
 
-/// etcd and the API server, shared by everybody who calls this. It ends some seconds after the last of the
-/// values returned is dropped, or their processes have died.
+/// etcd and the API server, shared by all callers. It ends some seconds after the last of the values returned is
+/// dropped, or their processes have died.
 ///
 /// # Errors
 /// If it cannot be started.

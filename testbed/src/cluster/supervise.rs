@@ -1,7 +1,7 @@
 //! The supervisor: holds the namespaces, is the parent of every daemon, and ends with them.
 //!
-//! Daemons are told to die with it, so that a supervisor killed by force takes them along. It waits for
-//! orphans too: shims that daemonize become its children.
+//! Daemons have a parent-death signal, so that a supervisor that is killed takes them along. It reaps orphans too:
+//! shims that daemonize become its children.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

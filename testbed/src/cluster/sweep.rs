@@ -63,7 +63,7 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Cleans up after every testbed that nobody looks after any more. Says which.
+/// Cleans up after every testbed whose keeper is gone. Returns their names.
 ///
 /// # Errors
 /// If something of one of them cannot be removed.
@@ -71,7 +71,7 @@ pub fn leftovers() -> Result<Vec<String>> {
     let Ok(lock) = super::lock() else { return Ok(Vec::new()) };
     let mut cleaned = Vec::new();
     for name in record::names() {
-        // Read under the lock: one that is just being made has its keeper before the lock is let go.
+        // Read under the lock: one that is just being created has its keeper before the lock is released.
         let Ok(record) = Record::read(&name) else { continue };
         if !record.tended() {
             sweep(&record)?;

@@ -179,7 +179,7 @@ impl Drop for Testbed {
     fn drop(&mut self) {
         self.users = None;
         if self.ends == Ends::WithThis {
-            // Nothing can be returned from here; what is left is found by the next that starts.
+            // Nothing can be returned from here; the next testbed that starts removes the rest.
             let _ = down(&self.record.name);
         }
     }

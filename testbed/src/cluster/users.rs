@@ -1,5 +1,5 @@
-//! Testbeds that end with their users. A user holds a shared lock on a file, which the kernel lets go when
-//! the user dies in whatever way; the supervisor tries for the exclusive lock.
+//! Testbeds that end with their users. A user holds a shared lock on a file, which the kernel releases when the user
+//! dies in whatever way; the supervisor tries for the exclusive lock.
 
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::record::{Lifetime, Record};
 
-/// The supervisor's view of who is left.
+/// The supervisor's view of the users.
 pub(crate) struct Users {
     file: Option<File>,
     linger: Duration,
@@ -29,8 +29,8 @@ impl Users {
         Self { file, linger, alone_since: None, asked: Instant::now() }
     }
 
-    /// Whether nobody has used the testbed for as long as it lingers. From then on it is ours alone: the
-    /// lock stays, and who comes later starts another.
+    /// Whether the testbed has had no user for as long as it lingers. From then on it belongs to the supervisor alone:
+    /// the lock stays, and a later user starts another testbed.
     pub(crate) fn gone(&mut self) -> bool {
         let Some(file) = &self.file else { return false };
         if self.asked.elapsed() < EVERY {

@@ -8,8 +8,7 @@ use std::process::Command;
 use crate::cluster::parts::Part;
 use crate::{Error, Result, Testbed, program};
 
-/// A small filesystem over one directory inside the testbed. It stays until the testbed ends: whoever has
-/// files open on it keeps it busy.
+/// A small filesystem over one directory inside the testbed. It stays until the testbed ends: open files keep it busy.
 #[derive(Debug)]
 pub struct SmallDisk<'a> {
     testbed: &'a Testbed,

@@ -109,7 +109,7 @@ const RULE: &[&str] = &[
     "DROP",
 ];
 
-/// Cuts node0, and everyone who uses its kubeconfig, off from the API server.
+/// Cuts node0, and every client with its kubeconfig, off from the API server.
 ///
 /// # Errors
 /// If the kernel does not take the rule.

@@ -11,7 +11,7 @@ use super::layer::Layer;
 use crate::cache::hex;
 use crate::{Error, Result};
 
-/// What a container of the image runs, and as whom.
+/// What a container of the image runs, and as which user.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RunAs {
     pub(crate) entrypoint: Vec<&'static str>,

@@ -1,5 +1,5 @@
-//! Changes to a component's source. Go takes no file in the place of one that it has downloaded, so that the
-//! whole module is copied beside the build, and go.mod told to take the copy.
+//! Changes to a component's source. Go accepts no replacement of a single downloaded file, so that the whole module is
+//! copied beside the build, and go.mod gets a `replace` line for the copy.
 
 use std::fmt::Write as _;
 use std::fs;

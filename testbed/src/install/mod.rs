@@ -30,7 +30,7 @@ pub struct Installed {
     pub megabytes: f64,
 }
 
-/// Installs what is missing of `components`; each step is told to `progress`.
+/// Installs what is missing of `components`; `progress` gets each step.
 ///
 /// # Errors
 /// At the first component that cannot be had; what was finished before stays.
@@ -72,7 +72,7 @@ fn one(component: &Component, go: Option<&Path>, progress: &mut dyn FnMut(&str))
     let lock = home.join("lock");
     let file = File::create(&lock).map_err(Error::file("open", &lock))?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        progress("somebody else is building it, waiting");
+        progress("another process is building it, waiting");
         flock(&file, FlockOperation::LockExclusive).map_err(|e| Error::file("lock", &lock)(e.into()))?;
     }
     if cache::installed(component) {
@@ -95,7 +95,7 @@ fn one(component: &Component, go: Option<&Path>, progress: &mut dyn FnMut(&str))
     Ok(true)
 }
 
-/// What a build that was killed has left; nobody builds here now, for we hold the lock.
+/// Removes the remains of a build that was killed; this process holds the lock.
 fn remove_unfinished(home: &Path) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(build::UNFINISHED) {

@@ -12,7 +12,7 @@ pub(super) struct Head {
     pub(super) fields: Vec<(String, String)>,
 }
 
-/// Heads are short; who sends more is not a registry's client.
+/// Request heads are short; a client that sends more is not a registry's client.
 const LONGEST: u64 = 64 * 1024;
 
 impl Head {

@@ -17,7 +17,7 @@ use crate::cluster::parts::Part;
 use crate::cluster::record::Record;
 use crate::{Error, Result, cache};
 
-/// Who may pull where a name is asked for.
+/// The user that may pull where authentication is required.
 pub const USER: &str = "testbed";
 /// And the password that goes with it.
 pub const PASSWORD: &str = "wards";

@@ -1,5 +1,5 @@
-//! A token server: who gives the right name and password gets a signed token for what was asked for, who
-//! gives none gets a token for nothing.
+//! A token server: a client with the right name and password gets a signed token for the requested scope, one without
+//! credentials a token for nothing.
 
 use std::fs;
 use std::io::{self, BufReader, Read};
@@ -80,7 +80,7 @@ fn handle(mut stream: BufReader<TcpStream>, signer: &Signer) -> io::Result<()> {
 
 const LONGEST_FORM: u64 = 64 * 1024;
 
-/// Who wants a token.
+/// The credentials of a token request.
 #[derive(Debug, PartialEq, Eq)]
 enum Asker {
     /// With the right password, and for what.

@@ -13,7 +13,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// strace's options that kill whoever comes to this call, before it does anything.
+    /// strace's options that kill the process at this call, before it does anything.
     #[must_use]
     pub fn kill(&self) -> Vec<String> {
         let Self { name, nth } = self;

@@ -105,7 +105,8 @@ fn the_next_command_cleans_up_after_everything_was_killed() {
     assert!(traces.processes().iter().any(|one| one.alive()), "the container is not ended by this alone");
     let words = program(&["status"]);
     assert!(words.contains(testbed.name()), "{words}");
-    assert_eq!(traces.left(), Vec::<String>::new());
+    // The kernel frees a namespace a moment after its last process was reaped.
+    assert_eq!(left_after(&traces, 5), Vec::<String>::new());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What QEMU is told, and the initramfs it is given.
+//! QEMU's arguments, and the initramfs that it boots.
 
 use std::fs::File;
 use std::io::{self, Write};

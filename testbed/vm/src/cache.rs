@@ -56,7 +56,7 @@ impl Cache {
         newest.map(|entry| Installed(entry.path()))
     }
 
-    /// Held by whoever changes the cache, until dropped.
+    /// Held by a process that changes the cache, until dropped.
     pub(crate) fn lock(&self) -> Result<File> {
         fs::create_dir_all(&self.0).map_err(Error::file("make", &self.0))?;
         let path = self.0.join(".lock");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use crate::console::ConsoleLog;
 use crate::series::Series;
 
-/// What this crate's calls return.
+/// The result type of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What went wrong, on the host or in the guest. Where the guest has a part in it, the end of its
@@ -14,9 +14,9 @@ pub enum Error {
     /// A file of the host could not be read, written or made.
     #[error("cannot {verb} {}: {cause}", path.display())]
     File {
-        /// What was tried.
+        /// The operation that failed.
         verb: &'static str,
-        /// On what.
+        /// The path that it was applied to.
         path: PathBuf,
         /// The answer.
         cause: io::Error,
@@ -93,9 +93,9 @@ pub enum Error {
     /// A file could not be brought into or out of the guest.
     #[error("cannot {verb} {path} in the guest: {said}")]
     GuestFile {
-        /// What was tried.
+        /// The operation that failed.
         verb: &'static str,
-        /// On what.
+        /// The path that it was applied to.
         path: String,
         /// What the guest said.
         said: String,

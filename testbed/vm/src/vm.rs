@@ -200,7 +200,7 @@ fn overran(qemu: &mut Qemu, exec: &Exec) -> Error {
     }
 }
 
-/// Why no frame came. A guest that hangs is killed: it will answer nobody.
+/// Why no frame came. A guest that hangs is killed: it would answer no later request.
 fn verdict(qemu: &mut Qemu, none: NoFrame, doing: &str, waited: Duration) -> Error {
     match none {
         NoFrame::Gone => qemu.settle(),

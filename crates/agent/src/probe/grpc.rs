@@ -1,4 +1,4 @@
-//! One question of gRPC's health protocol.
+//! gRPC probes: one request of the gRPC health checking protocol.
 
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -21,7 +21,10 @@ struct HealthCheckResponse {
     status: i32,
 }
 
-/// Well if the service says that it serves.
+/// Checks that the service reports `SERVING`.
+///
+/// # Errors
+/// If the server cannot be reached, or if it reports another status.
 pub(super) async fn check(at: (&str, u16), service: &str) -> Result<(), String> {
     let (host, port) = at;
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
@@ -55,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    /// Serves for one service by name, and not for the others.
+    /// A health server that reports one service as serving, and no other.
     #[derive(Clone)]
     struct Health;
 

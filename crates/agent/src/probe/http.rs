@@ -1,14 +1,20 @@
-//! One GET, of which nothing but the status counts.
+//! HTTP probes and hooks: one GET request, judged by its status code.
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use http_body_util::Empty;
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use super::tls;
 
-/// Enough for a status line and then some; nobody makes us read more.
-const LONGEST: u64 = 8192;
+/// Maximum size of a response's head. The body is not read.
+const LONGEST: usize = 8192;
 
-/// Which way a probe asks.
+/// The URL scheme of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scheme {
     Http,
@@ -28,7 +34,7 @@ impl Scheme {
     }
 }
 
-/// What is asked for.
+/// A GET request.
 pub(super) struct Get<'a> {
     pub(super) scheme: Scheme,
     pub(super) at: (&'a str, u16),
@@ -37,7 +43,11 @@ pub(super) struct Get<'a> {
 }
 
 impl Get<'_> {
-    /// Well from 200 to 399. Redirections are not followed, and certificates not looked at.
+    /// Sends the request. A status from 200 to 399 is a success. Redirections are not followed, and
+    /// certificates are not verified.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, its response is not HTTP, or its status is another one.
     pub(super) async fn ask(&self) -> Result<(), String> {
         let (host, port) = self.at;
         let place = format!("{}://{host}:{port}{}", self.scheme.text(), self.path);
@@ -48,8 +58,8 @@ impl Get<'_> {
         let stream = TcpStream::connect(self.at).await.map_err(|e| e.to_string())?;
         let request = request(self.at, self.path, self.headers)?;
         let code = match self.scheme {
-            Scheme::Http => exchange(stream, &request).await,
-            Scheme::Https => exchange(tls::over(stream, self.at.0).await?, &request).await,
+            Scheme::Http => exchange(stream, request).await,
+            Scheme::Https => exchange(tls::over(stream, self.at.0).await?, request).await,
         };
         match code? {
             200..=399 => Ok(()),
@@ -58,51 +68,64 @@ impl Get<'_> {
     }
 }
 
-async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> Result<u16, String> {
-    stream.write_all(request.as_bytes()).await.map_err(|e| e.to_string())?;
-    stream.flush().await.map_err(|e| e.to_string())?;
-    let mut answer = Vec::new();
-    let mut limited = stream.take(LONGEST);
-    while !answer.contains(&b'\n') {
-        if limited.read_buf(&mut answer).await.map_err(|e| e.to_string())? == 0 {
-            break;
-        }
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    request: Request<Empty<Bytes>>,
+) -> Result<u16, String> {
+    let mut client = http1::Builder::new();
+    client.max_buf_size(LONGEST).title_case_headers(true);
+    let (mut sender, connection) = client.handshake(TokioIo::new(stream)).await.map_err(|e| cause(&e))?;
+    let mut connection = std::pin::pin!(connection);
+    let answer = sender.send_request(request);
+    let mut answer = std::pin::pin!(answer);
+    tokio::select! {
+        biased;
+        response = &mut answer => response.map(|r| r.status().as_u16()).map_err(|e| cause(&e)),
+        // The connection task ends first if the server closes the connection right after its response.
+        ended = &mut connection => match ended {
+            Ok(()) => answer.await.map(|r| r.status().as_u16()).map_err(|e| cause(&e)),
+            Err(error) => Err(cause(&error)),
+        },
     }
-    status(&answer).ok_or_else(|| "the answer is no HTTP".to_owned())
 }
 
-fn request(at: (&str, u16), path: &str, headers: &[(&str, &str)]) -> Result<String, String> {
-    let is_plain = |text: &str| !text.contains(['\r', '\n']);
-    if !is_plain(path) || path.contains(' ') || !headers.iter().all(|(n, v)| is_plain(n) && is_plain(v)) {
-        return Err("a line break in the probe's path or headers".to_owned());
+fn cause(error: &hyper::Error) -> String {
+    match std::error::Error::source(error) {
+        _ if error.is_parse() => "the answer is not HTTP".to_owned(),
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
     }
+}
+
+fn request(at: (&str, u16), path: &str, headers: &[(&str, &str)]) -> Result<Request<Empty<Bytes>>, String> {
     let slash = if path.starts_with('/') { "" } else { "/" };
-    let has = |name: &str| headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
-    let mut text = format!("GET {slash}{path} HTTP/1.1\r\nConnection: close\r\n");
     let (host, port) = at;
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    let mut request = Request::get(format!("{slash}{path}"))
+        .header("Connection", "close")
+        .body(Empty::new())
+        .map_err(|e| format!("the probe's path {path:?} cannot be sent: {e}"))?;
+    let all = request.headers_mut();
+    for (name, value) in headers {
+        let invalid = |e: &dyn std::fmt::Display| format!("the probe's header {name:?} cannot be sent: {e}");
+        let value = HeaderValue::from_str(value).map_err(|e| invalid(&e))?;
+        all.append(HeaderName::try_from(*name).map_err(|e| invalid(&e))?, value);
+    }
     for (name, value) in [
-        ("Host", format!("{host}:{port}")),
-        ("User-Agent", "kube-probe/1.37".into()),
-        ("Accept", "*/*".into()),
+        ("host", format!("{host}:{port}")),
+        ("user-agent", "kube-probe/1.37".into()),
+        ("accept", "*/*".into()),
     ] {
-        if !has(name) {
-            text.push_str(&format!("{name}: {value}\r\n"));
+        if !all.contains_key(name) {
+            all.insert(name, HeaderValue::from_str(&value).map_err(|e| e.to_string())?);
         }
     }
-    headers.iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
-    Ok(text + "\r\n")
-}
-
-fn status(answer: &[u8]) -> Option<u16> {
-    let text = String::from_utf8_lossy(answer);
-    let mut words = text.lines().next()?.split(' ');
-    words.next().filter(|version| version.starts_with("HTTP/1."))?;
-    words.next()?.parse().ok()
+    Ok(request)
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
     use super::*;
@@ -135,6 +158,16 @@ mod tests {
         assert_eq!(served("HTTP/1.1 200 OK\r\n\r\n").await, Ok(()));
         assert_eq!(served("HTTP/1.0 302 Found\r\n\r\n").await, Ok(()));
         assert!(served("HTTP/1.1 500 Oh\r\n\r\n").await.unwrap_err().contains("status 500"));
-        assert!(served("SSH-2.0-x\r\n").await.unwrap_err().contains("no HTTP"));
+        assert!(served("SSH-2.0-x\r\n").await.unwrap_err().contains("not HTTP"));
+    }
+
+    #[test]
+    fn what_cannot_be_in_a_request_is_refused_and_not_sent() {
+        let with = |path: &str, header| request(("127.0.0.1", 80), path, &[header]).map(|_| ());
+        assert_eq!(with("healthz?a=b", ("X-A", "b")), Ok(()));
+        assert!(with("/a b", ("X-A", "b")).unwrap_err().contains("path \"/a b\""));
+        assert!(with("/a\r\nX-B: c", ("X-A", "b")).unwrap_err().contains("path"));
+        assert!(with("/", ("X-A", "b\r\nX-B: c")).unwrap_err().contains("header \"X-A\""));
+        assert!(with("/", ("X A", "b")).unwrap_err().contains("header \"X A\""));
     }
 }

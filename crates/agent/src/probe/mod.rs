@@ -1,4 +1,4 @@
-//! Probes and hooks, run once each.
+//! Probes and lifecycle hooks of containers, one run at a time.
 
 mod grpc;
 mod http;
@@ -12,22 +12,22 @@ use manifest::k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use tokio::net::TcpStream;
 
 use self::http::{Get, Scheme};
-use crate::cri::Cri;
+use crate::cri::calls::Cri;
 
-/// What is told of a run that could not be: tried so often before that.
+/// How often a probe that cannot be run is tried before its verdict is an error.
 const TRIES: u32 = 3;
 
-/// A container that can be asked.
+/// A container whose probes and hooks can be run.
 pub(crate) struct Asked<'a> {
     pub(crate) cri: &'a Cri,
-    /// Its ID with the runtime.
+    /// The runtime's ID of the container.
     pub(crate) id: &'a str,
     pub(crate) container: &'a Container,
-    /// Where it listens unless it says otherwise: the pod's address.
+    /// The pod's address: the target of probes that name no host.
     pub(crate) address: &'a str,
 }
 
-/// How a run went, and what it said.
+/// The verdict on a run, and the message of a failed one.
 pub(crate) struct Ran {
     pub(crate) verdict: Verdict,
     pub(crate) words: String,
@@ -47,14 +47,14 @@ impl Ran {
 }
 
 impl Asked<'_> {
-    /// Runs a probe; again if it could not be run at all.
+    /// Runs a probe. A probe that cannot be run at all is tried again, [`TRIES`] times in total.
     pub(crate) async fn probe(&self, kind: ProbeKind, timeout: Duration) -> Ran {
         let probe = match kind {
             ProbeKind::Startup => self.container.startup_probe.as_ref(),
             ProbeKind::Liveness => self.container.liveness_probe.as_ref(),
             ProbeKind::Readiness => self.container.readiness_probe.as_ref(),
         };
-        let Some(probe) = probe else { return Ran::new(Verdict::Error, "there is no such probe") };
+        let Some(probe) = probe else { return Ran::new(Verdict::Error, "the container has no such probe") };
         let mut ran = self.probe_once(probe, timeout).await;
         for _ in 1..TRIES {
             if ran.verdict != Verdict::Error {
@@ -78,7 +78,7 @@ impl Asked<'_> {
                 let port = u16::try_from(grpc.port).unwrap_or(0);
                 grpc::check((self.address, port), grpc.service.as_deref().unwrap_or_default()).await
             } else {
-                Err("the probe says not what to do".to_owned())
+                Err("the probe has no handler: set exec, grpc, httpGet or tcpSocket".to_owned())
             }
         };
         match tokio::time::timeout(timeout, asked).await {
@@ -87,7 +87,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Runs a hook, for as long as it may take.
+    /// Runs a hook for at most `limit`.
     pub(crate) async fn hook(&self, kind: HookKind, limit: Option<Duration>) -> Ran {
         let hooks = self.container.lifecycle.as_ref();
         let hook = hooks.and_then(|hooks| match kind {
@@ -117,7 +117,7 @@ impl Asked<'_> {
         }
         match &hook.http_get {
             Some(get) => Ran::of(self.get(get).await),
-            // A tcpSocket hook does nothing upstream, either.
+            // As in the kubelet, a tcpSocket hook does nothing.
             None => Ran::new(Verdict::Success, ""),
         }
     }
@@ -131,9 +131,8 @@ impl Asked<'_> {
                 Ran::new(Verdict::Failure, format!("exit code {}: {}", done.exit_code, said.trim()))
             }
             Err(
-                error @ crate::Error::Call(wire::CallError::Refused {
-                    code: wire::Code::DeadlineExceeded,
-                    ..
+                error @ crate::Error::Call(cri::CallError::Refused {
+                    code: cri::Code::DeadlineExceeded, ..
                 }),
             ) => Ran::new(Verdict::Failure, error.to_string()),
             Err(error) => Ran::new(Verdict::Error, error.to_string()),
@@ -155,7 +154,7 @@ impl Asked<'_> {
         TcpStream::connect(at).await.map(drop).map_err(|e| format!("{host}:{}: {e}", at.1))
     }
 
-    /// By number, or by the name that one of the container's ports has.
+    /// Resolves a port number, or the name of one of the container's ports.
     fn port(&self, port: &IntOrString) -> Result<u16, String> {
         let number = match port {
             IntOrString::Int(number) => Some(*number),
@@ -175,8 +174,9 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::metrics::Metrics;
 
-    /// The pod's address in these tests: nobody is there.
+    /// The pod's address in these tests: no host has it (TEST-NET-1).
     const NOBODY: &str = "192.0.2.1";
 
     async fn ran(probe: &str) -> Verdict {
@@ -184,9 +184,10 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let text = format!(r#"{{"name":"a","readinessProbe":{}}}"#, probe.replace("PORT", &port.to_string()));
         let container: Container = serde_json::from_str(&text).unwrap();
-        // The runtime is asked nothing by these probes.
+        // These probes send no request to the runtime.
         let (ours, _theirs) = tokio::io::duplex(4096);
-        let cri = Cri { client: wire::client::Client::over(ours).await.unwrap(), journal: None };
+        let metrics = Metrics::register(&telemetry::metrics::Registry::default()).unwrap();
+        let cri = Cri { client: cri::client::Client::over(ours).await.unwrap(), journal: None, metrics };
         let serving = async {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut asked = [0; 1024];

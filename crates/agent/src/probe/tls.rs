@@ -1,4 +1,5 @@
-//! TLS to whoever answers: a probe asks whether a container is well, not who it is.
+//! TLS for probes, without verification of the server's certificate: a probe checks a container's health, not
+//! its identity.
 
 use std::sync::Arc;
 
@@ -22,7 +23,8 @@ pub(super) async fn over(stream: TcpStream, host: &str) -> Result<TlsStream<TcpS
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|e| e.to_string())
 }
 
-/// Takes any certificate, as Kubernetes' probes do; whoever shows it must still have its key.
+/// A verifier that accepts any certificate, as the kubelet's probes do. The server must still prove that it
+/// has the certificate's private key.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 
@@ -72,7 +74,7 @@ mod tests {
     use super::super::http::{Get, Scheme};
     use super::*;
 
-    /// A server with a certificate that nobody has signed and that is for another name.
+    /// A server with a self-signed certificate for another name.
     fn server() -> TlsAcceptor {
         let made = rcgen::generate_simple_self_signed(["elsewhere.example".to_owned()]).unwrap();
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();

@@ -11,17 +11,17 @@ const OTHERS: &str = "wardlet/tests/slow/run_fields.rs a_deadline_ends_a_pod_a_g
 const ISOLATED: &str = "wardlet/tests/slow/run.rs an_isolated_pod_with_ephemeral_volumes_runs_ends_with_its_code_and_leaves_nothing";
 const ORDERED: &str =
     "wardlet/tests/slow/run.rs pods_with_init_sidecar_probes_and_updates_end_cleanly_on_ctrl_c";
-const POWERS: &str = "agent/src/security.rs what_a_pod_may_do_is_what_the_runtime_is_asked_for";
-const MOUNTED: &str = "agent/src/mounts.rs a_mount_is_carried_on_and_closed_as_it_says";
-const PORTS: &str = "agent/src/sandbox.rs ports_of_the_host_are_asked_for_and_the_others_only_name";
+const POWERS: &str = "agent/src/cri/security.rs what_a_pod_may_do_is_what_the_runtime_is_asked_for";
+const MOUNTED: &str = "agent/src/pod/mounts.rs a_mount_is_carried_on_and_closed_as_it_says";
+const PORTS: &str = "agent/src/cri/sandbox.rs ports_of_the_host_are_asked_for_and_the_others_only_name";
 const HOOKS: &str = "wardlet/tests/slow/run_fields.rs probes_and_hooks_ask_a_server_that_the_pod_has";
-const SPACES: &str = "agent/src/security.rs namespaces_are_asked_for_as_the_pod_has_them";
+const SPACES: &str = "agent/src/cri/security.rs namespaces_are_asked_for_as_the_pod_has_them";
 const STREAMS: &str =
-    "agent/src/container.rs streams_and_the_stop_signal_are_asked_for_as_the_container_has_them";
-const NODES: &str = "agent/src/placement.rs every_operator_of_node_affinity_is_kept";
-const NUMBERS: &str = "agent/src/resources.rs limits_and_requests_become_the_kernels_numbers";
+    "agent/src/cri/container.rs streams_and_the_stop_signal_are_asked_for_as_the_container_has_them";
+const NODES: &str = "admission/src/placement.rs every_operator_of_node_affinity_is_kept";
+const NUMBERS: &str = "agent/src/cri/resources.rs limits_and_requests_become_the_kernels_numbers";
 /// The API's fields as lifecycle has them.
-const LOWERED: &str = "agent/src/spec.rs the_numbers_of_probes_and_the_rules_of_restarts_are_taken_over";
+const LOWERED: &str = "agent/src/pod/spec.rs the_numbers_of_probes_and_the_rules_of_restarts_are_taken_over";
 const TIMES: &str =
     "lifecycle/tests/fast/rules/probing.rs a_probe_is_first_run_after_its_delay_and_then_every_period";
 const RULES: &str =
@@ -42,7 +42,7 @@ const HELD: &[(&str, &str, &[&str])] = &[
     ("PodSpec", "activeDeadlineSeconds readinessGates", &[OTHERS]),
     ("PodSpec", "shareProcessNamespace securityContext volumes serviceAccountName", &[INSIDE]),
     ("PodSpec", "hostname subdomain setHostnameAsFQDN hostAliases dnsConfig dnsPolicy", &[INSIDE]),
-    ("PodSpec", "hostnameOverride", &["agent/src/names.rs a_pod_is_called_as_kubernetes_calls_it"]),
+    ("PodSpec", "hostnameOverride", &["admission/src/hostname.rs a_pod_is_called_as_kubernetes_calls_it"]),
     (
         "PodSpec",
         "runtimeClassName",
@@ -53,11 +53,11 @@ const HELD: &[(&str, &str, &[&str])] = &[
         "imagePullSecrets",
         &["wardlet/tests/slow/run_pull.rs a_pod_pulls_with_the_secret_that_it_names"],
     ),
-    ("PodSpec", "nodeName", &["agent/src/placement.rs a_pod_that_names_another_node_is_refused"]),
+    ("PodSpec", "nodeName", &["admission/src/placement.rs a_pod_that_names_another_node_is_refused"]),
     (
         "PodSpec",
         "nodeSelector",
-        &["agent/src/placement.rs labels_that_every_node_has_are_matched_and_others_are_not_there"],
+        &["admission/src/placement.rs labels_that_every_node_has_are_matched_and_others_are_not_there"],
     ),
     ("PodSpec", "affinity", &[NODES]),
     ("PodSpec", "os", &["manifest/src/unsupported/tests.rs windows_is_refused_and_linux_is_not"]),
@@ -86,7 +86,11 @@ const HELD: &[(&str, &str, &[&str])] = &[
         "runAsUser runAsGroup seLinuxOptions appArmorProfile privileged procMount",
         &[POWERS],
     ),
-    ("SecurityContext", "runAsNonRoot", &["agent/src/images.rs a_container_that_must_not_be_root_is_not"]),
+    (
+        "SecurityContext",
+        "runAsNonRoot",
+        &["agent/src/pod/images.rs a_container_that_must_not_be_root_is_not"],
+    ),
     (
         "SecurityContext",
         "seccompProfile allowPrivilegeEscalation capabilities readOnlyRootFilesystem",
@@ -123,14 +127,18 @@ const HELD: &[(&str, &str, &[&str])] = &[
     ("EnvVar", "name value valueFrom", &[INSIDE]),
     ("EnvVarSource", "configMapKeyRef fieldRef resourceFieldRef secretKeyRef", &[INSIDE]),
     ("ConfigMapKeySelector", "key name", &[INSIDE]),
-    ("ConfigMapKeySelector", "optional", &["agent/src/env.rs what_is_optional_and_missing_is_no_variable"]),
+    (
+        "ConfigMapKeySelector",
+        "optional",
+        &["agent/src/pod/env.rs what_is_optional_and_missing_is_no_variable"],
+    ),
     ("SecretKeySelector", "key name", &[INSIDE]),
-    ("SecretKeySelector", "optional", &["agent/src/env.rs what_is_optional_and_missing_is_no_variable"]),
+    ("SecretKeySelector", "optional", &["agent/src/pod/env.rs what_is_optional_and_missing_is_no_variable"]),
     ("ObjectFieldSelector", "apiVersion fieldPath", &[INSIDE]),
     ("ResourceFieldSelector", "containerName divisor resource", &[INSIDE]),
     ("EnvFromSource", "configMapRef prefix secretRef", &[INSIDE]),
     ("ConfigMapEnvSource", "name", &[INSIDE]),
-    ("ConfigMapEnvSource", "optional", &["agent/src/env.rs what_is_optional_and_missing_is_no_variable"]),
+    ("ConfigMapEnvSource", "optional", &["agent/src/pod/env.rs what_is_optional_and_missing_is_no_variable"]),
     ("SecretEnvSource", "name optional", &[INSIDE]),
     (
         "Lifecycle",

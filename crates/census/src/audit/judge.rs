@@ -162,7 +162,7 @@ fn foreign(process: &Owner, home: Home, pair: &Pair<'_>, ground: &Ground<'_>) ->
             "{} has {} {} of a block that its user namespace does not map",
             process.name, pair.kind, pair.ids
         ),
-        hint: "find out who started it; it can act on the files and processes of the pod",
+        hint: "find the process that started it; it can act on the files and processes of the pod",
     })
 }
 

@@ -19,7 +19,7 @@ use party::{Ground, Party};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseClaim {
-    /// Who holds it; for pods, the pod's UID.
+    /// Its holder; for pods, the pod's UID.
     pub holder: String,
     /// The ledger's word for its state.
     pub state: String,
@@ -53,9 +53,9 @@ pub enum What {
     ForeignProcess,
     /// IDs of the host itself, or the last ID, were given away.
     HostIds,
-    /// IDs are in use that nobody claims.
+    /// IDs are in use without any claim.
     Leak,
-    /// A kubelet record whose IDs nobody uses.
+    /// A kubelet record whose IDs are not in use.
     UnusedRecord,
 }
 
@@ -99,7 +99,7 @@ pub struct Audit {
     pub findings: Vec<Finding>,
     /// What could not be looked into.
     pub blind: Vec<String>,
-    /// Everybody on the host who uses or claims IDs.
+    /// Every user and every claim of IDs on the host.
     pub owners: Vec<Owner>,
 }
 

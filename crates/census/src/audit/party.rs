@@ -1,4 +1,4 @@
-//! Those who have to do with IDs, in the eyes of the audit.
+//! The parties of an audit: users and claims of IDs.
 
 use std::collections::HashMap;
 
@@ -40,7 +40,7 @@ impl<'a> Party<'a> {
         }
     }
 
-    /// In use, not written down.
+    /// A use, not a claim.
     pub(super) fn is_user(self) -> bool {
         matches!(self.owner_kind(), Some(OwnerKind::Process { .. } | OwnerKind::UserNamespace { .. }))
     }

@@ -1,4 +1,4 @@
-//! All pairs that have IDs in common, without comparing everybody with everybody.
+//! All pairs that have IDs in common, in less than quadratic time.
 
 use ids::{HostSpan, IdKind};
 

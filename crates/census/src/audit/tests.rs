@@ -69,7 +69,7 @@ fn judged(owners: Vec<Owner>, leases: &[LeaseClaim]) -> Audit {
     audit(&Report { owners, ..Report::default() }, leases)
 }
 
-/// What was found among user IDs, and between whom.
+/// What was found among user IDs, and between which parties.
 fn violations(owners: Vec<Owner>, leases: &[LeaseClaim]) -> Vec<(What, String)> {
     let found = judged(owners, leases).findings;
     let uids = found.into_iter().filter(|f| f.severity == Severity::Violation && f.kind == IdKind::Uid);

@@ -1,4 +1,4 @@
-//! IDs in use that nobody claims, and claims that nobody uses.
+//! IDs in use that no file claims, and claims that are not in use.
 
 use std::collections::HashSet;
 
@@ -37,11 +37,11 @@ fn leak(owner: &Owner, kind: IdKind, (span, piece): (HostSpan, HostSpan)) -> Fin
         true if span.length() == 1 => (Severity::Note, "an account of a directory service, most likely"),
         true => (
             Severity::Violation,
-            "find out who made it; lease its IDs, or give them a line in subuid and subgid",
+            "find the tool that created it; lease its IDs, or give them a line in subuid and subgid",
         ),
         false => (
             Severity::Violation,
-            "find out who started it; if it is an account of a directory service, keep its IDs out of the pool",
+            "find the process that started it; if it is an account of a directory service, keep its IDs out of the pool",
         ),
     };
     let verb = if namespace { "maps" } else { "has" };
@@ -51,7 +51,7 @@ fn leak(owner: &Owner, kind: IdKind, (span, piece): (HostSpan, HostSpan)) -> Fin
         between: vec![owner.name.clone()],
         kind,
         ids: piece,
-        detail: format!("{} {verb} {kind}s {piece}, which nobody claims", owner.name),
+        detail: format!("{} {verb} {kind}s {piece}, which no file or lease claims", owner.name),
         hint: hint.into(),
     }
 }
@@ -83,12 +83,12 @@ fn unused(owner: &Owner, ids: HostSpan) -> Finding {
         between: vec![owner.name.clone()],
         kind: IdKind::Uid,
         ids,
-        detail: format!("nobody uses the IDs of the {}", owner.name),
+        detail: format!("no process uses the IDs of the {}", owner.name),
         hint: "normal for a pod that is starting or has ended; the kubelet removes it with the pod".into(),
     }
 }
 
-/// What is left of `span` when all of `taken`, in any order, is cut out.
+/// The parts of `span` that remain when all of `taken`, in any order, is cut out.
 fn without(span: HostSpan, taken: &[HostSpan]) -> Vec<HostSpan> {
     let mut cuts: Vec<_> = taken.iter().filter_map(|t| t.intersection(span)).collect();
     cuts.sort();

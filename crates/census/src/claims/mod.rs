@@ -1,7 +1,7 @@
-//! Whose IDs are written down: files of the host and stores of other tools.
+//! Claims of IDs: files of the host and stores of other tools.
 //!
-//! A file that is not there says nothing. One that cannot be read or understood is a problem of the
-//! report, and stops nobody.
+//! A missing file claims nothing. One that cannot be read or parsed is a problem of the report, and stops neither
+//! leases nor freeing.
 
 mod accounts;
 mod incus;
@@ -19,7 +19,7 @@ use crate::census::Census;
 use crate::host_root::HostRoot;
 use crate::owner::{Owner, OwnerKind, Problem, Report};
 
-/// Reads everything that is written down about IDs and adds it to `report`.
+/// Reads all claims and adds them to `report`.
 pub(crate) fn read(census: &Census, report: &mut Report) {
     let mut claims = Claims { root: &census.host_root, report };
     accounts::read(&mut claims);

@@ -1,7 +1,7 @@
 //! To which user namespaces a namespace belongs.
 //!
-//! Every namespace keeps the user namespace that it was made in, and that one the user namespace around
-//! it, also when no task lives there any more and nobody else knows of it.
+//! Every namespace keeps the user namespace that it was created in, and that one the user namespace around it, also
+//! when no task and no descriptor refers to them any more.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,14 +33,9 @@ impl Belonging {
         self.chains.get(&inode).and_then(|chain| chain.first().copied())
     }
 
-    /// Adds what another walk has found out.
-    pub(crate) fn take(&mut self, other: Self) {
-        self.chains.extend(other.chains);
-    }
-
-    /// The user namespaces that the namespace of `pin` belongs to, from the nearest up, without the host's.
-    /// Nothing if the pin has let go of it, or holds it where nothing has to be known of it; the error says why it cannot
-    /// be told.
+    /// The user namespaces that the namespace of `pin` belongs to, from the nearest up, without the host's. Nothing if
+    /// the pin no longer holds it, or holds it where nothing has to be known of it; the error says why the owner is
+    /// unknown.
     pub(crate) fn of(&mut self, root: &HostRoot, pin: &Pin) -> Result<Arc<[u64]>, String> {
         if let Some(known) = self.chains.get(&pin.inode) {
             return Ok(known.clone());
@@ -52,7 +47,7 @@ impl Belonging {
                 Ok(chain)
             }
             Err(_) if pin.is_harmless() || !pin.still_holds(root) => Ok(Arc::default()),
-            Err(cause) => Err(format!("{pin}: to whom it belongs cannot be told: {cause}")),
+            Err(cause) => Err(format!("{pin}: cannot find its owning user namespace: {cause}")),
         }
     }
 }

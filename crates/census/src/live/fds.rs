@@ -1,8 +1,8 @@
 //! Open descriptors in `/proc/PID/fd`.
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kernel::NamespaceKind;
 use rustix::fs::RawDir;
@@ -14,11 +14,11 @@ use super::walk::open_directory;
 /// How many descriptors are still to be looked at, of all tasks together. Any user can have hundreds of thousands, and
 /// each takes some microseconds.
 #[derive(Debug)]
-pub(crate) struct Budget(AtomicUsize);
+pub(crate) struct Budget(Cell<usize>);
 
 impl Budget {
     pub(crate) fn of(descriptors: usize) -> Self {
-        Self(AtomicUsize::new(descriptors))
+        Self(Cell::new(descriptors))
     }
 
     /// Every one that there is.
@@ -28,8 +28,9 @@ impl Budget {
 
     /// Whether one more is to be looked at.
     fn take(&self) -> bool {
-        let less = |left: usize| left.checked_sub(1);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+        let less = self.0.get().checked_sub(1);
+        self.0.set(less.unwrap_or(0));
+        less.is_some()
     }
 }
 

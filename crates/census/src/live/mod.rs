@@ -1,4 +1,4 @@
-//! Who uses IDs right now, as `/proc` shows it.
+//! IDs in use, as `/proc` shows them.
 
 mod belonging;
 mod fds;
@@ -21,14 +21,14 @@ use crate::host_root::HostRoot;
 use crate::owner::{Home, Owner, OwnerKind, Report, Via};
 use maps::Maps;
 use pinned::Pin;
-use walk::Process;
+use walk::{Process, Walk};
 
 pub(crate) use fds::Budget;
-pub(crate) use walk::Together;
 
-/// Looks at every task, with whoever helps, and at every user namespace within reach, and adds what was seen to `report`.
-pub(crate) fn look(root: &HostRoot, report: &mut Report, together: &Together) -> Result<(), CensusError> {
-    let seen = together.lead(root)?;
+/// Looks at every task and at every user namespace within reach, and adds what was seen to `report`. Of open descriptors it
+/// looks at as many as `fds` allows.
+pub(crate) fn look(root: &HostRoot, report: &mut Report, fds: &Budget) -> Result<(), CensusError> {
+    let seen = Walk::over(root, fds)?;
     report.blind.extend(vantage::limits(root));
     report.blind.extend(seen.blind);
     report.notes.extend(seen.notes);

@@ -1,5 +1,5 @@
-//! Our own descriptors. Whoever looks around opens namespaces for a moment; another one of the same process that looks
-//! through the process's descriptors just then would take them for somebody's hold on a block.
+//! Our own descriptors. A scan opens namespaces for a moment; another scan by the same process that reads the
+//! process's descriptors just then would count them as users of a block.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

@@ -50,7 +50,7 @@ pub(crate) struct Pin {
     pub(crate) place: Place,
     /// The namespace that is found there.
     pub(crate) inode: u64,
-    /// How often to ask to whom a namespace belongs, from that one up. None for the one itself.
+    /// How many steps to go up from the namespace to owning user namespaces. None for the namespace itself.
     pub(crate) up: usize,
 }
 
@@ -100,7 +100,7 @@ impl Pin {
         Ok(rustix::fs::openat2(&top, point, handle, Mode::empty(), resolve)?)
     }
 
-    /// What cannot be told counts as held.
+    /// If it cannot be read, it counts as held.
     pub(crate) fn still_holds(&self, root: &HostRoot) -> bool {
         if let Some(link) = self.link(root) {
             return match rustix::fs::stat(link) {
@@ -137,7 +137,7 @@ impl Pin {
         let mut namespace = self.found(root)?;
         for _ in 0..self.up {
             let owner = namespace.owner().map_err(|e| e.to_string())?;
-            namespace = owner.ok_or("to whom it belongs is out of sight")?;
+            namespace = owner.ok_or("its owning user namespace is not visible from here")?;
         }
         Ok(namespace)
     }

@@ -48,7 +48,7 @@ fn report(processes: &[FakeProcess]) -> Report {
         process.plant(dir.path());
     }
     let mut report = Report::default();
-    look(&HostRoot::new(dir.path()), &mut report, &Together::default()).unwrap();
+    look(&HostRoot::new(dir.path()), &mut report, &Budget::all()).unwrap();
     report
 }
 
@@ -106,8 +106,7 @@ fn descriptors_beyond_the_bound_are_a_blind_spot_and_ids_are_seen_all_the_same()
     }
     for (descriptors, is_blind) in [(4, true), (5, false)] {
         let mut report = Report::default();
-        let together = Together::new(Budget::of(descriptors));
-        look(&HostRoot::new(dir.path()), &mut report, &together).unwrap();
+        look(&HostRoot::new(dir.path()), &mut report, &Budget::of(descriptors)).unwrap();
         assert_eq!(names(&report), ["process 21 (fake)"]);
         assert_eq!(report.blind.len(), usize::from(is_blind), "{:?}", report.blind);
     }
@@ -147,7 +146,7 @@ fn maker_of_three(kernel_thread: &str) -> Report {
     fs::write(process("2/task/2/children"), "3 4 5 ").unwrap();
     symlink("/usr/lib/core-taker", process("4/exe")).unwrap();
     let mut report = Report::default();
-    look(&HostRoot::new(dir.path()), &mut report, &Together::default()).unwrap();
+    look(&HostRoot::new(dir.path()), &mut report, &Budget::all()).unwrap();
     report
 }
 

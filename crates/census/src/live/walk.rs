@@ -1,11 +1,12 @@
-//! One walk over every task of the host, by those who share the way.
+//! One walk over every task of the host.
 //!
-//! A task that goes away during the walk is no error: what it used is no longer used by it.
+//! A task that goes away during the walk is no error: what it used is no longer used by it. It may have left a child with
+//! its IDs that was not listed with it, and so on along a chain: after a process that went away before its IDs were read,
+//! the processes are listed again and the new ones are read, until all that a listing shows were read.
 //! Anything else that keeps us from looking at a task makes it a blind spot.
 
 mod kernel_threads;
 mod mounted;
-mod together;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,9 +30,6 @@ use crate::host_root::HostRoot;
 use crate::owner::Home;
 use kernel_threads::KernelThreads;
 use mounted::Mounted;
-use together::Way;
-
-pub(crate) use together::Together;
 
 /// A process and the IDs from 65536 up that its threads use.
 pub(crate) struct Process {
@@ -69,6 +67,10 @@ pub(crate) struct Walk {
     text: Vec<u8>,
 }
 
+/// How often the processes are listed. To read a process that was just listed takes less time than it takes it to start
+/// another and end: each listing finds the end of a chain more often than not, and so also the second one on a busy host.
+const LISTINGS: u32 = 32;
+
 /// Room for the longest link to a namespace.
 const LINK: usize = 64;
 
@@ -90,6 +92,13 @@ impl Miss {
 
 type Looked<T> = Result<T, Miss>;
 
+/// Whether a process that was listed was there to be looked at.
+#[derive(PartialEq, Eq)]
+enum Seen {
+    Yes,
+    No,
+}
+
 /// A process by its first thread.
 struct Leader<'a> {
     directory: &'a OwnedFd,
@@ -98,47 +107,68 @@ struct Leader<'a> {
     fds: &'a Budget,
 }
 
-/// All processes, as they are listed when a walk begins.
-struct Found {
-    proc: OwnedFd,
-    kernels: KernelThreads,
-    way: Way,
-    numbers_are_ours: bool,
-}
-
-impl Found {
-    /// Those in `/proc` under `root`.
-    fn in_proc_of(root: &HostRoot) -> Result<Self, CensusError> {
-        let path = root.path("/proc");
-        let found = || {
-            let proc = open_directory(rustix::fs::CWD, &path)?;
-            let numbers_are_ours = numbers_are_ours(root);
-            let kernels = KernelThreads::of(&proc, numbers_are_ours);
-            Ok(Self { way: Way::new(procfs::numbers(&proc)?), proc, kernels, numbers_are_ours })
-        };
-        found().map_err(|e: Errno| CensusError::Proc { path: path.clone(), source: e.into() })
-    }
-
-    /// Goes to all that no other walk goes to. `fds` is how many descriptors all walks look at together.
-    fn go(&self, root: &HostRoot, fds: &Budget) -> Walk {
-        let mut walk =
-            Walk { root: root.clone(), numbers_are_ours: self.numbers_are_ours, ..Walk::default() };
-        while let Some(pid) = self.way.next() {
-            if !self.kernels.has(&self.proc, pid) {
-                walk.process(&self.proc, pid, fds);
-            }
-        }
-        walk
-    }
-}
-
 impl Walk {
-    fn process(&mut self, proc: &OwnedFd, pid: u32, fds: &Budget) {
-        let Ok(directory) = open_path(proc, pid.to_string()) else { return };
+    /// Looks at every task in `/proc` under `root`, and at as many open descriptors as `fds` allows. The same host gives the
+    /// same result.
+    pub(crate) fn over(root: &HostRoot, fds: &Budget) -> Result<Self, CensusError> {
+        let path = root.path("/proc");
+        let failed = |e: Errno| CensusError::Proc { path: path.clone(), source: e.into() };
+        let proc = open_directory(rustix::fs::CWD, &path).map_err(failed)?;
+        let numbers_are_ours = numbers_are_ours(root);
+        let kernels = KernelThreads::of(&proc, numbers_are_ours);
+        let mut pids = procfs::numbers(&proc).map_err(failed)?;
+        pids.sort_unstable();
+        let mut walk = Self { root: root.clone(), numbers_are_ours, ..Self::default() };
+        let mut seen = HashSet::new();
+        for listing in 1.. {
+            let mut last_missed = None;
+            for pid in pids {
+                if kernels.has(&proc, pid) || walk.process(&proc, pid, fds) == Seen::Yes {
+                    seen.insert(pid);
+                } else {
+                    last_missed = Some(pid);
+                }
+            }
+            let Some(missed) = last_missed else { break };
+            if listing == LISTINGS {
+                walk.blind.push(too_fast(missed));
+                break;
+            }
+            pids = procfs::numbers(&proc).map_err(failed)?;
+            pids.retain(|pid| !seen.contains(pid));
+            // The newest first: the others have lived longer already.
+            pids.sort_unstable_by(|one, other| other.cmp(one));
+        }
+        walk.resolve_mounts();
+        if walk.fds_left {
+            walk.blind.push(
+                "there are more open descriptors than are read when a block is leased; wardlet ids gc reads all"
+                    .to_owned(),
+            );
+        }
+        walk.blind.sort();
+        walk.blind.dedup();
+        Ok(walk)
+    }
+
+    /// Says whether its IDs were read, or why they cannot be is known.
+    fn process(&mut self, proc: &OwnedFd, pid: u32, fds: &Budget) -> Seen {
+        let directory = match open_path(proc, pid.to_string()).map_err(Miss::at("directory")) {
+            Ok(directory) => directory,
+            Err(Miss::Gone) => return Seen::No,
+            Err(miss) => {
+                self.missed(pid, "?", miss);
+                return Seen::Yes;
+            }
+        };
         let mut credentials = Credentials::default();
         let status = match self.status(directory.as_fd(), &mut credentials) {
             Ok(status) => status,
-            Err(miss) => return self.missed(pid, "?", miss),
+            Err(Miss::Gone) => return Seen::No,
+            Err(miss) => {
+                self.missed(pid, "?", miss);
+                return Seen::Yes;
+            }
         };
         // The kernel's own threads have all that they have of the host.
         let home = if status.kernel_thread { Ok(Home::Host) } else { self.home(directory.as_fd(), pid) };
@@ -154,6 +184,7 @@ impl Walk {
             }
         }
         self.processes.push(Process { pid, comm: status.name, home, credentials });
+        Seen::Yes
     }
 
     /// The IDs of every thread are read also where nothing else of the process may be.
@@ -344,6 +375,14 @@ impl Walk {
             self.blind.push(format!("{text}; run as root with CAP_SYS_PTRACE"));
         }
     }
+}
+
+fn too_fast(pid: u32) -> String {
+    format!(
+        "processes end faster than they can be looked at: each of {LISTINGS} listings had one that was gone before its IDs \
+         were read, the last process {pid}; look again when fewer are started, and see whether one of them starts itself \
+         anew without end"
+    )
 }
 
 /// A zombie has neither mounts nor descriptors, yet its threads may.

@@ -284,6 +284,27 @@ fn a_user_namespace_nested_in_another_shows_host_ids_and_what_is_around_it() {
     assert_eq!(found.unwrap().uids, [HostSpan::new(span.first().into(), 1).unwrap()]);
 }
 
+/// Each of these processes starts the next and ends, sooner than a walk over all processes that were listed gets to it: a
+/// block whose last processes were such a chain was seen to be vacant.
+#[test]
+fn a_chain_of_processes_that_each_start_the_next_and_end_is_seen() {
+    let span = block(40);
+    let hop = "while (1) { my $next = fork; POSIX::_exit(0) if $next; select(undef, undef, undef, 0.0002) }";
+    let id = first(span);
+    // What has ended is gone at once: its parent, the first process of the namespace, does not want to know.
+    let plant = "$SIG{CHLD} = 'IGNORE'; my ($id, $hop) = @ARGV; \
+                 fork or exec qw(setpriv --clear-groups --reuid), $id, '--regid', $id, qw(perl -MPOSIX -e), $hop; \
+                 $| = 1; print qq(ready\\n); <STDIN>";
+    let planted =
+        Planted::run("unshare", &["--pid", "--fork", "--kill-child", "perl", "-e", plant, &id, hop]);
+    assert!(eventually(|| user(IdKind::Uid, span)).is_some());
+    for round in 0..50 {
+        assert!(user(IdKind::Uid, span).is_some(), "look {round} saw nothing of the chain");
+    }
+    drop(planted);
+    assert_vacant(span);
+}
+
 #[test]
 fn a_look_is_quick() {
     look();

@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each suite needs other words")]
 
 use conflicts::*;
-use labels::SelinuxOptions;
+use selinux::SelinuxOptions;
 
 pub const DRIVER: &str = "csi.example.com";
 

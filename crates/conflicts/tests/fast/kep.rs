@@ -5,7 +5,7 @@ use crate::cases;
 use cases::*;
 use conflicts::AccessMode::{ReadWriteMany, ReadWriteOnce, ReadWriteOncePod};
 use conflicts::*;
-use labels::{HostDefaults, SelinuxOptions};
+use selinux::{HostDefaults, SelinuxOptions};
 
 const C1: &str = "s0:c1,c2";
 const C8: &str = "s0:c8,c9";

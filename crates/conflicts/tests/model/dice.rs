@@ -1,7 +1,7 @@
 //! Objects and histories by chance, from a seed.
 
 use conflicts::*;
-use labels::SelinuxOptions;
+use selinux::SelinuxOptions;
 
 /// SplitMix64.
 pub struct Dice(u64);

@@ -10,7 +10,7 @@ pub mod dice;
 use std::collections::{BTreeMap, BTreeSet};
 
 use conflicts::*;
-use labels::SelinuxOptions;
+use selinux::SelinuxOptions;
 
 #[derive(Debug, Default, Clone)]
 pub struct World {

@@ -70,7 +70,7 @@ fn nearest(below: u64, above: u64) -> String {
     if below == above { below.to_string() } else { format!("{below} and {above}") }
 }
 
-/// Why blocks could not be entered as somebody's.
+/// Why blocks could not be entered as held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Adoption {
     /// They share IDs with another lease.
@@ -101,7 +101,7 @@ pub enum Transition {
     NotOnTheWay {
         /// The lease.
         id: LeaseId,
-        /// Where it is.
+        /// Its path.
         from: State,
         /// Where it was sent.
         to: State,
@@ -111,7 +111,7 @@ pub enum Transition {
     NotVacant {
         /// The lease.
         id: LeaseId,
-        /// Where it is.
+        /// Its path.
         from: State,
     },
     /// It has not rested long enough.

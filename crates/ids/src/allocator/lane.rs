@@ -34,7 +34,7 @@ pub(super) struct Lane {
     free: u32,
 }
 
-/// Asked about a block before it is given out: somebody's span that it touches.
+/// Called for a block before it is given out: returns a used or claimed span that the block touches.
 pub(super) type Avoid<'a> = &'a dyn Fn(IdBlock) -> Option<HostSpan>;
 
 impl Lane {
@@ -52,7 +52,7 @@ impl Lane {
         }
     }
 
-    /// Units of the pool that nobody holds.
+    /// Units of the pool that no lease holds.
     pub(super) fn free_units(&self) -> u32 {
         self.free
     }
@@ -78,7 +78,7 @@ impl Lane {
             let block = block_at(self.unit, order, group)?;
             match avoid(block) {
                 None => return Some(block),
-                // Whoever is in the way may be in the way for long: go on behind.
+                // A span in the way may be long: continue behind it.
                 Some(span) => from = (group + 1).max(self.group_behind(order, span)),
             }
         }

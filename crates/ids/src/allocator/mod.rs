@@ -1,7 +1,7 @@
-//! Who has which block: free → leased → draining → quarantined → free.
+//! The state of every block: free → leased → draining → quarantined → free.
 //!
-//! The allocator is told what to do and checks that it may be done; it decides only *which* block a
-//! lease gets. It neither knows the time nor looks at the host: both are brought to it.
+//! The caller decides on each transition, and the allocator checks that it is allowed; the allocator decides only
+//! *which* block a lease gets. It neither reads the time nor scans the host: the caller passes both in.
 
 mod error;
 mod lane;
@@ -53,16 +53,16 @@ impl Blocks {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
 pub enum State {
-    /// Somebody has it.
+    /// It has a holder.
     Leased,
-    /// Nobody should have it any more; whether nobody does is still to be seen.
+    /// Its holder has released it; whether its IDs are still in use is not known yet.
     Draining,
     /// Seen to be vacant; rests until this second.
     Quarantined {
         /// Seconds since 1970.
         until: u64,
     },
-    /// Nobody knows whether it is in use: it stays put until an operator has it looked at.
+    /// It is not known whether it is in use: it stays pinned until an operator unpins it.
     Pinned,
 }
 
@@ -70,7 +70,7 @@ pub enum State {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
-    /// Leases that somebody has.
+    /// Leases with a holder.
     pub leased: u32,
     /// Leases given back but not yet seen to be vacant.
     pub draining: u32,
@@ -174,7 +174,7 @@ impl Allocator {
     ) -> Result<Blocks, LeaseError> {
         let by_base = &self.by_base;
         let held = &self.held;
-        // Blocks held from outside the pool or with another length are in the way like anybody else.
+        // Blocks held from outside the pool or with another length are avoided like those of any other holder.
         let in_the_way = |kind, block: IdBlock| {
             overlapping(by_base, held, kind, block).map(|(_, b)| b.span()).or_else(|| avoid(kind, block))
         };
@@ -190,8 +190,7 @@ impl Allocator {
         picked.ok_or_else(|| LeaseError::Exhausted(Shortage { asked: length, counts: self.counts() }))
     }
 
-    /// Enters blocks that are already somebody's: from the ledger, from a kubelet's record. They may
-    /// lie outside the pool.
+    /// Enters blocks that are held already: from the ledger, from a kubelet's record. They may lie outside the pool.
     pub fn adopt(&mut self, id: LeaseId, blocks: Blocks, state: State) -> Result<(), Adoption> {
         if self.held.contains_key(&id) {
             return Err(Adoption::Known(id));
@@ -260,7 +259,7 @@ impl Allocator {
         let allowed = matches!(
             (held.state, to),
             (State::Leased | State::Pinned, State::Draining)
-                // The same holder came back before anybody else got the block.
+                // The same holder came back before another one got the block.
                 | (State::Draining | State::Quarantined { .. }, State::Leased)
                 | (State::Draining, State::Quarantined { .. })
                 // Seen to be in use while it rested.

@@ -199,7 +199,7 @@ impl World {
         }
     }
 
-    /// A restart: what was written down must lead to the same decisions.
+    /// A restart: what was recorded must lead to the same decisions.
     fn reload(&mut self) {
         let mut anew = Allocator::new(pool(&self.runs), None);
         for &(blocks, sequence) in &self.freed {

@@ -4,7 +4,7 @@ pub mod kubelet;
 pub mod proc_map;
 pub mod subid;
 
-/// A decimal number as those who write these files print it: digits and nothing else.
+/// A decimal number as the kernel and shadow's tools print it: digits and nothing else.
 ///
 /// A leading zero is refused because shadow's own tools read it as octal: one text, two meanings.
 fn decimal(text: &str) -> Option<u64> {

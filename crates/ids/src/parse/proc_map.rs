@@ -18,8 +18,7 @@ pub enum ProcMapError {
         /// What it says.
         text: String,
     },
-    /// The IDs outside do not exist in the reader's user namespace, so nobody can tell which
-    /// host IDs they are.
+    /// The IDs outside do not exist in the reader's user namespace, so that the host IDs are unknown.
     #[error("line {line}: the IDs outside are not visible from the user namespace of the reader")]
     NotVisible {
         /// The line, from 1.

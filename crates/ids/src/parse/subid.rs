@@ -116,8 +116,8 @@ impl fmt::Display for SubidProblem {
     }
 }
 
-/// Reads a whole file. It never fails as a whole: a bad line of somebody else must not stop the
-/// node, so the caller decides which problems matter.
+/// Reads a whole file. It never fails as a whole: a bad line of another user must not stop the node, so the caller
+/// decides which problems matter.
 ///
 /// Lines end at `\n` alone: shadow refuses a number with a `\r` behind it, and so must we.
 #[must_use]

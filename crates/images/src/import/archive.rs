@@ -17,7 +17,7 @@ const MOST_ENTRIES: usize = 20_000;
 /// Headers of an image's archive are small; its reader keeps them in memory.
 const MOST_HEADER_BYTES: u64 = 64 << 20;
 
-/// A tar archive that lies uncompressed on disk, and where in it everything is.
+/// An uncompressed tar archive on disk, with the positions of its members.
 pub(super) struct Archive {
     file: File,
     path: PathBuf,
@@ -78,7 +78,7 @@ impl Read for Slice<'_> {
     }
 }
 
-/// The archive itself if it can be read in any order, else a copy that can.
+/// The archive itself if it is seekable, else a copy.
 fn plain(path: &Path, site: &Site<'_>) -> Result<File> {
     let cannot = |error| Error::io("read", path)(error);
     let mut file = File::open(path).map_err(cannot)?;
@@ -158,7 +158,7 @@ fn index(file: &File, path: &Path) -> Result<BTreeMap<String, Member>> {
         if let Some((name, member)) =
             member.map_err(|fault| Error::Entry { layer: layer.clone(), entry: name.clone(), fault })?
         {
-            // Two members of one name would be read differently by others.
+            // Other tools would read two members of one name differently.
             if members.insert(name.clone(), member).is_some() {
                 let fault = Fault::Unreadable("it is there twice".to_owned());
                 return Err(Error::Entry { layer, entry: name, fault });
@@ -191,7 +191,7 @@ fn member<R: Read>(entry: &tar::Entry<'_, R>, length: u64) -> Result<Option<(Str
     Ok(None)
 }
 
-/// What a link says, from the archive's root on; nothing if that is outside.
+/// The target of a link, from the archive's root; nothing if that is outside.
 fn inside(base: PathBuf, target: &[u8]) -> Option<String> {
     let mut path = base;
     for part in std::str::from_utf8(target).ok()?.split('/') {

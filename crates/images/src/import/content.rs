@@ -12,7 +12,7 @@ use crate::install::Site;
 use crate::json::LONGEST;
 use crate::manifest::Descriptor;
 
-/// What an image is imported from: contents by name.
+/// The content of an import: members by name.
 pub(super) struct Content {
     path: PathBuf,
     held: Held,

@@ -9,9 +9,9 @@ use crate::manifest::{Descriptor, Document, Manifest, choose};
 use crate::platform::Platform;
 use crate::reference::Reference;
 
-/// Where builders put a name.
+/// Annotations in which builders put a name.
 const NAMES: [&str; 2] = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
-/// An index may hold indexes, but not without end.
+/// An index may contain indexes, up to this depth.
 const DEPTH: u32 = 4;
 
 pub(super) fn import(content: &Content, name: Option<&Reference>, site: &Site<'_>) -> Result<Vec<Digest>> {
@@ -44,7 +44,7 @@ fn image(content: &Content, top: &Descriptor, name: Option<&Reference>, site: &S
     })
 }
 
-/// The manifest for this machine, through as many indexes as there are.
+/// The manifest for this machine, through nested indexes.
 fn manifest(content: &Content, top: Descriptor, site: &Site<'_>) -> Result<(Manifest, Vec<u8>)> {
     let mut next = top;
     for _ in 0..DEPTH {

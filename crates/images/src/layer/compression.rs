@@ -15,7 +15,7 @@ pub(crate) enum Compression {
 }
 
 impl Compression {
-    /// By the first bytes: media types and file names lie too often.
+    /// By the first bytes: media types and file names are often wrong.
     pub(crate) fn of(start: &[u8]) -> Self {
         if start.starts_with(GZIP) {
             Self::Gzip
@@ -32,10 +32,10 @@ fn is_skippable_frame(start: &[u8]) -> bool {
     matches!(start, [first, 0x2a, 0x4d, 0x18, ..] if first & 0xf0 == 0x50)
 }
 
-/// What `reader` holds, uncompressed: plain, gzip or zstd.
+/// The decompressed content of `reader`: plain, gzip or zstd.
 ///
 /// # Errors
-/// If not even its beginning can be read.
+/// If its first bytes cannot be read.
 pub fn uncompressed<'a>(reader: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut reader = BufReader::with_capacity(BUFFER, reader);
     let compression = Compression::of(reader.fill_buf()?);

@@ -1,4 +1,4 @@
-//! File contents, written so that runs of zeros take no room.
+//! File contents, written so that runs of zeros become holes.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,12 +8,12 @@ use super::meter::fault;
 use crate::fault::Fault;
 
 const CHUNK: usize = 256 * 1024;
-/// What file systems allocate at once.
+/// The block size of file systems.
 const BLOCK: usize = 4096;
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
-/// Copies `size` bytes; runs of zeros become holes. `written` is told of the bytes that are none, as they
-/// are written.
+/// Copies `size` bytes; runs of zeros become holes. `written` gets the number of bytes that are not zeros, as they are
+/// written.
 pub(crate) fn copy(
     from: &mut dyn Read,
     to: &File,
@@ -25,7 +25,7 @@ pub(crate) fn copy(
     loop {
         let count = fill(from, &mut buffer)?;
         let chunk = buffer.get(..count).unwrap_or_default();
-        // Also where all is a hole, somebody may want to end it.
+        // A callback also for a file that is one hole: the caller may cancel.
         written(0)?;
         for (start, run) in runs(chunk) {
             written(length(run))?;
@@ -64,7 +64,7 @@ fn is_zero(block: &[u8]) -> bool {
     ZEROS.get(..block.len()) == Some(block)
 }
 
-/// The stretches of whole blocks that are not all zero, with where they begin.
+/// The runs of blocks that are not all zero, with their offsets.
 fn runs(chunk: &[u8]) -> Vec<(u64, &[u8])> {
     if is_zero(chunk) {
         return Vec::new();

@@ -13,53 +13,53 @@ const SPARSE: &str = "GNU.sparse.";
 /// The highest ID that a file can have: the one above means "unchanged" to the kernel.
 const HIGHEST_ID: u64 = 4_294_967_294;
 
-/// The devices that every system has and that give nothing away: those that debootstrap and its like make.
+/// The device nodes that are allowed: those that debootstrap and similar tools create.
 const HARMLESS: &[(u32, u32)] = &[(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 1), (5, 2)];
 
 /// One entry of a layer's archive, checked by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its place in the image. For a whiteout: the place of what is gone.
+    /// Its path in the image. For a whiteout: the path that is removed.
     pub path: EntryPath,
-    /// What is there.
+    /// Its type.
     pub what: What,
-    /// Who owns it, inside.
+    /// Its owner inside the container.
     pub owner: Owner,
     /// Its permissions, with set-user-ID, set-group-ID and sticky.
     pub mode: u32,
-    /// When it was changed.
+    /// Its modification time.
     pub modified: Modified,
-    /// Its extended attributes that are kept.
+    /// Its extended attributes, as far as they are kept.
     pub xattrs: Vec<(String, Vec<u8>)>,
 }
 
-/// A time as files have it.
+/// A modification time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Modified {
     /// Seconds since 1970.
     pub seconds: i64,
-    /// And these.
+    /// Nanoseconds.
     pub nanoseconds: u32,
 }
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// A directory.
     Directory,
     /// A file of this size.
     File(u64),
-    /// A symbolic link that says this.
+    /// A symbolic link with this target.
     Symlink(Vec<u8>),
     /// Another name of this file.
     HardLink(EntryPath),
-    /// A harmless character device.
+    /// An allowed character device.
     Device(u32, u32),
     /// A named pipe.
     Fifo,
-    /// Nothing: what the layers below have here is gone.
+    /// A whiteout: the layers below have nothing here.
     Whiteout,
-    /// The directory shows nothing of the layers below.
+    /// An opaque directory: nothing of the layers below shows.
     Opaque,
 }
 
@@ -152,7 +152,7 @@ fn numbers(header: &tar::Header) -> Result<(u32, u32), Fault> {
     Ok((number(header.device_major())?, number(header.device_minor())?))
 }
 
-/// What an entry says beyond its header.
+/// The PAX extensions of an entry.
 struct Extensions {
     xattrs: Vec<(String, Vec<u8>)>,
     modified: Option<Modified>,
@@ -176,8 +176,8 @@ impl Extensions {
         Ok(found)
     }
 
-    /// Kept: what the image's own programs see. Left out: labels, which the node gives, and what only its
-    /// kernel may say. An overlay's own would steer it past the image.
+    /// Kept: what the image's own programs see. Dropped: SELinux labels, which the node sets, and attributes that are
+    /// reserved for the kernel. Refused: attributes of overlayfs, which would control the overlay.
     fn keep_xattr(&mut self, name: &str, value: &[u8]) -> Result<(), Fault> {
         if name.starts_with("trusted.overlay.") || name.starts_with("user.overlay.") {
             return Err(Fault::Xattr { name: name.to_owned() });

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 /// An ID and a file that belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Owned {
-    /// The ID, inside.
+    /// The ID inside the container.
     pub id: u32,
     /// The file, from the image's root on.
     pub file: String,
 }
 
-/// The highest user and group that files belong to.
+/// The highest user and group IDs of files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Highest {
     /// The highest user.

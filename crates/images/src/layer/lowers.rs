@@ -14,11 +14,11 @@ pub(crate) struct Lowers(Vec<Dir>);
 /// What the layers below show at a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Below {
-    /// Nothing, or nothing that one could go through.
+    /// Nothing, or a file that cannot be entered.
     Nothing,
     /// A directory like this.
     Directory(DirMode),
-    /// A symbolic link that says this.
+    /// A symbolic link with this target.
     Symlink(Vec<u8>),
 }
 

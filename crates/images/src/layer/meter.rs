@@ -7,16 +7,16 @@ use crate::fault::Fault;
 /// Long names, PAX records and sparse maps of one entry; the archive's reader keeps them in memory.
 const HEADER_BYTES: u64 = 1 << 20;
 
-/// What a metered archive may still be read for.
+/// The remaining budget of a metered archive.
 #[derive(Debug)]
 pub(crate) struct Budget {
     stream: Cell<u64>,
     stream_limit: u64,
-    /// While headers are read: what is left for them.
+    /// While headers are read: the bytes that they may still have.
     headers: Cell<Option<u64>>,
 }
 
-/// An archive that cannot be read for more than its budget.
+/// An archive that cannot be read beyond its budget.
 pub(crate) struct Metered<R> {
     inner: R,
     budget: Rc<Budget>,
@@ -31,7 +31,7 @@ impl<R: Read> Metered<R> {
 }
 
 impl Budget {
-    /// From now on headers are read.
+    /// Headers are read from now on.
     pub(crate) fn headers_begin(&self) {
         self.headers.set(Some(HEADER_BYTES));
     }
@@ -60,7 +60,7 @@ impl<R: Read> Read for Metered<R> {
     }
 }
 
-/// What an error of a metered archive's reader means.
+/// The fault behind an error of a metered archive's reader.
 pub(crate) fn fault(error: &io::Error) -> Fault {
     let own = error.get_ref().and_then(|inner| inner.downcast_ref::<Fault>());
     own.cloned().unwrap_or_else(|| Fault::Unreadable(error.to_string()))

@@ -1,6 +1,6 @@
 //! A layer from its archive to a directory that an overlay takes.
 //!
-//! - [`compression`]: plain, gzip or zstd, told by the first bytes.
+//! - [`compression`]: plain, gzip or zstd, detected by the first bytes.
 //! - [`meter`]: what limits a hostile archive while it is read.
 //! - [`name`]: names of entries that stay inside, and whiteouts.
 //! - [`entry`]: one entry of the archive, checked, nothing written yet.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::fault::Fault;
 use crate::limits::AbsoluteNames;
 
-/// The longest path and the longest name that the kernel takes.
+/// The kernel's limits of paths and names.
 const PATH_BYTES: usize = 4095;
 const NAME_BYTES: usize = 255;
 
@@ -44,7 +44,7 @@ impl EntryPath {
         Ok(Self(names))
     }
 
-    /// The names on the way, outermost first.
+    /// The components, outermost first.
     #[must_use]
     pub fn names(&self) -> &[OsString] {
         &self.0
@@ -74,16 +74,16 @@ impl EntryPath {
     }
 }
 
-/// What an entry's name means in a layer.
+/// The meaning of an entry's name in a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// Itself.
+    /// A file.
     Plain(EntryPath),
-    /// That this path of the layers below is gone.
+    /// A whiteout of this path.
     Whiteout(EntryPath),
-    /// That this directory shows nothing of the layers below.
+    /// An opaque marker of this directory.
     Opaque(EntryPath),
-    /// Nothing: bookkeeping of a file system that is no more.
+    /// Metadata of aufs: ignored.
     Meta,
 }
 

@@ -1,4 +1,4 @@
-//! How an overlay's layers say that something is gone.
+//! Whiteouts and opaque directories, as overlayfs stores them.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 const OPAQUE: &str = "trusted.overlay.opaque";
 
-/// What a name stands for in one layer.
+/// What a name is in one layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     Nothing,
@@ -20,7 +20,7 @@ pub(crate) enum Found {
     Other(Kind),
 }
 
-/// What `name` stands for in `dir`; no link is followed.
+/// Looks up `name` in `dir`; no link is followed.
 pub(crate) fn look(dir: &Dir, name: &OsStr) -> Result<Found, Errno> {
     let found = match statat(dir.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) => found,
@@ -38,17 +38,17 @@ pub(crate) fn look(dir: &Dir, name: &OsStr) -> Result<Found, Errno> {
     })
 }
 
-/// What a symbolic link says.
+/// The target of a symbolic link.
 pub(crate) fn read_link(dir: &Dir, name: &OsStr) -> Result<Vec<u8>, Errno> {
     Ok(readlinkat(dir.as_fd(), name, Vec::new())?.into_bytes())
 }
 
-/// Says that the layers below have no `name` here.
+/// Creates a whiteout of `name`.
 pub(crate) fn white_out(dir: &Dir, name: &OsStr) -> Result<(), Errno> {
     mknodat(dir.as_fd(), name, FileType::CharacterDevice, Mode::empty(), 0)
 }
 
-/// Says that nothing of the layers below shows in this directory.
+/// Makes this directory opaque.
 pub(crate) fn make_opaque(dir: &Dir) -> Result<(), Errno> {
     fsetxattr(dir.as_fd(), OPAQUE, b"y", XattrFlags::empty())
 }

@@ -1,4 +1,4 @@
-//! Where an entry goes: its directory, found or made, without ever leaving the layer.
+//! Finds or creates the directory of an entry, without ever leaving the layer.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use super::lowers::{Below, Lowers};
 use super::overlay::{Found, is_opaque, look, make_opaque, read_link};
 use crate::fault::Fault;
 
-/// As many as the kernel follows.
+/// The kernel's limit of links in a path.
 const LINKS: u32 = 40;
 
 const NEW: DirMode = DirMode { mode: 0o755, owner: Some(Owner::ROOT) };
@@ -20,23 +20,23 @@ const NEW: DirMode = DirMode { mode: 0o755, owner: Some(Owner::ROOT) };
 /// What to do where the layer has no such directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// Make it as the layers below have it.
+    /// Create it as the layers below have it.
     Make,
-    /// Say so.
+    /// Fail.
     Fail,
 }
 
-/// Finds directories in a layer. Symbolic links are resolved here, name by name, and the result is
-/// opened by the kernel with all links forbidden: a mistake here cannot lead out.
+/// Finds directories in a layer. Symbolic links are resolved here, component by component, and the result is opened by
+/// the kernel with all links forbidden: a mistake here cannot lead out.
 #[derive(Debug)]
 pub(crate) struct Places {
     root: Dir,
     lowers: Lowers,
-    /// The directory of the last entry: the next is mostly in the same.
+    /// The directory of the last entry, as a cache: the next entry is mostly in the same.
     last: Option<(Vec<OsString>, PathBuf)>,
 }
 
-/// A walk that is under way.
+/// A path resolution in progress.
 struct Walk {
     /// Names still to be walked, the next one last. Only links bring in `..`.
     ahead: Vec<OsString>,

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::fault::Fault;
 use crate::limits::Limits;
 
-/// Who gets the entries of a layer, in the archive's order.
+/// Takes the entries of a layer, in the archive's order.
 pub trait Sink {
     /// One entry; what is not read of its content is skipped.
     ///
@@ -68,7 +68,7 @@ fn one<R: Read>(
     if let Some(entry) = Entry::of(tarred, limits.absolute_names)? {
         sink.entry(&entry, tarred)?;
     }
-    // Headers are read next, and their budget must not pay for content that nobody wanted.
+    // Headers are read next, and their budget must not pay for content that the sink did not read.
     std::io::copy(tarred, &mut std::io::sink()).map_err(|error| fault(&error))?;
     Ok(())
 }

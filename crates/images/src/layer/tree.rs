@@ -27,14 +27,14 @@ const NO_FOLLOW: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
 /// A layer that is being unpacked.
 pub(crate) struct Tree<'a> {
     places: Places,
-    /// Told of bytes as they are written, and of every entry.
+    /// Gets the number of bytes as they are written, and every entry.
     ticks: &'a mut dyn Ticks,
     highest: Highest,
     /// Directories get their times last: each file in them changes it.
     directories: Vec<(PathBuf, Modified)>,
 }
 
-/// Who watches over the unpacking.
+/// An observer of the unpacking, which can cancel it.
 pub(crate) trait Ticks {
     /// So many bytes will be on disk in addition.
     fn bytes(&mut self, count: u64) -> Result<(), Fault>;
@@ -180,7 +180,7 @@ impl<'a> Tree<'a> {
     ) -> Result<(), Fault> {
         mknodat(at.0.as_fd(), at.1, kind, Mode::RUSR, device).map_err(Fault::refused("make it"))?;
         own_at(at, entry)?;
-        // Just made, in a directory that is nobody else's: no link can be in its place.
+        // Just created, in a directory that only this process uses: no link can replace it.
         chmodat(at.0.as_fd(), at.1, Mode::from_raw_mode(entry.mode), AtFlags::empty())
             .map_err(Fault::refused("set its permissions"))?;
         utimensat(at.0.as_fd(), at.1, &times(entry.modified), NO_FOLLOW)

@@ -112,7 +112,7 @@ impl<'a> Download<'a> {
                 expected: self.descriptor.digest.clone(),
                 found,
             };
-            // Nothing of it can be used, by nobody.
+            // None of it is valid.
             self.file.set_len(0).map_err(Error::io("empty", &self.path))?;
             return Err(wrong);
         }

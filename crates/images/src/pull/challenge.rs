@@ -7,7 +7,7 @@ pub(crate) enum Challenge {
     Bearer {
         /// Where.
         realm: String,
-        /// For whom.
+        /// The service that the token is for.
         service: Option<String>,
         /// For what.
         scope: Option<String>,

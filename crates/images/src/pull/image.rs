@@ -29,8 +29,8 @@ impl Images {
     /// Pulls an image for this machine: from the registry's mirrors, then from itself.
     ///
     /// # Errors
-    /// If nobody has it, or what they have is not what it says. What was fetched before the way to a
-    /// registry broke off is kept, and the next pull goes on from there; anything else leaves nothing.
+    /// If no registry has it, or its content does not match its digest. If the connection broke, what was fetched is
+    /// kept, and the next pull resumes; any other failure leaves nothing.
     pub fn pull(&self, reference: &Reference, remote: &Remote, progress: &dyn Progress) -> Result<Image> {
         let pulled = self.pull_from_all(reference, remote, progress);
         if pulled.as_ref().is_err_and(|error| !may_go_on(error)) {

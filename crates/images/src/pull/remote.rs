@@ -14,14 +14,14 @@ const DOCKER_HUB: &str = "registry-1.docker.io";
 /// How a registry is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scheme {
-    /// TLS, always, unless said otherwise.
+    /// TLS, always, unless configured otherwise.
     #[default]
     Https,
     /// In the clear, credentials included.
     PlainHttp,
 }
 
-/// Who is pulling.
+/// Credentials for a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
     /// A user and a password.
@@ -43,8 +43,8 @@ pub enum Credentials {
 pub struct NotAnAuth;
 
 impl Credentials {
-    /// The credentials of an entry; `None` if it has none. A user with a password goes before a token, a token before
-    /// a user without one, and `auth` comes last, for those who write nothing else.
+    /// The credentials of an entry; `None` if it has none. A user with a password takes precedence over a token, a
+    /// token over a user without a password, and `auth` comes last, for files that have nothing else.
     ///
     /// # Errors
     /// If `auth` counts and cannot be decoded.
@@ -94,7 +94,7 @@ pub struct Registry {
     pub ca: Vec<PathBuf>,
     /// `host[:port][/prefix]`, asked before the registry itself, in this order.
     pub mirrors: Vec<String>,
-    /// Who is pulling; nobody if not said.
+    /// The credentials; anonymous without.
     pub credentials: Option<Credentials>,
 }
 
@@ -116,7 +116,7 @@ pub struct Endpoint {
     pub repository: String,
     /// Authorities that are trusted in addition.
     pub ca: Vec<PathBuf>,
-    /// Who is pulling.
+    /// The credentials.
     pub credentials: Option<Credentials>,
     /// Of a mirror: whose images are wanted.
     pub of: Option<String>,

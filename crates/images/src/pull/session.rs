@@ -27,7 +27,7 @@ pub(super) struct Session {
     authorization: RefCell<Option<String>>,
 }
 
-/// A request: what for, in words, and which.
+/// A request: what for, as text, and which.
 pub(super) struct Ask<'a> {
     pub(super) what: &'a str,
     /// Behind `/v2/<repository>/`.
@@ -124,7 +124,7 @@ impl Session {
                 password.ok_or_else(|| self.unauthorized(what, "it wants a user and a password".to_owned()))
             }
             Challenge::Bearer { realm, service, scope } => {
-                // Whoever answers for the registry must not make us send a password in the clear.
+                // A server in the registry's place must not make us send a password in the clear.
                 if self.endpoint.scheme == Scheme::Https && !realm.starts_with("https://") {
                     let why = format!("it sends us to {realm} for a token, which is not https");
                     return Err(self.unauthorized(what, why));

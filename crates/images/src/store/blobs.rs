@@ -25,7 +25,7 @@ impl Store {
         self.folder("locks").join(format!("blob-{}", digest.hex()))
     }
 
-    /// Makes the caller the one who fetches this blob now.
+    /// Takes the lock for fetching this blob.
     pub(crate) fn claim_blob(
         &self,
         digest: &Digest,

@@ -10,10 +10,10 @@ use super::records::ImageRecord;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 
-/// What was removed because nobody needed it.
+/// What was removed because nothing refers to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Collected {
-    /// Images without a name that nobody uses.
+    /// Images without a name and without a holder.
     pub images: u64,
     /// Layers of no image.
     pub layers: u64,
@@ -28,14 +28,14 @@ pub struct Collected {
 pub(crate) enum Scope {
     /// Layers and blobs of no image.
     Content,
-    /// Also images without a name that nobody uses, and broken-off downloads.
+    /// Also images without a name and without a holder, and partial downloads.
     Everything,
 }
 
 impl Store {
-    /// Removes what nobody needs. The store's lock must be held.
+    /// Removes what nothing refers to. The store's lock must be held.
     ///
-    /// If a single record cannot be read, nothing is removed: it may speak for anything.
+    /// If a single record cannot be read, nothing is removed: it may refer to anything.
     pub(crate) fn collect(&self, scope: Scope) -> Result<Collected> {
         self.sweep_locked()?;
         let mut done = Collected::default();
@@ -106,7 +106,7 @@ impl Store {
         Ok(())
     }
 
-    /// Downloads that nobody is at.
+    /// Downloads that no process has locked.
     fn drop_downloads(&self) -> Result<u64> {
         let mut dropped = 0;
         for entry in self.dir("partial")?.entries()? {

@@ -68,7 +68,7 @@ impl Store {
         serde_json::from_slice(&text).map_err(|error| Error::Record { path, why: error.to_string() })
     }
 
-    /// Makes the caller the one who unpacks this layer now.
+    /// Takes the lock for unpacking this layer.
     pub(crate) fn claim_layer(
         &self,
         chain: &Digest,

@@ -1,10 +1,10 @@
-//! The store on disk. Its layout is drawn in docs/design/images.md; here is who does what:
+//! The store on disk. Its layout is drawn in docs/design/images.md. The modules:
 //!
 //! - [`Store`]: where everything is, and its version.
 //! - [`lock`]: locks for single blobs and layers.
-//! - [`work`]: room for what is being made, and what it must not lose meanwhile.
-//! - [`blobs`], [`layers`], [`records`]: what there is.
-//! - [`collect`]: what nobody needs.
+//! - [`work`]: directories for work in progress, and what must not be collected meanwhile.
+//! - [`blobs`], [`layers`], [`records`]: the content.
+//! - [`collect`]: garbage collection.
 
 pub(crate) mod blobs;
 pub(crate) mod collect;

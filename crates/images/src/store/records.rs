@@ -1,4 +1,4 @@
-//! Which images there are, what they are called, and who uses them: small files, each replaced as a whole.
+//! Records of images, of their names and of their holders: small files, each replaced as a whole.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub(crate) struct NameRecord {
     pub(crate) digest: Option<Digest>,
 }
 
-/// Somebody who runs from an image.
+/// A holder: a container that runs from an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UseRecord {

@@ -13,14 +13,14 @@ use crate::error::{Error, Result};
 
 const NEEDS: &str = "needs.json";
 
-/// What somebody at work must not lose: it counts as used until the work ends.
+/// What a process with work in progress needs: it counts as used until the work ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Needs {
     pub(crate) layers: Vec<Digest>,
     pub(crate) blobs: Vec<Digest>,
 }
 
-/// A directory for what is being made. Its lock goes with the process; what is left then is swept away.
+/// A directory for work in progress. Its lock ends with the process; the next sweep then removes the directory.
 #[derive(Debug)]
 pub(crate) struct Work {
     path: PathBuf,
@@ -48,7 +48,8 @@ impl Store {
         }
     }
 
-    /// Removes what the dead have left at work. Whoever changes the store just now does it instead.
+    /// Removes work directories of dead processes. If another process has the store's lock, that process does it
+    /// instead.
     pub(crate) fn sweep(&self) -> Result<()> {
         let Some(_guard) = Lock::at(self.folder("lock")).try_acquire()? else { return Ok(()) };
         self.sweep_locked()
@@ -65,7 +66,7 @@ impl Store {
         Ok(())
     }
 
-    /// What everybody at work needs. The store's lock must be held.
+    /// What all work in progress needs. The store's lock must be held.
     pub(crate) fn needs(&self) -> Result<Needs> {
         let mut all = Needs::default();
         for entry in self.dir("work")?.entries()? {

@@ -186,7 +186,7 @@ fn owners_and_types_that_cannot_be() {
     refused_with(Layer::new().owned_file("u", "", (4_294_967_295, 0)), "u", "uid 4294967295 cannot be");
     refused_with(Layer::new().owned_file("g", "", (0, 1 << 33)), "g", "gid 8589934592 cannot be");
     refused_with(Layer::new().raw("?", "", Meta::of(EntryType::new(b'Z'), 0o644), b""), "?", "type 'Z'");
-    refused_with(Layer::new().file("f", "").file("f/x", ""), "f/x", "\"f\" on the way is no directory");
+    refused_with(Layer::new().file("f", "").file("f/x", ""), "f/x", "\"f\" in its path is not a directory");
     refused_with(Layer::new().symlink("./", "x"), "./", "no file can have this name");
 }
 
@@ -352,7 +352,7 @@ fn what_is_no_image_is_told_so() {
     {
         fs::write(&path, content).unwrap();
         let error = fixture.import_file(&path).unwrap_err().to_string();
-        assert!(error.contains("is no image") && error.contains(why), "{error}");
+        assert!(error.contains("is not an image") && error.contains(why), "{error}");
     }
     // A layout's directory whose blobs are links to somewhere else.
     let made = image("localhost/linked:1", vec![Layer::new().file("f", "").finish()]);

@@ -6,49 +6,49 @@ use serde::Serialize;
 use crate::mount::Flags;
 use crate::{Access, Attributes, Filesystem, IdMaps, Propagation, Submounts, Unmount};
 
-/// One call of a [`super::Kernel`], as it was asked for.
+/// One call of a [`super::Kernel`], with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Call {
-    /// A user namespace was asked for.
+    /// A user namespace was requested.
     UserNamespace(IdMaps),
-    /// A user namespace was let go of.
+    /// A user namespace was released.
     ForgetUserNamespace(IdMaps),
     /// A mount was cloned.
     Clone {
-        /// What of.
+        /// The source.
         source: PathBuf,
-        /// With those below?
+        /// Whether with its submounts.
         submounts: Submounts,
     },
     /// A detached mount was changed.
     Set {
-        /// Which, in words.
+        /// The mount, as text.
         what: String,
-        /// How.
+        /// The change.
         change: Change,
     },
-    /// A filesystem was made.
+    /// A filesystem was created.
     Make(Filesystem),
-    /// An overlay was made.
+    /// An overlay was created.
     Overlay {
-        /// How many layers it has below.
+        /// The number of its lower layers.
         lowers: usize,
-        /// What takes the changes.
+        /// Its upper layer.
         upper: PathBuf,
     },
     /// A detached mount was attached.
     Attach {
-        /// Which, in words.
+        /// The mount, as text.
         what: String,
-        /// Where.
+        /// The mount point.
         target: PathBuf,
     },
-    /// A mount was taken away.
+    /// A mount was unmounted.
     Unmount {
-        /// Where.
+        /// The mount point.
         point: PathBuf,
-        /// How.
+        /// Now or lazily.
         how: Unmount,
     },
 }

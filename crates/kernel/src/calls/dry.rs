@@ -10,8 +10,8 @@ use crate::{
     Submounts, Target, Unmount, UsernsFd,
 };
 
-/// Makes nothing and says yes to everything: the mounts and namespaces that it hands out are descriptors
-/// of /dev/null. For the order of calls, without root; what the kernel would answer it does not know.
+/// Changes nothing and succeeds always: the mounts and namespaces that it returns are descriptors of /dev/null. For
+/// tests of the order of calls, without root; it does not know what the kernel would answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Dry;
 

@@ -1,5 +1,5 @@
-//! The calls that change something, as a trait: what executes a plan takes a [`Kernel`], and whoever
-//! wires it up says which.
+//! The calls that change something, as a trait: code that executes a plan takes a [`Kernel`], and the program chooses
+//! the implementation.
 
 mod call;
 mod dry;
@@ -20,12 +20,12 @@ use crate::{
     Submounts, Target, Unmount, UsernsFd,
 };
 
-/// What changes the machine.
+/// The system calls that change the machine.
 pub trait Kernel: Send + Sync + Debug {
     /// The user namespace with these maps; the same one each time.
     fn user_namespace(&self, maps: &IdMaps) -> Result<Arc<UsernsFd>>;
 
-    /// Lets go of the user namespace with these maps.
+    /// Releases the user namespace with these maps.
     fn forget_user_namespace(&self, maps: &IdMaps) -> Result<()>;
 
     /// As [`DetachedMount::clone_of`].

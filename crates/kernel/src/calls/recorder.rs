@@ -8,15 +8,14 @@ use crate::{
     Submounts, Target, Unmount, UsernsFd,
 };
 
-/// Writes down every call in the order in which they are made, then has another kernel make it. A call
-/// that fails is written down as well: it was made.
+/// Records every call in order, then passes it to another kernel. A call that fails is recorded as well.
 pub struct Recorder<K> {
     inner: K,
     calls: Mutex<Vec<Call>>,
     tell: Option<Tell>,
 }
 
-/// Is told each call before it is made.
+/// Gets each call before it is made.
 pub type Tell = Box<dyn Fn(&Call) + Send + Sync>;
 
 impl<K> Recorder<K> {
@@ -26,7 +25,7 @@ impl<K> Recorder<K> {
         Self { inner, calls: Mutex::default(), tell: None }
     }
 
-    /// Around `inner`; calls are told and not kept.
+    /// Around `inner`; calls are passed to `tell` and not kept.
     #[must_use]
     pub fn telling(inner: K, tell: Tell) -> Self {
         Self { inner, calls: Mutex::default(), tell: Some(tell) }
@@ -38,7 +37,7 @@ impl<K> Recorder<K> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The same, as people read them.
+    /// The same as text, one line each.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         self.calls().iter().map(ToString::to_string).collect()

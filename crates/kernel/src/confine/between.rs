@@ -1,7 +1,8 @@
-//! The process in between: goes where only its child can be, and becomes what that is to be.
+//! The intermediate process: enters the container's namespaces, drops privileges, and forks the process of the
+//! program.
 //!
-//! It is in the container's namespaces but for that of processes, so that nobody in there sees it. All that
-//! takes a power which the program will not have is done here, and all that is the host's is closed here:
+//! It is in the container's namespaces except the PID namespace, so that no process of the container sees it. It does
+//! everything that takes a privilege which the program will not have, and closes everything that belongs to the host:
 //! from its first moment the child has hardly more than its program.
 
 use std::ffi::c_int;
@@ -18,10 +19,10 @@ use super::report::Step;
 use super::{Confined, Identity, Streams, capable, descriptors, terminal};
 use crate::userns::last_errno;
 
-/// The process in between.
+/// The intermediate process.
 pub(super) struct Between<'a> {
     pub(super) wanted: &'a Confined,
-    /// Where it tells what becomes of it.
+    /// The socket for its report.
     pub(super) report: OwnedFd,
     /// The namespaces to join, as flags.
     pub(super) mask: c_int,
@@ -34,7 +35,7 @@ pub(super) fn at(step: Step) -> impl Fn(Errno) -> (Step, Errno) {
 }
 
 impl Between<'_> {
-    /// Becomes what the program is to be, but for what only its own process can do.
+    /// Takes every step before exec that does not need the process of the program itself.
     pub(super) fn prepare(&self) -> Done {
         hide()?;
         // As the host's root, whose number of keyrings is hardly limited.
@@ -85,7 +86,7 @@ impl Between<'_> {
         Ok(())
     }
 
-    /// A terminal takes the place of all streams; else none of them may be the host's own nothing.
+    /// A terminal replaces all streams; otherwise none of them may be the host's own /dev/null.
     fn open_streams(&self) -> Done {
         match self.wanted.streams {
             Streams::Inherited => descriptors::own_nothing().map_err(at(Step::Streams)),
@@ -94,7 +95,7 @@ impl Between<'_> {
         }
     }
 
-    /// What leaves it with no more than it is to have; and, where it takes that, with what a filter takes.
+    /// Drops privileges; keeps only what setting a seccomp filter takes, where it takes any.
     fn confine(&self) -> Done {
         let wanted = self.wanted;
         let later = match chdir(&wanted.cwd) {
@@ -151,7 +152,7 @@ fn is_inside() -> Result<(), Errno> {
     let (here, there) = (statat(CWD, ".", AtFlags::empty())?, statat(CWD, &path, AtFlags::empty()));
     match there {
         Ok(there) if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino) => Err(Errno::NOENT),
-        // Whoever may be in a directory need not be able to find the way to it.
+        // A user that may be in a directory need not have search permission on the path to it.
         _ => Ok(()),
     }
 }

@@ -11,7 +11,7 @@ use super::Capabilities;
 /// More than Linux has.
 const CAPABILITIES: u32 = 63;
 
-/// Leaves only these to any program that it starts.
+/// Drops all others from the bounding set.
 pub(super) fn bound(kept: u64) -> Result<(), Errno> {
     for number in 0..CAPABILITIES {
         let one = 1u64 << number;
@@ -19,7 +19,7 @@ pub(super) fn bound(kept: u64) -> Result<(), Errno> {
             continue;
         }
         match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(one)) {
-            // Linux has no more of them.
+            // No capability has this number.
             Err(Errno::INVAL) => return Ok(()),
             answer => answer?,
         }
@@ -27,13 +27,13 @@ pub(super) fn bound(kept: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Puts those in force that were kept when the user was taken on.
+/// Raises the effective set to the permitted one, which was kept over the change of user.
 pub(super) fn all_in_force() -> Result<(), Errno> {
     let held = capabilities(None)?;
     set_capabilities(None, CapabilitySets { effective: held.permitted, ..held })
 }
 
-/// Leaves those that will be wanted, and what it takes to set a filter, all in force.
+/// Keeps those that the program will have, and what it takes to set a filter, all effective.
 pub(super) fn keep_for_filter(sets: Capabilities) -> Result<(), Errno> {
     let wanted = sets.permitted | sets.effective | sets.inheritable | sets.ambient;
     let held = capabilities(None)?;

@@ -1,4 +1,4 @@
-//! What of a process's descriptors goes with it into a container.
+//! Which descriptors of a process enter a container.
 
 use std::os::fd::{OwnedFd, RawFd};
 
@@ -8,9 +8,8 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stderr, stdin, stdout}
 
 use crate::userns::last_errno;
 
-/// Puts the container's own nothing in place of each standard stream that is the host's: with that the
-/// container's root could change the host's node (`chmod 0 /proc/self/fd/0`). The calling process sees the
-/// container's files.
+/// Replaces each standard stream that is the host's /dev/null by the container's own: otherwise the container's root
+/// could change the host's node (`chmod 0 /proc/self/fd/0`). The calling process sees the container's files.
 pub(super) fn own_nothing() -> Result<(), Errno> {
     let is_hosts =
         [stdin(), stdout(), stderr()].map(|stream| fstat(stream).is_ok_and(|stat| is_nothing(&stat)));
@@ -36,7 +35,7 @@ fn is_nothing(stat: &Stat) -> bool {
         && (major(stat.st_rdev), minor(stat.st_rdev)) == (1, 3)
 }
 
-/// What is at that path is the container's to say: it counts, and is opened, only if it is what it should be.
+/// The container controls what is at that path: it is opened only if it is the null device.
 fn open_nothing() -> Result<OwnedFd, Errno> {
     let path = "/dev/null";
     let held = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
@@ -54,7 +53,7 @@ fn open_nothing() -> Result<OwnedFd, Errno> {
     Ok(opened)
 }
 
-/// Closes all descriptors but the standard ones and this.
+/// Closes all descriptors except the standard streams and this one.
 pub(super) fn close_but(kept: RawFd) -> Result<(), Errno> {
     let kept = libc::c_uint::try_from(kept).map_err(|_| Errno::BADF)?;
     if kept > 3 {

@@ -10,7 +10,7 @@ const SECCOMP_SET_MODE_FILTER: c_long = 1;
 /// One instruction: two bytes of code, two of jumps, four of data.
 const INSTRUCTION: usize = 8;
 
-/// Sets the filter on the calling thread. It holds from then on.
+/// Sets the seccomp filter on the calling thread, at once.
 pub(super) fn load(filter: &Filter) -> Result<(), Errno> {
     let whole = filter.program.len().is_multiple_of(INSTRUCTION) && !filter.program.is_empty();
     let length = u16::try_from(filter.program.len() / INSTRUCTION).ok().filter(|_| whole);

@@ -1,5 +1,5 @@
-//! What is left for the process itself, once it is among the container's. The process that it comes from has
-//! one thread, so that all here may be ordinary code.
+//! The steps that the process itself takes, once it is in the container's PID namespace. The process that it is forked
+//! from has one thread, so that ordinary code may run here.
 
 use std::os::fd::AsFd;
 
@@ -11,11 +11,11 @@ use super::between::{Between, Done, at};
 use super::report::{self, Step};
 use super::{Streams, capable, filter, terminal};
 
-/// The process to be.
+/// The process that execs the program.
 pub(super) struct Inside<'a>(pub(super) Between<'a>);
 
 impl Inside<'_> {
-    /// Becomes the program, or tells why not.
+    /// Execs the program, or reports why that failed.
     pub(super) fn become_it(self) {
         let report = self.0.report.as_fd();
         let told = |(step, errno)| report::tell_failed(report, step, errno);
@@ -34,8 +34,8 @@ impl Inside<'_> {
         }
     }
 
-    /// Without `no_new_privileges` a filter takes a capability: it is set, and that is gone, before anybody
-    /// is waited for.
+    /// Without `no_new_privileges` a seccomp filter takes a capability: the filter is set, and the capability dropped,
+    /// before the process waits for the parent.
     fn begin(&self) -> Done {
         setsid().map_err(at(Step::Session))?;
         let wanted = self.0.wanted;
@@ -52,7 +52,7 @@ impl Inside<'_> {
         }
     }
 
-    /// With `no_new_privileges` it comes last, when hardly a call of our own is left to be filtered.
+    /// With `no_new_privileges` the filter is set last, when hardly a call of our own remains to be filtered.
     fn filter_last(&self) -> Done {
         let limits = &self.0.wanted.limits;
         match &limits.seccomp {
@@ -61,7 +61,7 @@ impl Inside<'_> {
         }
     }
 
-    /// If its maker is gone by then, no signal will come.
+    /// If the parent is gone by then, no signal will come.
     fn die_with_maker(&self) -> Result<(), Errno> {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         let mut ends = [PollFd::new(&self.0.report, PollFlags::empty())];

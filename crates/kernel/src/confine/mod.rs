@@ -1,8 +1,8 @@
-//! One more process in a container, held as tightly as its first one.
+//! One more process in a container, with the same restrictions as its first one (exec).
 //!
-//! Namespaces, control groups, user and groups, capabilities, seccomp filter, labels, limits and terminal
-//! are all in place before the program's first instruction; until then nobody in the container can look
-//! into the process that is to become it, or write to the program that it comes from.
+//! Namespaces, cgroups, user and groups, capabilities, seccomp filter, labels, limits and terminal are all in place
+//! before the program's first instruction; until then no process of the container can trace the process that is to
+//! become it, or write to the program file that it is forked from.
 
 mod between;
 mod capable;
@@ -25,72 +25,72 @@ use crate::namespace::Process;
 pub use program::Program;
 pub use start::Started;
 
-/// What a process in a container is to be.
+/// A process to start in a container.
 #[derive(Debug)]
 pub struct Confined {
     /// The process whose namespaces it joins.
     pub beside: Process,
-    /// The files (`cgroup.procs`) of the control groups that it joins, open for writing.
+    /// The files (`cgroup.procs`) of the cgroups that it joins, open for writing.
     pub cgroups: Vec<OwnedFd>,
-    /// Who it is.
+    /// Its user, groups and capabilities.
     pub identity: Identity,
     /// Its capabilities.
     pub capabilities: Capabilities,
-    /// What it may gain, and which system calls it may make.
+    /// Privileges, system calls and resources.
     pub limits: Limits,
     /// Its labels.
     pub labels: Labels,
-    /// Where it starts, by a path inside.
+    /// Its working directory, as a path inside.
     pub cwd: PathBuf,
     /// Its standard streams.
     pub streams: Streams,
-    /// What it runs.
+    /// The program.
     pub program: Program,
 }
 
-/// Who a process is, in the numbers of its user namespace.
+/// User and groups of a process, as IDs of its user namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// Its user.
     pub uid: u32,
     /// Its group.
     pub gid: u32,
-    /// All groups that it is in beside that.
+    /// Its supplementary groups.
     pub groups: Vec<u32>,
-    /// The permissions that files it makes do not have.
+    /// Its umask.
     pub umask: u32,
 }
 
-/// The five sets of capabilities, a bit for each by its number.
+/// The five capability sets, as bit masks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// No program that it starts can have more.
+    /// The bounding set.
     pub bounding: u64,
-    /// In force.
+    /// The effective set.
     pub effective: u64,
-    /// Kept by programs that have them in their inheritable set.
+    /// The inheritable set.
     pub inheritable: u64,
-    /// Can be put in force.
+    /// The permitted set.
     pub permitted: u64,
-    /// Kept by any program that is not set-user-ID.
+    /// The ambient set.
     pub ambient: u64,
 }
 
-/// What a process is held by.
+/// Limits of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Whether no program that it starts can gain more than it has.
+    /// `no_new_privs`.
     pub no_new_privileges: bool,
-    /// Which system calls it may make.
+    /// Its seccomp filter.
     pub seccomp: Option<Filter>,
-    /// What it may use.
+    /// Its resource limits.
     pub resources: Vec<Limit>,
-    /// How soon it is killed when memory runs out; unless given, no later than others.
+    /// Its `oom_score_adj`; if not set, at least 0.
     pub oom_score_adj: Option<i32>,
 }
 
 impl Limits {
-    /// Whether there is a filter that takes a capability to be set.
+    /// Whether setting the filter takes a capability.
     fn filter_takes_power(&self) -> bool {
         self.seccomp.is_some() && !self.no_new_privileges
     }
@@ -99,24 +99,24 @@ impl Limits {
 /// A seccomp filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
-    /// The program, as the kernel reads it.
+    /// The BPF program, as the kernel reads it.
     pub program: Vec<u8>,
-    /// How it is set (`SECCOMP_FILTER_FLAG_*`).
+    /// `SECCOMP_FILTER_FLAG_*`.
     pub flags: u32,
 }
 
-/// How much of something a process may use.
+/// A resource limit (setrlimit).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
-    /// What holds; the largest number is no limit.
+    /// The soft limit; the largest number is no limit.
     pub soft: u64,
-    /// How far it may be raised.
+    /// The hard limit.
     pub hard: u64,
 }
 
-/// What the security modules know a process by.
+/// The labels of security modules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {
     /// Its SELinux label.

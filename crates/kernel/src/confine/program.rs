@@ -8,10 +8,10 @@ use rustix::io::Errno;
 use crate::userns::last_errno;
 use crate::{Error, Result};
 
-/// Where programs are looked for if the environment does not say.
+/// The default `PATH`.
 const USUAL_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The exit code of a process that did not become its program.
+/// The exit code of a process that could not exec its program.
 const NOT_RUN: i32 = 127;
 
 /// The length of the kernel's set of signals, in bytes.
@@ -36,14 +36,14 @@ impl Program {
         Ok(Self { args, env })
     }
 
-    /// As it was named.
+    /// The name that was given.
     #[must_use]
     pub fn name(&self) -> String {
         self.args.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// Becomes the program, with all signals as a program expects to find them. Returns only if that
-    /// cannot be. A script without its first line is not handed to a shell.
+    /// Execs the program, with default signal dispositions and no blocked signal. Returns only on failure. A script
+    /// without a `#!` line is not run by a shell.
     #[must_use]
     pub fn become_it(&self) -> Error {
         default_signals();
@@ -54,7 +54,7 @@ impl Program {
             // the call.
             unsafe { libc::execve(path.as_ptr(), args.as_ptr(), env.as_ptr()) };
             match last_errno() {
-                // It is worth looking further, and one that may not be run is better known than none.
+                // The search continues; EACCES is a better error than ENOENT.
                 Errno::ACCESS => answer = Errno::ACCESS,
                 Errno::NOENT | Errno::NOTDIR => {}
                 errno => {
@@ -66,12 +66,12 @@ impl Program {
         Error::Program { name: self.name(), errno: answer }
     }
 
-    /// Becomes the program with no descriptor open but the standard streams, or writes to `report` why that cannot
-    /// be, in the words of `explain`, and ends this process.
+    /// Execs the program with no descriptor open except the standard streams; on failure writes the text of `explain`
+    /// to `report` and ends this process.
     ///
     /// Close-on-exec is not enough: execve resolves the program's path first, and `/proc/self/fd/N/...` leads through
-    /// whatever is still open. `report` is a pipe, through which no path leads. It should be close-on-exec, so that its
-    /// reader learns of the program's start.
+    /// whatever is still open. `report` is a pipe, through which no path leads. It should be close-on-exec, so that
+    /// its reader learns of the program's start.
     ///
     /// Descriptors are closed up to `highest`, one by one: a seccomp filter that is in force already may not know
     /// close_range(2).
@@ -98,7 +98,7 @@ impl Program {
         if name.as_bytes().contains(&b'/') {
             return vec![name.clone()];
         }
-        // Names of no directory would mean the working directory: nobody asks for that by an empty word.
+        // An empty entry of PATH would mean the working directory: it is ignored.
         let absolute = self.path().split(|byte| *byte == b':').filter(|dir| dir.starts_with(b"/"));
         let joined = absolute.map(|dir| [dir, b"/", name.as_bytes()].concat());
         joined.filter_map(|path| CString::new(path).ok()).collect()

@@ -8,7 +8,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// What was being done when something failed.
+/// The step that was under way when something failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Step {
@@ -63,22 +63,22 @@ impl Step {
     }
 }
 
-/// What those on the other side tell.
+/// A message from the started processes.
 #[derive(Debug)]
 pub(super) enum Told {
-    /// The process that will be the program.
+    /// The PID of the process that will exec the program.
     Pid(i32),
-    /// The terminal's own side.
+    /// The master side of the terminal.
     Master(OwnedFd),
-    /// All that could be done without us is done.
+    /// All steps are done that do not need the parent.
     Ready,
-    /// It is over.
+    /// A step failed.
     Failed(Step, Errno),
-    /// Nobody is left to tell anything: the program runs, or it never will.
+    /// The other end is closed: the program runs, or it never will.
     Nothing,
 }
 
-/// The two ends: ours, and that of the process to be. A packet is never torn.
+/// The two ends of a socket pair: ours, and that of the started processes. Packets keep their boundaries.
 pub(super) fn ends() -> Result<(OwnedFd, OwnedFd), Errno> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
@@ -105,7 +105,7 @@ pub(super) fn tell_master(to: BorrowedFd<'_>, master: BorrowedFd<'_>) -> Result<
     sendmsg(to, &[IoSlice::new(&packet(b'm', 0, 0))], &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// Waits for our word; `false` if there will be none.
+/// Waits for the parent's message; `false` if there will be none.
 pub(super) fn told_to_go(from: BorrowedFd<'_>) -> bool {
     let mut byte = [0; 1];
     loop {
@@ -120,7 +120,7 @@ pub(super) fn tell_go(to: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::net::send(to, b"g", SendFlags::NOSIGNAL).map(drop)
 }
 
-/// The next thing told.
+/// The next message.
 pub(super) fn listen(from: &OwnedFd) -> Result<Told, Errno> {
     let mut bytes = [0; 6];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -129,7 +129,7 @@ pub(super) fn listen(from: &OwnedFd) -> Result<Told, Errno> {
         let parts = &mut [IoSliceMut::new(&mut bytes)];
         match recvmsg(from.as_fd(), parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
             Err(Errno::INTR) => {}
-            // Whoever ended without reading our word.
+            // The other process ended without reading our message.
             Err(Errno::CONNRESET) => return Ok(Told::Nothing),
             answer => break answer?.bytes,
         }

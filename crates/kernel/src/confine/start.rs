@@ -20,17 +20,17 @@ const HEARING: &str = "hear from the process that was to run";
 pub struct Started {
     /// The process.
     pub process: Process,
-    /// The other side of its terminal.
+    /// The master side of its terminal.
     pub master: Option<OwnedFd>,
 }
 
 impl Confined {
-    /// Starts the process and returns when it runs its program. It dies if the caller does, unless it has
-    /// become another user by a set-user-ID program since.
+    /// Starts the process and returns when it runs its program. It is killed if the caller ends, unless it has become
+    /// another user by a set-user-ID program since.
     ///
-    /// The caller must have no other thread: the process begins as a copy of it, and goes on as an
-    /// ordinary program would. It is the caller's child and not that of the process in between that joins
-    /// the namespaces, since only children are born into another PID namespace.
+    /// The caller must have no other thread: the process starts as a fork of it, and runs ordinary code. It is the
+    /// caller's child and not that of the intermediate process that joins the namespaces, since only children enter
+    /// another PID namespace.
     pub fn start(&self) -> Result<Started> {
         alone()?;
         let failed = |errno| Error::Confine { step: Step::Fork.words(), errno };
@@ -38,7 +38,7 @@ impl Confined {
         let theirs_now = self.beside.namespaces()?;
         let kinds: Vec<NamespaceKind> = theirs_now.differing(&Process::own()?.namespaces()?).collect();
         let mask = kinds.iter().fold(0, |mask, kind| mask | kind.flag());
-        // SAFETY: this process has one thread, so that its copy is whole.
+        // SAFETY: this process has one thread, so that the child may run any code.
         match unsafe { libc::fork() } {
             ..0 => Err(failed(last_errno())),
             0 => {
@@ -48,7 +48,7 @@ impl Confined {
             pid => {
                 drop(theirs);
                 let outcome = self.attend(&ours, pid);
-                // Whoever still waits for our word gets none, and ends.
+                // A process that still waits for our message gets end-of-file, and ends.
                 drop(ours);
                 reap(pid);
                 outcome
@@ -61,7 +61,7 @@ impl Confined {
         let between = Process::open(between.unsigned_abs())?;
         let (mut pid, mut master, mut ready) = (None, None, false);
         while pid.is_none() || !ready {
-            // Only the process in between knows the other's number.
+            // Only the intermediate process knows the PID of the other.
             if pid.is_none() && !says_something(from, &between)? {
                 return Err(lost());
             }
@@ -86,7 +86,7 @@ impl Confined {
         Ok(Started { process, master })
     }
 
-    /// It is known by descriptor now, so that it may go on.
+    /// The parent has a pidfd of it now, so that it may continue.
     fn let_go(&self, to: &OwnedFd) -> Result<()> {
         let lost = |errno| Error::Confine { step: Step::Program.words(), errno };
         report::tell_go(to.as_fd()).map_err(lost)?;
@@ -117,7 +117,7 @@ fn alone() -> Result<()> {
     if threads == 1 { Ok(()) } else { Err(Error::NotAlone { threads }) }
 }
 
-/// Waits until there is something to hear; `false` if the process in between has ended and said nothing.
+/// Waits for a message; `false` if the intermediate process has ended without one.
 fn says_something(from: &OwnedFd, between: &Process) -> Result<bool> {
     let mut fds = [PollFd::new(from, PollFlags::IN), PollFd::new(between, PollFlags::IN)];
     loop {
@@ -131,7 +131,7 @@ fn says_something(from: &OwnedFd, between: &Process) -> Result<bool> {
     if !said.revents().is_empty() {
         return Ok(true);
     }
-    // The kernel looks at one after the other: what was said between its two looks was said before the end.
+    // Poll checks one descriptor after the other: a message sent between the two checks was sent before the end.
     has_said(from)
 }
 
@@ -147,7 +147,7 @@ fn has_said(from: &OwnedFd) -> Result<bool> {
     }
 }
 
-/// The process in between: goes where only its child can be, has it and ends.
+/// The intermediate process: enters the namespaces, forks the process of the program and ends.
 fn go_between(between: Between<'_>) -> ! {
     let child = between.prepare().and_then(|()| child_of_our_parent().map_err(at(Step::Fork)));
     match child {
@@ -161,7 +161,7 @@ fn go_between(between: Between<'_>) -> ! {
     exit(1)
 }
 
-/// A copy of this process that is not our child but our parent's, who waits for it.
+/// A fork whose parent is our parent, which waits for it.
 fn child_of_our_parent() -> std::result::Result<i32, Errno> {
     let flags = c_long::from(libc::CLONE_PARENT | libc::SIGCHLD);
     // SAFETY: as a fork: memory is copied and no stack is given. This process has one thread.
@@ -171,7 +171,7 @@ fn child_of_our_parent() -> std::result::Result<i32, Errno> {
 }
 
 fn exit(code: c_int) -> ! {
-    // SAFETY: ends this process without running anything of the one that it is a copy of.
+    // SAFETY: ends this process without running anything that the forking process has registered.
     unsafe { libc::_exit(code) }
 }
 
@@ -183,7 +183,7 @@ fn reap(pid: i32) {
 mod tests {
     use super::*;
 
-    /// Whoever it has started may hold the other end for ever, waiting for our word.
+    /// A process that it has started may hold the other end for ever, waiting for our message.
     #[test]
     fn the_end_of_the_process_in_between_is_heard_though_another_holds_its_end() {
         let (ours, theirs) = report::ends().unwrap();

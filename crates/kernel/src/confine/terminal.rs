@@ -9,15 +9,15 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::report;
 
-/// The magic number of the filesystem of terminals.
+/// The magic number of devpts.
 const DEVPTS: i64 = 0x1cd1;
 
-/// Makes a terminal of the container's own the standard streams of the calling process; its other side is
-/// sent to `report`.
+/// Makes a new terminal of the container the standard streams of the calling process; the master side is sent to
+/// `report`.
 pub(super) fn open(report: BorrowedFd<'_>, user: u32, size: Option<(u16, u16)>) -> Result<(), Errno> {
     let master = open_master()?;
     unlockpt(&master)?;
-    // Asked of the terminal itself: a path could lead anywhere.
+    // By an ioctl on the terminal itself: a path could lead anywhere.
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let terminal = ioctl_tiocgptpeer(&master, flags)?;
     fchown(&terminal, Some(Uid::from_raw(user)), None)?;
@@ -31,12 +31,13 @@ pub(super) fn open(report: BorrowedFd<'_>, user: u32, size: Option<(u16, u16)>) 
     report::tell_master(report, rustix::fd::AsFd::as_fd(&master))
 }
 
-/// Makes its standard streams' terminal the controlling one of the calling process, which leads its session.
+/// Makes the terminal of its standard streams the controlling terminal of the calling process, which leads its
+/// session.
 pub(super) fn control() -> Result<(), Errno> {
     ioctl_tiocsctty(stdin())
 }
 
-/// What is at that path is the container's to say: it counts only if it is what it should be.
+/// The container controls what is at that path: it counts only if it is a terminal multiplexer.
 fn open_master() -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let held =

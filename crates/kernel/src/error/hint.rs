@@ -3,7 +3,7 @@ use rustix::io::Errno;
 use super::Error;
 
 impl Error {
-    /// What the reader can do about it.
+    /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -50,7 +50,7 @@ impl Error {
                 Some("a filesystem has one context for all its mounts, and the first mount sets it")
             }
             Self::Unmount { errno: Errno::BUSY, .. } => {
-                Some("somebody has a file open there, or something is mounted below")
+                Some("a process has a file open there, or something is mounted below it")
             }
             Self::Charge { .. } => Some("run as root: taking on another user takes CAP_SETUID"),
             Self::NewNamespaces { errno: Errno::NOSPC, .. } => {
@@ -72,7 +72,7 @@ fn below(errno: Errno) -> Option<&'static str> {
     match errno {
         Errno::XDEV => Some("the path leads outside of the directory"),
         Errno::LOOP => Some("the path has a symbolic link where none may be, or too many"),
-        Errno::AGAIN => Some("somebody keeps renaming or mounting on the way; try again"),
+        Errno::AGAIN => Some("another process keeps renaming or mounting on the path; try again"),
         Errno::NOSYS => Some("this takes Linux 5.6 or later (openat2)"),
         _ => None,
     }

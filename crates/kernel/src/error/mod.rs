@@ -9,28 +9,28 @@ pub(crate) use overlay::LOWER_BY_DESCRIPTOR;
 pub use overlay::OverlayStep;
 use rustix::io::Errno;
 
-/// What this crate's calls return.
+/// The result type of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What was tried, on what, and what the kernel answered.
+/// A failed operation: what was tried, on which object, and the kernel's error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The process that a new user namespace starts with could not be made.
+    /// The first process of a new user namespace could not be started.
     #[error("cannot start a process in a new user namespace: {errno}")]
     StartChild {
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// Somebody ended the process that a new user namespace starts with.
+    /// Another process killed the first process of a new user namespace.
     #[error("process {pid}, started in a new user namespace, ended too early")]
     ChildGone {
         /// Its process ID.
         pid: i32,
     },
-    /// Nobody could be left behind.
-    #[error("cannot leave a process behind that sees to the rest: {errno}")]
-    LeaveBehind {
-        /// The kernel's answer.
+    /// A detached process could not be started.
+    #[error("cannot start a detached process: {errno}")]
+    SpawnDetached {
+        /// The kernel's error.
         errno: Errno,
     },
     /// A file or directory could not be opened.
@@ -38,7 +38,7 @@ pub enum Error {
     Open {
         /// The file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// The kernel refused a map.
@@ -48,23 +48,23 @@ pub enum Error {
         kind: IdKind,
         /// The lines as they were written.
         lines: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// The map of a namespace that somebody else made could not be read or makes no sense from here.
+    /// The map of a foreign user namespace could not be read, or cannot be expressed in the caller's user namespace.
     #[error("cannot make sense of the {kind} map of a user namespace: {found}")]
     ReadMap {
         /// Which of the two maps.
         kind: IdKind,
-        /// What was read, or why it was not.
+        /// The text that was read, or why it could not be read.
         found: String,
     },
     /// A mount could not be cloned.
     #[error("cannot clone the mount of {}: {errno}", path.display())]
     CloneMount {
-        /// What was to be cloned.
+        /// The source of the clone.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// A cloned mount could not be idmapped.
@@ -72,7 +72,7 @@ pub enum Error {
     Idmap {
         /// What the mount is a clone of.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// A detached mount could not be attached.
@@ -80,9 +80,9 @@ pub enum Error {
     Attach {
         /// The detached mount.
         what: String,
-        /// Where it was to go.
+        /// The mount point.
         target: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// An overlay could not be made.
@@ -92,25 +92,25 @@ pub enum Error {
         upper: PathBuf,
         /// The step that failed.
         step: OverlayStep,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
-        /// The kernel's own words on it, if it had any.
+        /// The messages of the kernel's filesystem context, if any.
         log: Vec<String>,
     },
-    /// The mount points for the layers of an overlay could not be made or taken away.
+    /// The mount points for the layers of an overlay could not be created or removed.
     #[error("cannot make mount points at {}: {errno}", dir.display())]
     MountPoints {
         /// The directory that they were to be in.
         dir: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// An overlay has more layers than this kernel can be told of.
+    /// An overlay has more layers than this kernel accepts.
     #[error("cannot make an overlay with upper layer {}: {layers} lower layers are too many", upper.display())]
     TooManyLayers {
         /// The upper layer.
         upper: PathBuf,
-        /// How many there are.
+        /// Their number.
         layers: usize,
     },
     /// The mount namespace could not be entered, made private or left.
@@ -118,19 +118,19 @@ pub enum Error {
     MountNamespace {
         /// The step that failed.
         step: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// A thread could not be started.
     #[error("cannot start a thread: {cause}")]
     Thread {
-        /// Why.
+        /// The cause.
         cause: String,
     },
     /// Waiting for input failed.
     #[error("cannot wait for input: {errno}")]
     Wait {
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// A signal's handler could not be set.
@@ -138,7 +138,7 @@ pub enum Error {
     CatchSignal {
         /// The signal's number.
         signal: i32,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// A path that must be absolute is not.
@@ -152,7 +152,7 @@ pub enum Error {
     NotAName {
         /// The directory that it was to be in.
         dir: PathBuf,
-        /// What was given.
+        /// The value that was given.
         name: OsString,
     },
     /// Something below a directory could not be reached.
@@ -160,9 +160,9 @@ pub enum Error {
     Below {
         /// The directory.
         dir: PathBuf,
-        /// The way from there.
+        /// The path below it.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// A directory could not be made.
@@ -170,11 +170,11 @@ pub enum Error {
     MakeDir {
         /// The directory.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// A directory just made was another one when it was opened.
-    #[error("somebody put another directory at {} while it was being made", path.display())]
+    /// A directory just created was another one when it was opened.
+    #[error("another process replaced the directory {} while it was created", path.display())]
     Swapped {
         /// The directory.
         path: PathBuf,
@@ -184,18 +184,18 @@ pub enum Error {
     ReadDir {
         /// The directory.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// Something could not be removed.
     #[error("cannot remove {}: {errno}", path.display())]
     Remove {
-        /// What.
+        /// The file or directory.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// Something is not removed because something else is mounted there.
+    /// A mount point is in the way of a removal.
     #[error("{} is a mount point, and nothing is removed through a mount", path.display())]
     MountInTheWay {
         /// The mount point.
@@ -206,26 +206,26 @@ pub enum Error {
     Stat {
         /// The file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// A file could not be given another SELinux label.
+    /// The SELinux label of a file could not be changed.
     #[error("cannot label {}: {errno}", path.display())]
     Label {
         /// The file.
         path: PathBuf,
-        /// The kernel's answer; a tree that is too deep has too long a name.
+        /// The kernel's error; `ENAMETOOLONG` for a tree that is too deep.
         errno: Errno,
     },
-    /// A directory could not be written to disk.
+    /// A directory could not be synced.
     #[error("cannot sync {}: {errno}", path.display())]
     Sync {
         /// The directory.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// The table of mounts has a line that is none.
+    /// A line of mountinfo that cannot be parsed.
     #[error("cannot read this line of mountinfo: {line:?}")]
     MountInfo {
         /// The line.
@@ -242,7 +242,7 @@ pub enum Error {
     SetAttributes {
         /// The mount.
         what: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// A filesystem could not be made.
@@ -250,9 +250,9 @@ pub enum Error {
     MakeFilesystem {
         /// Its type.
         name: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
-        /// The kernel's own words on it, if it had any.
+        /// The messages of the kernel's filesystem context, if any.
         log: Vec<String>,
     },
     /// A filesystem refused one of its settings.
@@ -262,17 +262,17 @@ pub enum Error {
         name: String,
         /// The setting.
         option: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
-        /// The kernel's own words on it, if it had any.
+        /// The messages of the kernel's filesystem context, if any.
         log: Vec<String>,
     },
-    /// A mount has not the SELinux context that was asked for.
+    /// A mount does not have the requested SELinux context.
     #[error("the mount at {} has {} and not the context {wanted}", path.display(), context_words(found))]
     OtherContext {
         /// The mount point.
         path: PathBuf,
-        /// What was asked for.
+        /// The requested value.
         wanted: String,
         /// What mountinfo shows.
         found: Option<String>,
@@ -283,20 +283,20 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
-    /// A mount could not be taken away.
+    /// A mount could not be unmounted.
     #[error("cannot unmount {}: {errno}", path.display())]
     Unmount {
         /// The mount point.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// The user that a user namespace is to be counted against could not be taken on.
+    /// A thread could not become the user that a user namespace is to be counted against.
     #[error("cannot take on user {uid}, to have a user namespace counted against it: {errno}")]
     Charge {
         /// The user.
         uid: u32,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// New namespaces could not be made.
@@ -304,55 +304,55 @@ pub enum Error {
     NewNamespaces {
         /// The step that failed.
         step: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// A network namespace could not be entered or left.
     #[error("cannot {step} a network namespace: {errno}")]
     NetworkVisit {
-        /// What was tried.
+        /// The operation that failed.
         step: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// What was asked for cannot be made that way.
+    /// The requested namespaces cannot be created that way.
     #[error("cannot make new namespaces: {what}")]
     NotSuchNamespaces {
-        /// Why.
+        /// The cause.
         what: String,
     },
-    /// A namespace could not be kept at a path.
+    /// A namespace could not be pinned at a path.
     #[error("cannot pin a namespace at {}: {errno}", path.display())]
     Pin {
         /// The path.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// What is pinned is not what was pinned.
+    /// Another namespace than expected is pinned there.
     #[error("{} is not the namespace that it should be: {found}", path.display())]
     OtherPin {
         /// The path.
         path: PathBuf,
-        /// What it is instead.
+        /// What is pinned instead.
         found: String,
     },
-    /// A trial of the kernel was allowed and yet did not do what it should.
+    /// A trial of the kernel succeeded without the expected effect.
     #[error("cannot {step}: found {found}")]
     Trial {
-        /// What was to be seen.
+        /// The expected effect.
         step: &'static str,
-        /// What was seen.
+        /// The observed effect.
         found: String,
     },
-    /// A process could not be held or asked about.
+    /// A process could not be opened, signalled or read.
     #[error("cannot {step} process {pid}: {errno}")]
     Process {
-        /// What was tried.
+        /// The operation that failed.
         step: &'static str,
         /// Its process ID.
         pid: i32,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// A namespace could not be joined.
@@ -360,7 +360,7 @@ pub enum Error {
     JoinNamespace {
         /// Its kind.
         kind: crate::namespace::NamespaceKind,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// Files could not be made as another owner.
@@ -368,65 +368,65 @@ pub enum Error {
     FileOwner {
         /// The owner.
         owner: crate::path::Owner,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// The devices of a control group could not be limited.
+    /// The devices of a cgroup could not be limited.
     #[error("cannot {step} the BPF program that limits which devices a container may use: {errno}")]
     DeviceFilter {
-        /// What was tried.
+        /// The operation that failed.
         step: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// A process could not be kept from being traced.
+    /// A process could not be made undumpable.
     #[error("cannot keep this process from being traced: {errno}")]
     Undumpable {
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// A process could not have a session keyring of its own.
+    /// A session keyring could not be created.
     #[error("cannot have a session keyring of its own: {errno}")]
     Keyring {
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// A process could not be made what it was to be.
+    /// A process could not be started in a container.
     #[error("cannot start a process in the container: cannot {step}: {errno}")]
     Confine {
         /// The step that failed.
         step: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// A program could not be run.
     #[error("cannot run {name:?}: {errno}")]
     Program {
-        /// As it was named.
+        /// The name that was given.
         name: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// The caller has other threads, which a copy of it would lack.
+    /// The caller has other threads, which a fork would lack.
     #[error("a process with {threads} threads cannot be copied")]
     NotAlone {
-        /// How many there are.
+        /// Their number.
         threads: usize,
     },
-    /// A descriptor that was to be left open for us is not.
+    /// An inherited descriptor is missing.
     #[error("descriptor {number} was not handed to this program: {errno}")]
     NotInherited {
         /// Its number.
         number: i32,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// A namespace could not be asked about.
+    /// A namespace could not be queried.
     #[error("cannot ask for {what}: {errno}")]
     AskNamespace {
-        /// What was asked for.
+        /// The requested value.
         what: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
 }

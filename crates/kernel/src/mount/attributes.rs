@@ -11,10 +11,10 @@ use crate::UsernsFd;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Access {
-    /// As the filesystem allows.
+    /// Read-write, as the filesystem allows.
     #[default]
     ReadWrite,
-    /// Not at all.
+    /// Read-only.
     ReadOnly,
 }
 
@@ -27,17 +27,17 @@ impl fmt::Display for Access {
     }
 }
 
-/// Where mounts that are made below a mount turn up as well.
+/// Mount propagation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Propagation {
-    /// Nowhere, in neither direction.
+    /// Private: in neither direction.
     Private,
-    /// In this one come those of its peers, not the other way round (`HostToContainer`).
+    /// Slave: mounts of its peers arrive here, not the other way round (`HostToContainer`).
     Slave,
-    /// In both directions (`Bidirectional`).
+    /// Shared: in both directions (`Bidirectional`).
     Shared,
-    /// Nowhere, and it cannot be bound.
+    /// Private, and it cannot be bind-mounted.
     Unbindable,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for Propagation {
     }
 }
 
-/// What a mount forbids. Put together with `|`.
+/// Mount flags. Combined with `|`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Flags(u64);
 
@@ -129,9 +129,9 @@ pub struct Attributes<'a> {
     pub access: Access,
     /// Whether this holds for the mounts below as well; one that cannot be changed so fails all.
     pub submounts: Submounts,
-    /// How it is to share mounts from now on; as it does, unless said.
+    /// Its new propagation; unchanged if not set.
     pub propagation: Option<Propagation>,
-    /// What it forbids, beside what it forbids already.
+    /// Flags to add.
     pub flags: Flags,
 }
 

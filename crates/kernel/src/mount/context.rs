@@ -1,5 +1,5 @@
 //! SELinux contexts of whole mounts. The kernel takes one only when a filesystem is first mounted, and
-//! ignores it without a word on a bind mount: what is believed is what mountinfo shows afterwards.
+//! ignores it silently on a bind mount: what is believed is what mountinfo shows afterwards.
 
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
@@ -18,7 +18,7 @@ pub fn verify_context(point: &Path, wanted: &str) -> Result<()> {
     }
 }
 
-/// The same for a mount just attached, which is taken away again if it does not have the label.
+/// The same for a mount just attached, which is unmounted again if it does not have the label.
 pub(super) fn verify_mount(mount: BorrowedFd<'_>, point: &Path, wanted: &str) -> Result<()> {
     let id = Stat::mount_id_of(mount).map_err(|errno| Error::Stat { path: point.to_owned(), errno })?;
     let table = MountTable::read()?;

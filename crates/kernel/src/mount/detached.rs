@@ -15,7 +15,7 @@ use super::{Access, Attributes, MountTable};
 use crate::path::{Dir, Stat};
 use crate::{Error, Result, UsernsFd};
 
-/// What becomes of the mounts below a cloned one.
+/// What happens to the mounts below a cloned one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Submounts {
@@ -31,7 +31,7 @@ pub enum Submounts {
 pub enum Source<'a> {
     /// A path that the caller trusts; a last component that is a link is followed.
     Path(&'a Path),
-    /// Something held open, such as a [`crate::Node`]: nobody can put another in its place.
+    /// An open file, such as a [`crate::Node`]: no process can replace it.
     Node(BorrowedFd<'a>),
 }
 
@@ -64,15 +64,15 @@ impl Target<'_> {
     }
 }
 
-/// A mount that is attached nowhere: no path leads to it, and it is gone when this is dropped.
+/// A detached mount: no path leads to it, and it ends when this is dropped.
 #[derive(Debug)]
 pub struct DetachedMount {
     fd: OwnedFd,
-    /// What it is, for the words of an error.
+    /// What it is, for error messages.
     what: String,
-    /// The path of what it is a clone of, and the number of the mount there.
+    /// The path of the source, and the ID of the mount there.
     origin: Option<(PathBuf, u64)>,
-    /// Whether a map was given to it here.
+    /// Whether it was idmapped here.
     mapped: bool,
     /// The label that all its files must have once it is attached.
     context: Option<String>,
@@ -87,8 +87,7 @@ impl DetachedMount {
         Self { context: context.map(str::to_owned), ..self }
     }
 
-    /// A clone of the mount that `source` is on, from `source` down. It shares mounts with others as its
-    /// original does.
+    /// A clone of the mount that `source` is on, from `source` down. It has the propagation of its original.
     pub fn clone_of(source: Source<'_>, submounts: Submounts) -> Result<Self> {
         let path = source.path();
         let failed = |errno| Error::CloneMount { path: path.clone(), errno };
@@ -162,7 +161,7 @@ impl DetachedMount {
         }
     }
 
-    /// Its root, opened: what is written there is on it before anybody else can see it.
+    /// Its root, opened: what is written there exists before any other process can see the mount.
     pub fn root(&self) -> Result<Dir> {
         Dir::at(self.fd.as_fd(), Path::new(&self.what))
     }
@@ -173,12 +172,12 @@ impl DetachedMount {
         self.attach_to(Target::Path(target))
     }
 
-    /// Attaches it to what `target` stands for, whatever its path leads to by now.
+    /// Attaches it to the file or directory that `target` refers to, whatever its path leads to by now.
     pub fn attach_at(self, target: BorrowedFd<'_>) -> Result<()> {
         self.attach_to(Target::Node(target))
     }
 
-    /// For one who goes on to name the mount by its descriptor, and then uses it up.
+    /// For a caller that goes on to name the mount by its descriptor, and then consumes it.
     pub(crate) fn attach_to(&self, target: Target<'_>) -> Result<()> {
         let from = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         match target {
@@ -195,7 +194,7 @@ impl DetachedMount {
     }
 }
 
-/// What it is, in words.
+/// What it is, as text.
 impl fmt::Display for DetachedMount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)
@@ -225,7 +224,7 @@ pub(crate) fn tree(
     open_tree(from, path, flags | recursive | empty)
 }
 
-/// By what path an open file is reached now, for words.
+/// By what path an open file is reached now, for messages.
 fn path_of(fd: BorrowedFd<'_>) -> PathBuf {
     let link = PathBuf::from(format!("/proc/thread-self/fd/{}", fd.as_raw_fd()));
     std::fs::read_link(&link).unwrap_or(link)

@@ -13,7 +13,7 @@ use super::{Access, DetachedMount, Flags, fs_log};
 use crate::path::Owner;
 use crate::{Error, Result};
 
-/// mount(2) reads one page of options, the closing NUL included, and drops the rest without a word.
+/// mount(2) reads one page of options, the closing NUL included, and drops the rest silently.
 pub(super) const LONGEST_OPTIONS: usize = 4095;
 
 /// A filesystem to be mounted.
@@ -21,7 +21,7 @@ pub(super) const LONGEST_OPTIONS: usize = 4095;
 pub struct Filesystem {
     /// Which, and how it is set up.
     pub kind: FilesystemKind,
-    /// The SELinux label that all its files shall have; their own, unless said.
+    /// The SELinux label that all its files shall have; their own, by default.
     pub context: Option<String>,
     /// Whether the mount of it can be written through.
     pub access: Access,
@@ -35,9 +35,9 @@ pub struct Filesystem {
 pub enum FilesystemKind {
     /// Memory.
     Tmpfs {
-        /// How many bytes it may take; half of the machine's memory unless said.
+        /// How many bytes it may take; half of the machine's memory by default.
         size: Option<u64>,
-        /// How many files it may have; the kernel's idea unless said.
+        /// How many files it may have; the default of the kernel if not set.
         inodes: Option<u64>,
         /// Permissions of its root.
         mode: u32,
@@ -48,7 +48,7 @@ pub enum FilesystemKind {
     Hugetlbfs {
         /// The size of a page in bytes, such as 2 MiB.
         page_size: u64,
-        /// How many bytes it may take; all there are unless said.
+        /// How many bytes it may take; all there are by default.
         size: Option<u64>,
         /// Permissions of its root.
         mode: u32,
@@ -170,8 +170,8 @@ impl Filesystem {
         Self { kind, context: None, access: Access::ReadWrite, flags: Flags::NONE }
     }
 
-    /// Makes it, attached nowhere. If a context was asked for, it is looked for in mountinfo when this
-    /// is attached, and one that does not have it is taken away again.
+    /// Makes it, attached nowhere. If a context was asked for, it is checked in mountinfo when this
+    /// is attached, and a mount without it is unmounted again.
     pub fn make(&self) -> Result<DetachedMount> {
         let context = fsopen(self.kind.name(), FsOpenFlags::FSOPEN_CLOEXEC).map_err(self.failed(None))?;
         if let FilesystemKind::Other { source: Some(source), .. } = &self.kind {
@@ -191,7 +191,7 @@ impl Filesystem {
     }
 
     /// Mounts it at `target` by mount(2), for what has no other way. A context is looked for in
-    /// mountinfo; a mount without it is taken away again.
+    /// mountinfo; a mount without it is unmounted again.
     pub fn mount_at(&self, target: &Path) -> Result<()> {
         let options = self.option_text().ok_or_else(|| self.failed(None)(Errno::INVAL))?;
         let (source, name) = (self.kind.source(), self.kind.name());

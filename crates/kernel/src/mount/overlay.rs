@@ -29,8 +29,8 @@ pub struct Overlay<'a> {
     pub upper: &'a Path,
     /// An empty directory on the filesystem of `upper`.
     pub work: &'a Path,
-    /// One SELinux label for all files that are seen through it. It is looked for in mountinfo when the overlay is
-    /// attached; one that does not have it is taken away again.
+    /// One SELinux label for all files that are seen through it. It is checked in mountinfo when the overlay is
+    /// attached; a mount without it is unmounted again.
     pub label: Option<&'a str>,
     /// Further settings, such as `index=off`. A `context` among them is as good as the label.
     pub options: &'a [FsOption],

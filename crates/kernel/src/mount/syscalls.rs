@@ -54,7 +54,7 @@ pub(super) fn open_tree_attr(
         )
     };
     let fd = c_int::try_from(result).ok().filter(|fd| *fd >= 0).ok_or_else(last_errno)?;
-    // SAFETY: the kernel has just returned this descriptor, and nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, and no other value owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -19,30 +19,30 @@ pub struct MountTable(Vec<MountEntry>);
 /// One line of mountinfo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountEntry {
-    /// The mount's number, as statx tells it.
+    /// The mount ID, as in statx.
     pub id: u64,
-    /// The number of the mount that it is mounted on.
+    /// The ID of the parent mount.
     pub parent: u64,
-    /// The filesystem's number, major and minor.
+    /// The device number of the filesystem, major and minor.
     pub device: (u32, u32),
-    /// Which part of the filesystem is mounted.
+    /// The part of the filesystem that is mounted.
     pub root: PathBuf,
-    /// Where, as seen from the reader's root.
+    /// The mount point, as seen from the reader's root.
     pub point: PathBuf,
     /// Options of this mount.
     pub options: Vec<String>,
-    /// How it shares mounts with others: `shared:3`, `master:4`, …; nothing if private.
+    /// Its propagation: `shared:3`, `master:4`, …; nothing if private.
     pub propagation: Vec<String>,
     /// The filesystem's type.
     pub filesystem: String,
-    /// What it was mounted from.
+    /// Its source.
     pub source: String,
     /// Options of the filesystem. A SELinux context keeps its quotes and the commas in them.
     pub super_options: Vec<String>,
 }
 
 impl MountEntry {
-    /// Whether owners are translated on their way through this mount.
+    /// Whether the mount is idmapped.
     #[must_use]
     pub fn idmapped(&self) -> bool {
         self.options.iter().any(|option| option == "idmapped")

@@ -6,17 +6,17 @@ use serde::Serialize;
 
 use crate::{Error, Result};
 
-/// How a mount is taken away.
+/// How to unmount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Unmount {
-    /// At once, or not at all if it is in use.
+    /// At once; an error if it is in use.
     Now,
-    /// From the tree at once, with all mounted below it; each is gone when nobody uses it any more.
+    /// Detaches the mount at once, with all mounts below it; each is freed when its last user is gone.
     Lazy,
 }
 
-/// Takes away the mount at `point`. A last component that is a symbolic link is not followed.
+/// Unmounts the mount at `point`. A last component that is a symbolic link is not followed.
 pub fn unmount(point: &Path, how: Unmount) -> Result<()> {
     let lazily = match how {
         Unmount::Now => UnmountFlags::empty(),

@@ -17,9 +17,9 @@ const MOVE_MOUNT_F_EMPTY_PATH: c_long = 4;
 /// Read-only, no set-user-ID, no devices, no programs.
 const ATTRIBUTES: c_long = 0x1 | 0x2 | 0x4 | 0x8;
 
-/// Leaves the calling process in its mount namespace, which is its own, with one mount: an empty one that
-/// cannot be written to. The old root is detached and not only covered: `..` leads nowhere, and whoever
-/// comes into the namespace finds nothing else either.
+/// Leaves the calling process in its mount namespace, which is its own, with one mount: an empty one that cannot be
+/// written to. The old root is detached and not only covered: `..` leads nowhere, and a process that enters the
+/// namespace finds nothing else either.
 pub(super) fn enter() -> Result<(), Errno> {
     private()?;
     let root = empty()?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::userns::last_errno;
 use crate::{Error, Result};
 
-/// Questions to a namespace's descriptor: `_IO(0xb7, n)`.
+/// Ioctls of a namespace's descriptor: `_IO(0xb7, n)`.
 const NS_GET_USERNS: c_ulong = 0xb701;
 const NS_GET_PARENT: c_ulong = 0xb702;
 const NS_GET_NSTYPE: c_ulong = 0xb703;
@@ -20,7 +20,7 @@ const NS_GET_OWNER_UID: c_ulong = 0xb704;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NamespaceKind {
-    /// Whose root of the cgroups is seen.
+    /// The root of the cgroups that are seen.
     Cgroup,
     /// System V IPC and POSIX message queues.
     Ipc,
@@ -79,12 +79,12 @@ impl fmt::Display for NamespaceKind {
     }
 }
 
-/// What tells one namespace from all others that exist at the same time.
+/// Identifies a namespace among all others that exist at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct NamespaceId {
-    /// The filesystem that namespaces are files of.
+    /// The device of nsfs.
     pub dev: u64,
-    /// The number in it; after the namespace is gone it may be another's.
+    /// The inode number; after the namespace is gone it may be reused.
     pub ino: u64,
 }
 
@@ -128,14 +128,14 @@ impl Namespace {
         Ok(Self { fd, id, kind })
     }
 
-    /// Takes the calling thread into it, and all processes that it starts from then on. For a process with one thread, and
-    /// for network, IPC and UTS namespaces.
+    /// Moves the calling thread into it, with all processes that it starts from then on. For a process with one
+    /// thread, and for network, IPC and UTS namespaces.
     pub fn join(&self) -> Result<()> {
         rustix::thread::move_into_link_name_space(self.fd.as_fd(), None)
             .map_err(|errno| Error::JoinNamespace { kind: self.kind, errno })
     }
 
-    /// Which it is.
+    /// Its identity.
     #[must_use]
     pub fn id(&self) -> NamespaceId {
         self.id
@@ -159,7 +159,7 @@ impl Namespace {
         self.relative(NS_GET_PARENT, "the parent of a namespace")
     }
 
-    /// The user, as seen from here, that made a user namespace and has all power over it.
+    /// The user, as seen from here, that created a user namespace and has all capabilities over it.
     pub fn owner_uid(&self) -> Result<u32> {
         let mut uid: libc::uid_t = 0;
         // SAFETY: the descriptor is borrowed for the whole call, which writes one user ID to `uid`.
@@ -172,7 +172,7 @@ impl Namespace {
 
     fn relative(&self, question: c_ulong, what: &'static str) -> Result<Option<Self>> {
         match ask(self.fd.as_fd(), question) {
-            // SAFETY: the kernel has just returned this descriptor, and nobody else owns it.
+            // SAFETY: the kernel has just returned this descriptor, and no other value owns it.
             Ok(fd) => Self::of(unsafe { OwnedFd::from_raw_fd(fd) }).map(Some),
             Err(Errno::PERM) => Ok(None),
             Err(errno) => Err(Error::AskNamespace { what, errno }),
@@ -186,7 +186,7 @@ impl AsFd for Namespace {
     }
 }
 
-/// The questions that need no memory to answer into.
+/// The ioctls that take no argument.
 fn ask(namespace: BorrowedFd<'_>, question: c_ulong) -> std::result::Result<c_int, Errno> {
     // SAFETY: the descriptor is borrowed for the whole call, and these questions take no argument.
     let answer = unsafe { libc::ioctl(namespace.as_raw_fd(), question) };

@@ -10,15 +10,14 @@ use super::{Namespace, NamespaceKind, Process, empty_root};
 use crate::userns::last_errno;
 use crate::{Error, Result};
 
-/// The first process of a PID namespace that several containers share. It does nothing but take in the
-/// orphans of the others.
+/// The first process of a PID namespace that several containers share. It only reaps orphaned processes.
 ///
-/// It is a child of the caller, and ends with it until it is let go. SIGKILL or SIGTERM from outside end it,
-/// and with it all that is in the namespace; a SIGTERM from inside does not.
+/// It is a child of the caller, and is killed with it until [`detach`](Self::detach). SIGKILL or SIGTERM from outside
+/// end it, and with it every process of the namespace; a SIGTERM from inside does not.
 ///
-/// All in the pod can see it, and the mightiest can do with it what they like. So it has nothing: an empty
-/// root, namespaces of its own, no capability, no descriptor, no words. Its program is the caller's, which
-/// should run from a mount that cannot be written to.
+/// Every process of the pod can see it, and a privileged one can do anything with it. So it has nothing: an empty
+/// root, namespaces of its own, no capability, no descriptor, no arguments and no environment. Its program is the
+/// caller's, which should run from a read-only mount.
 #[derive(Debug)]
 pub struct PidInit {
     /// The process.
@@ -89,9 +88,9 @@ impl PidInit {
         Ok(Self { process, namespace, word: Some(word) })
     }
 
-    /// From now on it outlives the caller: somebody else knows how to find it.
-    pub fn let_go(&mut self) -> Result<()> {
-        let failed = |errno| Error::NewNamespaces { step: "let go of the first process", errno };
+    /// Clears the parent-death signal: from now on it outlives the caller, because a record of it exists.
+    pub fn detach(&mut self) -> Result<()> {
+        let failed = |errno| Error::NewNamespaces { step: "detach the first process", errno };
         let Some(word) = self.word.take() else { return Ok(()) };
         rustix::io::write(&word, b"g").map(drop).map_err(failed)
     }
@@ -103,7 +102,7 @@ fn pipe() -> std::result::Result<(OwnedFd, OwnedFd), Errno> {
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return Err(last_errno());
     }
-    // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, and no other value owns it.
     let [reading, writing] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
     Ok((reading, writing))
 }
@@ -158,12 +157,12 @@ fn enter(userns: c_int) -> std::result::Result<(), Errno> {
     nothing_to_gain()
 }
 
-/// This is our memory: nobody in the pod may look into it.
+/// It shares our memory: no process of the pod may read it.
 fn hide() -> std::result::Result<(), Errno> {
     call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE.into(), 0])
 }
 
-/// Whoever made it run something else would have no more than it has.
+/// A process that makes it run another program gains nothing: no new privileges, no dump.
 fn nothing_to_gain() -> std::result::Result<(), Errno> {
     for number in 0..64 {
         match call(libc::SYS_prctl, [libc::PR_CAPBSET_DROP.into(), number]) {
@@ -196,23 +195,23 @@ fn take_in_orphans(taken: &Taken) -> ! {
     // SAFETY: takes nothing.
     unsafe { libc::setsid() };
     let _ = call(libc::SYS_prctl, [libc::PR_SET_NAME.into(), name()]);
-    // SAFETY: this is the copy, with one thread, and nothing below looks at arguments or environment.
+    // SAFETY: this is the forked process, with one thread, and nothing below looks at arguments or environment.
     unsafe { taken.words.replace(NAME.to_bytes_with_nul()) };
     no_capabilities();
     wait_for_word(taken.word);
     loop {
         match next(&wanted) {
             Some((libc::SIGTERM, Sender::Outside)) => exit(0),
-            // SAFETY: no status is asked for, and nobody is waited for that has not ended.
+            // SAFETY: the status pointer is null, which `waitpid` allows, and the call does not block.
             Some(_) => while unsafe { libc::waitpid(-1, ptr::null_mut(), libc::WNOHANG) } > 0 {},
             None => {}
         }
     }
 }
 
-/// Comes to rest, and stays only if it is let go.
+/// Waits for the release, and ends if the parent dies before.
 fn wait_for_word(word: RawFd) {
-    // Whoever made us waits for the end of its pipe.
+    // The caller waits for the end of its pipe.
     close_but(word);
     let mut byte = 0u8;
     loop {
@@ -237,15 +236,15 @@ fn close_but(kept: RawFd) {
     unsafe { libc::syscall(libc::SYS_close_range, kept.saturating_add(1), libc::c_uint::MAX, 0) };
 }
 
-/// Who sent a signal.
+/// The sender of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sender {
     Outside,
     Inside,
 }
 
-/// The next signal and who sent it. From outside of the namespace that is nobody; with calls other than
-/// `kill` those inside could write so themselves.
+/// The next signal and its sender. The PID of a sender outside of the namespace is 0; with calls other than `kill` a
+/// process inside could forge that.
 fn next(wanted: &libc::sigset_t) -> Option<(c_int, Sender)> {
     let mut about = MaybeUninit::<libc::siginfo_t>::zeroed();
     // SAFETY: the set is complete, and a whole description is written to `about`.
@@ -278,7 +277,7 @@ fn name() -> c_long {
     c_long::try_from(NAME.as_ptr().addr()).unwrap_or(0)
 }
 
-/// It needs none, whoever it is.
+/// It needs no capability, whichever user it is.
 fn no_capabilities() {
     let nobody = rustix::thread::CapabilitySet::empty();
     let sets = rustix::thread::CapabilitySets { effective: nobody, permitted: nobody, inheritable: nobody };
@@ -296,6 +295,6 @@ fn check(result: c_long) -> std::result::Result<(), Errno> {
 }
 
 fn exit(code: c_int) -> ! {
-    // SAFETY: ends this process without running anything of the one that it is a copy of.
+    // SAFETY: ends this process without running anything that the forking process has registered.
     unsafe { libc::_exit(code) }
 }

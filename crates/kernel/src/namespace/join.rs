@@ -33,7 +33,7 @@ impl Join {
         Ok(Self { pidfd, kinds, user: Owner::ROOT })
     }
 
-    /// As this user and group, in the numbers of the user namespace that is joined; root unless said.
+    /// As this user and group, in the numbers of the user namespace that is joined; root by default.
     #[must_use]
     pub fn user(self, user: Owner) -> Self {
         Self { user, ..self }
@@ -53,7 +53,7 @@ impl Join {
     /// - Between fork and exec only system calls are made, on memory that was there before: nothing is
     ///   allocated, no lock is taken. (Another thread may hold any lock at the time of the fork.)
     /// - Only the forked process joins: a process with threads cannot enter a user namespace.
-    /// - With a PID namespace among them the program is the child of a process in between, since only
+    /// - With a PID namespace among them the program is the child of an intermediate process, since only
     ///   children are born into one. That process has none of the program's descriptors, ends as the
     ///   program ends and, if it is killed itself, takes the program along (unless that has become
     ///   another user since: then the kernel no longer sends it the signal).
@@ -92,12 +92,12 @@ impl Entry {
         }
         let parent = if self.forks { Some(go_between()?) } else { None };
         self.user.map_or(Ok(()), become_user)?;
-        // After that: whoever becomes another user is forgotten to be killed.
+        // After the change of user: it clears the parent-death signal.
         parent.as_ref().map_or(Ok(()), die_with_parent)
     }
 }
 
-/// As root of the user namespace just joined one may be anybody in it; until then one is nobody.
+/// Root of the user namespace just joined may become any user of it; until then the process has the overflow ID.
 fn become_user(user: Owner) -> io::Result<()> {
     // The bare calls: libc's own would have all threads follow, by ways that are not safe after fork.
     // SAFETY: no groups are read for a length of 0.
@@ -120,7 +120,7 @@ fn go_between() -> io::Result<OwnedFd> {
     match pid {
         ..0 => Err(io::Error::last_os_error()),
         0 => {
-            // SAFETY: nobody else owns this descriptor in this process.
+            // SAFETY: no other value of this process owns this descriptor.
             drop(unsafe { OwnedFd::from_raw_fd(writing) });
             // SAFETY: as above.
             Ok(unsafe { OwnedFd::from_raw_fd(reading) })
@@ -143,9 +143,9 @@ fn die_with_parent(parent: &OwnedFd) -> io::Result<()> {
 
 /// Waits for the child and ends as it did.
 fn wait_in_between(child: libc::pid_t, writing: RawFd) -> ! {
-    // Whoever reads from the program, or waits for its start, must not wait for this process.
+    // A process that reads from the program, or waits for its start, must not wait for this process.
     close_all_but(writing);
-    // What is told if nothing can be found out: not that all went well.
+    // The status if none can be found out: not success.
     let mut status: c_int = 125 << 8;
     loop {
         // SAFETY: the kernel writes one number to `status`.
@@ -169,7 +169,7 @@ fn close_all_but(kept: RawFd) {
     unsafe { libc::syscall(libc::SYS_close_range, kept.saturating_add(1), libc::c_uint::MAX, 0) };
 }
 
-/// So that whoever waits for us sees the signal that ended the program.
+/// Ends this process by the same signal, so that its parent sees the signal that ended the program.
 fn die_by(signal: c_int) {
     // SAFETY: plain numbers; the default action needs no handler.
     unsafe { libc::signal(signal, libc::SIG_DFL) };

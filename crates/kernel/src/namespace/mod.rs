@@ -1,5 +1,5 @@
-//! Namespaces: a private one for mounts, new ones for a pod and the pins that keep them, whose others are,
-//! and how to start a program in them.
+//! Namespaces: private ones for mounts, new ones for a pod and the pins that keep them, those of other processes, and
+//! how to start a program in them.
 
 mod empty_root;
 mod identity;

@@ -116,7 +116,7 @@ impl MountCopy<'_> {
         mount == self.root
     }
 
-    /// Takes the mount whose root `top` is out of the copy, with all that is mounted below it.
+    /// Takes the mount whose root `top` is out of the copy, with all mounts below it.
     ///
     /// # Errors
     /// If the kernel refuses: it does where a user namespace inside the original may not uncover what is below, either.

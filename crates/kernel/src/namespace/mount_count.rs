@@ -50,8 +50,8 @@ impl Namespace {
 fn list(namespace: u64, after: u64, ids: &mut [u64]) -> Option<usize> {
     let size = u32::try_from(size_of::<Request>()).ok()?;
     let request = Request { size, spare: 0, mount: LSMT_ROOT, after, namespace };
-    // SAFETY: `request` is valid for reading the size that it names, `ids` for writing as many numbers as are told; both
-    // are borrowed for the whole call.
+    // SAFETY: `request` is valid for reading the size that it names, `ids` for writing as many numbers as `ids.len()`
+    // says; both are borrowed for the whole call.
     let found = unsafe { libc::syscall(SYS_LISTMOUNT, &raw const request, ids.as_mut_ptr(), ids.len(), 0) };
     usize::try_from(found).ok()
 }

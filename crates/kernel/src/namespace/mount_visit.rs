@@ -20,7 +20,7 @@ where
     let path = format!("/proc/{}/ns/mnt", process.pid());
     let namespace = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| Error::Open { path: path.into(), errno })?;
-    // Still running: its number was not used anew before the namespace was opened.
+    // Still running: its PID was not reused before the namespace was opened.
     if !process.is_running()? {
         return Err(Error::Process { step: "join", pid: process.pid(), errno: Errno::SRCH });
     }

@@ -28,7 +28,7 @@ impl Namespace {
             .attach_to(Target::Node(file.as_fd()))
     }
 
-    /// Takes a pin away, with its file. Nothing there is fine. Only namespaces are unmounted, and a file
+    /// Takes a pin away, with its file. A missing one is no error. Only namespaces are unmounted, and a file
     /// that is no pin is only removed if it is empty.
     pub fn unpin(path: &Path) -> Result<()> {
         while is_pin(path)? {
@@ -42,7 +42,9 @@ impl Namespace {
                 Ok(()) | Err(Errno::NOENT) => Ok(()),
                 Err(errno) => Err(Error::Remove { path: path.to_owned(), errno }),
             },
-            Ok(_) => Err(Error::OtherPin { path: path.to_owned(), found: "it is no empty file".to_owned() }),
+            Ok(_) => {
+                Err(Error::OtherPin { path: path.to_owned(), found: "it is not an empty file".to_owned() })
+            }
             Err(_) => Ok(()),
         }
     }

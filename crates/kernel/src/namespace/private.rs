@@ -48,7 +48,7 @@ impl PrivateMountNamespace {
 }
 
 impl Drop for PrivateMountNamespace {
-    /// An error here leaves the thread inside, which harms nobody; `leave` reports it.
+    /// An error here leaves the thread inside, which has no further effect; `leave` reports it.
     fn drop(&mut self) {
         let _ = self.go_home();
     }

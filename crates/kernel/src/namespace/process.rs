@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::{Namespace, NamespaceId, NamespaceKind};
 use crate::{Error, Result};
 
-/// A process held by descriptor: no other process that later has its number is ever meant.
+/// A process held by pidfd: a later process with the same PID is never meant.
 #[derive(Debug)]
 pub struct Process {
     pidfd: OwnedFd,
@@ -18,7 +18,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// The process that has this number now.
+    /// Opens the process that has this PID now.
     pub fn open(pid: u32) -> Result<Self> {
         let raw = i32::try_from(pid).unwrap_or(i32::MAX);
         let failed = |errno| Error::Process { step: "open", pid: raw, errno };
@@ -32,13 +32,13 @@ impl Process {
         Self::open(std::process::id())
     }
 
-    /// Its number, for words and for as long as it runs.
+    /// Its PID, for messages and for as long as it runs.
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// Whether it has not ended. One that has, and that nobody has waited for, has ended.
+    /// Whether it is running. A zombie is not.
     pub fn is_running(&self) -> Result<bool> {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
@@ -46,7 +46,19 @@ impl Process {
         Ok(ended == 0)
     }
 
-    /// Sends it a signal; that it has ended already is fine.
+    /// Waits until it has ended.
+    pub fn wait(&self) -> Result<()> {
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        loop {
+            match poll(&mut fds, None) {
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(self.failed("wait for", errno)),
+            }
+        }
+    }
+
+    /// Sends it a signal; one that has ended already is no error.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         match pidfd_send_signal(&self.pidfd, signal) {
             Ok(()) | Err(Errno::SRCH) => Ok(()),
@@ -83,7 +95,7 @@ impl Process {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
         let dir =
             rustix::fs::open(&path, flags, Mode::empty()).map_err(|errno| Error::Open { path, errno })?;
-        // Still running after the directory was opened: its number was not used anew before.
+        // Still running after the directory was opened: its PID was not reused before.
         if self.is_running()? { Ok(dir) } else { Err(self.failed("look into", Errno::SRCH)) }
     }
 
@@ -138,6 +150,7 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let process = Process::open(child.id()).unwrap();
         child.wait().unwrap();
+        process.wait().unwrap();
         assert!(!process.is_running().unwrap());
         assert!(process.namespaces().is_err());
         process.signal(Signal::KILL).unwrap();

@@ -1,8 +1,8 @@
 use std::ops::Range;
 use std::ptr;
 
-/// Where the arguments and the environment are that this process was started with: a copy of it has them
-/// too, for everybody who can see it to read.
+/// Where the arguments and the environment of this process are in memory: a fork of it has them too, and every process
+/// that can see it could read them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Words {
     arguments: Range<usize>,
@@ -30,8 +30,8 @@ impl Words {
     pub(super) unsafe fn replace(&self, name: &'static [u8]) {
         for range in [&self.arguments, &self.environment] {
             let place = ptr::with_exposed_provenance_mut::<u8>(range.start);
-            // SAFETY: the kernel says that this range is of the process's own memory, which is the stack's,
-            // and the caller that nobody else uses it.
+            // SAFETY: the kernel says that this range is in the process's own stack, and the caller that no other
+            // reference to it exists.
             unsafe { ptr::write_bytes(place, 0, range.len()) };
         }
         let place = ptr::with_exposed_provenance_mut::<u8>(self.arguments.start);

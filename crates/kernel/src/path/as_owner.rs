@@ -33,7 +33,7 @@ impl Drop for Home {
 }
 
 fn set(owner: Owner) {
-    // SAFETY: plain numbers, for the calling thread alone. The answer is the former ID and says nothing of success.
+    // SAFETY: plain numbers, for the calling thread alone. The answer is the former ID, also on failure.
     unsafe { libc::setfsgid(owner.gid) };
     // SAFETY: as above.
     unsafe { libc::setfsuid(owner.uid) };

@@ -41,7 +41,7 @@ impl Dir {
         Ok(Self::new(fd, path.to_owned()))
     }
 
-    /// The directory that a descriptor stands for, such as a detached mount's. `path` is for words.
+    /// The directory that a descriptor stands for, such as a detached mount's. `path` is for messages.
     pub fn at(fd: BorrowedFd<'_>, path: &Path) -> Result<Self> {
         let fd = rustix::fs::openat(fd, c".", DIRECTORY, Mode::empty())
             .map_err(|errno| Error::Open { path: path.to_owned(), errno })?;
@@ -98,12 +98,12 @@ impl Dir {
         Stat::of(self.as_fd()).map_err(|errno| Error::Stat { path: self.path.clone(), errno })
     }
 
-    /// Has its names on disk when it returns.
+    /// Syncs the directory: its names are on disk when this returns.
     pub fn sync(&self) -> Result<()> {
         rustix::fs::fsync(&self.fd).map_err(|errno| Error::Sync { path: self.path.clone(), errno })
     }
 
-    /// The path that it was opened by, for words.
+    /// The path that it was opened by, for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

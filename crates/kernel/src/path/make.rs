@@ -10,7 +10,7 @@ use super::resolve::{Mounts, Walk, Within};
 use super::{Dir, Owner};
 use crate::{Error, Result};
 
-/// What a directory has until it has what it is to have: nobody else gets in before.
+/// The mode of a directory until it has its owner and permissions: no other user can enter it before.
 const AT_FIRST: Mode = Mode::RWXU;
 
 /// What a new directory is given, whatever the umask.
@@ -18,13 +18,13 @@ const AT_FIRST: Mode = Mode::RWXU;
 pub struct DirMode {
     /// Its permissions, exactly.
     pub mode: u32,
-    /// Its owner; that of any new directory there, unless said.
+    /// Its owner; that of any new directory there, by default.
     pub owner: Option<Owner>,
 }
 
 impl Dir {
-    /// The directory at `rel`, made with all that are missing on the way. Those that are there stay as
-    /// they are; a symbolic link, `.` or `..` on the way is an error.
+    /// The directory at `rel`, made with all that are missing in the path. Those that are there stay as
+    /// they are; a symbolic link, `.` or `..` in the path is an error.
     pub fn make_dirs(&self, rel: &Path, like: DirMode) -> Result<Dir> {
         let mut reached = self.open_below(Path::new(""), Within::NoLinks)?;
         for component in rel.components() {
@@ -53,8 +53,8 @@ impl Dir {
         self.just_made(name, like)
     }
 
-    /// Gives what was just made its owner and permissions. Whoever may write here may have put another
-    /// directory in its place: one that has something in it is not touched.
+    /// Gives a directory that was just created its owner and permissions. A process that may write here may have
+    /// replaced it: a directory that is not empty is not touched.
     fn just_made(&self, name: &OsStr, like: DirMode) -> Result<Dir> {
         let walk = Walk { from: self.as_fd(), within: Within::NoLinks, mounts: Mounts::StayOnThis };
         let path = self.path().join(name);

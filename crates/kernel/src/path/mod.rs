@@ -1,4 +1,4 @@
-//! Paths that cannot lead astray: everything is opened relative to a directory that is held open.
+//! Paths that cannot escape: everything is opened relative to a directory that is held open.
 
 mod as_owner;
 mod dir;

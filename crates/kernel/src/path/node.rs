@@ -7,8 +7,8 @@ use rustix::fs::{Mode, OFlags};
 use super::{Dir, Stat};
 use crate::{Error, Result};
 
-/// Anything that has a path, held: what is later done to it is done to this very thing, whatever its
-/// path leads to by then. It is not open for reading or writing.
+/// A file of any kind, held open with `O_PATH`: later operations apply to this very file, whatever its path leads to
+/// by then. It is not open for reading or writing.
 #[derive(Debug)]
 pub struct Node {
     fd: OwnedFd,
@@ -33,7 +33,7 @@ impl Node {
         Stat::of(self.fd.as_fd()).map_err(|errno| Error::Stat { path: self.path.clone(), errno })
     }
 
-    /// The number of the mount that it was found through, also where what is mounted does not answer.
+    /// The ID of the mount that it was found through, also where the filesystem does not answer.
     pub fn mount_id(&self) -> Result<u64> {
         Stat::mount_id_of(self.fd.as_fd()).map_err(|errno| Error::Stat { path: self.path.clone(), errno })
     }
@@ -51,7 +51,7 @@ impl Node {
         Dir::at(self.fd.as_fd(), &self.path)
     }
 
-    /// The path that it was found by, for words.
+    /// The path that it was found by, for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -10,17 +10,17 @@ use super::{Dir, Kind, Node};
 use crate::{Error, Result};
 
 const ATTRIBUTE: &str = "security.selinux";
-/// Longer than any label that a policy knows.
+/// Longer than any SELinux label.
 const LONGEST: usize = 4096;
-/// How deep a tree is walked, each level of which takes a descriptor. A deeper one was made to be that.
+/// How deep a tree is walked; each level takes a descriptor. A deeper tree was made on purpose.
 const DEPTH: usize = 200;
 
-/// What relabelling came to.
+/// The result of relabelling.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Relabelled {
-    /// What had another label, directories included.
+    /// Files that had another label, directories included.
     pub changed: u64,
-    /// What had this one already.
+    /// Files that had this label already.
     pub same: u64,
 }
 

@@ -11,14 +11,14 @@ use super::resolve::{Mounts, Walk, Within};
 use super::{Dir, Kind};
 use crate::{Error, MountTable, Result};
 
-/// How deep a tree is walked at once. What lies deeper is first moved up, so that a tree as deep as a
-/// pod could make it takes no more descriptors and no more stack than any other.
+/// How deep a tree is walked at once. Deeper directories are first moved up, so that a tree of any depth takes no more
+/// descriptors and no more stack.
 const DEPTH: usize = 48;
 
-/// How often a tree is gone through that is never empty afterwards, because somebody adds to it.
+/// How often a tree is walked that is not empty afterwards, because another process adds to it.
 const PASSES_IN_VAIN: u32 = 64;
 
-/// What was taken away.
+/// What was removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Directories.
@@ -28,7 +28,7 @@ pub struct Removed {
 }
 
 impl Dir {
-    /// Removes what is at `name` with all below it; nothing there is fine. No symbolic link is followed.
+    /// Removes what is at `name` with all below it; a missing one is no error. No symbolic link is followed.
     ///
     /// No mount is ever entered: if one is seen at the start, nothing at all is removed; one that
     /// appears meanwhile ends the removal, with nothing on it touched.
@@ -44,8 +44,8 @@ impl Dir {
         Ok(removal.done)
     }
 
-    /// By the paths of the moment: a courtesy, that spares what would else be half removed. The kernel's
-    /// own refusal is what is relied on.
+    /// By the paths of the moment: it avoids removing half of a tree in the usual case. The kernel's own refusal is
+    /// what counts.
     fn refuse_mounts(&self, name: &OsStr) -> Result<()> {
         let link = format!("/proc/thread-self/fd/{}", self.as_fd().as_raw_fd());
         let own =
@@ -81,7 +81,7 @@ impl Place<'_> {
         }
     }
 
-    /// Others are busy, too: what a server still has open, say.
+    /// EBUSY has other causes, too: a file that a server still has open, for example.
     fn is_mount_point(self, name: &OsStr) -> bool {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         statx(self.dir, name, flags, StatxFlags::empty())
@@ -89,7 +89,7 @@ impl Place<'_> {
     }
 }
 
-/// What is left of one name after a try.
+/// The outcome of removing one name.
 #[derive(PartialEq, Eq)]
 enum Left {
     Nothing,
@@ -102,7 +102,7 @@ struct Removal {
 }
 
 impl Removal {
-    /// The name may stand for something else each time one looks.
+    /// The name may refer to something else at each step.
     fn remove_any(&mut self, place: Place<'_>, name: &OsStr) -> Result<()> {
         let mut in_vain = 0;
         while in_vain < PASSES_IN_VAIN {
@@ -124,9 +124,9 @@ impl Removal {
                 Ok(Left::Nothing)
             }
             Err(Errno::NOENT) => Ok(Left::Nothing),
-            // A directory, as Linux says it; it need not be one any more.
+            // A directory, as Linux reports it; it need not be one any more.
             Err(Errno::ISDIR) => Ok(Left::Something),
-            // A directory, as POSIX says it.
+            // A directory, as POSIX reports it.
             Err(Errno::PERM) if is_dir(place, name) => Ok(Left::Something),
             Err(errno) => Err(place.failed(name, errno)),
         }
@@ -183,7 +183,7 @@ impl Removal {
         let (top, depth) = rest;
         let dir = match place.enter(name) {
             Ok(dir) => dir,
-            // Something else by now: the next pass sees to it.
+            // Something else by now: the next pass removes it.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
             Err(errno) => return Err(place.failed(name, errno)),
         };

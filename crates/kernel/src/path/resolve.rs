@@ -4,11 +4,11 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
-/// How often a walk is begun anew that the kernel gave up because something was renamed or mounted
-/// meanwhile. A caller that somebody races on purpose gets an error in the end, never another file.
+/// How often a walk is repeated that the kernel gave up because something was renamed or mounted meanwhile. Against a
+/// process that does so on purpose the caller gets an error in the end, never another file.
 const TRIES: u32 = 256;
 
-/// What a path may do on its way. Links of /proc that lead to open files are never followed.
+/// How a path is resolved. Magic links of /proc are never followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Within {
     /// It must stay below the directory: one that leaves it, even to come back, is an error.
@@ -30,7 +30,7 @@ impl Within {
     }
 }
 
-/// What becomes of a symbolic link that is the last part of a path.
+/// What happens to a symbolic link that is the last component of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LastLink {
     /// It is followed, as any other.
@@ -46,7 +46,7 @@ pub(crate) enum Mounts {
     StayOnThis,
 }
 
-/// One opening below a directory.
+/// One lookup below a directory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Walk<'a> {
     pub(crate) from: BorrowedFd<'a>,
@@ -64,7 +64,7 @@ impl Walk<'_> {
     }
 }
 
-/// openat2, begun anew as long as the kernel asks for it. An empty path is the directory itself.
+/// openat2, repeated as long as the kernel returns EAGAIN. An empty path is the directory itself.
 pub(crate) fn open(
     from: BorrowedFd<'_>,
     path: &Path,

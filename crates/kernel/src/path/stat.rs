@@ -6,7 +6,7 @@ use rustix::fs::{AtFlags, FileType, Statx, StatxAttributes, StatxFlags, makedev,
 use rustix::io::Errno;
 use serde::Serialize;
 
-/// Who a file belongs to, in the numbers of whoever looks.
+/// The owner of a file, as IDs of the caller's user namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct Owner {
     /// The user's ID.

@@ -1,6 +1,6 @@
 use crate::{Error, Result};
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer<T> {
     /// It works, and this was seen.
@@ -12,9 +12,9 @@ pub enum Answer<T> {
 /// Why something does not work on this kernel or filesystem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported {
-    /// What the kernel said.
+    /// The kernel's error.
     pub error: Error,
-    /// What stands behind that, in a sentence.
+    /// The cause behind it, in a sentence.
     pub cause: String,
     /// What can be done about it.
     pub fix: Option<String>,
@@ -37,7 +37,7 @@ impl<T> Answer<T> {
     }
 }
 
-/// An error speaks for itself, where nothing better is known.
+/// The error itself, where no better cause is known.
 impl From<Error> for Unsupported {
     fn from(error: Error) -> Self {
         let (cause, fix) = (error.to_string(), error.hint().map(str::to_owned));

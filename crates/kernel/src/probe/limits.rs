@@ -14,9 +14,9 @@ pub struct Limits {
     /// Whether AppArmor keeps programs without a profile from using theirs:
     /// `kernel.apparmor_restrict_unprivileged_userns`. Root is not concerned.
     pub apparmor: Option<bool>,
-    /// Whether we are in a user namespace ourselves, so that limits of those around us count, too.
+    /// Whether this process is in a nested user namespace, so that limits of the outer ones count, too.
     pub nested: bool,
-    /// Whether a seccomp filter sits between us and the kernel, as in a container.
+    /// Whether a seccomp filter applies to this process, as in a container.
     pub filtered: bool,
 }
 

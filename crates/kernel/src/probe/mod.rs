@@ -17,10 +17,10 @@ use ids::IdMapping;
 
 use crate::{Error, IdMaps, Result};
 
-/// The overflow ID: nobody's, so that no lease of anybody is touched by a trial.
+/// The overflow ID: no lease contains it, so that a trial touches no lease.
 const NOBODY: u32 = 65_534;
 
-/// Root inside is nobody outside.
+/// Root inside is the overflow ID outside.
 fn trial_maps() -> Result<IdMaps> {
     let line = IdMapping::new(0, NOBODY.into(), 1)
         .map_err(|error| Error::Trial { step: "make a map", found: error.to_string() })?;

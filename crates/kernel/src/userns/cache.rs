@@ -11,7 +11,7 @@ type Held = HashMap<IdMaps, Arc<UsernsFd>>;
 /// One user namespace for each map that is asked for, found again after a restart where it is pinned.
 #[derive(Debug, Default)]
 pub struct UsernsCache {
-    /// Where the pins are; none are made without.
+    /// The directory of the pins; without it none are made.
     pins: Option<PathBuf>,
     held: Mutex<Held>,
 }
@@ -29,8 +29,8 @@ impl UsernsCache {
         Self { pins: Some(dir.to_owned()), held: Mutex::default() }
     }
 
-    /// The one with these maps: the one we have, the one that is pinned, or a new one, counted among the
-    /// pod's own user's and pinned at once.
+    /// The user namespace with these maps: the one in the cache, the one that is pinned, or a new one, counted against
+    /// the pod's own user and pinned at once.
     pub fn get(&self, maps: &IdMaps) -> Result<Arc<UsernsFd>> {
         let mut held = self.held();
         if let Some(found) = held.get(maps) {
@@ -51,7 +51,7 @@ impl UsernsCache {
         Ok(made)
     }
 
-    /// Lets go of it and takes its pin away. It is gone when no mount and no process has it any more.
+    /// Drops the descriptor and removes the pin. The namespace is freed when no mount and no process uses it any more.
     pub fn forget(&self, maps: &IdMaps) -> Result<()> {
         let mut held = self.held();
         if let Some(pin) = self.pin_of(maps) {

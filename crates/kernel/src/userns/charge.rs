@@ -7,8 +7,8 @@ use rustix::thread::{capabilities, set_capabilities, set_thread_res_uid};
 
 use crate::{Error, Result};
 
-/// Whose user namespaces a new one is counted among: there is a limit for each user, and one of root's
-/// that is reached would keep every other pod from starting.
+/// Which user a new user namespace is counted against: there is a limit for each user, and if root's were reached no
+/// further pod could start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charge {
     /// The user that is root inside. That user owns the namespace, too.
@@ -41,10 +41,9 @@ pub(crate) fn as_user<T: Send>(user: HostId, work: impl FnOnce() -> Result<T> + 
     })
 }
 
-/// For a thread or a child on our memory that becomes somebody else: nobody who has power over what it
-/// becomes may look into this process meanwhile (`PR_SET_DUMPABLE`). The kernel sees to that in most
-/// cases and not in all, and never puts it back. One at a time: a second one would find, and later
-/// restore, what the first one has changed.
+/// For a thread or a child on our memory that changes its user: no process with power over that user may trace this
+/// process meanwhile (`PR_SET_DUMPABLE`). The kernel clears the flag in most cases and not in all, and never restores
+/// it. One at a time: a second one would find, and later restore, what the first one has changed.
 pub(crate) fn without_side_effects<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

@@ -48,7 +48,7 @@ enum Stopped {
     Else(Error),
 }
 
-/// What the child is told, and where it tells what came of it.
+/// What the parent and the child exchange.
 struct Orders {
     parent: libc::pid_t,
     steps: Steps,
@@ -121,7 +121,7 @@ impl PausedChild {
     fn come_to_rest(steps: Steps) -> std::result::Result<Self, Stopped> {
         let child = Self::clone(0, steps).map_err(Stopped::Else)?;
         loop {
-            // Nothing here touches `errno`, which is the child's until it has told: rustix does not.
+            // Nothing here touches `errno`, which is the child's until it has reported: rustix does not.
             match child.orders.outcome.load(Ordering::Acquire) {
                 UNDER_WAY if child.is_running() => rustix::thread::sched_yield(),
                 UNDER_WAY => return Err(Stopped::Else(Error::ChildGone { pid: child.pid })),
@@ -143,9 +143,9 @@ impl PausedChild {
         let orders = Box::new(Orders { parent, steps, step, outcome });
         // A handler of ours must never run in the child, on our memory: it starts with all blocked.
         let _blocked = BlockedSignals::all().map_err(|errno| Error::StartChild { errno })?;
-        // SAFETY: `stack` and `orders` outlive the child (see `Drop`); the stack is aligned, grows down
-        // from `top` and is used by nobody else; `pidfd` lives across the call, which is where the
-        // kernel writes it; `pause_until_killed` touches no memory but its stack and its orders.
+        // SAFETY: `stack` and `orders` outlive the child (see `Drop`); the stack is aligned, grows down from `top` and
+        // has no other user; `pidfd` lives across the call, which is where the kernel writes it; `pause_until_killed`
+        // touches no memory but its stack and its orders.
         let pid = unsafe {
             libc::clone(
                 pause_until_killed,
@@ -158,7 +158,7 @@ impl PausedChild {
         if pid < 0 {
             return Err(Error::StartChild { errno: last_errno() });
         }
-        // SAFETY: clone succeeded, so CLONE_PIDFD has stored a descriptor that nobody else owns.
+        // SAFETY: clone succeeded, so CLONE_PIDFD has stored a descriptor that no other value owns.
         let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
         Ok(Self { pid, pidfd, stack, orders })
     }
@@ -234,8 +234,8 @@ impl ProcDir {
 /// that cannot fail (a failing one would write our `errno`) and never returns. Those that can fail
 /// come first, while its maker waits without touching `errno`.
 extern "C" fn pause_until_killed(orders: *mut c_void) -> c_int {
-    // SAFETY: `PausedChild` keeps the orders where they are until this process is gone, and nobody has
-    // a mutable reference to them.
+    // SAFETY: `PausedChild` keeps the orders where they are until this process is gone, and no mutable reference to
+    // them exists.
     let orders = unsafe { &*orders.cast::<Orders>() };
     let outcome = prepare(orders);
     // After that: a change of namespace makes the kernel forget the signal.
@@ -283,8 +283,8 @@ fn become_user(user: Uid, ours: CapabilitySets) -> rustix::io::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
 }
 
-/// What comes with a namespace has its maker for an owner, the directory of message queues at least: as another user
-/// than the root inside, the host's root would leave it to nobody. Without a root there it stays so.
+/// What is created with a namespace belongs to the creating process, the directory of message queues at least: created
+/// by the host's root, which has no ID inside, it would have the overflow ID. Without a root inside it stays so.
 fn become_root() -> bool {
     let all_of = |call| {
         // SAFETY: the call takes three plain numbers.

@@ -19,14 +19,14 @@ pub struct UsernsFd {
 }
 
 impl UsernsFd {
-    /// A new user namespace with these lines, counted among the caller's. The process it takes to make
-    /// one is gone on return.
+    /// Creates a user namespace with these lines, counted against the caller. The process that it takes is gone on
+    /// return.
     pub fn create(uids: &[IdMapping], gids: &[IdMapping]) -> Result<Self> {
         Self::charged(&IdMaps::new(uids, gids), Charge::Caller)
     }
 
-    /// The same, counted among those of the user that `charge` says. If that user cannot be taken on,
-    /// there is an error and no namespace.
+    /// The same, counted against the user of `charge`. If a thread cannot become that user, there is an error and no
+    /// namespace.
     pub fn charged(maps: &IdMaps, charge: Charge) -> Result<Self> {
         match (charge, maps.first_user()) {
             (Charge::Pod, Some(user)) => {
@@ -45,7 +45,7 @@ impl UsernsFd {
         Ok(Self { fd: fd.into(), maps: maps.clone() })
     }
 
-    /// One that somebody else has made, if it is a user namespace, with its maps as seen from here.
+    /// A foreign user namespace with its maps as seen from here, if the descriptor is one.
     pub(super) fn of_existing(fd: OwnedFd) -> Result<Self> {
         let maps = IdMaps::read(&fd)?;
         Ok(Self { fd, maps })
@@ -56,7 +56,7 @@ impl UsernsFd {
         Self { fd, maps }
     }
 
-    /// For what makes nothing, and says so.
+    /// For an implementation that creates nothing.
     pub(crate) fn pretended(fd: OwnedFd, maps: IdMaps) -> Self {
         Self { fd, maps }
     }

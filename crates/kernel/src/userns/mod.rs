@@ -1,4 +1,4 @@
-//! User namespaces that have maps and no process, for mounts and pods to come.
+//! User namespaces with maps and no process, for mounts and later pods.
 
 mod cache;
 mod charge;
@@ -14,4 +14,4 @@ pub use descriptor::UsernsFd;
 pub use maps::IdMaps;
 
 pub(crate) use charge::{as_user, without_side_effects};
-pub(crate) use child::{BlockedSignals, PausedChild, Steps, last_errno};
+pub(crate) use child::{PausedChild, Steps, last_errno};

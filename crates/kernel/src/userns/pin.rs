@@ -1,7 +1,9 @@
 use std::ffi::OsString;
+use std::hash::Hasher as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use fnv::FnvHasher;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -61,11 +63,11 @@ pub(super) fn name_of(maps: &IdMaps) -> OsString {
     if words.len() <= 120 { words.into() } else { format!("map-{:016x}", fnv(&words)).into() }
 }
 
-/// Fowler, Noll and Vo's hash: the same in every build, unlike the standard library's.
+/// FNV-1a: the same in every build, unlike the standard library's hash.
 fn fnv(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    let mut hasher = FnvHasher::default();
+    hasher.write(text.as_bytes());
+    hasher.finish()
 }
 
 #[cfg(test)]

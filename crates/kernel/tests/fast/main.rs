@@ -4,7 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod afterwards;
 mod dir;
 mod dir_attacks;
 mod recorder;
+mod spawn_detached;

@@ -19,7 +19,7 @@ struct Guarded(PidInit);
 
 impl Guarded {
     fn start(mut init: PidInit) -> Self {
-        init.let_go().unwrap();
+        init.detach().unwrap();
         Self(init)
     }
 
@@ -132,7 +132,7 @@ fn until_it_is_let_go_it_ends_with_its_maker() {
     wait_until("it has ended", || !process.is_running().unwrap());
     waitpid(Pid::from_raw(process.pid()), WaitOptions::empty()).unwrap();
     let mut init = PidInit::start(None).unwrap();
-    init.let_go().unwrap();
+    init.detach().unwrap();
     let init = Guarded(init);
     thread::sleep(Duration::from_millis(50));
     assert!(init.0.process.is_running().unwrap());

@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use ids::allocator::State;
 use ids::pool::IdPool;
-use ledger::{BootId, Lease, LeaseRequest, Ledger, Options};
+use ledger::{BootId, Lease, LeaseRequest, Ledger, Options, PairUser};
+use selinux::CategoryPair;
 
 use crate::common::{Told, holder};
 
@@ -49,6 +50,19 @@ pub fn act(dir: &Path, ops: &[String]) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
+/// Leases by one process each until SQLite's log is so long that the next process to open the ledger truncates it.
+pub fn act_until_the_log_is_long(dir: &Path) -> String {
+    const LONG: u64 = 32 + 100 * (24 + 4096);
+    let mut said = String::new();
+    for i in 0..100 {
+        said += &act(dir, &ops(&[&format!("lease:old-{i}")]));
+        if std::fs::metadata(dir.join("ledger.db-wal")).unwrap().len() > LONG {
+            return said;
+        }
+    }
+    panic!("the log does not grow");
+}
+
 pub fn ops(words: &[&str]) -> Vec<String> {
     words.iter().map(|w| (*w).to_owned()).collect()
 }
@@ -61,11 +75,17 @@ pub struct Promises {
     pub released: BTreeSet<String>,
     /// Holders whose release was asked for, acknowledged or not.
     pub leaving: BTreeSet<String>,
+    /// The category pair without a block of every user to whom it was acknowledged.
+    pub pairs: BTreeMap<String, CategoryPair>,
+    /// Users whose pair was given back, and those for whom that was asked.
+    pub unpaired: BTreeSet<String>,
+    pub unpairing: BTreeSet<String>,
 }
 
 impl Promises {
     pub fn asked(&mut self, ops: &[String]) {
         self.leaving.extend(ops.iter().filter_map(|op| op.strip_prefix("release:")).map(str::to_owned));
+        self.unpairing.extend(ops.iter().filter_map(|op| op.strip_prefix("unpair:")).map(str::to_owned));
     }
 
     /// Takes in whole lines; a line cut short was never said.
@@ -77,6 +97,13 @@ impl Promises {
                 }
                 ["ack", "release", name] => {
                     self.released.insert(name.to_owned());
+                }
+                ["ack", "pair", name, low, high] => {
+                    let pair = CategoryPair::new(low.parse().unwrap(), high.parse().unwrap()).unwrap();
+                    self.pairs.insert(name.to_owned(), pair);
+                }
+                ["ack", "unpair", name] => {
+                    self.unpaired.insert(name.to_owned());
                 }
                 ["ack", ..] => {}
                 _ => panic!("not an acknowledgement: {line}"),
@@ -105,10 +132,16 @@ pub fn check_kept(dir: &Path, pool: IdPool, promises: &Promises) {
     let before = ledger.list().unwrap();
     let probe = ledger.lease(LeaseRequest::new(holder("probe"))).unwrap();
     assert!(!before.iter().any(|l| overlaps(l, &probe)), "{probe:?} is somebody's: {before:?}");
+    let user = PairUser { holder: holder("probe"), place: "/nowhere/probe".into() };
+    let pair = ledger.allocate_pair(user, vec![]).unwrap();
+    let others = ledger.pairs().unwrap().into_iter().filter(|held| held.holder.as_str() != "probe");
+    let taken = others.map(|held| held.pair).chain(before.iter().filter_map(|lease| lease.categories));
+    assert!(taken.into_iter().all(|taken| taken != pair), "{pair} is another's");
     check_disjoint(&ledger.list().unwrap());
 }
 
 pub fn check_promises(ledger: &Ledger, promises: &Promises) {
+    check_pairs(ledger, promises);
     let held = ledger.list().unwrap();
     check_disjoint(&held);
     assert!(held.iter().all(|l| l.state != State::Pinned), "pinned without a reason: {held:?}");
@@ -120,6 +153,21 @@ pub fn check_promises(ledger: &Ledger, promises: &Promises) {
         } else if !promises.leaving.contains(name) {
             let lease = lease.unwrap_or_else(|| panic!("the acknowledged lease of {name} is gone"));
             assert_eq!((lease.uids.base().get(), lease.state), (*base, State::Leased), "{name}");
+        }
+    }
+}
+
+/// Every pair that was acknowledged is its user's, and no two that were allocated are equal.
+fn check_pairs(ledger: &Ledger, promises: &Promises) {
+    let held = ledger.pairs().unwrap();
+    assert_eq!(ledger.pair_conflicts().unwrap(), []);
+    for (name, pair) in &promises.pairs {
+        let found = held.iter().find(|held| held.holder.as_str() == name);
+        if promises.unpaired.contains(name) {
+            assert_eq!(found, None, "{name} was given back");
+        } else if !promises.unpairing.contains(name) {
+            let found = found.unwrap_or_else(|| panic!("the acknowledged pair of {name} is gone"));
+            assert_eq!((found.pair, found.released), (*pair, false), "{name}");
         }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ids::BlockLength;
 use ids::allocator::{LeaseError, State};
 use ids::pool::IdPool;
-use ledger::{BootId, Categories, Lease, LeaseRequest, Ledger, LedgerError, Options, Stay};
+use ledger::{BootId, Categories, Lease, LeaseRequest, Ledger, LedgerError, OpenMode, Options};
 
 use crate::common::{Hand, Node, Told, copy_dir, holder, lease, pool};
 
@@ -62,7 +62,7 @@ impl Specimen {
         std::fs::read(self.node.state().join(file)).unwrap()
     }
 
-    /// How long it is without the zeros at its end: the log is made longer than it is.
+    /// How long it is without the zeros at its end.
     pub fn length(&self, file: &str) -> usize {
         self.read(file).iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
     }
@@ -175,10 +175,11 @@ impl Copy {
         held.iter().for_each(|h| assert!(is_safe(h, &listed), "reopened: {h:?} is not safe"));
     }
 
-    /// One file was damaged, and one comes for a single change: it may have to come twice, and nothing is lost.
-    pub fn serves_briefly(&self, held: &[Lease]) -> usize {
-        let brief = || Ledger::open(Options { stay: Stay::Brief, ..self.options() });
-        let lease = || brief().and_then(|ledger| ledger.lease(LeaseRequest::new(holder("brief"))));
+    /// One file was damaged, and a process opens the ledger exclusively for a single change: it may have to try twice, and
+    /// nothing is lost.
+    pub fn serves_exclusively(&self, held: &[Lease]) -> usize {
+        let exclusive = || Ledger::open(Options { mode: OpenMode::Exclusive, ..self.options() });
+        let lease = || exclusive().and_then(|ledger| ledger.lease(LeaseRequest::new(holder("single"))));
         let (new, times) = match lease() {
             Err(LedgerError::Rebuilt { .. }) => (lease(), 2),
             leased => (leased, 1),
@@ -186,8 +187,7 @@ impl Copy {
         let new = new.unwrap_or_else(|e| panic!("cannot lease: {e}"));
         let owner = held.iter().find(|h| crate::crash::overlaps(h, &new));
         assert!(owner.is_none(), "{new:?} was given, but is {owner:?}");
-        brief().unwrap().release(holder("brief")).unwrap();
-        brief().unwrap().tidy();
+        exclusive().unwrap().release(holder("single")).unwrap();
         let listed = self.open().list().unwrap();
         held.iter().for_each(|h| assert!(is_safe(h, &listed), "{h:?} is not safe in {listed:#?}"));
         assert!(listed.iter().any(|l| l.holder == new.holder), "{new:?} is lost");

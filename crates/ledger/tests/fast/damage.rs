@@ -16,7 +16,7 @@ use common::{UNIT, default_pool, holder, lease, unit};
 use crash::Where;
 use damaged::{FILES, Log, Specimen, fold};
 use ids::allocator::State;
-use ledger::{LeaseRequest, Ledger, LedgerError, Options, Stay};
+use ledger::{LeaseRequest, Ledger, LedgerError, OpenMode, Options};
 
 fn each_file(specimen: &Specimen, mut damage: impl FnMut(&str, usize)) {
     FILES.iter().for_each(|file| damage(file, specimen.length(file)));
@@ -51,7 +51,7 @@ fn a_flipped_byte_loses_nothing_to_one_who_comes_for_a_single_change() {
                 let copy = specimen.copy();
                 copy.flip(file, at, 1 << (at % 8));
                 let context = Where::new(format!("{log:?} log, {file} byte {at}"));
-                twice += usize::from(copy.serves_briefly(&specimen.held) == 2);
+                twice += usize::from(copy.serves_exclusively(&specimen.held) == 2);
                 context.over();
                 flipped += 1;
             }
@@ -72,10 +72,10 @@ fn pages_that_do_not_hang_together_are_found_by_those_who_come_for_a_single_chan
     copy.write("ledger.db", &bytes);
     let mut rebuilt = 0;
     for i in 0..40 {
-        let brief = || Ledger::open(Options { stay: Stay::Brief, ..copy.options() }).unwrap();
+        let exclusive = || Ledger::open(Options { mode: OpenMode::Exclusive, ..copy.options() }).unwrap();
         let places: Vec<PathBuf> = (0..60).map(|n| format!("/{}/{i}/{n}", "x".repeat(80)).into()).collect();
         let request = LeaseRequest { places, ..LeaseRequest::new(holder("a")) };
-        let first = brief();
+        let first = exclusive();
         let leased = first.lease(request.clone());
         rebuilt += first.take_notices().iter().filter(|notice| notice.contains("rebuilt")).count();
         drop(first);
@@ -83,7 +83,7 @@ fn pages_that_do_not_hang_together_are_found_by_those_who_come_for_a_single_chan
             Err(e @ LedgerError::Rebuilt { .. }) => {
                 println!("lease {i}: {e}");
                 assert!(e.hint().unwrap().contains("try again"));
-                brief().lease(request).unwrap()
+                exclusive().lease(request).unwrap()
             }
             leased => leased.unwrap(),
         };
@@ -108,7 +108,7 @@ fn a_flipped_bit_in_the_header_of_the_database_loses_nothing() {
             };
             let context = Where::new(format!("byte {at} bit {bit}"));
             flipped().loses_nothing(&specimen.held);
-            flipped().serves_briefly(&specimen.held);
+            flipped().serves_exclusively(&specimen.held);
             context.over();
         }
     }

@@ -8,9 +8,10 @@ mod crash;
 #[path = "../damaged/mod.rs"]
 mod damaged;
 
-mod brief;
 mod damage;
+mod exclusive;
 mod fixtures;
 mod leases;
 mod model;
+mod pairs;
 mod stale_copy;

@@ -13,7 +13,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::{copy_dir, default_pool, pool};
-use crash::{Promises, act, check_kept, check_promises, open_at, ops, spawn_actor, traced};
+use crash::{
+    Promises, act, act_until_the_log_is_long, check_kept, check_promises, open_at, ops, spawn_actor, traced,
+};
 use testkit::{Call, Dice, rounds};
 
 fn record(before: &Path, words: &[String]) -> Vec<Call> {
@@ -81,14 +83,58 @@ fn killed_at_any_call_of_a_lease_and_release_among_others() {
     Sweep { before, promises, words, check: kept }.run();
 }
 
-/// The log is long enough to be folded in by the one who gives back.
+/// The log is so long that the first change truncates it.
 #[test]
-fn killed_at_any_call_of_brief_stays() {
+fn killed_at_any_call_of_exclusive_changes() {
     let before = tempfile::tempdir().unwrap();
     let mut promises = Promises::default();
-    promises.heard(&act(before.path(), &ops(&["leases:old:20", "lease:x"])));
-    let words = ops(&["brief", "lease:a", "release:a", "release:x", "lease:b"]);
+    promises.heard(&act(before.path(), &ops(&["lease:x"])));
+    promises.heard(&act_until_the_log_is_long(before.path()));
+    let words = ops(&["exclusive", "lease:a", "release:a", "release:x", "lease:b"]);
     Sweep { before, promises, words, check: kept }.run();
+}
+
+#[test]
+fn killed_at_any_call_while_category_pairs_change_hands() {
+    let before = tempfile::tempdir().unwrap();
+    let mut promises = Promises::default();
+    let words = ops(&["pairs:old:20", "name:named:7:8", "labelled:pod", "pair:x", "pair:gone"]);
+    promises.heard(&act(before.path(), &words));
+    // The runtime was killed after `gone` was removed and before it gave its pair back.
+    promises.unpairing.insert("gone".to_owned());
+    let known: Vec<String> = (0..20).map(|i| format!("old-{i}")).collect();
+    let known = format!("known:named,x,a,{}", known.join(","));
+    let words = ops(&["pair:a", "name:b:7:8", "unpair:b", "unpair:x", "pair:x", &known]);
+    // `x` is given back and taken again: whatever was acknowledged last counts.
+    Sweep { before, promises, words, check: pairs_kept }.run();
+}
+
+fn pairs_kept(dir: &Path, promises: &Promises) {
+    let mut promises = promises.clone();
+    promises.unpaired.remove("x");
+    check_kept(dir, default_pool(), &promises);
+}
+
+/// A ledger of the first version gets the table of pairs from the first process that opens it.
+#[test]
+fn killed_at_any_call_of_a_migration() {
+    let before = tempfile::tempdir().unwrap();
+    copy_dir(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1"), before.path());
+    let words = ops(&["pair:a", "unpair:a", "pair:b"]);
+    Sweep {
+        before,
+        promises: Promises::default(),
+        words,
+        check: |dir, promises| {
+            check_kept(dir, pool(1, 16), promises);
+            let held: Vec<_> = open_at(dir, pool(1, 16)).list().unwrap();
+            let names: Vec<_> = held.iter().filter_map(|l| l.holder.as_ref().map(|h| h.as_str())).collect();
+            for name in ["pod-kept", "pod-labelled", "nfs", "pod-resting", "pod-draining"] {
+                assert!(names.contains(&name), "{name} is gone: {names:?}");
+            }
+        },
+    }
+    .run();
 }
 
 /// Whoever comes after a rebuild that was killed begins it again, from the same copy.
@@ -96,7 +142,7 @@ fn killed_at_any_call_of_brief_stays() {
 fn killed_at_any_call_of_a_rebuild() {
     let before = tempfile::tempdir().unwrap();
     let mut promises = Promises::default();
-    promises.heard(&act(before.path(), &ops(&["leases:old:20", "join:nfs:m", "fold"])));
+    promises.heard(&act(before.path(), &ops(&["leases:old:20", "pairs:box:5", "join:nfs:m", "fold"])));
     std::fs::write(before.path().join("ledger.db"), b"rubbish").unwrap();
     let words = ops(&["lease:a"]);
     Sweep {
@@ -125,7 +171,12 @@ fn killed_at_random_times_while_four_work_at_once() {
         let words = |n: usize| -> Vec<String> {
             (0..40)
                 .flat_map(|i| {
-                    [format!("lease:p{n}-{i}"), format!("lease:gone{n}-{i}"), format!("release:gone{n}-{i}")]
+                    [
+                        format!("lease:p{n}-{i}"),
+                        format!("pair:box{n}-{i}"),
+                        format!("lease:gone{n}-{i}"),
+                        format!("release:gone{n}-{i}"),
+                    ]
                 })
                 .collect()
         };

@@ -14,8 +14,10 @@ use crate::power;
 
 use std::path::Path;
 
-use common::default_pool;
-use crash::{Promises, Where, act, check_kept, check_promises, open_at, ops, overlaps};
+use common::{copy_dir, default_pool};
+use crash::{
+    Promises, Where, act, act_until_the_log_is_long, check_kept, check_promises, open_at, ops, overlaps,
+};
 use power::{Disk, Luck, Names, Op, record};
 use testkit::{Dice, rounds};
 
@@ -104,6 +106,22 @@ fn power_lost_while_the_ledger_is_made_and_first_used() {
     Loss { start: Disk::default(), ops: recorded, promises, check: &kept }.sweep(|_, _| true);
 }
 
+/// The first process that opens a ledger of version 1 migrates it.
+#[test]
+fn power_lost_while_a_ledger_is_migrated_and_category_pairs_change_hands() {
+    let home = tempfile::tempdir().unwrap();
+    copy_dir(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1"), home.path());
+    let start = Disk::holding(home.path());
+    let words = ops(&["pair:a", "pair:b", "name:c:7:8", "unpair:b", "known:a,c", "labelled:pod", "unpair:c"]);
+    let recorded = record(home.path(), &words);
+    let check = |dir: &Path, promises: &Promises| {
+        kept(dir, promises);
+        let held = open_at(dir, default_pool()).list().unwrap();
+        assert!(held.iter().any(|l| l.holder == Some(common::holder("pod-kept"))), "{held:?}");
+    };
+    Loss { start, ops: recorded, promises: promised(&words, ""), check: &check }.sweep(|_, _| true);
+}
+
 /// SQLite folds its log into the database once it has a hundred pages, and starts it over.
 #[test]
 fn power_lost_while_the_log_is_folded_in_and_started_over() {
@@ -136,13 +154,13 @@ fn power_lost_while_a_log_is_begun_anew() {
     Loss { start, ops: recorded, promises: promised(&[], &said), check: &kept }.sweep(|_, _| true);
 }
 
-/// Who gives back in a brief stay folds the log in and cuts it off; who comes then begins another.
+/// The first of them checkpoints the log and truncates it; the next begins another.
 #[test]
-fn power_lost_between_brief_stays() {
+fn power_lost_between_exclusive_changes() {
     let home = tempfile::tempdir().unwrap();
-    let said = act(home.path(), &ops(&["leases:old:20", "lease:x"]));
+    let said = act(home.path(), &ops(&["lease:x"])) + &act_until_the_log_is_long(home.path());
     let start = Disk::holding(home.path());
-    let words = ops(&["brief", "lease:a", "release:a", "lease:b", "release:x"]);
+    let words = ops(&["exclusive", "lease:a", "release:a", "lease:b", "release:x"]);
     let recorded = record(home.path(), &words);
     let folding = |op: &Op| matches!(op, Op::Write { name, .. } if name == "ledger.db");
     assert!(recorded.iter().any(folding), "the log is folded in");
@@ -155,7 +173,7 @@ fn power_lost_after_somebody_was_killed() {
     let home = tempfile::tempdir().unwrap();
     let said = act(home.path(), &ops(&["leases:old:3"]));
     let mut disk = Disk::holding(home.path());
-    let words = ops(&["brief", "lease:a"]);
+    let words = ops(&["exclusive", "lease:a"]);
     let whole = record(home.path(), &words);
     let is_log = |op: &Op| matches!(op, Op::Write { name, .. } if name == "ledger.db-wal");
     let written = whole.iter().rposition(is_log).expect("the change is written to the log");

@@ -6,7 +6,7 @@ use crate::pod::Role;
 use crate::status::{ContainerState, ContainerStatus, Phase};
 use crate::turn::Turn;
 
-/// A condition that is the node's to set.
+/// A condition that the node sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConditionKind {
     /// The pod is on a node.
@@ -17,9 +17,9 @@ pub enum ConditionKind {
     Initialized,
     /// All containers are ready.
     ContainersReady,
-    /// So is the pod, by its readiness gates too.
+    /// The pod is ready, its readiness gates included.
     Ready,
-    /// The node gives the pod up.
+    /// The node evicts the pod.
     DisruptionTarget,
 }
 
@@ -32,19 +32,19 @@ impl fmt::Display for ConditionKind {
 /// One condition of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// Which.
+    /// Its type.
     pub kind: ConditionKind,
-    /// Whether it holds.
+    /// Its status.
     pub status: ConditionStatus,
-    /// Why not, by Kubernetes' names; may be empty.
+    /// The reason, by Kubernetes' names; may be empty.
     pub reason: &'static str,
-    /// In words; may be empty.
+    /// The message; may be empty.
     pub message: String,
     /// Since when it has this status.
     pub since: Moment,
 }
 
-/// Whether a condition holds, and why not.
+/// The status of a condition with its reason and message.
 struct Finding(ConditionStatus, &'static str, String);
 
 impl Finding {

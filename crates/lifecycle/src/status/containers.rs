@@ -93,7 +93,7 @@ impl Turn<'_> {
         self.backoff(container, exit).filter(|(until, _)| *until > self.now && !is_ordered)
     }
 
-    /// When what is said of a container changes by time alone.
+    /// When the status of a container changes by time alone.
     pub(crate) fn says_otherwise_at(&self, container: &Container) -> Option<Moment> {
         let next = self.track(&container.name).map_or(0, Track::next_attempt);
         if let Some(failure) = self.state.failures.get(&Task::Start(container.name.clone(), next)) {

@@ -1,4 +1,4 @@
-//! What is said of a pod: its phase, its conditions, its containers.
+//! The status of a pod: its phase, its conditions, its containers.
 
 mod conditions;
 mod containers;
@@ -14,46 +14,46 @@ use crate::turn::Turn;
 
 pub use conditions::{Condition, ConditionKind};
 
-/// Where a pod is in its life.
+/// The phase of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Not all of its containers have been started.
     Pending,
     /// All were started; one runs or will again.
     Running,
-    /// All have ended well, for good.
+    /// All have ended with code 0, for good.
     Succeeded,
-    /// All have ended, one of them badly, for good.
+    /// All have ended, one of them with a failure, for good.
     Failed,
 }
 
 impl Phase {
-    /// Whether a pod stays in it for ever.
+    /// Whether the phase is final.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 }
 
-/// What is being done with a pod.
+/// The stage of a pod on its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// It is kept as it should be.
+    /// It is kept in its desired state.
     Syncing,
-    /// It is being ended.
+    /// It is being stopped.
     Terminating,
-    /// Nothing of it runs and nothing will: volumes and IDs can be given back.
+    /// Nothing of it runs or will run: volumes and IDs can be released.
     Terminated,
 }
 
-/// What a container is doing.
+/// The state of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContainerState {
-    /// It is to be started.
+    /// It waits for its start.
     Waiting {
-        /// Why it is not, by Kubernetes' names.
+        /// The reason, by Kubernetes' names.
         reason: String,
-        /// In words; may be empty.
+        /// The message; may be empty.
         message: String,
     },
     /// It runs.
@@ -65,37 +65,37 @@ pub enum ContainerState {
     Terminated(Exit),
 }
 
-/// What is said of one container.
+/// The status of one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerStatus {
-    /// Which.
+    /// Its name.
     pub name: ContainerName,
-    /// What it does.
+    /// Its state.
     pub state: ContainerState,
-    /// How the instance before ended.
+    /// How the previous instance ended.
     pub last: Option<Exit>,
-    /// A regular container or sidecar: takes work. An init container: done.
+    /// A regular container or sidecar: it is ready. An init container: it has succeeded.
     pub ready: bool,
-    /// It runs and has come up.
+    /// It runs and its startup probe has passed.
     pub started: bool,
-    /// How often it was started again.
+    /// Its restart count.
     pub restart_count: u32,
 }
 
-/// What is said of a pod.
+/// The status of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// Its phase.
     pub phase: Phase,
-    /// Why, if it was ended by the node: `DeadlineExceeded`, `Evicted`.
+    /// The reason, if the node ended it: `DeadlineExceeded`, `Evicted`.
     pub reason: Option<String>,
-    /// The same in words.
+    /// The message.
     pub message: Option<String>,
-    /// What is being done with it.
+    /// Its stage.
     pub stage: Stage,
-    /// When the node took it on.
+    /// When the node admitted it.
     pub started: Moment,
-    /// The conditions that are ours to set.
+    /// The conditions that the node sets.
     pub conditions: Vec<Condition>,
     /// Its init containers and sidecars.
     pub init: Vec<ContainerStatus>,
@@ -145,7 +145,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A phase that is final is kept; a pod of which nothing is left has one.
+    /// A final phase is kept; a pod that has ended has one.
     fn settle_phase(&mut self, all: &[(Role, ContainerStatus)], stage: Stage) -> Phase {
         if let Some(terminal) = &self.state.terminal {
             return terminal.phase;

@@ -4,7 +4,7 @@ use crate::pod::Role;
 use crate::status::{ContainerState, ContainerStatus, Phase, Stage};
 use crate::turn::Turn;
 
-/// How many containers are where.
+/// The number of containers in each state.
 #[derive(Default)]
 struct Tally {
     /// Init containers that have not ended, sidecars that have not come up.
@@ -42,7 +42,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A sidecar that has ended says nothing of the pod.
+    /// A sidecar that has ended does not count for the phase.
     fn count_sidecar(&self, tally: &mut Tally, status: &ContainerStatus) {
         let is_initialised = self.has_begun();
         match (&status.state, &status.last) {
@@ -61,7 +61,7 @@ impl Turn<'_> {
             (_, Some(exit)) => {
                 tally.stopped += 1;
                 tally.succeeded += u32::from(exit.code == 0);
-                // One that is on its way is to be waited for, whoever ordered it.
+                // A start that is under way is waited for, whichever process issued it.
                 let goes_on =
                     self.is_starting(&container.name) || self.is_restartable(Role::Regular, container);
                 tally.for_good += u32::from(!goes_on);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 /// The devices of the node that a pod's containers are to have, separated by commas.
 pub const DEVICES: &str = "wardlet.dev/devices";
 
-/// What these make belongs to the namespaces of whoever opens them and takes a capability over those; any other
-/// device reaches the host itself.
+/// What these create belongs to the namespaces of the process that opens them, and takes a capability over those; any
+/// other device reaches the host itself.
 pub(super) const GIVEN: [&str; 2] = ["/dev/fuse", "/dev/net/tun"];
 
 /// The devices that these annotations name.

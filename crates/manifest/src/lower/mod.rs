@@ -8,8 +8,8 @@ mod volume;
 use std::fmt::Display;
 
 use k8s_openapi::api::core::v1::SELinuxOptions;
-use labels::SelinuxOptions;
-use plan::{ChangePolicy, HostNamespaces, Intent, VolumeChoice, Who};
+use plan::{ChangePolicy, HostNamespaces, Intent, PodIdentity, VolumeChoice};
+use selinux::SelinuxOptions;
 use types::keys::{IDS, VOLUME_POLICY};
 
 use crate::finding::{Finding, Problem};
@@ -37,7 +37,7 @@ fn plain(pod: &PodRef<'_>, cluster: &Cluster<'_>) -> Intent {
     let context = spec.security_context.clone().unwrap_or_default();
     let root = pod.field("");
     Intent {
-        who: Who {
+        who: PodIdentity {
             namespace: pod.object.namespace().to_owned(),
             name: pod.object.name().to_owned(),
             uid: pod.metadata.and_then(|m| m.uid.clone()),

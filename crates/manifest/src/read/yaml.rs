@@ -204,7 +204,8 @@ fn unknown_tag(at: Position) -> Stop {
 
 fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>, at: Position) -> Result<Value, Stop> {
     let resolved = || {
-        scalar::resolve(text).map_err(|NoJson| Stop::syntax(at, format!("{text} is no number that JSON has")))
+        scalar::resolve(text)
+            .map_err(|NoJson| Stop::syntax(at, format!("{text} is not a number that JSON can express")))
     };
     let Some(tag) = tag else {
         return if style == ScalarStyle::Plain { resolved() } else { Ok(Value::Text(text.to_owned())) };

@@ -77,7 +77,7 @@ impl<'a> Subject<'a> {
         format!("1.{minor}").parse::<KubernetesVersion>().is_ok_and(|since| self.version >= since)
     }
 
-    /// Whether root in the pod counts as nobody outside.
+    /// Whether the pod has a user namespace, so that its root is an unprivileged user of the host.
     fn is_relaxed(&self) -> bool {
         self.pod.spec.host_users == Some(false) && self.since(35)
     }

@@ -24,7 +24,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Violation> {
         found.extend(capabilities(subject));
         found.extend(seccomp(subject));
     }
-    // Root of a user namespace is nobody outside.
+    // Root of a user namespace is an unprivileged user of the host.
     if !subject.is_relaxed() {
         found.extend(non_root(subject));
         found.extend(root_user(subject));

@@ -44,7 +44,7 @@ pub(crate) fn typed<T: DeserializeOwned + Resource + 'static>(
         let mut found = found.borrow_mut();
         match found.len() {
             0..MAX_FINDINGS => found.push(suggest::unknown_field::<T>(&unknown)),
-            // A fault of its own, so that nobody takes the rest for harmless.
+            // A finding of its own, so that readers do not take the rest for valid.
             MAX_FINDINGS => found.push(too_many(&unknown)),
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! The fields that the API's types have, asked of the types themselves.
 //!
-//! A `Deserialize` impl names its fields to whoever feeds it. This source feeds every field of every
-//! struct once and writes down what it was asked for; it cannot miss a field that reading would take.
+//! A `Deserialize` impl names its fields to the deserializer that drives it. This deserializer visits every field of
+//! every struct once and records the names; it cannot miss a field that reading would take.
 
 use std::cell::RefCell;
 use std::fmt;

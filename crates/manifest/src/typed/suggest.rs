@@ -1,4 +1,4 @@
-//! What somebody may have meant with a field that is not there.
+//! The nearest known name of an unknown field.
 
 use std::any::TypeId;
 use std::cell::RefCell;

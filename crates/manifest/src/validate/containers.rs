@@ -98,7 +98,7 @@ fn restart_rules(report: &mut Report<'_>, path: &Path<'_>, container: &Container
     }
 }
 
-/// Nobody waits for an ephemeral container or reaches it.
+/// An ephemeral container has no probes, hooks or ports.
 fn ephemeral(report: &mut Report<'_>, path: &Path<'_>, container: &Container) {
     let fields = [
         ("ports", container.ports.as_ref().is_some_and(|p| !p.is_empty())),

@@ -59,7 +59,7 @@ pub(super) fn quantity(report: &mut Report<'_>, path: &Path<'_>, written: &Writt
     }
 }
 
-/// What containers can ask for: the node's own resources, or those that somebody's device plugin adds.
+/// What containers can request: the node's own resources, or those of a device plugin.
 fn resource_name(name: &str) -> Result<(), &'static str> {
     let is_own = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
     match name.contains('/') {

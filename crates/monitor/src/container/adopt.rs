@@ -9,8 +9,8 @@ use super::{Container, Draining, Memory, Parent, Running, Stage, now};
 use crate::streams::Streams;
 
 impl Container {
-    /// A container that another monitor has started, as its records say: it runs, or it has ended. How it
-    /// ended is known if that monitor saw it, and otherwise lost.
+    /// A container that another monitor has started, by its records: it runs, or it has ended. Its exit status is
+    /// known if that monitor recorded it, and otherwise lost.
     pub(crate) fn adopt(key: u64, name: String, dir: PathBuf, hierarchies: &Path) -> Result<Self, String> {
         let said = |error: monitor::Error| error.to_string();
         let stage = match Exit::read(&dir).map_err(said)? {
@@ -21,7 +21,7 @@ impl Container {
                 living(&started).map_or_else(|| Stage::Draining(lost(&started)), Stage::Running)
             }
         };
-        // A group that cannot be found has counted nothing. One that can was made for this container.
+        // A cgroup that does not exist has counted nothing. One that exists was made for this container.
         let cgroup = JobPart::read(&dir).ok().map(|job| job.cgroup);
         let memory = Memory { hierarchies: hierarchies.to_owned(), cgroup, kills_before: 0 };
         Ok(Self {
@@ -38,8 +38,8 @@ impl Container {
     }
 }
 
-/// Its first process, if that is the one that was started. It is looked at once it is held: until then its
-/// number might be given to another.
+/// Its first process, if it is still the one that was started. Checked after it is opened by pidfd: until then its PID
+/// might be reused.
 fn living(started: &Started) -> Option<Running> {
     let pid = i32::try_from(started.pid).ok().and_then(Pid::from_raw)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
@@ -47,7 +47,7 @@ fn living(started: &Started) -> Option<Running> {
     same.then_some(Running { pid, pidfd, helper: None, parent: Parent::Another })
 }
 
-/// It has ended, and nobody knows how. Its number is for words only.
+/// It has ended, and its exit status is lost. The PID is for messages only.
 fn lost(started: &Started) -> Draining {
     let pid = i32::try_from(started.pid).ok().and_then(Pid::from_raw).unwrap_or(Pid::INIT);
     Draining { pid, ending: Ending::Lost, finished_at: now(), until: Instant::now() }

@@ -7,14 +7,14 @@ use super::{Container, Draining, Stage, now};
 use crate::note::note;
 use crate::oom;
 
-/// How long after the end of its first process a container's streams may stay open: something that it has
-/// left behind may have them, for ever.
+/// How long after the end of its first process a container's streams may stay open: an orphan of the container may
+/// keep them open for ever.
 const GRACE: Duration = Duration::from_millis(500);
-/// Longer words are cut, so that the record fits into what was set aside for it.
+/// A longer message is cut, so that the record fits into the preallocated file.
 const LONGEST: usize = 1024;
 
 impl Container {
-    /// Its first process has ended. What it has written is still to be heard.
+    /// Its first process has ended. Its output is still to be read.
     pub(crate) fn process_ended(&mut self, ending: Ending) {
         let Stage::Running(running) = &self.stage else { return };
         let pid = running.pid;
@@ -24,7 +24,8 @@ impl Container {
         self.streams.drain();
     }
 
-    /// If all is heard, or time is up: writes down how it ended, and says what is to be told.
+    /// If all output is read, or the drain timeout has passed: records how it ended, and returns the event for the
+    /// clients.
     pub(crate) fn finish(&mut self) -> Option<Exited> {
         let Stage::Draining(draining) = &self.stage else { return None };
         if !self.streams.is_drained() && Instant::now() < draining.until {
@@ -49,7 +50,10 @@ impl Container {
 
     fn complaint(&self, ending: Ending) -> Option<String> {
         if ending == Ending::Lost {
-            return Some("the monitor that had started it was gone when it ended".to_owned());
+            return Some(
+                "exit status lost: the monitor that started the container died before the container ended"
+                    .to_owned(),
+            );
         }
         let mut words = self.streams.log.as_ref()?.complaint()?;
         let end = (0..=LONGEST.min(words.len())).rev().find(|end| words.is_char_boundary(*end));
@@ -57,7 +61,7 @@ impl Container {
         Some(words)
     }
 
-    /// Nobody is told before this is on disk. If it cannot be, that is told too.
+    /// The exit is on disk before any client gets it. If it cannot be written, the event says so.
     fn record(&mut self, exit: &mut Exit) {
         let bytes = serde_json::to_vec(exit).unwrap_or_default();
         let written = match self.exit_record.take() {

@@ -5,10 +5,10 @@ use rustix::io::{Errno, read};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 use serde::Deserialize;
 
-/// No result is nearly as long.
+/// Longer than any result.
 const LONGEST: usize = 64 * 1024;
 
-/// The process that starts a container, and what it has said of it.
+/// The helper process that starts a container, and its output so far.
 pub(crate) struct Helper {
     pub(crate) pid: Pid,
     result: Option<OwnedFd>,
@@ -16,7 +16,7 @@ pub(crate) struct Helper {
     ended: Option<WaitStatus>,
 }
 
-/// What came of it.
+/// The result of a start.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Outcome {
@@ -52,7 +52,7 @@ impl Helper {
         self.ended = Some(status);
     }
 
-    /// What came of it, as soon as that is known: when it has said so, or has ended.
+    /// The result, once the helper has written it or has ended.
     pub(crate) fn outcome(&mut self) -> Option<Outcome> {
         self.listen();
         if let Some(end) = self.said.iter().position(|byte| *byte == b'\n') {
@@ -69,10 +69,10 @@ impl Helper {
         Some(failed(format!("the helper {how} and gave no result")))
     }
 
-    /// A helper whose result cannot be used is of no use either.
+    /// Kills a helper without a usable result.
     pub(crate) fn kill(&self) {
         if self.ended.is_none() {
-            // Nobody but us waits for it: the number is still its own.
+            // Only this process reaps the helper: the PID is still the helper's.
             let _ = kill_process(self.pid, Signal::KILL);
         }
     }
@@ -94,7 +94,7 @@ impl Helper {
 fn parse(line: &[u8]) -> Outcome {
     match serde_json::from_slice(line) {
         Ok(outcome) => outcome,
-        Err(error) => failed(format!("the helper's result cannot be understood: {error}")),
+        Err(error) => failed(format!("cannot parse the helper's result: {error}")),
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Container {
     exit_record: Option<Reserved>,
 }
 
-/// Where its control group is, and what was counted there before it was started.
+/// Its cgroup, and its OOM kills before the start.
 #[derive(Default)]
 struct Memory {
     hierarchies: PathBuf,
@@ -42,7 +42,7 @@ struct Memory {
     kills_before: u64,
 }
 
-/// How far a container has come.
+/// The stage of a container.
 pub(crate) enum Stage {
     Starting(Box<start::Starting>),
     Running(Running),
@@ -58,16 +58,16 @@ pub(crate) struct Running {
     pub(crate) parent: Parent,
 }
 
-/// Who is told how a container's first process ended.
+/// Which process reaps a container's first process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parent {
     /// This process.
     Us,
-    /// Nobody who would tell us: it was adopted.
+    /// Another one, which does not report the exit status: the container was adopted.
     Another,
 }
 
-/// A container that has ended, and whose last words may not have been heard.
+/// A container that has ended, and whose output may not have been read to its end.
 pub(crate) struct Draining {
     pub(crate) pid: Pid,
     pub(crate) ending: Ending,
@@ -102,7 +102,7 @@ impl Container {
         all
     }
 
-    /// When something is due without any descriptor saying so.
+    /// The next timeout.
     pub(crate) fn due(&self) -> Option<Instant> {
         let draining = match &self.stage {
             Stage::Draining(draining) => Some(draining.until),

@@ -18,24 +18,24 @@ use crate::oom;
 use crate::slot::Slot;
 use crate::streams::{Input, Output, Streams};
 
-/// Why a start fails where the helper does not say.
+/// The reason of a failed start where the helper names none.
 const REASON: &str = "RunContainerError";
 
-/// Who wants to know what comes of a start.
+/// The request that waits for the result of a start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asker {
     pub(crate) connection: u64,
     pub(crate) id: u64,
 }
 
-/// What a start needs of this process.
+/// What a start needs of the monitor.
 pub(crate) struct Ground<'a> {
     pub(crate) program: &'a Path,
     pub(crate) hierarchies: &'a Path,
     pub(crate) slot: &'a mut Slot,
 }
 
-/// A container whose helper is at work.
+/// A container whose helper runs.
 pub(crate) struct Starting {
     pub(crate) asker: Asker,
     pub(crate) helper: Helper,
@@ -51,7 +51,7 @@ struct Inside {
 }
 
 impl Container {
-    /// Begins to start it. Nothing of it is left if that fails.
+    /// Begins to start it. A failure leaves nothing.
     pub(crate) fn start(
         key: u64,
         wanted: Start,
@@ -62,7 +62,7 @@ impl Container {
         begin(key, wanted, asker, &mut ground).map_err(|what| Box::new(failure(name, what)))
     }
 
-    /// The helper says that it runs. From now on `started.json` says so too.
+    /// The helper reports that it runs; `started.json` is written.
     pub(crate) fn has_started(&mut self, pid: u32, user: Option<User>) -> Result<(), Box<Failed>> {
         self.take_console();
         let Stage::Starting(starting) = &self.stage else { return Ok(()) };
@@ -70,7 +70,7 @@ impl Container {
         let recorded = running.and_then(|running| match write_started(pid, user.as_ref(), starting) {
             Ok(()) => Ok(running),
             Err(what) => {
-                // Nobody could find it again if this process were gone.
+                // After a crash of the monitor no process could find it again.
                 let _ = pidfd_send_signal(&running.pidfd, Signal::KILL);
                 Err(what)
             }
@@ -87,7 +87,7 @@ impl Container {
         }
     }
 
-    /// It was not started. What was said meanwhile is logged; what was set aside for it goes with it.
+    /// It was not started. Its output so far is logged; its preallocated record is removed.
     pub(crate) fn has_failed(mut self) {
         self.streams.drain();
         self.streams.close();
@@ -98,7 +98,7 @@ impl Container {
 }
 
 impl Container {
-    /// As the helper has it.
+    /// The failure as the helper reported it.
     pub(crate) fn failure(&self, what: String, hint: Option<String>, reason: Option<String>) -> Failed {
         let reason = reason.unwrap_or_else(|| REASON.to_owned());
         Failed { container: self.name.clone(), what, hint, reason }
@@ -175,8 +175,8 @@ fn streams(wanted: &Start, ground: &Ground<'_>) -> Result<(Streams, Inside), Err
     Ok((streams, Inside { stdin, stdout, stderr }))
 }
 
-/// A process may open its own streams again (`/dev/stdout`) if they are its user's. That they cannot be
-/// given to that user is no reason to fail: few need it.
+/// A process may open its own streams again (`/dev/stdout`) if its user owns them. A failed chown is ignored: few
+/// containers need it.
 fn own_streams(streams: &Streams, job: &JobPart, user: (u32, u32)) {
     let owner = match &job.ids {
         None => Some(user),
@@ -214,8 +214,8 @@ fn running(pid: u32, starting: &Starting) -> Result<Running, String> {
     Ok(Running { pid: number, pidfd, helper, parent: Parent::Us })
 }
 
-/// What is told must be a process that the helper has started, and no other of the host's: it is signalled,
-/// and its end is waited for.
+/// The process must be a child of the helper or of the monitor, and no other process of the host: the monitor signals
+/// it and waits for its end.
 fn came_from_us(pid: u32, starting: &Starting) -> Result<(), String> {
     let parent = record::parent(pid).map_err(|error| error.to_string())?;
     let helper = starting.helper.pid.as_raw_nonzero().get().unsigned_abs();

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::note::note;
 
-/// The file of a container's log. What cannot be written is left out and counted: the container goes on.
+/// The file of a container's log. Output that cannot be written is dropped and counted: the container goes on.
 #[derive(Debug)]
 pub(crate) struct Log {
     path: PathBuf,
@@ -34,7 +34,8 @@ impl Log {
         Ok(Self { path: path.to_owned(), file, size, limits, lost: Lost::default(), cut: false })
     }
 
-    /// Somebody has moved the file away. If no new one can be had, the old one stays in use.
+    /// Opens the log anew after another process has renamed it. If the new file cannot be created, the old one stays
+    /// in use.
     pub(crate) fn reopen(&mut self) -> io::Result<()> {
         (self.file, self.size) = open(&self.path)?;
         self.cut = false;
@@ -72,7 +73,7 @@ impl Log {
         }
     }
 
-    /// What there is to say about what was left out.
+    /// A message on dropped output.
     pub(crate) fn complaint(&self) -> Option<String> {
         let why = self.lost.why.as_ref()?;
         Some(format!("{} bytes of the log were not written: {why}", self.lost.bytes))
@@ -107,8 +108,7 @@ impl Log {
             return;
         }
         if let Err(error) = self.rotate(limits.max_files) {
-            // One try for each file that would be full: a log that cannot be moved is not looked at again
-            // with every line.
+            // One attempt for each file that would be full: a failed rotation is not repeated with every line.
             self.size = 0;
             note(format_args!("cannot rotate {}: {error}", self.path.display()));
         }
@@ -141,9 +141,9 @@ fn name(path: &Path) -> io::Result<&OsStr> {
     path.file_name().ok_or_else(|| io::Error::other("it ends with no name of a file"))
 }
 
-/// The directory of a log, made if it is not there. The last two on the way are the container's and the pod's, and a pod
-/// may have them as volumes that it can write to: a link in the place of one is an error, or root would write and remove
-/// files in a directory of the pod's choice.
+/// The directory of a log, created if it is missing. The last two components are the container's and the pod's, and a
+/// pod may have them as volumes that it can write to: a link in the place of one is an error, or root would write and
+/// remove files in a directory of the pod's choice.
 fn directory(path: &Path) -> io::Result<Dir> {
     let dir = path.parent().ok_or_else(|| io::Error::other("it is in no directory"))?;
     let above = dir.ancestors().nth(2).unwrap_or(Path::new("/"));
@@ -155,14 +155,14 @@ fn directory(path: &Path) -> io::Result<Dir> {
 
 fn open(path: &Path) -> io::Result<(File, u64)> {
     let dir = directory(path)?;
-    // The directory may be a pod's to write to: a link, a pipe or a terminal in the log's place is neither followed nor
-    // waited for.
+    // The pod may be able to write to the directory: a link, a pipe or a terminal in the log's place is neither
+    // followed nor waited for.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let flags = flags | OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
     let file = File::from(openat(&dir, name(path)?, flags, Mode::from_raw_mode(0o640))?);
     let found = file.metadata()?;
     if !found.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     Ok((file, found.len()))
 }

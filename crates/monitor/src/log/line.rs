@@ -27,11 +27,11 @@ enum Tag {
     Partial,
 }
 
-/// One stream's bytes on their way to becoming lines of a log.
+/// The bytes of one stream that become lines of a log.
 #[derive(Debug)]
 pub(crate) struct Lines {
     stream: Stream,
-    /// The begin of a line whose end has not come; at most [`LONGEST`] bytes.
+    /// The start of a line whose end has not arrived; at most [`LONGEST`] bytes.
     begun: Vec<u8>,
 }
 
@@ -44,7 +44,7 @@ impl Lines {
         self.stream
     }
 
-    /// What can be written of these bytes and those before, as of this moment.
+    /// The lines that are complete with these bytes, as of this moment.
     pub(crate) fn feed(&mut self, bytes: &[u8], now: SystemTime) -> Vec<u8> {
         let stamp = stamp(now);
         let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 4 + 64);
@@ -57,7 +57,7 @@ impl Lines {
         out
     }
 
-    /// The line that will never end, if there is one.
+    /// The last line without a newline, if there is one.
     pub(crate) fn finish(&mut self, now: SystemTime) -> Vec<u8> {
         let mut out = Vec::new();
         let begun = std::mem::take(&mut self.begun);

@@ -9,10 +9,10 @@ use crate::note::note;
 
 /// Read from a client at once.
 const PIECE: usize = 4096;
-/// A client that leaves more than this untaken is let go: the container does not wait for it.
+/// A client with more than this many unread bytes is disconnected: the container does not wait for it.
 const MOST: usize = 1024 * 1024;
 
-/// Somebody who is attached to a container.
+/// A client that is attached to a container.
 #[derive(Debug, Default)]
 pub(crate) struct Attached {
     input: Option<OwnedFd>,
@@ -65,7 +65,8 @@ impl Attached {
         self.asked_for_input
     }
 
-    /// Where streams go to. Also where nothing waits it is worth knowing that nobody takes it any more.
+    /// The descriptors of a client's streams. They are polled also when there is nothing to write, to notice that the
+    /// client has closed them.
     pub(crate) fn outputs(&self) -> impl Iterator<Item = (Stream, BorrowedFd<'_>, PollFlags)> {
         [(Stream::Stdout, &self.out), (Stream::Stderr, &self.err)].into_iter().filter_map(|(stream, sink)| {
             let sink = sink.as_ref()?;
@@ -92,14 +93,14 @@ impl Attached {
         self.input = None;
     }
 
-    /// Bytes of a stream. Whoever has left too much untaken is let go.
+    /// Queues bytes of a stream. A client with too many unread bytes is disconnected.
     pub(crate) fn offer(&mut self, stream: Stream, bytes: &[u8]) {
         let Some(sink) = self.sink(stream) else { return };
         let rest = if sink.waiting.is_empty() { written(&sink.fd, bytes) } else { Some(bytes) };
         match rest {
             Some(rest) if sink.waiting.len() + rest.len() <= MOST => sink.waiting.extend_from_slice(rest),
             Some(_) => {
-                note("a client that took too little of a container's output was let go");
+                note("an attached client read too slowly and was disconnected");
                 *self = Self { asked_for_input: self.asked_for_input, ..Self::default() };
             }
             None => self.drop_sink(stream),
@@ -152,7 +153,7 @@ impl Attached {
     }
 }
 
-/// Writes as much as is taken; what is left, or `None` if nobody takes anything any more.
+/// Writes as much as the descriptor takes; returns the rest, or `None` if the reader is gone.
 fn written<'a>(fd: &OwnedFd, bytes: &'a [u8]) -> Option<&'a [u8]> {
     let mut rest = bytes;
     while !rest.is_empty() {

@@ -71,7 +71,7 @@ impl Input {
         }
     }
 
-    /// Nobody reads it any more.
+    /// The reader is gone.
     pub(crate) fn give_up(&mut self) {
         self.waiting = Vec::new();
         self.state = State::Done;
@@ -84,7 +84,7 @@ impl Input {
         }
     }
 
-    /// No more input will come. A terminal has no end that could be told: it stays.
+    /// No more input will come. A terminal has no end of file to signal: it stays open.
     pub(crate) fn close(&mut self) {
         if self.kind == Kind::Terminal || self.state != State::Open {
             return;

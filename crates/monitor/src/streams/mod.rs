@@ -1,4 +1,4 @@
-//! What flows between a container, its log and whoever is attached.
+//! What flows between a container, its log and attached clients.
 
 mod attached;
 mod input;
@@ -34,7 +34,7 @@ pub(crate) enum Place {
 /// A descriptor, and what is waited for on it.
 pub(crate) type Interest<'a, T> = (T, BorrowedFd<'a>, PollFlags);
 
-/// A container's streams. Whoever is attached can neither stop nor slow the log down.
+/// A container's streams. An attached client can neither stop nor slow the log down.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     pub(crate) log: Option<Log>,
@@ -58,8 +58,8 @@ impl Streams {
         for output in self.outputs.iter().filter(|output| output.is_due(now)) {
             all.push((Place::Output(output.stream()), output.as_fd(), PollFlags::IN));
         }
-        // A pipe also tells that nobody reads it any more. A terminal that nobody has open would tell that
-        // without end.
+        // Poll also reports that the reader of a pipe is gone. For a terminal that no process has open it would report
+        // that without end.
         let awake = self.outputs.iter().all(|output| output.rests_until().is_none());
         if let Some(input) =
             self.input.as_ref().filter(|input| !input.is_terminal() || (input.is_full() && awake))
@@ -158,7 +158,7 @@ impl Streams {
         self.sweep();
     }
 
-    /// Nobody is attached any more.
+    /// Disconnects all attached clients.
     pub(crate) fn drop_clients(&mut self) {
         self.clients.clear();
     }
@@ -167,7 +167,7 @@ impl Streams {
         !self.clients.is_empty()
     }
 
-    /// No more input will come, whoever is attached.
+    /// No more input will come, from any client.
     pub(crate) fn close_input(&mut self) {
         if let Some(input) = &mut self.input {
             input.close();
@@ -214,7 +214,7 @@ impl Streams {
         }
     }
 
-    /// Lets go of what is done with.
+    /// Removes streams and clients that have ended.
     fn sweep(&mut self) {
         if self.input.as_ref().is_some_and(Input::is_done) {
             self.input = None;

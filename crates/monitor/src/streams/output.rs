@@ -17,9 +17,9 @@ pub(crate) struct Output {
     pub(crate) lines: Lines,
     kind: Kind,
     ended: bool,
-    /// Set while nobody has the terminal open.
+    /// Set while no process has the terminal open.
     rests_until: Option<Instant>,
-    /// Nobody will open the terminal again.
+    /// No process will open the terminal again.
     last: bool,
 }
 

@@ -97,7 +97,7 @@ fn a_start_that_fails_is_told_with_the_helpers_words() {
     assert_eq!(told.0, "the helper ended with code 3 and gave no result");
     assert_eq!(told.2, "RunContainerError");
     let told = failing(&mut client, "three", "fail", "{\"started\":{\"pid\":\"x\"}}");
-    assert!(told.0.starts_with("the helper's result cannot be understood"), "{}", told.0);
+    assert!(told.0.starts_with("cannot parse the helper's result"), "{}", told.0);
     // Whatever it names would be signalled, and written down as the container's.
     let foreign = format!(r#"{{"started":{{"pid":{}}}}}"#, std::process::id());
     let told = failing(&mut client, "four", "fail", &foreign);
@@ -134,7 +134,7 @@ fn names_are_held_to_what_a_name_is() {
     for name in ["", "../x", "a/b", "a b", &"x".repeat(65)] {
         let request = monitor::Start { container: name.to_owned(), ..pod.request("one") };
         let what = refused(&mut client, &Request::Start(request));
-        assert!(what.ends_with("is no container's name"), "{what}");
+        assert!(what.ends_with("is not a valid container name"), "{what}");
     }
     pod.start(&mut client, "one", "sleep 1000");
     assert_eq!(refused(&mut client, &Request::Start(pod.request("one"))), "container one is there already");

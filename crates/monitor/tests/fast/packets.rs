@@ -135,7 +135,7 @@ fn what_is_no_request_is_refused_and_the_next_one_answered() {
         let Told::Reply { id: 0, reply: Reply::Refused { what } } = answer(wrong.as_bytes()) else {
             panic!()
         };
-        assert!(what.starts_with("the packet is no request"), "{what}");
+        assert!(what.starts_with("the packet is not a valid request"), "{what}");
     }
     let told = answer(br#"{"id":77,"request":"list"}"#);
     assert_eq!(told, Told::Reply { id: 77, reply: Reply::Listed(vec![]) });

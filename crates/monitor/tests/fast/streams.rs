@@ -225,7 +225,7 @@ fn a_log_that_is_no_file_is_refused() {
     pod.container("one", "exit 6");
     let wanted = Start { log: Some("/dev/full".into()), ..pod.request("one") };
     match client.call(&Request::Start(wanted), &[]).unwrap() {
-        Reply::Failed(failed) => assert!(failed.what.contains("it is no regular file"), "{}", failed.what),
+        Reply::Failed(failed) => assert!(failed.what.contains("it is not a regular file"), "{}", failed.what),
         other => panic!("{other:?}"),
     }
 }

@@ -10,12 +10,12 @@ use crate::netlink::route::{self, Address, Change, Link};
 use crate::subnet::Subnets;
 use crate::sysctl;
 
-/// What is written at a bridge of ours begins with this.
+/// The prefix of the alias of our bridges.
 const OURS: &str = "wardlet ";
-/// What a device has where nothing else is known.
+/// The default MTU.
 const USUAL_MTU: u32 = 1500;
 
-/// Makes the bridge what it is to be, from whatever it is. The words say what was changed beside it.
+/// Creates or changes the bridge to the plan. The returned texts say what else was changed.
 pub(super) fn ensure(socket: &mut Socket, plan: &Plan, records: &[Record]) -> Result<Vec<String>> {
     check(socket, plan, records)?;
     let mtu = plan.mtu.map_or_else(|| usual_mtu(socket), Ok)?;
@@ -32,7 +32,7 @@ pub(super) fn ensure(socket: &mut Socket, plan: &Plan, records: &[Record]) -> Re
     settings(plan)
 }
 
-/// Refuses what would take addresses from the host, and a name that is another's.
+/// Refuses subnets that the host uses, and a name that another device has.
 pub(super) fn check(socket: &mut Socket, plan: &Plan, records: &[Record]) -> Result<()> {
     let found = route::link(socket, &plan.name)?;
     if let Some(other) = found.as_ref().filter(|found| found.kind != "bridge") {
@@ -56,7 +56,7 @@ pub(super) fn check(socket: &mut Socket, plan: &Plan, records: &[Record]) -> Res
     }
 }
 
-/// Refuses a bridge at which another is written: its addresses, pods and rules would be taken away.
+/// Refuses a bridge of another network: that network's addresses, pods and rules would be taken away.
 pub(super) fn refuse_others(socket: &mut Socket, name: &str, owner: &str) -> Result<()> {
     match route::link(socket, name)?.and_then(|bridge| bridge.alias) {
         Some(found) if found.starts_with(OURS) && found != owner => {
@@ -76,7 +76,7 @@ pub(super) fn own(socket: &mut Socket, name: &str, owner: &str) -> Result<()> {
     }
 }
 
-/// Who a network with its leases in this directory is.
+/// The alias that marks a bridge as the one of the network with its leases in this directory.
 pub(super) fn owner(dir: &std::path::Path) -> String {
     let text = format!("{OURS}{}", dir.display());
     super::outside::short(&text).to_owned()
@@ -94,8 +94,7 @@ fn make(socket: &mut Socket, plan: &Plan, mtu: u32) -> Result<Link> {
     route::link(socket, &plan.name)?.ok_or_else(gone)
 }
 
-/// A hardware address made from an IPv4 address: whoever has the one has the other, also after it was
-/// another's.
+/// A hardware address derived from an IPv4 address: the two always change hands together.
 pub(super) fn hardware(address: std::net::Ipv4Addr) -> [u8; 6] {
     let [a, b, c, d] = address.octets();
     [0x0a, 0x58, a, b, c, d]
@@ -131,7 +130,7 @@ fn nets(subnets: &Subnets) -> impl Iterator<Item = (IpAddr, u8)> {
     std::iter::once((IpAddr::V4(v4.base()), v4.prefix())).chain(v6)
 }
 
-/// That of the way out.
+/// The MTU of the device of the default route.
 fn usual_mtu(socket: &mut Socket) -> Result<u32> {
     let way_out = route::routes(socket)?.into_iter().find(|route| route.is_default() && route.to.is_ipv4());
     let Some(index) = way_out.and_then(|route| route.device) else { return Ok(USUAL_MTU) };
@@ -159,8 +158,8 @@ fn settings(plan: &Plan) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// Lets 127.0.0.1 of the host reach pods. It would let pods reach 127.0.0.1 of the host, too, so only where
-/// the firewall guards against that.
+/// Lets 127.0.0.1 of the host reach pods (`route_localnet`). It would let pods reach 127.0.0.1 of the host, too, so
+/// only where the firewall drops that.
 pub(super) fn route_loopback(bridge: &str, guard: Guard) -> Result<()> {
     let value = match guard {
         Guard::There => "1",
@@ -169,14 +168,15 @@ pub(super) fn route_loopback(bridge: &str, guard: Guard) -> Result<()> {
     sysctl::set(&format!("ipv4/conf/{bridge}/route_localnet"), value).map(drop)
 }
 
-/// Whether the firewall's rules are there.
+/// Whether the firewall's rules are installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Guard {
     There,
     Missing,
 }
 
-/// A host that forwards no longer listens to routers, unless told to: those that did still shall.
+/// With forwarding on, the kernel ignores router advertisements unless `accept_ra` is 2: interfaces that accepted them
+/// before still do.
 fn forward_v6(bridge: &str) -> Result<Vec<String>> {
     if sysctl::get("ipv6/conf/all/forwarding")? == "1" {
         return Ok(Vec::new());

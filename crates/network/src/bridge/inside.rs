@@ -1,4 +1,4 @@
-//! What is done in a pod's network namespace, by a thread that is in it.
+//! The steps inside a pod's network namespace, by a thread that is in it.
 
 use std::net::IpAddr;
 
@@ -12,11 +12,11 @@ use crate::sysctl;
 /// A pod's device.
 pub(super) const DEVICE: &str = "eth0";
 
-/// A pod may make devices in its namespace by the thousand, which nobody is to read each time that they are counted.
-/// Those that were given to it come first.
+/// A pod can create thousands of devices in its network namespace; reading all of them for each count would be too
+/// slow. The devices that the pod was given come first.
 const MOST_COUNTED: usize = 64;
 
-/// A pod's end of its pair.
+/// A pod's end of its veth pair.
 pub(super) struct Inside<'a> {
     pub(super) record: &'a Record,
     /// The index of the host's end.
@@ -29,7 +29,7 @@ impl Inside<'_> {
         let device = route::link(socket, DEVICE)?.filter(|device| device.peer == Some(self.peer));
         let gone = || Error::Answer { what: format!("find {DEVICE} in the pod") };
         let device = device.ok_or_else(gone)?;
-        // Another pod could play the router.
+        // Another pod could send router advertisements.
         sysctl::set_if_there(&format!("ipv6/conf/{DEVICE}/accept_ra"), "0")?;
         for address in self.addresses() {
             route::add_address(socket, device.index, &address)?;
@@ -63,7 +63,7 @@ pub(crate) fn loopback_up() -> Result<()> {
     route::change(socket, &loopback, &Change { up: true, ..Change::default() })
 }
 
-/// What went through the devices of the calling thread's namespace, as far as [`MOST_COUNTED`].
+/// The counters of the devices of the calling thread's namespace, up to [`MOST_COUNTED`].
 pub(crate) fn counters() -> Result<Vec<Interface>> {
     let links = route::first_links(Socket::route()?, MOST_COUNTED)?;
     let read = |link: route::Link| {

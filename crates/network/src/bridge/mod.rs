@@ -1,5 +1,5 @@
-//! The built-in network: a bridge on the host, and for each pod a pair of devices with one end at the
-//! bridge and the other as `eth0` in the pod.
+//! The built-in network: a bridge on the host, and for each pod a veth pair with one end at the bridge and the other
+//! as `eth0` in the pod.
 
 mod device;
 mod inside;
@@ -22,7 +22,7 @@ use crate::thread::Netns;
 
 pub(crate) use inside::{counters, loopback_up};
 
-/// What one bridge is to be.
+/// The desired state of a bridge.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) name: String,
@@ -38,18 +38,17 @@ pub(crate) struct Bridge {
     book: Book,
     /// The sockets that keep host ports from processes of the host.
     held: Held,
-    /// Held while rules are made from the leases, so that the last to make them has seen all leases. What
-    /// it holds is why there are no rules, if there are none.
+    /// Held while rules are made from the leases, so that the last thread to make them has seen all leases. The value
+    /// is the reason why there are no rules, if there are none.
     firewall: Mutex<Option<String>>,
-    /// The same for the rules that keep pods from taking each other's addresses.
+    /// The same for the rules that keep pods from using each other's addresses.
     own: Mutex<Option<String>>,
-    /// Whose the bridge is, as it is written at it.
+    /// The owner, as in the bridge's alias.
     owner: String,
 }
 
 impl Bridge {
-    /// Makes the bridge and the firewall's rules ready, from whatever state. The words say what was changed
-    /// on the host.
+    /// Creates the bridge and the firewall's rules, from whatever state. The texts say what was changed on the host.
     pub(crate) fn open(plan: Plan, dir: &Path) -> Result<(Self, Vec<String>)> {
         let (book, mut words) = Book::open(dir, plan.subnets)?;
         let bridge = Self {
@@ -66,9 +65,9 @@ impl Bridge {
         Ok((bridge, words))
     }
 
-    /// Holds the host ports of all pods, as after a restart. A pod keeps a port that a process of the host has bound
-    /// while no server was there to hold it: the rules lead to the pod, and the words say which process gets nothing.
-    /// The pod's other ports are held.
+    /// Holds the host ports of all pods after a restart. A pod keeps a port that a process of the host has bound while
+    /// no server held it: the rules lead to the pod, and the texts name the process that gets no connections. The
+    /// pod's other ports are held.
     fn hold_leased(&self) -> Vec<String> {
         let hold = |record: Record| {
             let errors = self.held.hold_each(&record.sandbox, &record.host_ports);
@@ -85,7 +84,7 @@ impl Bridge {
         device::refuse_others(&mut socket, &self.name, &self.owner)?;
         let mut words = device::ensure(&mut socket, &self.plan(), &records)?;
         device::own(&mut socket, &self.name, &self.owner)?;
-        // Before any pod is at it.
+        // Before any pod is attached.
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         *own = self.rules().install_own(&self.ports()).err().map(|error| error.to_string());
         if let Some(why) = &*own {
@@ -112,7 +111,7 @@ impl Bridge {
         let held = self.held.hold(&pod.id, &pod.host_ports);
         let made = held.and_then(|()| self.watch()).and_then(|()| self.connect(pod, &leased.record, &netns));
         if made.is_err() && leased.is_new {
-            // Nobody was told of the address; if this fails, too, the lease is found later.
+            // The caller has not got the address yet; if this fails, too, a later cleanup finds the lease.
             let _ = self.tear_down(&pod.id);
         }
         made.map(|()| Addresses { ips: leased.record.addresses })
@@ -137,7 +136,7 @@ impl Bridge {
 
     pub(crate) fn tear_down(&self, sandbox: &str) -> Result<()> {
         route::remove_link(&mut Socket::route()?, &outside::name(sandbox))?;
-        // Before the lease's ports are another pod's to hold.
+        // Before the lease of the ports ends, so that another pod can hold them.
         self.held.release(sandbox);
         let Some(record) = self.book.close_ports(sandbox) else { return Ok(()) };
         if !record.host_ports.is_empty() {
@@ -148,7 +147,8 @@ impl Bridge {
         self.watch()
     }
 
-    /// Says whose addresses are whose, from the leases. A lease comes before its pod's port, and goes after it.
+    /// Installs the addresses of each port, from the leases. A lease is written before its pod's port exists, and
+    /// removed after it.
     fn watch(&self) -> Result<()> {
         let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         if own.is_some() { Ok(()) } else { self.rules().watch(&self.ports()) }
@@ -166,7 +166,7 @@ impl Bridge {
         self.book.records().into_iter().map(|record| record.sandbox).collect()
     }
 
-    /// Mends what others have removed.
+    /// Restores what other processes have removed.
     pub(crate) fn ready(&self) -> Result<()> {
         self.device(&mut Socket::route()?)?;
         let firewall = self.firewall.lock().unwrap_or_else(PoisonError::into_inner);
@@ -178,13 +178,13 @@ impl Bridge {
         match &*own {
             None if self.rules().is_installed(Family::Bridge)? => {}
             None => self.rules().install_own(&self.ports())?,
-            // What the kernel could not do it may have learnt since, by a module.
+            // A module may have been loaded since.
             Some(_) => *own = self.rules().install_own(&self.ports()).err().map(|error| error.to_string()),
         }
         Ok(())
     }
 
-    /// Why pods are not kept from taking each other's addresses, if they are not.
+    /// Why pods can use each other's addresses, if they can.
     pub(crate) fn unguarded(&self) -> Option<String> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -193,7 +193,7 @@ impl Bridge {
         self.book.subnets()
     }
 
-    /// Gives pods addresses of other subnets from now on. Those that have some keep them.
+    /// Uses these subnets for new pods. Existing pods keep their addresses.
     pub(crate) fn turn_to(&self, wanted: Subnets) -> Result<Vec<String>> {
         if self.subnets() == wanted {
             return Ok(Vec::new());
@@ -204,7 +204,7 @@ impl Bridge {
         self.restore()
     }
 
-    /// The bridge; made again with all that is at it if somebody has removed it.
+    /// The bridge. If another process has removed it, it is created again with all of its ports.
     fn device(&self, socket: &mut Socket) -> Result<Link> {
         if let Some(found) = route::link(socket, &self.name)?.filter(|found| found.up) {
             return Ok(found);
@@ -225,7 +225,7 @@ impl Bridge {
 
     fn forward(&self) -> Result<()> {
         let firewall = self.firewall.lock().unwrap_or_else(PoisonError::into_inner);
-        // Without rules there is nothing to take away, and nothing is added.
+        // Without rules there is nothing to remove, and nothing is added.
         if firewall.is_some() { Ok(()) } else { self.rules().forward(&self.forwards()) }
     }
 
@@ -243,7 +243,7 @@ impl Bridge {
     }
 }
 
-/// Takes a pod from a bridge that makes no more pods' networks.
+/// Removes a pod from a bridge that is no longer used for new pods.
 pub(crate) fn forget(book: &Book, sandbox: &str) -> Result<()> {
     route::remove_link(&mut Socket::route()?, &outside::name(sandbox))?;
     book.end(sandbox)
@@ -277,7 +277,7 @@ mod tests {
         let port = HostPort { protocol: Protocol::Tcp, host_ip: None, host_port: 8080, container_port: 80 };
         pod.host_ports.push(port);
         let error = bridge.set_up(&pod).unwrap_err();
-        let words = "the host port tcp 8080 needs nftables, and the kernel said: Protocol not supported";
+        let words = "the host port tcp 8080 needs nftables, which the kernel refuses: Protocol not supported";
         assert_eq!(error.to_string(), words);
         assert!(error.hint().is_some());
         assert!(bridge.book.records().is_empty());

@@ -10,16 +10,16 @@ use crate::thread::Netns;
 use super::device::hardware;
 use super::inside::DEVICE;
 
-/// What names of our pairs begin with. A name has room for 13 digits of the sandbox's ID behind it.
+/// The prefix of the names of our veth pairs. A name has room for 13 digits of the sandbox's ID after it.
 const PREFIX: &str = "wl";
 const DIGITS: usize = 13;
 
-/// The host's end of a sandbox's pair.
+/// The name of the host's end of a sandbox's veth pair.
 pub(super) fn name(sandbox: &str) -> String {
     PREFIX.chars().chain(sandbox.chars().take(DIGITS)).collect()
 }
 
-/// A pod's pair, seen from the host.
+/// A pod's veth pair, seen from the host.
 pub(super) struct Outside<'a> {
     pub(super) bridge: &'a Link,
     pub(super) pod: &'a Pod,
@@ -27,12 +27,12 @@ pub(super) struct Outside<'a> {
 }
 
 impl Outside<'_> {
-    /// Makes sure that the pair is there, with one end at the bridge and the other in the pod's namespace.
+    /// Creates the pair if it is missing, with one end at the bridge and the other in the pod's namespace.
     pub(super) fn ensure(&self, socket: &mut Socket, netns: &Netns) -> Result<Link> {
         let name = name(&self.pod.id);
         let found = match route::link(socket, &name)? {
             Some(found) if self.leads_to(&found, netns)? => found,
-            // Its other end is in a namespace that this pod has no more.
+            // Its other end is in an earlier namespace of this pod.
             Some(_) => {
                 route::remove_link(socket, &name)?;
                 self.make(socket, &name, netns)?
@@ -68,7 +68,7 @@ impl Outside<'_> {
     }
 }
 
-/// Brings pairs back to a bridge that was made again, and removes those that nobody has a lease for.
+/// Attaches pairs to a bridge that was created again, and removes pairs without a lease.
 pub(super) fn tidy(socket: &mut Socket, bridge: &str, records: &[Record]) -> Result<Vec<String>> {
     let links = route::links(socket)?;
     let Some(index) = links.iter().find(|link| link.name == bridge).map(|link| link.index) else {
@@ -78,7 +78,7 @@ pub(super) fn tidy(socket: &mut Socket, bridge: &str, records: &[Record]) -> Res
     let mut words = Vec::new();
     for link in links.iter().filter(|link| link.kind == "veth" && link.name.starts_with(PREFIX)) {
         if !names.contains(&link.name) {
-            // Others may have names like ours, but not at our bridge.
+            // Devices of other programs may have such names, but are not at our bridge.
             if link.master == Some(index) {
                 route::remove_link(socket, &link.name)?;
                 words.push(format!("{} at {bridge} was no pod's and is removed", link.name));
@@ -91,7 +91,7 @@ pub(super) fn tidy(socket: &mut Socket, bridge: &str, records: &[Record]) -> Res
     Ok(words)
 }
 
-/// The kernel takes 255 bytes.
+/// The kernel takes at most 255 bytes.
 pub(super) fn short(alias: &str) -> &str {
     alias.get(..alias.floor_char_boundary(255)).unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 
-/// A network: its plugins in their order.
+/// A network configuration list: its plugins in their order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct List {
     pub(super) name: String,
@@ -15,7 +15,7 @@ pub(super) struct List {
     pub(super) plugins: Vec<Plugin>,
 }
 
-/// One plugin's part of the configuration, as it is written.
+/// One plugin's part of the configuration, unchanged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Plugin {
     /// The program's name.
@@ -24,7 +24,7 @@ pub(super) struct Plugin {
 }
 
 impl List {
-    /// The first file by name that is a configuration by its ending.
+    /// Loads the first file by name with a known extension.
     pub(super) fn load(dir: &Path) -> Result<Self> {
         let none = || Error::NoCniConfiguration { dir: dir.to_owned() };
         let listed = match fs::read_dir(dir) {
@@ -49,10 +49,11 @@ impl List {
         let plugins = match whole.get("plugins") {
             None => vec![Plugin::read(&whole)?],
             Some(Value::Array(plugins)) => {
-                let objects = plugins.iter().map(|plugin| plugin.as_object().ok_or("a plugin is no object"));
+                let objects =
+                    plugins.iter().map(|plugin| plugin.as_object().ok_or("a plugin is not an object"));
                 objects.map(|object| Plugin::read(object?)).collect::<std::result::Result<_, _>>()?
             }
-            Some(_) => return Err("plugins is no list".to_owned()),
+            Some(_) => return Err("plugins is not a list".to_owned()),
         };
         if plugins.is_empty() {
             return Err("there is no plugin in it".to_owned());
@@ -64,7 +65,7 @@ impl List {
         self.plugins.iter().map(|plugin| plugin.kind.as_str())
     }
 
-    /// Since 0.4.0, DEL is told what ADD gave.
+    /// Since CNI 0.4.0, DEL gets the result of ADD (`prevResult`).
     pub(super) fn tells_before_delete(&self) -> bool {
         let mut numbers = self.version.split('.').map(|number| number.parse().unwrap_or(0_u32));
         (numbers.next(), numbers.next()) >= (Some(0), Some(4))
@@ -74,14 +75,14 @@ impl List {
 impl Plugin {
     fn read(settings: &Map<String, Value>) -> std::result::Result<Self, String> {
         let kind = settings.get("type").and_then(Value::as_str).ok_or("a plugin has no type")?;
-        // It is looked for in the given directories and nowhere else.
+        // Only the configured directories are searched.
         if kind.is_empty() || kind.contains('/') || kind.starts_with('.') {
-            return Err(format!("{kind:?} is no plugin's name"));
+            return Err(format!("{kind:?} is not a valid plugin name"));
         }
         Ok(Self { kind: kind.to_owned(), settings: settings.clone() })
     }
 
-    /// What the plugin reads: its settings, the list's name, what it is capable of, and what was before it.
+    /// The input of the plugin: its settings, the list's name, runtimeConfig and prevResult.
     pub(super) fn input(
         &self,
         list: &List,
@@ -136,10 +137,10 @@ mod tests {
             ("[]", "invalid type"),
             (r#"{"plugins":[]}"#, "no name"),
             (r#"{"name":"n","plugins":[]}"#, "no plugin in it"),
-            (r#"{"name":"n","plugins":{}}"#, "no list"),
+            (r#"{"name":"n","plugins":{}}"#, "not a list"),
             (r#"{"name":"n","plugins":[{}]}"#, "no type"),
-            (r#"{"name":"n","plugins":["x"]}"#, "no object"),
-            (r#"{"name":"n","type":"../../bin/sh"}"#, "no plugin's name"),
+            (r#"{"name":"n","plugins":["x"]}"#, "not an object"),
+            (r#"{"name":"n","type":"../../bin/sh"}"#, "not a valid plugin name"),
         ] {
             let why = List::read(text.as_bytes()).unwrap_err();
             assert!(why.contains(part), "{text}: {why}");

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 
 /// How long a plugin may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// What is read of a plugin's words.
+/// The most that is read of a plugin's output.
 const MOST: u64 = 1 << 20;
 
 /// One run of a plugin.
@@ -28,8 +28,8 @@ pub(super) struct Invocation<'a> {
 }
 
 impl Invocation<'_> {
-    /// Runs it to its end; what it has printed. It takes its input from a file in memory and prints to
-    /// another, so that neither side waits for the other.
+    /// Runs it to its end and returns its output. Input and output are memfds, so that neither side waits for the
+    /// other.
     pub(super) fn run(&self, log: &File) -> Result<Vec<u8>> {
         let program = find_plugin(self.plugin, &self.record.bin_dirs)?;
         let failed = |error: io::Error| self.failed(&error.to_string());
@@ -63,12 +63,12 @@ impl Invocation<'_> {
             .spawn()
     }
 
-    /// A namespace that is gone is told as none.
+    /// `CNI_NETNS` is empty for a namespace that is gone.
     fn netns(&self) -> &Path {
         if self.record.netns.exists() { &self.record.netns } else { Path::new("") }
     }
 
-    /// Whether it ended well. One that does not end is killed with all that it has started.
+    /// Whether it succeeded. One that does not end in time is killed with its process group.
     fn wait(&self, mut child: Child) -> Result<bool> {
         let failed = |error: io::Error| self.failed(&error.to_string());
         let pid = Pid::from_child(&child);

@@ -1,4 +1,4 @@
-//! CNI plugins: programs that others have written, run as their specification says (1.1 and older).
+//! CNI plugins, run as the CNI specification says (1.1 and older).
 
 mod configuration;
 mod invocation;
@@ -16,7 +16,7 @@ use self::record::{Cache, Record};
 use crate::error::Result;
 use crate::pod::{Addresses, HostPort, Pod};
 
-/// A configuration with what each of its plugins would be given to read, and what is made of a plugin's complaint.
+/// A configuration with the input of each of its plugins, and the error message that is made of a plugin's output.
 pub(crate) fn read_anything(bytes: &[u8]) -> (Vec<Value>, String) {
     let inputs = List::read(bytes).map(|list| {
         let capabilities = BTreeMap::from([("portMappings".to_owned(), json!([]))]);
@@ -25,7 +25,7 @@ pub(crate) fn read_anything(bytes: &[u8]) -> (Vec<Value>, String) {
     (inputs.unwrap_or_default(), outcome::complaint(bytes, ""))
 }
 
-/// Plugins that have been run for pods, by what is kept of it.
+/// The CNI plugins that have run for pods, by their records.
 #[derive(Debug)]
 pub(crate) struct Cni {
     cache: Cache,
@@ -36,7 +36,7 @@ impl Cni {
         Ok(Self { cache: Cache::open(&dir.join("cni"))? })
     }
 
-    /// Whether there are a configuration and its plugins.
+    /// Whether a configuration and its plugins exist.
     pub(crate) fn ready(conf_dir: &Path, bin_dirs: &[PathBuf]) -> Result<()> {
         let list = List::load(conf_dir)?;
         list.kinds().try_for_each(|kind| find_plugin(kind, bin_dirs).map(drop))
@@ -46,7 +46,7 @@ impl Cni {
         if let Some(before) = self.cache.read(&pod.id)? {
             match &before.result {
                 Some(result) if before.netns == pod.netns => return outcome::addresses(result, &before),
-                // Killed on the way, or another namespace: the plugins begin anew.
+                // Killed in the middle, or another namespace: ADD starts anew.
                 _ => self.take_back(&before)?,
             }
         }
@@ -59,7 +59,7 @@ impl Cni {
             Ok(found)
         });
         if added.is_err() {
-            // The first failure is the one to tell; what this leaves is found by its record.
+            // The first failure is returned; the record lets a later DEL find what this one leaves.
             let _ = self.take_back(&record);
         }
         added
@@ -77,7 +77,7 @@ impl Cni {
         self.cache.list()
     }
 
-    /// Each plugin gets what the one before it gave.
+    /// Each plugin gets the result of the one before it.
     fn add(&self, record: &Record) -> Result<Value> {
         let mut result = None;
         for plugin in &record.list.plugins {
@@ -87,7 +87,7 @@ impl Cni {
         Ok(result.unwrap_or_else(|| json!({ "cniVersion": record.list.version })))
     }
 
-    /// The last plugin first. The record goes when all have done it.
+    /// DEL in reverse order. The record is removed when all have succeeded.
     fn take_back(&self, record: &Record) -> Result<()> {
         let result = record.result.as_ref().filter(|_| record.list.tells_before_delete());
         for plugin in record.list.plugins.iter().rev() {
@@ -141,7 +141,7 @@ fn port(port: &HostPort) -> Value {
     })
 }
 
-/// Pairs with `;` between them, so no value may have one.
+/// Pairs separated by `;`, so that no value may contain one.
 fn arguments(pod: &Pod) -> String {
     let pairs = [
         ("IgnoreUnknown", "1"),

@@ -7,12 +7,12 @@ use super::record::Record;
 use crate::error::{Error, Result};
 use crate::pod::Addresses;
 
-/// What a plugin has printed.
+/// Parses a plugin's output.
 pub(super) fn parse(printed: &[u8], plugin: &Plugin) -> Result<Value> {
     serde_json::from_slice(printed).map_err(|error| Error::CniPlugin {
         plugin: plugin.kind.clone(),
         command: "ADD",
-        said: format!("a result that cannot be understood: {error}"),
+        said: format!("cannot parse the result: {error}"),
     })
 }
 
@@ -34,7 +34,7 @@ pub(super) fn addresses(result: &Value, record: &Record) -> Result<Addresses> {
     Ok(Addresses { ips })
 }
 
-/// An address may be that of an interface on the host.
+/// An address may belong to an interface on the host.
 fn is_inside(entry: &Value, result: &Value) -> bool {
     let Some(index) = entry.get("interface").and_then(Value::as_u64) else { return true };
     let index = usize::try_from(index).unwrap_or(usize::MAX);
@@ -48,7 +48,7 @@ fn ip(value: &Value) -> Option<IpAddr> {
     value.as_str()?.split('/').next()?.parse().ok()
 }
 
-/// A plugin's own words for its failure, in one line: what it printed as such, else what it complained of.
+/// A plugin's error message, on one line: the one of its JSON error, else its standard error.
 pub(super) fn complaint(printed: &[u8], complained: &str) -> String {
     let error: Value = serde_json::from_slice(printed).unwrap_or_default();
     let word = |key: &str| error.get(key).and_then(Value::as_str).filter(|word| !word.is_empty());

@@ -13,11 +13,11 @@ use super::invocation::PATIENCE;
 use crate::error::{Error, Result};
 use crate::pod::check_id;
 
-/// The version that we write.
+/// The version that is written.
 pub(super) const VERSION: u32 = 1;
 
-/// What plugins were told for a pod. It is there before the first of them runs, and stays until all have
-/// taken it back: with the same words, whatever the configuration says by then.
+/// What plugins got for a pod. The record is written before the first plugin runs, and stays until every DEL has
+/// succeeded: DEL gets the same input as ADD, whatever the configuration says by then.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Record {
@@ -28,7 +28,7 @@ pub(super) struct Record {
     pub(super) capabilities: BTreeMap<String, Value>,
     pub(super) bin_dirs: Vec<PathBuf>,
     pub(super) list: List,
-    /// What they gave, once all have.
+    /// The final result, once all plugins have succeeded.
     pub(super) result: Option<Value>,
 }
 
@@ -71,7 +71,7 @@ impl Cache {
         Ok(file.replace(&text)?)
     }
 
-    /// The record goes last.
+    /// The record is removed last.
     pub(super) fn remove(&self, sandbox: &str) -> Result<()> {
         for kind in ["log", "new", "json"] {
             let path = self.path(sandbox, kind);
@@ -85,8 +85,8 @@ impl Cache {
         Ok(())
     }
 
-    /// The file that a plugin complains to. It is locked, and the plugin has it open: one that goes on after
-    /// we were killed is waited for here, before another is run for the same pod.
+    /// The file for a plugin's standard error. It is locked, and the plugin has it open: a plugin that still runs
+    /// after its parent was killed is waited for here, before another is run for the same pod.
     pub(super) fn log(&self, sandbox: &str) -> Result<File> {
         let path = self.path(sandbox, "log");
         let open =

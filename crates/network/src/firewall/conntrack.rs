@@ -1,5 +1,5 @@
-//! Connections that the kernel remembers. It asks the rules for the first packet only: who goes on sending
-//! from the same port is led to where the rules once said, for as long as that is remembered.
+//! The kernel's connection tracking table. Rules are evaluated for the first packet of a connection only: a peer that
+//! goes on sending from the same port reaches the earlier destination for as long as the entry exists.
 
 use std::net::Ipv4Addr;
 
@@ -19,7 +19,7 @@ const ANSWERED: u16 = 2;
 const ADDRESSES: u16 = 1;
 const PORTS: u16 = 2;
 
-/// As many are kept at once, and as often is begun anew: more than any kernel remembers.
+/// The number of entries that are kept at once, and of rounds: the product is more than any kernel tracks.
 const AT_ONCE: usize = 4096;
 const ROUNDS: usize = 1024;
 
@@ -32,12 +32,12 @@ struct Direction {
     to_port: u16,
 }
 
-/// Forgets the connections through ports of the host that were led to this pod.
+/// Deletes the entries of connections through host ports of this pod.
 pub(super) fn forget_pod(pod: Ipv4Addr) -> Result<()> {
     forget(|asked, answered| answered.from == pod && asked.to != pod)
 }
 
-/// Forgets datagrams to these ports that came while they led nowhere.
+/// Deletes the entries of UDP flows to these ports from before they were forwarded.
 pub(super) fn forget_unled(forwards: &[Forward]) -> Result<()> {
     let is_of = |forward: &Forward, asked: Direction| {
         forward.from.protocol == Protocol::Udp
@@ -50,7 +50,7 @@ pub(super) fn forget_unled(forwards: &[Forward]) -> Result<()> {
     })
 }
 
-/// In rounds: anybody who sends packets makes the kernel remember more, and only what is to be forgotten is kept here.
+/// In rounds: any sender of packets adds entries, and memory is used only for those that are to be deleted.
 fn forget(chosen: impl Fn(Direction, Direction) -> bool) -> Result<()> {
     for _ in 0..ROUNDS {
         let some = some(&chosen)?;
@@ -70,7 +70,7 @@ fn forget_one(socket: &mut Socket, tuple: &[u8]) -> Result<()> {
     }
 }
 
-/// What is asked of some connections that are chosen.
+/// Some of the chosen entries.
 fn some(chosen: impl Fn(Direction, Direction) -> bool) -> Result<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     let request = Request::new(GET, flags::DUMP, &HEADER, &Attributes::new());
@@ -82,7 +82,7 @@ fn some(chosen: impl Fn(Direction, Direction) -> bool) -> Result<Vec<Vec<u8>>> {
     };
     let heard = converse(|socket| socket.each("list the known connections", request, hear));
     match heard {
-        // A kernel that does not tell.
+        // A kernel that cannot list them.
         Err(Error::Netlink { errno: Errno::OPNOTSUPP | Errno::INVAL, .. }) => Ok(Vec::new()),
         other => other.map(|()| found),
     }

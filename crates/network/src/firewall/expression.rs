@@ -1,70 +1,70 @@
-//! What rules are made of: steps that load, compare and decide.
+//! nftables expressions: steps of a rule that load, compare and decide.
 
 use super::nft::data;
 use crate::netlink::Attributes;
 
-/// Registers of four bytes: as many as the longest key has parts, and its value behind it.
+/// A 32-bit register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Register(pub(super) u32);
 
 impl Register {
-    /// The `n`th register of four bytes.
+    /// The `n`th 32-bit register.
     pub(super) const fn nth(n: u32) -> Self {
         Self(8 + n)
     }
 }
 
-/// Where all comparisons take place: 16 bytes, the first four of the small registers.
+/// Register 1, in which all comparisons take place: 16 bytes, the first four 32-bit registers.
 const HERE: u32 = 1;
 
-/// One step of a rule. A comparison that fails ends the rule.
+/// One step of a rule. A comparison that fails ends the rule (`NFT_BREAK`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Expression {
-    /// Loads the name of the device that the packet comes by.
+    /// `meta iifname`, loaded.
     Device { into: Register },
-    /// Loads from the link's header.
+    /// `payload load` from the link layer header.
     Link { offset: u32, length: u32, into: Register },
-    /// Loads from the header behind the network's.
+    /// `payload load` from the transport header.
     Transport { offset: u32, length: u32, into: Register },
-    /// Goes on if the frame is of this kind.
+    /// `ether type`.
     EtherType(u16),
-    /// Goes on if the packet is of this protocol.
+    /// `meta l4proto`.
     Carries(u8),
-    /// Goes on if the message is of this kind.
+    /// `icmpv6 type`.
     Says(u8),
-    /// Goes on if what begins at `key` is in the set.
+    /// `lookup`: matches if the set has the key.
     Known { set: &'static str, id: u32, key: Register },
-    /// Goes on if it is not.
+    /// `lookup` inverted: matches if the set does not have the key.
     Unknown { set: &'static str, id: u32, key: Register },
-    /// Loads from the network header.
+    /// `payload load` from the network header.
     Network { offset: u32, length: u32, into: Register },
-    /// Loads the destination's port.
+    /// `th dport`, loaded.
     DestinationPort { into: Register },
-    /// Loads the number of the protocol that has ports.
+    /// `meta l4proto`, loaded.
     Protocol { into: Register },
-    /// Goes on if the packet comes in by this device.
+    /// `meta iifname`.
     ComesBy(String),
-    /// Goes on if the packet leaves by this device.
+    /// `meta oifname`.
     LeavesBy(String),
-    /// Goes on if the packet leaves by another device.
+    /// `meta oifname !=`.
     LeavesByOther(String),
-    /// Goes on if these bytes of the network header are, under the mask, as given.
+    /// Compares bytes of the network header under a mask.
     Within { offset: u32, mask: Vec<u8>, value: Vec<u8> },
-    /// Goes on if the destination is an address of the host.
+    /// `fib daddr type local`.
     ToTheHost,
-    /// Goes on if the connection's destination has been changed.
+    /// `ct status dnat`.
     Forwarded,
-    /// Looks up what begins at `key`; goes on with the value in `value` if there is one.
+    /// `lookup` in a map: matches if it has the key, and loads the value.
     Lookup { map: &'static str, id: u32, key: Register, value: Register },
-    /// Changes the destination.
+    /// `dnat to`.
     Destination { address: Register, port: Register },
-    /// Changes the source to the address of the device that it leaves by.
+    /// `masquerade`.
     Masquerade,
-    /// The packet is let through, as far as this table goes.
+    /// `accept`.
     Accept,
-    /// The packet is not let through.
+    /// `drop`.
     Drop,
-    /// Goes on in another chain, and comes back.
+    /// `jump`.
     Jump(&'static str),
 }
 
@@ -89,7 +89,7 @@ const ACCEPT: u32 = 1;
 const INVERTED: u32 = 1;
 
 impl Expression {
-    /// One attribute list with all steps that it takes.
+    /// The netlink attributes of all expressions that it takes.
     pub(super) fn steps(&self) -> Vec<Attributes> {
         match self {
             Self::ComesBy(device) => vec![meta(META_IIFNAME, HERE), compare(EQUAL, &name(device))],
@@ -185,13 +185,13 @@ fn compare(how: u32, value: &[u8]) -> Attributes {
     named("cmp", &Attributes::new().number_be(1, HERE).number_be(2, how).nest(3, &data(value)))
 }
 
-/// The verdict register is the first.
+/// The verdict register is register 0.
 fn verdict(what: &Attributes) -> Attributes {
     let decision = Attributes::new().nest(2, what);
     named("immediate", &Attributes::new().number_be(1, 0).nest(2, &decision))
 }
 
-/// Names of devices are compared as a whole, zeros included.
+/// Names of devices are compared over their whole length, with trailing zeros.
 fn name(device: &str) -> Vec<u8> {
     let mut bytes = device.as_bytes().to_vec();
     bytes.resize(16, 0);

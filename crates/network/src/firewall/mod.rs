@@ -1,5 +1,5 @@
-//! The pods' part of the host's firewall: one nftables table of our own for each family, named like the
-//! bridge, and one for what goes through bridges. Every change is one batch that the kernel takes as a whole or not at all.
+//! The pods' part of the host's firewall: one nftables table for each IP family, named like the bridge, and one of the
+//! bridge family. Every change is one transaction.
 
 mod conntrack;
 mod expression;
@@ -25,7 +25,7 @@ pub(crate) struct Forward {
     pub(crate) to: Ipv4Addr,
 }
 
-/// A port of the bridge, and what whoever is behind it may call itself.
+/// A port of the bridge, and the source addresses that the pod behind it may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Port {
     pub(crate) device: String,
@@ -41,29 +41,29 @@ pub(crate) struct Firewall {
 }
 
 impl Firewall {
-    /// Makes all rules anew, whatever was there.
+    /// Replaces all rules.
     pub(crate) fn install(&self, forwards: &[Forward]) -> Result<()> {
         let batch = ruleset::whole(self, forwards);
         change("make the firewall's rules", &batch)
     }
 
-    /// Makes all rules about whose packets are whose anew, whatever was there.
+    /// Replaces all rules on source addresses.
     pub(crate) fn install_own(&self, ports: &[Port]) -> Result<()> {
         let batch = own::whole(self, ports);
         change("make the rules about pods' own addresses", &batch)
     }
 
-    /// Makes these the ports that are watched, and no others.
+    /// Replaces the checked ports.
     pub(crate) fn watch(&self, ports: &[Port]) -> Result<()> {
         let batch = own::holders(self, ports);
         match change("say whose addresses are whose", &batch) {
-            // Somebody has removed our rules.
+            // Another process has removed our rules.
             Err(Error::Netlink { errno: Errno::NOENT, .. }) => self.install_own(ports),
             other => other,
         }
     }
 
-    /// Forgets where connections were led before: `gone` is a pod's address, `new` are ports just forwarded.
+    /// Deletes conntrack entries: `gone` is a pod's address, `new` are ports just forwarded.
     pub(crate) fn forget(gone: Option<Ipv4Addr>, new: &[Forward]) -> Result<()> {
         if let Some(pod) = gone {
             conntrack::forget_pod(pod)?;
@@ -74,17 +74,17 @@ impl Firewall {
         Ok(())
     }
 
-    /// Makes these the forwarded ports, and no others.
+    /// Replaces the forwarded ports.
     pub(crate) fn forward(&self, forwards: &[Forward]) -> Result<()> {
         let batch = ruleset::ports(self, forwards);
         match change("forward the host's ports", &batch) {
-            // Somebody has removed our rules.
+            // Another process has removed our rules.
             Err(Error::Netlink { errno: Errno::NOENT, .. }) => self.install(forwards),
             other => other,
         }
     }
 
-    /// Whether the rules of a family are there.
+    /// Whether the table of a family exists.
     pub(crate) fn is_installed(&self, family: Family) -> Result<bool> {
         let request = nft::get_table(family, &self.bridge);
         match converse(|socket| socket.call("look at the firewall's rules", request)) {
@@ -95,14 +95,14 @@ impl Firewall {
     }
 }
 
-/// Has the kernel take a batch as a whole or not at all.
+/// Commits a batch: all of it or nothing.
 fn change(what: &str, batch: &[Request]) -> Result<()> {
     converse(|socket| socket.send(what, batch)).map(drop)
 }
 
-/// Talks with the kernel about the firewall, and leaves the end of it to somebody else: whoever closes such a socket, also
-/// after a mere question, waits until all that anybody has deleted from the rules is let go of, which takes as long as
-/// the slowest reader of rules on any core. The rules hold before that: nobody here has to wait.
+/// Runs a netlink transaction on nftables, and closes its socket in another thread. Closing an nftables socket, also
+/// after a mere query, waits for an RCU grace period until all deleted rules are freed. The rules are in force before
+/// that, so that the caller need not wait.
 fn converse<T>(talk: impl FnOnce(&mut Socket) -> Result<T>) -> Result<T> {
     let mut socket = Socket::netfilter()?;
     let outcome = talk(&mut socket);

@@ -21,12 +21,12 @@ const IS_MAP: u32 = 0x8;
 /// Elements that go into one message: an attribute holds at most 64 KiB.
 const ELEMENTS: usize = 1000;
 
-/// Whose packets a table sees.
+/// The family of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     V4,
     V6,
-    /// Those that go through any bridge.
+    /// Packets through any bridge.
     Bridge,
 }
 
@@ -47,15 +47,15 @@ pub(super) struct Table<'a> {
     pub(super) name: &'a str,
 }
 
-/// Where the kernel calls a chain.
+/// A base chain's hook.
 pub(super) struct Hook {
     pub(super) kind: &'static str,
     pub(super) at: u32,
     pub(super) priority: i32,
 }
 
-/// A map from keys to values, all of fixed length; a set of keys, if values have none. The types are for whoever lists
-/// it.
+/// A map from keys to values, all of fixed length; a set of keys, if values have none. The data types are for display
+/// by `nft list`.
 pub(super) struct Map {
     pub(super) name: &'static str,
     pub(super) id: u32,
@@ -66,12 +66,12 @@ pub(super) struct Map {
 }
 
 impl Table<'_> {
-    /// Made, if there is none.
+    /// Creates it if it does not exist.
     pub(super) fn add(self) -> Request {
         self.request(NEW_TABLE, flags::CREATE, &Attributes::new().text(1, self.name).number_be(2, 0))
     }
 
-    /// Removed with all that is in it.
+    /// Deletes it with its content.
     pub(super) fn delete(self) -> Request {
         self.request(DELETE_TABLE, 0, &Attributes::new().text(1, self.name))
     }
@@ -85,7 +85,7 @@ impl Table<'_> {
         self.request(NEW_CHAIN, flags::CREATE, &attributes)
     }
 
-    /// Behind the chain's other rules.
+    /// Appends a rule to the chain.
     pub(super) fn add_rule(self, chain: &str, expressions: &[Expression]) -> Request {
         let steps = expressions.iter().flat_map(Expression::steps);
         let list = steps.fold(Attributes::new(), |list, step| list.nest(1, &step));
@@ -108,7 +108,7 @@ impl Table<'_> {
         self.request(NEW_MAP, flags::CREATE, &attributes)
     }
 
-    /// As many messages as it takes.
+    /// In as many messages as needed.
     pub(super) fn add_elements(self, map: &Map, elements: &[(Vec<u8>, Vec<u8>)]) -> Vec<Request> {
         let message = |some: &[(Vec<u8>, Vec<u8>)]| {
             let list = some.iter().fold(Attributes::new(), |list, (key, value)| {
@@ -133,12 +133,12 @@ impl Table<'_> {
     }
 }
 
-/// Whether there is such a table: asked outside of any batch.
+/// Queries a table, outside of any batch.
 pub(super) fn get_table(family: Family, name: &str) -> Request {
     Table { family, name }.request(GET_TABLE, 0, &Attributes::new().text(1, name))
 }
 
-/// One change, of all or none.
+/// One transaction.
 pub(super) fn batch(requests: Vec<Request>) -> Vec<Request> {
     let subsystem = [0, 0, 0, 10];
     let edge = |kind| Request::new(kind, 0, &subsystem, &Attributes::new());
@@ -148,7 +148,7 @@ pub(super) fn batch(requests: Vec<Request>) -> Vec<Request> {
     all
 }
 
-/// A value, as keys and constants are written.
+/// `NFTA_DATA_VALUE`, as keys and constants are encoded.
 pub(super) fn data(value: &[u8]) -> Attributes {
     Attributes::new().bytes(1, value)
 }

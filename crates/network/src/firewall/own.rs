@@ -1,16 +1,16 @@
-//! Whose packets are whose: what comes from a pod's port with an address that is not the pod's goes no further.
+//! Source address checks: a packet from a pod's port with an address that is not the pod's is dropped.
 //!
-//! A pod that may do what it likes in its own network namespace can send any bytes. What counts is the port of the
-//! bridge that they come by, which is the host's, and what was leased to the pod behind it.
+//! A pod with all capabilities in its own network namespace can send any bytes. What counts is the port of the bridge
+//! that they arrive on, which belongs to the host, and what was leased to the pod behind it.
 //!
-//! | rule | does |
+//! | rule | verdict |
 //! |---|---|
-//! | another's port | passes: other bridges are none of ours |
-//! | hardware address that is not the pod's | drops |
-//! | IPv4 from the pod's address; ARP that says so | passes |
-//! | neighbour advertisements of another's address, advertisements of routers, redirections | drops |
-//! | IPv6 from the pod's addresses; neighbour discovery before it has one | passes |
-//! | all else | drops |
+//! | a port of another bridge | accept |
+//! | hardware address that is not the pod's | drop |
+//! | IPv4 from the pod's address; ARP with the pod's sender address | accept |
+//! | neighbour advertisements for another address, router advertisements, redirects | drop |
+//! | IPv6 from the pod's addresses; neighbour discovery before it has one | accept |
+//! | anything else | drop |
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -20,13 +20,13 @@ use super::ruleset::acknowledged;
 use super::{Firewall, Port};
 use crate::netlink::Request;
 
-/// nft's numbers for the types of keys, six bits each.
+/// nft's data types of keys, six bits each.
 const NAME: u32 = 41;
 const HARDWARE: u32 = 9;
 const ADDRESS: u32 = 7;
 const ADDRESS_V6: u32 = 8;
 
-/// Bytes of a key's parts, each of which fills registers of four.
+/// Lengths of a key's parts, each padded to 32-bit registers.
 const NAME_LENGTH: u32 = 16;
 const HARDWARE_LENGTH: u32 = 8;
 
@@ -38,7 +38,7 @@ const V6: Map =
 const ALL: [&Map; 4] = [&PORTS, &HOLDERS, &V4, &V6];
 
 const PREROUTING: u32 = 0;
-/// Before anybody else looks at a packet.
+/// Before every other chain sees a packet.
 const FIRST: Hook = Hook { kind: "filter", at: PREROUTING, priority: -300 };
 const CHAIN: &str = "own";
 
@@ -50,7 +50,7 @@ const ROUTER_ADVERTISEMENT: u8 = 134;
 const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 const REDIRECTION: u8 = 137;
 
-/// Where things are: in the link's header, the network's, that of ARP, and in a neighbour advertisement.
+/// Offsets in the link layer header, the network header, ARP, and a neighbour advertisement.
 const LINK_SOURCE: u32 = 6;
 const V4_SOURCE: u32 = 12;
 const V6_SOURCE: u32 = 8;
@@ -66,10 +66,10 @@ const fn set(name: &'static str, id: u32, key_type: u32, key_length: u32) -> Map
     Map { name, id, key_type, key_length, value_type: 0, value_length: 0 }
 }
 
-/// All rules. What was there goes in the same moment.
+/// All rules. The old ones are deleted in the same transaction.
 pub(super) fn whole(firewall: &Firewall, ports: &[Port]) -> Vec<Request> {
     let table = table(firewall);
-    // Made first, so that there is one to delete.
+    // Created first, so that there is a table to delete.
     let mut all = vec![table.add(), table.delete(), table.add()];
     all.extend(ALL.map(|set| table.add_map(set)));
     all.extend(elements(table, ports));
@@ -78,7 +78,7 @@ pub(super) fn whole(firewall: &Firewall, ports: &[Port]) -> Vec<Request> {
     acknowledged(batch(all))
 }
 
-/// Who has what, alone.
+/// Replaces the elements of all sets: the addresses of each port.
 pub(super) fn holders(firewall: &Firewall, ports: &[Port]) -> Vec<Request> {
     let table = table(firewall);
     let mut all: Vec<Request> = ALL.map(|set| table.clear(set)).into();
@@ -136,7 +136,7 @@ fn elements(table: Table<'_>, ports: &[Port]) -> Vec<Request> {
     sets.iter().flat_map(|(set, elements)| table.add_elements(set, elements)).collect()
 }
 
-/// The address that the kernel makes for a device by itself.
+/// The link-local address that the kernel assigns to a device by itself (EUI-64).
 fn link_local(hardware: [u8; 6]) -> Ipv6Addr {
     let [a, b, c, d, e, f] = hardware;
     Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])

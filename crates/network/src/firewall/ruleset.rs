@@ -1,11 +1,11 @@
-//! What the rules say.
+//! The rules for host ports and masquerade.
 //!
 //! | chain | called | does |
 //! |---|---|---|
-//! | `guard` | before all else | drops what comes from a pod with a loopback address: `route_localnet` would let it in |
-//! | `prerouting`, `output` | a connection begins | to an address of the host: see `ports` |
-//! | `ports` | from both | the host port's pod becomes the destination |
-//! | `postrouting` | a connection leaves | from a pod to elsewhere: in the host's name. Through a host port to a pod, from a pod or from 127.0.0.1: in the bridge's name, or the answer would not come back this way |
+//! | `guard` | before all other chains | drops packets from a pod with a loopback address: `route_localnet` would let them in |
+//! | `prerouting`, `output` | for a new connection | to an address of the host: jump to `ports` |
+//! | `ports` | from both | DNAT to the pod of the host port |
+//! | `postrouting` | for a connection that leaves | from a pod to elsewhere: masquerade as the host. Through a host port to a pod, from a pod or from 127.0.0.1: masquerade as the bridge, or the reply would not come back this way |
 
 use std::net::IpAddr;
 
@@ -15,12 +15,12 @@ use super::{Firewall, Forward};
 use crate::netlink::{Request, flags};
 use crate::subnet::Subnets;
 
-/// nft's numbers for the types of keys and values, six bits each.
+/// nft's data types of keys and values, six bits each.
 const ADDRESS: u32 = 7;
 const PROTOCOL: u32 = 12;
 const PORT: u32 = 13;
 
-/// Ports of one of the host's addresses.
+/// Host ports at one of the host's addresses.
 const AT_ONE: Map = Map {
     name: "ports-at",
     id: 1,
@@ -29,7 +29,7 @@ const AT_ONE: Map = Map {
     value_type: ADDRESS << 6 | PORT,
     value_length: 8,
 };
-/// Ports of all of them.
+/// Host ports at all addresses.
 const AT_ALL: Map = Map {
     name: "ports",
     id: 2,
@@ -47,15 +47,15 @@ const NAT_IN: Hook = Hook { kind: "nat", at: PREROUTING, priority: -100 };
 const NAT_OUT: Hook = Hook { kind: "nat", at: OUTPUT, priority: -100 };
 const NAT_AFTER: Hook = Hook { kind: "nat", at: POSTROUTING, priority: 100 };
 
-/// Where addresses are in the network header.
+/// Offsets of addresses in the network header.
 const SOURCE: u32 = 12;
 const DESTINATION: u32 = 16;
 const SOURCE_V6: u32 = 8;
 
-/// All rules. What was there goes in the same moment.
+/// All rules. The old ones are deleted in the same transaction.
 pub(super) fn whole(firewall: &Firewall, forwards: &[Forward]) -> Vec<Request> {
     let table = v4(firewall);
-    // Made first, so that there is one to delete.
+    // Created first, so that there is a table to delete.
     let mut all = vec![table.add(), table.delete(), table.add()];
     all.extend([table.add_map(&AT_ONE), table.add_map(&AT_ALL)]);
     all.extend(elements(table, forwards));
@@ -64,7 +64,7 @@ pub(super) fn whole(firewall: &Firewall, forwards: &[Forward]) -> Vec<Request> {
     acknowledged(batch(all))
 }
 
-/// The forwarded ports alone.
+/// The forwarded ports only.
 pub(super) fn ports(firewall: &Firewall, forwards: &[Forward]) -> Vec<Request> {
     let table = v4(firewall);
     let mut all = vec![table.clear(&AT_ONE), table.clear(&AT_ALL)];
@@ -80,7 +80,7 @@ fn v6(firewall: &Firewall) -> Table<'_> {
     Table { family: Family::V6, name: &firewall.bridge }
 }
 
-/// Failures are told in any case; this tells of success, too, once.
+/// The kernel reports failures in any case; this asks it to acknowledge success as well, once.
 pub(super) fn acknowledged(mut requests: Vec<Request>) -> Vec<Request> {
     if let Some(first) = requests.get_mut(1) {
         first.flags |= flags::ACK;
@@ -120,7 +120,7 @@ fn chains(table: Table<'_>, firewall: &Firewall) -> Vec<Request> {
     all
 }
 
-/// Also where there is no IPv6 subnet any more: the old rules go.
+/// Also without an IPv6 subnet: old rules are deleted.
 fn v6_rules(firewall: &Firewall) -> Vec<Request> {
     let table = v6(firewall);
     let subnets: Vec<_> = firewall.subnets.iter().filter_map(Subnets::v6).collect();
@@ -170,14 +170,14 @@ fn elements(table: Table<'_>, forwards: &[Forward]) -> Vec<Request> {
         match forward.from.only_at() {
             None => all.push((key, value)),
             Some(IpAddr::V4(ip)) => one.push(([ip.octets().to_vec(), key].concat(), value)),
-            // No pod is given one such.
+            // No pod has such a port.
             Some(IpAddr::V6(_)) => {}
         }
     }
     [table.add_elements(&AT_ONE, &one), table.add_elements(&AT_ALL, &all)].concat()
 }
 
-/// Each part of a key and of a value fills registers of four bytes.
+/// Each part of a key and of a value is padded to 32-bit registers.
 fn word(bytes: &[u8]) -> Vec<u8> {
     let mut word = bytes.to_vec();
     word.resize(4, 0);

@@ -30,31 +30,31 @@ struct Pages {
 #[derive(Debug, Clone)]
 struct Lease {
     record: Record,
-    /// Ports go first when a lease ends, the address last.
+    /// When a lease ends, the ports are released first, the address last.
     ports: Vec<HostPort>,
     state: State,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Not on disk yet.
+    /// Not written yet.
     New,
-    /// On disk, but otherwise.
+    /// Written with another content.
     Changed,
-    /// On disk.
+    /// Written.
     Saved,
 }
 
-/// What a pod is given.
+/// The result of a lease.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     pub(crate) record: Record,
-    /// Whether it had nothing before.
+    /// Whether the pod had no lease before.
     pub(crate) is_new: bool,
 }
 
 impl Book {
-    /// Reads what is there; the words are about what cannot be read.
+    /// Reads the leases; the texts name those that cannot be read.
     pub(crate) fn open(dir: &Path, subnets: Subnets) -> Result<(Self, Vec<String>)> {
         let store = Store::open(dir)?;
         let (mut leases, mut damaged, mut words) = (BTreeMap::new(), Vec::new(), Vec::new());
@@ -76,12 +76,12 @@ impl Book {
         Ok((Self { store, pages: Mutex::new(pages) }, words))
     }
 
-    /// From now on addresses are of these subnets. Leases of others stay.
+    /// Uses these subnets for new leases. Existing leases stay.
     pub(crate) fn turn_to(&self, subnets: Subnets) {
         self.lock().turn_to(subnets, self.store.last());
     }
 
-    /// Gives the pod an address and its ports, durably; or what it has, if it has some.
+    /// Leases an address and the ports to the pod, durably; or returns its existing lease.
     pub(crate) fn lease(&self, pod: &Pod) -> Result<Reserved> {
         let (reserved, state) = self.lock().reserve(pod)?;
         let saved = match state {
@@ -104,7 +104,7 @@ impl Book {
         Ok(reserved)
     }
 
-    /// Takes the ports from a sandbox, so that the rules can be made without them. What it had, if anything.
+    /// Removes the ports of a sandbox, so that the rules can be made without them. Returns its lease, if any.
     pub(crate) fn close_ports(&self, sandbox: &str) -> Option<Record> {
         let mut pages = self.lock();
         let lease = pages.leases.get_mut(sandbox)?;
@@ -112,7 +112,7 @@ impl Book {
         Some(lease.record.clone())
     }
 
-    /// Ends a lease. Only when its file is gone the address is another's.
+    /// Ends a lease. The address is free only when the file is removed.
     pub(crate) fn end(&self, sandbox: &str) -> Result<()> {
         let address = self.lock().leases.get(sandbox).and_then(|lease| lease.record.address());
         if let Some(address) = address {
@@ -139,12 +139,12 @@ impl Book {
         pages.leases.values().flat_map(of).collect()
     }
 
-    /// Where new pods get their addresses.
+    /// The subnets of new pods.
     pub(crate) fn subnets(&self) -> Subnets {
         self.lock().subnets
     }
 
-    /// The same, and those that pods have from before.
+    /// The same, and those of existing pods.
     pub(crate) fn all_subnets(&self) -> Vec<Subnets> {
         let pages = self.lock();
         let mut all = vec![pages.subnets];
@@ -156,7 +156,7 @@ impl Book {
         all
     }
 
-    /// The book is whole between any two of its methods, whatever became of the thread that had it.
+    /// The state is consistent between any two methods, even if a thread panicked.
     fn lock(&self) -> MutexGuard<'_, Pages> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }

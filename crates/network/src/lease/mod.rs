@@ -1,12 +1,12 @@
-//! Who has which address and which ports of the host, durably.
+//! Which pod has which address and which ports of the host, on disk.
 //!
 //! ```text
 //! <state>/network/leases/10.244.77.2     {"version":1,"sandbox":"…","pod":"namespace/name",…}
 //! <state>/network/last                   10.244.77.2
 //! ```
 //!
-//! A lease is a file named after its address, which is whole or not there. It is there before anything is
-//! made for the pod, and goes after all of that is gone: whatever is found at a pod that has none is nobody's.
+//! A lease is a file named after its address, which is complete or does not exist. It is written before anything is
+//! created for the pod, and removed after all of that is gone: whatever exists without a lease is an orphan.
 
 mod book;
 mod pool;

@@ -1,15 +1,15 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The numbers of a subnet that no pod has, those that were given back longest ago first.
+/// The free host numbers of a subnet, those that were released longest ago first.
 #[derive(Debug)]
 pub(super) struct Pool {
     free: VecDeque<u32>,
 }
 
 impl Pool {
-    /// All numbers but those that are held. The one behind the last that was ever given comes first: after
-    /// a restart, that is the one that has rested longest.
+    /// All numbers that are not held. The one after the last that was leased comes first: after a restart, it is the
+    /// one that has been free longest.
     pub(super) fn new(numbers: Range<u32>, last: Option<u32>, held: impl Fn(u32) -> bool) -> Self {
         let turn = last.filter(|last| numbers.contains(last)).map_or(numbers.start, |last| last + 1);
         let order = (turn..numbers.end).chain(numbers.start..turn);

@@ -5,21 +5,21 @@ use serde::{Deserialize, Serialize};
 use crate::pod::{HostPort, Pod};
 use crate::subnet::Subnets;
 
-/// The version that we write.
+/// The version that is written.
 const VERSION: u32 = 1;
 
-/// What one pod has.
+/// A pod's lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Record {
     pub(crate) version: u32,
     /// The sandbox's ID.
     pub(crate) sandbox: String,
-    /// The pod's namespace and name, for words.
+    /// The pod's namespace and name, for messages.
     pub(crate) pod: String,
     /// Its addresses; the first is the IPv4 address that the file is named after.
     pub(crate) addresses: Vec<IpAddr>,
-    /// What they are of: a pod keeps them when the node's subnets change.
+    /// The subnets of the addresses: a pod keeps them when the node's subnets change.
     pub(crate) subnets: Subnets,
     pub(crate) host_ports: Vec<HostPort>,
 }

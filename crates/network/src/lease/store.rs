@@ -8,7 +8,7 @@ use durable::AtomicFile;
 use super::record::Record;
 use crate::error::{Error, Result};
 
-/// The files. Whoever has it holds the lock of the directory.
+/// The files. The owner of this value holds the lock of the directory.
 #[derive(Debug)]
 pub(super) struct Store {
     leases: PathBuf,
@@ -19,7 +19,7 @@ pub(super) struct Store {
 #[derive(Debug)]
 pub(super) enum Found {
     Whole(Record),
-    /// Nobody knows whose it is: the address stays out of use.
+    /// The holder is unknown: the address stays out of use.
     Damaged {
         address: Ipv4Addr,
         error: Error,
@@ -33,7 +33,8 @@ impl Store {
         Ok(Self { leases, last: dir.join("last") })
     }
 
-    /// All leases. What was being written when somebody was killed is removed: nobody was told of it.
+    /// All leases. Temporary files of a process that was killed while it wrote are removed: no caller has got those
+    /// leases.
     pub(super) fn load(&self) -> Result<Vec<Found>> {
         let listed = fs::read_dir(&self.leases).map_err(Error::io("list", &self.leases))?;
         let mut found = Vec::new();
@@ -51,7 +52,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Makes a new lease durable. One that is there already is an error.
+    /// Writes a new lease. One that exists already is an error.
     pub(super) fn add(&self, record: &Record) -> Result<()> {
         let (path, text) = self.text(record)?;
         match AtomicFile::at(&path).create(&text)? {
@@ -60,18 +61,18 @@ impl Store {
         }
     }
 
-    /// Changes one.
+    /// Replaces a lease.
     pub(super) fn replace(&self, record: &Record) -> Result<()> {
         let (path, text) = self.text(record)?;
         Ok(durable::write(&path, &text)?)
     }
 
-    /// Ends one. If that is not durable when the power goes, the lease is found again and ended again.
+    /// Removes a lease. If the removal is lost with the power, the lease is found and removed again.
     pub(super) fn remove(&self, address: Ipv4Addr) -> Result<()> {
         remove(&self.leases.join(address.to_string()))
     }
 
-    /// The address that was given last. Losing it costs only an address that has not rested long.
+    /// The address that was leased last. Without it, an address may be leased again sooner.
     pub(super) fn last(&self) -> Option<Ipv4Addr> {
         fs::read_to_string(&self.last).ok()?.trim().parse().ok()
     }

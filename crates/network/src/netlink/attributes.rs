@@ -2,7 +2,7 @@
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Attributes(Vec<u8>);
 
-/// Says that an attribute's value is attributes.
+/// `NLA_F_NESTED`: the value is a list of attributes.
 const NESTED: u16 = 0x8000;
 const HEADER: usize = 4;
 
@@ -12,7 +12,7 @@ impl Attributes {
     }
 
     pub(crate) fn bytes(mut self, kind: u16, value: &[u8]) -> Self {
-        // What is longer than an attribute can be gets a length that the kernel refuses.
+        // A value that is too long gets a length that the kernel refuses.
         let length = u16::try_from(value.len() + HEADER).unwrap_or(0);
         self.0.extend(length.to_ne_bytes());
         self.0.extend(kind.to_ne_bytes());
@@ -25,19 +25,19 @@ impl Attributes {
         self.bytes(kind | NESTED, &inner.0)
     }
 
-    /// Text as the kernel wants names: ended by a zero.
+    /// A NUL-terminated string.
     pub(crate) fn text(self, kind: u16, value: &str) -> Self {
         let mut bytes = value.as_bytes().to_vec();
         bytes.push(0);
         self.bytes(kind, &bytes)
     }
 
-    /// A number in this machine's order, as rtnetlink has it.
+    /// A number in host byte order, as in rtnetlink.
     pub(crate) fn number(self, kind: u16, value: u32) -> Self {
         self.bytes(kind, &value.to_ne_bytes())
     }
 
-    /// A number in the network's order, as nftables has it.
+    /// A number in network byte order, as in nftables.
     pub(crate) fn number_be(self, kind: u16, value: u32) -> Self {
         self.bytes(kind, &value.to_be_bytes())
     }
@@ -47,7 +47,7 @@ impl Attributes {
     }
 }
 
-/// The attributes in `bytes`, as kind and value; what is cut short ends them.
+/// The attributes in `bytes`, as kind and value; a truncated one ends them.
 pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -64,7 +64,7 @@ pub(crate) fn find(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
 }
 
-/// A value as text, without the zero that ends it.
+/// A value as text, without its NUL.
 pub(crate) fn text(value: &[u8]) -> String {
     let end = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
     String::from_utf8_lossy(value.get(..end).unwrap_or_default()).into_owned()

@@ -1,4 +1,4 @@
-//! Netlink as far as we speak it: attributes written and read, requests sent and answered.
+//! Netlink: attributes, requests and replies.
 
 mod attributes;
 pub(crate) mod route;

@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 const HEADER: usize = 16;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
-/// More than the kernel puts into one answer.
+/// Larger than any datagram that the kernel sends.
 const LARGEST: usize = 256 * 1024;
-/// Says that an error carries words.
+/// `NLM_F_ACK_TLVS`: an error has an extended acknowledgement.
 const HAS_WORDS: u16 = 0x200;
 const WORDS: u16 = 1;
 const CAPPED: u16 = 0x100;
@@ -23,7 +23,7 @@ const CAPPED: u16 = 0x100;
 pub(crate) struct Request {
     pub(crate) kind: u16,
     pub(crate) flags: u16,
-    /// The header of the family, and what follows.
+    /// The header of the family, and the attributes.
     body: Vec<u8>,
 }
 
@@ -47,19 +47,19 @@ impl Request {
     }
 }
 
-/// A conversation with the kernel about the network namespace in which it was begun.
+/// A netlink socket of the network namespace in which it was opened.
 pub(crate) struct Socket {
     socket: netlink_sys::Socket,
     sequence: u32,
 }
 
 impl Socket {
-    /// About links, addresses and routes.
+    /// NETLINK_ROUTE: links, addresses and routes.
     pub(crate) fn route() -> Result<Self> {
         Self::open(NETLINK_ROUTE)
     }
 
-    /// About the firewall.
+    /// NETLINK_NETFILTER: nftables and conntrack.
     pub(crate) fn netfilter() -> Result<Self> {
         Self::open(NETLINK_NETFILTER)
     }
@@ -69,7 +69,7 @@ impl Socket {
             let mut socket = netlink_sys::Socket::new(protocol)?;
             socket.bind_auto()?;
             socket.set_non_blocking(true)?;
-            // Errors come with words, and without the request they are about.
+            // Extended acknowledgements, without a copy of the request.
             socket.set_ext_ack(true)?;
             socket.set_cap_ack(true)?;
             Ok(socket)
@@ -78,7 +78,7 @@ impl Socket {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Asks, or orders; the bodies of all answers.
+    /// Sends a request; returns the bodies of all replies.
     pub(crate) fn call(&mut self, what: &str, mut request: Request) -> Result<Vec<Vec<u8>>> {
         if request.flags & flags::DUMP == 0 {
             request.flags |= flags::ACK;
@@ -86,8 +86,8 @@ impl Socket {
         self.send(what, &[request])
     }
 
-    /// Hears the answers to one question one by one, for as long as more are wanted. The rest is never read, and
-    /// nothing more is to be asked here then.
+    /// Passes the replies to one request to a closure, for as long as it wants more. The rest is never read, and the
+    /// socket cannot be used again then.
     pub(crate) fn each(
         &mut self,
         what: &str,
@@ -97,7 +97,7 @@ impl Socket {
         self.exchange(what, &[request], hear)
     }
 
-    /// Sends all requests as one; the bodies of all answers.
+    /// Sends all requests as one datagram; returns the bodies of all replies.
     pub(crate) fn send(&mut self, what: &str, requests: &[Request]) -> Result<Vec<Vec<u8>>> {
         let mut answers = Vec::new();
         self.exchange(what, requests, |body| {
@@ -107,8 +107,8 @@ impl Socket {
         Ok(answers)
     }
 
-    /// The kernel deals with all requests before sending returns, and what it has to say is there then; more of a long
-    /// answer comes with each reading. So nothing here ever waits.
+    /// The kernel processes all requests before `send` returns, and its replies are queued then; each `recv` brings
+    /// more of a dump. So nothing here ever blocks.
     fn exchange(
         &mut self,
         what: &str,
@@ -150,7 +150,7 @@ impl Socket {
     }
 }
 
-/// Whether whoever hears answers wants more of them.
+/// Whether the consumer of a dump wants more of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum More {
     Wanted,
@@ -193,14 +193,14 @@ fn first(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
     let more = bytes.get(aligned(length)..).unwrap_or_default();
     let message = match kind {
         ERROR => outcome(body, flags)?,
-        // A dump that fails on its way says so at its end.
+        // A dump that fails midway reports so in its last message.
         DONE => body.first_chunk().map_or(Some(Message::Fine), |code| failed(*code, None))?,
         _ => Message::Answer(body),
     };
     Some((message, more))
 }
 
-/// A code, the request (or its header alone), and attributes with words.
+/// The error code, the request (or its header alone), and the attributes of the extended acknowledgement.
 fn outcome(body: &[u8], flags: u16) -> Option<Message<'_>> {
     let code = *body.first_chunk()?;
     let asked = usize::try_from(u32::from_ne_bytes(*body.get(4..)?.first_chunk()?)).ok()?;

@@ -1,4 +1,4 @@
-//! Which process of the host has a port: read only to name it in a refusal.
+//! Finds the process of the host that has a port, to name it in a refusal.
 
 use std::fmt;
 use std::fs::File;
@@ -10,9 +10,9 @@ use procfs::Proc;
 
 use crate::pod::{HostPort, Protocol};
 
-/// As many descriptors are looked at for the process of a socket: users of the host can have millions.
+/// The most descriptors that are read to find the process of a socket: users of the host can have millions.
 const MOST_DESCRIPTORS: usize = 200_000;
-/// As many sockets are looked at.
+/// The most sockets that are read.
 const MOST_SOCKETS: usize = 1_000_000;
 /// The state of a listening TCP socket in /proc/net/tcp.
 const LISTEN: u8 = 0x0a;
@@ -20,7 +20,7 @@ const LISTEN: u8 = 0x0a;
 /// The socket of the host that has a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortHolder {
-    /// What it is bound to.
+    /// The address that it is bound to.
     pub address: SocketAddr,
     /// The process that has it open, if one could be found.
     pub process: Option<Process>,
@@ -87,7 +87,7 @@ fn parsed(line: &str) -> Option<Entry> {
     Some(Entry { local, state, inode })
 }
 
-/// `0100007F:0016`: the address as numbers of four bytes in the order of this machine, the port in the usual one.
+/// `0100007F:0016`: the address as 32-bit numbers in host byte order, the port in network byte order.
 fn address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
@@ -110,7 +110,7 @@ fn address(text: &str) -> Option<SocketAddr> {
 fn process(inode: u64) -> Option<Process> {
     let wanted = format!("socket:[{inode}]");
     let mut left = MOST_DESCRIPTORS;
-    // A process that has ended meanwhile has no descriptors, and one that may not be opened tells of none.
+    // A process that has ended meanwhile has no descriptors, and one that may not be opened shows none.
     for task in Proc::own().ok()?.processes().ok()?.flatten() {
         for descriptor in task.descriptors().unwrap_or_default() {
             left = left.checked_sub(1)?;

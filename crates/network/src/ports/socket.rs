@@ -9,7 +9,7 @@ use rustix::net::{
 
 use crate::pod::{HostPort, Protocol};
 
-/// Is there while the kernel has SCTP.
+/// Exists while the kernel has SCTP.
 const SCTP: &str = "/proc/thread-self/net/sctp";
 
 /// Binds a port so that no other process can, and so that nothing is accepted on it. `None` for SCTP on a kernel that

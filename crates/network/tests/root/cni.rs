@@ -167,15 +167,15 @@ fn a_plugin_that_fails_is_told_in_its_own_words_and_the_others_are_taken_back() 
     let (lab, network) = (&plugins.lab, plugins.lab.open(plugins.kind()));
     let ward = Ward::new("one");
     let error = lab.try_set_up(&network, &ward).unwrap_err();
-    assert_eq!(error.to_string(), "the CNI plugin failing said to ADD: out of luck; since Monday");
+    assert_eq!(error.to_string(), "the CNI plugin failing failed at ADD: out of luck; since Monday");
     assert_eq!((plugins.reserved(), plugins.kept()), (vec![], vec![]));
     assert_eq!(devices(&ward.ns), ["lo"]);
     plugins.script("failing", "echo bad >&2; echo worse >&2; exit 1");
     let error = lab.try_set_up(&network, &ward).unwrap_err();
-    assert_eq!(error.to_string(), "the CNI plugin failing said to ADD: bad worse");
+    assert_eq!(error.to_string(), "the CNI plugin failing failed at ADD: bad worse");
     assert_eq!(lab.leases(&network), [ward.pod.id.as_str()], "what could not be taken back is kept in mind");
     let error = lab.runtime.block_on(network.tear_down(&ward.pod.id, None)).unwrap_err();
-    assert!(error.to_string().contains("to DEL: bad worse"), "{error}");
+    assert!(error.to_string().contains("at DEL: bad worse"), "{error}");
     plugins.script("failing", "exit 0");
     lab.tear_down(&network, &ward);
     assert_eq!((plugins.reserved(), plugins.kept()), (vec![], vec![]));

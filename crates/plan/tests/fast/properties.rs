@@ -2,9 +2,9 @@
 
 use crate::fixture;
 
+use ::selinux::SelinuxOptions;
 use fixture::{FEDORA, csi, facts as good_node, pv};
 use ids::{BlockLength, ContainerId, IdBlock, IdMapping};
-use labels::SelinuxOptions;
 use plan::*;
 use proptest::option;
 use proptest::prelude::*;

@@ -17,7 +17,7 @@ fn a_plain_pod_is_isolated_and_told_why() {
     assert_eq!(mode, UserNamespaceMode::Own);
     assert_eq!(
         why,
-        "user namespace: a block of 65536 IDs of its own, because nobody said otherwise and nothing is lost"
+        "user namespace: a block of 65536 IDs of its own, because hostUsers is unset and the pod loses nothing by it"
     );
 }
 
@@ -56,7 +56,8 @@ fn what_would_be_lost_keeps_the_hosts_users_and_is_named() {
         let (mode, why) = planned(&intent);
         assert_eq!(mode, UserNamespaceMode::Host, "{why}");
         assert!(
-            why.starts_with("user namespace: the host's, because nobody asked and ") && why.contains(said),
+            why.starts_with("user namespace: the host's, because the pod does not ask for one and ")
+                && why.contains(said),
             "{why}"
         );
     }

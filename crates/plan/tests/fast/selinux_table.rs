@@ -3,8 +3,8 @@
 
 use crate::fixture;
 
+use ::selinux::SelinuxOptions;
 use fixture::{container, csi, gates, level, mount, pv, selinux_facts, volume};
-use labels::SelinuxOptions;
 use plan::*;
 
 const L: &str = "system_u:object_r:container_file_t:s0:c1,c2";

@@ -1,15 +1,15 @@
-//! What is told to whoever asks for more.
+//! The `info` maps of verbose status calls.
 
 use std::collections::BTreeMap;
 
+use cri::StatusResponse;
 use serde_json::{Value, json};
-use wire::cri::StatusResponse;
 
-use crate::book::{Container, Sandbox};
-use crate::life::Life;
+use crate::container_state::ContainerState;
 use crate::node::Node;
 use crate::settings::Programs;
 use crate::status::{self, Facts, Handler};
+use crate::store::{Container, Sandbox};
 
 pub(super) async fn status(node: &Node, verbose: bool) -> StatusResponse {
     let settings = &node.settings;
@@ -31,7 +31,7 @@ pub(super) async fn status(node: &Node, verbose: bool) -> StatusResponse {
     status::status(&facts, verbose)
 }
 
-/// Without them no container starts; whoever installs others in their place takes them away first.
+/// Without the helper programs no container starts; they are missing while a package manager replaces them.
 fn programs_are_there(programs: &Programs) -> Result<(), String> {
     let missing = [&programs.container, &programs.monitor].into_iter().find(|path| !path.is_file());
     missing.map_or(Ok(()), |path| Err(format!("{} is gone", path.display())))
@@ -55,8 +55,8 @@ pub(super) fn sandbox(node: &Node, sandbox: &Sandbox) -> BTreeMap<String, String
 
 pub(super) fn container(container: &Container) -> BTreeMap<String, String> {
     let record = container.record();
-    let pid = match container.life() {
-        Life::Running(started) => started.pid,
+    let pid = match container.state() {
+        ContainerState::Running(started) => started.pid,
         _ => 0,
     };
     under_info(&json!({

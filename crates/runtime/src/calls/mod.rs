@@ -4,20 +4,22 @@ mod info;
 
 use std::sync::Arc;
 
+use cri::runtime_service_server::RuntimeService;
+use cri::{ContainerStatsFilter, PodSandboxStatsFilter};
+use cri::{Request, Response, Status};
 use tonic::codegen::BoxStream;
-use wire::cri::runtime_service_server::RuntimeService;
-use wire::cri::{self, ContainerStatsFilter, PodSandboxStatsFilter};
-use wire::{Request, Response, Status};
+use tracing::debug;
 
-use crate::container::{attach, create, exec, remove, start, stop, update};
+use crate::container::{attach, create, exec, is_ready, remove, start, stop, update};
+use crate::container_state::ContainerState;
 use crate::error::{Error, Result};
-use crate::life::Life;
-use crate::node::{Node, blocking, now, to_the_end};
+use crate::node::Node;
 use crate::records::{ContainerStage, SandboxStage};
 use crate::server::Runtime;
-use crate::stats::usage::Look;
+use crate::stats::usage::Sample;
 use crate::stats::{Round, metrics, usage};
-use crate::{looks, sandbox, status, view};
+use crate::work::{blocking, now, to_the_end};
+use crate::{collect, sandbox, status, view};
 
 type Answer<T> = std::result::Result<Response<T>, Status>;
 
@@ -48,43 +50,44 @@ impl Runtime {
     }
 
     fn sandboxes(&self, filter: Option<&cri::PodSandboxFilter>) -> Vec<cri::PodSandbox> {
-        let all = self.node.book.sandboxes();
-        // One that nobody is making any more could not be made nor taken away: it is there to be removed.
+        let all = self.node.store.sandboxes();
+        // A sandbox in this stage without a running call failed to be created and to be removed: list it, so that the client
+        // can remove it.
         let made =
             all.iter().filter(|sandbox| !sandbox.is(SandboxStage::Making) || sandbox.gate.try_lock().is_ok());
         made.map(|found| view::sandbox(found)).filter(|found| view::sandbox_matches(found, filter)).collect()
     }
 
     fn containers(&self, filter: Option<&cri::ContainerFilter>) -> Vec<cri::Container> {
-        let all = self.node.book.containers();
+        let all = self.node.store.containers();
         let made = all.iter().filter(|container| container.record().stage != ContainerStage::Making);
         made.map(|found| view::container(found))
             .filter(|found| view::container_matches(found, filter))
             .collect()
     }
 
-    fn look(&self) -> Look<'_> {
-        Look { at: now(), rates: &self.node.rates }
+    fn sample(&self) -> Sample<'_> {
+        Sample { at: now(), rates: &self.node.rates }
     }
 
     async fn container_stats_of(
         &self,
         filter: Option<ContainerStatsFilter>,
     ) -> Result<Vec<cri::ContainerStats>> {
-        let found = looks::containers(&self.node, filter).await?;
-        Ok(found.iter().map(|found| usage::container(found, self.look())).collect())
+        let found = collect::containers(&self.node, filter).await?;
+        Ok(found.iter().map(|found| usage::container(found, self.sample())).collect())
     }
 
     async fn sandbox_stats_of(
         &self,
         filter: Option<PodSandboxStatsFilter>,
     ) -> Result<Vec<cri::PodSandboxStats>> {
-        let found = looks::sandboxes(&self.node, filter).await?;
-        Ok(found.iter().map(|found| usage::sandbox(found, self.look())).collect())
+        let found = collect::sandboxes(&self.node, filter).await?;
+        Ok(found.iter().map(|found| usage::sandbox(found, self.sample())).collect())
     }
 
     async fn metrics_of_all(&self) -> Result<Vec<cri::PodSandboxMetrics>> {
-        let found = looks::sandboxes(&self.node, None).await?;
+        let found = collect::sandboxes(&self.node, None).await?;
         let at = now();
         Ok(found.iter().map(|found| metrics::sandbox(found, at)).collect())
     }
@@ -117,7 +120,7 @@ impl RuntimeService for Runtime {
             let node = self.node();
             to_the_end(async move {
                 let outcome = node.network.set_pod_cidr(&cidr).await;
-                node.tell_notices();
+                node.log_network();
                 Ok(outcome?)
             })
             .await?;
@@ -131,6 +134,7 @@ impl RuntimeService for Runtime {
     ) -> Answer<cri::RunPodSandboxResponse> {
         let cri::RunPodSandboxRequest { config, runtime_handler } = request.into_inner();
         let config = config.ok_or_else(|| missing("config"))?;
+        debug!(handler = runtime_handler, "RunPodSandbox for {}", sandbox::called(&config));
         let id = to_the_end(sandbox::run::run(self.node(), config, runtime_handler)).await?;
         Ok(Response::new(cri::RunPodSandboxResponse { pod_sandbox_id: id.to_string() }))
     }
@@ -139,7 +143,9 @@ impl RuntimeService for Runtime {
         &self,
         request: Request<cri::StopPodSandboxRequest>,
     ) -> Answer<cri::StopPodSandboxResponse> {
-        to_the_end(sandbox::stop::stop(self.node(), request.into_inner().pod_sandbox_id)).await?;
+        let id = request.into_inner().pod_sandbox_id;
+        debug!(sandbox = id, "StopPodSandbox {id}");
+        to_the_end(sandbox::stop::stop(self.node(), id)).await?;
         Ok(Response::new(cri::StopPodSandboxResponse {}))
     }
 
@@ -147,7 +153,9 @@ impl RuntimeService for Runtime {
         &self,
         request: Request<cri::RemovePodSandboxRequest>,
     ) -> Answer<cri::RemovePodSandboxResponse> {
-        to_the_end(sandbox::remove::remove(self.node(), request.into_inner().pod_sandbox_id)).await?;
+        let id = request.into_inner().pod_sandbox_id;
+        debug!(sandbox = id, "RemovePodSandbox {id}");
+        to_the_end(sandbox::remove::remove(self.node(), id)).await?;
         Ok(Response::new(cri::RemovePodSandboxResponse {}))
     }
 
@@ -156,8 +164,8 @@ impl RuntimeService for Runtime {
         request: Request<cri::PodSandboxStatusRequest>,
     ) -> Answer<cri::PodSandboxStatusResponse> {
         let cri::PodSandboxStatusRequest { pod_sandbox_id, verbose } = request.into_inner();
-        let sandbox = self.node.book.sandbox(&pod_sandbox_id)?;
-        let containers = self.node.book.containers_of(&sandbox.id);
+        let sandbox = self.node.store.sandbox(&pod_sandbox_id)?;
+        let containers = self.node.store.containers_of(&sandbox.id);
         Ok(Response::new(cri::PodSandboxStatusResponse {
             status: Some(view::sandbox_status(&sandbox)),
             info: if verbose { info::sandbox(&self.node, &sandbox) } else { Default::default() },
@@ -196,6 +204,7 @@ impl RuntimeService for Runtime {
     ) -> Answer<cri::CreateContainerResponse> {
         let cri::CreateContainerRequest { pod_sandbox_id, config, .. } = request.into_inner();
         let config = config.ok_or_else(|| missing("config"))?;
+        debug!(sandbox = pod_sandbox_id, "CreateContainer in sandbox {pod_sandbox_id}");
         let id = to_the_end(create::create(self.node(), pod_sandbox_id, config)).await?;
         Ok(Response::new(cri::CreateContainerResponse { container_id: id.to_string() }))
     }
@@ -204,7 +213,9 @@ impl RuntimeService for Runtime {
         &self,
         request: Request<cri::StartContainerRequest>,
     ) -> Answer<cri::StartContainerResponse> {
-        to_the_end(start::start(self.node(), request.into_inner().container_id)).await?;
+        let id = request.into_inner().container_id;
+        debug!(container = id, "StartContainer {id}");
+        to_the_end(start::start(self.node(), id)).await?;
         Ok(Response::new(cri::StartContainerResponse {}))
     }
 
@@ -213,6 +224,7 @@ impl RuntimeService for Runtime {
         request: Request<cri::StopContainerRequest>,
     ) -> Answer<cri::StopContainerResponse> {
         let cri::StopContainerRequest { container_id, timeout } = request.into_inner();
+        debug!(container = container_id, timeout, "StopContainer {container_id} within {timeout} s");
         to_the_end(stop::stop(self.node(), container_id, timeout)).await?;
         Ok(Response::new(cri::StopContainerResponse {}))
     }
@@ -221,7 +233,9 @@ impl RuntimeService for Runtime {
         &self,
         request: Request<cri::RemoveContainerRequest>,
     ) -> Answer<cri::RemoveContainerResponse> {
-        to_the_end(remove::remove(self.node(), request.into_inner().container_id)).await?;
+        let id = request.into_inner().container_id;
+        debug!(container = id, "RemoveContainer {id}");
+        to_the_end(remove::remove(self.node(), id)).await?;
         Ok(Response::new(cri::RemoveContainerResponse {}))
     }
 
@@ -230,7 +244,7 @@ impl RuntimeService for Runtime {
         request: Request<cri::ContainerStatusRequest>,
     ) -> Answer<cri::ContainerStatusResponse> {
         let cri::ContainerStatusRequest { container_id, verbose } = request.into_inner();
-        let container = self.node.book.container(&container_id)?;
+        let container = self.node.store.container(&container_id)?;
         Ok(Response::new(cri::ContainerStatusResponse {
             status: Some(view::container_status(&container)),
             info: if verbose { info::container(&container) } else { Default::default() },
@@ -287,13 +301,14 @@ impl RuntimeService for Runtime {
 
     async fn exec_sync(&self, request: Request<cri::ExecSyncRequest>) -> Answer<cri::ExecSyncResponse> {
         let cri::ExecSyncRequest { container_id, cmd, timeout } = request.into_inner();
+        debug!(container = container_id, timeout, "ExecSync in container {container_id}");
         // With the caller its command goes, too.
         Ok(Response::new(exec::sync(self.node(), container_id, cmd, timeout).await?))
     }
 
     async fn exec(&self, request: Request<cri::ExecRequest>) -> Answer<cri::ExecResponse> {
         let cri::ExecRequest { container_id, cmd, tty, stdin, stdout, stderr } = request.into_inner();
-        let container = self.node.book.container(&container_id)?;
+        let container = self.node.store.container(&container_id)?;
         crate::container::running(&container)?;
         let container = container.id.to_string();
         let wanted = streaming::ExecRequest { container, command: cmd, tty, stdin, stdout, stderr };
@@ -303,7 +318,7 @@ impl RuntimeService for Runtime {
 
     async fn attach(&self, request: Request<cri::AttachRequest>) -> Answer<cri::AttachResponse> {
         let cri::AttachRequest { container_id, stdin, tty, stdout, stderr } = request.into_inner();
-        let container = self.node.book.container(&container_id)?;
+        let container = self.node.store.container(&container_id)?;
         crate::container::running(&container)?;
         let container = container.id.to_string();
         let wanted = streaming::AttachRequest { container, tty, stdin, stdout, stderr };
@@ -316,8 +331,8 @@ impl RuntimeService for Runtime {
         request: Request<cri::PortForwardRequest>,
     ) -> Answer<cri::PortForwardResponse> {
         let cri::PortForwardRequest { pod_sandbox_id, port } = request.into_inner();
-        let sandbox = self.node.book.sandbox(&pod_sandbox_id)?;
-        create::is_ready(&sandbox)?;
+        let sandbox = self.node.store.sandbox(&pod_sandbox_id)?;
+        is_ready(&sandbox)?;
         let ports: std::result::Result<Vec<u16>, _> = port.into_iter().map(u16::try_from).collect();
         let ports = ports.map_err(|_| Error::invalid("port", "a port is from 1 to 65535"))?;
         let wanted = streaming::PortForwardRequest { sandbox: sandbox.id.to_string(), ports };
@@ -329,13 +344,15 @@ impl RuntimeService for Runtime {
         &self,
         request: Request<cri::ContainerStatsRequest>,
     ) -> Answer<cri::ContainerStatsResponse> {
-        let container = self.node.book.container(&request.get_ref().container_id)?;
-        if !matches!(container.life(), Life::Running(_)) {
+        let container = self.node.store.container(&request.get_ref().container_id)?;
+        if !matches!(container.state(), ContainerState::Running(_)) {
             crate::container::running(&container)?;
         }
         let node = self.node();
-        let found = blocking(move || looks::container(&node, &container, Round::begin())).await?;
-        Ok(Response::new(cri::ContainerStatsResponse { stats: Some(usage::container(&found, self.look())) }))
+        let found = blocking(move || collect::container(&node, &container, Round::begin())).await?;
+        Ok(Response::new(cri::ContainerStatsResponse {
+            stats: Some(usage::container(&found, self.sample())),
+        }))
     }
 
     async fn list_container_stats(
@@ -358,9 +375,9 @@ impl RuntimeService for Runtime {
         &self,
         request: Request<cri::PodSandboxStatsRequest>,
     ) -> Answer<cri::PodSandboxStatsResponse> {
-        let sandbox = self.node.book.sandbox(&request.get_ref().pod_sandbox_id)?;
-        let found = looks::sandbox(&self.node, &sandbox, Round::begin()).await?;
-        Ok(Response::new(cri::PodSandboxStatsResponse { stats: Some(usage::sandbox(&found, self.look())) }))
+        let sandbox = self.node.store.sandbox(&request.get_ref().pod_sandbox_id)?;
+        let found = collect::sandbox(&self.node, &sandbox, Round::begin()).await?;
+        Ok(Response::new(cri::PodSandboxStatsResponse { stats: Some(usage::sandbox(&found, self.sample())) }))
     }
 
     async fn list_pod_sandbox_stats(

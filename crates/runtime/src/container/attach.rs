@@ -7,17 +7,18 @@ use streaming::{AttachRequest, Size, Streams};
 use tokio::task::JoinHandle;
 
 use super::running;
-use crate::book::{Container, Sandbox};
 use crate::error::{Error, Result};
 use crate::monitors;
-use crate::node::{Node, blocking};
-use crate::streams::{pump, reader, writer};
+use crate::node::Node;
+use crate::store::{Container, Sandbox};
+use crate::streams::pipes::{pump, reader, writer};
+use crate::work::blocking;
 
 /// Joins a container's own streams, until it has ended or the client has gone.
 pub(crate) async fn attach(node: &Arc<Node>, request: AttachRequest, mut client: Streams) -> Result<()> {
-    let container = node.book.container(&request.container)?;
+    let container = node.store.container(&request.container)?;
     running(&container)?;
-    let sandbox = node.book.sandbox(container.sandbox.as_str())?;
+    let sandbox = node.store.sandbox(container.sandbox.as_str())?;
     let mut given = vec![];
     let (stdin, stdout) = (client.stdin.take(), client.stdout.take());
     // With a terminal all output is one stream.
@@ -54,7 +55,7 @@ pub(crate) async fn attach(node: &Arc<Node>, request: AttachRequest, mut client:
             },
         }
     }
-    // The monitor closes them once all of it is written, and lets go of a client that takes nothing.
+    // The monitor closes them once all output is written, and disconnects a client that does not read.
     for task in output {
         let _ = task.await;
     }
@@ -99,10 +100,10 @@ async fn resize(node: &Arc<Node>, sandbox: &Arc<Sandbox>, container: &Container,
     ask(node, sandbox, request, vec![]).await
 }
 
-/// Has a container's log opened anew: somebody has moved it away.
+/// Reopens a container's log after the client has rotated it.
 pub(crate) async fn reopen_log(node: Arc<Node>, id: String) -> Result<()> {
-    let container = node.book.container(&id)?;
+    let container = node.store.container(&id)?;
     running(&container)?;
-    let sandbox = node.book.sandbox(container.sandbox.as_str())?;
+    let sandbox = node.store.sandbox(container.sandbox.as_str())?;
     ask(&node, &sandbox, Request::Reopen { container: container.id.to_string() }, vec![]).await
 }

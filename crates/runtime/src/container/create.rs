@@ -2,95 +2,101 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use bundle::{Job, Start};
+use container::{ContainerSpec, Job};
+use cri::{ContainerConfig, ContainerEventType, NamespaceMode};
 use images::Image;
 use kernel::{Namespace, NamespaceKind, Process};
-use wire::cri::{ContainerConfig, ContainerEventType, NamespaceMode};
+use tracing::info;
 
-use super::{called, relabel};
-use crate::book::{Container, Sandbox};
+use super::files::{holder, take_files};
+use super::{called, is_ready, relabel};
+use crate::container_state::ContainerState;
 use crate::error::{Error, Result};
+use crate::files;
+use crate::files::make_dir;
 use crate::id::Id;
 use crate::layout::ContainerPlaces;
-use crate::life::Life;
-use crate::node::{Node, blocking, make_dir, now};
-use crate::order::{self, Asked, ImageMount};
-use crate::records::{ContainerRecord, ContainerStage, SandboxStage, VERSION};
-use crate::sandbox::spaces::{Own, Sharing};
-use crate::{events, files};
+use crate::node::Node;
+use crate::records::{ContainerRecord, ContainerStage, VERSION};
+use crate::sandbox::label;
+use crate::sandbox::namespaces::{Own, Sharing};
+use crate::spec::{self, ContainerRequest, ImageMount};
+use crate::store::{Container, Sandbox};
+use crate::work::{blocking, now};
 
 /// The form of `job.json`.
 const JOB_VERSION: u32 = 1;
 
 /// Makes a container in a sandbox.
 pub(crate) async fn create(node: Arc<Node>, sandbox: String, config: ContainerConfig) -> Result<Id> {
-    let sandbox = node.book.sandbox(&sandbox)?;
+    let sandbox = node.store.sandbox(&sandbox)?;
     let name = super::name(&sandbox.id, &config)?;
     let _gate = sandbox.gate.lock().await;
     is_ready(&sandbox)?;
     let id = Id::random().map_err(|cause| Error::step("read random numbers", cause))?;
-    node.book.reserve("container", &name, &id)?;
+    node.store.reserve("container", &name, &id)?;
     let (on_node, of_sandbox, own_id) = (Arc::clone(&node), Arc::clone(&sandbox), id.clone());
-    let made = blocking(move || make(&on_node, &of_sandbox, own_id, config)).await;
+    let made = blocking(move || make(&on_node, &of_sandbox, &own_id, &config)).await;
     let container = match made {
         Ok(container) => Arc::new(container),
         Err(error) => {
-            node.book.release(&id);
+            node.store.release(&id);
             return Err(error);
         }
     };
-    node.book.add_container(Arc::clone(&container));
-    node.tell(&format!("{} of sandbox {} is created", called(&container), sandbox.id));
-    events::tell(&node, ContainerEventType::ContainerCreatedEvent, &id, &sandbox);
+    node.store.add_container(Arc::clone(&container));
+    let (name, of) = (called(&container), &sandbox.id);
+    info!(parent: &sandbox.span, container = %id, sandbox = %of, "{name} of sandbox {of} is created");
+    node.events.publish(&node.store, ContainerEventType::ContainerCreatedEvent, &id, &sandbox);
     Ok(id)
 }
 
-pub(crate) fn is_ready(sandbox: &Sandbox) -> Result<()> {
-    if sandbox.is(SandboxStage::Ready) {
-        return Ok(());
-    }
-    Err(Error::State {
-        what: "sandbox",
-        id: sandbox.id.to_string(),
-        state: "not ready",
-        needed: "containers are made and started only in one that is ready",
-    })
-}
-
-fn make(node: &Node, sandbox: &Sandbox, id: Id, config: ContainerConfig) -> Result<Container> {
-    let places = node.layout.container(&id);
+fn make(node: &Node, sandbox: &Sandbox, id: &Id, config: &ContainerConfig) -> Result<Container> {
+    let places = node.layout.container(id);
     // Most are started as soon as they are made.
     node.groups.soon();
     let pod = sandbox.record();
-    let image = found(node, &config, pod.ids.as_ref())?;
-    let target = target(node, sandbox, &config)?;
-    let from = From { image: &image, mounts: image_mounts(node, &config)?, target };
-    let start = ordered(node, sandbox, (&id, &config), &from)?;
+    let image = found(node, config, pod.ids.as_ref())?;
+    let target = target(node, sandbox, config)?;
+    let from = From { image: &image, mounts: image_mounts(node, config)?, target };
+    let start = ordered(node, sandbox, (id, config), &from)?;
     let log = log_path(&pod.config.log_directory, &config.log_path)?;
+    let stop_signal = spec::stop_signal(config, image.config.stop_signal.as_deref())?;
     // Only for what is not refused.
-    order::make_missing(&config)?;
-    relabel::volumes(node, &id, &config, start.rootfs.label.as_deref())?;
+    label::reserve_for_container(node, &pod, id, config)?;
     let record = ContainerRecord {
         version: VERSION,
-        id,
+        id: id.clone(),
         sandbox: sandbox.id.clone(),
         created_at: now(),
         stage: ContainerStage::Making,
         image_name: image.called().to_owned(),
         image_id: image.id.to_string(),
         image_ref: image.digests.first().cloned().unwrap_or_else(|| image.id.to_string()),
-        stop_signal: order::stop_signal(&config, image.config.stop_signal.as_deref())?,
+        stop_signal,
         cgroup: start.cgroup.path.clone(),
         log,
-        config,
+        config: config.clone(),
     };
-    let container = Container::new(record, places, Life::Created);
-    let written = write_down(node, &container, start, &from);
+    let container = Container::new(record, places, ContainerState::Created);
+    let made = put_on_disk(node, &container, start, &from);
+    if made.is_err() {
+        // If it cannot be given back now, the next start of a server does so.
+        let _ = label::release_container(node, id, config);
+    }
+    made.map(|()| container)
+}
+
+fn put_on_disk(node: &Node, container: &Container, start: ContainerSpec, from: &From<'_>) -> Result<()> {
+    let config = container.record().config;
+    spec::make_missing(&config)?;
+    relabel::volumes(&node.span(container), &container.id, &config, start.rootfs.label.as_deref())?;
+    let written = write_down(node, container, start, from);
     if written.is_err() {
         // What is in the way of this is in the way of the next server, too, which says so.
-        let _ = super::remove::take_files(node, &container);
+        let _ = take_files(node, container);
     }
-    written.map(|()| container)
+    written
 }
 
 /// An image, those that are mounted, and the PID namespace that is joined.
@@ -100,7 +106,7 @@ struct From<'a> {
     target: Option<Namespace>,
 }
 
-fn write_down(node: &Node, container: &Container, start: Start, from: &From<'_>) -> Result<()> {
+fn write_down(node: &Node, container: &Container, start: ContainerSpec, from: &From<'_>) -> Result<()> {
     let places: &ContainerPlaces = &container.places;
     make_dir(&places.state)?;
     files::write(&places.record(), &container.record())?;
@@ -121,16 +127,8 @@ fn write_down(node: &Node, container: &Container, start: Start, from: &From<'_>)
     container.change(|record| record.stage = ContainerStage::Created)
 }
 
-/// Under whose name a container's images are held: its own, and those that it mounts by number.
-pub(crate) fn holder(id: &Id, mount: Option<usize>) -> String {
-    mount.map_or_else(|| format!("{HOLDER}{id}"), |mount| format!("{HOLDER}{id}-{mount}"))
-}
-
-/// How the names of all holders of ours begin.
-pub(crate) const HOLDER: &str = "cri-";
-
 /// The image, all of whose files have an owner in the pod.
-fn found(node: &Node, config: &ContainerConfig, ids: Option<&bundle::IdLines>) -> Result<Image> {
+fn found(node: &Node, config: &ContainerConfig, ids: Option<&ids::IdMappings>) -> Result<Image> {
     let spec = config.image.as_ref().ok_or_else(|| Error::invalid("image", "it is missing"))?;
     let image = node.images.find(&spec.image)?;
     if let Some(ids) = ids {
@@ -145,20 +143,25 @@ fn image_mounts(node: &Node, config: &ContainerConfig) -> Result<Vec<(Image, Ima
         let Some(spec) = &mount.image else { continue };
         let image = node.images.find(&spec.image)?;
         let layers = node.images.layers(&image)?;
-        let source = order::resolve_image_mount(&layers, &mount.image_sub_path)
+        let source = spec::resolve_image_mount(&layers, &mount.image_sub_path)
             .map_err(|refusal| refusal.below(&format!("mounts[{index}]")))?;
         found.push((image, ImageMount { index, source }));
     }
     Ok(found)
 }
 
-fn ordered(node: &Node, sandbox: &Sandbox, asked: (&Id, &ContainerConfig), from: &From<'_>) -> Result<Start> {
+fn ordered(
+    node: &Node,
+    sandbox: &Sandbox,
+    asked: (&Id, &ContainerConfig),
+    from: &From<'_>,
+) -> Result<ContainerSpec> {
     let (id, config) = asked;
     let pod = sandbox.record();
     let mounts: Vec<ImageMount> = from.mounts.iter().map(|(_, mount)| mount.clone()).collect();
     let places = node.layout.container(id);
     let target = from.target.as_ref().map(|_| places.target());
-    let asked = Asked {
+    let asked = ContainerRequest {
         id: id.as_str(),
         sandbox: &pod.config,
         config,
@@ -171,7 +174,7 @@ fn ordered(node: &Node, sandbox: &Sandbox, asked: (&Id, &ContainerConfig), from:
         node: &node.facts,
         read_profile: &|path: &Path| fs::read(path),
     };
-    Ok(order::container(&asked)?)
+    Ok(spec::container(&asked)?)
 }
 
 /// The PID namespace of the container that this one wants to look into, held: by the time of the start, its
@@ -182,9 +185,9 @@ fn target(node: &Node, sandbox: &Sandbox, config: &ContainerConfig) -> Result<Op
     let Some(options) = options.filter(|options| options.pid() == NamespaceMode::Target) else {
         return Ok(None);
     };
-    let Ok(target) = node.book.container(&options.target_id) else { return Ok(None) };
-    match target.life() {
-        Life::Running(started) if target.sandbox == sandbox.id => {
+    let Ok(target) = node.store.container(&options.target_id) else { return Ok(None) };
+    match target.state() {
+        ContainerState::Running(started) if target.sandbox == sandbox.id => {
             let process = Process::open(started.pid)?;
             let is_same = started.boot_id == node.boot_id && started.process().is_same();
             is_same.then(|| process.namespace(NamespaceKind::Pid)).transpose().map_err(Into::into)
@@ -194,11 +197,11 @@ fn target(node: &Node, sandbox: &Sandbox, config: &ContainerConfig) -> Result<Op
 }
 
 /// What was made for the sandbox.
-fn place(sandbox: &Sandbox) -> Result<order::Place> {
+fn place(sandbox: &Sandbox) -> Result<spec::SandboxResources> {
     let (record, places) = (sandbox.record(), &sandbox.places);
     let own = Own::of(&record.config)?;
     let pin = |sharing: Sharing, kind| (sharing == Sharing::Pod).then(|| places.pin(kind));
-    Ok(order::Place {
+    Ok(spec::SandboxResources {
         sandbox: sandbox.id.to_string(),
         user: record.ids.is_some().then(|| places.pin(NamespaceKind::User)),
         network: pin(own.network, NamespaceKind::Net),

@@ -1,53 +1,59 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cri::ContainerEventType;
 use kernel::Process;
 use monitor::{Ending, Exit, ProcessMark, Started};
 use tokio::process::Command;
 use tokio::time::timeout;
-use wire::cri::ContainerEventType;
+use tracing::{info, warn};
 
-use super::{called, start};
-use crate::book::{Container, Sandbox, locked};
+use super::called;
+use super::started::begin;
+use crate::container_state::{ContainerState, Ended};
 use crate::error::{Error, Result};
+use crate::files;
 use crate::layout::ContainerPlaces;
-use crate::life::{Ended, Life};
-use crate::node::{Node, blocking, now};
-use crate::{events, files};
+use crate::node::Node;
+use crate::store::{Container, Sandbox, locked};
+use crate::work::{blocking, now};
 
 /// How long the removal of what the kernel keeps may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A container has ended: its directory says how, or else whoever was told. Told again, nothing happens.
+/// Records the end of a container: from its directory, or else from `told`, the monitor's report. Idempotent.
 pub(crate) async fn settle(node: &Arc<Node>, id: &str, told: Option<Exit>) {
-    let Ok(container) = node.book.container(id) else { return };
+    let Ok(container) = node.store.container(id) else { return };
     let (on_node, of_container) = (Arc::clone(node), Arc::clone(&container));
     let read = blocking(move || {
         let started = Started::read(&of_container.places.state)?;
-        let life = Life::read(&of_container.places.state, &of_container.record().stage)?;
+        let life = ContainerState::read(&of_container.places.state, &of_container.record().stage)?;
         Ok((started.clone(), believed(&on_node, &of_container, (life, started), told)))
     });
-    let Ok(sandbox) = node.book.sandbox(container.sandbox.as_str()) else {
-        // Nobody asks for it any more, but it may be about to be taken away.
-        if let Ok((_, ended @ Life::Exited(_))) = read.await {
-            container.life.send_replace(ended);
+    let Ok(sandbox) = node.store.sandbox(container.sandbox.as_str()) else {
+        // No call waits for it any more, but it may be about to be removed.
+        if let Ok((_, ended @ ContainerState::Exited(_))) = read.await {
+            container.state.send_replace(ended);
         }
         return;
     };
     match read.await {
-        Ok((started, Life::Exited(ended))) => {
+        Ok((started, ContainerState::Exited(ended))) => {
             if !end(node, &sandbox, &container, (started, ended)) {
                 return;
             }
         }
         Ok(_) => return,
-        Err(error) => return node.tell(&format!("{}: {error}", called(&container))),
+        Err(error) => {
+            warn!(parent: &sandbox.span, container = %container.id, "{}: {error}", called(&container));
+            return;
+        }
     }
     let node = Arc::clone(node);
     tokio::spawn(async move {
         let _gate = sandbox.gate.lock().await;
         if let Err(error) = clean(&node, &container).await {
-            node.tell(&format!("{}: {error}", called(&container)));
+            warn!(parent: &sandbox.span, container = %container.id, "{}: {error}", called(&container));
         }
     });
 }
@@ -55,41 +61,49 @@ pub(crate) async fn settle(node: &Arc<Node>, id: &str, told: Option<Exit>) {
 /// Has it ended from now on, and tells so. False if that was known.
 fn end(node: &Node, sandbox: &Sandbox, container: &Container, how: (Option<Started>, Ended)) -> bool {
     let (started, ended) = how;
-    let line = format!("{} has ended with {}: {}", called(container), ended.code, ended.reason);
+    let (code, reason) = (ended.code, ended.reason.clone());
     let _turn = locked(&container.turns);
-    // It may have ended before whoever started it could say that it runs.
+    // It may have ended before the start call could publish that it runs.
     if let Some(started) = started {
-        start::begin(node, sandbox, container, started);
+        begin(node, sandbox, container, started);
     }
-    let is_news = container.life.send_if_modified(|life| {
-        let is_news = !matches!(life, Life::Exited(_));
+    let is_news = container.state.send_if_modified(|life| {
+        let is_news = !matches!(life, ContainerState::Exited(_));
         if is_news {
-            *life = Life::Exited(ended);
+            *life = ContainerState::Exited(ended);
         }
         is_news
     });
     if is_news {
-        node.tell(&line);
-        events::tell(node, ContainerEventType::ContainerStoppedEvent, &container.id, sandbox);
+        let name = called(container);
+        info!(parent: &sandbox.span, container = %container.id, code, "{name} has ended with {code}: {reason}");
+        node.events.publish(&node.store, ContainerEventType::ContainerStoppedEvent, &container.id, sandbox);
     }
     is_news
 }
 
 /// The monitor writes an end down before it tells, but a disk may be full: then it is written down here, and
 /// counts whether or not that succeeds.
-fn believed(node: &Node, container: &Container, found: (Life, Option<Started>), told: Option<Exit>) -> Life {
+fn believed(
+    node: &Node,
+    container: &Container,
+    found: (ContainerState, Option<Started>),
+    told: Option<Exit>,
+) -> ContainerState {
     let (life, started) = found;
-    let (Life::Running(_), Some(exit)) = (&life, told) else { return life };
+    let (ContainerState::Running(_), Some(exit)) = (&life, told) else { return life };
     if let Err(error) = files::write(&container.places.exit(), &exit) {
-        node.tell(&format!("the end of {} is not written down: {error}", called(container)));
+        let name = called(container);
+        warn!(parent: &node.span(container), container = %container.id, "the end of {name} is not written down: {error}");
     }
-    Life::Exited(Ended::of(&exit, started))
+    ContainerState::Exited(Ended::of(&exit, started))
 }
 
-/// Writes down the end of a container that nobody was there to see: its first process is gone, and so is the
-/// monitor that would tell. Blocks.
-pub(crate) fn bury(node: &Node, container: &Container) -> Result<()> {
-    let Life::Running(started) = Life::read(&container.places.state, &container.record().stage)? else {
+/// Records a lost exit status: the container's first process has exited, and its monitor died before it. Blocks.
+pub(crate) fn record_lost_exit(node: &Node, container: &Container) -> Result<()> {
+    let ContainerState::Running(started) =
+        ContainerState::read(&container.places.state, &container.record().stage)?
+    else {
         return Ok(());
     };
     let runs = started.boot_id == node.boot_id && runs(started.process());
@@ -101,7 +115,7 @@ pub(crate) fn bury(node: &Node, container: &Container) -> Result<()> {
     files::write(&container.places.exit(), &exit)
 }
 
-/// Whether it has not ended; that nobody has waited for it does not count.
+/// Whether the process still runs. A zombie does not.
 fn runs(mark: ProcessMark) -> bool {
     Process::open(mark.pid).is_ok_and(|process| mark.is_same() && process.is_running().unwrap_or(true))
 }
@@ -113,19 +127,19 @@ pub(crate) async fn clean(node: &Arc<Node>, container: &Container) -> Result<()>
         return Ok(());
     }
     let (on_node, cgroup) = (Arc::clone(node), container.record().cgroup);
-    blocking(move || on_node.groups.kill_all(&cgroup)).await?;
-    if let Err(error) = files::read::<bundle::Job>(&container.places.job()) {
+    blocking(move || Ok(on_node.groups.kill_all(&cgroup)?)).await?;
+    if let Err(error) = files::read::<container::Job>(&container.places.job()) {
         // The program below would not know what to do. What shares our kernel is gone with its group.
-        node.tell(&format!("{}: {error}", called(container)));
+        warn!(parent: &node.span(container), container = %container.id, "{}: {error}", called(container));
         let (on_node, cgroup) = (Arc::clone(node), container.record().cgroup);
-        return blocking(move || on_node.groups.remove(&cgroup)).await;
+        return blocking(move || Ok(on_node.groups.remove(&cgroup)?)).await;
     }
     delete(node, &container.places).await
 }
 
 /// The same of a container that has a directory and no record.
 pub(crate) async fn clean_unknown(node: &Arc<Node>, places: &ContainerPlaces) -> Result<()> {
-    match files::read::<bundle::Job>(&places.job()) {
+    match files::read::<container::Job>(&places.job()) {
         Ok(Some(job)) => {
             let (on_node, cgroup) = (Arc::clone(node), job.start.cgroup.path);
             let started = places.state.join(monitor::record::STARTED);
@@ -145,7 +159,7 @@ pub(crate) async fn clean_unknown(node: &Arc<Node>, places: &ContainerPlaces) ->
 /// Has the program that starts containers take away what it made.
 async fn delete(node: &Arc<Node>, places: &ContainerPlaces) -> Result<()> {
     if !places.job().exists() {
-        // Nobody was ever told to start it.
+        // The monitor never received a request to start it.
         return Ok(());
     }
     let program = &node.settings.programs.container;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use command_fds::{CommandFdExt, FdMapping};
+use cri::ExecSyncResponse;
 use monitor::packet::{self, Received, Sent};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Signal, pidfd_send_signal};
@@ -15,34 +16,33 @@ use tokio::process::{Child, Command};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
-use wire::cri::ExecSyncResponse;
 
 use super::{called, running};
-use crate::book::{Container, locked};
 use crate::drain::Last;
 use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::readiness::Readiness;
+use crate::store::{Container, locked};
 
 /// Where the helper finds its end of the conversation.
 const CONVERSATION: i32 = 3;
 /// What is kept of both streams together, so that one message can carry it; the rest is read and dropped.
-const LONGEST_OUTPUT: usize = wire::LONGEST_MESSAGE - 4096;
+const LONGEST_OUTPUT: usize = cri::LONGEST_MESSAGE - 4096;
 /// How long a killed process is waited for: only one that the kernel keeps from dying takes longer.
 const DYING: Duration = Duration::from_secs(5);
 
 /// What is to be run.
 #[derive(Debug, Serialize)]
-pub(crate) struct Wanted {
+pub(crate) struct ExecCommand {
     pub(crate) args: Vec<String>,
     pub(crate) env: Option<Vec<String>>,
     pub(crate) tty: bool,
     pub(crate) size: Option<(u16, u16)>,
-    pub(crate) user: Option<bundle::WantedUser>,
+    pub(crate) user: Option<container::WantedUser>,
     pub(crate) cwd: Option<String>,
 }
 
-impl Wanted {
+impl ExecCommand {
     pub(crate) fn new(args: Vec<String>) -> Self {
         Self { args, env: None, tty: false, size: None, user: None, cwd: None }
     }
@@ -51,13 +51,13 @@ impl Wanted {
 /// What the helper tells.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum Told {
+enum HelperReport {
     Started(Started),
     Failed(Failure),
     Exited(Ending),
 }
 
-/// Whatever else is told of it.
+/// Further fields of the helper's report.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Started {
@@ -103,8 +103,8 @@ enum Killing {
     Helper,
     /// By descriptor.
     Process(OwnedFd),
-    /// By the helper, who is asked for it or finds us gone.
-    Asked,
+    /// By the helper, on request or when this process exits.
+    ByHelper,
 }
 
 /// A process that was started in a container. It is killed when this is dropped.
@@ -114,7 +114,7 @@ pub(crate) struct Exec {
     pub(crate) terminal: Option<OwnedFd>,
     killing: Killing,
     socket: Readiness,
-    /// Told once, and asked for by whoever was interrupted meanwhile.
+    /// Kept because the helper reports it once, and a cancelled wait may be repeated.
     ending: Option<Ending>,
     what: String,
 }
@@ -124,7 +124,7 @@ impl Exec {
     pub(crate) async fn start(
         node: &Node,
         container: &Container,
-        wanted: &Wanted,
+        wanted: &ExecCommand,
         streams: Streams,
     ) -> Result<Self> {
         running(container)?;
@@ -146,21 +146,21 @@ impl Exec {
         let mut exec = Self { child, terminal: None, killing: Killing::Helper, socket, ending: None, what };
         exec.ask(wanted).await?;
         match exec.next().await? {
-            (Told::Started(started), mut descriptors) => {
+            (HelperReport::Started(started), mut descriptors) => {
                 exec.killing = match (started.by_engine, descriptors.pop()) {
                     (false, Some(process)) => Killing::Process(process),
                     (_, last) => {
                         descriptors.extend(last);
-                        Killing::Asked
+                        Killing::ByHelper
                     }
                 };
                 exec.terminal = descriptors.pop();
                 Ok(exec)
             }
-            (Told::Failed(failure), _) => {
+            (HelperReport::Failed(failure), _) => {
                 Err(Error::Step { step: exec.what.clone(), cause: failure.what, hint: failure.hint })
             }
-            (Told::Exited(_), _) => Err(exec.failed("it ended before it began")),
+            (HelperReport::Exited(_), _) => Err(exec.failed("it ended before it began")),
         }
     }
 
@@ -168,7 +168,7 @@ impl Exec {
         Error::Step { step: self.what.clone(), cause: cause.into(), hint: None }
     }
 
-    async fn ask(&self, wanted: &Wanted) -> Result<()> {
+    async fn ask(&self, wanted: &ExecCommand) -> Result<()> {
         let bytes = serde_json::to_vec(wanted).map_err(|cause| self.failed(cause.to_string()))?;
         if bytes.len() > packet::LARGEST {
             return Err(Error::invalid("cmd", format!("{} bytes are too many for a command", bytes.len())));
@@ -179,7 +179,7 @@ impl Exec {
         }
     }
 
-    async fn next(&self) -> Result<(Told, Vec<OwnedFd>)> {
+    async fn next(&self) -> Result<(HelperReport, Vec<OwnedFd>)> {
         loop {
             match packet::receive(&self.socket)? {
                 Received::Packet(packet) => {
@@ -196,25 +196,25 @@ impl Exec {
         }
     }
 
-    /// Until it has ended. Whoever stops waiting may wait again.
+    /// Waits until it has ended. Cancel-safe: the wait can be repeated.
     pub(crate) async fn ended(&mut self) -> Result<Ending> {
         let ending = match self.ending {
             Some(ending) => ending,
             None => match self.next().await? {
-                (Told::Exited(ending), _) => ending,
-                (Told::Failed(failure), _) => return Err(self.failed(failure.what)),
-                (Told::Started(_), _) => return Err(self.failed("it was started twice")),
+                (HelperReport::Exited(ending), _) => ending,
+                (HelperReport::Failed(failure), _) => return Err(self.failed(failure.what)),
+                (HelperReport::Started(_), _) => return Err(self.failed("it was started twice")),
             },
         };
         self.ending = Some(ending);
-        // Nobody else waits for the helper.
+        // No other task waits for the helper.
         let _ = self.child.wait().await;
         Ok(ending)
     }
 
-    /// Kills it, and returns when nobody in the container sees it any more.
+    /// Kills it, and returns when it has been reaped.
     ///
-    /// The helper is its parent: killed first, it would leave the dead to be collected by somebody else, later.
+    /// The helper is its parent: if that were killed first, a subreaper would reap the process later.
     pub(crate) async fn kill(&mut self) {
         self.signal();
         if timeout(DYING, self.ended()).await.is_err() {
@@ -228,7 +228,7 @@ impl Exec {
         match &self.killing {
             Killing::Helper => drop(self.child.start_kill()),
             Killing::Process(process) => drop(pidfd_send_signal(process, Signal::KILL)),
-            Killing::Asked => drop(packet::send(&self.socket, b"{}", &[])),
+            Killing::ByHelper => drop(packet::send(&self.socket, b"{}", &[])),
         }
     }
 }
@@ -252,7 +252,7 @@ pub(crate) async fn sync(
     if cmd.is_empty() {
         return Err(Error::invalid("cmd", "there is nothing to run"));
     }
-    let container = node.book.container(&id)?;
+    let container = node.store.container(&id)?;
     let words = cmd.join(" ");
     let streams = Streams { stdin: Stdio::null(), stdout: Stdio::piped(), stderr: Stdio::piped() };
     let limit = u64::try_from(seconds).ok().filter(|seconds| *seconds != 0);
@@ -261,7 +261,7 @@ pub(crate) async fn sync(
         what: format!("{words:?} in {}", called(&container)),
         seconds: limit.unwrap_or_default(),
     };
-    let wanted = Wanted::new(cmd);
+    let wanted = ExecCommand::new(cmd);
     let start = Exec::start(&node, &container, &wanted, streams);
     let mut exec = until(deadline, start).await.ok_or_else(late)??;
     let room = Arc::new(Mutex::new(LONGEST_OUTPUT));
@@ -284,8 +284,8 @@ async fn until<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> O
     }
 }
 
-/// What somebody writes, as far as it is kept. Nothing is read any more when this is dropped: a grandchild may
-/// keep the pipe, and write, for ever.
+/// The first bytes of an output. Reading ends when this is dropped: a grandchild may keep the pipe open and write for
+/// ever.
 struct Kept {
     bytes: Arc<Mutex<Vec<u8>>>,
     reading: Option<JoinHandle<()>>,
@@ -301,7 +301,7 @@ impl Kept {
         Self { bytes, reading: stream.map(|stream| tokio::spawn(into.keep(stream))), over }
     }
 
-    /// All that its writer wrote, who has ended: it is read however late the reader comes to it.
+    /// All output of a process that has ended, however late this is called.
     async fn text(mut self) -> Vec<u8> {
         self.over.notify_one();
         if let Some(reading) = &mut self.reading {
@@ -350,12 +350,12 @@ mod tests {
 
     #[test]
     fn what_the_helper_tells_is_understood() {
-        let told = |text: &str| serde_json::from_str::<Told>(text).unwrap();
-        assert!(matches!(told(r#"{"started":{"pid":7}}"#), Told::Started(_)));
-        assert!(matches!(told(r#"{"exited":{"code":3}}"#), Told::Exited(Ending::Code(3))));
-        assert!(matches!(told(r#"{"exited":{"signal":9}}"#), Told::Exited(Ending::Signal(9))));
+        let told = |text: &str| serde_json::from_str::<HelperReport>(text).unwrap();
+        assert!(matches!(told(r#"{"started":{"pid":7}}"#), HelperReport::Started(_)));
+        assert!(matches!(told(r#"{"exited":{"code":3}}"#), HelperReport::Exited(Ending::Code(3))));
+        assert!(matches!(told(r#"{"exited":{"signal":9}}"#), HelperReport::Exited(Ending::Signal(9))));
         let failed = r#"{"failed":{"what":"no","hint":null,"reason":"StartError"}}"#;
-        assert!(matches!(told(failed), Told::Failed(Failure { what, hint: None }) if what == "no"));
+        assert!(matches!(told(failed), HelperReport::Failed(Failure { what, hint: None }) if what == "no"));
         assert_eq!(Ending::Signal(9).code(), 137);
     }
 

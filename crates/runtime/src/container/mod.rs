@@ -7,18 +7,21 @@ pub(crate) mod attach;
 pub(crate) mod create;
 pub(crate) mod ended;
 pub(crate) mod exec;
+pub(crate) mod files;
 mod relabel;
 pub(crate) mod remove;
 pub(crate) mod start;
+mod started;
 pub(crate) mod stop;
 pub(crate) mod update;
 
-use wire::cri::ContainerConfig;
+use cri::ContainerConfig;
 
-use crate::book::Container;
+use crate::container_state::ContainerState;
 use crate::error::{Error, Result};
 use crate::id::Id;
-use crate::life::Life;
+use crate::records::SandboxStage;
+use crate::store::{Container, Sandbox};
 
 /// What tells one container from all others of its sandbox.
 pub(crate) fn name(sandbox: &Id, config: &ContainerConfig) -> Result<String> {
@@ -35,10 +38,23 @@ pub(crate) fn called(container: &Container) -> String {
     format!("container {} ({})", container.id, metadata.name)
 }
 
+/// Whether containers can be made and started in it.
+pub(crate) fn is_ready(sandbox: &Sandbox) -> Result<()> {
+    if sandbox.is(SandboxStage::Ready) {
+        return Ok(());
+    }
+    Err(Error::State {
+        what: "sandbox",
+        id: sandbox.id.to_string(),
+        state: "not ready",
+        needed: "containers are made and started only in one that is ready",
+    })
+}
+
 /// Its first process, if it runs.
 pub(crate) fn running(container: &Container) -> Result<monitor::Started> {
-    match container.life() {
-        Life::Running(started) => Ok(started),
+    match container.state() {
+        ContainerState::Running(started) => Ok(started),
         other => Err(Error::State {
             what: "container",
             id: container.id.to_string(),

@@ -1,26 +1,28 @@
 use std::sync::Arc;
 
-use kernel::Namespace;
+use cri::ContainerEventType;
 use monitor::{Client, Request};
-use wire::cri::ContainerEventType;
+use tracing::info;
 
-use super::{called, create, ended, stop};
-use crate::book::{Container, if_any};
+use super::files::take_files;
+use super::{called, ended, stop};
 use crate::error::Result;
-use crate::node::{Node, blocking, remove_dir};
-use crate::{events, files};
+use crate::node::Node;
+use crate::sandbox::label;
+use crate::store::{Container, if_any};
+use crate::work::blocking;
 
 /// Ends a container by force and takes away all of it; none there is fine.
 pub(crate) async fn remove(node: Arc<Node>, id: String) -> Result<()> {
-    let Some(container) = if_any(node.book.container(&id))? else { return Ok(()) };
-    let sandbox = node.book.sandbox(container.sandbox.as_str())?;
+    let Some(container) = if_any(node.store.container(&id))? else { return Ok(()) };
+    let sandbox = node.store.sandbox(container.sandbox.as_str())?;
     let _gate = sandbox.gate.lock().await;
-    if node.book.container(container.id.as_str()).is_err() {
+    if node.store.container(container.id.as_str()).is_err() {
         return Ok(());
     }
     take_away(&node, &container).await?;
-    node.tell(&format!("{} is removed", called(&container)));
-    events::tell(&node, ContainerEventType::ContainerDeletedEvent, &container.id, &sandbox);
+    info!(parent: &sandbox.span, container = %container.id, "{} is removed", called(&container));
+    node.events.publish(&node.store, ContainerEventType::ContainerDeletedEvent, &container.id, &sandbox);
     Ok(())
 }
 
@@ -31,33 +33,19 @@ pub(crate) async fn take_away(node: &Arc<Node>, container: &Arc<Container>) -> R
     let (on_node, of_container) = (Arc::clone(node), Arc::clone(container));
     blocking(move || {
         forget(&on_node, &of_container);
-        take_files(&on_node, &of_container)
+        take_files(&on_node, &of_container)?;
+        label::release_container(&on_node, &of_container.id, &of_container.record().config)
     })
     .await?;
-    node.book.remove_container(&container.id);
+    node.store.remove_container(&container.id);
     Ok(())
 }
 
-/// Has the pod's monitor keep nothing of it. Without a monitor there is nothing kept; one that is started later
-/// is told of running containers alone.
+/// Has the pod's monitor drop its state of the container. A monitor that is started later receives running
+/// containers only.
 fn forget(node: &Node, container: &Container) {
     let sandbox = node.layout.sandbox(&container.sandbox);
     if let Ok(mut client) = Client::connect(&sandbox.run) {
         let _ = client.call(&Request::Forget { container: container.id.to_string() }, &[]);
     }
-}
-
-/// Takes away what a container has on disk, and lets go of its images. Blocks.
-pub(crate) fn take_files(node: &Node, container: &Container) -> Result<()> {
-    Namespace::unpin(&container.places.target())?;
-    remove_dir(&container.places.run)?;
-    node.images.release(&create::holder(&container.id, None))?;
-    for (index, mount) in container.record().config.mounts.iter().enumerate() {
-        if mount.image.is_some() {
-            node.images.release(&create::holder(&container.id, Some(index)))?;
-        }
-    }
-    // Without its record a directory is nobody's, and goes with the next start of a server.
-    files::remove(&container.places.record())?;
-    remove_dir(&container.places.state)
 }

@@ -1,17 +1,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cri::{ContainerConfig, ContainerEventType};
 use monitor::{Client, Failed, Reply, Request, Start, Started, Stdin};
 use rustix::process::Signal;
-use wire::cri::{ContainerConfig, ContainerEventType};
+use tracing::warn;
 
-use super::{called, create, ended};
-use crate::book::{Container, Sandbox, locked};
+use super::started::begin;
+use super::{called, ended, is_ready};
+use crate::container_state::ContainerState;
 use crate::error::{Error, Result};
-use crate::life::Life;
-use crate::node::{Node, blocking, now};
+use crate::monitors;
+use crate::node::Node;
 use crate::records::ContainerStage;
-use crate::{events, monitors};
+use crate::store::{Container, Sandbox, locked};
+use crate::work::{blocking, now};
 
 /// Between two looks at a start.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -20,15 +23,15 @@ const AFTER_KILL: Duration = Duration::from_secs(10);
 
 /// Starts a container that was created.
 pub(crate) async fn start(node: Arc<Node>, id: String) -> Result<()> {
-    let container = node.book.container(&id)?;
-    let sandbox = node.book.sandbox(container.sandbox.as_str())?;
+    let container = node.store.container(&id)?;
+    let sandbox = node.store.sandbox(container.sandbox.as_str())?;
     let _gate = sandbox.gate.lock().await;
-    create::is_ready(&sandbox)?;
-    if container.life() != Life::Created {
+    is_ready(&sandbox)?;
+    if container.state() != ContainerState::Created {
         return Err(Error::State {
             what: "container",
             id: container.id.to_string(),
-            state: container.life().word(),
+            state: container.state().word(),
             needed: "only one that was created and never started can be",
         });
     }
@@ -40,10 +43,16 @@ pub(crate) async fn start(node: Arc<Node>, id: String) -> Result<()> {
             Ok(())
         }
         Err(failed) => {
-            node.tell(&format!("{} did not start: {}", called(&container), failed.what));
-            events::tell(&node, ContainerEventType::ContainerStoppedEvent, &container.id, &sandbox);
+            let name = called(&container);
+            warn!(parent: &sandbox.span, container = %container.id, "{name} did not start: {}", failed.what);
+            node.events.publish(
+                &node.store,
+                ContainerEventType::ContainerStoppedEvent,
+                &container.id,
+                &sandbox,
+            );
             if let Err(error) = ended::clean(&node, &container).await {
-                node.tell(&format!("{}: {error}", called(&container)));
+                warn!(parent: &sandbox.span, container = %container.id, "{name}: {error}");
             }
             Err(Error::Step {
                 step: format!("start {}", called(&container)),
@@ -51,21 +60,6 @@ pub(crate) async fn start(node: Arc<Node>, id: String) -> Result<()> {
                 hint: failed.hint,
             })
         }
-    }
-}
-
-/// Has it run from now on, and tells so, unless it is known already that it does or did. In its turn.
-pub(crate) fn begin(node: &Node, sandbox: &Sandbox, container: &Container, started: Started) {
-    let is_news = container.life.send_if_modified(|life| {
-        let begins = *life == Life::Created;
-        if begins {
-            *life = Life::Running(started);
-        }
-        begins
-    });
-    if is_news {
-        node.tell(&format!("{} is started", called(container)));
-        events::tell(node, ContainerEventType::ContainerStartedEvent, &container.id, sandbox);
     }
 }
 
@@ -119,7 +113,7 @@ pub(crate) fn wait(client: &mut Client, container: &Container, patience: Duratio
     Ok(())
 }
 
-/// Ends whoever is starting it.
+/// Kills the processes that are starting it.
 fn give_up(client: &mut Client, container: &Container) -> Result<()> {
     let signal = Signal::KILL.as_raw();
     monitors::done(client.call(&Request::Signal { container: container.id.to_string(), signal }, &[])?)?;
@@ -128,7 +122,7 @@ fn give_up(client: &mut Client, container: &Container) -> Result<()> {
         if Instant::now() >= deadline {
             return Err(Error::Step {
                 step: format!("give up the start of {}", called(container)),
-                cause: "whoever is at it does not end".to_owned(),
+                cause: "the process that starts it is still running after SIGKILL".to_owned(),
                 hint: None,
             });
         }
@@ -148,8 +142,8 @@ fn is_under_way(client: &mut Client, container: &Container) -> Result<bool> {
 pub(crate) fn fail(container: &Container, failed: &Failed) -> Result<()> {
     let (reason, message, at) = (failed.reason.clone(), failed.what.clone(), now());
     container.change(|record| record.stage = ContainerStage::Failed { reason, message, at })?;
-    let life = Life::read(&container.places.state, &container.record().stage)?;
-    container.life.send_replace(life);
+    let life = ContainerState::read(&container.places.state, &container.record().stage)?;
+    container.state.send_replace(life);
     Ok(())
 }
 
@@ -160,8 +154,8 @@ pub(crate) fn of(container: &Container, what: String) -> Failed {
 
 fn lost(container: &Container) -> Error {
     Error::Step {
-        step: format!("learn who the first process of {} is", called(container)),
-        cause: "its monitor wrote nothing down".to_owned(),
+        step: format!("read the PID of the first process of {}", called(container)),
+        cause: "the pod's monitor has not recorded it".to_owned(),
         hint: None,
     }
 }

@@ -3,13 +3,15 @@ use std::time::Duration;
 
 use monitor::Request;
 use tokio::time::timeout;
+use tracing::warn;
 
 use super::{called, ended};
-use crate::book::{Container, if_any};
+use crate::container_state::ContainerState;
 use crate::error::{Error, Result};
-use crate::life::Life;
 use crate::monitors;
-use crate::node::{Node, blocking};
+use crate::node::Node;
+use crate::store::{Container, if_any};
+use crate::work::blocking;
 
 /// How long a process may take to end after it was killed.
 const AFTER_KILL: Duration = Duration::from_millis(250);
@@ -18,8 +20,8 @@ const KILLS: u32 = 80;
 
 /// Asks a container to end, and kills it when the time is over; one that does not run is fine.
 pub(crate) async fn stop(node: Arc<Node>, id: String, seconds: i64) -> Result<()> {
-    let Some(container) = if_any(node.book.container(&id))? else { return Ok(()) };
-    if !matches!(container.life(), Life::Running(_)) {
+    let Some(container) = if_any(node.store.container(&id))? else { return Ok(()) };
+    if !matches!(container.state(), ContainerState::Running(_)) {
         return Ok(());
     }
     let grace = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
@@ -29,14 +31,15 @@ pub(crate) async fn stop(node: Arc<Node>, id: String, seconds: i64) -> Result<()
             Ok(()) => format!("has not ended within {seconds} s"),
             Err(error) => format!("cannot be asked to end: {error}"),
         };
-        node.tell(&format!("{} {why}; it is killed", called(&container)));
+        let name = called(&container);
+        warn!(parent: &node.span(&container), container = %container.id, "{name} {why}; it is killed");
     }
     kill(&node, &container).await
 }
 
 /// Sends the container's own signal to its first process.
 async fn ask(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
-    let sandbox = node.book.sandbox(container.sandbox.as_str())?;
+    let sandbox = node.store.sandbox(container.sandbox.as_str())?;
     let (on_node, asked) = (Arc::clone(node), Arc::clone(container));
     blocking(move || {
         let request = Request::Signal { container: asked.id.to_string(), signal: asked.record().stop_signal };
@@ -45,8 +48,8 @@ async fn ask(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
             // It ended just now.
             Err(_)
                 if !matches!(
-                    Life::read(&asked.places.state, &asked.record().stage),
-                    Ok(Life::Running(_))
+                    ContainerState::read(&asked.places.state, &asked.record().stage),
+                    Ok(ContainerState::Running(_))
                 ) =>
             {
                 Ok(())
@@ -60,10 +63,10 @@ async fn ask(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
 /// Kills everything in the container's control group, until its first process has ended.
 pub(crate) async fn kill(node: &Arc<Node>, container: &Arc<Container>) -> Result<()> {
     for _ in 0..KILLS {
-        if !matches!(container.life(), Life::Running(_)) {
+        if !matches!(container.state(), ContainerState::Running(_)) {
             return Ok(());
         }
-        let (on_node, cgroup, life) = (Arc::clone(node), container.record().cgroup, container.life());
+        let (on_node, cgroup, life) = (Arc::clone(node), container.record().cgroup, container.state());
         blocking(move || {
             on_node.groups.kill_all(&cgroup)?;
             kill_first(&on_node, &life)
@@ -72,9 +75,9 @@ pub(crate) async fn kill(node: &Arc<Node>, container: &Arc<Container>) -> Result
         if timeout(AFTER_KILL, container.ended()).await.is_ok() {
             return Ok(());
         }
-        // Whoever was to tell may be gone.
+        // The monitor that would report the end may have died.
         let (on_node, dead) = (Arc::clone(node), Arc::clone(container));
-        blocking(move || ended::bury(&on_node, &dead)).await?;
+        blocking(move || ended::record_lost_exit(&on_node, &dead)).await?;
         ended::settle(node, container.id.as_str(), None).await;
     }
     Err(Error::Step {
@@ -85,10 +88,12 @@ pub(crate) async fn kill(node: &Arc<Node>, container: &Arc<Container>) -> Result
 }
 
 /// The first process itself, in case it has left its control group.
-fn kill_first(node: &Node, life: &Life) -> Result<()> {
+fn kill_first(node: &Node, life: &ContainerState) -> Result<()> {
     match life {
         // In another boot its number was another's.
-        Life::Running(started) if started.boot_id == node.boot_id => monitors::kill(started.process()),
+        ContainerState::Running(started) if started.boot_id == node.boot_id => {
+            monitors::kill(started.process())
+        }
         _ => Ok(()),
     }
 }

@@ -1,22 +1,24 @@
 use std::sync::Arc;
 
-use bundle::Job;
-use wire::cri::{LinuxContainerConfig, LinuxContainerResources};
+use container::Job;
+use cri::{LinuxContainerConfig, LinuxContainerResources};
+use tracing::info;
 
 use super::called;
-use crate::book::Container;
+use crate::container_state::ContainerState;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::life::Life;
-use crate::node::{Node, blocking};
-use crate::order;
+use crate::node::Node;
+use crate::spec;
+use crate::store::Container;
+use crate::work::blocking;
 
 /// Gives a container other limits: at once if it runs, with its start if it was created.
 pub(crate) async fn update(node: Arc<Node>, id: String, wanted: LinuxContainerResources) -> Result<()> {
-    let container = node.book.container(&id)?;
-    let sandbox = node.book.sandbox(container.sandbox.as_str())?;
+    let container = node.store.container(&id)?;
+    let sandbox = node.store.sandbox(container.sandbox.as_str())?;
     let _gate = sandbox.gate.lock().await;
-    if let Life::Exited(_) = container.life() {
+    if let ContainerState::Exited(_) = container.state() {
         return Err(Error::State {
             what: "container",
             id: container.id.to_string(),
@@ -28,14 +30,14 @@ pub(crate) async fn update(node: Arc<Node>, id: String, wanted: LinuxContainerRe
 }
 
 fn change(node: &Node, container: &Container, wanted: &LinuxContainerResources) -> Result<()> {
-    let limits = order::limits(wanted, &node.facts).map_err(|refusal| refusal.below("linux"))?;
+    let limits = spec::limits(wanted, &node.facts).map_err(|refusal| refusal.below("linux"))?;
     // First what a later start reads.
     let path = container.places.job();
     if let Some(mut job) = files::read::<Job>(&path)? {
         job.start.cgroup.resources = merged(&job.start.cgroup.resources, &limits);
         files::write(&path, &job)?;
     }
-    if let Life::Running(_) = container.life() {
+    if let ContainerState::Running(_) = container.state() {
         node.groups.apply(&container.record().cgroup, &limits)?;
     }
     container.change(|record| {
@@ -43,14 +45,14 @@ fn change(node: &Node, container: &Container, wanted: &LinuxContainerResources) 
         let known = linux.resources.get_or_insert_with(LinuxContainerResources::default);
         overwrite(known, wanted);
     })?;
-    node.tell(&format!("{} has other limits", called(container)));
+    info!(parent: &node.span(container), container = %container.id, "{} has other limits", called(container));
     Ok(())
 }
 
 /// What is said counts, the rest stays.
-fn merged(before: &bundle::Resources, wanted: &bundle::Resources) -> bundle::Resources {
+fn merged(before: &container::Resources, wanted: &container::Resources) -> container::Resources {
     let wanted = wanted.clone();
-    bundle::Resources {
+    container::Resources {
         cpu_shares: wanted.cpu_shares.or(before.cpu_shares),
         cpu_quota: wanted.cpu_quota.or(before.cpu_quota),
         cpu_period: wanted.cpu_period.or(before.cpu_period),
@@ -96,8 +98,8 @@ mod tests {
 
     #[test]
     fn what_is_not_said_stays_as_it_was() {
-        let before = bundle::Resources { cpu_shares: Some(2), memory: Some(64), ..Default::default() };
-        let wanted = bundle::Resources { memory: Some(128), ..Default::default() };
+        let before = container::Resources { cpu_shares: Some(2), memory: Some(64), ..Default::default() };
+        let wanted = container::Resources { memory: Some(128), ..Default::default() };
         let after = merged(&before, &wanted);
         assert_eq!((after.cpu_shares, after.memory), (Some(2), Some(128)));
         let mut shown =

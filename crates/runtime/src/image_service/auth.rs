@@ -1,7 +1,7 @@
+use cri::AuthConfig;
+use cri::Status;
 use images::Credentials;
 use types::{DockerAuth, registry_of};
-use wire::Status;
-use wire::cri::AuthConfig;
 
 /// The credentials for `registry`; none if they are for another one, which this one must not see.
 pub(super) fn credentials(auth: AuthConfig, registry: &str) -> Result<Option<Credentials>, Status> {

@@ -6,11 +6,11 @@ use tokio::sync::{Semaphore, watch};
 
 const AT_ONCE: usize = 32;
 
-type Told = watch::Sender<Option<Result<Image>>>;
+type OutcomeSender = watch::Sender<Option<Result<Image>>>;
 
-/// An image and who pulls it: what one caller may have is not for another.
+/// An image and the credentials to pull it. Calls with other credentials do not share a pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct PullKey {
     pub(super) reference: Reference,
     pub(super) credentials: Option<Credentials>,
 }
@@ -18,7 +18,7 @@ pub(super) struct Wanted {
 /// The pulls that are under way.
 #[derive(Debug, Default)]
 pub(super) struct Pulls {
-    running: Mutex<Vec<(Wanted, Told)>>,
+    running: Mutex<Vec<(PullKey, OutcomeSender)>>,
     turns: Turns,
 }
 
@@ -33,22 +33,21 @@ impl Default for Turns {
 }
 
 impl Pulls {
-    /// Pulls it, together with whoever wants the same. It goes on while somebody waits for it, and ends with the
-    /// last who does.
+    /// Pulls it, or joins a running pull of the same image. A pull ends early when its last caller stops waiting.
     pub(super) async fn pull(
         self: &Arc<Self>,
         images: &Arc<Images>,
         remote: &Remote,
-        wanted: Wanted,
+        wanted: PullKey,
     ) -> Result<Image> {
         loop {
             let mut told = self.join(images, remote, &wanted);
             let done = told.wait_for(Option::is_some).await.map(|done| done.clone());
             match done {
-                // It had ended for want of anybody just before we came.
+                // The pull was cancelled for want of callers just before this one joined: start again.
                 Ok(Some(Err(Error::Interrupted)) | None) => {}
                 Ok(Some(outcome)) => return outcome,
-                // Whoever was to tell is gone without a word.
+                // The pulling task has panicked.
                 Err(_) => return Err(Error::Interrupted),
             }
         }
@@ -58,7 +57,7 @@ impl Pulls {
         self: &Arc<Self>,
         images: &Arc<Images>,
         remote: &Remote,
-        wanted: &Wanted,
+        wanted: &PullKey,
     ) -> watch::Receiver<Option<Result<Image>>> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, told)) = running.iter().find(|(known, _)| known == wanted) {
@@ -70,11 +69,11 @@ impl Pulls {
         let (images, remote) = (Arc::clone(images), with_credentials(remote, wanted));
         let turns = Arc::clone(&self.turns.0);
         tokio::spawn(async move {
-            // Nobody closes it, and who waits for it takes no thread.
+            // The semaphore is never closed, and waiting for it takes no thread.
             let Ok(turn) = turns.acquire_owned().await else { return };
             tokio::task::spawn_blocking(move || {
                 let outcome = images.pull(&entry.wanted.reference, &remote, &WhileWanted(&tell));
-                // Gone from the list first: who comes from now on begins anew, and nobody waits in vain.
+                // Leave the list first: a later caller starts a new pull, and all earlier ones receive the outcome.
                 drop(entry);
                 tell.send_replace(Some(outcome));
                 drop(turn);
@@ -87,7 +86,7 @@ impl Pulls {
 /// One pull's place in the list, given up also if it panics.
 struct Entry {
     pulls: Arc<Pulls>,
-    wanted: Wanted,
+    wanted: PullKey,
 }
 
 impl Drop for Entry {
@@ -97,7 +96,7 @@ impl Drop for Entry {
     }
 }
 
-struct WhileWanted<'a>(&'a Told);
+struct WhileWanted<'a>(&'a OutcomeSender);
 
 impl Progress for WhileWanted<'_> {
     fn step(&self, _: Step<'_>) -> ControlFlow<()> {
@@ -105,7 +104,7 @@ impl Progress for WhileWanted<'_> {
     }
 }
 
-fn with_credentials(remote: &Remote, wanted: &Wanted) -> Remote {
+fn with_credentials(remote: &Remote, wanted: &PullKey) -> Remote {
     let mut remote = remote.clone();
     if let Some(credentials) = &wanted.credentials {
         let registry = wanted.reference.registry().to_owned();

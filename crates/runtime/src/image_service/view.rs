@@ -1,8 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use cri::{ImageSpec, Int64Value};
 use images::Image;
 use serde_json::json;
-use wire::cri::{self, ImageSpec, Int64Value};
 
 /// An image as CRI shows it.
 pub(super) fn image(image: &Image, pinned: &BTreeSet<String>) -> cri::Image {
@@ -19,7 +19,7 @@ pub(super) fn image(image: &Image, pinned: &BTreeSet<String>) -> cri::Image {
     }
 }
 
-/// The user alone, as a number or as a name; its group is nobody's business here.
+/// The user without its group, as a number or as a name.
 fn user(text: &str) -> (Option<Int64Value>, String) {
     let user = text.split(':').next().unwrap_or(text);
     match user.parse::<u32>() {
@@ -28,7 +28,7 @@ fn user(text: &str) -> (Option<Int64Value>, String) {
     }
 }
 
-/// What else is known, for whoever asks.
+/// The `info` map of a verbose status.
 pub(super) fn details(image: &Image) -> BTreeMap<String, String> {
     let text = json!({
         "imageSpec": {

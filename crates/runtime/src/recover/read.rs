@@ -4,31 +4,34 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::book::{Container, Sandbox};
+use tracing::warn;
+
+use crate::container_state::ContainerState;
 use crate::error::{Error, Result};
+use crate::files::make_dir;
 use crate::id::Id;
-use crate::life::Life;
-use crate::node::{Node, make_dir};
+use crate::node::Node;
 use crate::records::{ContainerRecord, SandboxRecord};
+use crate::store::{Container, Sandbox};
 use crate::{container, sandbox};
 
-/// Whose directories are somebody's: those with a record that can be read.
+/// Sandboxes and containers with a readable record.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Known {
     pub(super) sandboxes: BTreeSet<Id>,
     pub(super) containers: BTreeSet<Id>,
-    /// Directories of the state that are nobody's.
-    pub(super) nobodys: Nobodys,
+    /// Directories without a record.
+    pub(super) orphans: Orphans,
 }
 
-/// What has a directory and no record, by whose it was.
+/// IDs of sandboxes and containers that have a directory and no record.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Nobodys {
+pub(super) struct Orphans {
     pub(super) sandboxes: BTreeSet<Id>,
     pub(super) containers: BTreeSet<Id>,
 }
 
-/// Reads all records into the book. Blocks.
+/// Reads all records into the store. Blocks.
 ///
 /// # Errors
 /// If the system keeps a record from us, or a newer server wrote it: what it stands for may be well, and is not
@@ -39,14 +42,14 @@ pub(super) fn all(node: &Node) -> Result<Known> {
         if one_sandbox(node, &id)? {
             known.sandboxes.insert(id);
         } else {
-            known.nobodys.sandboxes.insert(id);
+            known.orphans.sandboxes.insert(id);
         }
     }
     for id in ids(&node.layout.container_states())? {
         if one_container(node, &id)? {
             known.containers.insert(id);
         } else {
-            known.nobodys.containers.insert(id);
+            known.orphans.containers.insert(id);
         }
     }
     Ok(known)
@@ -60,9 +63,9 @@ fn one_sandbox(node: &Node, id: &Id) -> Result<bool> {
         Ok(None) => Ok(false),
         Ok(Some(record)) => {
             if let Ok(name) = sandbox::name(&record.config) {
-                told(node, node.book.reserve("sandbox", &name, id));
+                warn_of(node.store.reserve("sandbox", &name, id));
             }
-            node.book.add_sandbox(Arc::new(Sandbox::new(record, places)));
+            node.store.add_sandbox(Arc::new(Sandbox::new(record, places)));
             Ok(true)
         }
         Err(error @ (Error::File { .. } | Error::Newer { .. })) => Err(error),
@@ -75,15 +78,15 @@ fn one_container(node: &Node, id: &Id) -> Result<bool> {
     let places = node.layout.container(id);
     let read = durable::read_record::<ContainerRecord>(&places.record()).map_err(Error::from);
     let lived = read.and_then(|record| of_id(record, id, &places.record())).and_then(|record| {
-        record.map(|record| Ok((Life::read(&places.state, &record.stage)?, record))).transpose()
+        record.map(|record| Ok((ContainerState::read(&places.state, &record.stage)?, record))).transpose()
     });
     match lived {
         Ok(None) => Ok(false),
         Ok(Some((life, record))) => {
             if let Ok(name) = container::name(&record.sandbox, &record.config) {
-                told(node, node.book.reserve("container", &name, id));
+                warn_of(node.store.reserve("container", &name, id));
             }
-            node.book.add_container(Arc::new(Container::new(record, places, life)));
+            node.store.add_container(Arc::new(Container::new(record, places, life)));
             Ok(true)
         }
         Err(error @ (Error::File { .. } | Error::Newer { .. })) => Err(error),
@@ -91,8 +94,8 @@ fn one_container(node: &Node, id: &Id) -> Result<bool> {
     }
 }
 
-/// Keeps a record that is of no use where nobody takes it for one. What it was the record of has none then,
-/// and is ended and removed: it could not be shown, nor stopped.
+/// Moves a damaged record to the directory of damaged records. Its sandbox or container is then killed and removed, as
+/// no client could list or stop it.
 fn set_aside(node: &Node, id: &Id, of: (&str, &Path), error: &Error) -> bool {
     let (what, record) = of;
     let aside = node.layout.damaged().join(format!("{id}.json"));
@@ -101,7 +104,7 @@ fn set_aside(node: &Node, id: &Id, of: (&str, &Path), error: &Error) -> bool {
         |cause| format!("its record is not kept: {cause}"),
         |()| format!("its record is kept as {}", aside.display()),
     );
-    node.tell(&format!("{what} {id} is ended and removed, {kept}: {error}"));
+    warn!(%id, "{what} {id} is ended and removed, {kept}: {error}");
     false
 }
 
@@ -134,9 +137,9 @@ fn of_id<T: Named>(record: Option<T>, id: &Id, path: &Path) -> Result<Option<T>>
     }
 }
 
-fn told(node: &Node, outcome: Result<()>) {
+fn warn_of(outcome: Result<()>) {
     if let Err(error) = outcome {
-        node.tell(&error.to_string());
+        warn!("{error}");
     }
 }
 

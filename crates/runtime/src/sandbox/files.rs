@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
+use cri::DnsConfig;
 use kernel::Owner;
-use wire::cri::DnsConfig;
 
 use crate::error::{Error, Result};
 use crate::layout::SandboxPlaces;

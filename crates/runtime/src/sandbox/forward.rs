@@ -8,17 +8,17 @@ use kernel::{Namespace, NamespaceKind};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use streaming::Connection;
 
-use super::spaces::{Own, Sharing};
-use crate::container::create::is_ready;
+use super::namespaces::{Own, Sharing};
+use crate::container::is_ready;
 use crate::error::{Error, Result};
 use crate::node::Node;
 
-/// Somebody on the same host answers at once or not at all.
+/// The target is on the same host: it accepts at once or not at all.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Carries bytes between a client and a port of the pod's loopback, both ways.
 pub(crate) async fn forward(node: &Node, sandbox: &str, port: u16, mut connection: Connection) -> Result<()> {
-    let sandbox = node.book.sandbox(sandbox)?;
+    let sandbox = node.store.sandbox(sandbox)?;
     is_ready(&sandbox)?;
     let own = Own::of(&sandbox.record().config)?;
     let netns = (own.network == Sharing::Pod).then(|| sandbox.places.pin(NamespaceKind::Net));
@@ -27,7 +27,7 @@ pub(crate) async fn forward(node: &Node, sandbox: &str, port: u16, mut connectio
     let stream = inside(netns, port).await.map_err(failed)?;
     stream.set_nonblocking(true).map_err(failed)?;
     let mut stream = tokio::net::TcpStream::from_std(stream).map_err(failed)?;
-    // Whichever side broke off, the other has been told by the end of its stream.
+    // If one side disconnects, the other sees the end of its stream.
     let _ = tokio::io::copy_bidirectional(&mut connection, &mut stream).await;
     Ok(())
 }

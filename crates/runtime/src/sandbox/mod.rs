@@ -5,14 +5,15 @@
 
 mod files;
 pub(crate) mod forward;
+pub(crate) mod label;
+pub(crate) mod namespaces;
 pub(crate) mod remove;
 pub(crate) mod run;
-pub(crate) mod spaces;
 pub(crate) mod stop;
 mod sysctls;
 pub(crate) mod update;
 
-use wire::cri::{PodSandboxConfig, PodSandboxMetadata};
+use cri::{PodSandboxConfig, PodSandboxMetadata};
 
 use crate::error::{Error, Result};
 

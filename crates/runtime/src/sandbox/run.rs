@@ -1,18 +1,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cri::{ContainerEventType, PodSandboxConfig, PortMapping, Protocol};
 use kernel::NamespaceKind;
-use wire::cri::{ContainerEventType, PodSandboxConfig, PortMapping, Protocol};
+use tracing::{info, warn};
 
 use super::files::Files;
-use super::spaces::{self, Own, Sharing};
-use super::{called, remove, sysctls};
-use crate::book::Sandbox;
+use super::namespaces::{self, Own, Sharing};
+use super::{called, label, remove, sysctls};
 use crate::error::{Error, Result};
+use crate::files::make_dir;
 use crate::id::Id;
-use crate::node::{Node, blocking, make_dir, now};
+use crate::node::Node;
 use crate::records::{CgroupParent, SandboxRecord, SandboxStage, VERSION};
-use crate::{events, files, monitors, order, selinux, status, userns};
+use crate::store::Sandbox;
+use crate::work::{blocking, now};
+use crate::{files, monitors, selinux, spec, status, userns};
 
 /// Makes a sandbox.
 pub(crate) async fn run(node: Arc<Node>, config: PodSandboxConfig, handler: String) -> Result<Id> {
@@ -21,28 +24,31 @@ pub(crate) async fn run(node: Arc<Node>, config: PodSandboxConfig, handler: Stri
     let id = record.id.clone();
     let config = record.config.clone();
     // Refused before anything is there.
-    let settings = order::sysctls(&config, record.ids.as_ref())?;
+    let settings = spec::sysctls(&config, record.ids.as_ref())?;
     let limits = limits(&node, &config)?;
     let ports = host_ports(&config.port_mappings)?;
-    for warning in record.ids.iter().flat_map(userns::warnings) {
-        node.tell(&format!("sandbox {id} of {}: {warning}", called(&config)));
-    }
-    node.book.reserve("sandbox", &name, &id)?;
-    record.label = selinux::label_of(&node, &record).inspect_err(|_| node.book.release(&id))?;
+    node.store.reserve("sandbox", &name, &id)?;
+    let (on_node, of_sandbox) = (Arc::clone(&node), record.clone());
+    let label = blocking(move || label::label_of(&on_node, &of_sandbox)).await;
+    record.label = label.inspect_err(|_| node.store.release(&id))?;
     let sandbox = Arc::new(Sandbox::new(record, node.layout.sandbox(&id)));
+    for warning in sandbox.record().ids.iter().flat_map(userns::warnings) {
+        warn!(parent: &sandbox.span, sandbox = %id, "sandbox {id} of {}: {warning}", called(&config));
+    }
     let _gate = sandbox.gate.lock().await;
-    node.book.add_sandbox(Arc::clone(&sandbox));
+    node.store.add_sandbox(Arc::clone(&sandbox));
     let made = make(&node, &sandbox, Wishes { settings, limits, ports }).await;
     if let Err(error) = made {
         if let Err(left) = remove::take_away(&node, &sandbox).await {
-            node.tell(&format!("sandbox {id}: what was made of it is not all gone: {left}"));
+            warn!(parent: &sandbox.span, sandbox = %id, "sandbox {id}: what was made of it is not all gone: {left}");
         }
         return Err(error);
     }
     monitors::listen(&node, &sandbox);
-    node.tell(&format!("sandbox {id} of {} is ready{}", called(&config), addresses(&sandbox)));
+    let (pod, addresses) = (called(&config), addresses(&sandbox));
+    info!(parent: &sandbox.span, sandbox = %id, "sandbox {id} of {pod} is ready{addresses}");
     for kind in [ContainerEventType::ContainerCreatedEvent, ContainerEventType::ContainerStartedEvent] {
-        events::tell(&node, kind, &id, &sandbox);
+        node.events.publish(&node.store, kind, &id, &sandbox);
     }
     Ok(id)
 }
@@ -50,13 +56,13 @@ pub(crate) async fn run(node: Arc<Node>, config: PodSandboxConfig, handler: Stri
 /// What of a configuration was understood already.
 struct Wishes {
     settings: BTreeMap<String, String>,
-    limits: bundle::Resources,
+    limits: container::Resources,
     ports: Vec<network::HostPort>,
 }
 
-fn limits(node: &Node, config: &PodSandboxConfig) -> Result<bundle::Resources> {
+fn limits(node: &Node, config: &PodSandboxConfig) -> Result<container::Resources> {
     let linux = config.linux.clone().unwrap_or_default();
-    let limits = order::pod_limits(linux.resources.as_ref(), linux.overhead.as_ref(), &node.facts);
+    let limits = spec::pod_limits(linux.resources.as_ref(), linux.overhead.as_ref(), &node.facts);
     Ok(limits.map_err(|refusal| refusal.below("linux"))?)
 }
 
@@ -66,11 +72,11 @@ fn record(node: &Node, config: PodSandboxConfig, handler: String) -> Result<Sand
     let linux = config.linux.clone().unwrap_or_default();
     let options = linux.security_context.and_then(|security| security.namespace_options);
     let ids = userns::decide(options.as_ref())?;
-    order::sandbox(&config, ids.as_ref())?;
+    spec::sandbox(&config, ids.as_ref())?;
     if own.network == Sharing::Host
         && config.port_mappings.iter().any(|port| port.host_port != port.container_port)
     {
-        node.tell(&format!("{}: host ports mean nothing in the host's network", called(&config)));
+        warn!("{}: host ports mean nothing in the host's network", called(&config));
     }
     let id = Id::random().map_err(|cause| Error::step("read random numbers", cause))?;
     let cgroup = match linux.cgroup_parent.as_str() {
@@ -92,7 +98,7 @@ fn record(node: &Node, config: PodSandboxConfig, handler: String) -> Result<Sand
     })
 }
 
-/// Every step of it. What is left of one that fails is the caller's to take away.
+/// All steps of creating the sandbox. If one fails, the caller must remove the rest.
 async fn make(node: &Arc<Node>, sandbox: &Arc<Sandbox>, wishes: Wishes) -> Result<()> {
     let Wishes { settings, limits, ports } = wishes;
     let record = sandbox.record();
@@ -105,10 +111,10 @@ async fn make(node: &Arc<Node>, sandbox: &Arc<Sandbox>, wishes: Wishes) -> Resul
         files::write(&places.record(), &record)?;
         make_dir(&places.run)?;
         let label = selinux::file_label(on_node.facts.selinux.as_ref(), &record);
-        let wanted = spaces::Wanted { own, ids: record.ids.as_ref(), hostname: &name, label };
-        spaces::make(places, &wanted)?;
+        let wanted = namespaces::NamespaceRequest { own, ids: record.ids.as_ref(), hostname: &name, label };
+        namespaces::make(places, &wanted)?;
         files(&on_node, &of_sandbox, &name).write(record.config.dns_config.as_ref())?;
-        sysctls::apply(places, &settings, spaces::root_of(record.ids.as_ref()))?;
+        sysctls::apply(places, &settings, namespaces::root_of(record.ids.as_ref()))?;
         if let CgroupParent::Own(path) = &record.cgroup {
             on_node.groups.make(path)?;
             on_node.groups.apply(path, &limits)?;
@@ -144,7 +150,7 @@ fn files<'a>(node: &Node, sandbox: &'a Sandbox, hostname: &'a str) -> Files<'a> 
     Files {
         places: &sandbox.places,
         hostname,
-        owner: spaces::root_of(record.ids.as_ref()),
+        owner: namespaces::root_of(record.ids.as_ref()),
         label: selinux::file_label(node.facts.selinux.as_ref(), &record),
     }
 }

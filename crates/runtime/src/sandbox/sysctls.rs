@@ -20,9 +20,9 @@ struct Setting {
     value: String,
 }
 
-/// Writes the settings in the pod's namespaces, on a thread that ends with that. They are of namespaces that
-/// the pod has of its own, or there is an error. `root` is the pod's root as the host knows it: the settings of
-/// IPC are for nobody else to change, however mighty.
+/// Writes the sysctls in the pod's namespaces, on a thread of its own. Fails if the pod does not have a namespace of its
+/// own for one of them. `root` is the host ID of the pod's root: the kernel lets no other user write the IPC sysctls,
+/// whatever its capabilities.
 pub(crate) fn apply(places: &SandboxPlaces, given: &BTreeMap<String, String>, root: Owner) -> Result<()> {
     let settings: Vec<Setting> =
         given.iter().map(|(name, value)| setting(name, value)).collect::<Result<_>>()?;
@@ -35,7 +35,7 @@ pub(crate) fn apply(places: &SandboxPlaces, given: &BTreeMap<String, String>, ro
     })
 }
 
-/// The files of /proc/sys show the namespaces of whoever opens them.
+/// The files of /proc/sys refer to the namespaces of the thread that opens them.
 fn write(places: &SandboxPlaces, setting: &Setting, root: Owner) -> Result<()> {
     let failed = |cause: String| Error::Step {
         step: format!("set {} to {:?} in the pod", setting.file.display(), setting.value),

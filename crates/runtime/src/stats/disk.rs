@@ -41,9 +41,9 @@ const MOST_LINKED: usize = 1 << 18;
 /// How many entries are looked at between two looks at the clock.
 const A_STRETCH: usize = 256;
 
-/// A walk through what lies below a directory, itself included: each file once however many names it has,
-/// nothing of what is mounted below, and what vanishes meanwhile not at all. Whoever writes there meanwhile
-/// cannot lead the walk elsewhere. It can be left and gone on with, and takes a bounded number of descriptors.
+/// A walk through a directory tree that counts bytes and inodes: each file once however many hard links it has, without
+/// submounts and without files that vanish meanwhile. A process that writes there cannot redirect the walk. It can be
+/// interrupted and resumed, and uses a bounded number of descriptors.
 pub(super) struct Walk {
     /// The directories that are being read, from the top down. The last is open, and so is the top.
     levels: Vec<Level>,

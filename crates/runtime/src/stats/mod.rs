@@ -1,14 +1,12 @@
 //! What sandboxes and containers use.
 //!
-//! - [`Counters`]: what the kernel has counted for a control group.
-//! - [`Processes`], [`Link`], [`disk`], [`Ledger`]: open files, the network, what was written.
+//! - [`Processes`], [`Link`], [`disk`], [`DiskUsageCache`]: open files, the network, what was written.
 //! - [`Rates`]: processor time of late.
 //! - [`usage`]: all that in CRI's messages.
 //! - [`metrics`]: all that under cAdvisor's names.
 
-pub mod counters;
 pub mod disk;
-mod ledger;
+mod disk_usage_cache;
 mod links;
 pub mod metrics;
 mod processes;
@@ -18,11 +16,11 @@ pub mod usage;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bundle::Resources;
-use wire::cri::{ContainerMetadata, PodSandboxMetadata};
+use cgroups::Counters;
+use container::Resources;
+use cri::{ContainerMetadata, PodSandboxMetadata};
 
-pub use counters::Counters;
-pub use ledger::{Ledger, Round};
+pub use disk_usage_cache::{DiskUsageCache, Round};
 pub use links::{Flow, Link};
 pub use processes::Processes;
 pub use rates::Rates;
@@ -102,7 +100,7 @@ impl Written {
     ///
     /// # Errors
     /// If it is gone.
-    pub fn read(upper: &Path, ledger: &Ledger, round: Round) -> kernel::Result<Option<Self>> {
+    pub fn read(upper: &Path, ledger: &DiskUsageCache, round: Round) -> kernel::Result<Option<Self>> {
         let Some(usage) = ledger.usage(upper, round)? else { return Ok(None) };
         let filesystem = rustix::fs::statvfs(upper).ok().map(|found| Filesystem {
             bytes: found.f_blocks.saturating_mul(found.f_frsize),

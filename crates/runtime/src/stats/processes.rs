@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Counted over all processes; who ends meanwhile is not counted.
+/// Sums over all processes. A process that exits meanwhile is not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Processes {
     /// Processes.

@@ -1,26 +1,26 @@
 //! Use in CRI's messages.
 
-use wire::cri::{
+use cgroups::{Counters, Pressure, PressureResource, Stall};
+use cri::{
     ContainerAttributes, ContainerStats, CpuUsage, FilesystemIdentifier, FilesystemUsage, IoUsage,
     LinuxPodSandboxStats, MemoryUsage, NetworkInterfaceUsage, NetworkUsage, PodSandboxAttributes,
     PodSandboxStats, ProcessUsage, PsiData, PsiStats, SwapUsage, UInt64Value,
 };
 
-use super::counters::{Counters, Pressure, Resource, Stall};
 use super::{Container, Link, Rates, Sandbox, Written};
 
-/// When somebody looked, and what is known from before.
+/// The time of a sample, and the earlier samples to compute CPU rates from.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub struct Sample<'a> {
     /// Nanoseconds since 1970.
     pub at: i64,
-    /// What was seen the last time.
+    /// The earlier samples.
     pub rates: &'a Rates,
 }
 
 /// What a container uses.
 #[must_use]
-pub fn container(of: &Container, look: Look<'_>) -> ContainerStats {
+pub fn container(of: &Container, sample: Sample<'_>) -> ContainerStats {
     ContainerStats {
         attributes: Some(ContainerAttributes {
             id: of.id.clone(),
@@ -28,17 +28,17 @@ pub fn container(of: &Container, look: Look<'_>) -> ContainerStats {
             labels: of.labels.clone(),
             annotations: of.annotations.clone(),
         }),
-        cpu: Some(cpu(&of.id, &of.counters, look)),
-        memory: Some(memory(&of.counters, look)),
-        writable_layer: of.written.as_ref().map(|written| filesystem(written, look)),
-        swap: Some(swap(&of.counters, look)),
-        io: io(&of.counters, look),
+        cpu: Some(cpu(&of.id, &of.counters, sample)),
+        memory: Some(memory(&of.counters, sample)),
+        writable_layer: of.written.as_ref().map(|written| filesystem(written, sample)),
+        swap: Some(swap(&of.counters, sample)),
+        io: io(&of.counters, sample),
     }
 }
 
 /// What a sandbox uses, with its containers.
 #[must_use]
-pub fn sandbox(of: &Sandbox, look: Look<'_>) -> PodSandboxStats {
+pub fn sandbox(of: &Sandbox, sample: Sample<'_>) -> PodSandboxStats {
     let tasks = of.counters.tasks;
     PodSandboxStats {
         attributes: Some(PodSandboxAttributes {
@@ -48,12 +48,12 @@ pub fn sandbox(of: &Sandbox, look: Look<'_>) -> PodSandboxStats {
             annotations: of.annotations.clone(),
         }),
         linux: Some(LinuxPodSandboxStats {
-            cpu: Some(cpu(&of.id, &of.counters, look)),
-            memory: Some(memory(&of.counters, look)),
-            network: network(&of.links, look),
-            process: Some(ProcessUsage { timestamp: look.at, process_count: number(tasks) }),
-            containers: of.containers.iter().map(|of| container(of, look)).collect(),
-            io: io(&of.counters, look),
+            cpu: Some(cpu(&of.id, &of.counters, sample)),
+            memory: Some(memory(&of.counters, sample)),
+            network: network(&of.links, sample),
+            process: Some(ProcessUsage { timestamp: sample.at, process_count: number(tasks) }),
+            containers: of.containers.iter().map(|of| container(of, sample)).collect(),
+            io: io(&of.counters, sample),
         }),
     }
 }
@@ -62,41 +62,41 @@ fn number(value: Option<u64>) -> Option<UInt64Value> {
     value.map(|value| UInt64Value { value })
 }
 
-fn cpu(id: &str, of: &Counters, look: Look<'_>) -> CpuUsage {
+fn cpu(id: &str, of: &Counters, sample: Sample<'_>) -> CpuUsage {
     CpuUsage {
-        timestamp: look.at,
+        timestamp: sample.at,
         usage_core_nano_seconds: number(of.cpu),
-        usage_nano_cores: number(of.cpu.and_then(|used| look.rates.look(id, look.at, used))),
-        psi: of.pressure.get(&Resource::Cpu).map(psi),
+        usage_nano_cores: number(of.cpu.and_then(|used| sample.rates.record(id, sample.at, used))),
+        psi: of.pressure.get(&PressureResource::Cpu).map(psi),
     }
 }
 
-fn memory(of: &Counters, look: Look<'_>) -> MemoryUsage {
+fn memory(of: &Counters, sample: Sample<'_>) -> MemoryUsage {
     let memory = &of.memory;
     MemoryUsage {
-        timestamp: look.at,
+        timestamp: sample.at,
         working_set_bytes: number(memory.working_set()),
         available_bytes: number(memory.available()),
         usage_bytes: number(memory.usage),
         rss_bytes: number(memory.rss),
         page_faults: number(memory.faults),
         major_page_faults: number(memory.major_faults),
-        psi: of.pressure.get(&Resource::Memory).map(psi),
+        psi: of.pressure.get(&PressureResource::Memory).map(psi),
     }
 }
 
-fn swap(of: &Counters, look: Look<'_>) -> SwapUsage {
+fn swap(of: &Counters, sample: Sample<'_>) -> SwapUsage {
     let (used, limit) = (of.memory.swap, of.memory.swap_limit);
     SwapUsage {
-        timestamp: look.at,
+        timestamp: sample.at,
         swap_available_bytes: number(limit.map(|limit| limit.saturating_sub(used.unwrap_or(0)))),
         swap_usage_bytes: number(used),
     }
 }
 
-fn io(of: &Counters, look: Look<'_>) -> Option<IoUsage> {
-    let pressure = of.pressure.get(&Resource::Io)?;
-    Some(IoUsage { timestamp: look.at, psi: Some(psi(pressure)) })
+fn io(of: &Counters, sample: Sample<'_>) -> Option<IoUsage> {
+    let pressure = of.pressure.get(&PressureResource::Io)?;
+    Some(IoUsage { timestamp: sample.at, psi: Some(psi(pressure)) })
 }
 
 fn psi(of: &Pressure) -> PsiStats {
@@ -107,16 +107,16 @@ fn psi(of: &Pressure) -> PsiStats {
     PsiStats { full: data(&of.full), some: data(&of.some) }
 }
 
-fn filesystem(of: &Written, look: Look<'_>) -> FilesystemUsage {
+fn filesystem(of: &Written, sample: Sample<'_>) -> FilesystemUsage {
     FilesystemUsage {
-        timestamp: look.at,
+        timestamp: sample.at,
         fs_id: Some(FilesystemIdentifier { mountpoint: of.path.clone() }),
         used_bytes: number(Some(of.usage.bytes)),
         inodes_used: number(Some(of.usage.inodes)),
     }
 }
 
-fn network(links: &[Link], look: Look<'_>) -> Option<NetworkUsage> {
+fn network(links: &[Link], sample: Sample<'_>) -> Option<NetworkUsage> {
     let interface = |link: &Link| NetworkInterfaceUsage {
         name: link.name.clone(),
         rx_bytes: number(Some(link.received.bytes)),
@@ -126,7 +126,7 @@ fn network(links: &[Link], look: Look<'_>) -> Option<NetworkUsage> {
     };
     let (default, others) = links.split_first()?;
     Some(NetworkUsage {
-        timestamp: look.at,
+        timestamp: sample.at,
         default_interface: Some(interface(default)),
         interfaces: others.iter().map(interface).collect(),
     })

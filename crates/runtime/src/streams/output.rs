@@ -65,7 +65,7 @@ mod tests {
         let (to, mut client) = tokio::io::duplex(1);
         let output = Output::carry(from, Box::new(to));
         program.write_all(&vec![7; FULL_PIPE]).await.unwrap();
-        // Somebody else keeps it.
+        // A grandchild keeps the pipe open.
         let _grandchild = program;
         let taken = tokio::spawn(async move {
             tokio::time::sleep(DRAIN + DRAIN / 4).await;

@@ -2,6 +2,9 @@
 
 use crate::support;
 
+use cri::client::Client;
+use cri::{Code, Status};
+use cri::{ContainerEventType as Event, ContainerState, PodSandboxState};
 use monitor::{Client as Monitor, Reply, Request};
 use support::pods::{
     create, ended, exec, in_users, pod, remove_pod, run_pod, run_shell, sandbox_status, shell, start, status,
@@ -9,9 +12,6 @@ use support::pods::{
 };
 use support::{House, Options, PATIENCE};
 use tonic::Streaming;
-use wire::client::Client;
-use wire::cri::{self, ContainerEventType as Event, ContainerState, PodSandboxState};
-use wire::{Code, Status};
 
 const FIRST: u32 = 1_310_720_000;
 const NOBODY: &str = "00000000000000000000000000000000";

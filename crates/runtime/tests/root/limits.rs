@@ -2,11 +2,10 @@
 
 use crate::support;
 
-use bundle::cgroup::{Group, Hierarchies};
+use cgroups::{Group, Hierarchies};
+use cri::Code;
 use support::pods::{create, ended, exec, in_users, pod, remove_pod, run_pod, shell, start, status};
 use support::{House, Options, until};
-use wire::Code;
-use wire::cri;
 
 const FIRST: u32 = 1_310_720_000;
 const MIB: i64 = 1 << 20;

@@ -7,11 +7,11 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Stdio;
 
+use cri::NamespaceMode;
+use cri::client::Client;
 use support::pods::{exec, in_users, logged, options, pod, remove_pod, run_pod, run_shell, sandbox_status};
 use support::traces::Traces;
 use support::{House, Options, until};
-use wire::client::Client;
-use wire::cri::{self, NamespaceMode};
 
 const FIRST: u32 = 1_310_720_000;
 const SERVE: &str = "while :; do hostname | nc -l -p 80; done";

@@ -2,14 +2,14 @@
 
 use crate::support;
 
+use cri::Code;
+use cri::ContainerState;
 use support::pods::{
     create, ended, exec, exec_within, in_users, logged, pod, remove_pod, run_pod, run_shell, sandbox_status,
     shell, start, status, stop,
 };
 use support::traces::Traces;
 use support::{House, Options, RunDir, until};
-use wire::Code;
-use wire::cri::{self, ContainerState};
 
 const FIRST: u32 = 1_310_720_000;
 
@@ -74,7 +74,7 @@ async fn a_command_in_a_container_is_where_the_container_is() {
     let left = exec(&client, &container, "ps | grep -c '[s]leep 1000'").await.unwrap();
     assert_eq!(left.stdout, b"1\n", "only the container's own is left");
     let much = exec(&client, &container, "yes | head -c 20000000").await.unwrap();
-    assert_eq!(much.stdout.len(), wire::LONGEST_MESSAGE - 4096, "what one message can carry");
+    assert_eq!(much.stdout.len(), cri::LONGEST_MESSAGE - 4096, "what one message can carry");
     remove_pod(&client, &sandbox).await;
 }
 

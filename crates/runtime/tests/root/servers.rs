@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use support::pods::{create, ended, exec, in_users, pod, remove_pod, run_pod, run_shell, shell, start, stop};
 use support::{House, Options};
-use wire::cri;
 
 const FIRST: u32 = 1_508_179_968;
 

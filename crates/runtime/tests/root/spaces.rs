@@ -2,15 +2,15 @@
 
 use crate::support;
 
-use bundle::cgroup::{Group, Hierarchies};
+use cgroups::{Group, Hierarchies};
+use cri::NamespaceMode;
+use cri::client::Client;
+use cri::{Code, Status};
 use support::pods::{
     create, ended, exec, in_users, logged, options, pod, remove_pod, run_pod, run_shell, security, shell,
     start, status,
 };
 use support::{House, Options, until};
-use wire::client::Client;
-use wire::cri::{self, NamespaceMode};
-use wire::{Code, Status};
 
 const FIRST: u32 = 1_310_720_000;
 

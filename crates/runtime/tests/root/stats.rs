@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use bundle::Resources;
-use bundle::cgroup::{Group, Hierarchies};
-use runtime::stats::usage::{self, Look};
-use runtime::stats::{Container, Counters, Ledger, Processes, Rates, Round, Written};
+use cgroups::{Counters, Group, Hierarchies};
+use container::Resources;
+use cri::ContainerMetadata;
+use runtime::stats::usage::{self, Sample};
+use runtime::stats::{Container, DiskUsageCache, Processes, Rates, Round, Written};
 use runtime::status;
-use wire::cri::ContainerMetadata;
 
 /// A control group with a process that works and then waits; both go with it.
 struct Busy {
@@ -77,10 +77,10 @@ fn a_working_process_is_counted() {
         limits: Resources::default(),
         counters: after,
         processes,
-        written: Written::read(dir.path(), &Ledger::default(), Round::begin()).unwrap(),
+        written: Written::read(dir.path(), &DiskUsageCache::default(), Round::begin()).unwrap(),
     };
     let rates = Rates::default();
-    let told = usage::container(&of, Look { at: 7, rates: &rates });
+    let told = usage::container(&of, Sample { at: 7, rates: &rates });
     let (cpu, memory) = (told.cpu.unwrap(), told.memory.unwrap());
     assert!(cpu.usage_core_nano_seconds.unwrap().value > 0);
     assert_eq!((cpu.timestamp, cpu.usage_nano_cores), (7, None), "one look is no rate");

@@ -5,14 +5,13 @@ use crate::support;
 use std::path::Path;
 use std::time::Duration;
 
+use cri::Code;
+use cri::client::Client;
 use support::pods::{
     create, ended, exec, in_users, logged, pod, remove_pod, run_pod, run_shell, shell, start,
 };
 use support::websocket::{STDERR, STDIN, STDOUT, Session};
 use support::{House, Options, until};
-use wire::Code;
-use wire::client::Client;
-use wire::cri;
 
 const FIRST: u32 = 1_310_720_000;
 

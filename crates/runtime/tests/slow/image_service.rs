@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use cri::client::Client;
+use cri::{
+    AuthConfig, Image, ImageFilter, ImageFsInfoRequest, ImageSpec, ImageStatusRequest, ImageStatusResponse,
+    ListImagesRequest, PullImageRequest, RemoveImageRequest, StreamImagesRequest,
+};
+use cri::{Code, Endpoint, Status};
 use testbed::cluster::addresses::{FAULT_PROXY, REGISTRY, REGISTRY_BASIC, REGISTRY_TOKEN};
 use testbed::registry::faults::{Fault, Rule, requests, set};
 use testbed::registry::{PASSWORD, USER};
 use testbed::{Part, Parts, Testbed};
-use wire::client::Client;
-use wire::cri::{
-    AuthConfig, Image, ImageFilter, ImageFsInfoRequest, ImageSpec, ImageStatusRequest, ImageStatusResponse,
-    ListImagesRequest, PullImageRequest, RemoveImageRequest, StreamImagesRequest,
-};
-use wire::{Code, Endpoint, Status};
 
 const IMAGE: &str = "registry-only:1";
 

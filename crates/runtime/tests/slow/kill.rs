@@ -140,7 +140,7 @@ async fn a_monitor_killed_while_it_becomes_one_leaves_nothing() {
     let mut story = Story::new(&keeper, NAME, 0).await;
     story.monitor = Monitor::MayBeKilled;
     // With a PID namespace of the pod's, whose first process outlives its monitor.
-    support::pods::options(&mut story.config).pid = wire::cri::NamespaceMode::Pod.into();
+    support::pods::options(&mut story.config).pid = cri::NamespaceMode::Pod.into();
     let runs = keeper.0.lock().await.run().join("sandboxes");
     let mut killed = 0;
     for _ in 0..rounds_or(10) {

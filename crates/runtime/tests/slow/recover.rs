@@ -7,14 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use bundle::cgroup::{Group, Hierarchies};
+use cgroups::{Group, Hierarchies};
+use cri::client::Client;
+use cri::{ContainerState, PodSandboxState};
 use kernel::MountTable;
 use monitor::ProcessMark;
 use support::pods::{ended, in_users, pod, remove_pod, run_shell, sandbox_status, status};
 use support::traces::{Traces, end_group, end_monitors, monitors};
 use support::{House, Options, until};
-use wire::client::Client;
-use wire::cri::{self, ContainerState, PodSandboxState};
 
 const FIRST: u32 = 1_507_328_000;
 

@@ -2,11 +2,11 @@
 
 use crate::support;
 
+use cri::ContainerState;
 use rustix::process::Signal;
 use support::pods::{ended, exec, in_users, logged, pod, remove_pod, run_shell, sandbox_status, status};
 use support::traces::Traces;
 use support::{House, Options, signal, until};
-use wire::cri::{self, ContainerState};
 
 const FIRST: u32 = 1_376_256_000;
 

@@ -27,10 +27,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use cri::Endpoint;
+use cri::client::Client;
 use monitor::MonitorRecord;
 use rustix::process::{Pid, Signal, kill_process};
-use wire::Endpoint;
-use wire::client::Client;
 
 /// Long enough for a loaded machine; nothing is asserted about it.
 pub const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,6 +1,6 @@
-use wire::Status;
-use wire::client::Client;
-use wire::cri::{self, NamespaceMode};
+use cri::NamespaceMode;
+use cri::Status;
+use cri::client::Client;
 
 use super::image::BUSYBOX;
 use super::{House, until};

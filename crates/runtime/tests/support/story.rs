@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use cri::Status;
+use cri::client::Client;
+use cri::{ContainerState, PodSandboxState};
 use tokio::sync::Mutex;
-use wire::Status;
-use wire::client::Client;
-use wire::cri::{self, ContainerState, PodSandboxState};
 
 use super::House;
 use super::pods::{create, exec_within, in_users, pod, run_pod, shell, start, status, stop};

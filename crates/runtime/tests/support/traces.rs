@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use bundle::cgroup::{Group, Hierarchies};
+use cgroups::{Group, Hierarchies};
 use kernel::MountTable;
 use monitor::{MonitorRecord, ProcessMark};
 use rustix::process::Signal;

@@ -1,63 +1,70 @@
 //! A connection to a URL of a runtime's, upgraded.
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{CONNECTION, HOST, UPGRADE};
+use hyper::upgrade::Upgraded;
+use hyper::{Request, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-const LONGEST_HEAD: u64 = 16 << 10;
-const LONGEST_REFUSAL: u64 = 4 << 10;
+/// The longest head of an answer that is read.
+const LONGEST_HEAD: usize = 16 << 10;
+/// The longest body of a refusal that is read.
+const LONGEST_REFUSAL: usize = 4 << 10;
 const PROTOCOL: &str = "v4.channel.k8s.io";
 
-/// The host with its port, and the path: of `http://HOST:PORT/PATH`.
-fn parts(url: &str) -> Result<(&str, &str), String> {
-    let rest = url.strip_prefix("http://").ok_or("the runtime serves streams in another way than HTTP")?;
-    let at = rest.find('/').unwrap_or(rest.len());
-    let (host, path) = rest.split_at_checked(at).unwrap_or((rest, ""));
-    let is_plain = url.bytes().all(|byte| byte.is_ascii_graphic());
-    if host.is_empty() || !is_plain {
-        return Err("this is no URL".to_owned());
+/// The URL, if it is of the kind that runtimes give: `http://HOST:PORT/PATH`.
+fn parse(url: &str) -> Result<Uri, String> {
+    let uri: Uri = url.parse().map_err(|e| format!("this is not a URL: {e}"))?;
+    match (uri.scheme_str(), uri.authority()) {
+        (Some("http"), Some(_)) => Ok(uri),
+        _ => Err("the runtime serves streams in another way than HTTP".to_owned()),
     }
-    Ok((host, if path.is_empty() { "/" } else { path }))
 }
 
-pub(super) async fn upgraded(url: &str) -> Result<BufReader<TcpStream>, String> {
-    let (host, path) = parts(url)?;
-    let address = if host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
-        host.to_owned()
-    } else {
-        format!("{host}:80")
-    };
-    let mut stream = TcpStream::connect(address).await.map_err(|e| e.to_string())?;
+/// Connects to the URL and asks for an upgrade to SPDY.
+pub(super) async fn upgraded(url: &str) -> Result<TokioIo<Upgraded>, String> {
+    let uri = parse(url)?;
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await.map_err(|e| e.to_string())?;
     // Keys are pressed one at a time.
     stream.set_nodelay(true).map_err(|e| e.to_string())?;
-    let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\
-         X-Stream-Protocol-Version: {PROTOCOL}\r\nContent-Length: 0\r\n\r\n"
-    );
-    stream.write_all(request.as_bytes()).await.map_err(|e| e.to_string())?;
-    let mut stream = BufReader::new(stream);
-    let head = head(&mut stream).await?;
-    let status = head.first().and_then(|line| line.split(' ').nth(1)).unwrap_or_default().to_owned();
-    if status == "101" {
-        return Ok(stream);
+    let mut client = http1::Builder::new();
+    client.max_buf_size(LONGEST_HEAD);
+    let (mut sender, connection) = client.handshake(TokioIo::new(stream)).await.map_err(|e| cause(&e))?;
+    // The task ends with the connection, or hands it over when it is upgraded.
+    tokio::spawn(connection.with_upgrades());
+    let response = sender.send_request(request(&uri)?).await.map_err(|e| cause(&e))?;
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Err(refusal(response).await);
     }
-    let mut body = String::new();
-    let _ = (&mut stream).take(LONGEST_REFUSAL).read_to_string(&mut body).await;
-    Err(format!("the runtime answers {status}: {}", body.trim()))
+    hyper::upgrade::on(response).await.map(TokioIo::new).map_err(|e| cause(&e))
 }
 
-/// The lines of the answer's head.
-async fn head(stream: &mut BufReader<TcpStream>) -> Result<Vec<String>, String> {
-    let mut limited = stream.take(LONGEST_HEAD);
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        let read = limited.read_line(&mut line).await.map_err(|e| e.to_string())?;
-        match line.trim_end() {
-            _ if read == 0 => return Err("the runtime's answer is no HTTP".to_owned()),
-            "" => return Ok(lines),
-            line => lines.push(line.to_owned()),
-        }
-    }
+fn request(uri: &Uri) -> Result<Request<Empty<Bytes>>, String> {
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let host = uri.authority().map_or("", |authority| authority.as_str());
+    Request::post(path)
+        .header(HOST, host)
+        .header(CONNECTION, "Upgrade")
+        .header(UPGRADE, "SPDY/3.1")
+        .header("X-Stream-Protocol-Version", PROTOCOL)
+        .body(Empty::new())
+        .map_err(|e| e.to_string())
+}
+
+/// What the runtime says instead of an upgrade.
+async fn refusal(response: Response<Incoming>) -> String {
+    let status = response.status().as_u16();
+    let body = Limited::new(response.into_body(), LONGEST_REFUSAL).collect().await;
+    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    format!("the runtime answers {status}: {}", String::from_utf8_lossy(&body).trim())
+}
+
+fn cause(error: &hyper::Error) -> String {
+    if error.is_parse() { "the runtime's answer is not HTTP".to_owned() } else { error.to_string() }
 }
 
 #[cfg(test)]
@@ -65,10 +72,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_a_host_and_a_path() {
-        assert_eq!(parts("http://127.0.0.1:80/exec/x"), Ok(("127.0.0.1:80", "/exec/x")));
-        assert_eq!(parts("http://[::1]:80"), Ok(("[::1]:80", "/")));
-        assert!(parts("https://127.0.0.1/exec").is_err() && parts("http:///x").is_err());
-        assert!(parts("http://a/x\r\nHost: b").is_err());
+    fn a_url_is_one_of_http_with_a_host() {
+        assert_eq!(parse("http://127.0.0.1:80/exec/x").unwrap().port_u16(), Some(80));
+        assert_eq!(parse("http://[::1]:80").unwrap().host(), Some("[::1]"));
+        assert!(parse("https://127.0.0.1/exec").is_err() && parse("http:///x").is_err());
+        assert!(parse("http://a/x\r\nHost: b").is_err() && parse("/exec/x").is_err());
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn read(said: &[u8]) -> Result<i32> {
     let text = String::from_utf8_lossy(said);
     let Ok(status) = serde_json::from_str::<Status>(&text) else {
         return Err(failed(if text.is_empty() {
-            "it ended without a word".into()
+            "it ended without a message".into()
         } else {
             text.into_owned()
         }));

@@ -12,12 +12,12 @@ use super::headers::{Deflater, Headers, Inflater};
 use super::{Admission, Opened};
 use crate::link::{self, CHUNK, Ends, Frame, Outlet};
 
-/// So much is taken before the client is told that it may send as much again: half of a window's first size.
+/// The server takes so many bytes before it sends a WINDOW_UPDATE for as many: half of a window's first size.
 const WINDOW_STEP: u32 = 32 << 10;
 
 /// A stream that is not over yet.
 struct Open {
-    /// None when the client has closed its side, or nobody reads there any more.
+    /// None when the client has closed its side, or the reader is gone.
     inlet: Option<WriteHalf<DuplexStream>>,
     pump: AbortHandle,
     taken: u32,
@@ -110,7 +110,7 @@ impl Inbound {
             source.pump(self.outlet.clone(), move |piece| frame::data(id, piece), Some(frame::end(id)));
         let pump = self.pumps.spawn(pump);
         self.streams.insert(id, Open { inlet: Some(inlet), pump, taken: 0 });
-        // If nobody takes it, it is over already, and the pump says so.
+        // If the receiver is gone, the session has ended already, and the pump says so.
         let _ = self.opened.send(Opened { id, headers, stream }).await;
     }
 

@@ -142,7 +142,7 @@ impl Inbound {
         };
         let Some(inlet) = self.inlets.get_mut(&channel) else { return };
         if inlet.write_all(piece).await.is_err() {
-            // Nobody reads there any more; the client may not know yet.
+            // The reader is gone; the client may not know yet.
             self.inlets.remove(&channel);
         }
     }

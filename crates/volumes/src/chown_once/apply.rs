@@ -12,15 +12,14 @@ use super::shift::{Direction, Fate, Shift};
 use crate::ownership::change::{Change, SET_ID, capability, change, strip};
 use crate::ownership::walk::{Held, hold};
 
-/// Carries an entry out, at the first time or once more.
+/// Executes an entry, for the first time or again.
 ///
-/// Exactly once: an owner is shifted only if it is the very one that was entered, which after the
-/// shift it is not, since no ID is on both sides. A file that is not the one that was entered, by its
-/// number and the time it was made, is left alone.
+/// Exactly once: an owner is shifted only if it is the recorded one, which after the shift it is not, since no ID is
+/// on both sides. A file that is not the recorded one, by its inode number and birth time, is left alone.
 ///
-/// On the way back no file keeps setuid, setgid or capabilities: the pod can have set them, and they
-/// would then be those of the host's users, its root included.
-pub(crate) fn carry_out(tree: &Dir, shift: &Shift, entry: &Entry, so_far: &mut Shifted) -> Result<(), Error> {
+/// On the way back no file keeps setuid, setgid or capabilities: the pod can have set them, and they would then apply
+/// to the host's users, its root included.
+pub(crate) fn execute(tree: &Dir, shift: &Shift, entry: &Entry, so_far: &mut Shifted) -> Result<(), Error> {
     let failed = |errno| Error::Step { step: "shift", path: tree.path().join(&entry.path), errno };
     let mut held = match hold(tree.as_fd(), &entry.path) {
         Ok(held) if Identity::of(&held.facts) == entry.identity => held,
@@ -62,7 +61,8 @@ fn is_due(shift: &Shift, entry: &Entry, held: &Held) -> bool {
 fn wanted(shift: &Shift, entry: &Entry, held: &Held) -> Result<Change, Errno> {
     let facts = &held.facts;
     let (owner, is_shifted) = (shifted(shift, entry, held), !is_due(shift, entry, held));
-    // What the kernel took away with the owner, and somebody killed right after could not give back.
+    // Bits that the kernel cleared with the change of owner, and that a process killed right after it could not
+    // restore.
     let lost_bits = facts.mode != entry.mode && facts.mode.with(entry.mode.and(SET_ID)) == entry.mode;
     let mode = if is_shifted && lost_bits { entry.mode } else { facts.mode };
     let capability = match (is_shifted, capability(held)?) {

@@ -15,7 +15,7 @@ pub enum Error {
     },
     /// An ID is on both sides of the map.
     #[error(
-        "{kind}s {both} are IDs of the container and of its block: whether a file was shifted could not be told"
+        "{kind}s {both} are IDs of the container and of its block: it would be unknown whether a file was shifted"
     )]
     Overlap {
         /// Which of the two maps.
@@ -40,7 +40,7 @@ pub enum Error {
     Capability {
         /// The file.
         path: PathBuf,
-        /// What is wrong with them.
+        /// Why they cannot be shifted.
         why: String,
     },
     /// A file has a name outside the tree too.
@@ -53,20 +53,20 @@ pub enum Error {
         /// How many were found.
         seen: u32,
     },
-    /// A file cannot be given away, not even by root.
+    /// An immutable or append-only file.
     #[error("{} is immutable or append-only", path.display())]
     Fixed {
         /// The file.
         path: PathBuf,
     },
-    /// Something is mounted in the tree.
+    /// A mount in the tree.
     #[error("{} is a mount in the tree", path.display())]
     MountBelow {
-        /// Where.
+        /// The mount point.
         path: PathBuf,
     },
-    /// Somebody keeps making files that are not shifted.
-    #[error("{} appeared in {} while it was shifted, again and again", path.display(), tree.display())]
+    /// Another process keeps creating files that are not shifted.
+    #[error("files kept appearing in {} while its owners were shifted, the last one at {}", tree.display(), path.display())]
     StillChanging {
         /// One of the files.
         path: PathBuf,
@@ -79,7 +79,7 @@ pub enum Error {
         /// The tree.
         tree: PathBuf,
     },
-    /// The tree is given to somebody else.
+    /// The tree is given to another block.
     #[error("{} is given to other IDs, as {} says", tree.display(), journal.display())]
     GivenToOthers {
         /// The tree.
@@ -95,12 +95,12 @@ pub enum Error {
         /// The journal.
         journal: PathBuf,
     },
-    /// The tree looks given, but nothing says so.
+    /// The tree has owners of the block, and no journal.
     #[error("{} belongs to {kind} {id} of the block, and there is no journal {}", tree.display(), journal.display())]
     NoJournal {
         /// The tree.
         tree: PathBuf,
-        /// Where its journal should be.
+        /// The expected path of its journal.
         journal: PathBuf,
         /// User or group.
         kind: IdKind,
@@ -115,28 +115,28 @@ pub enum Error {
         /// The journal.
         journal: PathBuf,
     },
-    /// The journal cannot be believed.
+    /// The journal is damaged.
     #[error("the journal {} is damaged: {why}", journal.display())]
     Damaged {
         /// The journal.
         journal: PathBuf,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: &'static str,
     },
-    /// The kernel refused a step.
+    /// A system call failed.
     #[error("cannot {step} {}: {errno}", path.display())]
     Step {
-        /// What was tried.
+        /// The operation that failed.
         step: &'static str,
-        /// On what.
+        /// The path that it was applied to.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
 }
 
 impl Error {
-    /// The way out, where there is one to name.
+    /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {

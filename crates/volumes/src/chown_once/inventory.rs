@@ -18,7 +18,7 @@ use crate::ownership::walk::{Held, Step, walk};
 /// What is to be thought of files that have an owner of the other side already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strictness {
-    /// Nobody can have shifted them: they belong to somebody else.
+    /// They cannot have been shifted: their owners are outside of the container's IDs.
     NoneShifted,
     /// They were shifted before, or made since by the pod or on the host.
     SomeShifted,

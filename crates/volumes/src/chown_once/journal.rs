@@ -123,7 +123,7 @@ impl Journal {
         Ok(parsed.map_while(Result::transpose))
     }
 
-    /// Notes that every entry is carried out, after all of it is on disk.
+    /// Records that every entry is done, after all of it is on disk.
     pub(crate) fn mark_done(&self) -> Result<(), Error> {
         let mark = || -> io::Result<()> {
             let mut file = File::options().write(true).open(&self.path)?;

@@ -1,10 +1,9 @@
 //! A tree given to a pod's block by shifting every file's owner, exactly once, and back again.
 //!
-//! For filesystems that cannot be idmapped. First comes an inventory of all that is to be shifted, into
-//! a journal outside the tree; a file that cannot be shifted ends it with nothing changed. Then every
-//! entry is carried out, the filesystem is synced, the tree is looked at once more, and the journal is
-//! marked. Killed anywhere, the same call goes on from the journal. The layout is drawn in
-//! docs/design/chown-once.md.
+//! For filesystems that cannot be idmapped. The first step is an inventory of everything that is to be shifted, in a
+//! journal outside the tree; a file that cannot be shifted ends it with nothing changed. Then every entry is executed,
+//! the filesystem is synced, the tree is checked again, and the journal is marked as done. After a kill at any point,
+//! the same call continues from the journal. The layout is drawn in docs/design/chown-once.md.
 //!
 //! What decides that a file is shifted once: no ID is both the container's and the block's (such a map
 //! is refused), and one `chown` changes user and group together. So an owner of the block's side *was*
@@ -84,7 +83,7 @@ pub struct Progress<'a> {
     pub path: &'a Path,
 }
 
-/// Told every so many files.
+/// Reports progress every so many files.
 pub(crate) struct Reporter<'a> {
     seen: u64,
     to: &'a mut dyn FnMut(Progress<'_>),
@@ -200,7 +199,7 @@ impl<'a, 'p> Work<'a, 'p> {
         Journal::open(self.job.journal)?.ok_or_else(missing)
     }
 
-    /// Carries everything out that the journal says, and whatever has appeared in the tree since; with
+    /// Executes every entry of the journal, and shifts whatever has appeared in the tree since; with
     /// all of it on disk when it returns.
     fn finish(&mut self, journal: Journal) -> Result<Journal, Error> {
         let mut journal = journal;
@@ -211,7 +210,7 @@ impl<'a, 'p> Work<'a, 'p> {
             for entry in journal.entries()? {
                 let entry = entry?;
                 self.report.tell(Phase::Shifting, &entry.path);
-                apply::carry_out(&self.tree, &shift, &entry, &mut self.done)?;
+                apply::execute(&self.tree, &shift, &entry, &mut self.done)?;
             }
             let synced = syncfs(&self.tree);
             synced.map_err(|errno| Error::Step { step: "sync", path: self.tree.path().to_owned(), errno })?;
@@ -249,7 +248,7 @@ fn no_shift(error: &NoShift, tree: PathBuf) -> Error {
     }
 }
 
-/// By the paths of the moment, which is enough against a mistake; nobody else chooses the journal.
+/// By the paths of the moment, which is enough against a mistake; only the node chooses the journal's path.
 fn refuse_journal_inside(job: &ChownOnce<'_>) -> Result<(), Error> {
     let dir = job.journal.parent().unwrap_or(Path::new("/"));
     let failed = |path: &Path| {

@@ -84,7 +84,7 @@ impl Shift {
         }
     }
 
-    /// The side that IDs come from, in words.
+    /// The side that IDs come from, as text.
     pub(crate) fn source(&self) -> &'static str {
         match self.direction {
             Direction::Give => "container's",

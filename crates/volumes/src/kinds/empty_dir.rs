@@ -3,23 +3,23 @@ use types::Quantity;
 /// Scratch space that ends with its pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EmptyDir {
-    /// What it lives on.
+    /// Its medium.
     pub medium: Medium,
-    /// How much it may hold; 0 is no limit. In memory the kernel sees to that; on disk whoever asks for its
+    /// How much it may hold; 0 is no limit. In memory the kernel enforces it; on disk the caller that asks for its
     /// usage.
     pub size_limit: Option<u64>,
-    /// Its permissions; 0777 unless said.
+    /// Its permissions; 0777 by default.
     pub mode: Option<u32>,
 }
 
 impl EmptyDir {
-    /// How much it may hold, if there is a limit.
+    /// Its size limit, if there is one.
     pub(crate) fn limit(&self) -> Option<u64> {
         self.size_limit.filter(|limit| *limit > 0)
     }
 }
 
-/// What scratch space lives on.
+/// The medium of an emptyDir.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Medium {
     /// The node's disk.
@@ -29,14 +29,14 @@ pub enum Medium {
     Memory,
     /// Huge pages.
     HugePages {
-        /// Their size in bytes; the kernel's default unless said.
+        /// Their size in bytes; the default of the kernel if not set.
         page_size: Option<u64>,
     },
 }
 
-/// A medium that there is not.
+/// An unknown medium.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no medium: it may be \"\", \"Memory\", \"HugePages\" or \"HugePages-<size>\"")]
+#[error("{0:?} is not a medium: use \"\", \"Memory\", \"HugePages\" or \"HugePages-<size>\"")]
 pub struct BadMedium(pub String);
 
 impl Medium {

@@ -19,28 +19,28 @@ const FILE_MODE: u32 = 0o644;
 /// How many names are tried for a file that is made aside.
 const NAMES_ASIDE: u32 = 64;
 
-/// Something of the host's.
+/// A path of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPath {
-    /// Where it is: absolute. Its symbolic links are followed, as those of any path of the host.
+    /// The path: absolute. Its symbolic links are followed.
     pub path: PathBuf,
-    /// What it is to be.
+    /// Its type.
     pub kind: HostPathType,
 }
 
-/// What is done about a hostPath that is missing.
+/// How a missing hostPath is created.
 pub(crate) struct Creating<'a> {
-    /// Whose it will be on disk.
+    /// Its owner on disk.
     pub(crate) owner: Owner,
-    /// Is told the last directory that is there and the path of those that are not.
+    /// Gets the last directory that exists and the path of those that are missing.
     pub(crate) announce: &'a mut dyn FnMut(&Dir, &Path) -> Result<()>,
 }
 
 impl HostPath {
-    /// What is there, held; `None` where nothing is and the type allows to make it.
+    /// Opens the path; `None` where it does not exist and the type allows to create it.
     ///
-    /// The type is checked on what is held, and that is what is mounted later: nothing that is put in
-    /// its place in between can be mounted unchecked.
+    /// The type is checked on the open file, and that file is mounted later: a file that replaces it in between is
+    /// never mounted unchecked.
     pub(crate) fn find(&self, volume: &VolumeName) -> Result<Option<Node>> {
         let found = root()?.node(self.below_root(volume)?, Within::AsRoot, LastLink::Follow);
         let node = match found {
@@ -65,7 +65,7 @@ impl HostPath {
         Err(Error::OtherType { volume, path, wanted: self.kind, found: in_words(found) })
     }
 
-    /// What is there, made if it has to be. What is made here is the host's, and stays.
+    /// Opens the path, creating it if it is missing. What is created here belongs to the host, and stays.
     pub(crate) fn find_or_create(&self, volume: &VolumeName, creating: &mut Creating<'_>) -> Result<Node> {
         if let Some(node) = self.find(volume)? {
             return Ok(node);
@@ -107,7 +107,7 @@ impl HostPath {
         };
         let parent = root()?.open_below(parent, Within::AsRoot)?;
         match new_file(&parent, name, owner) {
-            // Somebody else was quicker; whether it is a file is looked at afterwards.
+            // Another process created it first; whether it is a file is checked afterwards.
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(Error::io("make", &self.path, errno)),
         }
@@ -143,7 +143,7 @@ fn new_file(dir: &Dir, name: &OsStr, owner: Owner) -> std::result::Result<(), Er
     linkat(CWD, own, dir, name, AtFlags::SYMLINK_FOLLOW)
 }
 
-/// The same by way of another name, which only whoever is killed leaves behind.
+/// The same under a temporary name, which is left over only after a kill.
 fn new_file_aside(dir: &Dir, name: &OsStr, owner: Owner) -> std::result::Result<(), Errno> {
     let (file, aside) = file_aside(dir)?;
     let named = give(&file, owner).and_then(|()| {

@@ -2,10 +2,10 @@ use std::fmt;
 
 use kernel::Kind;
 
-/// What a hostPath is to be.
+/// The type of a hostPath.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HostPathType {
-    /// Anything. What is missing becomes a directory, as runtimes have it.
+    /// Any. A missing one becomes a directory, as in container runtimes.
     #[default]
     Unset,
     /// A directory, made with mode 0755 if there is none.
@@ -24,9 +24,9 @@ pub enum HostPathType {
     BlockDevice,
 }
 
-/// A type that there is not.
+/// An unknown type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no hostPath type")]
+#[error("{0:?} is not a hostPath type")]
 pub struct UnknownType(pub String);
 
 /// What is made where nothing is.
@@ -86,7 +86,7 @@ impl fmt::Display for HostPathType {
     }
 }
 
-/// What something is, in words.
+/// What something is, as text.
 pub(crate) fn in_words(kind: Kind) -> &'static str {
     match kind {
         Kind::File => "a file",

@@ -1,7 +1,6 @@
 use std::path::PathBuf;
 
-/// An image's file tree, unpacked by somebody else. It is always mounted read-only, and no program in
-/// it can be run.
+/// An image's file tree, unpacked by the image store. It is always mounted read-only, and no program in it can be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageTree {
     /// Its layers' directories, the topmost first. One layer is mounted as it is.

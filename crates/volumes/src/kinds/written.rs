@@ -1,16 +1,16 @@
 use crate::layout::MadeKind;
 use crate::payload::Payload;
 
-/// Files that the node writes for the pod, and writes anew when they change.
+/// Files that the node writes for the pod, and updates when they change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// What they come from.
+    /// Their source.
     pub kind: WrittenKind,
     /// The files.
     pub payload: Payload,
 }
 
-/// What files that the node writes come from.
+/// The source of files that the node writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WrittenKind {
     /// A ConfigMap. They are on the node's disk; all others in memory.

@@ -12,13 +12,13 @@ use super::walk::{Facts, Held, Step, walk};
 
 /// How many failures are named; the others are counted.
 const NAMED: usize = 20;
-/// After how many files the progress is told.
+/// After how many files the progress is reported.
 const TELL_AFTER: u64 = 256;
 
-/// Why a volume was not given to its group.
+/// Why the group of a volume's files was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The group means nothing on the host.
+    /// The group is not mapped.
     #[error("fsGroup of {}: {unmapped}", dir.display())]
     Unmapped {
         /// The volume's directory.
@@ -26,18 +26,18 @@ pub enum Error {
         /// The group.
         unmapped: Unmapped,
     },
-    /// The volume's own directory cannot be looked at.
+    /// The volume's own directory cannot be read.
     #[error("cannot look at {}: {errno}", dir.display())]
     Root {
         /// The volume's directory.
         dir: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
 }
 
 impl Error {
-    /// The way out.
+    /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
@@ -47,30 +47,30 @@ impl Error {
     }
 }
 
-/// What is to be done to a volume.
+/// A change of the group of a volume's files.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupChange<'a> {
-    /// Whose numbers are written.
+    /// Whether container IDs or host IDs are written.
     pub owners: &'a Owners,
     /// The group.
     pub fs_group: FsGroup,
-    /// When.
+    /// The policy.
     pub policy: FsGroupChangePolicy,
 }
 
-/// How far it is.
+/// The progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress<'a> {
-    /// Files looked at.
+    /// Files checked so far.
     pub seen: u64,
-    /// The file that was looked at last, below the volume.
+    /// The file that was checked last, below the volume.
     pub path: &'a Path,
 }
 
-/// What became of it.
+/// The result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// Files looked at; none if the root showed that all was done.
+    /// Files checked; none if the root showed that all was done.
     pub seen: u64,
     /// Files that were changed.
     pub changed: u64,
@@ -88,12 +88,12 @@ pub struct Applied {
 pub struct Failure {
     /// The file, below the volume.
     pub path: PathBuf,
-    /// The kernel's answer.
+    /// The kernel's error.
     pub errno: Errno,
 }
 
-/// Gives every file of the volume to the group, the volume's root last. A link is given, never
-/// followed; a mount below is not entered. Files that cannot be changed do not stop it.
+/// Changes the group of every file of the volume, the volume's root last. A link itself is changed, never followed; a
+/// mount below is not entered. Files that cannot be changed do not stop it.
 pub fn apply_fs_group(
     volume: &Dir,
     what: GroupChange<'_>,

@@ -1,8 +1,8 @@
-//! Who a volume's files belong to.
+//! Owners of a volume's files.
 //!
-//! - [`Owners`]: whether the container's own numbers are written, or the host's.
+//! - [`Owners`]: whether container IDs or host IDs are written.
 //! - [`FsGroup`], [`apply_fs_group`]: a volume given to a group, file by file.
-//! - [`fs_user`], [`supplemental_groups`]: what the pod's security context says, put together.
+//! - [`fs_user`], [`supplemental_groups`]: from the pod's security context.
 
 mod apply;
 pub(crate) mod change;

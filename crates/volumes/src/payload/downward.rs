@@ -6,7 +6,7 @@ use types::Quantity;
 use super::quote::lines;
 use super::{Mode, Problem};
 
-/// What a pod can be told about itself.
+/// What the downward API can give to a pod.
 #[derive(Debug, Clone, Default)]
 pub struct PodFields {
     /// metadata.name
@@ -120,7 +120,7 @@ pub enum Field {
 
 /// A field that a volume cannot tell.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no field that a volume can tell")]
+#[error("{0:?} is not a field that a downwardAPI volume supports")]
 pub struct UnknownField(pub String);
 
 impl Field {
@@ -162,7 +162,7 @@ pub struct ResourceField {
     pub bound: Bound,
     /// Of what.
     pub resource: Resource,
-    /// The unit that it is told in.
+    /// The unit of the value.
     pub divisor: Quantity,
 }
 
@@ -299,7 +299,7 @@ mod tests {
         for name in ["limits", "limits.gpu", "cpu", "limit.cpu"] {
             assert!(ResourceField::parse("app", name).is_err(), "{name}");
         }
-        let of_nobody = ResourceField::parse("nobody", "limits.cpu").unwrap().of(&pod()).unwrap_err();
-        assert_eq!(of_nobody.to_string(), "container nobody is not in the pod");
+        let of_none = ResourceField::parse("missing", "limits.cpu").unwrap().of(&pod()).unwrap_err();
+        assert_eq!(of_none.to_string(), "container missing is not in the pod");
     }
 }

@@ -10,7 +10,7 @@ pub struct Error {
     pub volume: String,
     /// Which of its sources.
     pub source_name: SourceName,
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub problem: Box<Problem>,
 }
 
@@ -72,7 +72,7 @@ pub enum Problem {
     },
 }
 
-/// Which source of a volume, in words.
+/// Which source of a volume, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SourceName {
     /// A configMap by name.

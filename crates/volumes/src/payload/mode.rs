@@ -6,7 +6,7 @@ pub struct Mode(u32);
 
 /// A number with bits in it that no file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{0:#o} is no file mode: modes go from 0 to 0o7777")]
+#[error("{0:#o} is not a file mode: modes go from 0 to 0o7777")]
 pub struct ModeOutOfRange(pub u32);
 
 impl Mode {

@@ -28,7 +28,7 @@ pub enum Source {
     Secret(Object<Secret>),
     /// The pod's own fields.
     DownwardApi(Vec<DownwardFile>),
-    /// A file that somebody else has made ready, such as a token.
+    /// A file that the caller has prepared, such as a token.
     Bytes(Bytes),
 }
 
@@ -66,7 +66,7 @@ pub struct KeyToPath {
 }
 
 /// What is in a configMap.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConfigMap {
     /// data
     pub data: BTreeMap<String, String>,
@@ -75,7 +75,7 @@ pub struct ConfigMap {
 }
 
 /// What is in a secret.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret {
     /// data, decoded
     pub data: BTreeMap<String, Vec<u8>>,
@@ -84,7 +84,7 @@ pub struct Secret {
 /// A file that is ready.
 #[derive(Clone)]
 pub struct Bytes {
-    /// What it is, for words: `serviceAccountToken`.
+    /// What it is, for messages: `serviceAccountToken`.
     pub what: String,
     /// Where it goes.
     pub path: String,

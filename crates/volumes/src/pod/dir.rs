@@ -15,7 +15,7 @@ use types::PodUid;
 /// What a directory of ours has.
 pub(crate) const OURS: DirMode = DirMode { mode: DIR_MODE, owner: Some(Owner::ROOT) };
 
-/// A pod's directory. Nobody else changes the pod's volumes as long as this lives.
+/// A pod's directory, locked. No other process changes the pod's volumes as long as this lives.
 #[derive(Debug)]
 pub(crate) struct PodDir {
     dir: Dir,
@@ -31,7 +31,7 @@ pub(crate) enum IfMissing {
 }
 
 impl PodDir {
-    /// Waits until nobody else has the pod.
+    /// Waits until no other process has the lock of the pod.
     pub(crate) fn lock(state: &Dir, uid: &PodUid, if_missing: IfMissing) -> Result<Option<Self>> {
         let Some(pods) = pods(state, if_missing)? else { return Ok(None) };
         loop {
@@ -43,7 +43,8 @@ impl PodDir {
                 },
             };
             lock::hold(&dir, Wait::Forever)?;
-            // Whoever had the lock may have removed the directory: this one would be nobody's.
+            // The previous holder of the lock may have removed the directory: this descriptor would then be of an
+            // orphan.
             let still = open(&pods, uid)?.map(|now| now.stat()).transpose()?;
             if still.is_some_and(|now| dir.stat().is_ok_and(|held| held.same_file(&now))) {
                 if if_missing == IfMissing::Make {
@@ -104,7 +105,7 @@ impl PodDir {
         Ok(())
     }
 
-    /// Removes the directory itself, unless somebody else has something in it.
+    /// Removes the directory itself, unless another program has files in it.
     pub(crate) fn remove(self) -> Result<()> {
         remove_empty(&self.pods, OsStr::new(self.uid.as_str()))?;
         Ok(self.pods.sync()?)

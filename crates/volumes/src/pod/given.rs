@@ -46,9 +46,8 @@ impl Trees<'_> {
         job.give(&mut |_| {}).map(drop).map_err(failed(volume))
     }
 
-    /// Makes sure that no pod of another block has any of the trees, for as long as what is returned
-    /// lives: by then the record must say that this pod has them. So whoever is the last to have a tree in
-    /// the records may take it back.
+    /// Makes sure that no pod of another block has any of the trees, for as long as the returned value lives: by then
+    /// the record must say that this pod has them. So the last pod that has a tree in its record may take it back.
     pub(crate) fn claim(&self, pod: &PodUid, volumes: &[MadeVolume]) -> Result<Option<Dir>> {
         let claimed: Vec<_> = volumes.iter().filter_map(|v| Some((&v.name, v.given.as_ref()?))).collect();
         if claimed.is_empty() {

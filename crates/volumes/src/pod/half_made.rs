@@ -1,5 +1,5 @@
-//! Directories that were being made, in volumes or on the host, when whoever made them was killed: they
-//! may be there without the owner and the mode that they were to have.
+//! Directories, in volumes or on the host, whose creating process was killed: they may lack their owner and their
+//! mode.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path};
@@ -77,7 +77,7 @@ fn finish(mut dir: Dir, path: &Path, like: DirMode) -> Result<()> {
     Ok(())
 }
 
-/// Whether it is as new ones are, or got its owner and nothing more. Any other is as somebody wanted it.
+/// Whether it is as a new directory is, or got its owner and nothing more. Any other was changed on purpose.
 fn is_just_made(found: &Stat, like: DirMode) -> bool {
     let owned = found.uid == Owner::ROOT.uid || like.owner.is_some_and(|owner| owner == found.owner());
     found.mode & !SET_GID == AT_FIRST && owned && !found.is_mount_root

@@ -1,7 +1,7 @@
-//! The volumes of pods as a state: what is wanted against what is there.
+//! The volumes of pods as a reconciled state: what is wanted against what exists.
 //!
-//! Everything is written down before it is made ([`crate::record`]), every step can be taken again, and
-//! whoever is killed anywhere leaves what the next one completes or removes.
+//! Everything is recorded before it is created ([`crate::record`]), every step is idempotent, and the next run
+//! completes or removes what a killed process has left.
 
 mod content;
 mod dir;
@@ -46,7 +46,7 @@ pub struct PodVolumes {
 }
 
 impl PodVolumes {
-    /// Those under this directory, which exists.
+    /// Opens the volumes under this directory, which exists.
     pub fn open(state: &Path, kernel: Arc<dyn Kernel>) -> Result<Self> {
         let failed = |e: std::io::Error| Error::io("open", state, crate::record::errno_of(&e));
         // As mountinfo has it: without links.
@@ -54,21 +54,21 @@ impl PodVolumes {
         Ok(Self { state: Arc::new(state), kernel })
     }
 
-    /// Tries every volume's filesystem and makes nothing.
+    /// Tries every volume's filesystem and creates nothing.
     pub fn probe(&self, wanted: &Wanted) -> Result<Vec<Notice>> {
         let tried = Users::of(wanted, &*self.kernel).and_then(|users| self.try_all(wanted, &users));
         self.forget_unless_recorded(wanted, tried).map(notices)
     }
 
-    /// Makes the pod's volumes what is wanted, whatever is there already. Nothing at all is made if one of
-    /// them cannot be had. What a container has put into scratch space stays.
+    /// Sets up the pod's volumes, whatever exists already. Nothing is created if one of them cannot be set up. What a
+    /// container has written to an emptyDir stays.
     pub fn set_up(&self, wanted: &Wanted) -> Result<Vec<Notice>> {
         unique(wanted)?;
-        let done = self.carry_out(wanted);
+        let done = self.execute(wanted);
         if done.is_ok() { done } else { self.forget_unless_recorded(wanted, done) }
     }
 
-    fn carry_out(&self, wanted: &Wanted) -> Result<Vec<Notice>> {
+    fn execute(&self, wanted: &Wanted) -> Result<Vec<Notice>> {
         let users = Users::of(wanted, &*self.kernel)?;
         let trials = self.try_all(wanted, &users)?;
         let Some(pod) = PodDir::lock(&self.state, &wanted.pod, IfMissing::Make)? else { return Ok(vec![]) };
@@ -83,8 +83,8 @@ impl PodVolumes {
         Ok(notices(trials))
     }
 
-    /// Writes what has changed in the files that the node writes. A container sees all of a volume's old
-    /// files or all of its new ones. One volume that cannot be written keeps none of the others.
+    /// Updates the files that the node writes. A container sees all of a volume's old files or all of its new ones. A
+    /// volume that cannot be written does not stop the others.
     pub fn update(&self, wanted: &Wanted) -> Result<Vec<(VolumeName, Written)>> {
         let users = Users::of(wanted, &*self.kernel)?;
         let finder = self.finder(wanted, &users)?;
@@ -102,7 +102,7 @@ impl PodVolumes {
         Error::all(errors).map(|()| done)
     }
 
-    /// What a container sees of a volume, as a mount that is attached nowhere yet.
+    /// A volume for a container, as a detached mount.
     pub fn present(&self, wanted: &Wanted, mount: &WantedMount) -> Result<Presented> {
         let users = Users::of(wanted, &*self.kernel)?;
         let mut finder = self.finder(wanted, &users)?;
@@ -110,8 +110,8 @@ impl PodVolumes {
         Presented::of(&place, mount, (&*self.kernel, &users))
     }
 
-    /// The same for a runtime that takes paths of the host. A part of a volume is mounted at a path of its
-    /// own for it, until the pod's volumes are torn down.
+    /// The same for a runtime that takes paths of the host. A subPath is mounted at a path of its own for it, until
+    /// the pod's volumes are torn down.
     pub fn host_mount(&self, wanted: &Wanted, mount: &WantedMount) -> Result<HostMount> {
         let users = Users::of(wanted, &*self.kernel)?;
         let mut finder = self.finder(wanted, &users)?;
@@ -129,19 +129,19 @@ impl PodVolumes {
         Ok(HostMount::at(path, place.idmapped, wanted, mount))
     }
 
-    /// How much is in a volume that the node made.
+    /// The usage of a volume that the node made.
     pub fn usage(&self, pod: &PodUid, volume: &VolumeName) -> Result<Usage> {
         let missing = || Error::NotSetUp { pod: pod.clone(), volume: volume.clone() };
         let held = PodDir::lock(&self.state, pod, IfMissing::Leave)?.ok_or_else(missing)?;
         let record = Record::read(held.dir())?.ok_or_else(missing)?;
         let made = record.volume(volume).ok_or_else(missing)?;
         let dir = held.open(&made.kind.volume(volume))?;
-        // Counting takes long, and nobody has to wait for it.
+        // Counting takes long, and other processes need not wait for it.
         drop(held);
         usage::of(&dir)
     }
 
-    /// Removes all that was made for the pod, and nothing else. Nothing there is fine.
+    /// Removes all that was created for the pod, and nothing else; idempotent.
     pub fn tear_down(&self, pod: &PodUid) -> Result<()> {
         let Some(pod) = PodDir::lock(&self.state, pod, IfMissing::Leave)? else { return Ok(()) };
         match Record::read(pod.dir())? {
@@ -165,7 +165,7 @@ impl PodVolumes {
         dir::all(&self.state)
     }
 
-    /// Tears down every pod but those that are wanted; each on its own.
+    /// Tears down every pod that is not wanted; each independently.
     pub fn remove_orphans(&self, wanted: &BTreeSet<PodUid>) -> Result<Vec<(PodUid, Result<()>)>> {
         let orphans = self.pods()?.into_iter().filter(|pod| !wanted.contains(pod));
         Ok(orphans.map(|pod| (pod.clone(), self.tear_down(&pod))).collect())
@@ -175,7 +175,7 @@ impl PodVolumes {
         Namespaces { kernel: &*self.kernel, state: &self.state }
     }
 
-    /// Lets go of a user namespace that was only tried: no teardown would.
+    /// Releases a user namespace that was only tried: no teardown would.
     fn forget_unless_recorded<T>(&self, wanted: &Wanted, outcome: Result<T>) -> Result<T> {
         let forgotten = self.namespaces().forget(&record::Users::of(&wanted.users), None);
         match (outcome, forgotten) {

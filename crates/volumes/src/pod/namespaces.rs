@@ -14,7 +14,7 @@ pub(crate) struct Namespaces<'a> {
 }
 
 impl Namespaces<'_> {
-    /// Lets go of the namespace of these users, unless a pod other than `leaving` has it by its record.
+    /// Releases the namespace of these users, unless a pod other than `leaving` has it by its record.
     pub(crate) fn forget(&self, users: &Users, leaving: Option<&PodUid>) -> Result<()> {
         match users.maps() {
             Some(maps) if !self.is_used(users, leaving)? => Ok(self.kernel.forget_user_namespace(&maps)?),

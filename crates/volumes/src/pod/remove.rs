@@ -102,8 +102,8 @@ impl Removal<'_> {
         self.pod.prune(above)
     }
 
-    /// Unmounts what the record and the kernel agree is ours. Something else on top of it, or in its
-    /// place, is somebody else's.
+    /// Unmounts what the record and the kernel agree is ours. Any other mount on top of it, or in its place, is
+    /// foreign.
     fn unmount(&self, below: &Path, mark: MountMark, how: Unmount) -> Result<()> {
         let point = self.pod.path(below);
         match MountTable::read()?.at(&point) {
@@ -120,7 +120,7 @@ impl Removal<'_> {
 
     fn tree(&self, below: &Path) -> Result<()> {
         let (Some(above), Some(name)) = (below.parent(), below.file_name()) else { return Ok(()) };
-        // Whoever was killed may have left a part of the way to it.
+        // A killed process may have left a part of the path to it.
         let Some(dir) = self.pod.find(above)? else { return self.pod.prune(above) };
         match dir.remove_tree(name) {
             Ok(_) => self.pod.prune(above),

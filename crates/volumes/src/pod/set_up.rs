@@ -42,7 +42,7 @@ pub(crate) enum Recorded {
 }
 
 impl SetUp<'_> {
-    /// Each step finds out what is left of it to do; none is taken before the record tells of it.
+    /// Each step finds out what remains to be done; none is taken before it is recorded.
     pub(crate) fn run(&self, record: &mut Record) -> Result<()> {
         let users = record::Users::of(&self.wanted.users);
         for made in record.volumes.iter().filter(|made| self.is_wanted(made)) {
@@ -112,8 +112,8 @@ impl SetUp<'_> {
         Ok(())
     }
 
-    /// Mounts what has a mount and does not have it. All are made first, then written down, then
-    /// attached: one that was never attached is gone with whoever made it.
+    /// Mounts what is to be mounted and is not. All mounts are created first, then recorded, then attached: one that
+    /// was never attached ends with the process that created it.
     fn mount(&self, record: &mut Record) -> Result<()> {
         let table = MountTable::read()?;
         let mut fresh = vec![];

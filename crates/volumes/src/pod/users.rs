@@ -11,7 +11,7 @@ use crate::record::Numbers;
 use crate::wanted::Wanted;
 use types::PodUid;
 
-/// Who a pod's users are on the host.
+/// A pod's users as IDs of the host.
 #[derive(Debug)]
 pub(crate) struct Users<'a> {
     pod: &'a PodUid,

@@ -12,11 +12,11 @@ pub struct SubPath(PathBuf);
 
 /// A path that is no sub path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path:?} is no subPath: {why}")]
+#[error("{path:?} is not a valid subPath: {why}")]
 pub struct BadSubPath {
     /// The path.
     pub path: String,
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub why: &'static str,
 }
 

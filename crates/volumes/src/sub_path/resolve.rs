@@ -15,8 +15,7 @@ pub enum Missing<'a> {
     Make {
         /// What each is given.
         like: DirMode,
-        /// Is told the last directory that is there and the path of those that are not, before any is
-        /// made.
+        /// Gets the last directory that exists and the path of those that are missing, before any is created.
         announce: &'a mut dyn FnMut(&Dir, &Path) -> Result<()>,
     },
 }
@@ -48,7 +47,7 @@ fn find(root: &Dir, path: &SubPath) -> kernel::Result<Node> {
 struct Way<'a> {
     /// The last of them.
     dir: Dir,
-    /// What is left.
+    /// The remaining path.
     rest: &'a Path,
 }
 

@@ -18,12 +18,12 @@ pub enum Error {
         /// The owner.
         unmapped: Unmapped,
     },
-    /// Somebody else holds the volume's lock.
+    /// Another process holds the volume's lock.
     #[error("volume {} is locked by another process for more than {patience:?}", volume.display())]
     Busy {
         /// The volume's directory.
         volume: PathBuf,
-        /// How long was waited.
+        /// How long the caller waited.
         patience: Duration,
     },
     /// A name that a file needs is taken by something that the writer did not make.
@@ -34,7 +34,7 @@ pub enum Error {
         /// What sort of thing it is.
         found: Kind,
     },
-    /// Somebody put something else in the place of what was just made.
+    /// Another process replaced a file that was just created.
     #[error("{} was exchanged while the volume was written", path.display())]
     Exchanged {
         /// What was made.
@@ -43,11 +43,11 @@ pub enum Error {
     /// The kernel refused a step.
     #[error("cannot {step} {}: {errno}", path.display())]
     Step {
-        /// What was tried.
+        /// The operation that failed.
         step: &'static str,
-        /// On what.
+        /// The path that it was applied to.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
     /// The volume's directory could not be read, or a leftover in it not removed.

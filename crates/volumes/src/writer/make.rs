@@ -114,7 +114,7 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// The file is new, so the descriptor is of nothing that somebody else has made.
+/// The file is new (`O_EXCL`), so that the descriptor refers to nothing that another process has created.
 fn new_file(dir: &OwnedFd, name: &str, what: (&Entry<'_>, &[u8])) -> Result<OwnedFd, Errno> {
     let (entry, content) = what;
     let mut file = std::fs::File::from(openat(dir, name, NEW, RawMode::RUSR | RawMode::WUSR)?);

@@ -1,6 +1,8 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use types::time::{self, Date};
+
 /// The name of a directory that holds one set of files: `..2026_01_31_23_59_59.123456789`. Names of
 /// this form are the writer's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +16,7 @@ impl Stamp {
     pub(crate) fn at(now: SystemTime, attempt: u32) -> Self {
         let since = now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-        let (year, month, day) = date(days);
+        let Date { year, month, day } = time::date(days);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
         let nanos = since.subsec_nanos();
         Self(format!(
@@ -40,19 +42,6 @@ impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
-}
-
-/// Year, month and day of a day since 1970, in the Gregorian calendar.
-fn date(days: u64) -> (u64, u64, u64) {
-    // Years are counted from March, so that the day that is sometimes there comes last.
-    let from_march_0 = days + 719_468;
-    let (era, day) = (from_march_0 / 146_097, from_march_0 % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let from_march = (5 * day + 2) / 153;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = era * 400 + year + u64::from(month <= 2);
-    (year, month, day - (153 * from_march + 2) / 5 + 1)
 }
 
 #[cfg(test)]

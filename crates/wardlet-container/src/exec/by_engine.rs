@@ -1,7 +1,9 @@
-//! One more process in a container that its engine keeps outside of this kernel: only the engine can start it.
+//! One more process in a container that its engine keeps outside of this kernel (gVisor): only the engine can start
+//! it.
 //!
-//! What the engine leaves on this kernel stays for as long as the process does and ends as it does, but to kill that is
-//! not to kill the process: so whoever gives up on it says so, or goes away, and the engine is asked to.
+//! The engine's process on this kernel lives as long as the process inside and ends with its exit code, but killing it
+//! does not kill the process inside: a client that gives up sends a message, or closes its connection, and this
+//! program has the engine kill the process.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,7 +11,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bundle::Job;
+use container::Job;
 use kernel::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -60,7 +62,7 @@ pub(super) fn serve(
 
 impl Drop for Exec<'_> {
     fn drop(&mut self) {
-        // What is left goes with the container.
+        // The rest is removed with the container.
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
@@ -149,7 +151,7 @@ impl Exec<'_> {
             .map_err(|cause| Failure::during("cannot listen for the process's terminal", cause))
     }
 
-    /// Until it has ended; killed, if whoever asked for it says anything or is gone.
+    /// Waits until it has ended; kills it if the client sends anything or disconnects.
     fn attend(&self, process: &Process, socket: &OwnedFd) -> Result<(), Failure> {
         if !hears(socket, process)? {
             return Ok(());

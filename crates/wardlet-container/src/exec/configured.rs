@@ -1,8 +1,8 @@
-//! What a container's first process was told to be, from its OCI configuration.
+//! The settings of a container's first process, from its OCI configuration.
 
 use std::path::{Path, PathBuf};
 
-use bundle::User;
+use container::User;
 use kernel::confine::{Capabilities, Filter, Limit, Limits};
 use rustix::process::Resource;
 use rustix::thread::CapabilitySet;
@@ -38,7 +38,7 @@ struct Process {
     #[serde(default)]
     cwd: PathBuf,
     #[serde(default)]
-    capabilities: bundle::capabilities::Sets,
+    capabilities: container::capabilities::Sets,
     #[serde(default)]
     no_new_privileges: bool,
     #[serde(default)]
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn every_capability_has_its_bit() {
-        let all = bundle::capabilities::all().bounding;
+        let all = container::capabilities::all().bounding;
         assert_eq!(bits(&all).unwrap(), (1u64 << all.len()) - 1);
         for (number, name) in all.iter().enumerate() {
             assert_eq!(bits(std::slice::from_ref(name)).unwrap(), 1u64 << number, "{name}");

@@ -6,7 +6,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::failure::Failure;
 
-/// The files to join the control groups by that a process is in, one for each hierarchy. What counts is
+/// The files to join the cgroups by that a process is in, one for each hierarchy. What counts is
 /// where it is: a container may have groups of its own below the one that it was given.
 pub(super) fn of(process: &Process) -> Result<Vec<OwnedFd>, Failure> {
     let (theirs, ours) = (read(&process.pid().to_string())?, read("self")?);

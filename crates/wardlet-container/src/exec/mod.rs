@@ -1,4 +1,4 @@
-//! One more process in a container that runs, held as its first one is.
+//! One more process in a container that runs, with the restrictions of its first one.
 
 mod by_engine;
 mod configured;
@@ -11,7 +11,7 @@ mod started;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use bundle::{Engine, Job, User};
+use container::{Engine, Job, User};
 use kernel::confine::{Confined, Identity, Labels, Program, Streams};
 use kernel::{Dir, Process};
 use rustix::fs::{Mode, OFlags};
@@ -31,7 +31,7 @@ pub(crate) use started::running;
 /// The descriptor that the other side talks to.
 const SOCKET: i32 = 3;
 
-/// Carries out the one request that comes in, tells what becomes of it, and ends as the process does.
+/// Executes the one request that comes in, reports its result, and ends with the exit code of the process.
 pub(crate) fn command(dir: &Path) -> u8 {
     let socket = match kernel::inherited(SOCKET) {
         Ok(socket) => socket,
@@ -64,12 +64,12 @@ fn serve(dir: &Path, socket: &OwnedFd) -> Result<u8, Failure> {
     let confined = confine(dir, &job, Wanted { request, configured, init })?;
     let started = confined.start()?;
     let told = json!({ "started": { "pid": started.process.pid() } });
-    // The process comes last, so that whoever gives up on it kills it and nobody else, whatever its number is then.
+    // The pidfd comes last: a client that gives up kills this process and no other, even if the PID was reused.
     let handed = started.master.iter().map(AsFd::as_fd).chain([started.process.as_fd()]);
     let sent = socket::tell(socket, &told, &handed.collect::<Vec<_>>());
     drop(started.master);
     if sent.is_err() {
-        // Nobody is there any more who asked for it.
+        // The client is gone.
         started.process.signal(rustix::process::Signal::KILL)?;
     }
     let (end, code) = wait(&started.process)?;
@@ -87,7 +87,7 @@ fn confine(dir: &Path, job: &Job, wanted: Wanted) -> Result<Confined, Failure> {
     let Wanted { request, configured, init } = wanted;
     let (user, home) = match &request.user {
         None => (configured.user(), None),
-        Some(asked) => bundle::user::resolve(&root_of(&init)?, asked)?,
+        Some(asked) => container::user::resolve(&root_of(&init)?, asked)?,
     };
     if request.streams() == Streams::Inherited {
         host_id::give_streams(&job.start, &user);
@@ -124,19 +124,21 @@ fn root_of(init: &Process) -> Result<Dir, Failure> {
     Ok(Dir::at(fd.as_fd(), Path::new(&path))?)
 }
 
-/// How it ended, in words and as a code.
+/// How it ended, as text and as a code.
 fn wait(process: &Process) -> Result<(serde_json::Value, u8), Failure> {
     let status = loop {
         match waitpid(Pid::from_raw(process.pid()), WaitOptions::empty()) {
             Err(rustix::io::Errno::INTR) => {}
             Ok(Some((_, status))) => break status,
-            Ok(None) | Err(_) => return Err(Failure::of("the process has ended, and nobody knows how")),
+            Ok(None) | Err(_) => {
+                return Err(Failure::of("the process has ended, and its exit status is lost"));
+            }
         }
     };
     let number = |value: i32| u8::try_from(value).unwrap_or(u8::MAX);
     match (status.exit_status(), status.terminating_signal()) {
         (_, Some(signal)) => Ok((json!({ "signal": signal }), 128u8.saturating_add(number(signal)))),
         (Some(code), None) => Ok((json!({ "code": code }), number(code))),
-        (None, None) => Err(Failure::of("the process has ended, and nobody knows how")),
+        (None, None) => Err(Failure::of("the process has ended, and its exit status is lost")),
     }
 }

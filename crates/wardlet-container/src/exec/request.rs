@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use bundle::WantedUser;
+use container::WantedUser;
 use kernel::confine::Streams;
 use serde::Deserialize;
 

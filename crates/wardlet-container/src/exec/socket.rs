@@ -1,4 +1,4 @@
-//! The packets between this program and whoever asked for the process.
+//! The packets between this program and its client.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;

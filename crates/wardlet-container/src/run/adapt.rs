@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
-/// Where control groups are, by custom.
+/// Where cgroups are, by custom.
 const GROUPS: &str = "/sys/fs/cgroup";
 
 /// With a home: an engine that finds none would ask the container's own libraries for it.
@@ -44,9 +44,9 @@ pub(super) fn with_mounts(mut config: Value, mounts: Vec<Value>) -> Value {
 /// - takes `noNewPrivileges: false` for a wish to set the filter after the capabilities are gone,
 /// - sets limits when it may no longer raise them: room is made for them from here,
 /// - knows `slave`, which means all below as well, and not `rslave`,
-/// - gives a label of mounts to message queues as well, which the kernel lets nobody label so,
+/// - gives a label of mounts to message queues as well, which the kernel refuses,
 /// - opens namespaces when it may no longer reach their paths: they are held open here,
-/// - leaves hierarchies of control groups writable that are asked for read-only, unless there is but one: each
+/// - leaves hierarchies of cgroups writable that are asked for read-only, unless there is but one: each
 ///   is sealed as a path,
 /// - makes no group in hierarchies without a controller (`name=systemd`), and shows all of them: they are masked.
 pub(super) fn for_built_in(mut config: Value, held: &mut Vec<OwnedFd>) -> Result<Value, Failure> {
@@ -127,7 +127,7 @@ fn add_paths(config: &mut Value, list: &str, paths: Vec<Value>) {
     }
 }
 
-/// A container that may change control groups sees all of them.
+/// A container that may change cgroups sees all of them.
 fn mask_named(config: &mut Value, hierarchies: &BTreeSet<PathBuf>) {
     let Some(target) = cgroup_target(config) else { return };
     add_paths(config, "maskedPaths", hierarchies.iter().map(|name| json!(target.join(name))).collect());
@@ -141,7 +141,7 @@ fn seal_groups(config: &mut Value, hierarchies: &BTreeSet<PathBuf>) {
     add_paths(config, "readonlyPaths", paths);
 }
 
-/// Without these namespaces, which the calling process has joined: paths to them, and what is left of the configuration.
+/// Removes these namespaces, which the calling process has joined, from the configuration, and returns their paths.
 pub(super) fn take_namespaces(config: &mut Value, kinds: &[&str]) -> Vec<PathBuf> {
     let mut taken = Vec::new();
     let namespaces = config.pointer_mut("/linux/namespaces").and_then(Value::as_array_mut);

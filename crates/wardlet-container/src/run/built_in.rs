@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::rc::Rc;
 
-use bundle::Space;
-use bundle::ready::Attached;
+use container::NamespaceSpec;
+use container::prepare::Attached;
 use kernel::confine::{Limit, Program};
 use kernel::{DetachedMount, IdMaps, Kernel, LastLink, Namespace, Process, Within, in_mount_namespace_of};
 use libcontainer::container::builder::ContainerBuilder;
@@ -40,7 +40,7 @@ pub(super) fn start(prepared: &Prepared<'_>, attached: Attached) -> Result<Proce
     })
 }
 
-/// What can go wrong, and who has more to say about it.
+/// A failure of our own, or one of the engine, whose log says more about it.
 enum Trouble {
     Ours(Failure),
     Engine(String),
@@ -108,10 +108,11 @@ fn create_and_start(prepared: &Prepared<'_>, attached: Attached) -> Result<Proce
     if words.is_empty() { Ok(process) } else { Err(Failure::said(ENGINE, &words).into()) }
 }
 
-/// libcontainer would have systemd make the control group of a container with a new user namespace: so
+/// libcontainer would have systemd make the cgroup of a container with a new user namespace: so
 /// that is made here, and it gets one that exists.
 fn new_users(prepared: &Prepared<'_>) -> Result<Option<OwnedFd>, Failure> {
-    let (Space::New, Some(ids)) = (&prepared.job.start.spaces.user, &prepared.job.start.ids) else {
+    let (NamespaceSpec::New, Some(ids)) = (&prepared.job.start.namespaces.user, &prepared.job.start.ids)
+    else {
         return Ok(None);
     };
     let users = prepared.kernel.user_namespace(&IdMaps::new(&ids.uids, &ids.gids))?;
@@ -176,7 +177,7 @@ impl Label {
 /// itself.
 #[derive(Clone)]
 struct LastStep {
-    /// Closed when the program runs; told why if it does not.
+    /// Closed on exec of the program; gets the error if that fails.
     report: Rc<OwnedFd>,
     label: Option<Rc<Label>>,
     limits: Vec<Limit>,

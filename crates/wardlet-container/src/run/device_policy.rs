@@ -1,12 +1,12 @@
 //! Which devices a container may use, set here and not by the engine: that allows more than was asked for (tun, 10:200),
-//! and on hosts with control groups of version 2 every device.
+//! and on hosts with cgroups v2 every device.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use bundle::DeviceRule;
-use bundle::cgroup::{Devices, Group};
+use cgroups::{Devices, Group};
+use container::DeviceRule;
 use kernel::{AccessKinds, DeviceAccess, DeviceKind, filter_devices};
 
 use crate::failure::Failure;

@@ -10,8 +10,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use bundle::ready::{Stage, attach, from_host, make_ready};
-use bundle::{DeviceRule, Engine, Job, Seccomp, User};
+use container::prepare::{Stage, attach, from_host, prepare_rootfs};
+use container::{DeviceRule, Engine, Job, Seccomp, User};
 use kernel::{Live, PrivateMountNamespace, Process};
 use rustix::fs::Mode;
 use rustix::process::Signal;
@@ -69,10 +69,10 @@ pub(crate) fn command(dir: &Path, console: Option<&Path>) -> u8 {
     }
 }
 
-/// Nobody would ever know of it.
+/// Kills a process that could not be recorded: no later call would find it.
 fn sweep_unknown(dir: &Path, started: &Started) -> Result<(), Failure> {
     started.process.signal(Signal::KILL)?;
-    sweep::after_somebody(dir, &files::job(dir)?).map(drop)
+    sweep::after_any_start(dir, &files::job(dir)?).map(drop)
 }
 
 pub(crate) fn start(dir: &Path, console: Option<&Path>) -> Result<Started, Failure> {
@@ -80,13 +80,13 @@ pub(crate) fn start(dir: &Path, console: Option<&Path>) -> Result<Started, Failu
     let name = files::plain(&job.start.id)?;
     let lock = files::lock(dir)?;
     let Some(_lock) = lock else {
-        return Err(Failure::of(format!("container {name} is being started by somebody else")));
+        return Err(Failure::of(format!("container {name} is being started by another process")));
     };
     let run_dir = RunDir(job.run_dir.clone());
     if run_dir.engine().exists() || sweep::group(&job)?.exists() {
         return Err(Failure::of(format!("something is left of container {name}")).hinted("delete it first"));
     }
-    become_nobody_in_particular()?;
+    drop_inherited_state()?;
     let outcome = run_dir.make().and_then(|()| in_private(dir, &job, console));
     outcome.map_err(|failure| match sweep::after_failure(&job) {
         Ok(()) => failure,
@@ -94,14 +94,14 @@ pub(crate) fn start(dir: &Path, console: Option<&Path>) -> Result<Started, Failu
     })
 }
 
-/// Whatever started us must not show in the container: engines leave groups alone that nobody names, and
-/// the permissions of new files, the working directory, keys, and how soon it is killed.
-fn become_nobody_in_particular() -> Result<(), Failure> {
+/// Drops inherited state that must not show in the container: keyring, oom_score_adj, supplementary groups, umask and
+/// working directory. Engines leave supplementary groups as they are if none are configured.
+fn drop_inherited_state() -> Result<(), Failure> {
     kernel::new_session_keyring()?;
-    kernel::not_spared()?;
+    kernel::reset_oom_score_adj()?;
     // Until the program runs, processes of the container beside which it is started cannot look into this one.
     kernel::set_undumpable()?;
-    let failed = |errno| Failure::during("cannot leave the groups of whoever started this", errno);
+    let failed = |errno| Failure::during("cannot drop the inherited supplementary groups", errno);
     rustix::thread::set_thread_groups(&[]).map_err(failed)?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
     rustix::process::chdir("/").map_err(|errno| Failure::during("cannot go to /", errno))
@@ -115,15 +115,15 @@ fn in_private(dir: &Path, job: &Job, console: Option<&Path>) -> Result<Started, 
     let held = from_host(&live, &job.start)?;
     let namespace = PrivateMountNamespace::enter()?;
     let stage = run_dir.stage();
-    let made = make_ready(&live, &job.start, held, Stage { dir: &stage, namespace: &namespace })?;
-    let config = adapt::with_home(bundle::spec::of(&job.start, &made.ready));
+    let made = prepare_rootfs(&live, &job.start, held, Stage { dir: &stage, namespace: &namespace })?;
+    let config = adapt::with_home(container::spec::of(&job.start, &made.ready));
     files::write(&dir.join(CONFIG), config.to_string().as_bytes())?;
     if let Seccomp::Profile(profile) = &job.start.process.seccomp {
         files::write(&dir.join(FILTER), &seccomp::compile(profile)?)?;
     }
     host_id::give_streams(&job.start, &made.ready.user);
     let root = place::Root::of(&made.ready.rootfs)?;
-    let device_rules = bundle::spec::all_device_rules(&job.start, &made.ready);
+    let device_rules = container::spec::all_device_rules(&job.start, &made.ready);
     let prepared = Prepared { dir, run_dir, job, config, console, kernel: &live, device_rules };
     let process = match &job.engine {
         Engine::Libcontainer => {

@@ -37,7 +37,7 @@ pub(super) fn listen() -> Result<Overheard, Failure> {
 }
 
 impl Overheard {
-    /// What went wrong, with the cause where one was heard that says more.
+    /// The error, with its cause from the engine's log where that says more.
     pub(super) fn explain(mut self, what: &str) -> String {
         let mut text = Vec::new();
         let read = self.0.rewind().and_then(|()| (&mut self.0).take(LARGEST).read_to_end(&mut text));
@@ -48,7 +48,7 @@ impl Overheard {
     }
 }
 
-/// Whoever hands an error on complains after whoever met it: the complaints that came first have the cause.
+/// A function that passes an error on logs after the one that met it: the lines that came first have the cause.
 fn with_cause(what: &str, complaints: &str) -> String {
     let what = what.rsplit(AROUND).next().unwrap_or(what);
     let innermost = what.rsplit(": ").next().unwrap_or(what);
@@ -74,7 +74,7 @@ impl Subscriber for Listener {
     fn event(&self, event: &Event<'_>) {
         let mut complaint = Complaint::default();
         event.record(&mut complaint);
-        // Nobody could be told that this fails.
+        // A failure to write could not be reported.
         let _ = (&self.0).write_all(complaint.line().as_bytes());
     }
 

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use bundle::{Engine, MountSpec, WantedUser};
+use container::{Engine, MountSpec, WantedUser};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -246,7 +246,7 @@ fn a_forbidden_call_is_forbidden_to_one_more_process_too() {
             "architectures": ["SCMP_ARCH_X86_64"],
             "syscalls": [{ "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 28 }],
         });
-        one.job.start.process.seccomp = bundle::Seccomp::Profile(profile.into());
+        one.job.start.process.seccomp = container::Seccomp::Profile(profile.into());
         one.started();
         let (text, _) = one.exec(shell("mkdir /tmp/new")).output();
         assert!(text.contains("No space left on device"), "{text}");

@@ -4,7 +4,7 @@ use crate::support;
 
 use std::time::{Duration, Instant};
 
-use bundle::{Engine, Space};
+use container::{Engine, NamespaceSpec};
 use serde_json::{Value, json};
 use support::{Box, Users, debians_runc, lines, shell};
 
@@ -41,7 +41,7 @@ fn a_program_that_cannot_be_run_is_a_start_error_in_words_that_users_know() {
 fn what_an_engine_refuses_is_told_and_nothing_is_left() {
     for engine in engines() {
         let mut one = Box::new(engine, Users::Pod, &["/bin/true"]);
-        one.job.start.spaces.network = Space::At("/nonexistent/net".into());
+        one.job.start.namespaces.network = NamespaceSpec::At("/nonexistent/net".into());
         let failure = failed(&mut one);
         let what = failure["what"].as_str().unwrap();
         assert!(what.contains("/nonexistent/net") && !what.contains('\n'), "{what}");
@@ -53,7 +53,7 @@ fn what_an_engine_refuses_is_told_and_nothing_is_left() {
 #[test]
 fn the_cause_is_told_and_not_only_what_came_of_it() {
     let new = |filesystem: &str, options: &[&str]| {
-        bundle::MountSpec::New(bundle::NewMount {
+        container::MountSpec::New(container::NewMount {
             filesystem: filesystem.into(),
             target: "/data".into(),
             options: options.iter().map(|option| (*option).to_owned()).collect(),

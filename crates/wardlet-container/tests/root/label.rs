@@ -6,7 +6,7 @@ use crate::support;
 use std::fs;
 use std::path::Path;
 
-use bundle::Engine;
+use container::Engine;
 use rustix::fs::{XattrFlags, lsetxattr};
 use serde_json::json;
 use support::{Box, Users, debians_runc, wait_until};

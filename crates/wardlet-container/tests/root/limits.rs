@@ -5,8 +5,8 @@ use crate::support;
 
 use std::fs;
 
-use bundle::cgroup::{Group, Hierarchies, Version};
-use bundle::{Engine, Resources, Rlimit};
+use cgroups::{Counters, Group, Hierarchies, Version};
+use container::{Engine, Resources, Rlimit};
 use serde_json::json;
 use support::{Box, Users, debians_runc, may_limit_others, wait_until};
 
@@ -86,7 +86,7 @@ fn memory_that_runs_out_is_counted() {
         let memory = Some(64 << 20);
         one.job.start.cgroup.resources = Resources { memory, memory_swap: memory, ..Resources::default() };
         one.started();
-        let kills = || group(&one).read_stats().unwrap().oom_kills;
+        let kills = || Counters::read(&group(&one)).memory.oom_kills;
         wait_until("a process is killed", || kills().is_some_and(|kills| kills > 0));
         assert_eq!(kills(), Some(1), "{engine:?}");
         one.delete_and_look();

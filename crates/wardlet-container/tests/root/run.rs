@@ -8,7 +8,7 @@ use std::io::{IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixListener;
 
-use bundle::{Engine, Owners};
+use container::{Engine, Owners};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde_json::json;
 use support::{Box, Users, debians_runc, shell};
@@ -68,7 +68,7 @@ fn a_container_with_a_terminal_hands_it_over() {
     for engine in engines() {
         for users in [Users::Host, Users::Pod] {
             let mut one = Box::new(engine.clone(), users, &["/bin/sh", "-c", "tty; stty size; exit 4"]);
-            one.job.start.process.console = bundle::Console::Terminal;
+            one.job.start.process.console = container::Console::Terminal;
             let path = one.path("console.sock");
             let listener = UnixListener::bind(&path).unwrap();
             let result = one.run(&["--console", path.to_str().unwrap()]);

@@ -35,4 +35,4 @@ macro_rules! one_more_process_is_held_as {
 }
 
 one_more_process_is_held_as!(under_debians_runc: crate::support::debians_runc());
-one_more_process_is_held_as!(under_the_built_in_engine: bundle::Engine::Libcontainer);
+one_more_process_is_held_as!(under_the_built_in_engine: container::Engine::Libcontainer);

@@ -4,7 +4,7 @@ use crate::support;
 
 use std::path::PathBuf;
 
-use bundle::Engine;
+use container::Engine;
 use support::same::{CASES, one_more_is_as_the_first};
 
 #[test]

@@ -8,7 +8,7 @@ use crate::support;
 
 use std::fs;
 
-use bundle::Engine;
+use container::Engine;
 use rustix::process::{WaitOptions, wait};
 use support::{Box, Users, debians_runc, wait_until};
 use testkit::{Call, rounds_or};

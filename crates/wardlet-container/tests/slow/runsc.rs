@@ -5,7 +5,7 @@ use crate::support;
 use std::fs::File;
 use std::io::{Read, Write};
 
-use bundle::Engine;
+use container::Engine;
 use rustix::net::{SendFlags, send};
 use serde_json::json;
 use support::{Box, Users, shell, wait_until};

@@ -22,11 +22,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use bundle::{
-    Bind, Cgroup, Console, Engine, IdLines, Job, MountPropagation, MountSpec, NewMount, Owners, Process,
-    ReadOnly, Resources, Rlimit, Rootfs, Seccomp, Space, Spaces, Start, WantedUser,
+use container::{
+    Bind, Cgroup, Console, ContainerSpec, Engine, Job, MountPropagation, MountSpec, NamespaceSpec,
+    NamespaceSpecs, NewMount, Owners, Process, ReadOnly, Resources, Rlimit, Rootfs, Seccomp, WantedUser,
 };
-use ids::IdMapping;
+
+use ids::{IdMapping, IdMappings};
 use kernel::{Charge, IdMaps, Namespace, NamespaceKind, UsernsFd};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType,
@@ -55,9 +56,9 @@ pub fn debians_runc() -> Engine {
     Engine::Oci { path: "/usr/sbin/runc".into(), args: vec![] }
 }
 
-pub fn lines() -> IdLines {
+pub fn lines() -> IdMappings {
     let line = IdMapping::new(0, BASE.into(), 65_536).unwrap();
-    IdLines { uids: vec![line], gids: vec![line] }
+    IdMappings { uids: vec![line], gids: vec![line] }
 }
 
 /// Which user namespace a container is in.
@@ -118,10 +119,10 @@ impl Box {
             namespace.pin(&pin(name)).unwrap();
             self.pins.push(pin(name));
         }
-        self.job.start.spaces.user = Space::At(pin("user"));
-        self.job.start.spaces.network = Space::At(pin("net"));
-        self.job.start.spaces.ipc = Space::At(pin("ipc"));
-        self.job.start.spaces.uts = Space::At(pin("uts"));
+        self.job.start.namespaces.user = NamespaceSpec::At(pin("user"));
+        self.job.start.namespaces.network = NamespaceSpec::At(pin("net"));
+        self.job.start.namespaces.ipc = NamespaceSpec::At(pin("ipc"));
+        self.job.start.namespaces.uts = NamespaceSpec::At(pin("uts"));
     }
 
     pub fn dir(&self) -> PathBuf {
@@ -398,7 +399,7 @@ fn processes_in(path: &str) -> Vec<String> {
     .collect()
 }
 
-fn start(root: &Path, id: &str, users: Users, args: &[&str]) -> Start {
+fn start(root: &Path, id: &str, users: Users, args: &[&str]) -> ContainerSpec {
     let made = |name: &str| -> PathBuf {
         let path = root.join(name);
         fs::create_dir_all(&path).unwrap();
@@ -420,8 +421,8 @@ fn start(root: &Path, id: &str, users: Users, args: &[&str]) -> Start {
         .unwrap();
     fs::write(layer.join("etc/group"), "root:x:0:\nana:x:1001:\nstaff:x:50:ana\n").unwrap();
     let other = users != Users::Host;
-    let new = || Space::New;
-    Start {
+    let new = || NamespaceSpec::New;
+    ContainerSpec {
         id: id.to_owned(),
         rootfs: Rootfs {
             lowers: vec![layer],
@@ -433,8 +434,8 @@ fn start(root: &Path, id: &str, users: Users, args: &[&str]) -> Start {
         },
         mounts: mounts(),
         volumes: Vec::new(),
-        spaces: Spaces {
-            user: if other { Space::New } else { Space::Host },
+        namespaces: NamespaceSpecs {
+            user: if other { NamespaceSpec::New } else { NamespaceSpec::Host },
             network: new(),
             ipc: new(),
             uts: new(),
@@ -477,7 +478,7 @@ fn mounts() -> Vec<MountSpec> {
     ]
 }
 
-pub fn bind(source: &Path, ids: Option<IdLines>) -> MountSpec {
+pub fn bind(source: &Path, ids: Option<IdMappings>) -> MountSpec {
     MountSpec::Bind(Bind {
         source: source.to_owned(),
         target: "/data".into(),
@@ -494,7 +495,7 @@ fn process(args: &[&str]) -> Process {
         env: vec!["PATH=/bin".into()],
         cwd: "/".into(),
         user: WantedUser::default(),
-        capabilities: bundle::capabilities::of(&bundle::capabilities::Asked::default()).unwrap(),
+        capabilities: container::capabilities::of(&container::capabilities::Asked::default()).unwrap(),
         no_new_privileges: false,
         rlimits: vec![Rlimit { kind: "RLIMIT_NOFILE".into(), soft: 777, hard: 9999 }],
         oom_score_adj: Some(123),

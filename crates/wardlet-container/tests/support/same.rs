@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use bundle::{Engine, Seccomp, WantedUser};
+use container::{Engine, Seccomp, WantedUser};
 use kernel::{Namespace, NamespaceKind, Process};
 use serde_json::json;
 
@@ -31,8 +31,9 @@ pub fn one_more_is_as_the_first(engine: &Engine, case: Case) {
     let process = &mut one.job.start.process;
     process.no_new_privileges = case.no_new_privileges;
     if case.filtered {
-        process.seccomp =
-            Seccomp::Profile(std::boxed::Box::new(bundle::seccomp::runtime_default(&process.capabilities)));
+        process.seccomp = Seccomp::Profile(std::boxed::Box::new(container::seccomp::runtime_default(
+            &process.capabilities,
+        )));
     }
     process.user = WantedUser { uid: case.user, groups: vec![7, 8], ..WantedUser::default() };
     let init = one.started();

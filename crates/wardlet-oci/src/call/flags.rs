@@ -1,8 +1,9 @@
-//! The flags of runc, crun, youki and runsc, as far as one has to know them to tell words apart.
+//! The flags of runc, crun, youki and runsc that the parser must know to separate flags, values and positional
+//! arguments.
 
 use super::words::Flags;
 
-/// Those before the command.
+/// Global flags, before the command.
 pub(super) const GLOBAL: Flags = Flags {
     with_value: &[
         "root",
@@ -111,7 +112,7 @@ pub(super) const GLOBAL: Flags = Flags {
     ],
 };
 
-/// Those of `create`, `run` and `restore`.
+/// Flags of `create`, `run` and `restore`.
 pub(super) const CREATE: Flags = Flags {
     with_value: &[
         "bundle",
@@ -134,7 +135,7 @@ pub(super) const CREATE: Flags = Flags {
     commands: &[],
 };
 
-/// Those of `exec`.
+/// Flags of `exec`.
 pub(super) const EXEC: Flags = Flags {
     with_value: &[
         "console-socket",
@@ -160,5 +161,5 @@ pub(super) const EXEC: Flags = Flags {
     commands: &[],
 };
 
-/// Those of `start` and `delete`: none takes a value.
+/// Flags of `start` and `delete`: none takes a value.
 pub(super) const DELETE: Flags = Flags { with_value: &[], without: &[], commands: &[] };

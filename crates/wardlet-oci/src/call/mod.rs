@@ -1,7 +1,6 @@
-//! What the caller wants of a runtime, read off its command line.
+//! Parses the command line of an OCI runtime: what the caller (containerd, CRI-O) asks the runtime to do.
 
 mod flags;
-mod runtime;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -9,112 +8,111 @@ mod words;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-pub use runtime::{Runtime, find};
-
 use words::{Word, Words};
 
-/// A command that no runtime has.
+/// The internal command that runs the cleanup watcher. No OCI runtime has a command of this name.
 const LOOK_AFTER: &str = "wardlet-look-after";
 
-/// One call of a runtime.
+/// One call of an OCI runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Every word behind the program's name.
+    /// All arguments after the program's name.
     pub words: Vec<OsString>,
-    /// What holds for any command.
+    /// The global flags, which apply to any command.
     pub globals: Globals,
-    /// What is to be done.
+    /// The command.
     pub command: Command,
 }
 
-/// What holds for any command.
+/// The global flags, which apply to any command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Globals {
-    /// Where the runtime keeps its containers.
+    /// `--root`: the directory of the runtime's state.
     pub root: Option<PathBuf>,
-    /// Where errors are to be written.
+    /// `--log`: the file that the caller reads errors from.
     pub log: Option<PathBuf>,
-    /// How.
+    /// `--log-format`.
     pub log_format: LogFormat,
 }
 
-/// How a line of the log is written.
+/// The format of a log line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text, for people.
     #[default]
     Text,
-    /// One object a line, as containerd reads it.
+    /// One JSON object per line, as containerd reads it.
     Json,
 }
 
-/// What is to be done, as far as it concerns us.
+/// The command of a call. Commands that `wardlet-oci` does not handle itself are [`Command::Other`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// A container is to be made.
+    /// `create`: creates a container.
     Create(Create),
-    /// A container is to be made and started, and deleted when it ends.
+    /// `run`: creates and starts a container, and deletes it when it ends.
     Run(Create),
-    /// A container is to be made from a checkpoint.
+    /// `restore`: creates a container from a checkpoint.
     Restore(Create),
-    /// One more process in a container.
+    /// `exec`: runs one more process in a container.
     Exec(Exec),
-    /// A container that was made is to be started.
+    /// `start`: starts a created container.
     Start(String),
-    /// What is left of a container is to be taken away.
+    /// `delete`: deletes a container.
     Delete(String),
-    /// Whoever made a container has ended. Nobody else calls this.
+    /// Waits for the end of a container's creator and cleans up. Only `wardlet-oci` itself makes this call.
     LookAfter(LookAfter),
-    /// Anything else.
+    /// Any other command: the runtime gets it unchanged.
     Other,
 }
 
-/// A container to be made.
+/// The arguments of `create`, `run` and `restore`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Create {
-    /// Its name.
+    /// The container's ID.
     pub id: String,
-    /// Its bundle, as an absolute path.
+    /// `--bundle`, as an absolute path.
     pub bundle: PathBuf,
-    /// Its configuration.
+    /// The path of `config.json`.
     pub config: PathBuf,
-    /// Where the number of its first process is to be written.
+    /// `--pid-file`: the file that the runtime writes the PID of the init process to.
     pub pid_file: Option<PathBuf>,
-    /// Behind which word the command's own flags begin.
+    /// The number of arguments up to and including the command: the command's own flags begin here.
     pub flags_at: usize,
 }
 
-/// One more process in a container.
+/// The arguments of `exec`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exec {
-    /// The container.
+    /// The container's ID.
     pub id: String,
-    /// The process, in a file.
+    /// `--process`: the file with the OCI process.
     pub process: Option<PathBuf>,
-    /// Its user, where no file says it.
+    /// `--user`, which applies if there is no file.
     pub user: Option<String>,
 }
 
-/// A container whose maker has ended.
+/// The arguments of the cleanup watcher: a container, and the process that creates it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LookAfter {
-    /// Its name.
+    /// The container's ID.
     pub id: String,
-    /// The number of its maker.
+    /// The PID of the creator.
     pub pid: u32,
-    /// When that began, in the kernel's ticks since the boot.
+    /// The start time of the creator, in clock ticks since boot.
     pub began: u64,
 }
 
 impl Call {
-    /// Reads the words behind a program's name. Relative paths start at `here`.
+    /// Parses the arguments after the program's name. Relative paths are resolved against `here`. Parsing does not
+    /// fail: a call that is not understood becomes [`Command::Other`], and the runtime reports what is wrong with it.
     #[must_use]
     pub fn read(words: Vec<OsString>, here: &Path) -> Self {
         let (globals, command) = read(&words, here);
         Self { words, globals, command }
     }
 
-    /// The same words with `more` as the first flags of the command.
+    /// The same arguments with `more` inserted at `at`, as the first flags of the command.
     #[must_use]
     pub fn words_with(&self, more: &[OsString], at: usize) -> Vec<OsString> {
         let (before, after) = self.words.split_at(at.min(self.words.len()));
@@ -174,7 +172,7 @@ impl Create {
                 Word::Flag(..) | Word::Plain(_) => {}
             }
         }
-        // crun takes another name for the file, from the bundle on.
+        // crun has a flag for another file name, relative to the bundle.
         let config = bundle.join(config.unwrap_or_else(|| PathBuf::from("config.json")));
         Some(Self { id: last_plain(rest, flags::CREATE)?, bundle, config, pid_file, flags_at })
     }
@@ -192,7 +190,7 @@ impl Exec {
                     _ => {}
                 },
                 Word::Flag(_, None) => {}
-                // What follows is the command that is to be run.
+                // The arguments after the container's ID are the command to run.
                 Word::Plain(id) => return Some(Self { id: id.into_string().ok()?, process, user }),
             }
         }
@@ -200,7 +198,7 @@ impl Exec {
     }
 }
 
-/// The words behind the program's name that say [`Command::LookAfter`].
+/// The arguments of a call that is parsed as [`Command::LookAfter`].
 #[must_use]
 pub fn words_to_look_after(globals: &Globals, (pid, began): (u32, u64), id: &str) -> Vec<OsString> {
     let mut words = Vec::new();
@@ -222,8 +220,8 @@ impl LookAfter {
     }
 }
 
-/// The last word that is neither a flag nor a flag's value: runtimes take one such word here, so that the value
-/// of a flag that is not known does not pass for it.
+/// The last argument that is neither a flag nor the value of a flag. The runtimes accept one such argument here, so the
+/// last one is the ID even if the value of an unknown flag was taken for a positional argument.
 fn last_plain(rest: &[OsString], flags: words::Flags) -> Option<String> {
     let mut steps = Words::new(rest);
     let mut last = None;

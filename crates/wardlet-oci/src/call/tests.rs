@@ -69,7 +69,7 @@ fn who_is_left_behind_is_told_so_that_it_understands_whatever_the_names_are() {
         let globals = read(line).globals;
         for id in ["x", "-x", "--", "--root", "create", "a b", "é"] {
             let words = words_to_look_after(&globals, (7, u64::MAX), id);
-            // In another directory, where nothing that is relative leads anywhere.
+            // From another working directory, in which relative paths do not exist.
             let call = Call::read(words, Path::new("/elsewhere"));
             assert_eq!(call.globals, globals, "{line}");
             let left = LookAfter { id: id.to_owned(), pid: 7, began: u64::MAX };

@@ -1,31 +1,31 @@
-//! The words of a command line, as the runtimes take them.
+//! Splits a command line into flags and positional arguments, as the runtimes do.
 //!
-//! A flag has one dash or two, and its value behind `=` or in the next word. Which flags take a value is
-//! known for those of runc, crun, youki and runsc. A flag that nobody here knows is taken to have none
-//! where a command or another flag follows, and to have one otherwise.
+//! A flag has one dash or two, and its value after `=` or in the next argument. The flags of runc, crun, youki and
+//! runsc that take a value are known. An unknown flag before the command has no value if a command or another flag
+//! follows it, and has one otherwise.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-/// One step of a command line.
+/// A flag or a positional argument.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// A flag without its dashes, and its value if it has one.
     Flag(String, Option<OsString>),
-    /// Anything else.
+    /// A positional argument.
     Plain(OsString),
 }
 
-/// Which flags take a value, and what to do with those that are not known.
+/// Which flags take a value, and how to parse unknown flags.
 #[derive(Clone, Copy)]
 pub(super) struct Flags {
     pub(super) with_value: &'static [&'static str],
     pub(super) without: &'static [&'static str],
-    /// Words that end a run of flags: behind a flag that is not known they are not its value.
+    /// The names of commands. After an unknown flag they are not its value. Empty: an unknown flag has no value.
     pub(super) commands: &'static [&'static str],
 }
 
-/// Walks over words.
+/// Iterates over the arguments.
 pub(super) struct Words<'a> {
     words: &'a [OsString],
     at: usize,
@@ -37,7 +37,7 @@ impl<'a> Words<'a> {
         Self { words, at: 0, only_plain: false }
     }
 
-    /// How many words are behind us.
+    /// The number of arguments that were consumed.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -48,7 +48,7 @@ impl<'a> Words<'a> {
         Some(word)
     }
 
-    /// The next step.
+    /// The next flag or positional argument.
     pub(super) fn next(&mut self, flags: Flags) -> Option<Word> {
         let word = self.take()?;
         if self.only_plain {
@@ -73,7 +73,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// A flag's name and the value behind its `=`.
+/// The name of a flag, and the value after its `=`.
 fn flag(word: &OsStr) -> Option<(String, Option<OsString>)> {
     let bytes = word.as_bytes().strip_prefix(b"-").filter(|rest| !rest.is_empty())?;
     let bytes = bytes.strip_prefix(b"-").unwrap_or(bytes);

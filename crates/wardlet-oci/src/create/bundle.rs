@@ -1,4 +1,4 @@
-//! The caller's bundle, with the edited configuration in its place.
+//! Mounts the edited configuration over the one in the caller's bundle.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -12,12 +12,13 @@ use crate::error::{Error, Result};
 use crate::spec::{astray, weakened};
 use crate::ward::Order;
 
-/// Shows `spec` where the runtime will look for it. We are in a mount namespace that ends with the runtime,
-/// so that the caller's own file stays what it is for everybody else.
+/// Mounts `spec` over `config`, where the runtime reads it. This process is in a private mount namespace that ends with
+/// the runtime, so that all other processes see the caller's own file.
 ///
-/// Nothing is shown that allows the container more than its caller did, or that leads to another pod's.
+/// It is an error if `spec` allows the container more than the caller's configuration does, or names files of another
+/// pod.
 pub(super) fn show(spec: &Value, order: &Order, config: &Path) -> Result<()> {
-    let astray = || astray(&order.spec, spec, (&order.ids, &order.stage));
+    let astray = || astray(&order.spec, spec, &order.ids, &order.stage);
     if let Some(part) = weakened(&order.spec, spec).or_else(astray) {
         return Err(Error::Weakened { part });
     }

@@ -1,35 +1,35 @@
-//! Who decides: the caller where it brings a user namespace, else the pod's sandbox, by its annotations and
-//! the operator's gate.
+//! Decides whether a container gets a user namespace. If the caller gives one, nothing changes; otherwise the
+//! annotations of the pod's sandbox decide, together with the node's configuration.
 
 use std::collections::BTreeMap;
 
 use ids::BlockLength;
 use kernel::Process;
+use oci_records::{Pod, Record, Standing};
 use plan::OnClosedGate;
 
 use super::membership;
 use crate::call::Create;
 use crate::error::{Error, Result};
-use crate::gate::{Asked, AskedLength, Pod, Role, asked};
-use crate::lease::{Record, Standing};
+use crate::gate::{Asked, AskedLength, Role, asked, pod_of};
 use crate::site::Site;
 use crate::spec::{self, Glance, Users};
 
-/// What becomes of a container.
+/// What `create` does with a container.
 pub(super) enum Decision {
-    /// Nobody asks for anything.
+    /// No user namespace is asked for: the call is passed on unchanged.
     AsItIs,
-    /// It stays as it is, which is worth a line.
+    /// The call is passed on unchanged, with this line in the log.
     Said(String),
-    /// Asked for, and the gate is closed.
+    /// The pod asks for a user namespace, and `wrapper.enable_user_namespace_annotation` is false.
     Closed { pod: Pod, asked_by: &'static str },
-    /// It is the first of a pod with a user namespace.
+    /// The container is the sandbox of a pod with a user namespace.
     Sandbox(Box<First>),
-    /// It joins its pod's user namespace.
+    /// The container joins its pod's user namespace.
     Inherit(Box<Next>),
 }
 
-/// The first container of a pod with a user namespace.
+/// The sandbox container of a pod with a user namespace.
 pub(super) struct First {
     pub(super) text: Vec<u8>,
     pub(super) annotations: BTreeMap<String, String>,
@@ -38,19 +38,19 @@ pub(super) struct First {
     pub(super) length: Option<BlockLength>,
 }
 
-/// Another one.
+/// Any other container of such a pod.
 pub(super) struct Next {
     pub(super) text: Vec<u8>,
     pub(super) annotations: BTreeMap<String, String>,
     pub(super) networks: Vec<String>,
-    /// The one that its annotations name.
+    /// The record of the sandbox that its annotations name.
     pub(super) sandbox: Record,
 }
 
 pub(super) fn decide(site: &Site<'_>, wanted: &Create) -> Result<Decision> {
     let text = match spec::read(&wanted.config) {
         Ok(text) => text,
-        // The runtime says so in its own words.
+        // The runtime reports the error itself.
         Err(_) if !site.settings().enabled => return Ok(Decision::AsItIs),
         Err(e) => return Err(e),
     };
@@ -72,7 +72,8 @@ pub(super) fn decide(site: &Site<'_>, wanted: &Create) -> Result<Decision> {
     }
 }
 
-/// The annotation by which a container asks for a user namespace that it could have.
+/// The annotation by which a container asks for a user namespace, if the configuration allows that and the caller gives
+/// none.
 fn asks(site: &Site<'_>, glance: &Glance) -> Result<Option<&'static str>> {
     match asked(&glance.annotations)? {
         Asked::UserNamespace { by, .. } if glance.users == Users::Unsaid && site.settings().enabled => {
@@ -82,8 +83,8 @@ fn asks(site: &Site<'_>, glance: &Glance) -> Result<Option<&'static str>> {
     }
 }
 
-/// Refuses a container that is in the network of an isolated pod and does not say so: it would run there with the
-/// host's users.
+/// Refuses a container that is in the network namespace of an isolated pod and does not name that pod's sandbox: it
+/// would run there with the host's user IDs.
 fn stays_outside(site: &Site<'_>, container: &str, glance: &Glance) -> Result<()> {
     match membership::isolated_sandbox(site, &glance.networks)? {
         None => Ok(()),
@@ -93,7 +94,8 @@ fn stays_outside(site: &Site<'_>, container: &str, glance: &Glance) -> Result<()
     }
 }
 
-/// A container goes by its sandbox, whatever its own annotations say. Which that is they say, and its network shows.
+/// Decides on a container that is not a sandbox: it gets what its sandbox has, whatever its own annotations ask for.
+/// Its annotations name the sandbox, and its network namespace must be that of the sandbox.
 fn container(
     site: &Site<'_>,
     (id, text): (&str, Vec<u8>),
@@ -121,7 +123,7 @@ fn container(
     }
 }
 
-/// Whether a container is of this sandbox, which runs with the host's users.
+/// Whether a container is in the network namespace of this sandbox, which runs with the host's user IDs.
 fn is_of(sandbox: &Record, glance: &Glance) -> Result<bool> {
     match sandbox.pid().map(Process::open) {
         Some(Ok(process)) => membership::is_in(&glance.networks, &process),
@@ -133,7 +135,7 @@ fn first(site: &Site<'_>, text: Vec<u8>, glance: Glance) -> Result<Decision> {
     let Asked::UserNamespace { by, length } = asked(&glance.annotations)? else {
         return Ok(Decision::AsItIs);
     };
-    let pod = Pod::of(&glance.annotations);
+    let pod = pod_of(&glance.annotations);
     if glance.users == Users::Given {
         return Ok(Decision::Said(format!(
             "pod {pod}: {by} asks for a user namespace, the caller gives one"
@@ -150,7 +152,7 @@ fn first(site: &Site<'_>, text: Vec<u8>, glance: Glance) -> Result<Decision> {
     }
 }
 
-/// As many IDs as a pod asks for, if the operator gives so many to one pod.
+/// The number of IDs that a pod asks for. It is an error if the operator allows fewer for one pod.
 fn within(site: &Site<'_>, asked: AskedLength) -> Result<BlockLength> {
     let allowed = site.longest_block();
     if asked.ids > allowed {

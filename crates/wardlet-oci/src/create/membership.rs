@@ -1,24 +1,24 @@
-//! Which sandbox a container is of, by its network namespace.
+//! Finds the sandbox of a container by its network namespace.
 //!
-//! Annotations only name a sandbox, and a pod's author can write them. The network namespace in the configuration is
-//! what the container runtime made for the pod: all containers of a pod are in one, and no other pod is. The host's
-//! network shows nothing, since many pods are in it; no isolated pod is.
+//! Annotations only name a sandbox, and a pod's author can write them. The container runtime creates the network
+//! namespace in the configuration for the pod: all containers of a pod are in it, and no other pod is. The host's
+//! network namespace proves nothing, since many pods are in it; no isolated pod is.
 
 use std::path::Path;
 
 use kernel::{Namespace, NamespaceId, NamespaceKind, Process};
+use oci_records::{Record, Standing, first_process};
 
 use crate::error::Result;
-use crate::lease::{Record, Standing, init_of};
 use crate::site::Site;
 
-/// Whether a configuration with these network namespaces puts its container into that of a process.
+/// Whether all of these network namespaces, from a configuration, are that of a process, and not the host's.
 pub(super) fn is_in(networks: &[String], process: &Process) -> Result<bool> {
     let its = process.namespace(NamespaceKind::Net)?.id();
     Ok(its != hosts()? && !networks.is_empty() && networks.iter().all(|path| id(path) == Some(its)))
 }
 
-/// The sandbox with a user namespace from us that these network namespaces are of, if there is one.
+/// The record of the sandbox with a user namespace that runs in one of these network namespaces, if there is one.
 pub(super) fn isolated_sandbox(site: &Site<'_>, networks: &[String]) -> Result<Option<Record>> {
     let hosts = hosts()?;
     let ids: Vec<NamespaceId> =
@@ -26,7 +26,7 @@ pub(super) fn isolated_sandbox(site: &Site<'_>, networks: &[String]) -> Result<O
     if ids.is_empty() {
         return Ok(None);
     }
-    // A record that cannot be read is of a pod that nothing can join.
+    // No container can join a pod whose record cannot be read.
     let (records, _) = site.records.all()?;
     let root = site.root();
     let is_its = |record: &Record| {
@@ -40,7 +40,7 @@ pub(super) fn isolated_sandbox(site: &Site<'_>, networks: &[String]) -> Result<O
 /// The network namespace of a sandbox that has a user namespace and runs.
 fn network_of(record: &Record) -> Option<NamespaceId> {
     let Standing::Ward { ids: Some(ids), .. } = &record.standing else { return None };
-    let process = Process::open(init_of(&record.pid_file, ids)?).ok()?;
+    let process = Process::open(first_process(&record.pid_file, ids)?).ok()?;
     Some(process.namespace(NamespaceKind::Net).ok()?.id())
 }
 
@@ -48,7 +48,8 @@ fn hosts() -> Result<NamespaceId> {
     Ok(Process::own()?.namespace(NamespaceKind::Net)?.id())
 }
 
-/// Which network namespace is at a path; none for one that the runtime would make, or that cannot be opened.
+/// The identity of the network namespace at a path; `None` for an empty path, for which the runtime creates one, or if
+/// it cannot be opened.
 fn id(path: &str) -> Option<NamespaceId> {
     if path.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! A container to be made: as its caller says, or in its pod's user namespace.
+//! `create`, `run` and `restore`: creates a container, in its pod's user namespace or unchanged.
 
 mod bundle;
 mod decide;
@@ -8,26 +8,27 @@ mod sandbox;
 
 pub(crate) use inherit::again;
 
+use oci_records::{Creator, Pod, Record, Standing, VERSION};
+
 use crate::call::Create;
 use crate::error::{Error, Result};
-use crate::gate::{Pod, Refusal};
-use crate::lease::{Creator, Record, Standing, gone};
+use crate::gate::Refusal;
 use crate::site::Site;
 use crate::unchanged;
 use decide::Decision;
 
-/// How a container comes to be.
+/// The command that creates a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// It is made, and started by another call.
+    /// `create`: another call starts the container.
     Create,
-    /// It is made and started, and its runtime stays with it.
+    /// `run`: starts the container, and the runtime waits for it.
     Run,
-    /// It is made from a checkpoint.
+    /// `restore`: from a checkpoint.
     Restore,
 }
 
-/// Makes a container.
+/// Creates a container. Returns only if the call fails: this process executes the runtime.
 pub(crate) fn create(site: &Site<'_>, wanted: &Create, manner: Manner) -> Result<u8> {
     match decide::decide(site, wanted)? {
         Decision::AsItIs => unchanged(site),
@@ -45,11 +46,12 @@ pub(crate) fn create(site: &Site<'_>, wanted: &Create, manner: Manner) -> Result
     }
 }
 
-/// The operator's gate is closed: the pod runs as it did before, which is said and written down.
+/// Records and logs that the pod runs without the user namespace that it asks for.
 fn closed(site: &Site<'_>, wanted: &Create, pod: &Pod, asked_by: &str) -> Result<()> {
     let standing = Standing::NotIsolated { asked_by: asked_by.to_owned() };
-    let record = record(site, wanted, &wanted.id, pod, standing);
-    site.records.put(&record)?;
+    let record = record(site, wanted, &wanted.id, pod, standing)?;
+    // This must not replace the record of a pod that still runs, which may have a user namespace and a lease.
+    claim(site, &record)?;
     site.log.decision(&format!(
         "pod {pod}, sandbox {}: {asked_by} asks for a user namespace; it has none, since \
          wrapper.enable_user_namespace_annotation is false",
@@ -58,39 +60,33 @@ fn closed(site: &Site<'_>, wanted: &Create, pod: &Pod, asked_by: &str) -> Result
     Ok(())
 }
 
-fn record(site: &Site<'_>, wanted: &Create, sandbox: &str, pod: &Pod, standing: Standing) -> Record {
+fn record(site: &Site<'_>, wanted: &Create, sandbox: &str, pod: &Pod, standing: Standing) -> Result<Record> {
     let root = site.root();
     let own = || site.records.pid_file(&root, &wanted.id);
-    Record {
-        version: crate::lease::VERSION,
+    Ok(Record {
+        version: VERSION,
         container: wanted.id.clone(),
         sandbox: sandbox.to_owned(),
         pod: pod.clone(),
         bundle: wanted.bundle.clone(),
         config: wanted.config.clone(),
         pid_file: wanted.pid_file.clone().unwrap_or_else(own),
-        creator: Creator::own(),
+        creator: Creator::own()?,
         standing,
         root,
-    }
+    })
 }
 
-/// Writes a container's first record. A record of an earlier one that is gone makes way.
+/// Writes a container's first record, and replaces that of an earlier container with the same ID that is gone.
 fn claim(site: &Site<'_>, record: &Record) -> Result<()> {
-    for _ in 0..2 {
-        if site.records.claim(record)? {
-            return Ok(());
-        }
-        match site.records.get(&record.root, &record.container)? {
-            Some(earlier) if !gone(&earlier) => break,
-            _ => site.records.remove(&record.root, &record.container)?,
-        }
+    if site.records.claim(record)? {
+        return Ok(());
     }
     let cause = "is there already, or is being made".to_owned();
     Err(Error::Sandbox { sandbox: record.container.clone(), cause })
 }
 
 fn no_restore() -> Refusal {
-    let cause = "a pod with a user namespace by annotation cannot be made from a checkpoint";
-    Refusal::hinted("restore", cause, "take the annotation away")
+    let cause = "a pod with a user namespace by annotation cannot be restored from a checkpoint";
+    Refusal::hinted("restore", cause, "remove the annotation")
 }

@@ -1,18 +1,15 @@
-//! The first container of a pod with a user namespace.
+//! Creates the sandbox container of a pod with a user namespace.
 //!
-//! In this order, so that a crash between any two steps leaves nothing that is not found again: the record, one who looks
-//! after it, the lease, the record with the maps, the files, the runtime. A step that fails takes back all before it.
-//!
-//! Two work side by side, so that the caller waits for less: while one opens the ledger, the other checks what is wanted and
-//! begins; while one brings the lease to disk, the other makes the namespaces. What is on disk is given to the pod's IDs
-//! only when the lease is there, too.
+//! One sequence: check the request, write the record, spawn the cleanup watcher, take the lease, write the record with
+//! the ID mappings, prepare the files, execute the runtime. After a crash between any two steps, the watcher or the
+//! next sweep finds the record and with it the lease. After a step that fails, the lease is released and the record
+//! removed.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
 
-use bundle::IdLines;
-use ids::BlockLength;
-use ledger::{Holder, Told};
+use ids::{BlockLength, IdMappings};
+use ledger::{Holder, LedgerError, Options};
+use oci_records::{Record, Standing, holder, sweep};
 use serde_json::Value;
 
 use super::decide::First;
@@ -21,86 +18,30 @@ use crate::call::Create;
 use crate::error::{Error, Result};
 use crate::gate::{self, Subject};
 use crate::hand_over;
-use crate::lease::{self, Looking, Opening, Record, Seen, Standing, holder, lines, sweep, taking};
-use crate::look_after::{give_back, leave_behind};
-use crate::meanwhile::{meanwhile, soon};
+use crate::lease::{self, Leases};
 use crate::site::Site;
 use crate::spec::{self, BLOCK_KEY, SLOT_KEY};
-use crate::ward::{self, Made, Order, Role, Room, Rootfs, RuntimeTraits};
+use crate::ward::{self, Made, Order, Role, Rootfs, RuntimeTraits};
+use crate::watcher::{give_back, spawn_watcher};
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First) -> Result<u8> {
-    // Before anybody has to wait for it: a runtime that is new here is asked.
-    let traits = site.traits()?;
-    let (opening, looking) = taking(&site.config)?;
-    let (ask, asked) = channel();
-    let (tell, told) = channel();
-    let keep = move || keep(site, opening, (asked, tell));
-    let mut begun = None;
-    let making = Making { site, wanted, first, traits };
-    let not_leased = || Error::from(ward::Error::NotLeased);
-    let failed = meanwhile(keep, |other| match making.all(looking, &mut begun, (ask, &told)) {
-        Ok(made) => {
-            let record = other.wait()?.ok_or_else(not_leased)?;
-            hand_over(site, (wanted, first), &record, made)
-        }
-        // Whoever was to take the lease says why there is none.
-        Err(Error::Ward(ward::Error::NotLeased)) => Err(other.wait().err().unwrap_or_else(not_leased)),
-        Err(error) => Err(error),
+    let making = Making { site, wanted, first, traits: site.traits()? };
+    let (spec, length) = making.check()?;
+    let rootfs = Rootfs::find(&wanted.bundle, &spec)?;
+    let holder = holder(&site.root(), &wanted.id)?;
+    let ledger = lease::options(&site.config)?;
+    let begun = making.begin(&holder)?;
+    let wish = Wish { holder, length, places: rootfs.changes().into_iter().collect() };
+    let failed = making.lease(ledger, wish, begun.clone()).and_then(|(record, ids)| {
+        let made = making.files(spec, rootfs, &ids)?;
+        hand_over(site, (wanted, first), &record, made)
     });
-    // It comes back only if it failed: this process becomes the runtime.
-    if let Some(record) = begun {
-        give_back(site, &record, || true);
-    }
+    // This point is reached only after an error: otherwise this process has executed the runtime.
+    give_back(site, &begun, |now| now.creator == begun.creator);
     failed
 }
 
-/// What is asked of the one who has the ledger.
-struct Asked {
-    record: Record,
-    holder: Holder,
-    length: BlockLength,
-    /// Where the container's changes will lie.
-    places: Vec<PathBuf>,
-    seen: Option<Seen>,
-}
-
-/// Opens the ledger, takes the lease that is asked for, and writes it into the record. Nothing if nobody asks: it came to
-/// nothing before.
-fn keep(
-    site: &Site<'_>,
-    opening: Opening,
-    (asked, tell): (Receiver<Asked>, Sender<Told>),
-) -> Result<Option<Record>> {
-    let found = if opening.is_there() {
-        lease::asked(&asked, opening.open()?, &site.config)?
-    } else {
-        asked.recv().ok().map(|asked| Ok::<_, Error>((asked, opening.open()?))).transpose()?
-    };
-    let Some((Asked { mut record, holder, length, places, seen }, leases)) = found else { return Ok(None) };
-    if let Some(seen) = &seen {
-        leases.go_by(seen);
-    }
-    let take = || leases.take(holder.clone(), Some(length), (places.clone(), &tell));
-    let ids = match take() {
-        // A pool that seems to be full may be so with what a crash left.
-        Err(Error::Ledger(ledger::LedgerError::Lease { .. })) => {
-            sweep(&site.records, |holder| leases.release(holder))?;
-            take()
-        }
-        taken => taken,
-    }?;
-    record.standing = Standing::Ward { holder, ids: Some(ids) };
-    // Whoever sweeps has the ledger, and finds the one or the other.
-    site.records.put(&record)?;
-    // Others wait for it.
-    drop(leases);
-    if let Some(seen) = seen {
-        seen.keep();
-    }
-    Ok(Some(record))
-}
-
-/// Comes back only with an error.
+/// Executes the runtime, and returns only with an error.
 fn hand_over(
     site: &Site<'_>,
     (wanted, first): (&Create, &First),
@@ -108,7 +49,15 @@ fn hand_over(
     _made: Made,
 ) -> Result<u8> {
     site.log.decision(&line(first, record));
-    match hand_over::become_runtime(&site.runtime.path, &words(site, wanted, record))? {}
+    match hand_over::become_runtime(&site.runtime, &words(site, wanted, record))? {}
+}
+
+/// The parameters of a pod's lease.
+struct Wish {
+    holder: Holder,
+    length: BlockLength,
+    /// The upper directory of the container's overlay.
+    places: Vec<PathBuf>,
 }
 
 struct Making<'a> {
@@ -119,26 +68,8 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// Begins, looks at the host, asks for the lease and makes the files. What is to be given back if it fails is in
-    /// `begun`.
-    fn all(
-        &self,
-        mut looking: Looking,
-        begun: &mut Option<Record>,
-        (ask, told): (Sender<Asked>, &Receiver<Told>),
-    ) -> Result<Made> {
-        looking.begin();
-        let (spec, length) = self.check()?;
-        let rootfs = Rootfs::find(&self.wanted.bundle, &spec)?;
-        let holder = holder(&self.site.root(), &self.wanted.id)?;
-        let record = begun.insert(self.begin(&holder)?).clone();
-        let places = rootfs.changes().into_iter().collect();
-        // One who does not listen any more has failed, and says why.
-        let _ = ask.send(Asked { record, holder, length, places, seen: looking.look() });
-        self.files((spec, rootfs), told)
-    }
-
-    /// The configuration, if it can be had with a user namespace, and how many IDs it is to have.
+    /// Parses the configuration and checks that all of it is possible with a user namespace. Returns it with the number
+    /// of IDs.
     fn check(&self) -> Result<(Value, BlockLength)> {
         let Self { site, wanted, first, traits } = self;
         let spec = spec::parse(&first.text).map_err(|cause| Error::spec(&wanted.config, cause))?;
@@ -148,26 +79,42 @@ impl Making<'_> {
         Ok((spec, length))
     }
 
-    /// Writes down that it is being made, and leaves somebody behind to look after it.
+    /// Writes the record and spawns its watcher.
     fn begin(&self, holder: &Holder) -> Result<Record> {
         let Self { site, wanted, first, .. } = self;
         let standing = Standing::Ward { holder: holder.clone(), ids: None };
-        let record = record(site, wanted, &wanted.id, &first.pod, standing);
+        let record = record(site, wanted, &wanted.id, &first.pod, standing)?;
         claim(site, &record)?;
-        // From here on nothing has to come back to us: if the runtime fails, or we do not get to it, somebody sees to it.
-        if let Err(error) = leave_behind(site, &record) {
-            let _ = site.records.remove(&record.root, &record.container);
+        // From here on the watcher releases the lease if this process ends and no container runs.
+        if let Err(error) = spawn_watcher(site, &record) {
+            let _ = site.records.remove(&record);
             return Err(error);
         }
         Ok(record)
     }
 
-    /// Makes its files, and shows what the runtime is to be given.
-    fn files(&self, (spec, rootfs): (Value, Rootfs), told: &Receiver<Told>) -> Result<Made> {
-        let stage = self.site.settings().run_dir.join("stage");
-        let room = Room::enter(&stage)?;
-        let Ok(Told::Chosen(lease)) = soon(told) else { return Err(ward::Error::NotLeased.into()) };
-        let ids = lines(&lease);
+    /// Takes the lease and writes it into the record, both under the ledger's lock. A sweep holds that lock too, and so
+    /// finds either no lease or a record with ID mappings.
+    fn lease(&self, ledger: Options, wish: Wish, mut record: Record) -> Result<(Record, IdMappings)> {
+        let Wish { holder, length, places } = wish;
+        let records = &self.site.records;
+        let leases = Leases::open_to_take(ledger)?;
+        let take = || leases.take(holder.clone(), Some(length), places.clone());
+        let ids = match take() {
+            // The pool may be exhausted by leases that a crash has left.
+            Err(Error::Ledger(LedgerError::Lease { .. })) => {
+                sweep(records, |holder| leases.release(holder))?;
+                take()
+            }
+            taken => taken,
+        }?;
+        record.standing = Standing::Ward { holder, ids: Some(ids.clone()) };
+        records.update(&record)?;
+        Ok((record, ids))
+    }
+
+    /// Prepares the container's files, and mounts the edited configuration for the runtime.
+    fn files(&self, spec: Value, rootfs: Rootfs, ids: &IdMappings) -> Result<Made> {
         let order = Order {
             bundle: self.wanted.bundle.clone(),
             container_id: self.wanted.id.clone(),
@@ -177,26 +124,22 @@ impl Making<'_> {
             role: Role::Sandbox,
             runtime: self.traits,
             on_refusal: self.site.config.settings.policy.volumes.cannot_idmap,
-            stage,
+            stage: self.site.settings().run_dir.join("stage"),
         };
-        let leased = || match soon(told) {
-            Ok(Told::OnDisk) => Ok(()),
-            _ => Err(ward::Error::NotLeased),
-        };
-        let mut made = ward::make_in(room, &order, leased)?;
-        annotate(&mut made.spec, &ids, Some(self.slot(&ids)));
+        let mut made = ward::make(&order)?;
+        annotate(&mut made.spec, ids, Some(self.slot(ids)));
         callers::show(&made.spec, &order, &self.wanted.config)?;
         Ok(made)
     }
 
-    /// Which block of its pool it is, counted in blocks of the pool's length whatever the pod's own is.
-    fn slot(&self, ids: &IdLines) -> u64 {
+    /// The index of the block in its pool, in units of the configured block length, whatever the pod's own length is.
+    fn slot(&self, ids: &IdMappings) -> u64 {
         let base = ids.uids.first().map_or(0, |line| u64::from(line.host().first()));
         base.saturating_sub(self.site.settings().uid_base.unwrap_or(0)) / u64::from(self.site.block_length())
     }
 }
 
-/// The caller's words, with a file for the first process's number where there was none.
+/// The caller's arguments, with a `--pid-file` where the caller gives none.
 pub(super) fn words(site: &Site<'_>, wanted: &Create, record: &Record) -> Vec<std::ffi::OsString> {
     if wanted.pid_file.is_some() {
         return site.call.words.clone();
@@ -204,8 +147,8 @@ pub(super) fn words(site: &Site<'_>, wanted: &Create, record: &Record) -> Vec<st
     site.call.words_with(&["--pid-file".into(), record.pid_file.clone().into()], wanted.flags_at)
 }
 
-/// Writes the pod's block into a configuration, and its slot into that of the first container.
-pub(super) fn annotate(spec: &mut Value, ids: &IdLines, slot: Option<u64>) {
+/// Adds the annotation with the pod's block to a configuration, and for a sandbox the annotation with its slot.
+pub(super) fn annotate(spec: &mut Value, ids: &IdMappings, slot: Option<u64>) {
     let first = |lines: &[ids::IdMapping]| lines.first().map_or(0, |line| u64::from(line.host().first()));
     let length = ids.uids.first().map_or(0, |line| line.length());
     let block = format!("{}:{}:{length}", first(&ids.uids), first(&ids.gids));

@@ -1,4 +1,4 @@
-//! What a pod's annotations ask for.
+//! The request for a user namespace in a pod's annotations.
 
 use std::collections::BTreeMap;
 
@@ -8,40 +8,35 @@ use types::keys::{CRIO_USER_NAMESPACE, GVISOR_USER_NAMESPACE, IDS, USER_NAMESPAC
 
 use crate::error::{Error, Result};
 
-/// Says that the pod can do without the network capabilities it asks for.
+/// The annotation by which a pod accepts that the network capabilities it asks for have no effect.
 pub const ACCEPT_NETWORK: &str = "wardlet.dev/network-capabilities";
-/// Where CRI-O keeps all annotations of a pod, as JSON.
+/// The annotation in which CRI-O keeps all annotations of a pod, as JSON.
 const CRIO_ALL: &str = "io.kubernetes.cri-o.Annotations";
 
-/// All annotations by which a pod can ask for a user namespace.
-pub fn asking_keys() -> impl Iterator<Item = &'static str> {
-    [USER_NAMESPACE, GVISOR_USER_NAMESPACE].into_iter().chain(CRIO_USER_NAMESPACE)
-}
-
-/// What a pod's annotations ask for.
+/// The request for a user namespace in a pod's annotations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
-    /// Nothing.
+    /// No user namespace.
     No,
     /// A user namespace.
     UserNamespace {
-        /// The annotation that says so.
+        /// The key of the annotation.
         by: &'static str,
-        /// With so many IDs; the node's own number if not said.
+        /// The number of IDs; `None` for the node's default.
         length: Option<AskedLength>,
     },
 }
 
-/// How many IDs a pod asks for.
+/// The number of IDs that a pod asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AskedLength {
-    /// The annotation that says so.
+    /// The key of the annotation.
     pub by: &'static str,
-    /// As many.
+    /// The number.
     pub ids: BlockLength,
 }
 
-/// All annotations of a container, those in CRI-O's collection too.
+/// All annotations of a container, including those in CRI-O's collection.
 fn all(annotations: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     let Some(collected) = annotations.get(CRIO_ALL) else { return Ok(annotations.clone()) };
     let parsed: Option<BTreeMap<String, String>> =
@@ -49,16 +44,17 @@ fn all(annotations: &BTreeMap<String, String>) -> Result<BTreeMap<String, String
             key: CRIO_ALL,
             value: shortened(collected),
             cause: format!("is no map of annotations: {e}"),
-            way_out: "see what CRI-O writes there".to_owned(),
+            way_out: "leave this annotation to CRI-O, which writes a JSON object of strings".to_owned(),
         })?;
-    // Of a container without any it says `null`.
+    // CRI-O writes `null` for a container without annotations.
     let mut all = parsed.unwrap_or_default();
-    // What the runtime was given itself holds.
+    // The annotations in the configuration itself take precedence.
     all.extend(annotations.iter().map(|(key, value)| (key.clone(), value.clone())));
     Ok(all)
 }
 
-/// What these annotations ask for.
+/// Parses the request for a user namespace. It is an error if an annotation of wardlet or CRI-O has a value that is not
+/// valid, or if two of them contradict each other.
 pub fn asked(annotations: &BTreeMap<String, String>) -> Result<Asked> {
     let annotations = &all(annotations)?;
     let ours = ours(annotations)?;
@@ -80,7 +76,7 @@ pub fn asked(annotations: &BTreeMap<String, String>) -> Result<Asked> {
     Ok(Asked::UserNamespace { by, length })
 }
 
-/// Whether the pod does without network capabilities.
+/// Whether the pod accepts that its network capabilities have no effect.
 pub(super) fn accepts_unreal_network(annotations: &BTreeMap<String, String>) -> Result<bool> {
     match all(annotations)?.get(ACCEPT_NETWORK).map(String::as_str) {
         None => Ok(false),
@@ -108,7 +104,7 @@ fn ours(annotations: &BTreeMap<String, String>) -> Result<Option<bool>> {
     }
 }
 
-/// CRI-O's annotation, and the length it asks for.
+/// CRI-O's annotation, and the number of IDs that it asks for.
 fn crio(annotations: &BTreeMap<String, String>) -> Result<Option<(&'static str, Option<BlockLength>)>> {
     let Some((key, value)) =
         CRIO_USER_NAMESPACE.into_iter().find_map(|key| Some((key, annotations.get(key)?)))
@@ -154,11 +150,11 @@ fn contradiction(key: &'static str, value: &str) -> Error {
         key,
         value: value.to_owned(),
         cause: format!("contradicts {USER_NAMESPACE}: \"false\""),
-        way_out: "take one of them away".to_owned(),
+        way_out: "remove one of them".to_owned(),
     }
 }
 
-/// A message is one line of reasonable length, whatever a pod's author wrote.
+/// The first 80 characters of a value, so that a message stays short whatever a pod's author wrote.
 pub(super) fn shortened(value: &str) -> String {
     let short: String = value.chars().take(80).collect();
     if short.len() < value.len() { format!("{short}…") } else { short }

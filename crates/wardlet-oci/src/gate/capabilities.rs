@@ -1,5 +1,5 @@
-//! Capabilities over the network. The pod's network namespace was made by the caller and belongs to the
-//! host's users, so that these give a pod with a user namespace nothing there.
+//! Network capabilities. The caller creates the pod's network namespace, and the host's user namespace owns it, so that
+//! these capabilities have no effect there for a pod with a user namespace.
 
 use serde_json::Value;
 
@@ -8,12 +8,12 @@ use super::{ACCEPT_NETWORK, Refusal, annotations};
 use crate::error::Result;
 use crate::ward::RuntimeKind;
 
-/// Those that containerd gives every container that asked for none: with all of these, CAP_NET_RAW was not
-/// asked for.
+/// Capabilities that containerd gives by default. A container that has all of them has CAP_NET_RAW by default as well,
+/// and did not ask for it.
 const UNASKED: [&str; 4] = ["CAP_AUDIT_WRITE", "CAP_MKNOD", "CAP_SYS_CHROOT", "CAP_SETFCAP"];
 
 pub(super) fn check(subject: &Subject<'_>) -> Result<()> {
-    // gVisor has a network of its own, where they are real.
+    // gVisor has a network stack of its own, in which they have effect.
     if subject.runtime == RuntimeKind::Runsc {
         return Ok(());
     }

@@ -1,31 +1,31 @@
-//! Devices. Those that are given by name are made for the container, with the pod's owners. Every device of
-//! the host is another matter: that is a pod which is the host, and no user namespace helps it.
+//! Refuses privileged containers. A device that a configuration names is created for the container, with an owner from
+//! the pod's block. A container with access to every device of the host is privileged, which excludes a user namespace.
 
 use serde_json::Value;
 
 use super::Refusal;
 use super::rules::{list, text};
 
-/// Where CRI-O says that a pod is to have privileged containers. containerd does not say it: there each of them is
-/// refused by itself.
+/// The annotation with which CRI-O marks the sandbox of a pod with privileged containers. containerd has none: there,
+/// each privileged container is refused by its device rules.
 const CRIO_PRIVILEGED: &str = "io.kubernetes.cri-o.PrivilegedRuntime";
 
 pub(super) fn check(spec: &Value) -> Result<(), Refusal> {
     let annotation = spec.get("annotations").and_then(|all| all.get(CRIO_PRIVILEGED));
     if annotation.and_then(Value::as_str) == Some("true") {
-        let cause = "privileged: the pod asks for a user namespace and for a container that is the host's";
-        let hint = "take one of the two away; name the capabilities that it needs instead of privileged";
+        let cause = "privileged: the pod asks for a user namespace and for privileged containers";
+        let hint = "remove one of the two; name the capabilities that it needs instead of privileged";
         return Err(Refusal::hinted(format!("annotations.{CRIO_PRIVILEGED}"), cause, hint));
     }
     if list(spec, "/linux/resources/devices").any(allows_all) {
         let cause = "privileged: the pod asks for a user namespace and for every device of the host";
-        let hint = "take one of the two away; name the capabilities that it needs instead of privileged";
+        let hint = "remove one of the two; name the capabilities that it needs instead of privileged";
         return Err(Refusal::hinted("linux.resources.devices", cause, hint));
     }
     Ok(())
 }
 
-/// A rule without numbers, for all devices of any type.
+/// Whether a device cgroup rule allows all devices of all types.
 fn allows_all(rule: &Value) -> bool {
     let unset = |key: &str| rule.get(key).is_none_or(|v| v.is_null() || v.as_i64().is_some_and(|n| n < 0));
     let any_type = ["", "a"].contains(&text(rule, "type"));

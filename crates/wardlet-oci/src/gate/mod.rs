@@ -1,4 +1,4 @@
-//! Who gets a user namespace: the operator's gate, the pod's annotations, and what cannot be had with one.
+//! Decides which pods get a user namespace: by their annotations, and by what is not possible with one.
 
 mod annotations;
 mod capabilities;
@@ -8,7 +8,7 @@ mod rules;
 mod spaces;
 
 use annotations::shortened;
-pub use annotations::{ACCEPT_NETWORK, Asked, AskedLength, asked, asking_keys};
-pub use pod::{Contradiction, Pod, Role};
+pub use annotations::{ACCEPT_NETWORK, Asked, AskedLength, asked};
+pub use pod::{Contradiction, Role, pod_of};
 pub use rules::{Subject, check};
 pub use types::Refusal;

@@ -1,46 +1,34 @@
-//! Which pod a container is of, as containerd and CRI-O say it in annotations.
+//! Reads from annotations of containerd and CRI-O which pod a container belongs to.
 //!
-//! Nothing here is proof: CRI-O writes a pod's own annotations and labels over the keys that it uses itself. What the
-//! keys say has to be free of contradictions here, and `create` compares it with the container's network namespace.
+//! Annotations prove nothing: CRI-O writes a pod's own annotations and labels over the keys that it uses itself. This
+//! module checks that they do not contradict each other, and `create` compares them with the container's network
+//! namespace.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use oci_records::Pod;
 use types::keys;
 
-/// Annotations by what they say: containerd's key, then CRI-O's.
+/// The keys for each value: containerd's, then CRI-O's.
 const KIND: [&str; 2] = [keys::CRI_CONTAINER_TYPE, "io.kubernetes.cri-o.ContainerType"];
 const SANDBOX: [&str; 2] = [keys::CRI_SANDBOX_ID, "io.kubernetes.cri-o.SandboxID"];
 const NAMESPACE: [&str; 2] = [keys::CRI_SANDBOX_NAMESPACE, "io.kubernetes.cri-o.Namespace"];
 const NAME: [&str; 2] = [keys::CRI_SANDBOX_NAME, "io.kubernetes.cri-o.KubeName"];
 const UID: [&str; 2] = [keys::CRI_SANDBOX_UID, keys::POD_UID];
 
-/// A pod, as far as its name is known.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Pod {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: String,
-}
-
-/// What a container is to its pod.
+/// The role of a container in its pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
-    /// The first one, or one that is alone: it decides.
+    /// The sandbox container, or a container without a pod: its annotations decide.
     Sandbox,
-    /// One of the others: it goes by its sandbox.
+    /// Any other container: it gets what its sandbox has.
     Container {
-        /// The sandbox.
+        /// The ID of the sandbox.
         sandbox: String,
     },
 }
 
-/// Annotations that cannot all be what a container runtime wrote about one container.
+/// Annotations that contradict each other: no container runtime writes them about one container.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
     /// containerd's key and CRI-O's key for one thing have different values.
@@ -85,20 +73,19 @@ pub enum Contradiction {
     },
 }
 
-impl Pod {
-    /// The pod that these annotations name.
-    #[must_use]
-    pub fn of(annotations: &BTreeMap<String, String>) -> Self {
-        let text = |keys: [&str; 2]| {
-            let found = keys.iter().find_map(|key| annotations.get(*key)).filter(|value| !value.is_empty());
-            found.cloned().unwrap_or_default()
-        };
-        Self { namespace: text(NAMESPACE), name: text(NAME), uid: text(UID) }
-    }
+/// The pod that these annotations name; a field without annotation is empty.
+#[must_use]
+pub fn pod_of(annotations: &BTreeMap<String, String>) -> Pod {
+    let text = |keys: [&str; 2]| {
+        let found = keys.iter().find_map(|key| annotations.get(*key)).filter(|value| !value.is_empty());
+        found.cloned().unwrap_or_default()
+    };
+    Pod { namespace: text(NAMESPACE), name: text(NAME), uid: text(UID) }
 }
 
 impl Role {
-    /// The role that these annotations give to the container of this ID: that of a sandbox, where they say nothing.
+    /// The role that these annotations give to the container with this ID; a sandbox, if they name no type. It is an
+    /// error if they contradict each other or the ID.
     pub fn of(annotations: &BTreeMap<String, String>, container: &str) -> Result<Self, Contradiction> {
         for keys in [NAMESPACE, NAME, UID] {
             agreed(annotations, keys)?;
@@ -124,19 +111,9 @@ impl Role {
     }
 }
 
-impl fmt::Display for Pod {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.namespace.as_str(), self.name.as_str()) {
-            ("", "") => f.write_str("(unnamed)"),
-            ("", name) => f.write_str(name),
-            (namespace, name) => write!(f, "{namespace}/{name}"),
-        }
-    }
-}
-
 type Found<'a> = Option<(&'static str, &'a str)>;
 
-/// The value of one of the two keys; the same, where both are there.
+/// The value of one of the two keys. If both exist, they must have the same value.
 fn agreed<'a>(
     annotations: &'a BTreeMap<String, String>,
     keys: [&'static str; 2],
@@ -152,7 +129,7 @@ fn agreed<'a>(
     }
 }
 
-/// The same, of keys that no container runtime leaves empty.
+/// The same, for keys that no container runtime leaves empty.
 fn said<'a>(
     annotations: &'a BTreeMap<String, String>,
     keys: [&'static str; 2],

@@ -1,5 +1,5 @@
-//! What cannot be had together with a user namespace, each with its reason. A container that passes has
-//! nothing that would work only half.
+//! Refuses configurations that are not possible with a user namespace, each with its reason, so that no container runs
+//! with a part that silently does not work.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,19 +9,19 @@ use serde_json::Value;
 use super::{Refusal, capabilities, devices, spaces};
 use crate::ward::RuntimeKind;
 
-/// A container that is to be in its pod's user namespace.
+/// A container to check.
 pub struct Subject<'a> {
     /// Its configuration.
     pub spec: &'a Value,
     /// Its annotations.
     pub annotations: &'a BTreeMap<String, String>,
-    /// How many IDs its pod has, from 0 up.
+    /// The number of IDs of its pod, from 0 up.
     pub ids: u64,
-    /// Who runs it.
+    /// The runtime that runs it.
     pub runtime: RuntimeKind,
 }
 
-/// Checks everything, and names the first thing that cannot be.
+/// Checks the whole configuration. The error is the first refusal: namespaces, devices, capabilities, mounts, users.
 pub fn check(subject: &Subject<'_>) -> crate::Result<()> {
     spaces::check(subject.spec, Path::new("/proc/self/ns"))?;
     devices::check(subject.spec)?;
@@ -31,7 +31,7 @@ pub fn check(subject: &Subject<'_>) -> crate::Result<()> {
     Ok(())
 }
 
-/// Mounts that would reach the host, or control groups that a container could change.
+/// Refuses mounts that propagate to the host, and writable cgroup mounts without a cgroup namespace.
 fn mounts(spec: &Value) -> Result<(), Refusal> {
     let propagation = spec.pointer("/linux/rootfsPropagation").and_then(Value::as_str).unwrap_or_default();
     let mounts = list(spec, "/mounts");
@@ -47,8 +47,8 @@ fn mounts(spec: &Value) -> Result<(), Refusal> {
         let place = text(mount, "destination");
         if options.iter().any(|option| ["shared", "rshared"].contains(option)) {
             let field = format!("mounts[{at}] ({place})");
-            let cause = "mountPropagation Bidirectional takes the host's own user namespace";
-            return Err(Refusal::hinted(field, cause, "use HostToContainer, or take the annotation away"));
+            let cause = "mountPropagation Bidirectional is not possible from a user namespace";
+            return Err(Refusal::hinted(field, cause, "use HostToContainer, or remove the annotation"));
         }
         let groups = ["cgroup", "cgroup2"].contains(&text(mount, "type"));
         if groups && !own_groups && !options.contains(&"ro") {
@@ -62,13 +62,13 @@ fn mounts(spec: &Value) -> Result<(), Refusal> {
         }
     }
     if propagation == "shared" {
-        let cause = "a root that shares its mounts with the host takes the host's own user namespace";
+        let cause = "propagation \"shared\" to the host is not possible from a user namespace";
         return Err(Refusal::hinted("linux.rootfsPropagation", cause, "leave it out, or use rslave"));
     }
     Ok(())
 }
 
-/// Users and groups that the pod's maps do not have.
+/// Refuses user and group IDs that are not in the pod's ID mappings.
 fn users(subject: &Subject<'_>) -> Result<(), Refusal> {
     let user = subject.spec.pointer("/process/user");
     let own = ["uid", "gid"].into_iter().filter_map(|name| Some((name, user?.get(name)?)));

@@ -1,4 +1,4 @@
-//! Namespaces that a pod with a user namespace has to have for itself.
+//! Refuses a pod with a user namespace that shares the host's network, PID, IPC or mount namespace.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Refusal;
 use super::rules::{list, text};
 
-/// OCI's name, the kernel's name, and what a pod calls it not to have one.
+/// The type in OCI, the file in `/proc/PID/ns`, and the field of the pod that asks for the host's namespace.
 const NEEDED: [(&str, &str, &str); 4] = [
     ("network", "net", "hostNetwork"),
     ("pid", "pid", "hostPID"),
@@ -16,7 +16,7 @@ const NEEDED: [(&str, &str, &str); 4] = [
     ("mount", "mnt", "the host's mounts"),
 ];
 
-/// `own` is where our own namespaces are, which are the host's.
+/// `own` is the directory of this process's namespaces, which are the host's.
 pub(super) fn check(spec: &Value, own: &Path) -> Result<(), Refusal> {
     for (kind, file, asked) in NEEDED {
         let found = list(spec, "/linux/namespaces").find(|space| text(space, "type") == kind);
@@ -28,7 +28,7 @@ pub(super) fn check(spec: &Value, own: &Path) -> Result<(), Refusal> {
         if hosts {
             let cause =
                 format!("{asked}: the pod asks for a user namespace and is in the host's {kind} namespace");
-            let hint = "take one of the two away: from a user namespace the host's is out of reach";
+            let hint = "remove one of the two: a user namespace gives no access to the host's namespaces";
             return Err(Refusal::hinted("linux.namespaces", cause, hint));
         }
     }

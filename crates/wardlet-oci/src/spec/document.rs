@@ -1,4 +1,5 @@
-//! All of a configuration, to be edited: nothing of it is lost, and nothing of it is ambiguous.
+//! Parses a whole configuration for editing: it is not changed by reading and writing, and has one meaning for all
+//! parsers.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,10 +12,10 @@ use super::fold::folded;
 /// A whole configuration.
 pub type Document = Value;
 
-/// Objects whose keys are the writer's own words, so that letters in another case are another key.
+/// Objects with free keys, in which keys that differ in case are different.
 const FREE: [&str; 5] = ["annotations", "sysctl", "unified", "rdma", "netDevices"];
 
-/// Keys that decide something here; in other letters they would decide it for the runtime only.
+/// Keys that wardlet reads. The runtimes' parsers ignore case, so that a key in another case would apply there only.
 const READ: [&str; 44] = [
     "access",
     "additionalGids",
@@ -62,9 +63,8 @@ const READ: [&str; 44] = [
     "user",
 ];
 
-/// Reads a whole configuration. Refused are: a key that is there twice in any letters, a key that decides
-/// something in other letters than its own, and a number that is not whole, since OCI has none and it would
-/// not come out as it went in.
+/// Parses a whole configuration. It is an error if a key exists twice in any case, if a key that wardlet reads has
+/// another case, and if a number is not an integer: OCI has none, and it could change when it is written again.
 pub fn parse(text: &[u8]) -> Result<Document, String> {
     let mut parser = serde_json::Deserializer::from_slice(text);
     let whole = Strict { free: false }.deserialize(&mut parser).map_err(|e| e.to_string())?;

@@ -1,9 +1,9 @@
-//! Keys as the runtimes' parsers compare them.
+//! Compares keys as the runtimes' parsers do, without regard to case.
 
-/// The key in the one form that all keys have which these parsers take for the same.
+/// The case-folded key: the same for all keys that these parsers take as equal.
 pub(super) fn folded(key: &str) -> String {
     let fold = |c: char| match c {
-        // The two letters outside of ASCII that have an ASCII letter for a sibling.
+        // The two letters outside of ASCII that fold to an ASCII letter.
         '\u{17f}' => 's',
         '\u{212a}' => 'k',
         other => other,

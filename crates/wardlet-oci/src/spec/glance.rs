@@ -1,5 +1,5 @@
-//! What has to be known of every container: its annotations, its network, and whether its caller brought a user
-//! namespace. Everything else is skipped unread.
+//! Reads the parts of a configuration that every create needs: annotations, network namespaces, and whether the caller
+//! gives a user namespace. Everything else is skipped.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,28 +9,30 @@ use serde::de::{Deserialize, Error as _, IgnoredAny, MapAccess, SeqAccess, Visit
 
 use super::fold::folded;
 
-/// What a glance at a configuration shows.
+/// The parts of a configuration that decide whether the pod gets a user namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Glance {
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Whether it says anything of user namespaces: one of its own, one to join, or maps.
+    /// Whether it has a user namespace, new or to be joined, or ID mappings.
     pub users: Users,
-    /// The paths of its network namespaces, empty for one that the runtime makes; none on the host's network.
+    /// The paths of its network namespaces, empty for one that the runtime creates. The list is empty for a container
+    /// in the host's network namespace.
     pub networks: Vec<String>,
 }
 
-/// What a configuration says of user namespaces.
+/// Whether a configuration has a user namespace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Users {
-    /// Nothing: the container is in its caller's.
+    /// It has none: the container is in its caller's.
     #[default]
     Unsaid,
-    /// The caller brought one, or maps for one.
+    /// The caller gives one, or ID mappings for one.
     Given,
 }
 
-/// Glances at the text of a configuration.
+/// Parses the text of a configuration. It is an error if it is not JSON, or if one of the keys that are read exists
+/// twice or in another case, which a runtime would read in another way.
 pub fn glance(text: &[u8]) -> Result<Glance, String> {
     let mut parser = serde_json::Deserializer::from_slice(text);
     let seen = parser.deserialize_map(Top).map_err(|e| e.to_string())?;
@@ -66,7 +68,7 @@ impl<'de> Visitor<'de> for Top {
     }
 }
 
-/// Keeps the value of a key that stands there once, in its own letters.
+/// Stores the value of a key that must exist once, in exactly this case.
 fn once<T, E: serde::de::Error>(key: &str, name: &str, slot: &mut Option<T>, value: T) -> Result<(), E> {
     if key != name {
         return Err(E::custom(format!("key {key:?} is {name:?} in other letters")));
@@ -149,7 +151,7 @@ impl<'de> Deserialize<'de> for Linux {
     }
 }
 
-/// How many lines a map has; what they say is its reader's business.
+/// The number of ID mappings. Their values are not read here.
 struct Lines(usize);
 
 impl<'de> Deserialize<'de> for Lines {
@@ -174,7 +176,7 @@ impl<'de> Deserialize<'de> for Lines {
     }
 }
 
-/// Whether one of the namespaces is a user namespace, and the paths of those of the network.
+/// Whether one of the namespaces is a user namespace, and the paths of the network namespaces.
 #[derive(Default)]
 struct Spaces {
     users: bool,

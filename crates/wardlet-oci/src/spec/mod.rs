@@ -1,8 +1,7 @@
-//! A container's `config.json`: a glance that is cheap enough for every container, and all of it for those
-//! whose pod has a user namespace.
+//! A container's `config.json`: the few parts that every create needs, or all of it for a pod with a user namespace.
 //!
-//! The runtimes read it with parsers that take keys in any case and the last of two equal ones. What would
-//! mean one thing to them and another to us is refused.
+//! The runtimes parse it without regard to case, and take the last of two equal keys. A configuration that would have
+//! another meaning for them than for wardlet is refused.
 
 mod document;
 mod fold;
@@ -20,15 +19,15 @@ pub use guard::{astray, weakened};
 
 use crate::error::{Error, Result};
 
-/// More than any runtime is given; a larger one is not looked at.
+/// The maximum size of a configuration, in bytes. A larger one is an error.
 pub const LARGEST: u64 = 32 << 20;
 
-/// The text of a configuration.
+/// Reads the text of a configuration. It is an error if it cannot be read or is larger than [`LARGEST`].
 pub fn read(file: &Path) -> Result<Vec<u8>> {
     let failed = |e: std::io::Error| Error::spec(file, format!("cannot be read: {e}"));
     let open = File::open(file).map_err(failed)?;
     let length = open.metadata().map_err(failed)?.len().min(LARGEST);
-    // Room for all of it, so that it is read in one go.
+    // Allocate for the whole file, so that one read is enough.
     let mut text = Vec::with_capacity(usize::try_from(length).unwrap_or_default().saturating_add(1));
     open.take(LARGEST + 1).read_to_end(&mut text).map_err(failed)?;
     if u64::try_from(text.len()).map_or(true, |length| length > LARGEST) {

@@ -1,24 +1,26 @@
-//! What the caller has written into a container's layer before its runtime is called, as CRI-O does with directories for
-//! mounts: it is the container's, and so its users'.
+//! Changes the owner of files that the caller wrote into a container's upper directory before it called the runtime, as
+//! CRI-O does with mount points.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
-use bundle::IdLines;
+use ids::IdMappings;
 
 use super::{Error, Result};
 
-/// A change of owner takes these away.
+/// The set-user-ID and set-group-ID bits, which chown(2) clears.
 const BEYOND_ITS_USER: u32 = 0o6000;
 
-/// Gives all below `upper` to the host's IDs of its owners. Nobody else changes it: the container has not begun.
-pub(super) fn adopt(upper: &Path, ids: &IdLines) -> Result<()> {
+/// Changes the owner of all files below `upper` from IDs of the container to the host IDs that they map to. No other
+/// process changes the files meanwhile, since the container has not started. It is an error if an owner is not in the
+/// ID mappings.
+pub(super) fn adopt(upper: &Path, ids: &IdMappings) -> Result<()> {
     let mut left = vec![upper.to_owned()];
     while let Some(dir) = left.pop() {
         for path in entries(&dir)? {
-            let found = fs::symlink_metadata(&path).map_err(failed("look at", &path))?;
+            let found = fs::symlink_metadata(&path).map_err(failed("stat", &path))?;
             give(&path, &found, ids)?;
             if found.is_dir() {
                 left.push(path);
@@ -28,12 +30,12 @@ pub(super) fn adopt(upper: &Path, ids: &IdLines) -> Result<()> {
     Ok(())
 }
 
-fn give(path: &Path, found: &Metadata, ids: &IdLines) -> Result<()> {
+fn give(path: &Path, found: &Metadata, ids: &IdMappings) -> Result<()> {
     let unmapped =
-        || io::Error::other(format!("{}:{} has no place in the pod's maps", found.uid(), found.gid()));
+        || io::Error::other(format!("owner {}:{} is not in the pod's ID mappings", found.uid(), found.gid()));
     let owner = ids.host_user(found.uid()).zip(ids.host_group(found.gid()));
-    let (uid, gid) = owner.ok_or_else(unmapped).map_err(failed("give to the pod", path))?;
-    lchown(path, Some(uid), Some(gid)).map_err(failed("give to the pod", path))?;
+    let (uid, gid) = owner.ok_or_else(unmapped).map_err(failed("change the owner of", path))?;
+    lchown(path, Some(uid), Some(gid)).map_err(failed("change the owner of", path))?;
     let mode = found.permissions().mode();
     if found.is_file() && mode & BEYOND_ITS_USER != 0 {
         fs::set_permissions(path, Permissions::from_mode(mode & 0o7777))

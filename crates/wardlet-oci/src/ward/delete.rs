@@ -6,20 +6,20 @@ use serde_json::Value;
 use super::make::make_dirs;
 use super::{Inside, Result, Rootfs, json};
 
-/// A container that is to be deleted.
+/// One container to delete.
 #[derive(Debug, Clone, Copy)]
 pub struct DeleteOrder<'a> {
-    /// The caller's bundle.
+    /// The OCI bundle.
     pub bundle: &'a Path,
-    /// The caller's configuration.
+    /// The configuration, as the caller wrote it.
     pub spec: &'a Value,
-    /// The directory that its files were made ready in.
+    /// The staging directory.
     pub stage: &'a Path,
 }
 
-/// Makes this process one in which the runtime finds what it has put into a container's `/` itself, at the
-/// path that it knows: gVisor keeps there what the container writes, and fails to delete a container without.
-/// `None` where nothing is left to be found.
+/// Puts this process into a mount namespace in which the runtime finds the upper directory at the path of the root
+/// filesystem that it knows: gVisor stores a container's writes there, and fails to delete the container without that
+/// file. `None` if the root filesystem does not exist any more or is not an overlay.
 pub fn prepare_delete(order: &DeleteOrder<'_>) -> Result<Option<Inside>> {
     let root = order.spec.get("root").unwrap_or(&Value::Null);
     if !order.bundle.join(json::text(root, "path")?).exists() {

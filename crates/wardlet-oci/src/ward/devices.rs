@@ -1,20 +1,20 @@
-//! Devices that were given to a container by name.
+//! Creates the devices that a configuration names.
 
-use bundle::ready::Parts;
-use bundle::spec::DeviceNumber;
+use container::prepare::Parts;
+use container::spec::DeviceNumber;
 use serde_json::{Map, Value, json};
 
 use super::{Order, Result, RuntimeKind, json};
 
-/// Those that every runtime gives to every container by itself.
+/// Devices that every runtime creates in every container.
 const USUAL: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// Permissions of a node that nothing is said of.
+/// The mode of a device node without `fileMode`.
 const MODE: u32 = 0o666;
 
-/// Makes the nodes of a container's devices, where no runtime can make them in a user namespace, and binds
-/// them. (runc would bind what is at the same path on the host, which may be another device, and whose owner
-/// is nobody in the pod.) gVisor has devices of its own.
+/// Creates the device nodes of a container, which no runtime can do in a user namespace, and adds bind mounts of them.
+/// (runc would bind-mount the node at the same path on the host, which may be another device, and whose owner is not in
+/// the pod's ID mappings.) gVisor emulates devices itself.
 pub(super) fn put(order: &Order, parts: &mut Parts<'_>, spec: &mut Map<String, Value>) -> Result<()> {
     if order.runtime.kind == RuntimeKind::Runsc {
         return Ok(());
@@ -40,7 +40,7 @@ pub(super) fn put(order: &Order, parts: &mut Parts<'_>, spec: &mut Map<String, V
     Ok(())
 }
 
-/// What the device is, if it is one.
+/// The type, number, mode and owner of a device; `None` for a FIFO.
 fn number(device: &Value) -> Result<Option<DeviceNumber>> {
     let kind = match json::text(device, "type")? {
         "c" | "u" => 'c',

@@ -4,103 +4,106 @@ use std::path::PathBuf;
 use plan::CannotIdmap;
 use rustix::io::Errno;
 
-/// Why a container of a pod with a user namespace could not be made ready.
+/// Why a container of a pod with a user namespace cannot be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A part of the configuration is not what it has to be.
+    /// A part of the configuration is missing or has the wrong type.
     #[error("config.json: {field}: {why}")]
     Spec {
-        /// The part, as a path of names.
+        /// The path of the field.
         field: String,
         /// What is wrong with it.
         why: &'static str,
     },
-    /// The root filesystem cannot be made anew.
+    /// The root filesystem cannot be mounted again with the pod's ID mappings.
     #[error("root filesystem {}: {why}", root.display())]
     Root {
-        /// Where it is.
+        /// Its path.
         root: PathBuf,
-        /// What keeps it from being made anew.
+        /// The reason.
         why: String,
     },
-    /// Files cannot be shown to the pod's users without changing them on disk.
+    /// A mount would cover the whole root filesystem.
+    #[error("{} cannot be mounted on: it leads to the container's / itself", target.display())]
+    OverRoot {
+        /// The destination of the mount.
+        target: PathBuf,
+    },
+    /// Files cannot be idmapped, so that the pod's users could not own them without a chown(2).
     #[error("{} cannot be idmapped for {}{}", source_path.display(), target.display(), instead(*policy))]
     NotIdmappable {
-        /// Where they are.
+        /// The source of the mount.
         source_path: PathBuf,
-        /// Where the container was to see them.
+        /// The destination of the mount.
         target: PathBuf,
-        /// What the operator wanted in such a case.
+        /// The operator's policy for such files.
         policy: CannotIdmap,
-        /// What the kernel said.
+        /// The cause.
         #[source]
-        cause: Box<bundle::Error>,
+        cause: Box<container::Error>,
     },
-    /// Mounts of a container cannot leave its user namespace.
-    #[error("mounts that the container makes below {} cannot leave its user namespace", target.display())]
+    /// The mount asks for propagation to the host, which is not possible from a user namespace.
+    #[error("{}: mounts cannot propagate from a user namespace to the host", target.display())]
     BothWays {
-        /// Where it was to be mounted.
+        /// The destination of the mount.
         target: PathBuf,
     },
-    /// A setting of the pod's network could not be made.
+    /// A sysctl of the pod's network namespace cannot be set.
     #[error("sysctl {name}={value}")]
     Sysctl {
         /// Its name.
         name: String,
-        /// What it was to be.
+        /// The value.
         value: String,
-        /// What the kernel said.
+        /// The cause.
         #[source]
         cause: io::Error,
     },
-    /// A standard stream could not be given to the container's user.
-    #[error("give {stream} to user {user}: {errno}")]
+    /// The owner of a standard stream cannot be changed to the container's user.
+    #[error("cannot change the owner of {stream} to user {user}: {errno}")]
     Stream {
-        /// Which.
+        /// The name of the stream.
         stream: &'static str,
-        /// The user, by the host's number.
+        /// The host user ID.
         user: u32,
-        /// The kernel's answer.
+        /// The error of fchown(2).
         errno: Errno,
     },
-    /// The process is to run as somebody whom the maps leave out.
+    /// The process is to run with a user or group ID that is not in the pod's ID mappings.
     #[error("process.user: {kind} {id} is not in the pod's maps")]
     UserUnmapped {
         /// User or group.
         kind: &'static str,
-        /// The number in the container.
+        /// The ID in the container.
         id: u32,
     },
-    /// The runtime would run it as the host's root.
+    /// The runtime would run the new process with the host's user IDs.
     #[error("{runtime} runs one more process outside of the pod's user namespace")]
     ExecEscapes {
-        /// Which runtime.
+        /// The name of the runtime.
         runtime: &'static str,
     },
-    /// The pod's block is not on disk, so that nothing may be given to it.
-    #[error("the pod's lease is not on disk")]
-    NotLeased,
-    /// A file could not be read or made.
-    #[error("{what} {}", path.display())]
+    /// A file cannot be read, created or changed.
+    #[error("cannot {what} {}", path.display())]
     File {
-        /// What was tried, as a verb.
+        /// The action, as a verb.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         #[source]
         cause: io::Error,
     },
-    /// The container's files could not be made ready.
+    /// The container's mounts cannot be prepared.
     #[error(transparent)]
-    Bundle(Box<bundle::Error>),
-    /// The kernel did not do what was asked of it.
+    Bundle(Box<container::Error>),
+    /// A system call failed.
     #[error(transparent)]
     Kernel(Box<kernel::Error>),
 }
 
-impl From<bundle::Error> for Error {
-    fn from(error: bundle::Error) -> Self {
+impl From<container::Error> for Error {
+    fn from(error: container::Error) -> Self {
         Self::Bundle(Box::new(error))
     }
 }
@@ -112,7 +115,7 @@ impl From<kernel::Error> for Error {
 }
 
 impl Error {
-    /// What somebody can do about it.
+    /// What the operator or the pod's author can do about it, if anything.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -123,27 +126,27 @@ impl Error {
                     _ => format!("{own}, or run the pod by wardlet agent, which follows the policy"),
                 })
             }
-            Self::BothWays { .. } => Some("mount it with propagation from the host only".to_owned()),
+            Self::BothWays { .. } => Some("use mountPropagation HostToContainer or None".to_owned()),
             Self::Root { .. } => {
                 Some("use containerd's overlayfs snapshotter, or one that gives plain directories".to_owned())
             }
-            Self::UserUnmapped { .. } => Some("give the pod a longer range of IDs".to_owned()),
+            Self::OverRoot { target } => Some(format!(
+                "mount it elsewhere, or use an image in which {} is no link to /",
+                target.display()
+            )),
+            Self::UserUnmapped { .. } => Some("ask for more IDs with annotation wardlet.dev/ids".to_owned()),
             Self::ExecEscapes { .. } => Some(
                 "use runc or crun for pods with a user namespace, or probe the container over its network"
                     .to_owned(),
             ),
             Self::Bundle(error) => error.hint(),
             Self::Kernel(error) => error.hint().map(Into::into),
-            Self::Spec { .. }
-            | Self::Sysctl { .. }
-            | Self::Stream { .. }
-            | Self::NotLeased
-            | Self::File { .. } => None,
+            Self::Spec { .. } | Self::Sysctl { .. } | Self::Stream { .. } | Self::File { .. } => None,
         }
     }
 }
 
-/// Why what the operator wants instead is not done for pods by annotation.
+/// Why the operator's policy does not apply to pods that ask for a user namespace by annotation.
 fn instead(policy: CannotIdmap) -> &'static str {
     match policy {
         CannotIdmap::Refuse => "",
@@ -152,8 +155,7 @@ fn instead(policy: CannotIdmap) -> &'static str {
              are known"
         }
         CannotIdmap::ChownOnce => {
-            "; cannotIdmap: chownOnce is not for pods by annotation, since a kubelet's volumes are not ours to give \
-             away"
+            "; cannotIdmap: chownOnce is not for pods by annotation, since the kubelet owns their volumes"
         }
     }
 }

@@ -2,40 +2,41 @@ use kernel::{NamespaceKind, NetworkVisit, Process};
 
 use super::{Error, ExecOrder, JoinOrder, Result, RuntimeKind, stdio};
 
-/// The namespaces that this process is in for the sake of a runtime that runs one more process, until dropped.
+/// The namespaces that this process is in for `exec`. Dropping it returns the process to those that it came from.
 #[derive(Debug)]
-#[must_use = "dropped, it takes the process back"]
-pub struct Joined(#[allow(dead_code, reason = "held for what its end does")] Option<NetworkVisit>);
+#[must_use = "dropping it returns the process to its own namespaces"]
+pub struct Joined(#[allow(dead_code, reason = "held for its Drop")] Option<NetworkVisit>);
 
-/// Makes this process one in which the runtime can run one more process in a container that is there: its
-/// standard streams are the container's user's, and it is in the pod's network where the runtime cannot go
-/// there by itself.
+/// Prepares this process to execute the runtime's `exec`: the container's user gets the standard streams, and the
+/// process joins the pod's network namespace if the runtime cannot do so by itself. It is an error if the runtime would
+/// run the new process outside of the pod's user namespace.
 pub fn join_for_exec(order: &ExecOrder) -> Result<Joined> {
     if order.runtime.kind.leaves_users_at_exec() {
         return Err(Error::ExecEscapes { runtime: "youki" });
     }
     stdio::give(&order.process, &order.ids)?;
-    // runc goes where its own record of the container says. One before 1.2 was told nothing of the network, and the one
-    // that reads its record may be newer.
+    // runc joins the namespaces in its own state of the container. The state that a runc before 1.2 wrote has no
+    // network namespace, and the runc that reads it may be newer.
     if order.runtime.joins == JoinOrder::HostsFirst && order.runtime.kind != RuntimeKind::Runc {
         return Ok(Joined(None));
     }
     let init = Process::open(order.init)?;
     let (network, users) = (init.namespace(NamespaceKind::Net)?, init.namespace(NamespaceKind::User)?);
-    // One that belongs to the pod's users is one that the runtime can join, and has in its own records.
+    // The runtime can join a network namespace that the pod's user namespace owns, and has it in its own state.
     let own = network.owner()?.is_some_and(|owner| owner.id() == users.id());
     let visit = if own { None } else { Some(NetworkVisit::to(&network)?) };
     Ok(Joined(visit))
 }
 
-/// Whether this process has users of its own.
+/// Whether a process is in another user namespace than this one. It is an error if the process has ended.
 pub fn has_users_of_its_own(init: u32) -> Result<bool> {
     let users = |process: Process| process.namespace(NamespaceKind::User).map(|namespace| namespace.id());
     Ok(users(Process::own()?)? != users(Process::open(init)?)?)
 }
 
-/// Whether this process has users of its own, and a network that is neither theirs nor the host's: one that a runtime
-/// which joins the users first does not get into.
+/// Whether a process is in another user namespace than this one, and in a network namespace that is neither the host's
+/// nor owned by that user namespace: a runtime that joins the user namespace first cannot join it. It is an error if
+/// the process has ended.
 pub fn is_on_a_network_of_the_hosts(init: u32) -> Result<bool> {
     let (own, init) = (Process::own()?, Process::open(init)?);
     let (users, network) = (init.namespace(NamespaceKind::User)?, init.namespace(NamespaceKind::Net)?);
@@ -48,8 +49,8 @@ pub fn is_on_a_network_of_the_hosts(init: u32) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use bundle::IdLines;
     use ids::IdMapping;
+    use ids::IdMappings;
     use serde_json::json;
 
     use super::*;
@@ -63,7 +64,7 @@ mod tests {
             joins: JoinOrder::HostsFirst,
             mappings_with_path: MappingsWithPath::Wanted,
         };
-        let ids = IdLines { uids: line.clone(), gids: line };
+        let ids = IdMappings { uids: line.clone(), gids: line };
         let order = ExecOrder { init: std::process::id(), process: json!({"user": {}}), ids, runtime };
         let refused = join_for_exec(&order).unwrap_err();
         assert!(matches!(refused, Error::ExecEscapes { runtime: "youki" }), "{refused}");

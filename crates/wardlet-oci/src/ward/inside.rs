@@ -1,9 +1,9 @@
 use kernel::{NetworkVisit, PrivateMountNamespace};
 
-/// The namespaces that this process is in for the runtime's sake, until dropped.
+/// The namespaces that this process is in for the runtime. Dropping it returns the process to those that it came from.
 #[derive(Debug)]
 pub struct Inside {
-    /// Left first: a thread goes home from the network by a descriptor, in whatever mounts it is.
+    /// Left first: a thread returns to its network namespace by a descriptor, in whatever mount namespace it is.
     network: Option<NetworkVisit>,
     mounts: PrivateMountNamespace,
 }
@@ -13,7 +13,7 @@ impl Inside {
         Self { network, mounts }
     }
 
-    /// Takes the process back to where it came from.
+    /// Returns the process to the namespaces that it came from.
     pub fn leave(self) -> super::Result<()> {
         let network = self.network.map_or(Ok(()), NetworkVisit::leave);
         self.mounts.leave()?;

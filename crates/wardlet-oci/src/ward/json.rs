@@ -1,4 +1,4 @@
-//! Parts of a configuration that may be missing, but not be something else.
+//! Access to parts of a configuration that may be missing, but must have the right type.
 
 use serde_json::{Map, Value};
 
@@ -6,32 +6,32 @@ use super::{Error, Result};
 
 type Object = Map<String, Value>;
 
-/// The object below `whole` by this name, made if it is missing or null.
+/// The object with this name in `whole`, created if it is missing or null.
 pub(super) fn object<'a>(whole: &'a mut Object, name: &str) -> Result<&'a mut Object> {
     let value = whole.entry(name).or_insert(Value::Null);
     if value.is_null() {
         *value = Value::Object(Object::new());
     }
-    value.as_object_mut().ok_or_else(|| wrong(name, "it is no object"))
+    value.as_object_mut().ok_or_else(|| wrong(name, "it is not an object"))
 }
 
-/// The list below `whole` by this name, made if it is missing or null.
+/// The list with this name in `whole`, created if it is missing or null.
 pub(super) fn list<'a>(whole: &'a mut Object, name: &str) -> Result<&'a mut Vec<Value>> {
     let value = whole.entry(name).or_insert(Value::Null);
     if value.is_null() {
         *value = Value::Array(Vec::new());
     }
-    value.as_array_mut().ok_or_else(|| wrong(name, "it is no list"))
+    value.as_array_mut().ok_or_else(|| wrong(name, "it is not a list"))
 }
 
 /// The whole configuration.
 pub(super) fn top(spec: &mut Value) -> Result<&mut Object> {
-    spec.as_object_mut().ok_or_else(|| wrong("", "it is no object"))
+    spec.as_object_mut().ok_or_else(|| wrong("", "it is not an object"))
 }
 
-/// A text that must be there.
+/// A string that must exist.
 pub(super) fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str> {
-    value.get(name).and_then(Value::as_str).ok_or_else(|| wrong(name, "it is missing, or no text"))
+    value.get(name).and_then(Value::as_str).ok_or_else(|| wrong(name, "it is missing or not a string"))
 }
 
 /// A number that may be missing, or null.
@@ -42,11 +42,11 @@ pub(super) fn number(value: &Value, name: &str) -> Result<Option<u32>> {
             .as_u64()
             .and_then(|number| u32::try_from(number).ok())
             .map(Some)
-            .ok_or_else(|| wrong(name, "it is no number of 32 bits")),
+            .ok_or_else(|| wrong(name, "it is not an unsigned 32-bit number")),
     }
 }
 
-/// The texts of a list that may be missing, or null.
+/// The strings of a list that may be missing, or null.
 pub(super) fn texts(value: &Value, name: &str) -> Result<Vec<String>> {
     match value.get(name) {
         None | Some(Value::Null) => Ok(Vec::new()),
@@ -54,8 +54,8 @@ pub(super) fn texts(value: &Value, name: &str) -> Result<Vec<String>> {
             .iter()
             .map(|text| text.as_str().map(str::to_owned))
             .collect::<Option<_>>()
-            .ok_or_else(|| wrong(name, "it has something else than texts in it")),
-        Some(_) => Err(wrong(name, "it is no list")),
+            .ok_or_else(|| wrong(name, "it has an entry that is not a string")),
+        Some(_) => Err(wrong(name, "it is not a list")),
     }
 }
 

@@ -1,31 +1,33 @@
-//! The layers of an overlay that somebody else has mounted, from what the kernel says of it.
+//! Reads the layers of an overlay that the caller has mounted, from its options in mountinfo.
 
 use std::path::{Path, PathBuf};
 
 use kernel::{FsOption, MountEntry};
 
-/// What an overlay is made of, as its maker named it.
+/// The layers and options of an overlay, as they were given to mount(2).
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
-    /// The uppermost first. Some may be relative, to where the maker was.
+    /// The lower directories, uppermost first. Some may be relative to the working directory of the process that
+    /// mounted it.
     pub(super) lowers: Vec<PathBuf>,
     pub(super) upper: Option<PathBuf>,
     pub(super) work: Option<PathBuf>,
-    /// What is written to it need not outlive the machine. The kernel lets no other overlay have its directory for work.
+    /// Whether the overlay is mounted with `volatile`: its writes need not survive a crash. The kernel does not allow a
+    /// second overlay with the same workdir then.
     pub(super) is_volatile: bool,
-    /// Settings that make a difference to what is seen.
+    /// Options that change what the overlay shows.
     pub(super) options: Vec<FsOption>,
 }
 
-/// Those that another overlay of the same layers has to have as well.
+/// Options that a second overlay of the same layers must have as well.
 const KEPT: [&str; 8] =
     ["index", "metacopy", "redirect_dir", "nfs_export", "userxattr", "xino", "verity", "uuid"];
-/// Those that say nothing about it.
+/// Options that do not matter for a second overlay.
 const NO_MATTER: [&str; 8] =
     ["rw", "ro", "sync", "dirsync", "lazytime", "mand", "seclabel", "default_permissions"];
 
-/// Reads the options of an overlay. One that is not understood is the error: without it, something else
-/// might be seen.
+/// Parses the options of an overlay. An unknown option is an error: without it, the second overlay could show something
+/// else.
 pub(super) fn named(mount: &MountEntry) -> Result<Named, String> {
     let mut found = Named::default();
     if let Some(context) = mount.context() {
@@ -37,7 +39,7 @@ pub(super) fn named(mount: &MountEntry) -> Result<Named, String> {
             None => (option.as_str(), None),
         };
         match (key, value) {
-            ("lowerdir", Some(list)) => found.lowers = split(list).ok_or("it has layers of data alone")?,
+            ("lowerdir", Some(list)) => found.lowers = split(list).ok_or("it has data-only lower layers")?,
             ("lowerdir+", Some(lower)) => found.lowers.push(lower.into()),
             ("upperdir", Some(upper)) => found.upper = Some(upper.into()),
             ("workdir", Some(work)) => found.work = Some(work.into()),
@@ -45,14 +47,14 @@ pub(super) fn named(mount: &MountEntry) -> Result<Named, String> {
             (key, Some(value)) if KEPT.contains(&key) => found.options.push(FsOption::new(key, value)),
             (key, None) if KEPT.contains(&key) => found.options.push(FsOption::flag(key)),
             (key, _) if NO_MATTER.contains(&key) => {}
-            _ => return Err(format!("its option {option} is not understood")),
+            _ => return Err(format!("the overlay's option {option} is not supported")),
         }
     }
     Ok(found)
 }
 
-/// The directories of a list between colons; one that belongs to a name has a backslash before it. An empty
-/// name is what comes before layers of data alone.
+/// The directories of a list with colons; a backslash escapes a colon in a name. `None` for a list with an empty name,
+/// which precedes data-only layers.
 fn split(list: &str) -> Option<Vec<PathBuf>> {
     let mut names = vec![String::new()];
     let mut letters = list.chars();
@@ -67,13 +69,13 @@ fn split(list: &str) -> Option<Vec<PathBuf>> {
 }
 
 impl Named {
-    /// Where relative names start: containerd cuts what all layers have in common, which is the directory of
-    /// all snapshots, and a snapshot's own changes are two levels below that.
+    /// The directory that relative names start at: containerd removes the common prefix of all layers, which is the
+    /// directory of all snapshots, and the upper directory of a snapshot is two levels below that.
     pub(super) fn base(&self) -> Option<&Path> {
         self.upper.as_deref().filter(|upper| upper.is_absolute())?.parent()?.parent()
     }
 
-    /// Whether some layer's place has to be found out.
+    /// Whether some lower directory is relative.
     pub(super) fn is_relative(&self) -> bool {
         self.lowers.iter().any(|lower| lower.is_relative())
     }

@@ -1,8 +1,8 @@
-//! The files, the network and the descriptors of one container whose pod has a user namespace.
+//! Prepares the filesystems, the network and the standard streams of one container whose pod has a user namespace.
 //!
-//! All mounts are made in a mount namespace of this process, in which the runtime is then run: the host sees
-//! none of them, and they end with the last process inside. What stays on disk is the owner of the
-//! directory that takes the container's changes.
+//! This process makes all mounts in a private mount namespace of its own, and then executes the runtime in it: the host
+//! sees none of the mounts, and they end with the last process in the namespace. Only the owner of the overlay's upper
+//! directory changes on disk.
 
 mod adopt;
 mod delete;
@@ -16,6 +16,7 @@ mod make;
 mod mounts;
 mod network;
 mod options;
+mod points;
 mod rootfs;
 mod spaces;
 mod stdio;
@@ -24,7 +25,7 @@ mod users;
 
 use std::path::PathBuf;
 
-use bundle::IdLines;
+use ids::IdMappings;
 use plan::CannotIdmap;
 use serde_json::Value;
 
@@ -32,130 +33,131 @@ pub use delete::{DeleteOrder, prepare_delete};
 pub use error::{Error, Result};
 pub use exec::{Joined, has_users_of_its_own, is_on_a_network_of_the_hosts, join_for_exec};
 pub use inside::Inside;
-pub use make::{Room, make, make_in};
+pub use make::make;
 pub use rootfs::Rootfs;
 
-/// One container that is to be created.
+/// One container to create.
 #[derive(Debug, Clone)]
 pub struct Order {
-    /// The caller's bundle: relative paths of the configuration start there.
+    /// The OCI bundle: relative paths of the configuration start there.
     pub bundle: PathBuf,
-    /// Its name, as the caller gave it.
+    /// The container's ID.
     pub container_id: String,
-    /// The caller's configuration.
+    /// The configuration, as the caller wrote it.
     pub spec: Value,
-    /// Its `/`, as the caller has made it.
+    /// The root filesystem, as the caller mounted it.
     pub rootfs: Rootfs,
-    /// The maps of the pod's user namespace.
-    pub ids: IdLines,
-    /// What it is to its pod.
+    /// The ID mappings of the pod's user namespace.
+    pub ids: IdMappings,
+    /// Its role in the pod.
     pub role: Role,
-    /// What has to be known of the runtime.
+    /// The traits of the OCI runtime.
     pub runtime: RuntimeTraits,
-    /// What becomes of files that cannot be idmapped.
+    /// The policy for files that cannot be idmapped.
     pub on_refusal: CannotIdmap,
-    /// A directory that is covered, in the namespace only; made if it is not there, with an empty one in it.
-    /// Every user must be able to pass to it: the container's root does, as the host user that it is.
+    /// The staging directory, which the mounts of the private mount namespace cover. It and an empty `rootfs` in it are
+    /// created if they do not exist. Every user must be able to traverse the path to it: the container's root user
+    /// does, with its host user ID.
     pub stage: PathBuf,
 }
 
-/// What a container is to its pod.
+/// The role of a container in its pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
-    /// The first one: the user namespace is made with it.
+    /// The sandbox container: the runtime creates the user namespace with it.
     Sandbox,
-    /// One of the others, in the first one's user namespace.
+    /// Any other container: it joins the user namespace of the sandbox.
     Inherit {
-        /// A process in it, known to be the first one's.
+        /// The PID of the sandbox's init process. The caller has verified that it is that process.
         init: u32,
     },
 }
 
-/// What has to be known of a runtime.
+/// The traits of an OCI runtime that the preparation depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RuntimeTraits {
-    /// Which it is.
+    /// Which runtime it is.
     pub kind: RuntimeKind,
-    /// How it joins namespaces.
+    /// The order in which it joins namespaces.
     pub joins: JoinOrder,
-    /// Whether it wants maps for a user namespace that is there already.
+    /// Whether it needs ID mappings for a user namespace that it joins.
     pub mappings_with_path: MappingsWithPath,
 }
 
-/// The runtimes that are known.
+/// The supported OCI runtimes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuntimeKind {
-    /// runc, or one that behaves as it does.
+    /// runc, or a runtime that behaves in the same way.
     Runc,
     /// crun.
     Crun,
     /// youki.
     Youki,
-    /// gVisor's.
+    /// gVisor's runsc.
     Runsc,
 }
 
 impl RuntimeKind {
-    /// Whether it can put a container into a user namespace that is there already. gVisor's processes each
-    /// get a new one, with the same maps; what the container sees of users is of gVisor's own making.
+    /// Whether it can create a container in an existing user namespace. gVisor creates a new one with the same ID
+    /// mappings for each of its processes; the users that the container sees are emulated.
     #[must_use]
     pub fn joins_users(self) -> bool {
         self != Self::Runsc
     }
 
-    /// Whether it forgets the user namespace, and what system calls are allowed, when it runs one more process
-    /// in a container (youki, up to 0.7 at least).
+    /// Whether `exec` runs the new process outside of the user namespace and without the seccomp filter (youki, up to
+    /// 0.7 at least).
     #[must_use]
     pub fn leaves_users_at_exec(self) -> bool {
         self == Self::Youki
     }
 
-    /// Whether starting a container that was created takes its files once more: gVisor makes those of all
-    /// but a pod's first one ready only then.
+    /// Whether `start` needs the container's files again: gVisor opens those of all containers but the sandbox only
+    /// then.
     #[must_use]
     pub fn opens_files_at_start(self) -> bool {
         self == Self::Runsc
     }
 }
 
-/// In which order a runtime joins namespaces that are given by path.
+/// The order in which a runtime joins namespaces that are given by path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinOrder {
-    /// The user namespace first. From there the kernel lets nobody into a network namespace of the host's
-    /// users, so that has to be joined before the runtime runs (runc before 1.2).
+    /// The user namespace first (runc before 1.2). From there the kernel does not allow setns(2) into a network
+    /// namespace that the host's user namespace owns, so that one has to be joined before the runtime runs.
     UsersFirst,
-    /// Those of the host's users as the host's root.
+    /// First the namespaces that the host's user namespace owns, as the host's root; then the user namespace.
     HostsFirst,
 }
 
-/// Whether a runtime wants maps beside the path of a user namespace.
+/// Whether a runtime needs ID mappings beside the path of a user namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MappingsWithPath {
-    /// It does not start without them.
+    /// It fails without them.
     Wanted,
     /// It reads them from the namespace.
     Unwanted,
 }
 
-/// A container whose files are ready.
+/// A container that is prepared for the runtime.
 #[derive(Debug)]
 pub struct Made {
-    /// The configuration that the runtime is to be given.
+    /// The edited configuration, for the runtime.
     pub spec: Value,
-    /// The namespaces that this process is in now. Until the runtime is run in this process, this is to be
-    /// kept: dropped, it takes the process back.
+    /// The namespaces that this process is in now. It must be kept until this process executes the runtime: dropping it
+    /// returns the process to the namespaces that it came from.
     pub inside: Inside,
 }
 
-/// A process to be run in a container that is there.
+/// A process to run in an existing container.
 #[derive(Debug, Clone)]
 pub struct ExecOrder {
-    /// The first process of the container.
+    /// The PID of the container's init process.
     pub init: u32,
-    /// The process to be run, as OCI has it (`process.json`); its `user` is what counts here.
+    /// The OCI process (`process.json`), of which only `user` and `terminal` are used.
     pub process: Value,
-    /// The maps of the pod's user namespace.
-    pub ids: IdLines,
-    /// What has to be known of the runtime.
+    /// The ID mappings of the pod's user namespace.
+    pub ids: IdMappings,
+    /// The traits of the OCI runtime.
     pub runtime: RuntimeTraits,
 }

@@ -1,9 +1,9 @@
-//! The mounts of a configuration, made on our side where the runtime could not make them right.
+//! Prepares the mounts of a configuration that the runtime could not make correctly in a user namespace.
 
 use std::path::{Path, PathBuf};
 
-use bundle::ready::Parts;
-use bundle::{Bind, MountPropagation, ReadOnly};
+use container::prepare::Parts;
+use container::{Bind, MountPropagation, ReadOnly};
 use kernel::{Kernel, Kind, Node, Source, Submounts, Target};
 use rustix::fs::StatVfsMountFlags;
 use serde_json::{Map, Value, json};
@@ -26,7 +26,7 @@ impl Mounts<'_, '_> {
     }
 
     fn one(&mut self, mount: &mut Value) -> Result<()> {
-        // The caller has a map of its own for it, and a runtime that can do it.
+        // The mount has ID mappings from the caller, and so a runtime that supports them.
         if options::is_mapped(mount) {
             return Ok(());
         }
@@ -43,7 +43,7 @@ impl Mounts<'_, '_> {
     fn bind(&mut self, mount: &mut Value, asked: &Asked) -> Result<()> {
         let bind = &asked.bind;
         let node = Node::open(&bind.source)?;
-        // A device's node is the host's, and whoever may open it may do so by its mode and the control group.
+        // A device node stays the host's: its mode and the device cgroup decide which processes may open it.
         if matches!(node.stat()?.kind, Kind::CharDevice | Kind::BlockDevice) {
             return Ok(());
         }
@@ -62,7 +62,7 @@ impl Mounts<'_, '_> {
     fn attach(&mut self, bind: &Bind, submounts: Submounts) -> Result<PathBuf> {
         let clone = self.kernel.clone_mount(Source::Path(&bind.source), submounts)?;
         self.parts.bind(bind, clone).map_err(|cause| match cause {
-            bundle::Error::BindNotIdmappable { .. } => Error::NotIdmappable {
+            container::Error::BindNotIdmappable { .. } => Error::NotIdmappable {
                 source_path: bind.source.clone(),
                 target: bind.target.clone(),
                 policy: self.order.on_refusal,
@@ -72,7 +72,8 @@ impl Mounts<'_, '_> {
         })
     }
 
-    /// A network's devices are shown only to its owner; that of the host is bound as it is.
+    /// Replaces sysfs by a bind mount, since only the owner of a network namespace may mount sysfs for it. In the
+    /// host's network namespace it is the host's `/sys`.
     fn sysfs(&mut self, mount: &mut Value) -> Result<()> {
         let source = match self.network {
             Network::Pods => return Ok(()),
@@ -104,11 +105,11 @@ impl Mounts<'_, '_> {
     }
 }
 
-/// What a mount does not allow. In a user namespace the kernel holds that fast: a runtime
-/// that binds and then mounts again without it, as runc before 1.2 does, is refused.
+/// The restrictions of a mount. The kernel locks them in a user namespace: a runtime that remounts a bind mount without
+/// them, as runc before 1.2 does, gets EPERM.
 fn held_fast(point: &Path) -> Result<impl Iterator<Item = &'static str>> {
     let flags = rustix::fs::statvfs(point)
-        .map_err(|error| Error::File { what: "look at", path: point.to_owned(), cause: error.into() })?
+        .map_err(|error| Error::File { what: "statvfs", path: point.to_owned(), cause: error.into() })?
         .f_flag;
     let named = [
         (StatVfsMountFlags::NOSUID, "nosuid"),
@@ -122,14 +123,14 @@ fn held_fast(point: &Path) -> Result<impl Iterator<Item = &'static str>> {
 }
 
 fn replace(mount: &mut Value, source: &Path, options: &[String]) -> Result<()> {
-    let mount = mount.as_object_mut().ok_or_else(|| json::wrong("mounts", "one of them is no object"))?;
+    let mount = mount.as_object_mut().ok_or_else(|| json::wrong("mounts", "an entry is not an object"))?;
     mount.insert("type".to_owned(), json!("bind"));
     mount.insert("source".to_owned(), json!(source));
     mount.insert("options".to_owned(), json!(options));
     Ok(())
 }
 
-/// A group that is not mapped is refused by the kernel.
+/// Removes `gid=` options with groups that are not in the ID mappings, which the kernel would refuse.
 fn terminals(mount: &mut Value, order: &Order) -> Result<()> {
     let mapped = |option: &str| {
         let group = option.strip_prefix("gid=").and_then(|group| group.parse().ok());
@@ -140,7 +141,7 @@ fn terminals(mount: &mut Value, order: &Order) -> Result<()> {
         return Ok(());
     }
     options.retain(|option| mapped(option));
-    let mount = mount.as_object_mut().ok_or_else(|| json::wrong("mounts", "one of them is no object"))?;
+    let mount = mount.as_object_mut().ok_or_else(|| json::wrong("mounts", "an entry is not an object"))?;
     mount.insert("options".to_owned(), json!(options));
     Ok(())
 }

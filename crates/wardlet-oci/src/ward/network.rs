@@ -1,4 +1,4 @@
-//! Which network a container is in, and what of it is not its own to mount or to set.
+//! The network namespace of a container, and what the container cannot mount or set in it.
 
 use std::path::Path;
 
@@ -10,19 +10,20 @@ use serde_json::Value;
 
 use super::{Result, json};
 
-/// The network of a container, by who has power over it.
+/// The network namespace of a container, by the user namespace that owns it.
 #[derive(Debug)]
 pub(super) enum Network {
-    /// The host's.
+    /// The host's network namespace.
     Host,
-    /// One that is the pod's users': the runtime can do with it what it always does.
+    /// One that the pod's user namespace owns: the runtime handles it as usual.
     Pods,
-    /// One of the pod's alone that belongs to the host's users, as containerd and CNI make it.
+    /// One of the pod's own that the host's user namespace owns, as containerd and CNI create it.
     Foreign(Namespace),
 }
 
 impl Network {
-    /// That of a configuration.
+    /// The network namespace in a configuration. It is an error if its path cannot be opened or is another type of
+    /// namespace.
     pub(super) fn of(spec: &Value) -> Result<Self> {
         let Some(entry) = entry(spec) else { return Ok(Self::Host) };
         let path = match entry.get("path") {
@@ -32,7 +33,7 @@ impl Network {
         };
         let namespace = Namespace::open(Path::new(path))?;
         if namespace.kind() != NamespaceKind::Net {
-            return Err(json::wrong("linux.namespaces", "the path of the network leads to another kind"));
+            return Err(json::wrong("linux.namespaces", "the network's path is another type of namespace"));
         }
         let own = Process::own()?;
         if namespace.id() == own.namespace(NamespaceKind::Net)?.id() {
@@ -43,7 +44,7 @@ impl Network {
         Ok(if foreign { Self::Foreign(namespace) } else { Self::Pods })
     }
 
-    /// What shows this network's devices, which only its owner may mount: `None` where the container can.
+    /// A sysfs of this network namespace, which only its owner may mount: `None` where the container can mount it.
     pub(super) fn sysfs(&self, kernel: &dyn Kernel) -> Result<Option<DetachedMount>> {
         let Self::Foreign(namespace) = self else { return Ok(None) };
         let visit = NetworkVisit::to(namespace)?;
@@ -55,7 +56,7 @@ impl Network {
         Ok(Some(mount))
     }
 
-    /// Takes this process there for good, if it is not the host's or the pod's own.
+    /// Joins this network namespace, if it is neither the host's nor owned by the pod's user namespace.
     pub(super) fn join(&self) -> Result<Option<NetworkVisit>> {
         match self {
             Self::Foreign(namespace) => Ok(Some(NetworkVisit::to(namespace)?)),

@@ -1,25 +1,28 @@
-//! The options of a mount in a configuration.
+//! Parses the options of a mount in a configuration.
 
 use std::path::{Path, PathBuf};
 
-use bundle::{Bind, IdLines, MountPropagation, ReadOnly};
+use container::{Bind, MountPropagation, ReadOnly};
+
+use ids::IdMappings;
 use kernel::Submounts;
 use serde_json::Value;
 
 use super::{Error, Result, json};
 
-/// A mount of something of the host.
+/// A bind mount of a file or directory of the host.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) bind: Bind,
     pub(super) submounts: Submounts,
-    /// What the runtime is to be told: mounts below are made read-only on our side, since not every runtime
-    /// knows how.
+    /// The options for the runtime. `rro` becomes `ro`: not every runtime supports it, and the mounts below are made
+    /// read-only in the preparation.
     pub(super) options: Vec<String>,
 }
 
-/// The mount, if it is one of something of the host.
-pub(super) fn bind(mount: &Value, bundle: &Path, ids: &IdLines) -> Result<Option<Asked>> {
+/// The mount, if it is a bind mount. It is an error if a field is missing or has the wrong type, or if the mount asks
+/// for propagation to the host.
+pub(super) fn bind(mount: &Value, bundle: &Path, ids: &IdMappings) -> Result<Option<Asked>> {
     let options = json::texts(mount, "options")?;
     let has = |wanted: &[&str]| options.iter().any(|option| wanted.contains(&option.as_str()));
     let kind = mount.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -40,14 +43,14 @@ pub(super) fn bind(mount: &Value, bundle: &Path, ids: &IdLines) -> Result<Option
     let propagation =
         if has(&["slave", "rslave"]) { MountPropagation::HostToContainer } else { MountPropagation::None };
     let submounts = if has(&["rbind"]) { Submounts::Included } else { Submounts::Without };
-    // Relative ones start at the bundle, as OCI has it.
+    // Relative sources start at the bundle, as OCI specifies.
     let source = bundle.join(json::text(mount, "source")?);
     let bind = Bind { source, target, ids: Some(ids.clone()), read_only, propagation, options: Vec::new() };
     let told = |option: String| if option == "rro" { "ro".to_owned() } else { option };
     Ok(Some(Asked { bind, submounts, options: options.into_iter().map(told).collect() }))
 }
 
-/// Whether somebody has said already how owners are to be seen through it.
+/// Whether the mount has ID mappings of its own.
 pub(super) fn is_mapped(mount: &Value) -> bool {
     let maps = |name| mount.get(name).and_then(Value::as_array).is_some_and(|lines| !lines.is_empty());
     maps("uidMappings") || maps("gidMappings")
@@ -62,7 +65,7 @@ mod tests {
 
     fn asked(mount: &Value) -> Result<Option<Asked>> {
         let line = IdMapping::new(0, 1 << 20, 10).unwrap();
-        bind(mount, Path::new("/b"), &IdLines { uids: vec![line], gids: vec![line] })
+        bind(mount, Path::new("/b"), &IdMappings { uids: vec![line], gids: vec![line] })
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! The root filesystem, made anew so that its files are the pod's.
+//! Mounts the root filesystem again, with the pod's ID mappings.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use bundle::IdLines;
-use bundle::ready::{Layers, Parts};
+use container::prepare::{Layers, Parts};
+use ids::IdMappings;
 use kernel::{
     Attributes, Flags, Kernel, MountEntry, MountTable, Node, Propagation, Source, Submounts, Target,
 };
@@ -14,12 +14,12 @@ use serde_json::{Map, Value, json};
 
 use super::adopt::adopt;
 use super::layers::{self, Named};
-use super::{Error, Order, Result, json};
+use super::{Error, Order, Result, json, points};
 
-/// Below it, IDs are the host's own: no pod ever has them.
+/// The first host ID that a pod can have; the IDs below are the host's own.
 const FIRST_OF_PODS: u32 = 65_536;
 
-/// A container's `/` as its caller has made it.
+/// A container's root filesystem, as the caller mounted it.
 #[derive(Debug, Clone)]
 pub struct Rootfs {
     at: PathBuf,
@@ -27,13 +27,16 @@ pub struct Rootfs {
 }
 
 impl Rootfs {
-    /// The one that a configuration names.
+    /// Finds the root filesystem that a configuration names. It is an error if it does not exist, if it is a directory
+    /// of an overlay, or if a symlink in it could lead the runtime's mounts out of it.
     pub fn find(bundle: &Path, spec: &Value) -> Result<Self> {
         let at = bundle.join(json::text(spec.get("root").unwrap_or(&Value::Null), "path")?);
-        Ok(Self { overlay: overlay_at(&at)?, at })
+        let overlay = overlay_at(&at)?;
+        points::check(&at, spec)?;
+        Ok(Self { overlay, at })
     }
 
-    /// The directory that takes the container's changes, which will be owned by the pod's IDs.
+    /// The upper directory, if it is an overlay: its files will belong to the pod's IDs.
     #[must_use]
     pub fn changes(&self) -> Option<PathBuf> {
         let named = layers::named(self.overlay.as_ref()?).ok()?;
@@ -41,7 +44,8 @@ impl Rootfs {
     }
 }
 
-/// Makes the container's `/` below the stage, where its root can pass to, and says so in the configuration.
+/// Mounts the root filesystem in the staging directory, which the container's root user can traverse, and writes its
+/// path into the configuration.
 pub(super) fn put(
     order: &Order,
     kernel: &dyn Kernel,
@@ -57,7 +61,7 @@ pub(super) fn put(
     Ok(())
 }
 
-/// The overlay that is mounted at `at`, if one is.
+/// The overlay that is mounted at `at`, if there is one.
 fn overlay_at(at: &Path) -> Result<Option<MountEntry>> {
     let node = Node::open(at)?;
     let stat = node.stat()?;
@@ -66,19 +70,19 @@ fn overlay_at(at: &Path) -> Result<Option<MountEntry>> {
     if stat.is_mount_root && mount.root == Path::new("/") {
         return Ok(Some(mount));
     }
-    Err(failed(at, "it is a part of an overlay, which cannot be idmapped"))
+    Err(failed(at, "it is a directory of an overlay, which cannot be idmapped"))
 }
 
-/// Another overlay of the same layers, each seen through the pod's maps. The one that is there stays the
-/// caller's, who takes it away in the end; until then nobody is to write through it, as nobody does.
+/// Mounts a second overlay of the same layers, each idmapped for the pod. The caller's overlay stays mounted until the
+/// caller unmounts it; no process may write through it until then, and none does.
 fn overlay(order: &Order, parts: &Parts<'_>, at: &Path, mount: &MountEntry) -> Result<PathBuf> {
     let named = layers::named(mount).map_err(|why| failed(at, why))?;
     let lowers = resolve(at, &named)?;
     let (Some(upper), Some(work)) = (&named.upper, &named.work) else {
-        return Err(failed(at, "it is an overlay that nothing can be written to"));
+        return Err(failed(at, "the overlay has no upperdir or no workdir"));
     };
     if lowers.is_empty() || upper.is_relative() || work.is_relative() {
-        return Err(failed(at, "it does not say where its layers are"));
+        return Err(failed(at, "the overlay has no lowerdir, or its upperdir or workdir is relative"));
     }
     if is_fresh(at, upper, &order.ids)? {
         adopt(upper, &order.ids)?;
@@ -87,21 +91,22 @@ fn overlay(order: &Order, parts: &Parts<'_>, at: &Path, mount: &MountEntry) -> R
     Ok(parts.overlay(Layers { lowers: &lowers, upper, work, label: None, options: &named.options })?)
 }
 
-/// A directory for work beside the maker's, who removes both with the container's changes.
+/// A workdir beside that of the caller, which removes both with the upper directory.
 fn own_work(work: &Path) -> Result<PathBuf> {
     let own = work.with_file_name("wardlet-work");
     match fs::DirBuilder::new().mode(0o700).create(&own) {
         Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
-            Err(Error::File { what: "make", path: own, cause })
+            Err(Error::File { what: "create", path: own, cause })
         }
         _ => Ok(own),
     }
 }
 
-/// Whether no container has used it yet. What was written by users of another block would be nobody's in this one.
-fn is_fresh(at: &Path, upper: &Path, ids: &IdLines) -> Result<bool> {
+/// Whether no container has used the upper directory yet. It is an error if it belongs to another block: the owners of
+/// its files would not be in this pod's ID mappings.
+fn is_fresh(at: &Path, upper: &Path, ids: &IdMappings) -> Result<bool> {
     let found = fs::metadata(upper).map_err(|cause| Error::File {
-        what: "look at",
+        what: "read the owner of",
         path: upper.to_owned(),
         cause,
     })?;
@@ -114,13 +119,13 @@ fn is_fresh(at: &Path, upper: &Path, ids: &IdLines) -> Result<bool> {
     Err(failed(at, format!("{upper} belongs to {user}:{group}: it was used with another block of IDs")))
 }
 
-/// The layers' places. Those of relative names are guessed, and the guess is proven.
+/// The absolute paths of the lower directories. Those of relative names are guessed, and the guess is verified.
 fn resolve(at: &Path, named: &Named) -> Result<Vec<PathBuf>> {
     if !named.is_relative() {
         return Ok(named.lowers.clone());
     }
     let base =
-        named.base().ok_or_else(|| failed(at, "its layers are relative to a place that is not known"))?;
+        named.base().ok_or_else(|| failed(at, "its lowerdir is relative to a directory that is unknown"))?;
     let lowers: Vec<PathBuf> = named.lowers.iter().map(|lower| base.join(lower)).collect();
     if let Some(lower) = lowers.iter().find(|lower| !lower.is_dir()) {
         return Err(failed(at, format!("its layer {} is not there", lower.display())));
@@ -129,9 +134,9 @@ fn resolve(at: &Path, named: &Named) -> Result<Vec<PathBuf>> {
     Ok(lowers)
 }
 
-/// An overlay on one filesystem shows the number of a file as the uppermost layer that has it does. Each
-/// name of the overlay's root that is not of the container's own changes has to have the number that the
-/// layers say.
+/// Verifies the lower directories by inode numbers: an overlay on one filesystem shows the inode number of the
+/// uppermost layer that has a file. Every name in the overlay's root that is not in the upper directory must have the
+/// inode number that the lower directories show.
 fn prove(at: &Path, upper: Option<&Path>, lowers: &[PathBuf]) -> Result<()> {
     let cannot = |cause| Error::File { what: "read", path: at.to_owned(), cause };
     let mut proven = 0;
@@ -153,11 +158,11 @@ fn prove(at: &Path, upper: Option<&Path>, lowers: &[PathBuf]) -> Result<()> {
         }
         proven += 1;
     }
-    if proven == 0 { Err(failed(at, "nothing in it tells where its layers are")) } else { Ok(()) }
+    if proven == 0 { Err(failed(at, "nothing in it shows where its lowerdir is")) } else { Ok(()) }
 }
 
-/// A directory or a filesystem that can be idmapped as a whole: what the container writes has the numbers
-/// of the container on disk.
+/// Mounts a directory or a filesystem that can be idmapped as a whole: what the container writes has the container's
+/// IDs on disk.
 fn plain(order: &Order, kernel: &dyn Kernel, parts: &Parts<'_>, at: &Path) -> Result<PathBuf> {
     let mut clone = kernel.clone_mount(Source::Path(at), Submounts::Included)?;
     let attributes = Attributes {

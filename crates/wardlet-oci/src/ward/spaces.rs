@@ -1,6 +1,6 @@
-//! Namespaces for messages and names that the caller has made, as CRI-O does. They belong to the host's users, so that
-//! nobody in the pod could mount its message queues or set its name: the pod has its own instead, made with its first
-//! container and joined by the others.
+//! IPC and UTS namespaces that the caller has created, as CRI-O does. The host's user namespace owns them, so that no
+//! process of the pod could mount its message queues or set its host name. The pod gets its own instead: the runtime
+//! creates them with the sandbox, and the other containers join them.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,14 @@ use super::{Order, Result, Role, json};
 
 const KINDS: [NamespaceKind; 2] = [NamespaceKind::Ipc, NamespaceKind::Uts];
 
-/// Puts the pod's own into the configuration where the caller's cannot serve it. `users` is the pin of the user namespace
-/// that is joined; the others are pinned beside it.
+/// Replaces IPC and UTS namespaces in the configuration that the pod cannot use by the pod's own. `users` is the path
+/// at which the user namespace to join is pinned; the others are pinned in the same directory.
 pub(super) fn put(order: &Order, users: Option<&Path>, linux: &mut Map<String, Value>) -> Result<()> {
     if !order.runtime.kind.joins_users() {
         return Ok(());
     }
     for space in json::list(linux, "namespaces")? {
-        // One that cannot be opened is the runtime's to refuse.
+        // The runtime refuses a namespace that cannot be opened.
         let Some(kind) = kind(space).filter(|kind| cannot_serve(space, *kind).unwrap_or(false)) else {
             continue;
         };
@@ -38,7 +38,7 @@ fn kind(space: &Value) -> Option<NamespaceKind> {
     KINDS.into_iter().find(|kind| kind.file() == named)
 }
 
-/// Whether it is one to be joined that is neither the host's own nor the pod's users'.
+/// Whether it is an existing namespace, not the host's, that the host's user namespace owns.
 fn cannot_serve(space: &Value, kind: NamespaceKind) -> Result<bool> {
     let Some(path) = space.get("path").and_then(Value::as_str).filter(|path| !path.is_empty()) else {
         return Ok(false);
@@ -50,14 +50,14 @@ fn cannot_serve(space: &Value, kind: NamespaceKind) -> Result<bool> {
         && given.owner()?.is_none_or(|owner| owner.id() == hosts))
 }
 
-/// The first container's, which has to belong to the pod's users: the number of a process may be another's by now.
+/// Pins the namespace of the sandbox. The pod's user namespace must own it: another process could have this PID by now.
 fn pin(init: u32, users: &Path, kind: NamespaceKind) -> Result<PathBuf> {
     let pods = Process::open(init)?.namespace(kind)?;
     let users_id = Namespace::open(users)?.id();
     if pods.owner()?.is_none_or(|owner| owner.id() != users_id) {
         return Err(json::wrong(
             "linux.namespaces",
-            "the pod's first container has none of its own to be joined",
+            "the pod's sandbox has no IPC or UTS namespace of its own to join",
         ));
     }
     let path = users.with_file_name(kind.file());

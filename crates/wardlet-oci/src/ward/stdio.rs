@@ -2,16 +2,16 @@
 
 use std::os::fd::BorrowedFd;
 
-use bundle::IdLines;
+use ids::IdMappings;
 use rustix::fs::{FileType, Gid, Uid, fchown, fstat};
 use serde_json::Value;
 
 use super::{Error, Result, json};
 
-/// Gives the pipes among our standard streams, which the runtime inherits, to the user that `process` runs
-/// as: whoever opens `/dev/stdout` opens the pipe anew, as that user. Files, terminals and sockets stay
-/// whose they are.
-pub(super) fn give(process: &Value, ids: &IdLines) -> Result<()> {
+/// Changes the owner of those standard streams that are pipes to the user that `process` runs as. The runtime inherits
+/// them, and a process that opens `/dev/stdout` opens the pipe again, as that user. Files, terminals and sockets keep
+/// their owner. It is an error if the user is not in the ID mappings.
+pub(super) fn give(process: &Value, ids: &IdMappings) -> Result<()> {
     let user = process.get("user").unwrap_or(&Value::Null);
     let (uid, gid) =
         (json::number(user, "uid")?.unwrap_or_default(), json::number(user, "gid")?.unwrap_or_default());
@@ -35,7 +35,7 @@ pub(super) fn give(process: &Value, ids: &IdLines) -> Result<()> {
     Ok(())
 }
 
-/// One that is closed is none.
+/// Whether a descriptor is a pipe. A closed one is not.
 fn is_pipe(fd: BorrowedFd<'_>) -> bool {
     fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
 }

@@ -1,22 +1,23 @@
-//! Settings of a network that is not its pod's own: the runtime could not make them from inside.
+//! Sets sysctls of a network namespace that the pod's user namespace does not own: the runtime cannot set them from
+//! inside.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Component, Path, PathBuf};
 
-use bundle::IdLines;
+use ids::IdMappings;
 use serde_json::{Map, Value};
 
 use super::network::Network;
 use super::{Error, Order, Result, Role, json};
 
 const PING: &str = "net/ipv4/ping_group_range";
-/// The kernel takes no greater number for it, though groups may have one.
+/// The maximum of a group ID in this sysctl; groups themselves can have greater IDs.
 const MOST_FOR_PING: u32 = i32::MAX.unsigned_abs();
 
-/// Makes the settings of a pod's network and takes them out of its configuration. With the pod's first
-/// container come two that let every user listen on every port and use ping.
+/// Sets the network sysctls of a pod and removes them from its configuration. The sandbox gets two more, which allow
+/// every user to bind every port and to use ping.
 pub(super) fn apply(order: &Order, network: &Network, linux: &mut Map<String, Value>) -> Result<()> {
     let namespace = match network {
         Network::Host => return Ok(()),
@@ -25,7 +26,7 @@ pub(super) fn apply(order: &Order, network: &Network, linux: &mut Map<String, Va
     };
     let given = take(linux)?;
     let settings = match order.role {
-        Role::Sandbox => bundle::sysctl::for_pod(&given, Some(&order.ids)),
+        Role::Sandbox => container::sysctl::for_pod(&given, Some(&order.ids)),
         Role::Inherit { .. } => given,
     };
     let visit = kernel::NetworkVisit::to(namespace)?;
@@ -40,11 +41,11 @@ pub(super) fn apply(order: &Order, network: &Network, linux: &mut Map<String, Va
     Ok(visit.leave()?)
 }
 
-/// In a network that is the pod's users', the runtime makes the settings; one that names groups may name only
-/// those that there are.
+/// Limits the ping groups to those in the ID mappings. The pod's user namespace owns the network namespace here, and so
+/// the runtime sets the sysctls.
 fn cut(order: &Order, linux: &mut Map<String, Value>) -> Result<()> {
     let mut given = take(linux)?;
-    let fit = bundle::sysctl::for_pod(&given, Some(&order.ids));
+    let fit = container::sysctl::for_pod(&given, Some(&order.ids));
     for (name, value) in &mut given {
         if let Some(fit) = fit.get(name) {
             value.clone_from(fit);
@@ -57,7 +58,7 @@ fn cut(order: &Order, linux: &mut Map<String, Value>) -> Result<()> {
     Ok(())
 }
 
-/// The settings of networks among those of a configuration; the others stay in it.
+/// Removes the network sysctls from a configuration and returns them; the others stay.
 fn take(linux: &mut Map<String, Value>) -> Result<BTreeMap<String, String>> {
     let Some(Value::Object(all)) = linux.get_mut("sysctl") else { return Ok(BTreeMap::new()) };
     let names: Vec<String> = all.keys().filter(|name| of_networks(name)).cloned().collect();
@@ -65,7 +66,7 @@ fn take(linux: &mut Map<String, Value>) -> Result<BTreeMap<String, String>> {
     for name in names {
         match all.remove(&name) {
             Some(Value::String(value)) => drop(taken.insert(name, value)),
-            _ => return Err(json::wrong("linux.sysctl", "a value in it is no text")),
+            _ => return Err(json::wrong("linux.sysctl", "a value is not a string")),
         }
     }
     Ok(taken)
@@ -75,7 +76,7 @@ fn of_networks(name: &str) -> bool {
     name.starts_with("net.") || name.starts_with("net/")
 }
 
-/// Its file below `/proc/sys`. Names are parted by dots, or by slashes: then dots are letters.
+/// The file of a sysctl below `/proc/sys/`. The separator is a dot, or a slash; with slashes, a dot is part of a name.
 fn file(name: &str) -> Option<PathBuf> {
     let slashes = name.chars().find(|letter| matches!(letter, '.' | '/')) == Some('/');
     let path = if slashes {
@@ -98,9 +99,9 @@ fn file(name: &str) -> Option<PathBuf> {
     (plain && path.starts_with("net")).then_some(path)
 }
 
-/// The value as the host's root has to write it; `None` where the host's numbers are beyond what the kernel
-/// takes, so that it stays as it is: nobody may ping.
-fn outside(file: &Path, value: &str, ids: &IdLines) -> Option<String> {
+/// The value as the host's root has to write it: with host group IDs. `None` if these are beyond the kernel's maximum;
+/// the sysctl is not changed then, and no group may use ping.
+fn outside(file: &Path, value: &str, ids: &IdMappings) -> Option<String> {
     if file != Path::new(PING) {
         return Some(value.to_owned());
     }
@@ -120,9 +121,9 @@ mod tests {
 
     use super::*;
 
-    fn ids(host: u64) -> IdLines {
+    fn ids(host: u64) -> IdMappings {
         let line = IdMapping::new(0, host, 65_536).unwrap();
-        IdLines { uids: vec![line], gids: vec![line] }
+        IdMappings { uids: vec![line], gids: vec![line] }
     }
 
     #[test]

@@ -1,16 +1,15 @@
-//! The user namespace in a configuration.
+//! Writes the user namespace into a configuration.
 
 use std::path::Path;
 
-use bundle::IdLines;
-use ids::IdMapping;
+use ids::{IdMapping, IdMappings};
 use serde_json::{Map, Value, json};
 
 use super::network::Network;
 use super::{JoinOrder, MappingsWithPath, Order, Result, json};
 
-/// Puts the pod's user namespace into the configuration, by `path` where it is there already, and takes out
-/// what the runtime could not join from there.
+/// Adds the pod's user namespace to the configuration, by `path` if it exists already, and removes the network
+/// namespace if the runtime could not join it from there.
 pub(super) fn put(
     order: &Order,
     path: Option<&Path>,
@@ -33,12 +32,12 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Whether this process is to be in the pod's network before the runtime runs.
+/// Whether this process must join the pod's network namespace before the runtime runs.
 pub(super) fn joined_before(order: &Order, network: &Network) -> bool {
     order.runtime.joins == JoinOrder::UsersFirst && !matches!(network, Network::Pods)
 }
 
-fn put_maps(ids: &IdLines, linux: &mut Map<String, Value>) {
+fn put_maps(ids: &IdMappings, linux: &mut Map<String, Value>) {
     linux.insert("uidMappings".to_owned(), lines(&ids.uids));
     linux.insert("gidMappings".to_owned(), lines(&ids.gids));
 }

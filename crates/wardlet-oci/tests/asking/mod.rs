@@ -18,11 +18,11 @@ pub const RUNC: &str = "/usr/sbin/runc";
 
 /// Leases as any other process of the node sees them.
 pub fn leases(wrapped: &Wrapped) -> Vec<Lease> {
-    let config = settings::load(Some(&wrapped.path("config.yaml")), Path::new("/nowhere")).unwrap();
+    let config = node::load(Some(&wrapped.path("config.yaml")), Path::new("/nowhere")).unwrap();
     let host = HostRoot::new("/");
-    let pool = settings::pool::for_wrapper(&config, &host).unwrap();
-    let terms = settings::ledger::Terms { state_dir: &config.settings.wrapper.state_dir, pool };
-    Ledger::open(settings::ledger::options(&config, &host, terms).unwrap()).unwrap().list().unwrap()
+    let pool = node::pool::for_wrapper(&config, &host).unwrap();
+    let parameters = node::ledger::LedgerParameters { state_dir: &config.settings.wrapper.state_dir, pool };
+    Ledger::open(node::ledger::options(&config, &host, parameters).unwrap()).unwrap().list().unwrap()
 }
 
 pub fn held(wrapped: &Wrapped) -> usize {

@@ -7,8 +7,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
+use oci_records::{Creator, Record, Records};
 use serde_json::json;
-use wardlet_oci::lease::{Creator, Record, Records};
 use wrapped::{Wrapped, identity, sandbox, stderr};
 
 const OURS: &str = "wardlet.dev/user-namespace";
@@ -86,7 +86,7 @@ fn signals_that_the_caller_ignores_or_blocks_are_ignored_and_blocked_and_no_othe
     let record = json!({
         "version": 1, "root": "/r", "container": "made", "sandbox": "made",
         "pod": {"namespace": "n", "name": "p", "uid": "u"},
-        "bundle": "/b", "config": "/b/config.json", "pidFile": "/b/pid", "creator": Creator::own(),
+        "bundle": "/b", "config": "/b/config.json", "pidFile": "/b/pid", "creator": Creator::own().unwrap(),
         "standing": {"ward": {"holder": "made", "ids": null}},
     });
     let record: Record = serde_json::from_value(record).unwrap();

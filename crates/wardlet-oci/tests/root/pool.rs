@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::channel;
 
-use bundle::IdLines;
+use ids::IdMappings;
 use ledger::Holder;
-use settings::Config;
+use node::Config;
+use oci_records::holder;
 use wardlet_oci::Error;
-use wardlet_oci::lease::{Leases, asked, holder, taking};
+use wardlet_oci::lease::{Leases, options};
 
 /// How far the groups' base is from the users'.
 const APART: u64 = 65_536 * 1000;
@@ -47,15 +47,15 @@ impl Node {
     }
 
     fn config(&self) -> Config {
-        settings::load(Some(&self.file()), Path::new("/nowhere")).unwrap()
+        node::load(Some(&self.file()), Path::new("/nowhere")).unwrap()
     }
 
     fn leases(&self) -> Leases {
         Leases::open(&self.config()).unwrap()
     }
 
-    fn take(&self, sandbox: &str) -> Result<IdLines, Error> {
-        self.leases().take(name(sandbox), None, (Vec::new(), &channel().0))
+    fn take(&self, sandbox: &str) -> Result<IdMappings, Error> {
+        Leases::open_to_take(options(&self.config())?)?.take(name(sandbox), None, Vec::new())
     }
 }
 
@@ -63,7 +63,7 @@ fn name(sandbox: &str) -> Holder {
     holder(Path::new("/run/r"), sandbox).unwrap()
 }
 
-fn bases(ids: &IdLines) -> (u64, u64) {
+fn bases(ids: &IdMappings) -> (u64, u64) {
     (ids.uids[0].host().first().into(), ids.gids[0].host().first().into())
 }
 
@@ -145,76 +145,25 @@ fn another_pool_leaves_what_was_leased_from_the_first_as_it_is() {
 fn a_block_that_somebody_uses_is_not_given_out() {
     let node = Node::with(2);
     let first = |base: u64| vec![ids::IdMapping::new(0, base, 65_536).unwrap()];
-    let taken = IdLines { uids: first(node.base), gids: first(node.base + APART) };
+    let taken = IdMappings { uids: first(node.base), gids: first(node.base + APART) };
     let held = kernel::UsernsFd::create(&taken.uids, &taken.gids).unwrap();
     let given = bases(&node.take("a").unwrap());
     assert_eq!(given.0, node.base + 65_536);
     drop(held);
 }
 
-/// The ledger, opened by one while another looks at the host.
-fn open_to_take(config: &Config) -> Leases {
-    let (opening, mut looking) = taking(config).unwrap();
-    std::thread::scope(|scope| {
-        let opened = scope.spawn(|| opening.open().unwrap());
-        looking.begin();
-        let seen = looking.look().unwrap();
-        let leases = opened.join().unwrap();
-        leases.go_by(&seen);
-        seen.keep();
-        leases
-    })
-}
-
-#[test]
-fn nobody_waits_for_one_who_does_not_look() {
-    let node = Node::with(3);
-    let (opening, looking) = taking(&node.config()).unwrap();
-    std::thread::scope(|scope| {
-        let opened = scope.spawn(|| opening.open().unwrap());
-        drop(looking);
-        opened.join().unwrap().take(name("a"), None, (Vec::new(), &channel().0)).unwrap();
-    });
-}
-
-#[test]
-fn others_have_the_ledger_while_one_who_opened_it_early_is_not_told_what_for() {
-    let node = Node::with(3);
-    let (early, others) = (node.leases(), node.leases());
-    let (ask, told) = channel::<&str>();
-    std::thread::scope(|scope| {
-        let config = node.config();
-        let waiting = scope.spawn(move || asked(&told, early, &config).unwrap());
-        // It waits for the ledger, which the other has, and gets it before that one is asked.
-        others.take(name("a"), None, (Vec::new(), &channel().0)).unwrap();
-        drop(others);
-        ask.send("b").unwrap();
-        let (asked, leases) = waiting.join().unwrap().unwrap();
-        leases.take(name(asked), None, (Vec::new(), &channel().0)).unwrap();
-    });
-    let (ask, told) = channel::<&str>();
-    drop(ask);
-    assert!(asked(&told, node.leases(), &node.config()).unwrap().is_none());
-}
-
-/// A look counts for a second; what a kubelet has written down since is not overlooked for that.
 #[test]
 fn a_block_that_a_kubelet_has_just_given_to_a_pod_is_not_given_out() {
     let node = Node::with(3);
-    let take = |sandbox: &str| {
-        let leases = open_to_take(&node.config());
-        bases(&leases.take(name(sandbox), None, (Vec::new(), &channel().0)).unwrap()).0
-    };
+    let take = |sandbox: &str| bases(&node.take(sandbox).unwrap()).0;
     assert_eq!(take("a"), node.base);
-    let seen = || std::fs::metadata(node.dir.path().join("run/seen")).unwrap().modified().unwrap();
-    let (looked, pod) = (seen(), node.dir.path().join("pods/one"));
+    let pod = node.dir.path().join("pods/one");
     let map = |base: u64| format!(r#"[{{"hostId":{base},"containerId":0,"length":65536}}]"#);
     let both = (map(node.base + 65_536), map(node.base + 65_536));
     std::fs::create_dir_all(&pod).unwrap();
     std::fs::write(pod.join("userns"), format!(r#"{{"uidMappings":{},"gidMappings":{}}}"#, both.0, both.1))
         .unwrap();
     assert_eq!(take("b"), node.base + 2 * 65_536);
-    println!("by the look of before: {}", seen() == looked);
 }
 
 #[test]
@@ -239,10 +188,10 @@ fn reads() -> u64 {
 fn weakness_6_neither_taking_nor_giving_back_looks_at_every_slot_of_the_pool() {
     let cost = |slots: u32| {
         let node = Node::with(slots);
-        // The host is looked at by another thread, and not again within a second.
-        let leases = open_to_take(&node.config());
+        // The host is scanned here, and not again within a second.
+        let leases = Leases::open_to_take(options(&node.config()).unwrap()).unwrap();
         let before = reads();
-        leases.take(name("s"), None, (Vec::new(), &channel().0)).unwrap();
+        leases.take(name("s"), None, Vec::new()).unwrap();
         leases.release(&name("s")).unwrap();
         let files = std::fs::read_dir(node.dir.path().join("state")).unwrap().count();
         (reads() - before, files)
@@ -256,14 +205,15 @@ fn weakness_6_neither_taking_nor_giving_back_looks_at_every_slot_of_the_pool() {
 /// one block, which rests for no time: nothing but the files of before keeps it from the next pod.
 #[test]
 fn weakness_8_leases_lie_where_a_reboot_leaves_them_and_a_block_of_before_is_not_given_to_another() {
-    let usual = settings::WrapperSettings::default();
+    let usual = node::WrapperSettings::default();
     assert!(usual.state_dir.starts_with("/var/lib"), "{}", usual.state_dir.display());
     let node = Node::resting(1, 0);
     let boot = |id: &str| {
         let (config, host) = (node.config(), census::HostRoot::new("/"));
-        let pool = settings::pool::for_wrapper(&config, &host).unwrap();
-        let terms = settings::ledger::Terms { state_dir: &config.settings.wrapper.state_dir, pool };
-        let options = settings::ledger::options(&config, &host, terms).unwrap();
+        let pool = node::pool::for_wrapper(&config, &host).unwrap();
+        let parameters =
+            node::ledger::LedgerParameters { state_dir: &config.settings.wrapper.state_dir, pool };
+        let options = node::ledger::options(&config, &host, parameters).unwrap();
         ledger::Ledger::open(ledger::Options { boot: ledger::BootId(id.into()), ..options }).unwrap()
     };
     let upper = node.dir.path().join("upper");

@@ -139,7 +139,7 @@ fn what_cannot_be_idmapped_or_would_let_mounts_out_is_refused_with_its_name() {
         let error = refused(host, |spec| spec::bind(spec, &merged, "/data", &["rbind", "rprivate"]));
         assert!(error.contains(&format!("{} cannot be idmapped for /data", merged.display())), "{error}");
         let error = refused(host, |spec| spec::bind(spec, &merged, "/data", &["rbind", "rshared"]));
-        assert!(error.contains("below /data cannot leave"), "{error}");
+        assert!(error.contains("/data: mounts cannot propagate from a user namespace"), "{error}");
         let error = refused(host, |spec| spec["process"]["user"] = json!({ "uid": 70_000, "gid": 0 }));
         assert!(error.contains("user 70000 is not in the pod's maps"), "{error}");
         let error = refused(host, |spec| spec["linux"]["sysctl"] = json!({ "net.core.nonsense": "1" }));

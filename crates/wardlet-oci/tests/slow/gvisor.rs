@@ -5,12 +5,12 @@ use crate::support;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 
+use cri::{IdMapping, NamespaceMode, UserNamespace};
 use rustix::process::Signal;
 use support::pods::{Pod, Shaped};
 use support::trail::Trail;
 use support::{Gate, Node, WARD, ours, proc, wait_for};
 use testbed::{Containerd, Part, Parts, ProcessId, Shim};
-use wire::cri::{IdMapping, NamespaceMode, UserNamespace};
 
 /// What pods of gVisor ask by.
 const GVISOR_ASKS: &str = "dev.gvisor.spec.user-namespace";

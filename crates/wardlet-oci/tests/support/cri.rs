@@ -2,12 +2,11 @@
 
 use std::future::Future;
 
+use cri::client::Client;
+use cri::{Endpoint, Status};
 use serde_json::Value;
 use testbed::Testbed;
 use tokio::runtime::{Builder, Runtime};
-use wire::client::Client;
-use wire::cri;
-use wire::{Endpoint, Status};
 
 use super::pods::Pod;
 

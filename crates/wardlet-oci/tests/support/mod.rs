@@ -25,7 +25,7 @@ use std::time::Duration;
 use serde_json::Value;
 use testbed::{Containerd, Handler, Options, Part, Parts, Shim, Testbed};
 
-use cri::Cri;
+use self::cri::Cri;
 pub use testkit::wait_for;
 
 /// Long enough for a loaded machine; nothing is asserted about it.

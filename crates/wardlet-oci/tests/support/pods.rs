@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use cri::NamespaceMode;
 use testbed::images::BUSYBOX;
-use wire::cri::{self, NamespaceMode};
 
 use super::{Node, WARD};
 

@@ -47,9 +47,9 @@ fn mounts(node: &Node) -> BTreeSet<String> {
 }
 
 /// What our program and the runtimes keep of every container. Empty directories and what our program has learnt
-/// of the runtime and seen of the host stay.
+/// of the runtime stay.
 fn files(node: &Node) -> BTreeSet<String> {
     let script = "find /run/wardlet /run/wardlet-oci /run/containerd/runc /run/containerd/runsc /run/netns \
-                  -not -type d -not -path '*/runtimes/*' -not -path '*/wardlet-oci/seen' 2>/dev/null; true";
+                  -not -type d -not -path '*/runtimes/*' 2>/dev/null; true";
     node.said("sh", &["-c", script]).lines().map(str::to_owned).collect()
 }

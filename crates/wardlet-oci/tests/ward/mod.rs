@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bundle::cgroup::{Group, Hierarchies};
+use cgroups::{Group, Hierarchies};
 use kernel::{MountTable, NamespaceKind, in_private_mount_namespace};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use serde_json::{Value, json};

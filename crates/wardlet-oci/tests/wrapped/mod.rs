@@ -114,8 +114,8 @@ impl Wrapped {
     }
 
     /// Every record there is.
-    pub fn records(&self) -> Vec<wardlet_oci::lease::Record> {
-        wardlet_oci::lease::Records::new(&self.path("run")).all().unwrap().0
+    pub fn records(&self) -> Vec<oci_records::Record> {
+        oci_records::Records::new(&self.path("run")).all().unwrap().0
     }
 }
 

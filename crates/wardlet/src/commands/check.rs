@@ -1,14 +1,12 @@
-use plan::{GateError, GateRequests, Gates, KubernetesVersion};
+use check::cluster::{self, Access};
+use check::{Problem, Question, Report, Version, input, judge};
+use inventory::{Lens, Objects};
+use node::facts;
+use plan::{Gates, KubernetesVersion};
+use report::{html, junit, patches, sarif};
 
-use super::Session;
-use crate::check::cluster::{self, Access};
-use crate::check::judge::{Question, Version, judge};
-use crate::check::objects::{Lens, Objects};
-use crate::check::report::{Problem, Report};
-use crate::check::text::text;
-use crate::check::{html, input, junit, sarif, write};
+use super::{Session, gates};
 use crate::cli::CheckArgs;
-use crate::explain::facts;
 use crate::failure::{Answer, Failure};
 use crate::output::{self, Format};
 use crate::words;
@@ -28,7 +26,7 @@ pub(super) fn run(session: &Session, args: &CheckArgs) -> Result<Answer, Failure
     }
     report.notes.iter().for_each(|note| words::note(note));
     if let Some(dir) = &args.write_patches {
-        let count = write::patches(&report, dir, args.patch_format)?;
+        let count = patches::write_patches(&report, dir, args.patch_format.into())?;
         words::say(&format!("{count} patches written to {}; nothing was applied", dir.display()));
     }
     print(session.format, &report)?;
@@ -40,7 +38,7 @@ fn print(format: Format, report: &Report) -> Result<(), Failure> {
         Format::Sarif => output::write(&sarif::render(report)),
         Format::Junit => output::write(&junit::render(report)),
         Format::Html => output::write(&html::render(report)),
-        Format::Table | Format::Json | Format::Yaml => format.print(report, || text(report)),
+        Format::Table | Format::Json | Format::Yaml => format.print(report, || report::check::text(report)),
     }
 }
 
@@ -88,7 +86,7 @@ fn question(args: &CheckArgs) -> Result<Question, Failure> {
             .with_hint("name the older version first"));
     }
     let from = Version { version: from, gates: Gates::defaults(from) };
-    let to = Version { version: args.to, gates: gates(args)? };
+    let to = Version { version: args.to, gates: gates(args.to, &args.feature_gates)? };
     Ok(Question { from, to, facts: args.facts.as_deref().map(facts::from_file).transpose()? })
 }
 
@@ -97,14 +95,14 @@ fn before(version: KubernetesVersion) -> KubernetesVersion {
     KubernetesVersion::all().take_while(|older| *older < version).last().unwrap_or(version)
 }
 
-fn gates(args: &CheckArgs) -> Result<Gates, Failure> {
-    let wrong = |errors: Vec<GateError>| {
-        let list = |of: fn(&GateError) -> String| errors.iter().map(of).collect::<Vec<_>>().join("; ");
-        Failure::unknown(format!("--feature-gates: {}", list(ToString::to_string)))
-            .with_hint(list(GateError::hint))
-    };
-    let requests = GateRequests::parse(&args.feature_gates.join(",")).map_err(wrong)?;
-    let resolved = Gates::resolve(args.to, &requests).map_err(wrong)?;
-    resolved.warnings.iter().for_each(|text| words::warning(text));
-    Ok(resolved.gates)
+impl From<cluster::Error> for Failure {
+    fn from(e: cluster::Error) -> Self {
+        e.hint().into_iter().fold(Self::unknown(e.to_string()), Self::with_hint)
+    }
+}
+
+impl From<patches::Error> for Failure {
+    fn from(e: patches::Error) -> Self {
+        e.hint().into_iter().fold(Self::unknown(e.to_string()), Self::with_hint)
+    }
 }

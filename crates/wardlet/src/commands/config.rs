@@ -1,7 +1,7 @@
 use ids::pool::{IdPool, PoolOrigin};
 use ids::{BlockLength, HostSpan, IdKind};
+use node::Settings;
 use serde::Serialize;
-use settings::Settings;
 
 use super::Session;
 use crate::failure::{Answer, Failure};

@@ -1,21 +1,23 @@
 use std::path::Path;
+use std::sync::Arc;
 
-use bundle::{Engine, Owners};
+use container::{Engine, Owners};
+use cri::server::Claim;
+use images::Registries;
 use network::Kind;
 use runtime::{Programs, Runtime, Settings};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use wire::server::Claim;
 
 use super::Session;
 use crate::cli::{CriArgs, NetworkKind, OwnersHow};
 use crate::failure::{Answer, Failure};
-use crate::image::registries::Registries;
-use crate::{place, words};
+use crate::words;
+use node::LedgerPairs;
 
 const REGISTRIES: &str = "/etc/wardlet/registries.yaml";
 
 pub(super) fn run(session: &Session, args: &CriArgs) -> Result<Answer, Failure> {
-    if !place::is_root() {
+    if !node::mounts::is_root() {
         return Err(Failure::unknown("the runtime needs root").with_hint("run this as root"));
     }
     let settings = settings(session, args)?;
@@ -29,7 +31,7 @@ pub(super) fn run(session: &Session, args: &CriArgs) -> Result<Answer, Failure> 
 async fn serve(settings: Settings, args: &CriArgs) -> Result<Answer, Failure> {
     // Caught before anything is made: a signal in the midst of it would leave it half made.
     let (mut terminate, mut interrupt) = (caught(SignalKind::terminate())?, caught(SignalKind::interrupt())?);
-    // Before anything is touched: a server that cannot serve must not take over what another looks after.
+    // Before anything is touched: a server that cannot serve must not adopt the pods of another server.
     let claim = Claim::take(&args.listen).await.map_err(runtime::Error::from)?;
     let runtime = Runtime::open(settings).await?;
     let told = async move {
@@ -37,7 +39,7 @@ async fn serve(settings: Settings, args: &CriArgs) -> Result<Answer, Failure> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        words::say("wardlet cri: the server ends; pods go on, and the next server takes them over");
+        words::say("wardlet cri: the server stops; pods keep running, and the next server adopts them");
     };
     runtime.serve(claim, told).await?;
     Ok(Answer::Holds)
@@ -68,8 +70,8 @@ pub(super) fn settings(session: &Session, args: &CriArgs) -> Result<Settings, Fa
             OwnersHow::Chown => Owners::Chown,
         },
         cgroup: cgroup(&args.cgroup)?,
+        pairs: Arc::new(LedgerPairs::of(&session.node)),
         programs: programs?,
-        tell: |line| words::say(&format!("wardlet cri: {line}")),
     })
 }
 

@@ -1,6 +1,5 @@
 use super::Session;
 use crate::cli::DoctorArgs;
-use crate::doctor;
 use crate::failure::{Answer, Failure};
 use crate::words;
 
@@ -9,6 +8,6 @@ pub(super) fn run(session: &Session, args: &DoctorArgs) -> Result<Answer, Failur
         words::note("what is tried is tried on the running kernel; files are those under --host-root");
     }
     let report = doctor::examine(&session.node, args.runtime_endpoint.as_ref());
-    session.format.print(&report, || report.text())?;
-    Ok(report.answer())
+    session.format.print(&report, || report::doctor::text(&report))?;
+    Ok(report.overall().into())
 }

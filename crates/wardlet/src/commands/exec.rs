@@ -2,25 +2,25 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use streaming::client::{Output, Session as Command, run as run_at};
-use types::keys::{CONTAINER_NAME, POD_UID};
-use wire::client::Client;
-use wire::cri::{
+use cri::client::Client;
+use cri::{
     Container, ContainerFilter, ContainerState, ContainerStateValue, ExecRequest, ListContainersRequest,
 };
-use wire::{Endpoint, within};
+use cri::{Endpoint, within};
+use report::Pieces;
+use streaming::client::{Output, Session as Command, run as run_at};
+use types::keys::{CONTAINER_NAME, POD_UID};
 
 use super::Session;
 use crate::cli::ExecArgs;
 use crate::failure::Failure;
-use crate::printable::Pieces;
 use crate::run::signals::Signals;
 use crate::run::terminal::{Raw, input, is_interactive, sizes};
 use crate::run::{find, threads};
 
 /// How long the runtime may take to answer; the command itself runs for as long as it likes.
 const DEADLINE: Duration = Duration::from_secs(120);
-/// What a process that was told to end ends with.
+/// The exit code of a process that SIGTERM ended.
 const TERMINATED: u8 = 143;
 
 pub(super) fn run(session: &Session, args: &ExecArgs) -> Result<ExitCode, Failure> {
@@ -44,9 +44,9 @@ pub(super) fn run(session: &Session, args: &ExecArgs) -> Result<ExitCode, Failur
     };
     let done = threads()?.block_on(exec(&endpoint, (pod.record.uid.as_str(), container), args));
     match done {
-        // The built-in runtime is served by whoever looks after pods.
+        // The supervisors of pods serve the built-in runtime.
         Err(failure) if !pod.is_tended => {
-            Err(failure.with_hint("nobody looks after this pod: run its file again"))
+            Err(failure.with_hint("no supervisor runs for this pod: run `wardlet run` with its file again"))
         }
         done => done,
     }

@@ -2,14 +2,14 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use ids::allocator::State;
-use ledger::kubelet::Exported;
+use ledger::Exported;
 use ledger::{Lease, Ledger};
+use report::leases::holder_name;
+use report::table;
 use serde::Serialize;
 
 use super::{Session, pods_under};
 use crate::failure::{Answer, Failure};
-use crate::lease_view::holder_name;
-use crate::output::table;
 use crate::words;
 
 #[derive(Serialize)]

@@ -1,37 +1,13 @@
-use std::collections::BTreeMap;
-
 use ids::allocator::State;
 use ids::witness::{Sighting, Witness};
 use ids::{IdBlock, IdKind};
-use ledger::{Holder, Lease, Ledger, Outcome, Verdict};
-use serde::Serialize;
+use ledger::{Holder, Lease, Ledger, Outcome};
+use report::leases::{Collection, OldLease, few};
 
 use super::{Mode, Session};
 use crate::cli::GcArgs;
 use crate::failure::{Answer, Failure};
-use crate::lease_view::LeaseView;
-use crate::output::{table, wrapped};
-use crate::verdict_view::{VerdictView, few, sentence, subject};
 use crate::words;
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct GcView {
-    dry_run: bool,
-    verdicts: Vec<VerdictView>,
-    pinned: Vec<LeaseView>,
-    /// Leases of earlier boots that were not asked for since.
-    earlier_boots: Vec<OldLease>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct OldLease {
-    holder: String,
-    released: bool,
-    /// Who or what keeps it; nothing if it was not asked to be released.
-    kept_by: Option<String>,
-}
 
 pub(super) fn run(session: &Session, args: &GcArgs) -> Result<Answer, Failure> {
     let mode = Mode::dry_run_if(args.dry_run);
@@ -43,9 +19,14 @@ pub(super) fn run(session: &Session, args: &GcArgs) -> Result<Answer, Failure> {
         }
         None => {
             words::say(&format!("there is no ledger in {}", session.node.state_dir().display()));
-            let none =
-                GcView { dry_run: args.dry_run, verdicts: vec![], pinned: vec![], earlier_boots: vec![] };
-            session.format.print(&none, String::new)?;
+            let none = Collection {
+                dry_run: args.dry_run,
+                verdicts: &[],
+                pinned: &[],
+                earlier_boots: &[],
+                category_pairs: &[],
+            };
+            session.format.print(&none.view(), String::new)?;
             Ok(Answer::Holds)
         }
     })
@@ -56,21 +37,22 @@ fn collect(session: &Session, ledger: &Ledger, args: &GcArgs, mode: Mode) -> Res
         unpin(ledger, *base, mode)?;
     }
     if mode == Mode::Act {
-        sweep(session, ledger)?;
+        sweep(session)?;
     }
     let old = if args.earlier_boots { release_old(session, ledger, mode)? } else { list_old(ledger)? };
-    let verdicts = match mode {
-        Mode::Act => ledger.settle()?,
-        Mode::DryRun => ledger.preview()?,
+    let (verdicts, pairs) = match mode {
+        Mode::Act => (ledger.settle()?, ledger.settle_pairs()?),
+        Mode::DryRun => (ledger.preview()?, ledger.preview_pairs()?),
     };
     let pinned: Vec<Lease> = ledger.list()?.into_iter().filter(|l| l.state == State::Pinned).collect();
-    let view = GcView {
+    let done = Collection {
         dry_run: args.dry_run,
-        verdicts: verdicts.iter().map(VerdictView::from).collect(),
-        pinned: pinned.iter().map(LeaseView::from).collect(),
-        earlier_boots: old,
+        verdicts: &verdicts,
+        pinned: &pinned,
+        earlier_boots: &old,
+        category_pairs: &pairs,
     };
-    session.format.print(&view, || text(&view, &verdicts, &pinned))?;
+    session.format.print(&done.view(), || done.text())?;
     if mode == Mode::DryRun {
         words::say("nothing was changed: this was a dry run");
     }
@@ -78,16 +60,20 @@ fn collect(session: &Session, ledger: &Ledger, args: &GcArgs, mode: Mode) -> Res
     Ok(if unseen { Answer::Unknown } else { Answer::Holds })
 }
 
-/// Leases of the wrapper's sandboxes that ended without being deleted.
-fn sweep(session: &Session, ledger: &Ledger) -> Result<(), Failure> {
+/// Releases the leases of the wrapper's sandboxes that ended without being deleted. No create of the wrapper gets a lease
+/// between the look at a record and the release of its lease: both are under the ledger's lock.
+fn sweep(session: &Session) -> Result<(), Failure> {
     let wrapper = &session.node.config.settings.wrapper;
     if session.node.host_root().path(&wrapper.state_dir) != session.node.state_dir() {
         return Ok(());
     }
-    let records = wardlet_oci::lease::Records::new(&session.node.host_root().path(&wrapper.run_dir));
-    let release = |holder: &Holder| Ok(ledger.release(holder.clone()).map(|_| ())?);
-    let swept = wardlet_oci::lease::sweep(&records, release);
-    let swept = swept.map_err(|e| Failure::unknown(e.to_string()))?;
+    let records = oci_records::Records::new(&session.node.host_root().path(&wrapper.run_dir));
+    // Whatever keeps a lease from being released, it is no answer to what was asked.
+    let failed = |e: ledger::LedgerError| Failure::unknown(e.to_string());
+    let swept = session.node.with_locked_ledger(|ledger| {
+        let release = |holder: &Holder| ledger.release(holder.clone()).map(|_| ()).map_err(failed);
+        oci_records::sweep(&records, release)
+    })?;
     for record in &swept.released {
         words::note(&format!("sandbox {} of pod {} is gone: released", record.sandbox, record.pod));
     }
@@ -145,40 +131,4 @@ fn keeper(seen: &Sighting, lease: &Lease) -> Option<String> {
     let user = user(IdKind::Uid, lease.uids).or_else(|| user(IdKind::Gid, lease.gids));
     let unseen = || (!seen.blind().is_empty()).then(|| format!("could not be seen: {}", few(seen.blind())));
     user.or_else(unseen)
-}
-
-fn text(view: &GcView, verdicts: &[Verdict], pinned: &[Lease]) -> String {
-    let mut text = String::new();
-    for old in &view.earlier_boots {
-        text.push_str(&match &old.kept_by {
-            Some(by) => wrapped(&format!("{}: of an earlier boot, kept: {by}", old.holder), 2),
-            None if old.released => format!("{}: of an earlier boot, released\n", old.holder),
-            None => format!("{}: of an earlier boot, kept\n", old.holder),
-        });
-    }
-    let rows: Vec<_> = verdicts
-        .iter()
-        .map(|v| {
-            let [holder, uids] = subject(&v.lease);
-            [holder, uids, sentence(&v.outcome)]
-        })
-        .collect();
-    if !rows.is_empty() {
-        text.push_str(&table(["HOLDER", "UIDS", "OUTCOME"], &rows));
-    }
-    text.push_str(&pinned_text(pinned));
-    if text.is_empty() { "nothing to free\n".to_owned() } else { text }
-}
-
-/// Each block by itself, so that it can be named to `--unpin`; each reason once.
-fn pinned_text(pinned: &[Lease]) -> String {
-    let mut by_note: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for lease in pinned {
-        let note = lease.note.as_deref().unwrap_or("nothing says who has these blocks");
-        by_note.entry(note).or_default().push(lease.uids.to_string());
-    }
-    let text = by_note.iter().map(|(note, blocks)| {
-        wrapped(&format!("pinned: {}", blocks.join(" ")), 2) + &wrapped(&format!("  {note}"), 2)
-    });
-    text.collect()
 }

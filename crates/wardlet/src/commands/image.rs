@@ -1,12 +1,12 @@
-use images::{Image, Images, Reference, Usage};
+use images::{Image, Images, Reference, Registries, Usage};
+use report::images as images_view;
 use serde::Serialize;
 
 use super::Session;
 use crate::cli::{ImageArgs, ImageCommand, PullArgs};
 use crate::failure::{Answer, Failure};
+use crate::image::auth;
 use crate::image::progress::Teller;
-use crate::image::registries::Registries;
-use crate::image::{auth, view};
 use crate::words;
 
 const REGISTRIES: &str = "/etc/wardlet/registries.yaml";
@@ -23,7 +23,7 @@ pub(super) fn run(session: &Session, args: &ImageArgs) -> Result<Answer, Failure
     let registries = Registries::load(args.registries.as_deref(), &default)?;
     let root = session.node.state_dir().join("images");
     if !root.exists() && matches!(args.command, ImageCommand::List) {
-        session.format.print(&Vec::<Image>::new(), || view::images(&[]))?;
+        session.format.print(&Vec::<Image>::new(), || images_view::images(&[]))?;
         return Ok(Answer::Holds);
     }
     kernel::interrupt::catch().map_err(|e| Failure::unknown(e.to_string()))?;
@@ -64,13 +64,13 @@ fn show(session: &Session, images: &[Image]) -> Result<Answer, Failure> {
             image.id
         ));
     }
-    session.format.print(&images, || view::images(images))?;
+    session.format.print(&images, || images_view::images(images))?;
     Ok(Answer::Holds)
 }
 
 fn list(session: &Session, images: &Images) -> Result<Answer, Failure> {
     let listing = images.list()?;
-    session.format.print(&listing.images, || view::images(&listing.images))?;
+    session.format.print(&listing.images, || images_view::images(&listing.images))?;
     for error in &listing.damaged {
         words::warning(&error.to_string());
     }
@@ -82,7 +82,7 @@ fn remove(session: &Session, images: &Images, name: &str) -> Result<Answer, Fail
     session.format.print(&removed, || {
         let mut text: String = removed.names.iter().map(|name| format!("no longer named {name}\n")).collect();
         if let Some(id) = &removed.image {
-            let freed = view::size(removed.collected.bytes);
+            let freed = images_view::size(removed.collected.bytes);
             text.push_str(&format!(
                 "removed {} and {} layers: {freed}\n",
                 id.short(),
@@ -101,9 +101,9 @@ fn gc(session: &Session, images: &Images) -> Result<Answer, Failure> {
         let images::Collected { images, layers, bytes, downloads } = collected;
         let Usage { bytes: left, layers: kept, .. } = view.left;
         format!(
-            "removed {images} images, {layers} layers ({}) and {downloads} broken-off downloads\n{kept} layers ({}) are left\n",
-            view::size(bytes),
-            view::size(left)
+            "removed {images} images, {layers} layers ({}) and {downloads} interrupted downloads\n{kept} layers ({}) are left\n",
+            images_view::size(bytes),
+            images_view::size(left)
         )
     })?;
     Ok(Answer::Holds)

@@ -3,11 +3,11 @@ use std::path::Path;
 use ids::{HostSpan, IdBlock};
 use ledger::kubelet::{RecordFile, read_records};
 use ledger::{Holder, Lease};
+use report::table;
 use serde::Serialize;
 
 use super::{Mode, Session, pods_under};
 use crate::failure::{Answer, Failure};
-use crate::output::table;
 use crate::words;
 
 #[derive(Serialize)]
@@ -24,15 +24,12 @@ struct Record {
 pub(super) fn run(session: &Session, dir: &Path, mode: Mode) -> Result<Answer, Failure> {
     let pods = pods_under(dir)?;
     let records = match mode {
-        Mode::Act => session.node.with_ledger(|ledger| {
+        Mode::Act => session.node.with_ledger::<_, Failure>(|ledger| {
             let done = ledger.import(&pods)?;
             Ok(done.into_iter().map(|i| record(&i.path, i.pod, i.outcome.map(|l| l.uids))).collect())
         })?,
         Mode::DryRun => {
-            let leases = session.node.with_existing_ledger(|ledger| match ledger {
-                Some(ledger) => Ok(ledger.list()?),
-                None => Ok(Vec::new()),
-            })?;
+            let leases = session.node.leases()?.unwrap_or_default();
             rehearse(&leases, read_records(&pods)?)
         }
     };
@@ -77,7 +74,7 @@ fn rehearse(leases: &[Lease], files: Vec<RecordFile>) -> Vec<Record> {
                 if other.as_ref() == Some(&holder) { *theirs != block } else { theirs.overlaps(block) }
             });
             if let Some((other, theirs)) = rival {
-                let other = other.as_ref().map_or("nobody", Holder::as_str);
+                let other = other.as_ref().map_or("no holder", Holder::as_str);
                 return Err(format!("{block} is in the way of {theirs}, held by {other}"));
             }
             held.push((Some(holder), block));

@@ -2,11 +2,11 @@ use ids::BlockLength;
 use ids::allocator::size_error;
 use ids::pool::IdPool;
 use ledger::{Categories, LeaseRequest, LedgerError, Tenure, kubelet};
+use report::leases::{LeaseView, lease_text};
 
 use super::Session;
 use crate::cli::LeaseArgs;
 use crate::failure::{Answer, Failure};
-use crate::lease_view::{self, LeaseView};
 use crate::words;
 
 pub(super) fn run(session: &Session, args: &LeaseArgs) -> Result<Answer, Failure> {
@@ -18,7 +18,7 @@ pub(super) fn run(session: &Session, args: &LeaseArgs) -> Result<Answer, Failure
             Some(shared) => ledger.join(shared.clone(), request)?,
             None => ledger.lease(request)?,
         };
-        session.format.print(&LeaseView::from(&lease), || lease_view::one(&lease))?;
+        session.format.print(&LeaseView::from(&lease), || lease_text(&lease))?;
         if args.write_record {
             let written = kubelet::write_record(&session.node.kubelet_pods(), &args.holder, &lease);
             let path = written.map_err(|why| {

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
 use agent::Stored;
+use report::logs::{Extent, Printed, Source, finish, print};
 
 use super::Session;
 use crate::cli::LogsArgs;
 use crate::failure::{Answer, Failure};
 use crate::run::find;
-use crate::run::follow::{Extent, Printed, Source, finish, print};
 
 const PAUSE: Duration = Duration::from_millis(200);
 

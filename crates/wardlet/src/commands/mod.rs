@@ -25,10 +25,13 @@ mod verify;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use node::{Location, Node};
+use plan::{GateError, GateRequests, Gates, KubernetesVersion};
+
 use crate::cli::{Cli, Command, Globals, IdsCommand};
 use crate::failure::{Answer, Failure};
-use crate::node::Node;
 use crate::output::Format;
+use crate::words;
 
 /// What every command is given.
 struct Session {
@@ -38,7 +41,12 @@ struct Session {
 
 impl Session {
     fn new(globals: &Globals) -> Result<Self, Failure> {
-        Ok(Self { node: Node::new(globals)?, format: globals.output })
+        let location = Location {
+            config: globals.config.as_deref(),
+            host_root: &globals.host_root,
+            state_dir: &globals.state_dir,
+        };
+        Ok(Self { node: Node::open(location)?, format: globals.output })
     }
 }
 
@@ -102,4 +110,17 @@ fn pods_under(dir: &Path) -> Result<PathBuf, Failure> {
     }
     Err(Failure::unknown(format!("{} is no directory", dir.display()))
         .with_hint("name the kubelet's root directory, such as /var/lib/kubelet"))
+}
+
+/// The gates of a version with those that `--feature-gates` asks for; what is odd about them is said.
+fn gates(version: KubernetesVersion, asked: &[String]) -> Result<Gates, Failure> {
+    let wrong = |errors: Vec<GateError>| {
+        let list = |of: fn(&GateError) -> String| errors.iter().map(of).collect::<Vec<_>>().join("; ");
+        Failure::unknown(format!("--feature-gates: {}", list(ToString::to_string)))
+            .with_hint(list(GateError::hint))
+    };
+    let requests = GateRequests::parse(&asked.join(",")).map_err(wrong)?;
+    let resolved = Gates::resolve(version, &requests).map_err(wrong)?;
+    resolved.warnings.iter().for_each(|text| words::warning(text));
+    Ok(resolved.gates)
 }

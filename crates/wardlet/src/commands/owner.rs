@@ -2,15 +2,15 @@ use census::Report;
 use ids::witness::Hold;
 use ids::{HostId, HostSpan, IdKind, UNIT};
 use ledger::Lease;
+use report::leases::{few, holder_name};
+use report::table;
 use serde::Serialize;
 
 use super::Session;
 use crate::failure::{Answer, Failure};
-use crate::lease_view::holder_name;
-use crate::output::table;
-use crate::{verdict_view, words};
+use crate::words;
 
-/// Everybody who has something to do with one host ID.
+/// All owners of one host ID.
 #[derive(Serialize)]
 struct Owners {
     id: HostId,
@@ -28,10 +28,7 @@ struct OwnerView {
 
 pub(super) fn run(session: &Session, host_id: u64) -> Result<Answer, Failure> {
     let id = HostId::try_from(host_id).map_err(|e| Failure::unknown(e.to_string()))?;
-    let leases = session.node.with_existing_ledger(|ledger| match ledger {
-        Some(ledger) => Ok(ledger.list()?),
-        None => Ok(Vec::new()),
-    })?;
+    let leases = session.node.leases()?.unwrap_or_default();
     let report = session.node.census().take()?;
     let of = |kind| owners(kind, id, &leases, &report);
     let owners = Owners { id, uid: of(IdKind::Uid), gid: of(IdKind::Gid) };
@@ -40,10 +37,10 @@ pub(super) fn run(session: &Session, host_id: u64) -> Result<Answer, Failure> {
         return Ok(Answer::Holds);
     }
     if report.blind.is_empty() {
-        words::say(&format!("nobody has, uses or claims {id}"));
+        words::say(&format!("no owner has, uses or claims {id}"));
         return Ok(Answer::DoesNotHold);
     }
-    words::warning(&format!("not everything could be seen: {}", verdict_view::few(&report.blind)));
+    words::warning(&format!("not everything could be seen: {}", few(&report.blind)));
     Ok(Answer::Unknown)
 }
 

@@ -1,10 +1,9 @@
 use ledger::{Holder, Lease, Ledger, Outcome, Released, Verdict};
+use report::leases::{VerdictView, holder_name, outcome_text};
 use serde::Serialize;
 
 use super::Session;
 use crate::failure::{Answer, Failure};
-use crate::lease_view::holder_name;
-use crate::verdict_view::{VerdictView, sentence};
 use crate::words;
 
 /// What a release came to, for programs.
@@ -34,7 +33,7 @@ pub(super) fn run(session: &Session, holder: &Holder) -> Result<Answer, Failure>
 }
 
 fn nothing_held(session: &Session, holder: &Holder) -> Result<Answer, Failure> {
-    words::say(&format!("{holder} holds nothing"));
+    words::say(&format!("{holder} has no lease"));
     let view = ReleaseView::Other { holder: holder.to_string(), outcome: "nothingHeld" };
     session.format.print(&view, String::new)?;
     Ok(Answer::Holds)
@@ -44,7 +43,7 @@ fn left(session: &Session, holder: &Holder, lease: &Lease) -> Result<Answer, Fai
     let view = ReleaseView::Other { holder: holder.to_string(), outcome: "left" };
     let others = lease.members.as_ref().map_or(0, Vec::len);
     session.format.print(&view, || {
-        format!("{holder} has left {}, which {others} more still share\n", holder_name(lease))
+        format!("{holder} has left {}; remaining members: {others}\n", holder_name(lease))
     })?;
     Ok(Answer::Holds)
 }
@@ -59,7 +58,7 @@ fn on_its_way(session: &Session, ledger: &Ledger, lease: &Lease) -> Result<Answe
     match verdicts.iter().find(|v| v.lease.id == lease.id) {
         Some(verdict @ Verdict { outcome, .. }) => {
             let view = ReleaseView::OnItsWay(VerdictView::from(verdict));
-            session.format.print(&view, || format!("{name}  {}  {}\n", lease.uids, sentence(outcome)))?;
+            session.format.print(&view, || format!("{name}  {}  {}\n", lease.uids, outcome_text(outcome)))?;
             if matches!(outcome, Outcome::InUse(_) | Outcome::Unseen(_)) {
                 words::say("`wardlet ids gc` frees it once nothing uses it");
             }

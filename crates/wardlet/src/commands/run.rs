@@ -5,18 +5,19 @@ use std::sync::Arc;
 use agent::Objects;
 use ledger::Ledger;
 use manifest::Reading;
+use report::pods::PodView;
 use runtime::Settings;
+use runtime::connect::{Target, own_endpoint};
 
 use super::{Session, cri};
 use crate::cli::{Cli, Command, CriArgs, RunArgs};
 use crate::failure::Failure;
 use crate::run::pods::Run;
-use crate::run::runtime::{Which, own_endpoint};
-use crate::run::{admit, detach, threads, view};
-use crate::{place, words};
+use crate::run::{admit, detach, threads};
+use crate::{time, words};
 
 pub(super) fn run(session: &Session, args: &RunArgs) -> Result<ExitCode, Failure> {
-    if !place::is_root() {
+    if !node::mounts::is_root() {
         return Err(Failure::unknown("running pods needs root").with_hint("run this as root"));
     }
     if args.detach && args.files.iter().any(|file| file == Path::new("-")) {
@@ -44,12 +45,12 @@ fn detached(session: &Session, reading: &Reading) -> Result<ExitCode, Failure> {
     let up = match left {
         detach::Left::Up(up) => up,
         detach::Left::Ended => {
-            words::say("all pods have ended already, well");
+            words::say("all pods have already completed");
             Vec::new()
         }
     };
-    let views: Vec<_> = up.iter().map(view::PodView::from).collect();
-    session.format.print(&views, || view::pods(&up))?;
+    let views: Vec<_> = up.iter().map(PodView::from).collect();
+    session.format.print(&views, || report::pods::pods(&up, time::now()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -60,13 +61,13 @@ async fn attached(session: &Session, args: &RunArgs, reading: &Reading) -> Resul
     let runtime = tokio::spawn(which(session, args)?.connect());
     // While the runtime gets ready.
     let ready = get_ready(session, reading);
-    let broke_off = |e| Failure::unknown(format!("the runtime broke off: {e}"));
+    let broke_off = |e| Failure::unknown(format!("the runtime failed: {e}"));
     let runtime = runtime.await.map_err(broke_off)??;
     let done = async {
         let (considered, ledger) = ready?;
         let pods = admit::pods(considered, &runtime.client, (&session.node, args)).await?;
         let objects = Objects::of(&reading.objects);
-        Run { node: &session.node, args, runtime: &runtime, objects, ledger }.all(pods).await
+        Run { node: &session.node, args, runtime: &runtime, objects, ledger }.all(pods, reading).await
     };
     let done = done.await;
     runtime.end().await;
@@ -83,12 +84,12 @@ fn get_ready<'a>(
 }
 
 /// The runtime that was named, or the built-in one.
-pub(super) fn which(session: &Session, args: &RunArgs) -> Result<Which, Failure> {
+pub(super) fn which(session: &Session, args: &RunArgs) -> Result<Target, Failure> {
     match &args.runtime_endpoint {
-        Some(endpoint) => Ok(Which::Named(endpoint.clone())),
+        Some(endpoint) => Ok(Target::Named(endpoint.clone())),
         None => {
             let endpoint = own_endpoint(&args.run_dir)?;
-            Ok(Which::BuiltIn(endpoint, Box::new(settings(session, args)?)))
+            Ok(Target::BuiltIn(endpoint, Box::new(settings(session, args)?)))
         }
     }
 }
@@ -101,8 +102,5 @@ fn settings(session: &Session, args: &RunArgs) -> Result<Settings, Failure> {
         return Err(Failure::unknown("the built-in runtime has no defaults"));
     };
     let own = CriArgs { run_dir: args.run_dir.clone(), programs: args.programs.clone(), ..defaults };
-    let settings = cri::settings(session, &own)?;
-    // Its problems reach us as answers to what it is asked; the rest is for whoever wants to know.
-    let tell = if args.verbose { |line: &str| words::say(&format!("runtime: {line}")) } else { |_: &str| {} };
-    Ok(Settings { tell, ..settings })
+    cri::settings(session, &own)
 }

@@ -2,21 +2,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::{Objects, StopRequest, Stored, ask_to_stop};
+use runtime::connect::own_endpoint;
 
 use super::Session;
 use super::run::which;
 use crate::cli::{RunArgs, StopArgs};
 use crate::failure::{Answer, Failure};
 use crate::run::pods::Run;
-use crate::run::runtime::own_endpoint;
 use crate::run::{find, threads};
-use crate::{place, words};
+use crate::words;
 
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) fn run(session: &Session, args: &StopArgs) -> Result<Answer, Failure> {
-    if !place::is_root() {
-        return Err(Failure::unknown("ending pods needs root").with_hint("run this as root"));
+    if !node::mounts::is_root() {
+        return Err(Failure::unknown("stopping pods needs root").with_hint("run this as root"));
     }
     let state = session.node.state_dir();
     let pods = if args.all {
@@ -28,7 +28,7 @@ pub(super) fn run(session: &Session, args: &StopArgs) -> Result<Answer, Failure>
     for pod in pods.iter().filter(|pod| pod.is_tended) {
         ask_to_stop(state, &pod.record, StopRequest { grace: args.grace })?;
     }
-    // Those that nobody looks after first: the others end meanwhile.
+    // Pods without a supervisor first: the supervisors stop the others concurrently.
     let (tended, left): (Vec<&Stored>, Vec<&Stored>) = pods.iter().partition(|pod| pod.is_tended);
     for pod in left.into_iter().chain(tended) {
         let title = format!("{}/{}", pod.record.namespace, pod.record.name);
@@ -43,7 +43,7 @@ pub(super) fn run(session: &Session, args: &StopArgs) -> Result<Answer, Failure>
     failed.map_or(Ok(Answer::Holds), Err)
 }
 
-/// Until it has ended, by whoever looks after it; by us if nobody does, or not any more.
+/// Waits until the pod's supervisor has stopped it; stops it here if it has none, or no longer.
 fn see_off(session: &Session, args: &StopArgs, pod: &Stored) -> Result<&'static str, Failure> {
     let mut is_tended = pod.is_tended;
     loop {
@@ -64,7 +64,7 @@ fn see_off(session: &Session, args: &StopArgs, pod: &Stored) -> Result<&'static 
     }
 }
 
-/// Ends a pod that nobody looks after, and removes it.
+/// Stops a pod without a supervisor, and removes it.
 async fn end(session: &Session, args: &StopArgs, pod: &Stored) -> Result<(), Failure> {
     let own = own_endpoint(&args.run_dir)?;
     let named = pod.record.endpoint.parse().ok().filter(|endpoint| *endpoint != own);

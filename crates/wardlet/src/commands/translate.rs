@@ -19,13 +19,13 @@ struct Pair {
 }
 
 pub(super) fn run(session: &Session, args: &TranslateArgs) -> Result<Answer, Failure> {
-    let lease = session.node.with_existing_ledger(|ledger| match ledger {
+    let lease = session.node.with_existing_ledger::<_, Failure>(|ledger| match ledger {
         Some(ledger) => Ok(ledger.get(args.holder.clone())?),
         None => Ok(None),
     })?;
     let lease = lease.ok_or_else(|| {
-        Failure::unknown(format!("{} holds no lease", args.holder))
-            .with_hint("`wardlet ids list` shows who does")
+        Failure::unknown(format!("{} has no lease", args.holder))
+            .with_hint("`wardlet ids list` shows all leases")
     })?;
     let namespace = lease.user_namespace();
     let pairs = [(IdKind::Uid, args.uid), (IdKind::Gid, args.gid)];

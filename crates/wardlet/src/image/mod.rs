@@ -1,16 +1,12 @@
 //! What `image` reads and shows.
 //!
-//! - [`registries`]: the file that says how registries are reached and what an image may take.
 //! - [`auth`]: credentials, from a file as docker writes it or from standard input.
-//! - [`progress`]: long work, told on stderr.
-//! - [`view`]: images as a table.
+//! - [`progress`]: progress of long operations, on stderr.
 
 pub(crate) mod auth;
 pub(crate) mod progress;
-pub(crate) mod registries;
-pub(crate) mod view;
 
-use images::Error;
+use images::{CredentialsError, Error, RegistriesError};
 
 use crate::failure::Failure;
 
@@ -37,5 +33,17 @@ impl From<Error> for Failure {
             Some(hint) => failure.with_hint(hint),
             None => failure,
         }
+    }
+}
+
+impl From<RegistriesError> for Failure {
+    fn from(e: RegistriesError) -> Self {
+        Self::unknown(e.to_string()).with_hint(e.hint())
+    }
+}
+
+impl From<CredentialsError> for Failure {
+    fn from(e: CredentialsError) -> Self {
+        Self::unknown(e.to_string())
     }
 }

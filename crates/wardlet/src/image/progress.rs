@@ -4,9 +4,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use images::{Progress, Step};
+use report::images::step_text;
+use report::printable;
 
-use super::view::size;
-use crate::printable::printable;
 use crate::words;
 
 /// How often a terminal's line is written anew.
@@ -52,7 +52,7 @@ impl Progress for Teller {
         if kernel::interrupt::asked() {
             return ControlFlow::Break(());
         }
-        let (subject, detail) = words_of(step);
+        let (subject, detail) = step_text(step);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if self.terminal {
             self.on_terminal(&mut state, &format!("{subject}{detail}"));
@@ -61,28 +61,5 @@ impl Progress for Teller {
         }
         state.subject = subject;
         ControlFlow::Continue(())
-    }
-}
-
-/// What is done, and how far it is.
-fn words_of(step: Step<'_>) -> (String, String) {
-    match step {
-        Step::Fetching { what, done, total } => {
-            (format!("fetching {}", short(what)), format!(": {} of {}", size(done), size(total)))
-        }
-        Step::Reading { what, done } => (format!("reading {what}"), format!(": {}", size(done))),
-        Step::Unpacking { what, layer, layers, entries } => {
-            (format!("unpacking {} ({layer} of {layers})", short(what)), format!(": {entries} entries"))
-        }
-        Step::Waiting { what } => (format!("waiting for another wardlet at {}", short(what)), String::new()),
-        Step::Present { what } => (format!("there already: {}", short(what)), String::new()),
-    }
-}
-
-/// Twelve digits of a digest tell it from others.
-fn short(what: &str) -> String {
-    match what.split_once("sha256:") {
-        Some((before, hex)) => format!("{before}{}", hex.get(..12).unwrap_or(hex)),
-        None => what.to_owned(),
     }
 }

@@ -1,26 +1,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use agent::Admitted;
-use manifest::k8s_openapi::api::core::v1::Pod;
-use manifest::{Cluster, Object, Reading, Resource, defaulted};
+use admission::{Admitted, Candidate, RefusedPod};
+use cri::StatusRequest;
+use cri::client::Client;
+use manifest::{Object, Reading, Resource};
+use node::{Node, facts};
 use plan::{Facts, Gates, HandlerFacts, Intent, Isolate, Policy, RuntimeFacts, UserNamespaceMode};
-use wire::client::Client;
-use wire::cri::StatusRequest;
 
 use crate::cli::RunArgs;
-use crate::explain::verdict::{Candidate, Refused};
-use crate::explain::{facts, input};
 use crate::failure::Failure;
-use crate::node::Node;
+use crate::input;
 use crate::run::pods::host_name;
 use crate::words;
 
-/// What the manifests hold, without a doubt.
+/// Reads the manifests, and refuses them if one of them has an error or an ambiguity.
 pub(crate) fn read(args: &RunArgs) -> Result<Reading, Failure> {
     let reading = input::read(&args.files)?;
     input::say_skipped(&reading);
-    let doubts = input::doubts(&reading, &Gates::default());
+    let doubts = admission::doubts(&reading, &Gates::default());
     if let Some(first) = doubts.first() {
         let (rest, more) = (doubts.get(1..).unwrap_or_default(), doubts.len().saturating_sub(1));
         input::say(rest);
@@ -28,23 +26,31 @@ pub(crate) fn read(args: &RunArgs) -> Result<Reading, Failure> {
         let hint = first.hint().or((more > 0).then(|| format!("{more} more are named above")));
         return Err(hint.into_iter().fold(failure, Failure::with_hint));
     }
-    let workload =
-        reading.objects.iter().find(|o| input::has_pods(o) && !matches!(o.resource, Resource::Pod(_)));
-    if let Some(workload) = workload {
-        let (kind, name) = (workload.resource.kind(), workload.name());
-        return Err(Failure::refused(format!("{}: {kind} {name} is no pod", workload.file))
-            .with_hint("give its pod template as a Pod: only a cluster makes pods from workloads"));
+    if let Some(workload) = reading.objects.iter().find(|object| is_workload(object)) {
+        return Err(no_pod(workload));
     }
     Ok(reading)
 }
 
-/// How long the runtime may take to tell its status.
+/// Whether an object is a workload: it has a pod template and is not a pod.
+pub(crate) fn is_workload(object: &Object) -> bool {
+    admission::has_pods(object) && !matches!(object.resource, Resource::Pod(_))
+}
+
+/// The refusal of a workload.
+pub(crate) fn no_pod(workload: &Object) -> Failure {
+    let (kind, name) = (workload.resource.kind(), workload.name());
+    Failure::refused(format!("{}: {kind} {name} is no pod", workload.file))
+        .with_hint("give its pod template as a Pod: only a cluster makes pods from workloads")
+}
+
+/// Timeout of the runtime's Status call.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The runtime as it speaks of itself.
+/// The facts of the runtime, from its Status call.
 async fn runtime(client: &Client) -> Result<RuntimeFacts, Failure> {
     let request = StatusRequest { verbose: false };
-    let status = wire::within(DEADLINE, "Status", client.runtime().status(request)).await?;
+    let status = cri::within(DEADLINE, "Status", client.runtime().status(request)).await?;
     let handlers: BTreeMap<String, HandlerFacts> = status
         .runtime_handlers
         .into_iter()
@@ -61,19 +67,20 @@ async fn runtime(client: &Client) -> Result<RuntimeFacts, Failure> {
     Ok(RuntimeFacts { handlers, user_namespaces_host_network: with_host_network })
 }
 
-/// The pods and this node, before the runtime was asked.
+/// The pods and the facts of this node, without those of the runtime.
 pub(crate) struct Considered<'a> {
     candidates: Vec<Candidate<'a>>,
     facts: Facts,
     gates: Gates,
 }
 
-/// What can be known of these pods without a runtime.
+/// Reads the pods' intents and the node's facts. The runtime is not needed yet.
+///
+/// # Errors
+/// If there is no pod among the objects, or the facts of the node cannot be read.
 pub(crate) fn consider<'a>(node: &Node, reading: &'a Reading) -> Result<Considered<'a>, Failure> {
-    let cluster = Cluster::of(&reading.objects);
     let gates = Gates::default();
-    let pods = reading.objects.iter().filter(|object| input::has_pods(object));
-    let candidates: Vec<Candidate<'_>> = pods.map(|pod| Candidate::new(pod, &cluster, &gates)).collect();
+    let candidates = admission::consider(&reading.objects, &gates);
     if candidates.is_empty() {
         return Err(
             Failure::unknown("there is no pod in what was given").with_hint("name a manifest with a Pod")
@@ -85,7 +92,10 @@ pub(crate) fn consider<'a>(node: &Node, reading: &'a Reading) -> Result<Consider
     Ok(Considered { candidates, facts, gates })
 }
 
-/// Pods that may run; each that may not is said, with the way out.
+/// Plans the pods, and logs each refusal with its hint.
+///
+/// # Errors
+/// If a pod is refused, or the runtime does not respond.
 pub(crate) async fn pods(
     considered: Considered<'_>,
     client: &Client,
@@ -97,39 +107,18 @@ pub(crate) async fn pods(
     if args.isolate {
         policy.rules.isolate = Isolate::WhenSafe;
     }
-    let judged: Vec<_> = candidates.iter().map(|c| (c, c.judge(&facts, &policy).outcome)).collect();
-    let mut admitted = Vec::new();
-    let mut refused = Vec::new();
-    for (candidate, outcome) in judged {
-        match (outcome, &candidate.intent, &candidate.object.resource) {
-            (Ok(plan), Some(intent), Resource::Pod(pod)) => {
-                let mut pod = defaulted((**pod).clone());
-                pod.metadata.namespace = Some(candidate.object.namespace().to_owned());
-                // Before any of them is started.
-                check(&pod, &candidate.object.file)?;
-                admitted.push(Admitted { pod, intent: intent.clone(), plan });
-            }
-            (Err(why), ..) => refused.push((candidate.object, why)),
-            _ => {}
-        }
-    }
-    say_refused(&refused)?;
-    admitted.iter().for_each(|pod| say_plan(pod, args));
-    Ok(admitted)
+    // All pods are planned before the first one is started.
+    let decision = admission::admit(&candidates, &facts, &policy, &host_name()).map_err(|not_admitted| {
+        Failure::refused(not_admitted.to_string()).with_hint(not_admitted.cause.hint())
+    })?;
+    say_refused(&decision.refused)?;
+    decision.admitted.iter().for_each(|pod| say_plan(pod, args));
+    Ok(decision.admitted)
 }
 
-/// Whether a pod asks for nothing that is not run, or not run here.
-fn check(pod: &Pod, file: &str) -> Result<(), Failure> {
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
-    agent::check(pod, &host_name()).map_err(|error| {
-        let failure = Failure::refused(format!("{file}: pod {name}: {error}"));
-        error.hint().into_iter().fold(failure, Failure::with_hint)
-    })
-}
-
-fn say_refused(refused: &[(&Object, Vec<Refused>)]) -> Result<(), Failure> {
-    for (object, why) in refused {
-        for refusal in why {
+fn say_refused(refused: &[RefusedPod<'_>]) -> Result<(), Failure> {
+    for RefusedPod { object, refusals } in refused {
+        for refusal in refusals {
             let at = refusal.at.as_deref().map(|at| format!("{at}: ")).unwrap_or_default();
             let (field, cause) = (&refusal.field, &refusal.cause);
             let text = format!("pod {}/{}: {at}{field}: {cause}", object.namespace(), object.name());
@@ -145,7 +134,7 @@ fn say_refused(refused: &[(&Object, Vec<Refused>)]) -> Result<(), Failure> {
     }
 }
 
-/// What is not quite as one may expect, and which pods were left with the host's users.
+/// Logs the warnings of a plan, and with `--isolate` why a pod is in the host's user namespace.
 fn say_plan(admitted: &Admitted, args: &RunArgs) {
     let who = &admitted.plan.who;
     let title = format!("{}/{}", who.namespace, who.name);

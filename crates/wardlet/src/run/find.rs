@@ -5,14 +5,17 @@ use agent::{Stored, stored};
 use crate::failure::Failure;
 use crate::words;
 
-/// Every pod that is written down here; what cannot be read is said.
+/// All recorded pods. Logs a warning for each record that cannot be read.
 pub(crate) fn all(state: &Path) -> Result<Vec<Stored>, Failure> {
     let (found, wrong) = stored(state)?;
     wrong.iter().for_each(|error| words::warning(&error.to_string()));
     Ok(found)
 }
 
-/// The pod of this name, `namespace/name` or UID.
+/// The recorded pod with this name, `namespace/name` or UID.
+///
+/// # Errors
+/// If there is none, or more than one.
 pub(crate) fn one(state: &Path, called: &str) -> Result<Stored, Failure> {
     let is_meant = |pod: &Stored| {
         let record = &pod.record;

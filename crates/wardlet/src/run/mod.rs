@@ -1,28 +1,23 @@
-//! Pods run here and now, and those that run looked at.
+//! `wardlet run`, and what `ps`, `logs`, `exec` and `stop` need.
 //!
-//! - [`admit`]: manifests to pods that may run, by the runtime's own word.
-//! - [`runtime`]: the runtime that was named, or the built-in one.
-//! - [`pods`]: all pods from their start to their end; [`tending`]: each of them; [`follow`]: what they print.
-//! - [`calls`]: what is asked of runtime and kernel, written down.
-//! - [`changes`], [`signals`]: what happens meanwhile.
-//! - [`detach`]: the same by a process that stays when this one ends.
-//! - [`terminal`]: ours, lent to a command in a container.
-//! - [`find`]: pods by what people call them.
+//! - [`admit`]: admission of the pods in manifests, with the features that the runtime reports.
+//! - [`pods`]: runs all pods from their start to their end; [`supervisor`]: a task for each pod.
+//! - [`desired`]: changes of the desired pods; [`signals`]: signals that stop the pods.
+//! - [`detach`]: `run --detach`, by a process in the background.
+//! - [`terminal`]: the terminal of `exec --tty`.
+//! - [`find`]: recorded pods by name, `namespace/name` or UID.
 
 pub(crate) mod admit;
-pub(crate) mod calls;
-pub(crate) mod changes;
+pub(crate) mod desired;
 pub(crate) mod detach;
 pub(crate) mod find;
-pub(crate) mod follow;
 pub(crate) mod pods;
-pub(crate) mod runtime;
 pub(crate) mod signals;
-pub(crate) mod tending;
+pub(crate) mod supervisor;
 pub(crate) mod terminal;
-pub(crate) mod view;
 
 use agent::Error;
+use runtime::connect::ConnectError;
 
 use crate::failure::Failure;
 
@@ -30,11 +25,11 @@ impl From<Error> for Failure {
     fn from(e: Error) -> Self {
         let message = e.to_string();
         let failure = match e {
-            Error::Tended { .. }
+            Error::Managed { .. }
             | Error::Other { .. }
             | Error::OtherBlock { .. }
-            | Error::NotRun { .. }
-            | Error::Unfit { .. }
+            | Error::Immutable { .. }
+            | Error::Admission(_)
             | Error::Volumes(_) => Self::refused(message),
             _ => Self::unknown(message),
         };
@@ -45,13 +40,38 @@ impl From<Error> for Failure {
     }
 }
 
-/// Threads for everything that waits.
+impl From<cri::CallError> for Failure {
+    fn from(e: cri::CallError) -> Self {
+        let failure = Self::unknown(e.to_string());
+        match e.hint() {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    }
+}
+
+impl From<cri::Error> for Failure {
+    fn from(e: cri::Error) -> Self {
+        let hint = e.hint();
+        Self::unknown(e.to_string()).with_hint(hint)
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(e: ConnectError) -> Self {
+        let failure = Self::unknown(e.to_string());
+        match e.hint() {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    }
+}
+
+/// A tokio runtime with two worker threads.
+///
+/// # Errors
+/// If a thread cannot be spawned.
 pub(crate) fn threads() -> Result<tokio::runtime::Runtime, Failure> {
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     threads.map_err(|e| Failure::unknown(format!("cannot start threads: {e}")))
-}
-
-/// Milliseconds since 1970 as seconds.
-pub(crate) fn seconds(millis: u64) -> u64 {
-    millis / 1000
 }

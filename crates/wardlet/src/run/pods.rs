@@ -1,33 +1,37 @@
-//! Pods from their start to their end.
+//! Runs pods from their start to their end, and applies changes of their manifests.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Admitted, Agent, Event, EventKind, Handle, LogRotation, Objects, Options};
+use agent::ports::{PodSource, SystemClock};
+use agent::{
+    Admitted, Agent, CallLog, Error, EventLog, FileProblem, FileSet, FileSource, LogRotation, Objects,
+    Options, PodUpdate, StatusFiles, Synced,
+};
 use kernel::{Live, Recorder};
 use ledger::Ledger;
-use manifest::Reading;
+use manifest::{Object, Reading};
+use node::Node;
+use plan::Gates;
+use runtime::connect::Connected;
+use telemetry::metrics::Registry;
 
-use super::calls::Calls;
-use super::changes::Files;
-use super::runtime::Connected;
+use super::admit;
+use super::desired::Desired;
 use super::signals::Signals;
-use super::tending::Tending;
+use super::supervisor::PodSupervisor;
 use crate::cli::RunArgs;
-use crate::explain::input;
 use crate::failure::Failure;
-use crate::node::Node;
+use crate::input;
 use crate::words;
 
-/// How often the manifests are looked at for other ConfigMaps and Secrets.
-const LOOK: Duration = Duration::from_secs(1);
-/// What a process that was interrupted ends with.
+/// Exit code after a signal: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
 const NOBODY: &str = "127.0.0.1";
 
-/// What it takes to run pods.
+/// The dependencies of a run.
 pub(crate) struct Run<'a> {
     pub(crate) node: &'a Node,
     pub(crate) args: &'a RunArgs,
@@ -37,12 +41,16 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// An agent on this runtime.
+    /// Opens an agent on this runtime.
+    ///
+    /// # Errors
+    /// If the run directory, the file of `--calls` or the state directory cannot be used.
     pub(crate) fn agent(&self) -> Result<Agent, Failure> {
         let pins = self.args.run_dir.join("userns");
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&pins);
         made.map_err(|e| Failure::unknown(format!("cannot make {}: {e}", pins.display())))?;
-        let calls = self.args.calls.as_deref().map(Calls::create).transpose()?;
+        let calls = self.args.calls.as_deref().map(CallLog::create).transpose();
+        let calls = calls.map_err(|error| Failure::unknown(error.to_string()))?;
         let live = Live::pinning_in(&pins);
         let options = Options {
             state: self.node.state_dir().to_owned(),
@@ -53,7 +61,10 @@ impl Run<'_> {
                 Some(calls) => Arc::new(Recorder::telling(live, calls.of_kernel())),
                 None => Arc::new(live),
             },
-            objects: self.objects.clone(),
+            objects: Arc::new(self.objects.clone()),
+            statuses: Arc::new(StatusFiles::new(self.node.state_dir().to_owned())),
+            events: Arc::new(EventLog),
+            clock: Arc::new(SystemClock),
             settings: agent::Settings::default(),
             logs: LogRotation {
                 max_size: self.args.container_log_max_size,
@@ -61,104 +72,206 @@ impl Run<'_> {
             },
             node: host_name(),
             host_ip: host_ip(),
-            tell: Arc::new(tell),
-            journal: calls.map(Calls::of_runtime),
+            metrics: Registry::default(),
+            journal: calls.map(CallLog::of_runtime),
         };
         Ok(Agent::open(options)?)
     }
 
-    /// Until all pods have ended; the answer is the exit code of the first that failed.
-    pub(crate) async fn all(&self, pods: Vec<Admitted>) -> Result<ExitCode, Failure> {
+    /// Runs until all pods have ended. Returns the exit code of the first pod that failed.
+    ///
+    /// # Errors
+    /// If a pod cannot be started or removed, or if a third signal leaves pods running.
+    pub(crate) async fn all(&self, pods: Vec<Admitted>, reading: &Reading) -> Result<ExitCode, Failure> {
         let mut signals = Signals::catch()?;
+        let mut desired = Desired::default();
+        if let Some(twice) = desired.replace(&reading.objects).doubled.first() {
+            return Err(refused_twice(twice));
+        }
         let agent = self.agent()?;
-        let mut handles = Vec::new();
+        let mut supervisor = PodSupervisor::new(Vec::new(), self.args);
         for pod in pods {
-            match agent.start(pod).await {
-                Ok(handle) => handles.push(handle),
+            match agent.sync(PodUpdate::Apply(Box::new(pod))).await {
+                Ok(Synced::Started(handle)) => supervisor.add(handle),
+                Ok(_) => {}
                 Err(error) => {
-                    end_all(handles, self.args).await;
+                    end_all(supervisor).await;
                     return Err(error.into());
                 }
             }
         }
-        self.until_ended(Tending::new(handles, self.args), &mut signals).await
-    }
-
-    async fn until_ended(&self, mut tending: Tending, signals: &mut Signals) -> Result<ExitCode, Failure> {
+        let mut source = FileSource::new(&self.args.files, reading);
         let mut asked = 0;
-        let mut files = Files::of(&self.args.files);
+        let mut unstarted = None;
         loop {
             tokio::select! {
-                is_over = tending.next() => if is_over {
-                    break;
-                },
+                is_over = supervisor.next() => {
+                    if is_over {
+                        break;
+                    }
+                    for pod in supervisor.take_due() {
+                        let name = pod.pod.metadata.name.clone().unwrap_or_default();
+                        if let Err(error) = apply(&agent, Box::new(pod), &mut supervisor).await {
+                            words::failure(&error.into());
+                            unstarted = Some(name);
+                        }
+                    }
+                }
                 () = signals.next() => {
                     asked += 1;
                     say_ending(asked);
                     if asked > 2 {
-                        return Err(left(&tending));
+                        return Err(left(&supervisor));
                     }
-                    tending.stop((asked > 1).then_some(Duration::ZERO)).await;
+                    supervisor.stop((asked > 1).then_some(Duration::ZERO)).await;
                 }
-                () = tokio::time::sleep(LOOK) => if files.have_changed() {
-                    self.reload(&tending).await;
-                },
+                Some(set) = source.next(), if asked == 0 => {
+                    self.reconcile(&agent, set, (&mut desired, &mut supervisor)).await;
+                }
             }
         }
-        let code = tending.code()?;
+        let code = supervisor.code()?;
+        if let Some(name) = unstarted.filter(|_| asked == 0) {
+            return Err(Failure::unknown(format!("pod {name} was ended and could not be started anew")));
+        }
         Ok(ExitCode::from(if asked > 0 { INTERRUPTED } else { code }))
     }
 
-    /// ConfigMaps and Secrets as the files have them now; pods stay as they are.
-    async fn reload(&self, tending: &Tending) {
-        let read = input::read(&self.args.files);
-        let reading = match read {
-            Ok(reading) if reading.findings.is_empty() => reading,
-            Ok(Reading { findings, .. }) => return input::say(&findings),
-            Err(failure) => return words::failure(&failure),
-        };
-        self.objects.replace(&reading.objects);
-        tending.refresh().await;
+    /// Applies the current manifests. A pod whose new definition is refused is not changed.
+    async fn reconcile(
+        &self,
+        agent: &Agent,
+        set: FileSet,
+        (desired, supervisor): (&mut Desired, &mut PodSupervisor),
+    ) {
+        set.problems.iter().for_each(say_problem);
+        let reading = Reading { objects: set.objects, ..Reading::default() };
+        let doubts = admission::doubts(&reading, &Gates::default());
+        if !doubts.is_empty() {
+            return input::say(&doubts);
+        }
+        if self.objects.replace(&reading.objects) {
+            agent.refresh().await;
+        }
+        let workloads = reading.objects.iter().filter(|object| admit::is_workload(object));
+        workloads.for_each(|workload| words::failure(&admit::no_pod(workload)));
+        let changes = desired.replace(&reading.objects);
+        changes.doubled.into_iter().for_each(|twice| words::failure(&refused_twice(twice)));
+        for key in changes.removed {
+            supervisor.dropped(&key);
+            let (namespace, name) = key;
+            // A deletion does not fail.
+            let _ = agent.sync(PodUpdate::Delete { namespace, name, grace: None }).await;
+        }
+        for object in changes.applied {
+            match self.admit(&reading, object).await {
+                Ok(pod) => {
+                    if let Err(error) = apply(agent, pod, supervisor).await {
+                        words::failure(&error.into());
+                    }
+                }
+                Err(failure) => words::failure(&failure),
+            }
+        }
+    }
+
+    /// Admits one pod, with the objects that are not pods.
+    ///
+    /// # Errors
+    /// If the pod is refused.
+    async fn admit(&self, reading: &Reading, pod: &Object) -> Result<Box<Admitted>, Failure> {
+        let beside = reading.objects.iter().filter(|object| !admission::has_pods(object));
+        let objects = beside.chain([pod]).cloned().collect();
+        let reading = Reading { objects, ..Reading::default() };
+        let considered = admit::consider(self.node, &reading)?;
+        let admitted = admit::pods(considered, &self.runtime.client, (self.node, self.args)).await?;
+        let gone = || Failure::unknown(format!("{}: no admission decision on pod {}", pod.file, pod.name()));
+        admitted.into_iter().next().map(Box::new).ok_or_else(gone)
+    }
+}
+
+/// Starts a pod, or updates a running one. If an immutable field changes, the old pod is stopped, then the
+/// new one is started, as with a kubelet's static pods.
+async fn apply(agent: &Agent, pod: Box<Admitted>, supervisor: &mut PodSupervisor) -> Result<(), Error> {
+    let metadata = &pod.pod.metadata;
+    let namespace = metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
+    let name = metadata.name.clone().unwrap_or_default();
+    let title = format!("{namespace}/{name}");
+    let key = (namespace.clone(), name.clone());
+    if supervisor.is_ending(&key) {
+        supervisor.replaced(&key, pod);
+        return Ok(());
+    }
+    match agent.sync(PodUpdate::Apply(pod.clone())).await {
+        Ok(Synced::Started(handle)) => supervisor.add(handle),
+        Ok(Synced::Updated(fields)) => words::say(&format!("{title}: updated {}", fields.join(", "))),
+        Ok(_) => {}
+        Err(Error::Immutable { fields, .. }) => {
+            let fields = fields.join(", ");
+            if supervisor.replaced(&key, pod) {
+                words::say(&format!(
+                    "{title}: {fields} cannot change while the pod runs; it is started anew"
+                ));
+                // A deletion does not fail.
+                let _ = agent.sync(PodUpdate::Delete { namespace, name, grace: None }).await;
+            } else {
+                words::warning(&format!(
+                    "{title}: {fields} cannot change: the pod has ended and its records are kept (--rm=false)"
+                ));
+            }
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+fn refused_twice(pod: &Object) -> Failure {
+    let (namespace, name) = (pod.namespace(), pod.name());
+    Failure::refused(format!("{}: pod {namespace}/{name} is in the manifests already", pod.file))
+        .with_hint("give it another name or namespace")
+}
+
+fn say_problem(problem: &FileProblem) {
+    match problem {
+        FileProblem::Invalid(findings) => input::say(findings),
+        FileProblem::Unreadable { path, cause } => {
+            words::warning(&format!("cannot read {}: {cause}; its pods stay as they are", path.display()));
+        }
+        FileProblem::Empty { path } => words::warning(&format!(
+            "{} is empty; its pods stay as they are: remove the file to end them",
+            path.display()
+        )),
     }
 }
 
 fn say_ending(asked: u32) {
     words::say(match asked {
-        1 => "ending all pods; once more to hurry",
-        2 => "hurrying; once more to leave them as they are",
-        _ => "leaving",
+        1 => "stopping all pods (Ctrl-C again to kill them)",
+        2 => "killing all pods (Ctrl-C again to leave them as they are)",
+        _ => "leaving the pods as they are",
     });
 }
 
-fn left(tending: &Tending) -> Failure {
-    let still = tending.titles().join(", ");
-    Failure::unknown(format!("left as they are: {still}")).with_hint("`wardlet stop` ends them")
+fn left(supervisor: &PodSupervisor) -> Failure {
+    let still = supervisor.titles().join(", ");
+    Failure::unknown(format!("pods are left as they are: {still}")).with_hint("`wardlet stop` ends them")
 }
 
-async fn end_all(handles: Vec<Handle>, args: &RunArgs) {
-    let mut tending = Tending::new(handles, args);
-    tending.stop(None).await;
-    while !tending.next().await {}
-    if let Err(failure) = tending.code() {
+async fn end_all(mut supervisor: PodSupervisor) {
+    supervisor.stop(None).await;
+    while !supervisor.next().await {}
+    if let Err(failure) = supervisor.code() {
         words::failure(&failure);
     }
 }
 
-fn tell(event: &Event) {
-    let text = format!("{}: {}", event.pod, event.text);
-    match event.kind {
-        EventKind::Normal => words::say(&text),
-        EventKind::Warning => words::warning(&text),
-    }
-}
-
-/// What the node is called.
+/// The host name of the node, in lower case.
 pub(crate) fn host_name() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     text.trim().to_lowercase()
 }
 
-/// The address that the node would be seen with from outside. Nothing is sent.
+/// The source address of the node's default route, from a UDP socket. No packet is sent.
 fn host_ip() -> String {
     let socket = std::net::UdpSocket::bind(("0.0.0.0", 0));
     let found = socket.and_then(|s| s.connect(("192.0.2.1", 9)).and_then(|()| s.local_addr()));

@@ -1,5 +1,5 @@
-//! Our terminal, lent to a command in a container: keys go to it as they are pressed, and what it was before it is
-//! again when the command has ended.
+//! The terminal of `exec --tty`: raw mode, so that each key goes to the command in the container, until the
+//! command has ended.
 
 use std::io::{self, Read, Stdin, stdin, stdout};
 use std::os::fd::AsFd;
@@ -11,14 +11,17 @@ use tokio::sync::mpsc;
 
 use crate::failure::Failure;
 
-/// The terminal's settings as they were; set again when this goes.
+/// The terminal in raw mode. Its previous settings are restored on drop.
 pub(crate) struct Raw {
     terminal: Stdin,
     before: Termios,
 }
 
 impl Raw {
-    /// Takes standard input's terminal.
+    /// Sets the terminal of standard input to raw mode.
+    ///
+    /// # Errors
+    /// If standard input is not a terminal.
     pub(crate) fn take() -> Result<Self, Failure> {
         let terminal = stdin();
         let failed = |e: rustix::io::Errno| Failure::unknown(format!("cannot use the terminal: {e}"));
@@ -41,8 +44,11 @@ pub(crate) fn is_interactive() -> bool {
     isatty(stdin())
 }
 
-/// What is read from standard input, piece by piece. The thread that reads ends with the process: nobody can wake
-/// it before the next key.
+/// Reads standard input in pieces, on a thread of its own. The thread ends with the process, because its
+/// blocking read returns only with the next key.
+///
+/// # Errors
+/// If the thread cannot be spawned.
 pub(crate) fn input() -> Result<mpsc::Receiver<Vec<u8>>, Failure> {
     let (sender, pieces) = mpsc::channel(4);
     let read = move || {
@@ -71,7 +77,7 @@ fn size() -> Option<Size> {
     size_of(stdout()).or_else(|| size_of(stdin())).filter(|size| size.rows > 0 && size.columns > 0)
 }
 
-/// The terminal's size now, and whenever it changes.
+/// The terminal's size now, and after each SIGWINCH.
 pub(crate) fn sizes() -> Result<mpsc::Receiver<Size>, Failure> {
     let failed = |e: io::Error| Failure::unknown(format!("cannot catch signals: {e}"));
     let mut changed = signal(SignalKind::window_change()).map_err(failed)?;

@@ -217,7 +217,7 @@ fn other_answers_have_no_such_forms() {
     for format in ["sarif", "junit", "html"] {
         let ran = Host::new().run(&format!("config -o {format}"));
         assert_eq!(ran.code, Some(2), "{ran:?}");
-        assert!(ran.stderr.contains("only check can be written like that"), "{ran:?}");
+        assert!(ran.stderr.contains("only `wardlet check` has this format"), "{ran:?}");
     }
 }
 

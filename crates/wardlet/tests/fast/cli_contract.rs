@@ -92,6 +92,21 @@ fn a_reader_that_goes_away_is_no_failure() {
 fn help_names_the_exit_codes() {
     for words in ["--help", "ids --help"] {
         let ran = Host::new().run(words);
-        assert!(ran.stdout.contains("Exit codes:\n  0  it holds, or it was done\n"), "{}", ran.stdout);
+        assert!(ran.stdout.contains("Exit codes:\n  0  done, or the check passed\n"), "{}", ran.stdout);
     }
+}
+
+#[test]
+fn every_line_of_a_log_in_json_is_an_object() {
+    let ran = Host::new().run("cri --engine HOST/none --log-format json");
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let lines: Vec<serde_json::Value> =
+        ran.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 1, "{ran:?}");
+    assert_eq!(lines[0]["level"], "ERROR", "{ran:?}");
+    assert!(lines[0]["message"].is_string() && lines[0]["fields"]["hint"].is_string(), "{ran:?}");
+    let text = Host::new().run("cri --engine HOST/none");
+    let message = lines[0]["message"].as_str().unwrap();
+    let hint = lines[0]["fields"]["hint"].as_str().unwrap();
+    assert_eq!(text.stderr, format!("error: {message}\n\nhint: {hint}\n"));
 }

@@ -4,15 +4,15 @@ use crate::support;
 
 use std::os::unix::net::UnixListener;
 
-use serde_json::Value;
-use support::Host;
-use wire::cri::image_service_server::ImageService;
-use wire::cri::runtime_service_server::RuntimeService;
-use wire::cri::{
+use cri::image_service_server::ImageService;
+use cri::runtime_service_server::RuntimeService;
+use cri::server::{Listener, Services};
+use cri::{Endpoint, Request, Response, Status};
+use cri::{
     RuntimeHandler, RuntimeHandlerFeatures, StatusRequest, StatusResponse, VersionRequest, VersionResponse,
 };
-use wire::server::{Listener, Services};
-use wire::{Endpoint, Request, Response, Status};
+use serde_json::Value;
+use support::Host;
 
 const SETTINGS: &[(&str, &str)] = &[
     ("kernel/osrelease", "6.18.44"),
@@ -132,7 +132,7 @@ fn a_neighbour_in_the_pool_is_named() {
     let fault = only_fault(&host);
     assert_eq!(
         (text(&fault, "need"), text(&fault, "severity")),
-        ("nobody else has IDs of the pool", "useful")
+        ("no other owner has IDs of the pool", "useful")
     );
     assert_eq!(text(&fault, "found"), "gids 131072-196607 of user bob (/etc/subgid line 2)");
     host.write("etc/subgid", "kubelet:65536:7208960\n");

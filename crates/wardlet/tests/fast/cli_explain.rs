@@ -155,6 +155,45 @@ fn what_the_api_takes_and_is_not_run_here_is_refused() {
     assert_eq!(pod["refusals"][0]["field"], "spec.resourceClaims");
 }
 
+/// `explain` said that these run, and `run` refused them.
+#[test]
+fn fields_of_a_pod_that_run_refuses_are_refused_with_their_place() {
+    for (line, field) in [
+        ("schedulingGates: [{name: example.com/wait}]", "schedulingGates"),
+        ("resources: {limits: {cpu: '1'}}", "resources"),
+        ("overhead: {cpu: '1'}", "overhead"),
+        ("ephemeralContainers: [{name: debug, image: 'registry.example/debug:1'}]", "ephemeralContainers"),
+    ] {
+        let host = host_with(&["hostUsers: false", line]);
+        assert_eq!(host.run("explain HOST/pod.yaml").code, Some(1), "{field}");
+        let pod = &host.json("explain HOST/pod.yaml")["pods"][0];
+        assert_eq!(pod["verdict"], "refused", "{pod}");
+        assert_eq!(pod["userNamespace"], Value::Null, "{pod}");
+        let refusals = pod["refusals"].as_array().unwrap();
+        let found = refusals.iter().find(|r| r["field"] == format!("spec.{field}"));
+        let found = found.unwrap_or_else(|| panic!("{field}: {pod}"));
+        assert!(found["cause"].as_str().unwrap().ends_with(" is not run here"), "{pod}");
+        assert!(!found["hint"].as_str().unwrap().is_empty(), "{pod}");
+        assert!(found["at"].as_str().unwrap().ends_with("/pod.yaml:7:3"), "{pod}");
+    }
+    let host = Host::new();
+    host.write("shop.yaml", &deployment(&["schedulingGates: [{name: example.com/wait}]"]));
+    let refusals = &host.json("explain HOST/shop.yaml")["pods"][0]["refusals"];
+    assert_eq!(refusals[0]["field"], "spec.template.spec.schedulingGates", "{refusals}");
+}
+
+/// The node may be another one, and a cluster may provide the volume.
+#[test]
+fn the_node_and_the_volumes_of_a_cluster_are_no_reason_to_refuse() {
+    let host = host_with(&["nodeName: elsewhere", "nodeSelector: {disk: ssd}"]);
+    assert_eq!(host.json("explain HOST/pod.yaml")["pods"][0]["verdict"], "runs");
+    let claim = pod(&[]).replace("emptyDir: {medium: Memory}", "persistentVolumeClaim: {claimName: data}");
+    assert_ne!(claim, pod(&[]));
+    host.write("pod.yaml", &claim);
+    let explained = &host.json("explain HOST/pod.yaml")["pods"][0];
+    assert!(!explained["refusals"].to_string().contains("is not run here"), "{explained}");
+}
+
 /// The pod indented into a Deployment.
 fn deployment(lines: &[&str]) -> String {
     let pod = pod(lines);
@@ -305,8 +344,8 @@ fn where_there_is_no_pod_there_is_no_answer() {
     host.shows(
         "explain HOST/service.yaml",
         "~ stderr
-note: passed over, for no pod comes of it: 1 Service
-error: there is no pod in what was given
+note: ignored (makes no pods): 1 Service
+error: the input has no pod
 
 hint: name a manifest with a Pod, or with a workload that makes pods
 ~ exit 2
@@ -327,7 +366,10 @@ fn the_operators_policy_decides_for_pods_that_say_nothing() {
     host.config("policy: {isolate: whenSafe}\n");
     assert_eq!(mode(&host, "explain HOST/plain.yaml"), "own");
     let ran = host.run("explain HOST/pod.yaml");
-    assert!(ran.stdout.contains("the host's, because nobody asked and volume scratch"), "{ran:?}");
+    assert!(
+        ran.stdout.contains("the host's, because the pod does not ask for one and volume\n    scratch"),
+        "{ran:?}"
+    );
 }
 
 #[test]

@@ -60,9 +60,9 @@ fn damaged() -> Host {
 fn a_damaged_ledger_is_said_and_its_pinned_blocks_are_listed() {
     damaged().shows(
         "ids list",
-        "HOLDER    STATE   UIDS          GIDS  SIZE    SINCE  NOTE
-(nobody)  pinned  65536-720895  same  655360  <1m    [1]
-[1] the ledger was damaged (it is missing) and nothing says who has this block;
+        "HOLDER  STATE   UIDS          GIDS  SIZE    SINCE  NOTE
+(none)  pinned  65536-720895  same  655360  <1m    [1]
+[1] the ledger was damaged (it is missing) and no record names its holder;
     `wardlet ids gc --unpin HOST_ID` frees it once nothing uses it
 
 pool: subuid and subgid entries of user kubelet
@@ -87,7 +87,7 @@ fn a_pinned_block_is_freed_on_request_the_common_way() {
     host.shows(
         "ids gc",
         "pinned: 65536-131071 131072-262143 262144-524287 524288-655359 655360-720895
-  the ledger was damaged (it is missing) and nothing says who has this block;
+  the ledger was damaged (it is missing) and no record names its holder;
   `wardlet ids gc --unpin HOST_ID` frees it once nothing uses it
 ",
     );

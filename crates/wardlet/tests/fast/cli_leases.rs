@@ -120,16 +120,16 @@ user and group IDs, 65536 in each cell:
 ",
     );
     host.shows("ids list -o json", "[]\n");
-    host.shows("ids release web", "~ stderr\nweb holds nothing\n");
+    host.shows("ids release web", "~ stderr\nweb has no lease\n");
     host.shows("ids gc", "~ stderr\nthere is no ledger in STATE\n");
     host.shows(
         "ids audit",
-        "nobody on this host has IDs from 65536 up\n\nholds: nobody has IDs of another\n",
+        "no process, record or file on this host uses IDs from 65536 up\n\nOK: no owner has IDs of another\n",
     );
-    host.shows("ids owner 70000", "~ stderr\nnobody has, uses or claims 70000\n~ exit 1\n");
+    host.shows("ids owner 70000", "~ stderr\nno owner has, uses or claims 70000\n~ exit 1\n");
     host.shows(
         "ids translate web --uid 1",
-        "~ stderr\nerror: web holds no lease\n\nhint: `wardlet ids list` shows who does\n~ exit 2\n",
+        "~ stderr\nerror: web has no lease\n\nhint: `wardlet ids list` shows all leases\n~ exit 2\n",
     );
     host.done("config");
     assert!(!host.state().exists());
@@ -210,7 +210,7 @@ nothing was changed: this was a dry run
     );
     host.shows("ids gc", "HOLDER  UIDS          OUTCOME\nweb     65536-131071  free\n");
     host.shows("ids list -o json", "[]\n");
-    host.shows("ids release web", "~ stderr\nweb holds nothing\n");
+    host.shows("ids release web", "~ stderr\nweb has no lease\n");
 }
 
 #[test]
@@ -259,7 +259,7 @@ hint: release its members first
 ~ exit 1
 ",
     );
-    host.shows("ids release a", "a has left batch, which 1 more still share\n");
+    host.shows("ids release a", "a has left batch; remaining members: 1\n");
     host.shows("ids release b", "batch  65536-131071  quarantined: vacant, rests until TIME\n");
 }
 
@@ -299,7 +299,7 @@ fn a_lease_outside_a_changed_pool_stays_and_is_noted() {
         "HOLDER  STATE   UIDS          GIDS  SIZE   SINCE  NOTE
 web     leased  65536-131071  same  65536  <1m    [1]
 [1] lies outside the pool (subuid and subgid entries of user kubelet): stays its
-    holder's until released, then it is given to nobody
+    holder's until released, and is not leased again
 
 pool: subuid and subgid entries of user kubelet
   uids and gids 131072-262143

@@ -23,4 +23,8 @@ mod cli_explain;
 mod cli_gc;
 mod cli_kubelet;
 mod cli_leases;
+mod cli_pairs;
 mod cli_upstream_defects;
+mod diagram;
+mod file_graph;
+mod words;

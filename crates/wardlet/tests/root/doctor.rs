@@ -151,6 +151,6 @@ fn a_filesystem_whose_server_is_gone_keeps_nobody_waiting() {
     let ran = fuse::mounted(dir.path(), fuse::Server::Hangs, || ran("doctor", dir.path()));
     let need = "volumes on fuse can be idmapped";
     assert_eq!((ran.text(need, "verdict"), ran.text(need, "severity")), ("open", "useful"));
-    assert!(ran.text(need, "cause").ends_with("gives no answer within 5 s"));
+    assert!(ran.text(need, "cause").ends_with("did not respond within 5 s"));
     assert!(ran.text(need, "fix").contains("umount -l "));
 }

@@ -14,7 +14,6 @@ mod doctor;
 mod draining;
 mod explain;
 mod image;
-mod skeleton;
 mod verify;
 mod verify_many;
 mod verify_watch;

@@ -29,5 +29,6 @@ mod run_https;
 mod run_logs;
 mod run_pull;
 mod run_stop;
+mod run_updates;
 mod stories;
 mod tutorial;

@@ -126,7 +126,7 @@ fn pods_with_init_sidecar_probes_and_updates_end_cleanly_on_ctrl_c() {
 
     let second = node.run(&[file.to_str().unwrap()]).output().unwrap();
     assert!(
-        !second.status.success() && text(&second).contains("another process looks after"),
+        !second.status.success() && text(&second).contains("another process manages pod"),
         "{}",
         text(&second)
     );

@@ -16,7 +16,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use bundle::cgroup::{Group, Hierarchies};
+use cgroups::{Group, Hierarchies};
 use ids::IdMapping;
 use kernel::{Access, DetachedMount, Overlay, Source, Submounts, UsernsFd, in_private_mount_namespace};
 use serde_json::Value;

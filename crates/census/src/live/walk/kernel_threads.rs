@@ -20,7 +20,7 @@ pub(super) struct KernelThreads {
 }
 
 impl KernelThreads {
-    /// None where it cannot be told: then every task is looked at.
+    /// None where that is not known: then every task is read.
     pub(super) fn of(proc: &OwnedFd, numbers_are_ours: bool) -> Self {
         Self { made: made(proc).unwrap_or_default(), numbers_are_ours }
     }

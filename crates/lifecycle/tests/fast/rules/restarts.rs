@@ -151,9 +151,9 @@ fn a_second_instance_of_a_container_is_stopped_and_no_third_is_started() {
     stage.orders();
     stage.runs("a", 1);
     let actions = stage.orders();
-    assert_eq!(stopped(&actions), ["a 30s Stray"]);
+    assert_eq!(stopped(&actions), ["a 30s NotCurrent"]);
     let is_old =
-        |a: &Action| matches!(a, Action::StopContainer { attempt: 0, reason: StopReason::Stray, .. });
+        |a: &Action| matches!(a, Action::StopContainer { attempt: 0, reason: StopReason::NotCurrent, .. });
     assert!(actions.iter().any(is_old));
     stage.exits("a", 1, 1);
     assert_eq!(started(&stage.orders()), [""; 0]);

@@ -190,6 +190,12 @@ impl Stage {
         self.observed.outcomes.push(Outcome::HookRan { container, attempt, hook, verdict });
     }
 
+    pub fn update(&mut self, spec: Spec) {
+        let updated = self.pod.clone().updated(spec).unwrap();
+        self.state.update(&self.pod, &updated);
+        self.pod = updated;
+    }
+
     pub fn delete(&mut self, grace: Option<u64>) {
         self.pod = self.pod.clone().deleted(Deletion { grace: grace.map(secs) });
     }

@@ -265,3 +265,24 @@ fn the_time_is_only_what_it_is_told() {
     assert_eq!(stage.wake, Some(1_000_000));
     assert_eq!(at(7).since(at(9)), secs(0));
 }
+
+#[test]
+fn an_image_that_could_not_be_pulled_does_not_keep_its_replacement_waiting() {
+    let mut stage = Stage::in_sandbox(one());
+    assert_eq!(stage.orders(), [start("a", 0)]);
+    stage.fails(Task::Start(name("a"), 0), "ErrImagePull");
+    assert_eq!(stage.orders(), []);
+    let mut spec = one();
+    spec.containers[0].revision = 7;
+    stage.update(spec);
+    assert_eq!(stage.orders(), [start("a", 0)]);
+}
+
+#[test]
+fn an_update_that_leaves_a_container_as_it_is_leaves_its_wait_too() {
+    let mut stage = Stage::in_sandbox(one());
+    stage.orders();
+    stage.fails(Task::Start(name("a"), 0), "ErrImagePull");
+    stage.update(Spec { active_deadline: Some(secs(90)), ..one() });
+    assert_eq!(stage.orders(), []);
+}

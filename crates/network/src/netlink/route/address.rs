@@ -14,7 +14,7 @@ const ADDRESS: u16 = 1;
 const LOCAL: u16 = 2;
 const BROADCAST: u16 = 4;
 const FLAGS: u16 = 8;
-/// Used at once, without asking the neighbours whether one of them has it: the lease says that none does.
+/// Used at once, without duplicate address detection: the lease says that the address is free.
 const NODAD: u32 = 0x02;
 
 /// An address of a device.
@@ -25,7 +25,7 @@ pub(crate) struct Address {
     pub(crate) broadcast: Option<IpAddr>,
 }
 
-/// Gives a device an address; that it has it is fine.
+/// Adds an address to a device; idempotent.
 pub(crate) fn add_address(socket: &mut Socket, index: u32, address: &Address) -> Result<()> {
     let mut attributes = of(address);
     if let Some(broadcast) = address.broadcast {
@@ -38,7 +38,7 @@ pub(crate) fn add_address(socket: &mut Socket, index: u32, address: &Address) ->
     socket.call(&format!("give an interface the address {}", address.ip), request).map(drop)
 }
 
-/// Takes an address from a device; that it has none such is fine.
+/// Removes an address from a device; idempotent.
 pub(crate) fn remove_address(socket: &mut Socket, index: u32, address: &Address) -> Result<()> {
     let request = Request::new(DELADDR, 0, &header(index, address), &of(address));
     match socket.call(&format!("take the address {} from an interface", address.ip), request) {

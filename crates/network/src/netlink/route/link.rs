@@ -39,22 +39,22 @@ pub(crate) struct Link {
     pub(crate) mtu: u32,
     /// The bridge that it is a port of.
     pub(crate) master: Option<u32>,
-    /// What somebody has written at it.
+    /// The interface alias (`ip link set alias`).
     pub(crate) alias: Option<String>,
-    /// The index of a pair's other end, in its own namespace.
+    /// The index of a veth pair's other end, in its own namespace.
     pub(crate) peer: Option<u32>,
-    /// Packets, bytes, errors and dropped packets, of each what was received and then what was sent.
+    /// Packets, bytes, errors and dropped packets, for each of them received and sent.
     pub(crate) counters: [u64; 8],
 }
 
-/// A bridge to be made.
+/// A bridge to create.
 pub(crate) struct Bridge<'a> {
     pub(crate) name: &'a str,
     pub(crate) mtu: u32,
     pub(crate) hardware: [u8; 6],
 }
 
-/// Two devices to be made, what goes into one coming out of the other.
+/// A veth pair to create.
 pub(crate) struct Pair<'a> {
     pub(crate) name: &'a str,
     pub(crate) mtu: u32,
@@ -64,7 +64,7 @@ pub(crate) struct Pair<'a> {
     pub(crate) netns: BorrowedFd<'a>,
 }
 
-/// What is to be changed of a device.
+/// Changes to a device.
 #[derive(Default)]
 pub(crate) struct Change<'a> {
     pub(crate) up: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Change<'a> {
     pub(crate) alias: Option<&'a str>,
 }
 
-/// Made and switched on in one step.
+/// Creates it and sets it up in one step.
 pub(crate) fn add_bridge(socket: &mut Socket, bridge: &Bridge<'_>) -> Result<()> {
     let attributes = Attributes::new()
         .text(NAME, bridge.name)
@@ -84,7 +84,7 @@ pub(crate) fn add_bridge(socket: &mut Socket, bridge: &Bridge<'_>) -> Result<()>
     socket.call(&format!("make the bridge {}", bridge.name), request).map(drop)
 }
 
-/// Both ends in one step, the inner one in the other namespace with its final name: there is never one
+/// Creates both ends in one step, the inner one in the other namespace with its final name: neither ever exists
 /// without the other.
 pub(crate) fn add_pair(socket: &mut Socket, pair: &Pair<'_>) -> Result<()> {
     let inner = Attributes::new()
@@ -120,14 +120,14 @@ pub(crate) fn change(socket: &mut Socket, link: &Link, change: &Change<'_>) -> R
     socket.call(&format!("change the interface {}", link.name), request).map(drop)
 }
 
-/// Lets a port of a bridge send back what came from it.
+/// Sets hairpin mode on a port of a bridge.
 pub(crate) fn hairpin(socket: &mut Socket, link: &Link) -> Result<()> {
     let attributes = Attributes::new().nest(PROTINFO, &Attributes::new().bytes(PORT_HAIRPIN, &[1]));
     let request = Request::new(SETLINK, 0, &header(AF_BRIDGE, link.index, 0), &attributes);
     socket.call(&format!("let {} send back what came from it", link.name), request).map(drop)
 }
 
-/// Removes a device; that there is none such is fine.
+/// Removes a device; idempotent.
 pub(crate) fn remove_link(socket: &mut Socket, name: &str) -> Result<()> {
     let request = Request::new(DELLINK, 0, &header(AF_UNSPEC, 0, 0), &Attributes::new().text(NAME, name));
     match socket.call(&format!("remove the interface {name}"), request) {
@@ -151,7 +151,7 @@ pub(crate) fn links(socket: &mut Socket) -> Result<Vec<Link>> {
     Ok(found.iter().filter_map(|body| read(body)).collect())
 }
 
-/// The first `most` devices of a namespace in which somebody else may have made any number of them.
+/// The first `most` devices of a namespace in which a pod may have created any number of them.
 pub(crate) fn first_links(mut socket: Socket, most: usize) -> Result<Vec<Link>> {
     let mut found = Vec::new();
     socket.each("list the interfaces", list(), |body| {

@@ -16,7 +16,7 @@ const MAIN: u8 = 254;
 const STATIC: u8 = 4;
 const UNIVERSE: u8 = 0;
 const UNICAST: u8 = 1;
-/// Set on the copies that the kernel makes for single flows.
+/// `RTM_F_CLONED`: a cached copy for a single flow.
 const CLONED: u32 = 0x200;
 
 /// A route of the host.
@@ -33,7 +33,7 @@ impl Route {
         self.prefix == 0
     }
 
-    /// Whether an address lies on both its way and in the given subnet.
+    /// Whether the route and the given subnet have an address in common.
     pub(crate) fn overlaps(&self, base: IpAddr, prefix: u8) -> bool {
         let shorter = u32::from(self.prefix.min(prefix));
         match (self.to, base) {
@@ -56,7 +56,7 @@ impl fmt::Display for Route {
     }
 }
 
-/// Sends what has no other way through a gateway; that it goes there already is fine.
+/// Adds a default route through a gateway; idempotent.
 pub(crate) fn add_default(socket: &mut Socket, index: u32, gateway: IpAddr) -> Result<()> {
     let header = [family(gateway), 0, 0, 0, MAIN, STATIC, UNIVERSE, UNICAST, 0, 0, 0, 0];
     let attributes = Attributes::new().bytes(GATEWAY, &octets(gateway)).number(DEVICE, index);

@@ -1,8 +1,8 @@
-use wire::cri::MetricType::{Counter, Gauge};
+use cgroups::{Disk, Pressure, PressureResource};
+use cri::MetricType::{Counter, Gauge};
 
 use super::super::Container;
-use super::super::counters::{Disk, Pressure, Resource};
-use super::{Known, SECOND, Value, plain};
+use super::known::{Known, SECOND, Value, plain};
 
 const MICROSECONDS: u64 = 1_000_000;
 
@@ -135,37 +135,37 @@ pub(super) const ALL: &[Known<Container>] = &[
         "container_pressure_cpu_waiting_seconds_total",
         "Time that some waited for a processor, in seconds.",
         Counter,
-        |of| stalled(of, Resource::Cpu, |of| of.some.total)
+        |of| stalled(of, PressureResource::Cpu, |of| of.some.total)
     ),
     known!(
         "container_pressure_cpu_stalled_seconds_total",
         "Time that all waited for a processor, in seconds.",
         Counter,
-        |of| stalled(of, Resource::Cpu, |of| of.full.total)
+        |of| stalled(of, PressureResource::Cpu, |of| of.full.total)
     ),
     known!(
         "container_pressure_memory_waiting_seconds_total",
         "Time that some waited for memory, in seconds.",
         Counter,
-        |of| stalled(of, Resource::Memory, |of| of.some.total)
+        |of| stalled(of, PressureResource::Memory, |of| of.some.total)
     ),
     known!(
         "container_pressure_memory_stalled_seconds_total",
         "Time that all waited for memory, in seconds.",
         Counter,
-        |of| stalled(of, Resource::Memory, |of| of.full.total)
+        |of| stalled(of, PressureResource::Memory, |of| of.full.total)
     ),
     known!(
         "container_pressure_io_waiting_seconds_total",
         "Time that some waited for a disk, in seconds.",
         Counter,
-        |of| stalled(of, Resource::Io, |of| of.some.total)
+        |of| stalled(of, PressureResource::Io, |of| of.some.total)
     ),
     known!(
         "container_pressure_io_stalled_seconds_total",
         "Time that all waited for a disk, in seconds.",
         Counter,
-        |of| stalled(of, Resource::Io, |of| of.full.total)
+        |of| stalled(of, PressureResource::Io, |of| of.full.total)
     ),
 ];
 
@@ -210,6 +210,6 @@ fn operations(disks: &[Disk]) -> Vec<Value> {
     disks.iter().flat_map(of).collect()
 }
 
-fn stalled(of: &Container, resource: Resource, total: impl Fn(&Pressure) -> u64) -> Option<u64> {
+fn stalled(of: &Container, resource: PressureResource, total: impl Fn(&Pressure) -> u64) -> Option<u64> {
     of.counters.pressure.get(&resource).map(|pressure| total(pressure) / MICROSECONDS)
 }

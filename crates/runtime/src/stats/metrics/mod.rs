@@ -3,38 +3,17 @@
 //! CRI's metrics are whole numbers, so seconds are, too.
 
 mod containers;
+mod known;
 mod network;
 mod of_memory;
 
-use wire::cri::{ContainerMetrics, Metric, MetricDescriptor, MetricType, PodSandboxMetrics, UInt64Value};
+use cri::{ContainerMetrics, Metric, MetricDescriptor, PodSandboxMetrics, UInt64Value};
 
 use super::{Container, Sandbox};
+use known::{Known, Value};
 
 /// Every metric has these, in this order, before its own.
 const LABELS: [&str; 6] = ["container", "id", "image", "name", "namespace", "pod"];
-
-const SECOND: u64 = 1_000_000_000;
-
-/// One metric of something of type `T`.
-struct Known<T> {
-    name: &'static str,
-    help: &'static str,
-    kind: MetricType,
-    /// Labels of its own.
-    labels: &'static [&'static str],
-    values: fn(&T, i64) -> Vec<Value>,
-}
-
-/// A value with the values of its metric's own labels.
-struct Value {
-    labels: Vec<String>,
-    value: u64,
-}
-
-/// One value if it is known.
-fn plain(value: Option<u64>) -> Vec<Value> {
-    value.map(|value| Value { labels: Vec::new(), value }).into_iter().collect()
-}
 
 /// What every metric is.
 #[must_use]

@@ -1,7 +1,7 @@
-use wire::cri::MetricType::Counter;
+use cri::MetricType::Counter;
 
 use super::super::{Flow, Link, Sandbox};
-use super::{Known, Value};
+use super::known::{Known, Value};
 
 const LABELS: &[&str] = &["interface"];
 

@@ -1,8 +1,8 @@
-use wire::cri::MetricType::{Counter, Gauge};
+use cgroups::Memory;
+use cri::MetricType::{Counter, Gauge};
 
 use super::super::Container;
-use super::super::counters::Memory;
-use super::{Known, Value, plain};
+use super::known::{Known, Value, plain};
 
 macro_rules! memory {
     ($name:literal, $help:literal, $kind:expr, $of:expr) => {

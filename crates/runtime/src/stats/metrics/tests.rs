@@ -1,9 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use bundle::Resources;
-use wire::cri::{ContainerMetadata, PodSandboxMetadata};
+use cgroups::{Counters, Disk, Memory, PressureResource};
+use container::Resources;
+use cri::{ContainerMetadata, PodSandboxMetadata};
 
-use super::super::counters::{Counters, Disk, Memory, Resource};
 use super::super::{Filesystem, Flow, Link, Processes, Written, disk};
 use super::*;
 
@@ -37,7 +37,7 @@ fn counters() -> Counters {
         tasks: Some(3),
         tasks_limit: None,
         disks: vec![Disk { major: 8, minor: 1, read_bytes: 7, ..Disk::default() }],
-        pressure: [Resource::Cpu, Resource::Memory, Resource::Io]
+        pressure: [PressureResource::Cpu, PressureResource::Memory, PressureResource::Io]
             .map(|kind| (kind, Default::default()))
             .into(),
     }
@@ -114,7 +114,7 @@ fn values_and_labels_are_those_that_cadvisor_gives() {
     assert_eq!(find("container_network_receive_bytes_total"), (",/pod,,s1,ns,pod,eth0".to_owned(), 10));
 }
 
-/// Those that a kubelet's users had before runtimes told them.
+/// The metrics that cAdvisor provided before runtimes did.
 #[test]
 fn the_metrics_that_dashboards_use_are_all_there() {
     let names: BTreeSet<String> = descriptors().into_iter().map(|known| known.name).collect();

@@ -2,11 +2,11 @@
 
 use std::io;
 
-use bundle::{Device, DeviceRule, NodeOwner, Seccomp, capabilities};
-use runtime::order::AppArmor;
+use container::{Device, DeviceRule, NodeOwner, Seccomp, capabilities};
+use cri::security_profile::ProfileType;
+use cri::{Capability, CdiDevice, Device as CriDevice, SeLinuxOption, SecurityProfile};
+use runtime::spec::AppArmor;
 use serde_json::json;
-use wire::cri::security_profile::ProfileType;
-use wire::cri::{Capability, CdiDevice, Device as CriDevice, SeLinuxOption, SecurityProfile};
 
 use super::{Wish, strings};
 
@@ -215,16 +215,16 @@ fn paths_are_the_callers_and_the_usual_ones_only_for_who_says_nothing_at_all() {
     let mut silent = Wish::new();
     silent.config.linux = None;
     let start = silent.start();
-    let ready = bundle::spec::Ready {
+    let ready = container::spec::PreparedPaths {
         rootfs: "/stage/rootfs".into(),
         binds: Vec::new(),
         volumes: Vec::new(),
         devices: Vec::new(),
-        user: bundle::User { uid: 0, gid: 0, groups: Vec::new() },
+        user: container::User { uid: 0, gid: 0, groups: Vec::new() },
         home: None,
         capabilities: start.process.capabilities.clone(),
     };
-    let masked = bundle::spec::of(&start, &ready)["linux"]["maskedPaths"].clone();
+    let masked = container::spec::of(&start, &ready)["linux"]["maskedPaths"].clone();
     let throttling = "/sys/devices/system/cpu/cpu0/thermal_throttle";
     for path in ["/proc/kcore", "/sys/devices/virtual/powercap", throttling] {
         assert!(masked.as_array().unwrap().contains(&json!(path)), "{path} is missing in {masked}");

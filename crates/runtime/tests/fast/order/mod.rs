@@ -9,21 +9,21 @@ mod spaces;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use bundle::{Owners, Start};
-use images::ImageConfig;
-use runtime::order::{self, Asked, CgroupVersion, ImageMount, Node, Place, Refusal};
-use wire::cri::{
+use container::{ContainerSpec, Owners};
+use cri::{
     ContainerConfig, IdMapping, LinuxContainerConfig, LinuxContainerResources, LinuxContainerSecurityContext,
     LinuxPodSandboxConfig, LinuxSandboxSecurityContext, NamespaceMode, NamespaceOption, PodSandboxConfig,
     UserNamespace,
 };
+use images::ImageConfig;
+use runtime::spec::{self, CgroupVersion, ContainerRequest, ImageMount, Node, Refusal, SandboxResources};
 
 /// A container that asks for nothing but a command, in a sandbox with namespaces of its own; tests change it.
 struct Wish {
     sandbox: PodSandboxConfig,
     config: ContainerConfig,
     image: ImageConfig,
-    place: Place,
+    place: SandboxResources,
     node: Node,
     image_mounts: Vec<ImageMount>,
     target: Option<PathBuf>,
@@ -95,8 +95,8 @@ impl Wish {
         self.with(|security| security.privileged = true)
     }
 
-    fn read_with(&self, read: &dyn Fn(&Path) -> io::Result<Vec<u8>>) -> Result<Start, Refusal> {
-        order::container(&Asked {
+    fn read_with(&self, read: &dyn Fn(&Path) -> io::Result<Vec<u8>>) -> Result<ContainerSpec, Refusal> {
+        spec::container(&ContainerRequest {
             id: "c0ffee",
             sandbox: &self.sandbox,
             config: &self.config,
@@ -111,12 +111,12 @@ impl Wish {
         })
     }
 
-    fn ordered(&self) -> Result<Start, Refusal> {
+    fn ordered(&self) -> Result<ContainerSpec, Refusal> {
         self.read_with(&|_| Err(io::ErrorKind::NotFound.into()))
     }
 
     #[track_caller]
-    fn start(&self) -> Start {
+    fn start(&self) -> ContainerSpec {
         self.ordered().unwrap()
     }
 
@@ -133,8 +133,8 @@ fn options(pid: NamespaceMode) -> NamespaceOption {
     NamespaceOption { pid: pid.into(), ..Default::default() }
 }
 
-fn place() -> Place {
-    Place {
+fn place() -> SandboxResources {
+    SandboxResources {
         sandbox: "5a4db0".into(),
         user: None,
         network: Some("/run/ns/net".into()),

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use bundle::{Bind, ImageFiles, MountPropagation, MountSpec, ReadOnly};
-use runtime::order::{self, ImageMount, ImagePart};
-use wire::cri::MountPropagation::{PropagationBidirectional, PropagationHostToContainer};
-use wire::cri::{ContainerConfig, IdMapping, ImageSpec, Mount};
+use container::{Bind, ImageFiles, MountPropagation, MountSpec, ReadOnly};
+use cri::MountPropagation::{PropagationBidirectional, PropagationHostToContainer};
+use cri::{ContainerConfig, IdMapping, ImageSpec, Mount};
+use runtime::spec::{self, ImageMount, ImagePart};
 
 use super::{Wish, strings};
 
@@ -162,7 +162,7 @@ fn the_sandboxs_files_belong_to_the_pods_root_on_the_host_and_are_bound_as_they_
 #[test]
 fn sysfs_is_the_hosts_own_bound_where_the_kernel_gives_no_other() {
     let mut wish = Wish::in_user_namespace();
-    let node = i32::from(wire::cri::NamespaceMode::Node);
+    let node = i32::from(cri::NamespaceMode::Node);
     (wish.sandbox_options().network, wish.options().network) = (node, node);
     (wish.place.network, wish.place.uts) = (None, None);
     let sys = bind(&wish, "/sys");
@@ -199,7 +199,7 @@ fn what_is_the_hosts_own_is_not_relabelled() {
         let mut wish = with(vec![Mount { selinux_relabel: true, ..mount(path, "/v") }]);
         assert_eq!(bind(&wish, "/v").source, Path::new(path), "without SELinux there is nothing to do");
         wish.node.selinux = Some(contexts.parse().unwrap());
-        assert_eq!(wish.refused("the system's"), "mounts[0].selinux_relabel");
+        assert_eq!(wish.refused("a system directory"), "mounts[0].selinux_relabel");
     }
     let mut wish = with(vec![Mount { selinux_relabel: true, ..mount("/var/lib/v", "/v") }]);
     wish.node.selinux = Some(contexts.parse().unwrap());
@@ -255,13 +255,13 @@ fn what_is_shown_of_an_image_is_never_reached_by_a_link() {
     let layers = [upper, layer];
     for path in ["", "data/sub", "data/file"] {
         let part = ImagePart { layers: layers.to_vec(), sub_path: path.into() };
-        assert_eq!(order::resolve_image_mount(&layers, path), Ok(part));
+        assert_eq!(spec::resolve_image_mount(&layers, path), Ok(part));
     }
     for path in ["etc", "etc/passwd", "../layer", "/etc", "data/../../x", "missing"] {
-        let refusal = order::resolve_image_mount(&layers, path).unwrap_err();
+        let refusal = spec::resolve_image_mount(&layers, path).unwrap_err();
         assert_eq!(refusal.field, "image_sub_path", "{path}");
     }
-    assert_eq!(order::resolve_image_mount(&[], "").unwrap_err().field, "image");
+    assert_eq!(spec::resolve_image_mount(&[], "").unwrap_err().field, "image");
 }
 
 #[test]
@@ -269,10 +269,10 @@ fn a_directory_of_the_host_that_is_missing_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("a/b");
     let config = |host: &str| ContainerConfig { mounts: vec![mount(host, "/v")], ..Default::default() };
-    order::make_missing(&config(missing.to_str().unwrap())).unwrap();
+    spec::make_missing(&config(missing.to_str().unwrap())).unwrap();
     assert!(missing.is_dir());
     std::fs::write(missing.join("file"), "x").unwrap();
-    order::make_missing(&config(missing.join("file").to_str().unwrap())).unwrap();
-    let below = order::make_missing(&config(missing.join("file/below").to_str().unwrap())).unwrap_err();
+    spec::make_missing(&config(missing.join("file").to_str().unwrap())).unwrap();
+    let below = spec::make_missing(&config(missing.join("file/below").to_str().unwrap())).unwrap_err();
     assert_eq!(below.field, "mounts[0].host_path");
 }

@@ -1,7 +1,7 @@
 //! Program, environment, directory, user.
 
-use bundle::{Console, GroupPolicy, Rlimit, WantedUser};
-use wire::cri::{Int64Value, KeyValue, SupplementalGroupsPolicy};
+use container::{Console, GroupPolicy, Rlimit, WantedUser};
+use cri::{Int64Value, KeyValue, SupplementalGroupsPolicy};
 
 use super::{Wish, strings};
 
@@ -123,7 +123,7 @@ fn groups_and_what_becomes_of_the_images() {
 
 #[test]
 fn a_user_that_cannot_be_is_refused_by_its_field() {
-    type Change = fn(&mut wire::cri::LinuxContainerSecurityContext);
+    type Change = fn(&mut cri::LinuxContainerSecurityContext);
     let table: [(Change, &str, &str); 6] = [
         (|s| s.run_as_user = number(-1), "run_as_user", "no user or group ID"),
         (|s| s.run_as_user = number(4_294_967_295), "run_as_user", "no user or group ID"),

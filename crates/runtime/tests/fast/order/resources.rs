@@ -1,8 +1,8 @@
 //! Limits, and the control group that has them.
 
-use bundle::Resources;
-use runtime::order::CgroupVersion;
-use wire::cri::HugepageLimit;
+use container::Resources;
+use cri::HugepageLimit;
+use runtime::spec::CgroupVersion;
 
 use super::Wish;
 

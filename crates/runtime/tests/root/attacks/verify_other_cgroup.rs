@@ -7,8 +7,8 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use cri::NamespaceMode;
 use serde_json::Value;
-use wire::cri::NamespaceMode;
 
 use crate::support::pods::{create, in_users, logged, options, pod, remove_pod, run_pod, shell, start};
 use crate::support::{House, Options, until};

@@ -132,7 +132,7 @@ async fn a_stream_that_is_not_read_makes_the_client_wait() {
     let piece = frame::data(1, &[7; 10_000]);
     while tokio::time::timeout(Duration::from_secs(60), writer.write_all(&piece)).await.is_ok() {
         sent += 1;
-        assert!(sent < 30, "300 kB were taken and nobody reads");
+        assert!(sent < 30, "300 kB were taken without a reader");
     }
     let mut bytes = vec![0; 10_000 * sent];
     stream.read_exact(&mut bytes).await.unwrap();

@@ -26,7 +26,7 @@ impl Handler for Prompt {
     }
 
     fn port_forward(&self, _: String, port: u16, _: Connection) -> Answer<'_, ()> {
-        Box::pin(async move { Err(format!("nobody at {port}")) })
+        Box::pin(async move { Err(format!("no listener at {port}")) })
     }
 }
 
@@ -105,7 +105,7 @@ async fn half_a_connection_is_given_up_with_words() {
             _ => {}
         }
     }
-    assert_eq!(String::from_utf8(said).unwrap(), "error forwarding port 80 to pod s: nobody at 80");
+    assert_eq!(String::from_utf8(said).unwrap(), "error forwarding port 80 to pod s: no listener at 80");
     for (id, wrong) in [(7, "0"), (9, "65536"), (11, "")] {
         client.open(id, &[("streamtype", "data"), ("port", wrong)]).await;
         while client.kind_or_data().await != Some(3) {}

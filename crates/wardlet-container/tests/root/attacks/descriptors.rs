@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
-use bundle::Console;
+use container::Console;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use super::variants::{Processes, Variant};
@@ -40,7 +40,7 @@ fn runs_a_host_program(variant: &Variant, args: &[&str], path: &str) -> bool {
     let mut attacker = variant.container(args);
     let process = &mut attacker.container.job.start.process;
     process.env = vec![format!("PATH={path}")];
-    process.capabilities = bundle::capabilities::of(&bundle::capabilities::Asked {
+    process.capabilities = container::capabilities::of(&container::capabilities::Asked {
         add: vec!["SYS_PTRACE".to_owned()],
         ..Default::default()
     })

@@ -5,7 +5,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use bundle::{Device, Engine, MountSpec, NewMount, NodeOwner};
+use container::{Device, Engine, MountSpec, NewMount, NodeOwner};
 
 use crate::support::{Box, Users};
 

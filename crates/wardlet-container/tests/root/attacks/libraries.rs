@@ -5,7 +5,7 @@
 use std::fs;
 use std::process::Command;
 
-use bundle::Engine;
+use container::Engine;
 
 use super::variants::{Processes, Variant};
 

@@ -6,7 +6,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use bundle::{Bind, Console, Device, Engine, ImageVolume, MountPropagation, MountSpec, NodeOwner, ReadOnly};
+use container::{
+    Bind, Console, Device, Engine, ImageVolume, MountPropagation, MountSpec, NodeOwner, ReadOnly,
+};
 
 use super::variants::{Attacker, Processes, Variant};
 use crate::support::Users;

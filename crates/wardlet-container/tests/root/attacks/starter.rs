@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use bundle::Console;
+use container::Console;
 
 use super::variants::{Processes, Variant};
 use crate::support::Users;

@@ -1,6 +1,6 @@
 //! The kinds of containers that an attack is tried from.
 
-use bundle::{Console, Engine, Space};
+use container::{Console, Engine, NamespaceSpec};
 
 use crate::support::{Box, Users, debians_runc};
 
@@ -55,12 +55,12 @@ impl Variant {
             let mut first = Box::new(Engine::Libcontainer, self.users, &["/bin/sleep", "1000"]);
             if self.users == Users::Pod {
                 // Containers of one pod have one user namespace, which owns the namespace of their processes.
-                first.job.start.spaces = container.job.start.spaces.clone();
-                first.job.start.spaces.pid = Space::New;
+                first.job.start.namespaces = container.job.start.namespaces.clone();
+                first.job.start.namespaces.pid = NamespaceSpec::New;
                 first.job.start.ids.clone_from(&container.job.start.ids);
             }
             let init = first.started();
-            container.job.start.spaces.pid = Space::At(format!("/proc/{init}/ns/pid").into());
+            container.job.start.namespaces.pid = NamespaceSpec::At(format!("/proc/{init}/ns/pid").into());
             first
         });
         Attacker { container, _beside: beside }

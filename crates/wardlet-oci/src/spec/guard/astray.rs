@@ -1,17 +1,16 @@
-//! Where an edited configuration leads: to what was made for this pod, and nowhere else.
+//! Checks that an edited configuration refers only to what was prepared for this pod.
 
 use std::path::Path;
 
-use bundle::IdLines;
-use ids::IdMapping;
+use ids::{IdMapping, IdMappings};
 use serde_json::{Map, Value, json};
 
 use super::{items, object, path};
 
-/// The first part of `after` that leads elsewhere, if there is one: maps that are not the pod's, or files and namespaces of
-/// ours that do not lie below the stage.
+/// The first part of `after` that refers to something else, if there is one: ID mappings that are not the pod's, or a
+/// root filesystem, a user namespace or a changed mount source outside of `stage`.
 #[must_use]
-pub fn astray(before: &Value, after: &Value, (ids, stage): (&IdLines, &Path)) -> Option<String> {
+pub fn astray(before: &Value, after: &Value, ids: &IdMappings, stage: &Path) -> Option<String> {
     let none = Map::new();
     let (before, after) = (before.as_object()?, after.as_object()?);
     let is_ours = |path: Option<&str>| path.is_some_and(|path| is_below(Path::new(path), stage));
@@ -41,7 +40,7 @@ pub fn astray(before: &Value, after: &Value, (ids, stage): (&IdLines, &Path)) ->
     Some(format!("mounts[{at}].source"))
 }
 
-/// Nothing leads out of it again.
+/// Whether a path is below `stage` and has no `..`.
 fn is_below(path: &Path, stage: &Path) -> bool {
     path != stage && path.starts_with(stage) && path.components().all(|part| part.as_os_str() != "..")
 }
@@ -55,9 +54,9 @@ fn of(lines: &[IdMapping]) -> Value {
 mod tests {
     use super::*;
 
-    fn ids() -> IdLines {
+    fn ids() -> IdMappings {
         let line = vec![IdMapping::new(0, 131_072, 65_536).unwrap()];
-        IdLines { uids: line.clone(), gids: line }
+        IdMappings { uids: line.clone(), gids: line }
     }
 
     fn given() -> Value {
@@ -84,7 +83,7 @@ mod tests {
     fn found(change: impl FnOnce(&mut Value)) -> Option<String> {
         let mut after = edited();
         change(&mut after);
-        astray(&given(), &after, (&ids(), Path::new("/run/stage")))
+        astray(&given(), &after, &ids(), Path::new("/run/stage"))
     }
 
     #[test]

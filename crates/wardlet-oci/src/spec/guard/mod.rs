@@ -1,5 +1,5 @@
-//! The last look at a configuration before it is handed over: whatever was done to it, it keeps every
-//! restriction that its caller put there.
+//! The last check of an edited configuration before the runtime gets it: every restriction of the caller's
+//! configuration must still be there.
 
 mod astray;
 mod mounts;
@@ -10,13 +10,13 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-/// The parts that are edited; of all others not a letter changes.
+/// The parts that wardlet edits; all others must be equal.
 const EDITED: [&str; 4] = ["annotations", "linux", "mounts", "root"];
 const EDITED_LINUX: [&str; 5] = ["devices", "gidMappings", "namespaces", "sysctl", "uidMappings"];
 
-/// Which block of its pool a pod has, by the name that gVisor's shim has for it.
+/// The annotation with the index of the pod's block in its pool, under the key that gVisor's shim uses.
 pub(crate) const SLOT_KEY: &str = "dev.gvisor.shim.userns.slot";
-/// The block itself: first user ID, first group ID, and how many.
+/// The annotation with the block: first user ID, first group ID, and length.
 pub(crate) const BLOCK_KEY: &str = "wardlet.dev/block";
 
 /// The first part in which `after` allows more than `before`, if there is one.
@@ -37,7 +37,7 @@ fn differing(before: &Map<String, Value>, after: &Map<String, Value>, edited: &[
     keys.into_iter().find(|key| before.get(*key) != after.get(*key)).cloned()
 }
 
-/// Every one stays as it is, and new are only our own: some say to a runtime what it has to leave out.
+/// Annotations are kept, and only wardlet's own are added: some annotations make a runtime skip a step.
 fn annotations(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<String> {
     let none = Map::new();
     let of = |whole| object(whole, "annotations").unwrap_or(&none);
@@ -66,9 +66,9 @@ fn linux(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<Stri
     part.map(|part| format!("linux.{part}"))
 }
 
-/// Every namespace stays, and one of users comes to them. That of the network may have been joined already:
-/// then it was one to be joined. For one of messages or names that was to be joined there may be the pod's own: a new
-/// one, or one that lies beside that of users.
+/// Every namespace is kept, and a user namespace is added. A network namespace with a path may be missing, since this
+/// process may have joined it already. An IPC or UTS namespace with a path may be replaced by the pod's own: a new one,
+/// or one that is pinned in the directory of the user namespace.
 fn namespaces(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<String> {
     let kind = |space: &Value| space.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
     let (given, kept) = (items(before, "namespaces"), items(after, "namespaces"));
@@ -91,12 +91,12 @@ fn namespaces(before: &Map<String, Value>, after: &Map<String, Value>) -> Option
     lost.chain(added).next().map(|space| format!("namespaces ({})", kind(space)))
 }
 
-/// Where it is, if it is one to be joined.
+/// The path of a namespace that the runtime joins; `None` for one that it creates.
 fn path(space: &Value) -> Option<&str> {
     space.get("path").and_then(Value::as_str).filter(|path| !path.is_empty())
 }
 
-/// No map reaches the host's own IDs.
+/// No ID mapping may include the host's IDs 0-65535.
 fn maps(after: &Map<String, Value>) -> Option<String> {
     ["uidMappings", "gidMappings"].into_iter().find_map(|name| {
         let on_host =
@@ -105,8 +105,8 @@ fn maps(after: &Map<String, Value>) -> Option<String> {
     })
 }
 
-/// Those of the network may be gone, since they were made already; none is new and none but theirs is
-/// another.
+/// Network sysctls may be missing, since they may be set already, and may have another value. No other sysctl may
+/// change, and none may be added.
 fn sysctls(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<String> {
     let none = Map::new();
     let of = |linux| object(linux, "sysctl").unwrap_or(&none);

@@ -1,4 +1,4 @@
-//! Mounts: each stays what it is and where it is, with what restricts it.
+//! Checks that each mount keeps its place, its content and its restrictions.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use super::{differing, items, object};
 const ON_TOP: (&str, &str) = ("ro", "rw");
 const THROUGHOUT: (&str, &str) = ("rro", "rrw");
 
-/// Options that take something from the container, each with the one that gives it back.
+/// Options that restrict a mount, each with the option that lifts the restriction.
 const PAIRS: [(&str, &str); 10] = [
     ON_TOP,
     THROUGHOUT,
@@ -21,10 +21,11 @@ const PAIRS: [(&str, &str); 10] = [
     ("rnosymfollow", "rsymfollow"),
 ];
 
-/// Options that let mounts out of the container.
+/// Options with which mounts propagate to the host.
 const OUTWARD: [&str; 2] = ["shared", "rshared"];
 
-/// The first mount of `after` that allows more than it did, if there is one. New are only the devices that were given.
+/// The first mount of `after` that allows more than in `before`, if there is one. Only bind mounts of devices that the
+/// configuration names may be added.
 pub(super) fn loosened(before: &Map<String, Value>, after: &Map<String, Value>) -> Option<String> {
     let (given, kept) = (items(before, "mounts"), items(after, "mounts"));
     if kept.len() < given.len() {
@@ -50,13 +51,13 @@ fn keeps(given: &Value, kept: &Value) -> bool {
         && restricts(&options(given), &options(kept))
 }
 
-/// What is the host's is shown as a bind of our own.
+/// Whether wardlet replaces this mount by a bind mount that it prepares: bind mounts and sysfs.
 fn is_made_by_us(mount: &Value) -> bool {
     ["bind", "sysfs"].contains(&text(mount, "type"))
         || options(mount).iter().any(|option| ["bind", "rbind"].contains(option))
 }
 
-/// Nothing comes to its options: one that goes is for a group that the pod does not have.
+/// No option may be added. One may be removed: `gid=` of a group that is not in the pod's ID mappings.
 fn is_same(given: &Value, kept: &Value) -> bool {
     let before = options(given);
     ["type", "source"].into_iter().all(|key| given.get(key) == kept.get(key))
@@ -69,13 +70,13 @@ fn restricts(given: &[&str], kept: &[&str]) -> bool {
     !new && PAIRS.into_iter().all(|pair| !holds(given, pair) || holds(kept, stand_in(kept, pair)))
 }
 
-/// Of two options that contradict each other the later counts.
+/// Whether the restriction is in effect: the later of two contradicting options counts.
 fn holds(options: &[&str], (restricts, lifts): (&str, &str)) -> bool {
     options.iter().rev().find(|option| [restricts, lifts].contains(option)) == Some(&restricts)
 }
 
-/// Mounts below one that is read-only throughout are made so before the runtime sees it: it has to be told of the
-/// one on top only.
+/// wardlet makes all mounts below a recursively read-only one read-only before the runtime gets it, so that `ro` is
+/// enough for the mount itself.
 fn stand_in(kept: &[&str], pair: (&'static str, &'static str)) -> (&'static str, &'static str) {
     if pair == THROUGHOUT && !kept.contains(&THROUGHOUT.0) { ON_TOP } else { pair }
 }

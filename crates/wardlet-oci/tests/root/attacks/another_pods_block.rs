@@ -47,7 +47,7 @@ fn namespace(pid: u32, kind: &str) -> std::path::PathBuf {
 fn refused(wrapped: &Wrapped, output: &Output, (id, bundle): &(String, std::path::PathBuf)) {
     assert_eq!(output.status.code(), Some(1), "the attack worked: {}", in_words(bundle));
     assert!(!bundle.join("init.pid").exists(), "the runtime was run: {}", in_words(bundle));
-    assert!(stderr(output).contains("hint: take annotations"), "{}", stderr(output));
+    assert!(stderr(output).contains("hint: remove annotations"), "{}", stderr(output));
     assert!(wrapped.records().iter().all(|record| record.container != *id), "a record is left");
 }
 

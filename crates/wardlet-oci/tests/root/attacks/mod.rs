@@ -2,4 +2,7 @@
 
 mod another_pods_block;
 mod crio;
+mod dev_link;
+mod left_namespace;
 mod many_ids;
+mod same_name;

@@ -1,6 +1,6 @@
 //! What is refused, what others have decided, and what a failed create leaves: nothing.
 
-use wire::cri::{self, NamespaceMode};
+use cri::NamespaceMode;
 
 use crate::nodes::{Setup, node, quiet};
 use crate::support::pods::{ASKS, Pod, Shaped};

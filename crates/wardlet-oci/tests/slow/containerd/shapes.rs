@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 
-use wire::cri::{self, NamespaceMode};
+use cri::NamespaceMode;
 
 use crate::nodes::{Setup, node};
 use crate::support::pods::{Pod, Shaped};

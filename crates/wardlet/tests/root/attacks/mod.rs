@@ -7,6 +7,7 @@ mod host_setuid;
 mod left_pod;
 mod log_size;
 mod silent_filesystem;
+mod swept_lease;
 mod terminal;
 mod verify_tasks;
 mod verify_unseen;

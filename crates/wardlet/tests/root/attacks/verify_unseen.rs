@@ -12,7 +12,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use bundle::cgroup::{Group, Hierarchies};
+use cgroups::{Group, Hierarchies};
 use serde_json::Value;
 
 use crate::wards::{Planted, Site, Volume, Wanted, Ward, entering, maps};

@@ -32,8 +32,8 @@ pub(crate) fn quoting() -> Outcome {
     Ok(())
 }
 
-/// How we verify a context after somebody else mounted: quotes as far as there is a comma, categories in
-/// the kernel's own order.
+/// How wardlet verifies a context after another program has mounted: quotes if there is a comma, categories in the
+/// kernel's own order.
 pub(crate) fn mountinfo() -> Outcome {
     let disk = Disk::new()?;
     let shown = |options_given: &str| {
@@ -85,7 +85,7 @@ pub(crate) fn binds_and_remounts() -> Outcome {
     want("options after it", options(&first)?, format!("ro,context=\"{OURS}\""))
 }
 
-/// Files keep the label they have on disk, and while the context is in force nobody can change it.
+/// Files keep the label they have on disk, and while the context is in force no process can change it.
 pub(crate) fn not_on_disk() -> Outcome {
     let disk = Disk::new()?;
     let plain = disk.mounted("")?;
@@ -103,7 +103,7 @@ pub(crate) fn not_on_disk() -> Outcome {
     want("new file, later", later.as_str(), "system_u:object_r:unlabeled_t:s0")
 }
 
-/// Also for one who is root only in a user namespace.
+/// Also for a process that is root only in a user namespace.
 pub(crate) fn tmpfs() -> Outcome {
     for wanted in [OURS, THEIRS] {
         let target = mounted("tmpfs", &context(wanted))?;

@@ -9,8 +9,9 @@ use vm::{Exec, Mode, Payload, Vm};
 use crate::suite::suite;
 
 /// Test binaries that are brought along: the package, the binary's name, and the program in the guest.
-const SUITES: [(&str, &str, &str); 4] = [
-    ("bundle", "root", "/opt/bundle-root"),
+const SUITES: [(&str, &str, &str); 5] = [
+    ("cgroups", "root", "/opt/cgroups-root"),
+    ("container", "root", "/opt/bundle-root"),
     ("wardlet-container", "root", "/opt/container-root"),
     ("wardlet-container", "slow", "/opt/container-slow"),
     ("runtime", "root", "/opt/runtime-root"),
@@ -71,7 +72,8 @@ fn bundles(vm: &Vm, module: &str) {
 }
 
 pub(crate) fn control_groups_of_version_2_are_made_limited_counted_and_removed(vm: &Vm) {
-    bundles(vm, "cgroup::");
+    let command = ["/opt/cgroups-root", "--test-threads=2", "--nocapture"];
+    suite(vm, "cgroup::", Exec::new(&command));
 }
 
 pub(crate) fn layers_of_images_are_shown_as_one(vm: &Vm) {
@@ -134,7 +136,7 @@ pub(crate) fn every_pod_has_a_label_of_its_own_by_runc_in_both_modes(vm: &Vm) {
 }
 
 fn labels_by(engine: &str, vm: &Vm) {
-    let contexts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/labels/tests/contexts/fedora");
+    let contexts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/selinux/tests/contexts/fedora");
     vm.exec(&["mkdir", "-p", CONTEXTS]).unwrap();
     vm.put(Path::new(contexts), &format!("{CONTEXTS}/contexts")).unwrap();
     for mode in [Mode::Permissive, Mode::Enforcing] {

@@ -1,0 +1,26 @@
+//! Whether a pod may run on this node, decided before anything is made.
+//!
+//! [`consider`] takes the objects of the manifests and keeps those with pods as [`Candidate`]s; a candidate knows what
+//! the API does not allow in its pod. [`Candidate::judge`] plans the pod on the facts of a node: a [`Verdict`] is a plan or
+//! every reason to refuse. [`admit`] decides for all pods of one request and returns those that the agent may run as
+//! [`Admitted`], after [`runnable`] has found nothing that the agent does not run, or that is meant for another node.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `candidate` | a pod before and after planning, with the reasons of the reader and of the planner as one list |
+//! | `admit` | the decision for all pods of a request |
+//! | `unsupported`, `placement`, `hostname` | fields that are not run, fields for another node, the name in the UTS namespace |
+//!
+//! The crate is pure: it reads no file, asks no runtime and keeps no state.
+
+mod admit;
+mod candidate;
+mod error;
+mod hostname;
+mod placement;
+mod unsupported;
+
+pub use admit::{Admitted, Decision, NotAdmitted, RefusedPod, admit, consider, doubts, has_pods, runnable};
+pub use candidate::{Candidate, Refused, Verdict};
+pub use error::Error;
+pub use hostname::Hostname;

@@ -1,0 +1,203 @@
+//! What a pod may ask for and is not run here: said before anything is made, never left out in silence.
+//! docs/podspec.md lists all of it as not run.
+
+use manifest::k8s_openapi::api::core::v1::{Container, PodSpec, Volume, VolumeProjection};
+
+use crate::error::{Error, Result};
+
+/// Something that is not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NotRun {
+    /// Where it is: a field of the pod, or of a container or volume that is named.
+    pub(crate) field: String,
+    /// What it asks for.
+    pub(crate) what: &'static str,
+    /// What to do instead.
+    pub(crate) hint: &'static str,
+}
+
+/// # Errors
+/// At the first field that is not run.
+pub(crate) fn check(spec: &PodSpec) -> Result<()> {
+    let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let found = of_pod(spec)
+        .next()
+        .or_else(|| containers.clone().find_map(of_container))
+        .or_else(|| spec.volumes.iter().flatten().find_map(of_volume));
+    match found {
+        Some(NotRun { field, what, hint }) => Err(Error::NotRun { field, what: what.to_owned(), hint }),
+        None => Ok(()),
+    }
+}
+
+/// Fields of the pod as a whole that are not run on any node.
+pub(crate) fn of_pod(spec: &PodSpec) -> impl Iterator<Item = NotRun> {
+    let resources = spec.resources.as_ref();
+    let limits = resources.is_some_and(|r| r.limits.iter().chain(&r.requests).flatten().next().is_some());
+    let field = |is_set: bool, name: &str, what, hint| {
+        is_set.then(|| NotRun { field: format!("spec.{name}"), what, hint })
+    };
+    let all = [
+        field(
+            spec.ephemeral_containers.iter().flatten().next().is_some(),
+            "ephemeralContainers",
+            "an ephemeral container",
+            "use `wardlet exec` to look into a pod",
+        ),
+        field(limits, "resources", "a limit for the pod as a whole", "give each container its own resources"),
+        field(
+            spec.overhead.iter().flatten().next().is_some(),
+            "overhead",
+            "the cost of a sandbox",
+            "leave it out: the runtime's own group is not limited",
+        ),
+        field(
+            spec.scheduling_gates.iter().flatten().next().is_some(),
+            "schedulingGates",
+            "a pod that waits for its gates",
+            "take the gates away when it may run",
+        ),
+    ];
+    all.into_iter().flatten()
+}
+
+fn of_container(container: &Container) -> Option<NotRun> {
+    let field = |name: &str| format!("container {:?}: {name}", container.name);
+    let mut sources = container.env.iter().flatten().filter_map(|v| v.value_from.as_ref());
+    if sources.any(|from| from.file_key_ref.is_some()) {
+        let hint = "use configMapKeyRef, secretKeyRef, fieldRef or resourceFieldRef";
+        let field = field("env.valueFrom.fileKeyRef");
+        return Some(NotRun { field, what: "a variable from a file", hint });
+    }
+    if container.volume_devices.iter().flatten().next().is_some() {
+        let field = field("volumeDevices");
+        return Some(NotRun { field, what: "a block device", hint: "mount the volume's filesystem" });
+    }
+    None
+}
+
+fn of_volume(volume: &Volume) -> Option<NotRun> {
+    let kinds = [
+        ("persistentVolumeClaim", volume.persistent_volume_claim.is_some()),
+        ("ephemeral", volume.ephemeral.is_some()),
+        ("csi", volume.csi.is_some()),
+        ("nfs", volume.nfs.is_some()),
+        ("iscsi", volume.iscsi.is_some()),
+        ("fc", volume.fc.is_some()),
+    ];
+    if let Some((kind, _)) = kinds.into_iter().find(|(_, is_set)| *is_set) {
+        let hint = "use emptyDir, hostPath, configMap, secret, downwardAPI, projected or image volumes";
+        let field = format!("volume {:?}: {kind}", volume.name);
+        return Some(NotRun { field, what: "a volume that is kept elsewhere", hint });
+    }
+    let field = |name: &str| format!("volume {:?}: projected.{name}", volume.name);
+    let of_source = |source: &VolumeProjection| {
+        let hint = "leave it out: there is no API server that could give it";
+        if source.service_account_token.is_some() {
+            let field = field("serviceAccountToken");
+            return Some(NotRun { field, what: "a service account's token", hint });
+        }
+        let is_bundle = source.cluster_trust_bundle.is_some();
+        let field = || field("clusterTrustBundle");
+        is_bundle.then(|| NotRun { field: field(), what: "a bundle of the cluster's", hint })
+    };
+    volume.projected.iter().flat_map(|p| p.sources.iter().flatten()).find_map(of_source)
+}
+
+#[cfg(test)]
+mod tests {
+    fn refusal(spec: &str) -> Option<String> {
+        let pod = serde_json::from_str(&format!(r#"{{"metadata":{{"name":"p"}},"spec":{spec}}}"#)).unwrap();
+        crate::runnable(&pod, "node-1").err().map(|e| e.to_string())
+    }
+
+    fn of_pod(more: &str) -> Option<String> {
+        refusal(&format!(r#"{{"containers":[{{"name":"a"}}]{more}}}"#))
+    }
+
+    fn of_container(more: &str) -> Option<String> {
+        refusal(&format!(r#"{{"containers":[{{"name":"a"{more}}}]}}"#))
+    }
+
+    /// Every line of docs/podspec.md that is not run, as a pod has it.
+    const NOT_RUN: &[(&str, &str, &str)] = &[
+        ("PodSpec", "ephemeralContainers", r#","ephemeralContainers":[{"name":"e"}]"#),
+        ("PodSpec", "resources", r#","resources":{"limits":{"cpu":"1"}}"#),
+        ("PodSpec", "overhead", r#","overhead":{"cpu":"1"}"#),
+        ("PodSpec", "schedulingGates", r#","schedulingGates":[{"name":"g"}]"#),
+        (
+            "Volume",
+            "persistentVolumeClaim",
+            r#","volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"c"}}]"#,
+        ),
+        ("Volume", "ephemeral", r#","volumes":[{"name":"v","ephemeral":{}}]"#),
+        ("Volume", "csi", r#","volumes":[{"name":"v","csi":{"driver":"d"}}]"#),
+        ("Volume", "nfs", r#","volumes":[{"name":"v","nfs":{"server":"s","path":"/"}}]"#),
+        ("Volume", "iscsi", r#","volumes":[{"name":"v","iscsi":{"iqn":"i","lun":0,"targetPortal":"t"}}]"#),
+        ("Volume", "fc", r#","volumes":[{"name":"v","fc":{}}]"#),
+        (
+            "VolumeProjection",
+            "serviceAccountToken",
+            r#","volumes":[{"name":"v","projected":{"sources":[{"serviceAccountToken":{"path":"t"}}]}}]"#,
+        ),
+        (
+            "VolumeProjection",
+            "clusterTrustBundle",
+            r#","volumes":[{"name":"v","projected":{"sources":[{"clusterTrustBundle":{"path":"t"}}]}}]"#,
+        ),
+    ];
+    const NOT_RUN_IN_CONTAINERS: &[(&str, &str, &str)] = &[
+        ("Container", "volumeDevices", r#","volumeDevices":[{"name":"d","devicePath":"/dev/x"}]"#),
+        (
+            "EnvVarSource",
+            "fileKeyRef",
+            r#","env":[{"name":"A","valueFrom":{"fileKeyRef":{"key":"k","path":"p","volumeName":"v"}}}]"#,
+        ),
+    ];
+
+    #[test]
+    fn what_is_not_run_is_refused_by_name() {
+        assert_eq!(of_pod(""), None);
+        assert_eq!(of_container(r#","readinessProbe":{"httpGet":{"port":443,"scheme":"HTTPS"}}"#), None);
+        for (kind, field, text) in NOT_RUN {
+            let error = of_pod(text).unwrap_or_else(|| panic!("{kind}.{field} is run"));
+            assert!(error.contains(field) && error.ends_with("is not run here"), "{error}");
+        }
+        for (kind, field, text) in NOT_RUN_IN_CONTAINERS {
+            let error = of_container(text).unwrap_or_else(|| panic!("{kind}.{field} is run"));
+            assert!(error.contains(field), "{error}");
+        }
+    }
+
+    /// What a type has that only fields have which are not run.
+    const BELOW: [&str; 9] = [
+        "EphemeralContainer",
+        "PodSchedulingGate",
+        "CSIVolumeSource",
+        "NFSVolumeSource",
+        "ISCSIVolumeSource",
+        "FCVolumeSource",
+        "PersistentVolumeClaimVolumeSource",
+        "ServiceAccountTokenProjection",
+        "ClusterTrustBundleProjection",
+    ];
+
+    #[test]
+    fn the_document_lists_as_not_run_what_is_refused_and_nothing_else() {
+        let document = include_str!("../../../docs/podspec.md");
+        let rows = document.lines().filter(|line| line.starts_with("| `"));
+        let cells = rows.map(|line| line.split('|').map(|c| c.trim().replace('`', "")).collect::<Vec<_>>());
+        let also = ["EphemeralVolumeSource", "FileKeySelector", "VolumeDevice"];
+        let is_below = |kind: &str| BELOW.contains(&kind) || also.contains(&kind);
+        let mut listed: Vec<(String, String)> = cells
+            .filter(|c| c[3] == "not run" && !is_below(&c[1]))
+            .flat_map(|c| c[2].split_whitespace().map(|f| (c[1].clone(), f.to_owned())).collect::<Vec<_>>())
+            .collect();
+        let code = NOT_RUN.iter().chain(NOT_RUN_IN_CONTAINERS);
+        let mut refused: Vec<_> =
+            code.map(|(kind, field, _)| ((*kind).to_owned(), (*field).to_owned())).collect();
+        listed.sort();
+        refused.sort();
+        assert_eq!(listed, refused);
+    }
+}

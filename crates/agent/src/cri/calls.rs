@@ -1,0 +1,195 @@
+//! CRI calls, each with a timeout and with the method's name in errors.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cri::client::Client;
+use cri::{CallError, Response, Status, within};
+use cri::{ContainerStatus, PodSandboxStatus};
+use tracing::debug;
+use types::keys::POD_UID;
+
+use crate::cri::journal::Call;
+use crate::error::Result;
+use crate::metrics::Metrics;
+
+/// The kubelet's timeout of CRI calls.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The label with the pod's name.
+pub(crate) const POD_NAME: &str = "io.kubernetes.pod.name";
+/// The label with the pod's namespace.
+pub(crate) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+/// The annotation with the container's terminationMessagePolicy.
+pub(crate) const TERMINATION_MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
+/// The annotation with the hash of a container's definition.
+pub(crate) const REVISION: &str = "wardlet.dev/container-hash";
+
+/// A callback that gets each request that creates a sandbox or a container, before it is sent.
+pub type Journal = Arc<dyn Fn(&Call) + Send + Sync>;
+
+/// A client of the CRI runtime.
+#[derive(Clone)]
+pub(crate) struct Cri {
+    pub(crate) client: Client,
+    pub(crate) journal: Option<Journal>,
+    pub(crate) metrics: Metrics,
+}
+
+/// Treats `NotFound` as success: the object is already removed.
+fn or_gone<T>(done: std::result::Result<T, CallError>) -> Result<()> {
+    match done {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn of_pod(uid: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([(POD_UID.to_owned(), uid.to_owned())])
+}
+
+impl Cri {
+    /// Makes a call with this timeout, and counts it in the metrics.
+    async fn call<T>(
+        &self,
+        deadline: Duration,
+        method: &'static str,
+        answer: impl Future<Output = std::result::Result<Response<T>, Status>>,
+    ) -> std::result::Result<T, CallError> {
+        let begun = Instant::now();
+        let outcome = within(deadline, method, answer).await;
+        self.called(method, begun, &outcome);
+        outcome
+    }
+
+    fn called<T, E>(&self, method: &'static str, begun: Instant, outcome: &std::result::Result<T, E>) {
+        self.metrics.called(method, begun, outcome);
+        let milliseconds = begun.elapsed().as_millis();
+        let how = if outcome.is_ok() { "took" } else { "failed after" };
+        debug!(method, "{method} {how} {milliseconds} ms");
+    }
+
+    fn note(&self, call: Option<&Call>) {
+        if let (Some(journal), Some(call)) = (&self.journal, call) {
+            journal(call);
+        }
+    }
+
+    pub(crate) async fn sandboxes(&self, uid: &str) -> Result<Vec<cri::PodSandbox>> {
+        let filter = cri::PodSandboxFilter { label_selector: of_pod(uid), ..Default::default() };
+        let request = cri::ListPodSandboxRequest { filter: Some(filter) };
+        let listed =
+            self.call(PATIENCE, "ListPodSandbox", self.client.runtime().list_pod_sandbox(request)).await?;
+        Ok(listed.items)
+    }
+
+    pub(crate) async fn containers(&self, uid: &str) -> Result<Vec<cri::Container>> {
+        let filter = cri::ContainerFilter { label_selector: of_pod(uid), ..Default::default() };
+        let request = cri::ListContainersRequest { filter: Some(filter) };
+        let listed =
+            self.call(PATIENCE, "ListContainers", self.client.runtime().list_containers(request)).await?;
+        Ok(listed.containers)
+    }
+
+    /// `None` if the sandbox does not exist.
+    pub(crate) async fn sandbox_status(&self, id: &str) -> Result<Option<PodSandboxStatus>> {
+        let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
+        match self.call(PATIENCE, "PodSandboxStatus", self.client.runtime().pod_sandbox_status(request)).await
+        {
+            Err(error) if error.is_not_found() => Ok(None),
+            answer => Ok(answer?.status),
+        }
+    }
+
+    /// `None` if the container does not exist.
+    pub(crate) async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>> {
+        let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
+        match self.call(PATIENCE, "ContainerStatus", self.client.runtime().container_status(request)).await {
+            Err(error) if error.is_not_found() => Ok(None),
+            answer => Ok(answer?.status),
+        }
+    }
+
+    pub(crate) async fn run_sandbox(&self, config: cri::PodSandboxConfig, handler: &str) -> Result<String> {
+        self.note(Some(&Call::sandbox(&config)));
+        let request = cri::RunPodSandboxRequest { config: Some(config), runtime_handler: handler.to_owned() };
+        let made =
+            self.call(PATIENCE * 2, "RunPodSandbox", self.client.runtime().run_pod_sandbox(request)).await?;
+        Ok(made.pod_sandbox_id)
+    }
+
+    pub(crate) async fn stop_sandbox(&self, id: &str) -> Result<()> {
+        let request = cri::StopPodSandboxRequest { pod_sandbox_id: id.to_owned() };
+        or_gone(self.call(PATIENCE, "StopPodSandbox", self.client.runtime().stop_pod_sandbox(request)).await)
+    }
+
+    pub(crate) async fn remove_sandbox(&self, id: &str) -> Result<()> {
+        let request = cri::RemovePodSandboxRequest { pod_sandbox_id: id.to_owned() };
+        or_gone(
+            self.call(PATIENCE, "RemovePodSandbox", self.client.runtime().remove_pod_sandbox(request)).await,
+        )
+    }
+
+    pub(crate) async fn create(&self, request: cri::CreateContainerRequest) -> Result<String> {
+        self.note(Call::container(&request).as_ref());
+        let made =
+            self.call(PATIENCE, "CreateContainer", self.client.runtime().create_container(request)).await?;
+        Ok(made.container_id)
+    }
+
+    pub(crate) async fn start(&self, id: &str) -> Result<()> {
+        let request = cri::StartContainerRequest { container_id: id.to_owned() };
+        self.call(PATIENCE, "StartContainer", self.client.runtime().start_container(request)).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn stop(&self, id: &str, grace: Duration) -> Result<()> {
+        let seconds = grace.as_secs().saturating_add(u64::from(grace.subsec_nanos() > 0));
+        let timeout = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let request = cri::StopContainerRequest { container_id: id.to_owned(), timeout };
+        let patience = PATIENCE.saturating_add(grace);
+        or_gone(self.call(patience, "StopContainer", self.client.runtime().stop_container(request)).await)
+    }
+
+    /// Makes the runtime reopen the log of a container after the file was renamed.
+    pub(crate) async fn reopen_log(&self, id: &str) -> Result<()> {
+        let request = cri::ReopenContainerLogRequest { container_id: id.to_owned() };
+        self.call(PATIENCE, "ReopenContainerLog", self.client.runtime().reopen_container_log(request))
+            .await?;
+        Ok(())
+    }
+
+    pub(crate) async fn remove(&self, id: &str) -> Result<()> {
+        let request = cri::RemoveContainerRequest { container_id: id.to_owned() };
+        or_gone(self.call(PATIENCE, "RemoveContainer", self.client.runtime().remove_container(request)).await)
+    }
+
+    /// Runs a command in a container and waits for its end; a timeout of zero is no limit.
+    pub(crate) async fn exec(
+        &self,
+        id: &str,
+        command: &[String],
+        limit: Duration,
+    ) -> Result<cri::ExecSyncResponse> {
+        let timeout = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX);
+        let request = cri::ExecSyncRequest { container_id: id.to_owned(), cmd: command.to_vec(), timeout };
+        let patience =
+            if limit.is_zero() { Duration::from_secs(u64::from(u32::MAX)) } else { limit + PATIENCE };
+        Ok(self.call(patience, "ExecSync", self.client.runtime().exec_sync(request)).await?)
+    }
+
+    /// The image, if the runtime has it.
+    pub(crate) async fn image(&self, spec: cri::ImageSpec) -> Result<Option<cri::Image>> {
+        let request = cri::ImageStatusRequest { image: Some(spec), verbose: false };
+        Ok(self.call(PATIENCE, "ImageStatus", self.client.images().image_status(request)).await?.image)
+    }
+
+    /// Pulls an image, without a timeout: the duration depends on the registry.
+    pub(crate) async fn pull(&self, request: cri::PullImageRequest) -> std::result::Result<String, String> {
+        let begun = Instant::now();
+        let answer = self.client.images().pull_image(request).await;
+        self.called("PullImage", begun, &answer);
+        answer.map(|pulled| pulled.into_inner().image_ref).map_err(|status| status.message().to_owned())
+    }
+}

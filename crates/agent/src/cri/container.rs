@@ -1,0 +1,120 @@
+//! The CRI configuration of a container.
+
+use std::collections::BTreeMap;
+
+use cri::{
+    ContainerConfig, ContainerMetadata, Device, ImageSpec, KeyValue, LinuxContainerConfig, Mount, Signal,
+};
+use manifest::k8s_openapi::api::core::v1::Container;
+
+use types::keys::CONTAINER_NAME;
+
+use crate::cri::calls::{REVISION, TERMINATION_MESSAGE_POLICY};
+use crate::cri::resources;
+use crate::cri::sandbox;
+use crate::cri::security;
+use crate::pod::context::{PodContext, hash};
+use crate::pod::env::expanded;
+
+/// What is resolved before a container is created.
+pub(crate) struct Ready {
+    pub(crate) attempt: u32,
+    pub(crate) image: ImageSpec,
+    pub(crate) variables: BTreeMap<String, String>,
+    pub(crate) mounts: Vec<Mount>,
+}
+
+/// The path of a container's log, relative to the pod's log directory.
+pub(crate) fn log_path(name: &str, attempt: u32) -> String {
+    format!("{name}/{attempt}.log")
+}
+
+pub(crate) fn config(context: &PodContext, container: &Container, ready: Ready) -> ContainerConfig {
+    let words = |list: &Option<Vec<String>>| -> Vec<String> {
+        list.iter().flatten().map(|word| expanded(word, &ready.variables)).collect()
+    };
+    ContainerConfig {
+        metadata: Some(ContainerMetadata { name: container.name.clone(), attempt: ready.attempt }),
+        command: words(&container.command),
+        args: words(&container.args),
+        working_dir: container.working_dir.clone().unwrap_or_default(),
+        labels: labels(context, container),
+        annotations: annotations(container, ready.attempt),
+        log_path: log_path(&container.name, ready.attempt),
+        stdin: container.stdin == Some(true),
+        stdin_once: container.stdin_once == Some(true),
+        tty: container.tty == Some(true),
+        linux: Some(LinuxContainerConfig {
+            resources: Some(resources::of(&context.spec, container)),
+            security_context: Some(security::of_container(context, container)),
+        }),
+        stop_signal: signal(container),
+        envs: ready.variables.into_iter().map(|(key, v)| KeyValue { key, value: v.into_bytes() }).collect(),
+        image: Some(ready.image),
+        mounts: ready.mounts,
+        devices: devices(context),
+        ..ContainerConfig::default()
+    }
+}
+
+fn labels(context: &PodContext, container: &Container) -> BTreeMap<String, String> {
+    let mut all = sandbox::labels(context);
+    all.insert(CONTAINER_NAME.to_owned(), container.name.clone());
+    all
+}
+
+fn annotations(container: &Container, attempt: u32) -> BTreeMap<String, String> {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    BTreeMap::from([
+        (REVISION.to_owned(), format!("{:016x}", hash(container))),
+        ("io.kubernetes.container.restartCount".to_owned(), attempt.to_string()),
+        (
+            "io.kubernetes.container.terminationMessagePath".to_owned(),
+            text(&container.termination_message_path),
+        ),
+        (TERMINATION_MESSAGE_POLICY.to_owned(), text(&container.termination_message_policy)),
+    ])
+}
+
+/// Devices of the container. Admission has refused those that pods must not have.
+fn devices(context: &PodContext) -> Vec<Device> {
+    let named = manifest::devices(context.pod.metadata.annotations.as_ref()).unwrap_or_default();
+    let given = |path: &str| Device {
+        container_path: path.to_owned(),
+        host_path: path.to_owned(),
+        permissions: "rw".to_owned(),
+    };
+    named.into_iter().map(given).collect()
+}
+
+fn signal(container: &Container) -> i32 {
+    let name = container.lifecycle.as_ref().and_then(|l| l.stop_signal.as_deref()).unwrap_or_default();
+    let known = Signal::from_str_name(&format!("SIGNAL_{name}"));
+    known.unwrap_or(Signal::RuntimeDefault).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_and_the_stop_signal_are_asked_for_as_the_container_has_them() {
+        let text = r#"{"containers":[{"name":"a"},{"name":"b","stdin":true,"stdinOnce":true,"tty":true,
+            "lifecycle":{"stopSignal":"SIGUSR1"},"workingDir":"/x","command":["$(A)"],"args":["$(B)"]}]}"#;
+        let context = PodContext::for_test(text);
+        let of = |index: usize| {
+            let variables = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
+            let ready = Ready { attempt: 3, image: ImageSpec::default(), variables, mounts: Vec::new() };
+            config(&context, &context.spec.containers[index], ready)
+        };
+        let (plain, own) = (of(0), of(1));
+        assert_eq!((plain.stdin, plain.stdin_once, plain.tty), (false, false, false));
+        assert_eq!((own.stdin, own.stdin_once, own.tty), (true, true, true));
+        assert_eq!((plain.stop_signal(), own.stop_signal()), (Signal::RuntimeDefault, Signal::Sigusr1));
+        assert_eq!(
+            (own.command, own.args, own.working_dir),
+            (vec!["1".into()], vec!["$(B)".into()], "/x".into())
+        );
+        assert_eq!(own.log_path, "b/3.log");
+    }
+}

@@ -1,0 +1,190 @@
+//! Observes the state of a pod in the runtime.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use cri::{Container, ContainerState, ContainerStatus, NamespaceMode, PodSandboxState, PodSandboxStatus};
+use lifecycle::{ContainerName, Exit, Instance, InstanceState, Moment, Network, Sandbox};
+
+use types::keys::CONTAINER_NAME;
+
+use crate::cri::calls::{Cri, REVISION, TERMINATION_MESSAGE_POLICY};
+use crate::error::Result;
+use crate::housekeeping::logs;
+use crate::housekeeping::logs::Running;
+use crate::pod::files;
+
+/// An observed sandbox.
+#[derive(Debug, Clone)]
+pub(crate) struct ObservedSandbox {
+    pub(crate) id: String,
+    pub(crate) ips: Vec<String>,
+    pub(crate) seen: Sandbox,
+}
+
+/// An observed container.
+#[derive(Debug, Clone)]
+pub(crate) struct ObservedContainer {
+    pub(crate) id: String,
+    pub(crate) seen: Instance,
+}
+
+/// The observed sandboxes and containers of a pod.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PodSnapshot {
+    pub(crate) sandboxes: Vec<ObservedSandbox>,
+    pub(crate) containers: Vec<ObservedContainer>,
+}
+
+impl PodSnapshot {
+    pub(crate) fn sandbox(&self, attempt: u32) -> Option<&ObservedSandbox> {
+        self.sandboxes.iter().find(|s| s.seen.attempt == attempt)
+    }
+
+    /// The newest sandbox, if it is ready.
+    pub(crate) fn current(&self) -> Option<&ObservedSandbox> {
+        self.sandboxes.iter().max_by_key(|s| s.seen.attempt).filter(|s| s.seen.ready)
+    }
+
+    /// The containers that run, as writers of logs.
+    pub(crate) fn running(&self) -> Vec<Running> {
+        let runs = |one: &&ObservedContainer| matches!(one.seen.state, InstanceState::Running { .. });
+        let running = |one: &ObservedContainer| Running {
+            id: one.id.clone(),
+            name: one.seen.container.as_str().to_owned(),
+            attempt: one.seen.attempt,
+        };
+        self.containers.iter().filter(runs).map(running).collect()
+    }
+
+    pub(crate) fn container(&self, name: &ContainerName, attempt: u32) -> Option<&ObservedContainer> {
+        self.containers.iter().find(|c| c.seen.container == *name && c.seen.attempt == attempt)
+    }
+}
+
+/// Observes one pod repeatedly. It caches statuses, and requests only those that may have changed.
+pub(crate) struct PodObserver {
+    pub(crate) uid: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) logs: PathBuf,
+    /// Statuses by container ID and state: the status of a running or exited container does not change.
+    statuses: HashMap<(String, i32), ContainerStatus>,
+    addresses: HashMap<String, PodSandboxStatus>,
+}
+
+impl PodObserver {
+    pub(crate) fn new(uid: &str, dir: &Path, logs: &Path) -> Self {
+        let (statuses, addresses) = (HashMap::new(), HashMap::new());
+        Self { uid: uid.to_owned(), dir: dir.to_owned(), logs: logs.to_owned(), statuses, addresses }
+    }
+
+    pub(crate) async fn observe(&mut self, cri: &Cri) -> Result<PodSnapshot> {
+        let mut snapshot = PodSnapshot::default();
+        let mut attempts = HashMap::new();
+        for listed in cri.sandboxes(&self.uid).await? {
+            let attempt = listed.metadata.as_ref().map_or(0, |m| m.attempt);
+            attempts.insert(listed.id.clone(), attempt);
+            let ready = listed.state() == PodSandboxState::SandboxReady;
+            let Some(status) = self.sandbox_status(cri, &listed.id).await? else { continue };
+            snapshot.sandboxes.push(sandbox(&status, attempt, ready));
+        }
+        let containers = cri.containers(&self.uid).await?;
+        self.statuses.retain(|(id, _), _| containers.iter().any(|listed| listed.id == *id));
+        self.addresses.retain(|id, _| attempts.contains_key(id));
+        for listed in containers {
+            let Some(sandbox) = attempts.get(&listed.pod_sandbox_id).copied() else { continue };
+            let Some(status) = self.status(cri, &listed).await? else { continue };
+            snapshot.containers.extend(self.container(&listed, &status, sandbox));
+        }
+        Ok(snapshot)
+    }
+
+    async fn sandbox_status(&mut self, cri: &Cri, id: &str) -> Result<Option<PodSandboxStatus>> {
+        if let Some(known) = self.addresses.get(id) {
+            return Ok(Some(known.clone()));
+        }
+        let status = cri.sandbox_status(id).await?;
+        if let Some(found) = status.as_ref().filter(|s| !ips(s).is_empty()) {
+            self.addresses.insert(id.to_owned(), found.clone());
+        }
+        Ok(status)
+    }
+
+    async fn status(&mut self, cri: &Cri, listed: &Container) -> Result<Option<ContainerStatus>> {
+        let key = (listed.id.clone(), listed.state);
+        if let Some(known) = self.statuses.get(&key) {
+            return Ok(Some(known.clone()));
+        }
+        let status = cri.container_status(&listed.id).await?;
+        let is_settled = |s: &&ContainerStatus| {
+            s.state == listed.state
+                && matches!(s.state(), ContainerState::ContainerRunning | ContainerState::ContainerExited)
+        };
+        if let Some(settled) = status.as_ref().filter(is_settled) {
+            self.statuses.insert(key, settled.clone());
+        }
+        Ok(status)
+    }
+
+    fn container(
+        &self,
+        listed: &Container,
+        status: &ContainerStatus,
+        sandbox: u32,
+    ) -> Option<ObservedContainer> {
+        // A container without a valid container name is not one of the agent's.
+        let container = ContainerName::new(listed.labels.get(CONTAINER_NAME)?.as_str()).ok()?;
+        let attempt = listed.metadata.as_ref().map_or(0, |m| m.attempt);
+        let revision = listed.annotations.get(REVISION);
+        let revision = revision.and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
+        let state = match status.state() {
+            ContainerState::ContainerCreated => InstanceState::Created,
+            ContainerState::ContainerRunning => InstanceState::Running { since: moment(status.started_at) },
+            ContainerState::ContainerExited => InstanceState::Exited(self.exit(&container, attempt, status)),
+            ContainerState::ContainerUnknown => InstanceState::Unknown,
+        };
+        Some(ObservedContainer {
+            id: listed.id.clone(),
+            seen: Instance { container, attempt, sandbox, revision, state },
+        })
+    }
+
+    fn exit(&self, container: &ContainerName, attempt: u32, status: &ContainerStatus) -> Exit {
+        let name = container.as_str();
+        let mut message = files::last_words(&self.dir, name, attempt).unwrap_or_default();
+        let policy = status.annotations.get(TERMINATION_MESSAGE_POLICY);
+        let falls_back = policy.is_some_and(|policy| policy == "FallbackToLogsOnError");
+        if message.is_empty() && falls_back && status.exit_code != 0 {
+            message = logs::tail(&self.logs.join(name), attempt);
+        }
+        if message.is_empty() {
+            message.clone_from(&status.message);
+        }
+        Exit {
+            code: status.exit_code,
+            reason: Some(status.reason.clone()).filter(|reason| !reason.is_empty()),
+            message,
+            started: (status.started_at > 0).then(|| moment(status.started_at)),
+            finished: moment(status.finished_at),
+        }
+    }
+}
+
+fn moment(nanoseconds: i64) -> Moment {
+    Moment::from_millis(u64::try_from(nanoseconds).unwrap_or(0) / 1_000_000)
+}
+
+fn ips(status: &PodSandboxStatus) -> Vec<String> {
+    let network = status.network.clone().unwrap_or_default();
+    let more = network.additional_ips.into_iter().map(|ip| ip.ip);
+    std::iter::once(network.ip).chain(more).filter(|ip| !ip.is_empty()).collect()
+}
+
+fn sandbox(status: &PodSandboxStatus, attempt: u32, ready: bool) -> ObservedSandbox {
+    let options = status.linux.as_ref().and_then(|l| l.namespaces.as_ref()?.options.as_ref());
+    let is_host = options.is_some_and(|options| options.network() == NamespaceMode::Node);
+    let ips = ips(status);
+    let network = if is_host { Network::Host } else { Network::Own };
+    let seen = Sandbox { attempt, ready, addressed: !ips.is_empty(), network };
+    ObservedSandbox { id: status.id.clone(), ips, seen }
+}

@@ -1,0 +1,24 @@
+//! Container logs in the CRI format: `TIME STREAM TAG TEXT`. A line of output is one or more lines of the
+//! file.
+//!
+//! ```text
+//! <logs>/<container>/<attempt>.log        the file that the runtime writes to
+//! <logs>/<container>/<attempt>.log.<n>    rotated; a higher number is newer
+//! ```
+//!
+//! All readers use bounded memory, whatever the size of a log.
+
+mod dir;
+mod files;
+mod line;
+mod reader;
+mod rotate;
+pub(crate) mod rotation;
+mod tail;
+
+pub(crate) use dir::{LogDir, remove};
+pub use line::{Line, Stream};
+pub use reader::Reader;
+pub(crate) use rotate::{Rotator, Running};
+pub use rotation::{LogFiles, LogRotation, LogSize};
+pub use tail::tail;

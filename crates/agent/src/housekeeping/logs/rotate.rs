@@ -1,0 +1,232 @@
+//! Log rotation as in the kubelet: the log is renamed, and the runtime reopens it (ReopenContainerLog).
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tracing::{Span, warn};
+
+use super::dir::LogDir;
+use super::files::{LogFile, Part};
+use super::rotation::LogRotation;
+use crate::error::{Error, Result};
+use crate::shared::{Shared, blocking};
+
+/// Period of checks while no log grows fast.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Period of checks while a log grows fast, and after the start of a container.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+/// A log grows fast if it grows by this fraction of the maximum size between two checks.
+const FAST: u64 = 16;
+
+/// A container that writes a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Running {
+    /// The runtime's ID of the container.
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) attempt: u32,
+}
+
+/// Rotates the logs of one pod's containers.
+pub(crate) struct Rotator {
+    pub(crate) shared: Arc<Shared>,
+    /// The tracing span of the pod.
+    pub(crate) span: Span,
+    /// The pod's log directory, with a directory for each container.
+    pub(crate) logs: PathBuf,
+    /// The containers that run.
+    pub(crate) running: watch::Receiver<Vec<Running>>,
+}
+
+/// What the last check found out about the log of a container.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    size: u64,
+    is_fast: bool,
+    /// Whether a failed rotation has been logged.
+    has_failed: bool,
+}
+
+impl Rotator {
+    /// Rotates until the pod's worker has ended.
+    pub(crate) async fn run(mut self) {
+        let mut known: HashMap<String, Known> = HashMap::new();
+        let mut pause = LONGEST_PAUSE;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                changed = self.running.changed() => if changed.is_err() {
+                    return;
+                },
+            }
+            let running = self.running.borrow_and_update().clone();
+            known.retain(|id, _| running.iter().any(|one| one.id == *id));
+            pause = LONGEST_PAUSE.min(pause * 2);
+            for one in running {
+                let before =
+                    known.get(&one.id).copied().unwrap_or(Known { is_fast: true, ..Known::default() });
+                let now = self.look(&one, before).await;
+                if before.is_fast || now.is_fast {
+                    pause = SHORTEST_PAUSE;
+                }
+                known.insert(one.id, now);
+            }
+        }
+    }
+
+    fn rotation(&self) -> LogRotation {
+        self.shared.logs
+    }
+
+    /// Checks the log of a container, and rotates it if it is large enough.
+    async fn look(&self, one: &Running, before: Known) -> Known {
+        let (dir, attempt, rotation) = (self.logs.join(&one.name), one.attempt, self.rotation());
+        let done = match blocking("looking at a log", move || step(&dir, attempt, rotation)).await {
+            Ok(Step::Nothing { size }) => {
+                let is_fast = size.saturating_sub(before.size) > rotation.max_size.bytes() / FAST;
+                return Known { size, is_fast, ..before };
+            }
+            Ok(Step::Reopen(renamed)) => self.reopen(one, renamed).await,
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(()) => Known { is_fast: true, ..Known::default() },
+            Err(error) => {
+                if !before.has_failed {
+                    let container = one.name.as_str();
+                    warn!(parent: &self.span, container, "the log of {container} cannot be rotated: {error}");
+                }
+                Known { has_failed: true, ..before }
+            }
+        }
+    }
+
+    /// Makes the runtime reopen the log. If that fails, the runtime still writes to the renamed file, which
+    /// gets its old name back.
+    async fn reopen(&self, one: &Running, renamed: Option<LogFile>) -> Result<()> {
+        let reopened = self.shared.cri.reopen_log(&one.id).await;
+        if let (Err(_), Some(renamed)) = (&reopened, renamed) {
+            let dir = self.logs.join(&one.name);
+            blocking("naming a log", move || give_back(&dir, renamed)).await?;
+        }
+        reopened
+    }
+}
+
+/// The next step of a rotation.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Nothing {
+        size: u64,
+    },
+    /// The runtime must reopen its log; with the renamed file, if this check renamed it.
+    Reopen(Option<LogFile>),
+}
+
+/// Renames a log that is large enough, and removes the oldest files in excess of the maximum.
+fn step(path: &Path, attempt: u32, rotation: LogRotation) -> Result<Step> {
+    let current = LogFile::current(attempt);
+    let failed = |what, log: LogFile| Error::file(what, &path.join(log.name()));
+    let dir = LogDir::open(path).map_err(Error::file("open", path))?;
+    let rotated = rotated(&dir, attempt).map_err(Error::file("read", path))?;
+    let Some(found) = dir.stat(current).map_err(failed("look at", current))? else {
+        // A rotation was interrupted: the runtime writes to a file that is already renamed.
+        return Ok(if rotated.is_empty() { Step::Nothing { size: 0 } } else { Step::Reopen(None) });
+    };
+    let size = u64::try_from(found.st_size).unwrap_or(0);
+    if size < rotation.max_size.bytes() {
+        return Ok(Step::Nothing { size });
+    }
+    // In addition to these there are the file that is renamed now and the one that the runtime creates.
+    let kept = rotation.max_files.count().saturating_sub(2);
+    for number in rotated.iter().rev().skip(kept) {
+        let log = LogFile { attempt, part: Part::Rotated(*number) };
+        dir.remove(log).map_err(failed("remove", log))?;
+    }
+    let number = rotated.last().map_or(1, |last| last.saturating_add(1));
+    let renamed = LogFile { attempt, part: Part::Rotated(number) };
+    dir.rename(current, renamed).map_err(failed("rename", current))?;
+    Ok(Step::Reopen(Some(renamed)))
+}
+
+/// The numbers of the rotated files, oldest first.
+fn rotated(dir: &LogDir, attempt: u32) -> io::Result<Vec<u64>> {
+    let number = |log: LogFile| match log.part {
+        Part::Rotated(number) => Some(number),
+        Part::Current => None,
+    };
+    let own = dir.all()?.into_iter().map(|found| found.log).filter(|log| log.attempt == attempt);
+    Ok(own.filter_map(number).collect())
+}
+
+fn give_back(path: &Path, renamed: LogFile) -> Result<()> {
+    let current = LogFile::current(renamed.attempt);
+    let given = LogDir::open(path).and_then(|dir| match dir.stat(current)? {
+        Some(_) => Ok(()),
+        None => dir.rename(renamed, current),
+    });
+    given.map_err(Error::file("rename", &path.join(renamed.name())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_full_log_is_renamed_and_the_oldest_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, rotation) = (
+            dir.path().join("0.log"),
+            LogRotation { max_size: "5".parse().unwrap(), max_files: "3".parse().unwrap() },
+        );
+        let step = || step(dir.path(), 0, rotation).unwrap();
+        assert_eq!(step(), Step::Nothing { size: 0 });
+        fs::write(&log, "1234").unwrap();
+        assert_eq!(step(), Step::Nothing { size: 4 });
+        for number in 1..10 {
+            fs::write(&log, format!("log {number}")).unwrap();
+            let part = Part::Rotated(number);
+            assert_eq!(step(), Step::Reopen(Some(LogFile { attempt: 0, part })));
+            // As after a process was killed before its request to the runtime.
+            assert_eq!(step(), Step::Reopen(None));
+        }
+        fs::write(&log, "last").unwrap();
+        let logs = LogDir::open(dir.path()).unwrap().logs().unwrap();
+        let texts = logs.into_iter().map(|log| fs::read_to_string(dir.path().join(log.name())).unwrap());
+        assert_eq!(texts.collect::<Vec<_>>(), ["log 8", "log 9", "last"]);
+    }
+
+    #[test]
+    fn a_log_that_the_runtime_keeps_gets_its_name_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let (renamed, current) = (dir.path().join("0.log.1"), dir.path().join("0.log"));
+        let log = LogFile { attempt: 0, part: Part::Rotated(1) };
+        fs::write(&renamed, "kept").unwrap();
+        give_back(dir.path(), log).unwrap();
+        assert_eq!(fs::read_to_string(&current).unwrap(), "kept");
+        fs::write(&renamed, "older").unwrap();
+        give_back(dir.path(), log).unwrap();
+        assert_eq!(fs::read_to_string(&current).unwrap(), "kept");
+    }
+    /// A pod that could write to its log directory made root rename and remove files of the host.
+    #[test]
+    fn no_log_is_rotated_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let victim = dir.path().join("victim");
+        fs::create_dir(&victim).unwrap();
+        ["0.log", "0.log.7", "0.log.8"].iter().for_each(|name| fs::write(victim.join(name), "kept").unwrap());
+        let linked = dir.path().join("main");
+        std::os::unix::fs::symlink(&victim, &linked).unwrap();
+        let rotation = LogRotation { max_size: "1".parse().unwrap(), max_files: "2".parse().unwrap() };
+        assert!(step(&linked, 0, rotation).is_err());
+        assert!(give_back(&linked, LogFile { attempt: 1, part: Part::Rotated(7) }).is_err());
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 3);
+        assert!(matches!(step(&victim, 0, rotation), Ok(Step::Reopen(Some(_)))));
+    }
+}

@@ -1,0 +1,203 @@
+//! Claims a pod for this process: adopts a recorded pod whose process has ended, or records a new one.
+
+use std::path::Path;
+
+use manifest::k8s_openapi::api::core::v1::Pod;
+use plan::UserNamespacePlan;
+use types::PodUid;
+
+use crate::error::{Error, Result};
+use crate::pod::change::{self, Change};
+use crate::pod::context::hash;
+use crate::pod::lock::{Names, PodLock};
+use crate::pod::store::{Parts, Place, PodRecord, Stored, stored, sweep};
+use admission::Admitted;
+
+const UUID: &str = "/proc/sys/kernel/random/uuid";
+
+/// A pod whose lock this process holds.
+pub(crate) struct Claimed {
+    pub(crate) place: Place,
+    pub(crate) lock: PodLock,
+    /// The pod's record, which is on disk.
+    pub(crate) record: PodRecord,
+    pub(crate) origin: Origin,
+}
+
+/// Whether a claimed pod is new or adopted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// No pod of this name was recorded.
+    New,
+    /// The process that managed it has ended; the pod is on the same runtime.
+    Left,
+}
+
+/// Claims the recorded pod of this namespace and name, or records a new one.
+///
+/// # Errors
+/// If another process manages the pod, if it runs with a definition that this one is not an update of, or if
+/// a record cannot be read or written.
+pub(crate) fn claim(state: &Path, endpoint: &str, admitted: &Admitted) -> Result<Claimed> {
+    let names = Names::lock(state)?;
+    sweep(state, &names)?;
+    let metadata = &admitted.pod.metadata;
+    let name = metadata.name.clone().unwrap_or_default();
+    let namespace = metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
+    let (known, wrong) = stored(state)?;
+    if let Some(error) = wrong.into_iter().find(|error| is_of(error, (&namespace, &name))) {
+        return Err(error);
+    }
+    let same = known.into_iter().find(|s| s.record.namespace == namespace && s.record.name == name);
+    if let Some(known) = same {
+        return left(state, endpoint, admitted, known);
+    }
+    let uid = uid(metadata.uid.as_deref())?;
+    let place = Place::new(state, &uid, (&namespace, &name));
+    let title = format!("{namespace}/{name}");
+    let lock = place.take()?.ok_or(Error::Managed { pod: title })?;
+    let record = PodRecord::new(Parts {
+        pod: with_uid(&admitted.pod, &uid),
+        uid,
+        namespace,
+        name,
+        hash: definition(&admitted.pod, admitted.plan.user_namespace),
+        endpoint: endpoint.to_owned(),
+        handler: admitted.intent.runtime_handler.clone(),
+    });
+    place.write_record(&record)?;
+    Ok(Claimed { place, lock, record, origin: Origin::New })
+}
+
+/// Whether a record that cannot be read is of this pod, by the namespace and name in it. Such a pod may be
+/// running.
+fn is_of(error: &Error, pod: (&str, &str)) -> bool {
+    let Error::Record { path, .. } = error else { return false };
+    let text = std::fs::read(path).unwrap_or_default();
+    let found: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    let word = |key: &str| found.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
+    (word("namespace"), word("name")) == pod
+}
+
+/// Adopts a recorded pod with its new definition, if that is an update of the recorded one.
+fn left(state: &Path, endpoint: &str, admitted: &Admitted, known: Stored) -> Result<Claimed> {
+    let Stored { record, is_tended, .. } = known;
+    let title = format!("{}/{}", record.namespace, record.name);
+    if is_tended {
+        return Err(Error::Managed { pod: title });
+    }
+    let users = admitted.plan.user_namespace;
+    // A hash of the recorded definition and the user namespace of the new plan: it differs if the user
+    // namespace does.
+    let has_other_users = record.hash != format!("{:016x}", definition(&record.pod, users));
+    let change = change::between(&record.pod, &admitted.pod);
+    if record.endpoint != endpoint || has_other_users || matches!(change, Change::Immutable(_)) {
+        return Err(Error::Other { pod: title });
+    }
+    let place = Place::new(state, &record.uid, (&record.namespace, &record.name));
+    let lock = place.take()?.ok_or(Error::Managed { pod: title })?;
+    let record = record.managed_by_this_process();
+    let record = match change {
+        Change::Update(_) => record.updated(admitted.pod.clone(), definition(&admitted.pod, users)),
+        Change::None | Change::Immutable(_) => record,
+    };
+    Ok(Claimed { place, lock, record, origin: Origin::Left })
+}
+
+fn with_uid(pod: &Pod, uid: &PodUid) -> Pod {
+    let mut pod = pod.clone();
+    pod.metadata.uid = Some(uid.as_str().to_owned());
+    pod
+}
+
+/// A hash over all parts of a pod's definition and its user namespace.
+pub(crate) fn definition(pod: &Pod, users: UserNamespacePlan) -> u64 {
+    hash(&(&pod.spec, &pod.metadata.labels, &pod.metadata.annotations, users))
+}
+
+fn uid(given: Option<&str>) -> Result<PodUid> {
+    let text = match given.filter(|uid| !uid.is_empty()) {
+        Some(given) => given.to_owned(),
+        None => std::fs::read_to_string(UUID).map_err(Error::file("read", Path::new(UUID)))?,
+    };
+    PodUid::new(text.trim()).map_err(|e| Error::config("metadata.uid", e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::{Gates, Intent, Namespaces, Owner, Plan, PodIdentity, UserNamespaceMode};
+
+    use super::*;
+
+    #[test]
+    fn a_record_that_cannot_be_read_keeps_its_name_and_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("agent.json");
+        std::fs::write(&path, r#"{"version":9,"namespace":"shop","name":"web","more":1}"#).unwrap();
+        let error = Error::Record { path: path.clone(), cause: "version 9 is not known here".into() };
+        assert!(is_of(&error, ("shop", "web")) && !is_of(&error, ("shop", "db")));
+        std::fs::write(&path, "rubbish").unwrap();
+        assert!(!is_of(&error, ("shop", "web")));
+    }
+
+    const RUNTIME: &str = "unix:///run/x.sock";
+
+    fn intent() -> Intent {
+        let text =
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: a, image: i}]}\n";
+        let objects = manifest::read("x.yaml", text.as_bytes()).objects;
+        admission::consider(&objects, &Gates::default())[0].intent.clone().unwrap()
+    }
+
+    fn admitted(label: &str, image: &str, mode: UserNamespaceMode) -> Admitted {
+        let text = format!(
+            r#"{{"metadata":{{"name":"web","namespace":"shop","labels":{{"app":"{label}"}}}},
+            "spec":{{"containers":[{{"name":"a","image":"{image}","tty":{}}}]}}}}"#,
+            image.ends_with("tty")
+        );
+        let namespaces = Namespaces { network: Owner::Own, pid: Owner::Own, ipc: Owner::Own };
+        let plan = Plan {
+            who: PodIdentity::default(),
+            user_namespace: UserNamespacePlan { mode, length: None },
+            namespaces,
+            closed_gate: None,
+            lease_categories: false,
+            volumes: Vec::new(),
+            mounts: Vec::new(),
+            warnings: Vec::new(),
+            reasons: Vec::new(),
+        };
+        Admitted { pod: serde_json::from_str(&text).unwrap(), intent: intent(), plan }
+    }
+
+    #[test]
+    fn a_pod_that_was_left_is_adopted_by_an_update_and_by_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let claim = |admitted: &Admitted| claim(dir.path(), RUNTIME, admitted);
+        let own = UserNamespaceMode::Own;
+        let first = claim(&admitted("first", "i:1", own)).unwrap();
+        assert_eq!(first.origin, Origin::New);
+        let uid = first.record.uid.clone();
+        let taken = claim(&admitted("first", "i:1", own)).err().unwrap();
+        assert!(matches!(taken, Error::Managed { .. }), "{taken}");
+        drop(first);
+
+        let again = claim(&admitted("first", "i:1", own)).unwrap();
+        assert_eq!((again.origin, &again.record.uid), (Origin::Left, &uid));
+        drop(again);
+        let updated = claim(&admitted("second", "i:2", own)).unwrap();
+        assert_eq!((updated.origin, &updated.record.uid), (Origin::Left, &uid));
+        assert_eq!(updated.record.pod.metadata.uid.as_deref(), Some(uid.as_str()));
+        assert_eq!(updated.record.pod.metadata.labels.clone().unwrap()["app"], "second");
+        updated.place.write_record(&updated.record).unwrap();
+        drop(updated);
+
+        // The next definition is compared with the recorded one.
+        assert!(claim(&admitted("second", "i:2", own)).is_ok());
+        for other in [admitted("second", "i:2-tty", own), admitted("second", "i:2", UserNamespaceMode::Host)]
+        {
+            let refused = claim(&other).err().unwrap();
+            assert!(matches!(refused, Error::Other { .. }), "{refused}");
+        }
+    }
+}

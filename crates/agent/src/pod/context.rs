@@ -1,0 +1,131 @@
+//! An admitted pod with its plan and its host IDs.
+
+use std::hash::Hasher as _;
+use std::path::PathBuf;
+
+use admission::Hostname;
+use fnv::FnvHasher;
+use ids::{IdKind, UserNamespace};
+use manifest::k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, PodSpec};
+use plan::Plan;
+use tracing::Span;
+use types::PodUid;
+
+use crate::cri::mappings::id_mappings;
+use crate::ports::PodRef;
+
+/// A pod with its host IDs.
+#[derive(Debug, Clone)]
+pub(crate) struct PodContext {
+    pub(crate) uid: PodUid,
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) pod: Pod,
+    pub(crate) spec: PodSpec,
+    /// `None` for a pod that is only stopped.
+    pub(crate) plan: Option<Plan>,
+    pub(crate) users: UserNamespace,
+    /// The SELinux level that was leased with the block, for containers that name none.
+    pub(crate) level: Option<String>,
+    pub(crate) handler: String,
+    pub(crate) node: String,
+    /// Directory of the node's `Localhost` seccomp profiles.
+    pub(crate) profiles: PathBuf,
+    /// The tracing span of the pod.
+    pub(crate) span: Span,
+}
+
+impl PodContext {
+    /// The pod, as statuses and events refer to it.
+    pub(crate) fn reference(&self) -> PodRef {
+        let (namespace, name) = (self.namespace.clone(), self.name.clone());
+        PodRef { namespace, name, uid: self.uid.clone() }
+    }
+
+    /// The container as a field path of the pod, as in events: `spec.containers{app}`.
+    pub(crate) fn field_path(&self, container: &str) -> String {
+        let is_init = self.spec.init_containers.iter().flatten().any(|init| init.name == container);
+        let list = if is_init { "initContainers" } else { "containers" };
+        format!("spec.{list}{{{container}}}")
+    }
+
+    /// The same pod with another definition; its IDs and its plan do not change.
+    pub(crate) fn updated(&self, pod: Pod) -> Self {
+        Self { spec: pod.spec.clone().unwrap_or_default(), pod, ..self.clone() }
+    }
+
+    /// The pod's host name and domain.
+    pub(crate) fn hostname(&self) -> Hostname {
+        Hostname::new(&self.spec, &self.namespace, &self.name)
+    }
+
+    /// `namespace/name`, for messages.
+    pub(crate) fn title(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    pub(crate) fn security_context(&self) -> PodSecurityContext {
+        self.spec.security_context.clone().unwrap_or_default()
+    }
+
+    pub(crate) fn is_host_network(&self) -> bool {
+        self.spec.host_network == Some(true)
+    }
+
+    /// Init containers, then regular ones.
+    pub(crate) fn containers(&self) -> impl Iterator<Item = &Container> {
+        self.spec.init_containers.iter().flatten().chain(&self.spec.containers)
+    }
+
+    pub(crate) fn container(&self, name: &str) -> Option<&Container> {
+        self.containers().find(|container| container.name == name)
+    }
+
+    /// The ID mappings of the pod's user namespace as CRI messages; none in the host's user namespace.
+    pub(crate) fn mappings(&self, kind: IdKind) -> Vec<cri::IdMapping> {
+        id_mappings(&self.users.lines(kind).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+impl PodContext {
+    /// The pod `shop/web` with this spec, in the host's user namespace.
+    pub(crate) fn for_test(spec: &str) -> Self {
+        let pod: Pod =
+            serde_json::from_str(&format!(r#"{{"metadata":{{"name":"web"}},"spec":{spec}}}"#)).unwrap();
+        Self {
+            uid: PodUid::new("u-1").unwrap(),
+            name: "web".to_owned(),
+            namespace: "shop".to_owned(),
+            spec: pod.spec.clone().unwrap(),
+            pod,
+            plan: None,
+            users: UserNamespace::Host,
+            level: None,
+            handler: String::new(),
+            node: "node-1".to_owned(),
+            profiles: PathBuf::from("/state/seccomp"),
+            span: Span::none(),
+        }
+    }
+}
+
+/// FNV-1a of 64 bits: the same definition gives the same number in every process.
+pub(crate) fn hash(value: &impl serde::Serialize) -> u64 {
+    let mut hasher = FnvHasher::default();
+    hasher.write(serde_json::to_string(value).unwrap_or_default().as_bytes());
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_definition_has_another_hash() {
+        let container = |image: &str| Container { image: Some(image.into()), ..Container::default() };
+        assert_eq!(hash(&container("a:1")), hash(&container("a:1")));
+        assert_ne!(hash(&container("a:1")), hash(&container("a:2")));
+        assert_eq!(hash(&"a"), 0xd427_2417_d7c7_7eea, "records of earlier versions hold this number");
+    }
+}

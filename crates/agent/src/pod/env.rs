@@ -1,0 +1,199 @@
+//! Environment variables of a container.
+
+use std::collections::BTreeMap;
+
+use manifest::k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
+use volumes::payload::PodFields;
+
+use crate::error::{Error, Result};
+use crate::pod::context::PodContext;
+use crate::pod::fields;
+use crate::ports::ObjectStore;
+
+/// Sources of variables besides the container's definition.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) context: &'a PodContext,
+    pub(crate) objects: &'a dyn ObjectStore,
+    /// The pod's addresses.
+    pub(crate) ips: &'a [String],
+    /// The node's address.
+    pub(crate) host_ip: &'a str,
+}
+
+/// The variables of a container: envFrom, then env, as in the API. A later one overrides an earlier one.
+///
+/// # Errors
+/// If a ConfigMap, Secret or key that is not optional does not exist, or a field reference is invalid.
+pub(crate) fn of(container: &Container, around: &Surroundings<'_>) -> Result<BTreeMap<String, String>> {
+    let mut all = BTreeMap::new();
+    for from in container.env_from.iter().flatten() {
+        let prefix = from.prefix.as_deref().unwrap_or_default();
+        let found = if let Some(map) = &from.config_map_ref {
+            let object = around.objects.config_map(&around.context.namespace, &map.name)?;
+            needed("configMap", &map.name, (object.map(|o| o.data), map.optional))?
+        } else if let Some(secret) = &from.secret_ref {
+            let object = around.objects.secret(&around.context.namespace, &secret.name)?;
+            let data = object.map(|o| o.data.into_iter().map(|(k, v)| (k, text(&v))).collect());
+            needed("secret", &secret.name, (data, secret.optional))?
+        } else {
+            BTreeMap::new()
+        };
+        all.extend(found.into_iter().map(|(key, value)| (format!("{prefix}{key}"), value)));
+    }
+    let fields = fields::of(around.context);
+    for variable in container.env.iter().flatten() {
+        if let Some(value) = one(container, variable, (&all, &fields, around))? {
+            all.insert(variable.name.clone(), value);
+        }
+    }
+    Ok(all)
+}
+
+type Context<'a> = (&'a BTreeMap<String, String>, &'a PodFields, &'a Surroundings<'a>);
+
+fn one(container: &Container, variable: &EnvVar, context: Context<'_>) -> Result<Option<String>> {
+    let (before, fields, around) = context;
+    match (&variable.value, &variable.value_from) {
+        (_, Some(from)) => from_source(container, from, (fields, around))
+            .map_err(|e| Error::config(format!("variable {}", variable.name), e.to_string())),
+        (Some(value), None) => Ok(Some(expanded(value, before))),
+        (None, None) => Ok(Some(String::new())),
+    }
+}
+
+fn from_source(
+    container: &Container,
+    from: &EnvVarSource,
+    (fields, around): (&PodFields, &Surroundings<'_>),
+) -> Result<Option<String>> {
+    let namespace = &around.context.namespace;
+    if let Some(key) = &from.config_map_key_ref {
+        let map = around.objects.config_map(namespace, &key.name)?;
+        let value = map.and_then(|map| map.data.get(&key.key).cloned());
+        return key_of("configMap", (&key.name, &key.key), (value, key.optional));
+    }
+    if let Some(key) = &from.secret_key_ref {
+        let secret = around.objects.secret(namespace, &key.name)?;
+        let value = secret.and_then(|secret| secret.data.get(&key.key).map(|v| text(v)));
+        return key_of("secret", (&key.name, &key.key), (value, key.optional));
+    }
+    if let Some(field) = &from.field_ref {
+        return of_field(field, (fields, around)).map(Some);
+    }
+    if let Some(resource) = &from.resource_field_ref {
+        return fields::text(fields::resource_value(resource, &container.name)?, fields).map(Some);
+    }
+    let hint = "use configMapKeyRef, secretKeyRef, fieldRef or resourceFieldRef";
+    Err(admission::Error::NotRun { field: "valueFrom".to_owned(), what: "this source".to_owned(), hint }
+        .into())
+}
+
+fn of_field(
+    field: &ObjectFieldSelector,
+    (fields, around): (&PodFields, &Surroundings<'_>),
+) -> Result<String> {
+    let context = around.context;
+    Ok(match field.field_path.as_str() {
+        "spec.nodeName" => context.node.clone(),
+        "spec.serviceAccountName" => context.spec.service_account_name.clone().unwrap_or_default(),
+        "status.hostIP" | "status.hostIPs" => around.host_ip.to_owned(),
+        "status.podIP" => around.ips.first().cloned().unwrap_or_default(),
+        "status.podIPs" => around.ips.join(","),
+        _ => fields::text(fields::field_value(field)?, fields)?,
+    })
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn needed<T: Default>(kind: &str, name: &str, (found, optional): (Option<T>, Option<bool>)) -> Result<T> {
+    match found {
+        Some(found) => Ok(found),
+        None if optional == Some(true) => Ok(T::default()),
+        None => Err(Error::config("envFrom", format!("there is no {kind} {name:?}"))),
+    }
+}
+
+fn key_of(
+    kind: &str,
+    (name, key): (&str, &str),
+    (value, optional): (Option<String>, Option<bool>),
+) -> Result<Option<String>> {
+    match value {
+        None if optional != Some(true) => {
+            Err(Error::config(format!("{kind}KeyRef"), format!("there is no key {key:?} in {kind} {name:?}")))
+        }
+        value => Ok(value),
+    }
+}
+
+/// Expands `$(NAME)` to the variable's value, and `$$` to a dollar sign. A reference to an unknown variable
+/// is kept.
+pub(crate) fn expanded(text: &str, variables: &BTreeMap<String, String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        out.push_str(before);
+        if let Some(after) = after.strip_prefix('$') {
+            out.push('$');
+            rest = after;
+        } else if let Some((name, after)) = after.strip_prefix('(').and_then(|inside| inside.split_once(')'))
+        {
+            match variables.get(name) {
+                Some(value) => out.push_str(value),
+                None => out.push_str(&format!("$({name})")),
+            }
+            rest = after;
+        } else {
+            out.push('$');
+            rest = after;
+        }
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_optional_and_missing_is_no_variable() {
+        let of = |optional: bool, source: &str| {
+            let text = format!(
+                r#"{{"containers":[{{"name":"a","env":[{{"name":"A","valueFrom":{{"{source}KeyRef":{{"name":"x","key":"k","optional":{optional}}}}}}}],
+                    "envFrom":[{{"{source}Ref":{{"name":"x","optional":{optional}}}}}]}}]}}"#
+            );
+            let context = PodContext::for_test(&text);
+            let around = Surroundings {
+                context: &context,
+                objects: &crate::Objects::default(),
+                ips: &[],
+                host_ip: "",
+            };
+            of(&context.spec.containers[0], &around).map_err(|e| e.to_string())
+        };
+        for source in ["configMap", "secret"] {
+            assert_eq!(of(true, source), Ok(BTreeMap::new()));
+            let error = of(false, source).unwrap_err();
+            assert_eq!(error, format!("envFrom: there is no {source} \"x\""));
+        }
+    }
+
+    #[test]
+    fn variables_are_expanded_as_upstream_does() {
+        let variables =
+            BTreeMap::from([("A".to_owned(), "1".to_owned()), ("B".to_owned(), "x y".to_owned())]);
+        for (text, expected) in [
+            ("plain", "plain"),
+            ("$(A)-$(B)", "1-x y"),
+            ("$(NONE)", "$(NONE)"),
+            ("$$(A)", "$(A)"),
+            ("$$$(A)", "$1"),
+            ("cost$", "cost$"),
+            ("$A $(A", "$A $(A"),
+        ] {
+            assert_eq!(expanded(text, &variables), expected, "{text}");
+        }
+    }
+}

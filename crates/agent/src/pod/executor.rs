@@ -1,0 +1,343 @@
+//! The action executor: executes the actions of `lifecycle` over CRI.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cri::{CreateContainerRequest, Image, ImageSpec, Mount, PodSandboxConfig};
+use lifecycle::{Action, ContainerName, HookKind, Outcome, Task, Verdict};
+use manifest::k8s_openapi::api::core::v1::Container;
+use tokio::sync::watch;
+use types::reason;
+
+use crate::cri::container::{self, Ready};
+use crate::cri::observe::{ObservedSandbox, PodSnapshot};
+use crate::cri::sandbox;
+use crate::error::{Error, Result};
+use crate::metrics::ContainerType;
+use crate::pod::context::PodContext;
+use crate::pod::env;
+use crate::pod::files::Files;
+use crate::pod::images::{Images, PullPolicy, check_user};
+use crate::pod::keyring::Keyring;
+use crate::pod::mounts::{Mounter, wanted};
+use crate::pod::store::Place;
+use crate::ports::EventType;
+use crate::probe::Asked;
+use crate::shared::{Shared, blocking};
+use crate::status::events::Recorder;
+
+/// Executes the actions of one pod.
+#[derive(Clone)]
+pub(crate) struct ActionExecutor {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) context: Arc<PodContext>,
+    pub(crate) place: Place,
+    /// True once the pod is being stopped: no container is started then.
+    pub(crate) ending: watch::Receiver<bool>,
+    /// The pod after the latest update. A task that is under way keeps the definition that it began with.
+    pub(crate) updates: watch::Receiver<Arc<PodContext>>,
+}
+
+impl ActionExecutor {
+    /// Executes an action. Returns `None` if the runtime's lists of sandboxes and containers show the
+    /// outcome.
+    pub(crate) async fn execute(self, action: Action, snapshot: Arc<PodSnapshot>) -> Option<Outcome> {
+        let task = action.task()?;
+        match self.attempt(&action, &snapshot).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                self.failed(&task, &error);
+                let (reason, message) = (error.reason().to_owned(), error.to_string());
+                Some(Outcome::Failed { task, at: self.shared.clock.now(), reason, message })
+            }
+        }
+    }
+
+    /// Records an event for a failed task. The event's reason is coarser than that of the waiting container,
+    /// which is in the message.
+    fn failed(&self, task: &Task, error: &Error) {
+        let (what, events) = (in_words(task), self.events());
+        let warning = EventType::Warning;
+        match (task, container_of(task)) {
+            (Task::MakeSandbox(_), _) => {
+                events.pod(warning, reason::FAILED_CREATE_POD_SANDBOX, format!("{what}: {error}"));
+            }
+            (Task::Start(..), Some(name)) => {
+                let message = format!("{what}: {}: {error}", error.reason());
+                events.container(name, warning, reason::FAILED, message);
+            }
+            (_, Some(name)) => {
+                events.container(name, warning, reason::FAILED_KILL_POD, format!("{what}: {error}"));
+            }
+            (_, None) => events.pod(warning, reason::FAILED_KILL_POD, format!("{what}: {error}")),
+        }
+    }
+
+    fn events(&self) -> Recorder<'_> {
+        self.shared.events_of(&self.context)
+    }
+
+    async fn attempt(&self, action: &Action, snapshot: &PodSnapshot) -> Result<Option<Outcome>> {
+        let cri = &self.shared.cri;
+        match action {
+            Action::MakeSandbox { attempt } => self.make_sandbox(*attempt).await.map(|()| None),
+            Action::StopSandbox { attempt } => {
+                if let Some(sandbox) = snapshot.sandbox(*attempt) {
+                    cri.stop_sandbox(&sandbox.id).await?;
+                }
+                Ok(Some(Outcome::SandboxStopped { attempt: *attempt }))
+            }
+            Action::RemoveSandbox { attempt } => {
+                if let Some(sandbox) = snapshot.sandbox(*attempt) {
+                    cri.remove_sandbox(&sandbox.id).await?;
+                }
+                Ok(None)
+            }
+            Action::StartContainer { container, attempt } => {
+                let started = self.start(container, *attempt, snapshot).await;
+                // `lifecycle` orders the start again, with the new definition.
+                if let Err(Error::Superseded { .. }) = started {
+                    return Ok(None);
+                }
+                let kind = self.container_type(container);
+                self.shared
+                    .metrics
+                    .started_container(kind, started.as_ref().map_err(|e| e.reason()).copied());
+                started.map(|()| None)
+            }
+            Action::StopContainer { container, attempt, grace, reason } => {
+                let message = format!("stopping {container}: {reason}");
+                self.events().container(container.as_str(), EventType::Normal, reason::KILLING, message);
+                if let Some(seen) = snapshot.container(container, *attempt) {
+                    cri.stop(&seen.id, *grace).await?;
+                }
+                Ok(Some(Outcome::ContainerStopped { container: container.clone(), attempt: *attempt }))
+            }
+            Action::RemoveContainer { container, attempt } => {
+                if let Some(seen) = snapshot.container(container, *attempt) {
+                    cri.remove(&seen.id).await?;
+                }
+                self.remove_files(container, *attempt).await.map(|()| None)
+            }
+            Action::RunProbe { .. } | Action::RunHook { .. } => Ok(self.ask(action, snapshot).await),
+            Action::Wake { .. } => Ok(None),
+        }
+    }
+
+    /// Removes the logs and the termination message of a container instance: those of a container in a crash
+    /// loop would fill the disk.
+    async fn remove_files(&self, container: &ContainerName, attempt: u32) -> Result<()> {
+        let (place, name) = (self.place.clone(), container.as_str().to_owned());
+        blocking("removing a container's files", move || {
+            let log = place.logs.join(&name);
+            crate::housekeeping::logs::remove(&log, attempt)
+                .map_err(Error::file("remove the logs in", &log))?;
+            crate::pod::files::remove_words(&place.dir, &name, attempt)
+                .map_err(Error::file("remove a termination message in", &place.dir))
+        })
+        .await
+    }
+
+    async fn make_sandbox(&self, attempt: u32) -> Result<()> {
+        self.place.make_logs()?;
+        let config = sandbox::config(&self.context, attempt, &self.place.logs);
+        let made = self.shared.cri.run_sandbox(config, &self.context.handler).await;
+        self.shared.metrics.started_pod(&made);
+        made.map(drop)
+    }
+
+    fn container_type(&self, name: &ContainerName) -> ContainerType {
+        let mut init = self.context.spec.init_containers.iter().flatten();
+        if init.any(|container| container.name == name.as_str()) {
+            ContainerType::Init
+        } else {
+            ContainerType::Container
+        }
+    }
+
+    async fn ask(&self, action: &Action, snapshot: &PodSnapshot) -> Option<Outcome> {
+        let (name, attempt) = match action {
+            Action::RunProbe { container, attempt, .. } | Action::RunHook { container, attempt, .. } => {
+                (container.clone(), *attempt)
+            }
+            _ => return None,
+        };
+        let begun = self.shared.clock.now();
+        let seen = snapshot.container(&name, attempt);
+        let container = self.context.container(name.as_str());
+        let address = snapshot.current().and_then(|s| s.ips.first().cloned());
+        let address = address.unwrap_or_else(|| self.shared.host_ip.clone());
+        let asked = seen.zip(container).map(|(seen, container)| Asked {
+            cri: &self.shared.cri,
+            id: &seen.id,
+            container,
+            address: &address,
+        });
+        match action {
+            Action::RunProbe { kind, timeout, .. } => {
+                let verdict = match asked {
+                    Some(asked) => {
+                        let ran = asked.probe(*kind, *timeout).await;
+                        if ran.verdict != Verdict::Success {
+                            let message = format!("{kind} probe of {name} failed: {}", ran.words);
+                            let events = self.events();
+                            events.container(name.as_str(), EventType::Warning, reason::UNHEALTHY, message);
+                        }
+                        ran.verdict
+                    }
+                    None => Verdict::Error,
+                };
+                Some(Outcome::ProbeRan { container: name, attempt, kind: *kind, begun, verdict })
+            }
+            Action::RunHook { hook, limit, .. } => {
+                let verdict = match asked {
+                    Some(asked) => {
+                        let ran = asked.hook(*hook, *limit).await;
+                        if ran.verdict != Verdict::Success {
+                            let message = format!("{hook:?} hook of {name} failed: {}", ran.words);
+                            let reason = match hook {
+                                HookKind::PostStart => reason::FAILED_POST_START_HOOK,
+                                HookKind::PreStop => reason::FAILED_PRE_STOP_HOOK,
+                            };
+                            let events = self.events();
+                            events.container(name.as_str(), EventType::Warning, reason, message);
+                        }
+                        ran.verdict
+                    }
+                    None => Verdict::Failure,
+                };
+                Some(Outcome::HookRan { container: name, attempt, hook: *hook, verdict })
+            }
+            _ => None,
+        }
+    }
+
+    async fn start(&self, name: &ContainerName, attempt: u32, snapshot: &PodSnapshot) -> Result<()> {
+        let container = self.context.container(name.as_str());
+        let container =
+            container.ok_or_else(|| Error::config(name.as_str(), "there is no such container"))?;
+        let missing = || Error::config(name.as_str(), "the sandbox is not ready");
+        let sandbox = snapshot.current().ok_or_else(missing)?;
+        let config = sandbox::config(&self.context, sandbox.seen.attempt, &self.place.logs);
+        let mut ending = self.ending.clone();
+        let mut updates = self.updates.clone();
+        let is_other = |now: &Arc<PodContext>| {
+            now.container(name.as_str()).is_none_or(|other| other.image != container.image)
+        };
+        // A pull has no time limit: the end of the pod, or an update of the image, cancels it.
+        let image = tokio::select! {
+            biased;
+            _ = updates.wait_for(is_other) => {
+                return Err(Error::Superseded { image: container.image.clone().unwrap_or_default() });
+            }
+            image = self.image(container, &config) => image?,
+            _ = ending.wait_for(|is_ending| *is_ending) => {
+                return Err(Error::Ending { image: container.image.clone().unwrap_or_default() });
+            }
+        };
+        let (variables, mounts) = self.prepared(container, attempt, sandbox).await?;
+        let image = ImageSpec {
+            image: image.id,
+            user_specified_image: container.image.clone().unwrap_or_default(),
+            runtime_handler: self.context.handler.clone(),
+            ..ImageSpec::default()
+        };
+        let ready = Ready { attempt, image, variables, mounts };
+        let request = CreateContainerRequest {
+            pod_sandbox_id: sandbox.id.clone(),
+            config: Some(container::config(&self.context, container, ready)),
+            sandbox_config: Some(config),
+        };
+        let id = self.shared.cri.create(request).await?;
+        let (normal, events) = (EventType::Normal, self.events());
+        events.container(name.as_str(), normal, reason::CREATED, format!("created {name}"));
+        self.shared.cri.start(&id).await?;
+        events.container(name.as_str(), normal, reason::STARTED, format!("started {name}"));
+        Ok(())
+    }
+
+    /// Makes sure that the images of the container and of its image volumes are present. Returns the
+    /// container's image.
+    async fn image(&self, container: &Container, sandbox: &PodSandboxConfig) -> Result<Image> {
+        let (shared, context) = (Arc::clone(&self.shared), Arc::clone(&self.context));
+        let keyring = move || Keyring::of(&context, &*shared.objects);
+        let images = Images {
+            keyring: blocking("reading pull secrets", keyring).await?,
+            cri: &self.shared.cri,
+            handler: &self.context.handler,
+            sandbox: sandbox.clone(),
+            events: self.events(),
+        };
+        let policy = PullPolicy::of(container.image_pull_policy.as_deref());
+        let image = images.get(container.image.as_deref().unwrap_or_default(), policy).await?;
+        check_user(&self.context, container, &image)?;
+        for mount in container.volume_mounts.iter().flatten() {
+            let mut volumes = self.context.spec.volumes.iter().flatten();
+            let Some(source) = volumes.find(|v| v.name == mount.name).and_then(|v| v.image.as_ref()) else {
+                continue;
+            };
+            let policy = PullPolicy::of(source.pull_policy.as_deref());
+            images.get(source.reference.as_deref().unwrap_or_default(), policy).await?;
+        }
+        Ok(image)
+    }
+
+    /// The pod's addresses; the node's address for a pod on the host's network.
+    pub(crate) fn addresses(&self, sandbox: &ObservedSandbox) -> Vec<String> {
+        if sandbox.ips.is_empty() && self.context.is_host_network() {
+            return vec![self.shared.host_ip.clone()];
+        }
+        sandbox.ips.clone()
+    }
+
+    /// Prepares the container's variables, mounts and log directory, on a blocking thread.
+    async fn prepared(
+        &self,
+        container: &Container,
+        attempt: u32,
+        sandbox: &ObservedSandbox,
+    ) -> Result<(BTreeMap<String, String>, Vec<Mount>)> {
+        let ips = self.addresses(sandbox);
+        let (executor, container) = (self.clone(), container.clone());
+        blocking("getting a container's mounts ready", move || {
+            let ActionExecutor { shared, context, place, .. } = executor;
+            let (objects, host_ip) = (&*shared.objects, shared.host_ip.as_str());
+            let around = env::Surroundings { context: &context, objects, ips: &ips, host_ip };
+            let variables = env::of(&container, &around)?;
+            let wanted = wanted(&context, objects)?;
+            let mounter = Mounter { context: &context, volumes: &shared.volumes, wanted: &wanted };
+            let mut mounts = mounter.all(&container, &variables)?;
+            mounts.extend(Files { dir: &place.dir, context: &context }.mounts(&container, attempt, &ips)?);
+            let logs = place.logs.join(&container.name);
+            crate::housekeeping::logs::LogDir::make(&logs).map_err(Error::file("make", &logs))?;
+            Ok((variables, mounts))
+        })
+        .await
+    }
+}
+
+/// The container that a task is about, unless it is about a sandbox.
+fn container_of(task: &Task) -> Option<&str> {
+    match task {
+        Task::MakeSandbox(_) | Task::StopSandbox(_) | Task::RemoveSandbox(_) => None,
+        Task::Start(name, _)
+        | Task::Stop(name, _)
+        | Task::Remove(name, _)
+        | Task::Probe(name, ..)
+        | Task::Hook(name, ..) => Some(name.as_str()),
+    }
+}
+
+/// The failed task, for messages.
+fn in_words(task: &Task) -> String {
+    match task {
+        Task::MakeSandbox(_) => "the sandbox cannot be made".to_owned(),
+        Task::StopSandbox(_) => "the sandbox cannot be stopped".to_owned(),
+        Task::RemoveSandbox(_) => "a sandbox cannot be removed".to_owned(),
+        Task::Start(name, _) => format!("{name} cannot be started"),
+        Task::Stop(name, _) => format!("{name} cannot be stopped"),
+        Task::Remove(name, _) => format!("{name} cannot be removed"),
+        Task::Probe(name, _, kind) => format!("the {kind} probe of {name} cannot be run"),
+        Task::Hook(name, ..) => format!("a hook of {name} cannot be run"),
+    }
+}

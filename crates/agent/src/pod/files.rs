@@ -1,0 +1,157 @@
+//! Files that the node creates for a pod besides its volumes: /etc/hosts, and the termination message of each
+//! container.
+//!
+//! ```text
+//! <state>/pods/<uid>/etc-hosts
+//! <state>/pods/<uid>/containers/<name>/<attempt>     the termination message
+//! ```
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use admission::Hostname;
+use cri::Mount;
+use ids::IdKind;
+use manifest::k8s_openapi::api::core::v1::Container;
+use rustix::fs::OFlags;
+
+use crate::error::{Error, Result};
+use crate::pod::context::PodContext;
+
+const HOSTS: &str = "/etc/hosts";
+/// Maximum length of a termination message, as in Kubernetes.
+const LONGEST_WORDS: u64 = 4096;
+
+/// The files of one pod.
+pub(crate) struct Files<'a> {
+    /// The pod's directory.
+    pub(crate) dir: &'a Path,
+    pub(crate) context: &'a PodContext,
+}
+
+impl Files<'_> {
+    /// The mounts that a container gets besides its volumes.
+    pub(crate) fn mounts(&self, container: &Container, attempt: u32, ips: &[String]) -> Result<Vec<Mount>> {
+        let mut all = Vec::new();
+        let has_own = container.volume_mounts.iter().flatten().any(|mount| mount.mount_path == HOSTS);
+        if !has_own && (self.context.is_host_network() || !ips.is_empty()) {
+            all.push(self.mount(HOSTS, &self.hosts(ips)?));
+        }
+        let path = container.termination_message_path.as_deref().filter(|path| !path.is_empty());
+        if let Some(path) = path {
+            all.push(self.mount(path, &self.words(&container.name, attempt)?));
+        }
+        Ok(all)
+    }
+
+    fn mount(&self, container_path: &str, file: &Path) -> Mount {
+        Mount {
+            container_path: container_path.to_owned(),
+            host_path: file.display().to_string(),
+            uid_mappings: self.context.mappings(IdKind::Uid),
+            gid_mappings: self.context.mappings(IdKind::Gid),
+            ..Mount::default()
+        }
+    }
+
+    fn hosts(&self, ips: &[String]) -> Result<PathBuf> {
+        let file = self.dir.join("etc-hosts");
+        let text = if self.context.is_host_network() {
+            fs::read_to_string(HOSTS).unwrap_or_default()
+        } else {
+            own_hosts(&self.context.hostname(), ips)
+        };
+        let aliases = self.context.spec.host_aliases.iter().flatten();
+        let aliases: String = aliases
+            .map(|a| {
+                format!(
+                    "{}\t{}\n",
+                    a.ip,
+                    a.hostnames.iter().flatten().cloned().collect::<Vec<_>>().join("\t")
+                )
+            })
+            .collect();
+        fs::write(&file, text + &aliases).map_err(Error::file("write", &file))?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644))
+            .map_err(Error::file("change", &file))?;
+        Ok(file)
+    }
+
+    /// Creates the empty file for the termination message. All users of the container can write to it (mode
+    /// 0666).
+    fn words(&self, container: &str, attempt: u32) -> Result<PathBuf> {
+        let file = words_path(self.dir, container, attempt);
+        let dir = file.parent().unwrap_or(self.dir);
+        fs::DirBuilder::new().recursive(true).mode(0o750).create(dir).map_err(Error::file("make", dir))?;
+        // The pod may have this directory as a volume, and put a link or a pipe in the file's place: open
+        // neither follows nor blocks.
+        let made =
+            File::options().create(true).write(true).mode(0o666).custom_flags(unfollowed()).open(&file);
+        let made = made.and_then(regular).map_err(Error::file("make", &file))?;
+        let change = made.set_len(0).and_then(|()| made.set_permissions(fs::Permissions::from_mode(0o666)));
+        change.map_err(Error::file("change", &file))?;
+        Ok(file)
+    }
+}
+
+/// Flags for open(2): do not follow symbolic links, do not block on a FIFO.
+fn unfollowed() -> i32 {
+    (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed()
+}
+
+fn regular(file: File) -> io::Result<File> {
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+}
+
+fn words_path(dir: &Path, container: &str, attempt: u32) -> PathBuf {
+    dir.join("containers").join(container).join(attempt.to_string())
+}
+
+fn own_hosts(named: &Hostname, ips: &[String]) -> String {
+    let mut text = "# Made for this pod.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n\
+        fe00::\tip6-localnet\nff00::\tip6-mcastprefix\nff02::1\tip6-allnodes\nff02::2\tip6-allrouters\n"
+        .to_owned();
+    let full = if named.domain.is_some() { format!("{}\t", named.full()) } else { String::new() };
+    ips.iter().for_each(|ip| text.push_str(&format!("{ip}\t{full}{}\n", named.host)));
+    text
+}
+
+/// Reads the termination message of a container instance.
+pub(crate) fn last_words(dir: &Path, container: &str, attempt: u32) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    let opened =
+        File::options().read(true).custom_flags(unfollowed()).open(words_path(dir, container, attempt));
+    opened.and_then(regular)?.take(LONGEST_WORDS).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Removes the termination message of a container instance.
+pub(crate) fn remove_words(dir: &Path, container: &str, attempt: u32) -> io::Result<()> {
+    match fs::remove_file(words_path(dir, container, attempt)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    /// A pod that could write to the directory of its termination messages made the node block on a FIFO, or
+    /// read a file of the host.
+    #[test]
+    fn what_stands_in_the_place_of_last_words_is_neither_followed_nor_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |attempt| words_path(dir.path(), "main", attempt);
+        fs::create_dir_all(path(0).parent().unwrap()).unwrap();
+        fs::write(path(0), "words").unwrap();
+        std::os::unix::fs::symlink(path(0), path(1)).unwrap();
+        mknodat(CWD, path(2), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        assert_eq!(last_words(dir.path(), "main", 0).unwrap(), "words");
+        assert!(last_words(dir.path(), "main", 1).is_err() && last_words(dir.path(), "main", 2).is_err());
+    }
+}

@@ -1,0 +1,136 @@
+//! The images of a pod's containers and volumes.
+
+use std::time::Instant;
+
+use cri::{Image, ImageSpec, PodSandboxConfig, PullImageRequest};
+use manifest::k8s_openapi::api::core::v1::{Container, SecurityContext};
+use types::reason;
+
+use crate::cri::calls::Cri;
+use crate::error::{Error, Result};
+use crate::pod::context::PodContext;
+use crate::pod::keyring::Keyring;
+use crate::ports::EventType;
+use crate::status::events::Recorder;
+
+/// When an image is pulled: imagePullPolicy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PullPolicy {
+    Always,
+    IfNotPresent,
+    Never,
+}
+
+impl PullPolicy {
+    pub(crate) fn of(name: Option<&str>) -> Self {
+        match name {
+            Some("Always") => Self::Always,
+            Some("Never") => Self::Never,
+            _ => Self::IfNotPresent,
+        }
+    }
+}
+
+pub(crate) fn spec(image: &str, handler: &str) -> ImageSpec {
+    ImageSpec {
+        image: image.to_owned(),
+        user_specified_image: image.to_owned(),
+        runtime_handler: handler.to_owned(),
+        ..ImageSpec::default()
+    }
+}
+
+/// The images of one pod.
+pub(crate) struct Images<'a> {
+    pub(crate) cri: &'a Cri,
+    pub(crate) handler: &'a str,
+    pub(crate) sandbox: PodSandboxConfig,
+    /// Credentials for registries.
+    pub(crate) keyring: Keyring,
+    /// Records events of the pod.
+    pub(crate) events: Recorder<'a>,
+}
+
+impl Images<'_> {
+    /// Returns the image, pulled if the policy requires it.
+    ///
+    /// # Errors
+    /// If the image is not present and must not be pulled, or if its pull failed. With the policy `Always` a
+    /// failed pull is an error even if the image is present.
+    pub(crate) async fn get(&self, name: &str, policy: PullPolicy) -> Result<Image> {
+        let asked = || spec(name, self.handler);
+        let here = self.cri.image(asked()).await?;
+        match (here, policy) {
+            (Some(image), PullPolicy::IfNotPresent | PullPolicy::Never) => return Ok(image),
+            (None, PullPolicy::Never) => return Err(Error::NeverPull { image: name.to_owned() }),
+            _ => {}
+        }
+        self.events.image(name, EventType::Normal, reason::PULLING, format!("pulling {name}"));
+        let begun = Instant::now();
+        let failed = |message| Error::Pull { image: name.to_owned(), message };
+        let reference = self.pull(name).await.map_err(failed)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        self.events.image(name, EventType::Normal, reason::PULLED, format!("pulled {name} in {seconds:.1}s"));
+        let pulled = self.cri.image(ImageSpec { image: reference, ..asked() }).await?;
+        pulled.ok_or_else(|| failed("the runtime pulled it and does not list it".to_owned()))
+    }
+
+    /// Tries one credential after the other until a pull succeeds. Returns the last error if none does.
+    async fn pull(&self, name: &str) -> std::result::Result<String, String> {
+        let mut last = Err("there are no credentials to try".to_owned());
+        for auth in self.keyring.for_image(name) {
+            let sandbox_config = Some(self.sandbox.clone());
+            let image = Some(spec(name, self.handler));
+            last = self.cri.pull(PullImageRequest { image, auth, sandbox_config }).await;
+            if last.is_ok() {
+                break;
+            }
+        }
+        last
+    }
+}
+
+/// Checks runAsNonRoot.
+///
+/// # Errors
+/// If the container must not run as root and its user is root, or is a name that may be root's.
+pub(crate) fn check_user(context: &PodContext, container: &Container, image: &Image) -> Result<()> {
+    let own: SecurityContext = container.security_context.clone().unwrap_or_default();
+    let pod = context.security_context();
+    if own.run_as_non_root.or(pod.run_as_non_root) != Some(true) {
+        return Ok(());
+    }
+    let field = format!("container {:?}: securityContext.runAsNonRoot", container.name);
+    let asked = own.run_as_user.or(pod.run_as_user);
+    match (asked, image.uid.as_ref().map(|uid| uid.value), image.username.as_str()) {
+        (Some(0), ..) => Err(Error::config(field, "runAsUser is 0")),
+        (Some(_), ..) => Ok(()),
+        (None, Some(0), _) | (None, None, "") => Err(Error::config(field, "the image runs as root")),
+        (None, Some(_), _) => Ok(()),
+        (None, None, name) => {
+            Err(Error::config(field, format!("whether the image's user {name:?} is root cannot be known")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cri::Int64Value;
+
+    use super::*;
+
+    #[test]
+    fn a_container_that_must_not_be_root_is_not() {
+        let of = |spec: &str, uid: Option<i64>, name: &str| {
+            let context = PodContext::for_test(spec);
+            let uid = uid.map(|value| Int64Value { value });
+            let image = Image { uid, username: name.to_owned(), ..Image::default() };
+            check_user(&context, &context.spec.containers[0], &image).is_ok()
+        };
+        let pod = r#"{"containers":[{"name":"a"}],"securityContext":{"runAsNonRoot":true}}"#;
+        let own = r#"{"containers":[{"name":"a","securityContext":{"runAsNonRoot":false}}],"securityContext":{"runAsNonRoot":true}}"#;
+        let user = r#"{"containers":[{"name":"a","securityContext":{"runAsUser":0}}],"securityContext":{"runAsNonRoot":true}}"#;
+        assert!(!of(pod, None, "") && !of(pod, Some(0), "") && !of(pod, None, "web"));
+        assert!(of(pod, Some(5), "") && of(own, None, "") && !of(user, Some(5), ""));
+    }
+}

@@ -1,0 +1,21 @@
+//! One pod: its record, its worker, and the files and mounts of its containers.
+
+pub(crate) mod change;
+pub(crate) mod claim;
+pub(crate) mod context;
+pub(crate) mod env;
+pub(crate) mod executor;
+pub(crate) mod fields;
+pub(crate) mod files;
+pub(crate) mod handle;
+pub(crate) mod images;
+pub(crate) mod keyring;
+pub(crate) mod lock;
+pub(crate) mod mounts;
+pub(crate) mod orders;
+pub(crate) mod payload;
+pub(crate) mod running;
+pub(crate) mod spec;
+pub(crate) mod store;
+pub(crate) mod update;
+pub(crate) mod worker;

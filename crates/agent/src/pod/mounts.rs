@@ -1,0 +1,226 @@
+//! Conversion of a pod's volumes to requests to `volumes`, and of a container's mounts to CRI.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ids::{ContainerId, IdKind};
+use manifest::k8s_openapi::api::core::v1::{Container, Volume, VolumeMount};
+use plan::{HowLabelled, MountPlan, Owners};
+use types::MountPropagation;
+use volumes::kinds::{EmptyDir, HostPath, HostPathType, Medium};
+use volumes::sub_path::{SubPath, expand};
+use volumes::{
+    ContainerName, HostMount, MountAccess, Relabel, Source, VolumeManager, VolumeName, Wanted, WantedMount,
+    WantedVolume,
+};
+
+use crate::cri::mappings::id_mappings;
+use crate::error::{Error, Result};
+use crate::pod::context::PodContext;
+use crate::pod::fields;
+use crate::pod::images;
+use crate::pod::payload::Writer;
+use crate::ports::ObjectStore;
+
+/// The desired volumes of a pod, with the current contents of their files.
+pub(crate) fn wanted(context: &PodContext, objects: &dyn ObjectStore) -> Result<Wanted> {
+    let fields = fields::of(context);
+    let writer = Writer { namespace: &context.namespace, fields: &fields, objects };
+    let listed = context.spec.volumes.iter().flatten();
+    let volumes = listed.filter(|v| v.image.is_none()).map(|volume| one(context, volume, &writer));
+    let group = context.security_context().fs_group.and_then(|n| u64::try_from(n).ok());
+    Ok(Wanted {
+        pod: context.uid.clone(),
+        users: context.users.clone(),
+        fs_group: group.and_then(|n| ContainerId::try_from(n).ok()),
+        volumes: volumes.collect::<Result<_>>()?,
+    })
+}
+
+fn one(context: &PodContext, volume: &Volume, writer: &Writer<'_>) -> Result<WantedVolume> {
+    let source = match writer.written(volume)? {
+        Some(written) => Source::Written(written),
+        None => made_of(volume)?,
+    };
+    let planned = context.plan.iter().flat_map(|plan| &plan.volumes).find(|v| v.name == volume.name);
+    // A volume that no container mounts has no plan, and needs no owners.
+    let owners = planned.map_or(Owners::AsOnDisk, |v| v.owners);
+    Ok(WantedVolume { name: name(&volume.name)?, owners, source })
+}
+
+fn name(name: &str) -> Result<VolumeName> {
+    VolumeName::new(name).map_err(|e| Error::config("spec.volumes", e.to_string()))
+}
+
+fn made_of(volume: &Volume) -> Result<Source> {
+    let field = format!("volume {:?}", volume.name);
+    let wrong = |cause: String| Error::config(field.clone(), cause);
+    if let Some(empty) = &volume.empty_dir {
+        let medium = empty.medium.as_deref().unwrap_or_default();
+        let size = empty.size_limit.as_ref().map(|q| fields::quantity(q).units());
+        return Ok(Source::EmptyDir(EmptyDir {
+            medium: Medium::parse(medium).map_err(|e| wrong(e.to_string()))?,
+            size_limit: size.and_then(|n| u64::try_from(n).ok()),
+            mode: empty.mode.and_then(|n| u32::try_from(n).ok()),
+        }));
+    }
+    if let Some(host) = &volume.host_path {
+        let kind = HostPathType::parse(host.type_.as_deref().unwrap_or_default());
+        let kind = kind.map_err(|e| wrong(e.to_string()))?;
+        return Ok(Source::HostPath(HostPath { path: PathBuf::from(&host.path), kind }));
+    }
+    let hint = "use emptyDir, hostPath, configMap, secret, downwardAPI, projected or image volumes";
+    Err(admission::Error::NotRun { field, what: "a volume of this kind".to_owned(), hint }.into())
+}
+
+/// Mounts a pod's volumes into its containers.
+pub(crate) struct Mounter<'a> {
+    pub(crate) context: &'a PodContext,
+    pub(crate) volumes: &'a VolumeManager,
+    pub(crate) wanted: &'a Wanted,
+}
+
+impl Mounter<'_> {
+    /// The container's mounts, in the order of volumeMounts. `variables` are for subPathExpr.
+    pub(crate) fn all(
+        &self,
+        container: &Container,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<Vec<cri::Mount>> {
+        let mounts = container.volume_mounts.iter().flatten().enumerate();
+        mounts.map(|(index, mount)| self.one(container, (index, mount), variables)).collect()
+    }
+
+    fn one(
+        &self,
+        container: &Container,
+        (index, mount): (usize, &VolumeMount),
+        variables: &BTreeMap<String, String>,
+    ) -> Result<cri::Mount> {
+        let planned = self.planned(container, mount);
+        let sub_path = sub_path(mount, variables)?;
+        let listed = self.context.spec.volumes.iter().flatten().find(|v| v.name == mount.name);
+        if let Some(image) = listed.and_then(|v| v.image.as_ref()) {
+            return Ok(self.image(image.reference.as_deref().unwrap_or_default(), mount, sub_path.as_ref()));
+        }
+        let field = || format!("container {:?}", container.name);
+        let wanted = WantedMount {
+            container: ContainerName::new(container.name.as_str())
+                .map_err(|e| Error::config(field(), e.to_string()))?,
+            index,
+            volume: name(&mount.name)?,
+            path: PathBuf::from(&mount.mount_path),
+            sub_path,
+            access: access(mount, planned),
+            propagation: propagation(mount),
+            relabel: match planned.map(|p| p.label.how) {
+                Some(HowLabelled::Relabel) => Relabel::Yes,
+                _ => Relabel::No,
+            },
+        };
+        Ok(lowered(&self.volumes.host_mount(self.wanted, &wanted)?))
+    }
+
+    fn planned(&self, container: &Container, mount: &VolumeMount) -> Option<&MountPlan> {
+        let mut all = self.context.plan.iter().flat_map(|plan| &plan.mounts);
+        all.find(|m| m.container == container.name && m.path == mount.mount_path)
+    }
+
+    /// An image volume: the runtime mounts it and resolves its sub path.
+    fn image(&self, reference: &str, mount: &VolumeMount, sub_path: Option<&SubPath>) -> cri::Mount {
+        cri::Mount {
+            container_path: mount.mount_path.clone(),
+            readonly: true,
+            uid_mappings: self.context.mappings(IdKind::Uid),
+            gid_mappings: self.context.mappings(IdKind::Gid),
+            image: Some(images::spec(reference, &self.context.handler)),
+            image_sub_path: sub_path.map(|p| p.as_path().display().to_string()).unwrap_or_default(),
+            ..cri::Mount::default()
+        }
+    }
+}
+
+fn sub_path(mount: &VolumeMount, variables: &BTreeMap<String, String>) -> Result<Option<SubPath>> {
+    let expression = mount.sub_path_expr.as_deref().filter(|e| !e.is_empty());
+    let path = match expression {
+        Some(expression) => {
+            expand(expression, variables).map_err(|e| Error::config("subPathExpr", e.to_string()))?
+        }
+        None => mount.sub_path.clone().unwrap_or_default(),
+    };
+    SubPath::new(&path).map_err(|e| Error::config("subPath", e.to_string()))
+}
+
+fn access(mount: &VolumeMount, planned: Option<&MountPlan>) -> MountAccess {
+    match (mount.read_only == Some(true), planned.is_some_and(|p| p.recursive_read_only)) {
+        (true, true) => MountAccess::RecursiveReadOnly,
+        (true, false) => MountAccess::ReadOnly,
+        (false, _) => MountAccess::ReadWrite,
+    }
+}
+
+fn propagation(mount: &VolumeMount) -> MountPropagation {
+    mount.mount_propagation.as_deref().and_then(MountPropagation::from_name).unwrap_or_default()
+}
+
+fn lowered(mount: &HostMount) -> cri::Mount {
+    let propagation = match mount.propagation {
+        MountPropagation::None => cri::MountPropagation::PropagationPrivate,
+        MountPropagation::HostToContainer => cri::MountPropagation::PropagationHostToContainer,
+        MountPropagation::Bidirectional => cri::MountPropagation::PropagationBidirectional,
+    };
+    cri::Mount {
+        container_path: mount.container_path.display().to_string(),
+        host_path: mount.host_path.display().to_string(),
+        readonly: mount.access != MountAccess::ReadWrite,
+        recursive_read_only: mount.access == MountAccess::RecursiveReadOnly,
+        selinux_relabel: mount.relabel == Relabel::Yes,
+        propagation: propagation.into(),
+        uid_mappings: id_mappings(&mount.uid_mappings),
+        gid_mappings: id_mappings(&mount.gid_mappings),
+        ..cri::Mount::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_is_carried_on_and_closed_as_it_says() {
+        let of = |text: &str| {
+            let mount: VolumeMount =
+                serde_json::from_str(&format!(r#"{{"name":"v","mountPath":"/v"{text}}}"#)).unwrap();
+            (propagation(&mount), access(&mount, None))
+        };
+        assert_eq!(of(""), (MountPropagation::None, MountAccess::ReadWrite));
+        assert_eq!(
+            of(r#","mountPropagation":"Bidirectional""#),
+            (MountPropagation::Bidirectional, MountAccess::ReadWrite)
+        );
+        let host = r#","mountPropagation":"HostToContainer","readOnly":true"#;
+        assert_eq!(of(host), (MountPropagation::HostToContainer, MountAccess::ReadOnly));
+    }
+
+    #[test]
+    fn volumes_are_made_of_what_they_name() {
+        let of = |text: &str| {
+            let volume: Volume = serde_json::from_str(&format!(r#"{{"name":"v",{text}}}"#)).unwrap();
+            made_of(&volume).map_err(|e| e.to_string())
+        };
+        let Ok(Source::HostPath(host)) = of(r#""hostPath":{"path":"/srv","type":"Directory"}"#) else {
+            panic!()
+        };
+        assert_eq!(
+            (host.path, host.kind),
+            (PathBuf::from("/srv"), HostPathType::parse("Directory").unwrap())
+        );
+        let Ok(Source::EmptyDir(empty)) =
+            of(r#""emptyDir":{"medium":"Memory","sizeLimit":"1Mi","mode":1023}"#)
+        else {
+            panic!()
+        };
+        assert_eq!((empty.size_limit, empty.mode), (Some(1 << 20), Some(1023)));
+        assert!(of(r#""hostPath":{"path":"/srv","type":"Nonsense"}"#).is_err());
+    }
+}

@@ -1,0 +1,367 @@
+//! Records of pods in the state directory: a later process finds and adopts pods by them.
+//!
+//! ```text
+//! <state>/pods/<uid>/agent.json     the pod's definition and runtime; written before anything is created
+//! <state>/pods/<uid>/status.json    the last published status
+//! <state>/pods/<uid>/agent.lock     held by the process that manages the pod
+//! <state>/pods/<uid>/stop.json      a request of another process to stop the pod
+//! <state>/pods.lock                 held while a name is looked up and recorded
+//! <state>/logs/<namespace>_<name>_<uid>/<container>/<attempt>.log
+//! ```
+//!
+//! The record is written right after the lock is taken, and removed right before the lock file, so that a
+//! directory without a record has only files that [`sweep`] may remove.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use durable::AtomicFile;
+use ids::IdMapping;
+use manifest::k8s_openapi::api::core::v1::Pod;
+use serde::{Deserialize, Serialize};
+use types::PodUid;
+
+use crate::error::{Error, Result};
+use crate::pod::lock::{LOCK, Names, PodLock, is_tended};
+use crate::status::view::PodStatus;
+
+const VERSION: u32 = 1;
+const RECORD: &str = "agent.json";
+const STATUS: &str = "status.json";
+const STOP: &str = "stop.json";
+const HOSTS: &str = "etc-hosts";
+const CONTAINERS: &str = "containers";
+/// Extension of a file that is not completely written.
+const NEW: &str = "new";
+
+/// The record of a pod: its definition, its runtime and its host IDs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodRecord {
+    version: u32,
+    /// Its UID.
+    pub uid: PodUid,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Hash of its definition and user namespace, in hexadecimal.
+    pub hash: String,
+    /// The runtime's endpoint.
+    pub endpoint: String,
+    /// The runtime handler.
+    pub handler: String,
+    /// Mode of its user namespace: `own`, `shared` or `host`.
+    pub mode: String,
+    /// ID mappings of its users; empty in the host's user namespace.
+    pub uids: Vec<IdMapping>,
+    /// ID mappings of its groups.
+    pub gids: Vec<IdMapping>,
+    /// The PID of the process that manages it, or managed it last.
+    pub process: u32,
+    /// Its definition.
+    pub pod: Pod,
+}
+
+impl durable::Record for PodRecord {
+    const VERSION: u32 = VERSION;
+}
+
+/// The fields of a new record.
+pub(crate) struct Parts {
+    pub(crate) uid: PodUid,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) hash: u64,
+    pub(crate) endpoint: String,
+    pub(crate) handler: String,
+    pub(crate) pod: Pod,
+}
+
+impl PodRecord {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { uid, namespace, name, hash, endpoint, handler, pod } = parts;
+        Self {
+            version: VERSION,
+            uid,
+            namespace,
+            name,
+            hash: format!("{hash:016x}"),
+            endpoint,
+            handler,
+            mode: "host".to_owned(),
+            uids: Vec::new(),
+            gids: Vec::new(),
+            process: std::process::id(),
+            pod,
+        }
+    }
+
+    /// The record with a new definition and its hash.
+    pub(crate) fn updated(self, mut pod: Pod, hash: u64) -> Self {
+        pod.metadata.uid = Some(self.uid.as_str().to_owned());
+        Self { hash: format!("{hash:016x}"), pod, ..self }
+    }
+
+    pub(crate) fn managed_by_this_process(self) -> Self {
+        Self { process: std::process::id(), ..self }
+    }
+}
+
+/// A request to stop a pod, for the process that manages it.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StopRequest {
+    /// Grace period in seconds; `None` for the pod's own.
+    pub grace: Option<u64>,
+}
+
+/// A recorded pod.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// Its record.
+    pub record: PodRecord,
+    /// Its last published status, if there is one.
+    pub status: Option<PodStatus>,
+    /// Whether a process manages it, i.e. holds its lock.
+    pub is_tended: bool,
+    /// The directory of its containers' logs.
+    pub logs: PathBuf,
+}
+
+/// The directories of one pod: its records and its logs.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) dir: PathBuf,
+    pub(crate) logs: PathBuf,
+}
+
+impl Place {
+    pub(crate) fn new(state: &Path, uid: &PodUid, (namespace, name): (&str, &str)) -> Self {
+        let logs = state.join("logs").join(format!("{namespace}_{name}_{uid}"));
+        Self { dir: state.join("pods").join(uid.as_str()), logs }
+    }
+
+    /// Creates the directory and takes the pod's lock; `None` if another process holds it.
+    pub(crate) fn take(&self) -> Result<Option<PodLock>> {
+        PodLock::take(&self.dir)
+    }
+
+    pub(crate) fn make_logs(&self) -> Result<()> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.logs);
+        made.map_err(Error::file("make", &self.logs))
+    }
+
+    pub(crate) fn write_record(&self, record: &PodRecord) -> Result<()> {
+        write(&self.dir.join(RECORD), record)
+    }
+
+    /// Records a new definition of a running pod.
+    pub(crate) fn update_record(&self, pod: Pod, hash: u64) -> Result<()> {
+        let path = self.dir.join(RECORD);
+        let gone = || Error::Record { path: path.clone(), cause: "it is gone".to_owned() };
+        let record = durable::read_record::<PodRecord>(&path)?.ok_or_else(gone)?;
+        self.write_record(&record.updated(pod, hash))
+    }
+
+    pub(crate) fn write_status(&self, status: &PodStatus) -> Result<()> {
+        write(&self.dir.join(STATUS), status)
+    }
+
+    pub(crate) fn read_status(&self) -> Option<PodStatus> {
+        durable::read_json(&self.dir.join(STATUS)).ok().flatten()
+    }
+
+    pub(crate) fn write_stop(&self, request: &StopRequest) -> Result<()> {
+        write(&self.dir.join(STOP), request)
+    }
+
+    pub(crate) fn stop_request(&self) -> Option<StopRequest> {
+        durable::read_json(&self.dir.join(STOP)).ok().flatten()
+    }
+
+    pub(crate) fn remove_logs(&self) -> Result<()> {
+        gone(fs::remove_dir_all(&self.logs)).map_err(Error::file("remove", &self.logs))?;
+        // The parent is not empty unless this was the last pod.
+        let _ = self.logs.parent().map(fs::remove_dir);
+        Ok(())
+    }
+
+    /// Removes the files of the pod. The record goes last but one, so that a pod whose removal failed is
+    /// found again; the lock goes last, so that no other process adopts the pod before.
+    pub(crate) fn remove(&self) -> Result<()> {
+        let containers = self.dir.join(CONTAINERS);
+        gone(fs::remove_dir_all(&containers)).map_err(Error::file("remove", &containers))?;
+        let begun = [RECORD, STATUS, STOP].map(|name| Path::new(name).with_extension(NEW));
+        let begun = begun.iter().filter_map(|name| name.to_str());
+        for name in begun.chain([HOSTS, STOP, STATUS, RECORD, LOCK]) {
+            let path = self.dir.join(name);
+            gone(fs::remove_file(&path)).map_err(Error::file("remove", &path))?;
+        }
+        gone(fs::remove_dir(&self.dir)).map_err(Error::file("remove", &self.dir))
+    }
+}
+
+/// Removes directories of pods without a record: a process was killed before it wrote the record or after it
+/// removed it.
+///
+/// # Errors
+/// If such a directory cannot be removed.
+pub(crate) fn sweep(state: &Path, _names: &Names) -> Result<()> {
+    for entry in fs::read_dir(state.join("pods")).into_iter().flatten().flatten() {
+        let place = Place { dir: entry.path(), logs: PathBuf::new() };
+        let is_bare = |dir: &Path| !dir.join(RECORD).exists() && dir.join(LOCK).exists();
+        if is_bare(&place.dir)
+            && let Some(_tended) = place.take()?
+            && is_bare(&place.dir)
+        {
+            match place.remove() {
+                // It has files that are not of a pod's record: keep it.
+                Err(Error::File { cause, .. }) if cause.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                swept => swept?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn gone(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Reads all recorded pods of this state directory. The second list has an error for each record that cannot
+/// be read.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn stored(state: &Path) -> Result<(Vec<Stored>, Vec<Error>)> {
+    let pods = state.join("pods");
+    let entries = match fs::read_dir(&pods) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
+        entries => entries.map_err(Error::file("read", &pods))?,
+    };
+    let (mut found, mut wrong) = (Vec::new(), Vec::new());
+    for entry in entries.flatten() {
+        match one(state, &entry.path()) {
+            Ok(Some(stored)) => found.push(stored),
+            Ok(None) => {}
+            Err(error) => wrong.push(error),
+        }
+    }
+    found.sort_by(|a, b| (&a.record.namespace, &a.record.name).cmp(&(&b.record.namespace, &b.record.name)));
+    Ok((found, wrong))
+}
+
+/// The recorded pod with this UID, if there is one.
+///
+/// # Errors
+/// If its record cannot be read.
+pub fn stored_one(state: &Path, uid: &str) -> Result<Option<Stored>> {
+    one(state, &state.join("pods").join(uid))
+}
+
+fn one(state: &Path, dir: &Path) -> Result<Option<Stored>> {
+    let path = dir.join(RECORD);
+    let Some(record) = durable::read_record::<PodRecord>(&path)? else { return Ok(None) };
+    let place = Place::new(state, &record.uid, (&record.namespace, &record.name));
+    let status = place.read_status();
+    Ok(Some(Stored { status, is_tended: is_tended(dir), logs: place.logs, record }))
+}
+
+/// Requests that the process that manages the pod stops it. The process watches for the request's file.
+///
+/// # Errors
+/// If the request cannot be written.
+pub fn ask_to_stop(state: &Path, pod: &PodRecord, request: StopRequest) -> Result<()> {
+    Place::new(state, &pod.uid, (&pod.namespace, &pod.name)).write_stop(&request)
+}
+
+/// Writes a record. It survives a power loss once this has returned.
+fn write(path: &Path, value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_vec(value);
+    let text = text.map_err(|e| Error::Record { path: path.to_owned(), cause: e.to_string() })?;
+    let temporary = path.with_extension(NEW);
+    Ok(AtomicFile::at(path).temporary(temporary.file_name().unwrap_or_default()).replace(&text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> PodRecord {
+        let uid = PodUid::new("u-1").unwrap();
+        let (namespace, name) = ("default".to_owned(), "web".to_owned());
+        let endpoint = "unix:///run/x.sock".to_owned();
+        PodRecord::new(Parts {
+            uid,
+            namespace,
+            name,
+            hash: 7,
+            endpoint,
+            handler: String::new(),
+            pod: Pod::default(),
+        })
+    }
+
+    #[test]
+    fn a_pod_is_found_as_long_as_it_is_written_down() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = record();
+        let place = Place::new(dir.path(), &record.uid, ("default", "web"));
+        let lock = place.take().unwrap();
+        assert!(lock.is_some());
+        place.write_record(&record).unwrap();
+        let (found, wrong) = stored(dir.path()).unwrap();
+        assert!(wrong.is_empty());
+        assert_eq!((found[0].record.name.as_str(), found[0].is_tended), ("web", true));
+        assert!(place.take().unwrap().is_none(), "two processes manage one pod");
+        drop(lock);
+        assert!(!stored(dir.path()).unwrap().0[0].is_tended);
+        place.remove().unwrap();
+        assert!(stored(dir.path()).unwrap().0.is_empty());
+        place.remove().unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_process_left_half_written_does_not_keep_a_pod_from_going() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = record();
+        let place = Place::new(dir.path(), &record.uid, ("default", "web"));
+        let _tended = place.take().unwrap();
+        place.write_record(&record).unwrap();
+        for name in ["agent.new", "status.new", "stop.new"] {
+            fs::write(place.dir.join(name), "{").unwrap();
+        }
+        place.remove().unwrap();
+        assert!(!place.dir.exists());
+    }
+
+    #[test]
+    fn a_directory_without_a_record_is_swept_unless_somebody_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = |uid: &str| Place::new(dir.path(), &PodUid::new(uid).unwrap(), ("default", "web"));
+        let (left, taken, foreign) = (place("left"), place("taken"), place("foreign"));
+        drop(left.take().unwrap());
+        fs::write(left.dir.join("agent.new"), "{").unwrap();
+        let _tended = taken.take().unwrap();
+        fs::create_dir_all(&foreign.dir).unwrap();
+        fs::write(foreign.dir.join("file"), "x").unwrap();
+        sweep(dir.path(), &Names::lock(dir.path()).unwrap()).unwrap();
+        assert!(!left.dir.exists() && taken.dir.exists() && foreign.dir.join("file").exists());
+    }
+
+    #[test]
+    fn a_record_of_a_later_version_is_told_and_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::new(dir.path(), &PodUid::new("u-1").unwrap(), ("default", "web"));
+        let _tended = place.take().unwrap();
+        place.write_record(&PodRecord { version: 2, ..record() }).unwrap();
+        let (found, wrong) = stored(dir.path()).unwrap();
+        assert!(found.is_empty() && wrong[0].to_string().contains("version 2"), "{wrong:?}");
+    }
+}

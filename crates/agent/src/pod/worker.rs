@@ -1,0 +1,333 @@
+//! The worker of one pod: a loop that observes, decides and acts until the pod has terminated.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lifecycle::{Action, Deletion, Moment, Observed, Outcome, Pod, Stage, State, Task, step};
+use manifest::k8s_openapi::api::core::v1 as api;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::{Id, JoinSet};
+use tracing::{Instrument, info, warn};
+use types::reason;
+
+use crate::cri::observe::{PodObserver, PodSnapshot};
+use crate::error::{Error, Result};
+use crate::housekeeping::logs::Running;
+use crate::pod::claim::definition;
+use crate::pod::context::PodContext;
+use crate::pod::executor::ActionExecutor;
+use crate::pod::lock::PodLock;
+use crate::pod::mounts::wanted;
+use crate::pod::orders::Order;
+use crate::pod::spec;
+use crate::pod::store::StopRequest;
+use crate::ports::EventType;
+use crate::shared::blocking;
+use crate::sources::watch::Watch;
+use crate::status::view::PodStatus;
+
+/// Period of a relist without an event of the runtime, in case an event was lost.
+const RELIST: Duration = Duration::from_secs(10);
+/// Period of a relist with a runtime that has no event stream.
+const RELIST_UNTOLD: Duration = Duration::from_secs(1);
+/// Pause after a failed relist.
+const UNANSWERED: Duration = Duration::from_secs(1);
+
+pub(crate) struct Worker {
+    pub(crate) executor: ActionExecutor,
+    pub(crate) pod: Pod,
+    pub(crate) state: State,
+    pub(crate) observer: PodObserver,
+    pub(crate) orders: mpsc::Receiver<Order>,
+    pub(crate) status: watch::Sender<Option<PodStatus>>,
+    pub(crate) wakeup: Arc<Notify>,
+    pub(crate) watch: Option<Watch>,
+    /// Held for as long as the worker runs: no other process manages the pod.
+    pub(crate) lock: PodLock,
+    /// Whether the last relist succeeded.
+    pub(crate) answers: Answers,
+    /// When the pod was first seen; `None` once it runs.
+    pub(crate) starting_since: Option<Instant>,
+    /// Notifies running tasks that the pod is being stopped.
+    pub(crate) ending: watch::Sender<bool>,
+    /// Notifies running tasks of a new definition.
+    pub(crate) updates: watch::Sender<Arc<PodContext>>,
+    /// Notifies the log rotation of the containers that run.
+    pub(crate) writing: watch::Sender<Vec<Running>>,
+}
+
+/// Whether the runtime responds. Each change is logged once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Answers {
+    #[default]
+    Yes,
+    No,
+}
+
+#[derive(Default)]
+struct UnderWay {
+    running: JoinSet<Option<Outcome>>,
+    tasks: HashMap<Id, Task>,
+}
+
+impl UnderWay {
+    fn tasks(&self) -> BTreeSet<Task> {
+        self.tasks.values().cloned().collect()
+    }
+
+    /// Waits for the next task that ends; without a task, for ever.
+    async fn next(&mut self) -> Option<Outcome> {
+        match self.running.join_next_with_id().await {
+            Some(Ok((id, outcome))) => {
+                self.tasks.remove(&id);
+                outcome
+            }
+            // The task panicked. It is no longer under way, so `lifecycle` orders its action again.
+            Some(Err(broken)) => {
+                self.tasks.remove(&broken.id());
+                None
+            }
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Worker {
+    /// Runs until the pod has terminated: no container runs, and none will be started.
+    pub(crate) async fn run(mut self) -> (PodStatus, PodLock) {
+        let mut under_way = UnderWay::default();
+        let mut outcomes = Vec::new();
+        self.hear_requests();
+        loop {
+            let tasks = under_way.tasks();
+            let Ok(snapshot) = self.observe().await else {
+                let again = self.now().after(UNANSWERED);
+                outcomes.extend(self.wait(Some(again), &mut under_way).await);
+                continue;
+            };
+            let snapshot = Arc::new(snapshot);
+            self.writing.send_if_modified(|known| {
+                let running = snapshot.running();
+                let is_other = *known != running;
+                *known = running;
+                is_other
+            });
+            let observed = observed(&snapshot, tasks, std::mem::take(&mut outcomes));
+            let now = self.now();
+            let (actions, status) = step(&self.pod, &observed, &mut self.state, now);
+            let ips = snapshot.current().map(|sandbox| self.executor.addresses(sandbox));
+            let ips =
+                ips.unwrap_or_else(|| self.status.borrow().iter().flat_map(|s| s.ips.clone()).collect());
+            self.ending.send_replace(status.stage != Stage::Syncing);
+            let is_over = status.stage == Stage::Terminated && under_way.tasks.is_empty();
+            let status = PodStatus::new(&status, ips);
+            if status.is_up()
+                && let Some(since) = self.starting_since.take()
+            {
+                self.executor.shared.metrics.pod_runs(since.elapsed());
+            }
+            if is_over {
+                self.publish(&status).await;
+                return (status, self.lock);
+            }
+            // The tasks run while the status is written to disk.
+            let wake = self.order(actions, &snapshot, &mut under_way);
+            self.publish(&status).await;
+            outcomes.extend(self.wait(wake, &mut under_way).await);
+        }
+    }
+
+    fn now(&self) -> Moment {
+        self.executor.shared.clock.now()
+    }
+
+    async fn observe(&mut self) -> Result<PodSnapshot> {
+        let looked = self.observer.observe(&self.executor.shared.cri).await;
+        let answers = if looked.is_ok() { Answers::Yes } else { Answers::No };
+        if answers != self.answers {
+            let span = &self.executor.context.span;
+            match &looked {
+                Ok(_) => info!(parent: span, "the runtime responds again"),
+                Err(error) => warn!(parent: span, "cannot get the pod's state from the runtime: {error}"),
+            }
+        }
+        self.answers = answers;
+        looked
+    }
+
+    async fn publish(&self, status: &PodStatus) {
+        if self.status.borrow().as_ref() == Some(status) {
+            return;
+        }
+        self.record_events(status);
+        let pod = self.executor.context.reference();
+        if let Err(error) = self.executor.shared.statuses.publish(&pod, status).await {
+            warn!(parent: &self.executor.context.span, "{error}");
+        }
+        self.status.send_replace(Some(status.clone()));
+    }
+
+    /// Spawns a task for each action. Returns when `lifecycle` wants the next step.
+    fn order(
+        &self,
+        actions: Vec<Action>,
+        snapshot: &Arc<PodSnapshot>,
+        under_way: &mut UnderWay,
+    ) -> Option<Moment> {
+        let mut wake = None;
+        for action in actions {
+            match (&action, action.task()) {
+                (Action::Wake { at }, _) => wake = Some(*at),
+                (_, None) => {}
+                (_, Some(task)) => {
+                    let work = self.executor.clone().execute(action, Arc::clone(snapshot));
+                    let handle = under_way.running.spawn(work.instrument(self.executor.context.span.clone()));
+                    under_way.tasks.insert(handle.id(), task);
+                }
+            }
+        }
+        wake
+    }
+
+    /// Waits for a reason for the next step: an outcome, an event of the runtime, an order, a request or the
+    /// deadline. An outcome is taken before the next relist, which then shows the task's effect.
+    async fn wait(&mut self, wake: Option<Moment>, under_way: &mut UnderWay) -> Option<Outcome> {
+        let relist = if self.executor.shared.notifier.has_events() { RELIST } else { RELIST_UNTOLD };
+        let until = wake.map_or(relist, |at| at.since(self.now()).min(relist));
+        let wakeup = Arc::clone(&self.wakeup);
+        let deadline = tokio::time::sleep(until);
+        tokio::pin!(deadline);
+        loop {
+            tokio::select! {
+                outcome = under_way.next() => return outcome,
+                () = wakeup.notified() => return None,
+                () = &mut deadline => return None,
+                order = self.orders.recv(), if !self.orders.is_closed() => match order {
+                    Some(Order::Stop(grace)) => {
+                        self.note_end(grace).await;
+                        self.delete(grace);
+                        return None;
+                    }
+                    Some(Order::Refresh) => self.refresh().await,
+                    Some(Order::Update { pod, done }) => {
+                        // The caller may not wait for the result.
+                        let _ = done.send(self.update(*pod).await);
+                        return None;
+                    }
+                    None => {}
+                },
+                () = changed(self.watch.as_ref()) => if self.hear_requests() {
+                    return None;
+                },
+            }
+        }
+    }
+
+    /// Applies a new definition of the pod. The record is written first, so that a later process has the new
+    /// definition too; then the files of the pod's volumes. The next step replaces containers of an old
+    /// revision.
+    async fn update(&mut self, pod: api::Pod) -> Result<()> {
+        let context = Arc::new(self.executor.context.updated(pod));
+        let updated = self.pod.clone().updated(spec::lifecycle_spec(&context.spec)?)?;
+        let (place, recorded) = (self.executor.place.clone(), context.pod.clone());
+        let hash = context.plan.as_ref().map_or(0, |plan| definition(&context.pod, plan.user_namespace));
+        blocking("recording an update", move || place.update_record(recorded, hash)).await?;
+        self.state.update(&self.pod, &updated);
+        self.pod = updated;
+        self.executor.context = Arc::clone(&context);
+        self.updates.send_replace(context);
+        self.refresh().await;
+        Ok(())
+    }
+
+    /// Records the stop request before the pod is stopped: a later process must complete the stop, not resume
+    /// the pod.
+    async fn note_end(&self, grace: Option<Duration>) {
+        let place = self.executor.place.clone();
+        let request = StopRequest { grace: grace.map(|grace| grace.as_secs()) };
+        let done = blocking("writing a request", move || place.write_stop(&request)).await;
+        if let Err(error) = done {
+            warn!(parent: &self.executor.context.span, "{error}");
+        }
+    }
+
+    fn delete(&mut self, grace: Option<Duration>) {
+        self.pod = self.pod.clone().deleted(Deletion { grace });
+    }
+
+    /// Applies a stop request of another process. Returns whether there is one.
+    fn hear_requests(&mut self) -> bool {
+        let Some(request) = self.executor.place.stop_request() else { return false };
+        self.delete(request.grace.map(Duration::from_secs));
+        true
+    }
+
+    /// Rewrites the files of the pod's volumes from the current objects.
+    async fn refresh(&self) {
+        let ActionExecutor { shared, context, .. } = self.executor.clone();
+        let span = context.span.clone();
+        let done = async {
+            let objects = Arc::clone(&shared.objects);
+            let wanted = blocking("reading a pod's objects", move || wanted(&context, &*objects)).await?;
+            // A pod without volumes has no record in `volumes` to update.
+            if wanted.volumes.is_empty() {
+                return Ok(Vec::new());
+            }
+            Ok::<_, Error>(shared.volumes.update(&wanted).await?)
+        };
+        match done.await {
+            Ok(written) => {
+                let changed = written.into_iter().filter(|(_, w)| *w != volumes::writer::Written::Nothing);
+                changed.for_each(|(volume, _)| info!(parent: &span, %volume, "volume {volume} updated"));
+            }
+            Err(error) => {
+                let events = self.executor.shared.events_of(&self.executor.context);
+                events.pod(EventType::Warning, reason::FAILED_MOUNT, error.to_string());
+            }
+        }
+    }
+
+    /// Records events for the changes since the last status.
+    fn record_events(&self, status: &PodStatus) {
+        let before = self.status.borrow().clone();
+        let events = self.executor.shared.events_of(&self.executor.context);
+        let was_ended = before.as_ref().is_some_and(|before| before.reason == status.reason);
+        if status.reason.as_deref() == Some(reason::DEADLINE_EXCEEDED) && !was_ended {
+            let message = status.message.clone().unwrap_or_default();
+            events.pod(EventType::Normal, reason::DEADLINE_EXCEEDED, message);
+        }
+        for container in status.waiting(reason::CRASH_LOOP_BACK_OFF) {
+            let known = before.iter().flat_map(|before| before.waiting(reason::CRASH_LOOP_BACK_OFF));
+            if known
+                .into_iter()
+                .all(|known| (&known.name, known.restarts) != (&container.name, container.restarts))
+            {
+                let name = &container.name;
+                let message = format!("back-off restarting failed container {name}");
+                events.container(name, EventType::Warning, reason::BACK_OFF, message);
+            }
+        }
+    }
+}
+
+async fn changed(watch: Option<&Watch>) {
+    match watch {
+        // Without inotify the worker does not see the request; `wardlet stop` then stops the pod itself.
+        Some(watch) => match watch.changed().await {
+            Ok(_) => {}
+            Err(_) => std::future::pending().await,
+        },
+        None => std::future::pending().await,
+    }
+}
+
+fn observed(snapshot: &PodSnapshot, under_way: BTreeSet<Task>, outcomes: Vec<Outcome>) -> Observed {
+    Observed {
+        under_way,
+        sandboxes: snapshot.sandboxes.iter().map(|s| s.seen).collect(),
+        instances: snapshot.containers.iter().map(|c| c.seen.clone()).collect(),
+        outcomes,
+        conditions: std::collections::BTreeMap::new(),
+    }
+}

@@ -1,0 +1,5 @@
+//! Statuses and events of pods.
+
+pub(crate) mod events;
+pub(crate) mod sink;
+pub(crate) mod view;

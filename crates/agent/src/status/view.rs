@@ -1,0 +1,306 @@
+//! The status of a pod in its stored and printed form.
+
+use lifecycle::{
+    Condition, ConditionKind, ConditionStatus, ContainerName, ContainerState, ContainerStatus, Exit, Moment,
+    Phase, Stage, Status,
+};
+use serde::{Deserialize, Serialize};
+
+/// A pod's status. A later process resumes the pod from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodStatus {
+    /// `Pending`, `Running`, `Succeeded` or `Failed`.
+    pub phase: String,
+    /// `Syncing`, `Terminating` or `Terminated`.
+    pub stage: String,
+    /// Why the node stopped the pod, if it did: a reason of Kubernetes.
+    pub reason: Option<String>,
+    /// A message for the reason; or why the pod cannot start.
+    pub message: Option<String>,
+    /// When the node accepted the pod: milliseconds since 1970.
+    pub started: u64,
+    /// Its addresses.
+    pub ips: Vec<String>,
+    /// Its conditions.
+    pub conditions: Vec<ConditionView>,
+    /// Its init containers and sidecars.
+    pub init: Vec<ContainerView>,
+    /// Its regular containers.
+    pub containers: Vec<ContainerView>,
+}
+
+/// One condition of a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConditionView {
+    /// Its type.
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Time of the last transition: milliseconds since 1970.
+    pub since: u64,
+}
+
+/// The status of one container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerView {
+    /// Its name.
+    pub name: String,
+    /// Its current state.
+    pub state: StateView,
+    /// How its previous instance ended.
+    pub last: Option<ExitView>,
+    /// Whether it is ready; for an init container, whether it has completed.
+    pub ready: bool,
+    /// Whether it runs and its startup probe has succeeded.
+    pub started: bool,
+    /// The number of restarts.
+    pub restarts: u32,
+}
+
+/// The state of a container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StateView {
+    /// It is not started yet, or waits for its restart.
+    Waiting {
+        /// The reason, as Kubernetes names it.
+        reason: String,
+        /// A message for people.
+        message: String,
+    },
+    /// It runs.
+    Running {
+        /// When it was started: milliseconds since 1970.
+        since: u64,
+    },
+    /// It has ended.
+    Terminated(ExitView),
+}
+
+/// How a container ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExitView {
+    /// Its exit code.
+    pub code: i32,
+    /// The reason, as Kubernetes names it.
+    pub reason: String,
+    /// Its termination message.
+    pub message: String,
+    /// When it was started, if it was.
+    pub started: Option<u64>,
+    /// When it ended.
+    pub finished: u64,
+}
+
+impl PodStatus {
+    pub(crate) fn new(status: &Status, ips: Vec<String>) -> Self {
+        let views = |list: &[ContainerStatus]| list.iter().map(ContainerView::new).collect();
+        Self {
+            phase: format!("{:?}", status.phase),
+            stage: format!("{:?}", status.stage),
+            reason: status.reason.clone(),
+            message: status.message.clone(),
+            started: status.started.millis(),
+            ips,
+            conditions: status.conditions.iter().map(ConditionView::new).collect(),
+            init: views(&status.init),
+            containers: views(&status.containers),
+        }
+    }
+
+    /// Whether the pod has terminated: no container runs, and none will be started.
+    #[must_use]
+    pub fn is_terminated(&self) -> bool {
+        self.stage == "Terminated"
+    }
+
+    /// Whether the pod is past the phase `Pending`: its containers have been started, or it has ended.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.phase != "Pending"
+    }
+
+    /// The containers that wait for this reason.
+    pub(crate) fn waiting<'a>(&'a self, reason: &'a str) -> impl Iterator<Item = &'a ContainerView> {
+        let all = self.init.iter().chain(&self.containers);
+        all.filter(move |one| matches!(&one.state, StateView::Waiting { reason: why, .. } if why == reason))
+    }
+
+    /// The pod's exit code: that of the first container that failed, init containers first; 0 if the pod has
+    /// not failed, whatever the exit codes of its sidecars.
+    #[must_use]
+    pub fn exit_code(&self) -> i32 {
+        if self.phase == "Succeeded" {
+            return 0;
+        }
+        let ended = self.init.iter().chain(&self.containers).filter_map(ContainerView::exit);
+        let first = ended.map(|exit| exit.code).find(|code| *code != 0);
+        first.unwrap_or(i32::from(self.phase == "Failed"))
+    }
+
+    /// The status that `lifecycle` resumes from.
+    pub(crate) fn resumed(&self) -> Status {
+        let statuses = |list: &[ContainerView]| list.iter().filter_map(ContainerView::resumed).collect();
+        Status {
+            phase: match self.phase.as_str() {
+                "Running" => Phase::Running,
+                "Succeeded" => Phase::Succeeded,
+                "Failed" => Phase::Failed,
+                _ => Phase::Pending,
+            },
+            reason: self.reason.clone(),
+            message: self.message.clone(),
+            stage: Stage::Syncing,
+            started: Moment::from_millis(self.started),
+            conditions: self.conditions.iter().filter_map(ConditionView::resumed).collect(),
+            init: statuses(&self.init),
+            containers: statuses(&self.containers),
+            ephemeral: Vec::new(),
+        }
+    }
+}
+
+impl ContainerView {
+    fn new(status: &ContainerStatus) -> Self {
+        Self {
+            name: status.name.as_str().to_owned(),
+            state: match &status.state {
+                ContainerState::Waiting { reason, message } => {
+                    StateView::Waiting { reason: reason.clone(), message: message.clone() }
+                }
+                ContainerState::Running { since } => StateView::Running { since: since.millis() },
+                ContainerState::Terminated(exit) => StateView::Terminated(ExitView::new(exit)),
+            },
+            last: status.last.as_ref().map(ExitView::new),
+            ready: status.ready,
+            started: status.started,
+            restarts: status.restart_count,
+        }
+    }
+
+    fn exit(&self) -> Option<&ExitView> {
+        match &self.state {
+            StateView::Terminated(exit) => Some(exit),
+            _ => None,
+        }
+    }
+
+    /// `None` if the name is not a valid container name.
+    fn resumed(&self) -> Option<ContainerStatus> {
+        Some(ContainerStatus {
+            name: ContainerName::new(self.name.as_str()).ok()?,
+            state: match &self.state {
+                StateView::Waiting { reason, message } => {
+                    ContainerState::Waiting { reason: reason.clone(), message: message.clone() }
+                }
+                StateView::Running { since } => {
+                    ContainerState::Running { since: Moment::from_millis(*since) }
+                }
+                StateView::Terminated(exit) => ContainerState::Terminated(exit.resumed()),
+            },
+            last: self.last.as_ref().map(ExitView::resumed),
+            ready: self.ready,
+            started: self.started,
+            restart_count: self.restarts,
+        })
+    }
+}
+
+impl ExitView {
+    fn new(exit: &Exit) -> Self {
+        Self {
+            code: exit.code,
+            reason: exit.reason().to_owned(),
+            message: exit.message.clone(),
+            started: exit.started.map(Moment::millis),
+            finished: exit.finished.millis(),
+        }
+    }
+
+    fn resumed(&self) -> Exit {
+        Exit {
+            code: self.code,
+            reason: Some(self.reason.clone()),
+            message: self.message.clone(),
+            started: self.started.map(Moment::from_millis),
+            finished: Moment::from_millis(self.finished),
+        }
+    }
+}
+
+impl ConditionView {
+    fn new(condition: &Condition) -> Self {
+        Self {
+            kind: condition.kind.to_string(),
+            status: format!("{:?}", condition.status),
+            since: condition.since.millis(),
+        }
+    }
+
+    fn resumed(&self) -> Option<Condition> {
+        let kinds = [
+            ConditionKind::PodScheduled,
+            ConditionKind::PodReadyToStartContainers,
+            ConditionKind::Initialized,
+            ConditionKind::ContainersReady,
+            ConditionKind::Ready,
+            ConditionKind::DisruptionTarget,
+        ];
+        let kind = kinds.into_iter().find(|kind| kind.to_string() == self.kind)?;
+        let status = match self.status.as_str() {
+            "True" => ConditionStatus::True,
+            "False" => ConditionStatus::False,
+            _ => ConditionStatus::Unknown,
+        };
+        let since = Moment::from_millis(self.since);
+        Some(Condition { kind, status, reason: "", message: String::new(), since })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(code: i32) -> ContainerView {
+        let exit = ExitView { code, reason: "x".into(), message: String::new(), started: None, finished: 5 };
+        let state = StateView::Terminated(exit);
+        ContainerView { name: "a".into(), state, last: None, ready: false, started: false, restarts: 2 }
+    }
+
+    fn pod(phase: &str, containers: Vec<ContainerView>) -> PodStatus {
+        PodStatus {
+            phase: phase.into(),
+            stage: "Terminated".into(),
+            reason: None,
+            message: None,
+            started: 3,
+            ips: vec![],
+            conditions: vec![ConditionView { kind: "Ready".into(), status: "False".into(), since: 4 }],
+            init: vec![],
+            containers,
+        }
+    }
+
+    #[test]
+    fn a_pods_exit_code_is_that_of_the_first_container_that_failed() {
+        assert_eq!(pod("Succeeded", vec![ended(0), ended(0)]).exit_code(), 0);
+        assert_eq!(pod("Failed", vec![ended(0), ended(7), ended(9)]).exit_code(), 7);
+        assert_eq!(pod("Failed", vec![]).exit_code(), 1);
+    }
+
+    #[test]
+    fn a_sidecar_that_was_told_to_go_does_not_make_its_pod_fail() {
+        let status = PodStatus { init: vec![ended(143)], ..pod("Succeeded", vec![ended(0)]) };
+        assert_eq!(status.exit_code(), 0);
+    }
+
+    #[test]
+    fn what_was_written_is_what_is_gone_on_from() {
+        let status = pod("Failed", vec![ended(7)]);
+        let again = PodStatus::new(&status.resumed(), vec![]);
+        assert_eq!(PodStatus { stage: "Terminated".into(), ..again }, status);
+    }
+}

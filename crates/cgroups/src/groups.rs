@@ -1,0 +1,133 @@
+use std::path::{Path, PathBuf};
+
+use crate::eager::Eager;
+use crate::error::Result;
+use crate::find::{Hierarchies, Version};
+use crate::group::Group;
+use crate::resources::Resources;
+
+/// All control groups of this host, by their paths from the root of each hierarchy.
+#[derive(Debug)]
+pub struct Groups(Hierarchies, Eager);
+
+impl Groups {
+    /// Finds the hierarchies that are mounted here.
+    pub fn find() -> Result<Self> {
+        Ok(Self(Hierarchies::find()?, Eager::default()))
+    }
+
+    /// Announces that a process will be migrated within the next 60 ms, so that the migration waits less. See [`Eager`].
+    pub fn soon(&self) {
+        self.1.soon(&self.0);
+    }
+
+    /// The cgroup version of this host.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.0.version()
+    }
+
+    /// Whether any hierarchy has this controller, such as `memory`.
+    #[must_use]
+    pub fn has(&self, controller: &str) -> bool {
+        self.0.has(controller)
+    }
+
+    /// Whether swap can be limited, by looking for the file that does it.
+    #[must_use]
+    pub fn limits_swap(&self) -> bool {
+        let files = ["memory.memsw.limit_in_bytes", "memory.swap.max"];
+        let has = |root: &PathBuf| files.iter().any(|file| root.join(file).exists() || below_has(root, file));
+        self.roots().is_ok_and(|roots| roots.iter().any(has))
+    }
+
+    /// The root of each hierarchy. It cannot be opened as a [`Group`]; the parent of any group right below it is the root.
+    fn roots(&self) -> Result<Vec<PathBuf>> {
+        let below = Group::open(&self.0, "/wardlet")?;
+        Ok(below.dirs().filter_map(Path::parent).map(Path::to_owned).collect())
+    }
+
+    /// Makes it and all groups above it; one that exists is kept.
+    pub fn make(&self, path: &str) -> Result<()> {
+        Group::open(&self.0, path)?.make()
+    }
+
+    /// Whether any hierarchy has it.
+    #[must_use]
+    pub fn exists(&self, path: &str) -> bool {
+        Group::open(&self.0, path).is_ok_and(|group| group.exists())
+    }
+
+    /// Kills all processes in it and below it, and waits until they have ended. A group that does not exist is no error.
+    pub fn kill_all(&self, path: &str) -> Result<()> {
+        let group = Group::open(&self.0, path)?;
+        if group.exists() { group.kill_all() } else { Ok(()) }
+    }
+
+    /// Removes it with all groups below it. A group that does not exist is no error.
+    pub fn remove(&self, path: &str) -> Result<()> {
+        Group::open(&self.0, path)?.remove()
+    }
+
+    /// Writes the limits that are `Some`, and leaves the others unchanged. See [`Group::apply`].
+    pub fn apply(&self, path: &str, limits: &Resources) -> Result<()> {
+        Group::open(&self.0, path)?.apply(limits)
+    }
+
+    /// The group at this path, whether it exists or not.
+    pub fn open(&self, path: &str) -> Result<Group> {
+        Group::open(&self.0, path)
+    }
+
+    /// Its directories, one in each hierarchy.
+    pub fn dirs(&self, path: &str) -> Result<Vec<PathBuf>> {
+        Ok(Group::open(&self.0, path)?.dirs().map(Path::to_owned).collect())
+    }
+
+    /// Names of its child groups, over all hierarchies.
+    pub fn below(&self, path: &str) -> Result<Vec<String>> {
+        let mut names: Vec<String> = vec![];
+        for dir in Group::open(&self.0, path)?.dirs() {
+            // A hierarchy in which it was never made.
+            let Ok(entries) = std::fs::read_dir(dir) else { continue };
+            let dirs = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            names.extend(dirs.filter_map(|entry| entry.file_name().into_string().ok()));
+        }
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// Paths of all groups whose last component matches `wanted`. The search does not descend into a match.
+    pub fn named(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+        let mut found = vec![];
+        for root in self.roots()? {
+            let mut waiting = vec![(root, String::new())];
+            while let Some((dir, path)) = waiting.pop() {
+                // One that is removed just now has nothing below it.
+                for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+                    let Ok(name) = entry.file_name().into_string() else { continue };
+                    if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                        continue;
+                    }
+                    let path = format!("{path}/{name}");
+                    if wanted(&name) {
+                        found.push(path);
+                    } else {
+                        waiting.push((entry.path(), path));
+                    }
+                }
+            }
+        }
+        found.sort();
+        found.dedup();
+        Ok(found)
+    }
+}
+
+/// The root of the unified hierarchy has no limits of its own; any group below it that has them shows that
+/// there are some.
+fn below_has(dir: &Path, file: &str) -> bool {
+    let Ok(entries) = std::fs::read_dir(dir) else { return false };
+    entries.flatten().any(|entry| entry.path().join(file).exists())
+}

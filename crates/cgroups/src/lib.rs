@@ -1,0 +1,30 @@
+//! Control groups of either version (v1, v2 or hybrid).
+//!
+//! - [`Hierarchies`]: the hierarchies that are mounted on this host.
+//! - [`Group`]: one group, which has a directory of the same path in each hierarchy: made, limited, read,
+//!   emptied and removed.
+//! - [`Groups`]: all groups of this host, by their paths.
+//! - [`Resources`]: the limits of a group; [`Counters`]: what the kernel has counted for one.
+//! - [`Eager`]: starts the RCU grace period of a cgroup migration early.
+
+mod counters;
+mod eager;
+mod error;
+mod files;
+mod find;
+mod group;
+mod groups;
+mod kill;
+mod limits;
+mod make;
+mod resources;
+#[cfg(test)]
+mod tests;
+
+pub use counters::{Counters, Disk, Memory, Pressure, PressureResource, Stall};
+pub use eager::Eager;
+pub use error::{Error, Result};
+pub use find::{Hierarchies, Version};
+pub use group::{Devices, Group};
+pub use groups::Groups;
+pub use resources::Resources;

@@ -1,0 +1,64 @@
+//! The volumes that something is to be said of, with their users.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use conflicts::{AccessMode, Engine, Node, VolumeId};
+use inventory::{Scene, VolumeFacts};
+use plan::{Gate, Gates};
+
+use crate::report::{BeforeAfter, ObjectRef, User, Volume};
+
+/// Those that more than one workload uses and those among `told`.
+pub(crate) fn volumes(
+    engine: &Engine,
+    scene: &Scene,
+    (before, after): (&Gates, &Gates),
+    told: &BTreeSet<String>,
+) -> Vec<Volume> {
+    let mut volumes = Vec::new();
+    for (id, facts) in &scene.facts {
+        let users = users(engine, scene, id);
+        let is_shared = users.iter().map(|user| &user.who).collect::<BTreeSet<_>>().len() > 1;
+        if !is_shared && !told.contains(id.as_str()) {
+            continue;
+        }
+        let is_labelled = users.iter().any(|user| user.policy == "MountOption");
+        let mounted = |gates: &Gates| is_labelled && is_eligible(gates, facts);
+        volumes.push(Volume {
+            id: id.to_string(),
+            persistent_volume: facts.persistent_volume.clone(),
+            claim: facts.claim.clone(),
+            driver: facts.driver.clone(),
+            access_modes: facts.access_modes.iter().map(|mode| mode.name().to_owned()).collect(),
+            mounted_with_context: BeforeAfter { before: mounted(before), after: mounted(after) },
+            users,
+        });
+    }
+    volumes
+}
+
+/// Whether the gates let a volume with such access modes be mounted with a context.
+pub(crate) fn is_eligible(gates: &Gates, facts: &VolumeFacts) -> bool {
+    let is_one_pods = facts.access_modes == [AccessMode::ReadWriteOncePod];
+    gates.on(Gate::SelinuxMount) || (gates.on(Gate::SelinuxMountReadWriteOncePod) && is_one_pods)
+}
+
+fn users(engine: &Engine, scene: &Scene, id: &VolumeId) -> Vec<User> {
+    let mut users: BTreeMap<(ObjectRef, String, String), (BTreeSet<String>, u64)> = BTreeMap::new();
+    for group in engine.users(id) {
+        let policy = group.ask.policy().to_string();
+        for equivalent in group.pods().filter_map(|pod| scene.equivalents.get(pod)) {
+            let key = (equivalent.who.clone(), group.ask.label().to_string(), policy.clone());
+            let (nodes, pods) = users.entry(key).or_default();
+            *pods += equivalent.count;
+            if let Node::Bound(name) | Node::Pinned(name) = &equivalent.pod.placement.node {
+                nodes.insert(name.clone());
+            }
+        }
+    }
+    let user =
+        |((who, label, policy), (nodes, pods)): ((ObjectRef, String, String), (BTreeSet<String>, u64))| {
+            User { who, label, policy, nodes: nodes.into_iter().collect(), pods }
+        };
+    users.into_iter().map(user).collect()
+}

@@ -1,0 +1,38 @@
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::container_spec::ContainerSpec;
+
+/// One container to run, recorded for `wardlet-container`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Job {
+    /// The version of this record: 1.
+    pub version: u32,
+    /// The engine that starts it.
+    pub engine: Engine,
+    /// The directory for state that does not survive a reboot.
+    pub run_dir: PathBuf,
+    /// The container.
+    pub start: ContainerSpec,
+}
+
+impl durable::Record for Job {
+    const VERSION: u32 = 1;
+}
+
+/// An engine that starts containers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Engine {
+    /// libcontainer, built in.
+    Libcontainer,
+    /// A program with the command line of an OCI runtime.
+    Oci {
+        /// The program.
+        path: PathBuf,
+        /// Its first arguments.
+        args: Vec<String>,
+    },
+}

@@ -1,0 +1,182 @@
+//! The answer at a glance: what breaks, and how many workloads are how far.
+
+use check::{Driver, GatesAt, Problem, Report, Summary};
+
+use super::markup::Markup;
+use super::words;
+
+/// More of one list than this are only counted: a page must stay one that a browser can show.
+const LISTED: usize = 300;
+
+pub(super) fn header(page: &mut Markup, report: &Report) {
+    let (from, to) = (&report.upgrade.from, &report.upgrade.to);
+    page.within("header", &[], |page| {
+        page.element("p", &[("class", "quiet")], "wardlet check");
+        page.element("h1", &[], &headline(report));
+        page.within("p", &[("class", "lead")], |page| {
+            page.text(&format!("Kubernetes {} to {}", from.version, to.version));
+            changed_gates(page, from, to);
+        });
+    });
+}
+
+fn headline(report: &Report) -> String {
+    match report.breaks.len() {
+        0 if report.problems.is_empty() => "The upgrade breaks nothing".to_owned(),
+        0 => "Nothing that could be read breaks".to_owned(),
+        1 => "The upgrade breaks one thing".to_owned(),
+        n => format!("The upgrade breaks {n} things"),
+    }
+}
+
+fn changed_gates(page: &mut Markup, from: &GatesAt, to: &GatesAt) {
+    let changed = to.gates.iter().filter(|(gate, on)| from.gates.get(*gate) != Some(on));
+    for (gate, on) in changed {
+        page.text(", ");
+        page.element("code", &[], gate);
+        page.text(if *on { " goes on" } else { " goes off" });
+    }
+}
+
+pub(super) fn glance(page: &mut Markup, summary: &Summary) {
+    page.within("section", &[("class", "glance"), ("aria-label", "At a glance")], |page| {
+        page.within("div", &[("class", "tiles")], |page| {
+            tile(page, "blocked", (summary.blocked, "blocked"));
+            tile(page, "risky", (summary.risky, "risky"));
+            tile(page, "ready", (summary.ready, "ready"));
+            tile(page, "calm", (summary.isolated, "isolated already"));
+            tile(page, "mayMeet", (summary.conflicts, "volume conflicts"));
+            tile(page, "calm", (summary.problems, "not understood"));
+        });
+        bar(page, summary);
+    });
+}
+
+fn tile(page: &mut Markup, class: &'static str, (number, what): (usize, &str)) {
+    let class = if number == 0 { "tile none".to_owned() } else { format!("tile {class}") };
+    page.within("div", &[("class", &class)], |page| {
+        page.element("strong", &[], &number.to_string());
+        page.element("span", &[], what);
+    });
+}
+
+/// The verdicts as parts of one bar.
+fn bar(page: &mut Markup, summary: &Summary) {
+    let total = summary.blocked + summary.risky + summary.ready;
+    if total == 0 {
+        return;
+    }
+    let view = format!("0 0 {total} 1");
+    let said = format!("{} of {total} workloads are ready", summary.ready);
+    let attributes = [
+        ("class", "bar"),
+        ("viewBox", view.as_str()),
+        ("preserveAspectRatio", "none"),
+        ("role", "img"),
+        ("aria-label", &said),
+    ];
+    page.within("svg", &attributes, |page| {
+        let mut x = 0;
+        for (class, width) in
+            [("blocked", summary.blocked), ("risky", summary.risky), ("ready", summary.ready)]
+        {
+            let (start, wide) = (x.to_string(), width.to_string());
+            page.element(
+                "rect",
+                &[("x", &start), ("y", "0"), ("width", &wide), ("height", "1"), ("class", class)],
+                "",
+            );
+            x += width;
+        }
+    });
+}
+
+/// What `--gate` fails on.
+pub(super) fn breaks(page: &mut Markup, report: &Report) {
+    if report.breaks.is_empty() {
+        return;
+    }
+    page.within("section", &[("id", "breaks")], |page| {
+        page.element("h2", &[], "What the upgrade breaks");
+        page.within("ul", &[("class", "breaks")], |page| {
+            for broken in report.breaks.iter().take(LISTED) {
+                let namespaces: Vec<&str> = broken.workloads.iter().map(|w| w.namespace.as_str()).collect();
+                let attributes = [("data-item", "break"), ("data-namespace", &namespaces.join(" "))];
+                page.within("li", &attributes, |page| {
+                    page.element("p", &[], &broken.text);
+                    page.within("p", &[("class", "tags")], |page| {
+                        let shown = broken.workloads.iter().take(12);
+                        shown.for_each(|who| page.element("span", &[("class", "tag")], &words::who(who)));
+                        let more = broken.workloads.len().saturating_sub(12);
+                        if more > 0 {
+                            page.element("span", &[("class", "tag")], &format!("and {more} more"));
+                        }
+                    });
+                });
+            }
+        });
+        let more = report.breaks.len().saturating_sub(LISTED);
+        if more > 0 {
+            page.element("p", &[("class", "quiet")], &format!("and {more} more, all of them in -o json"));
+        }
+    });
+}
+
+pub(super) fn drivers(page: &mut Markup, drivers: &[Driver]) {
+    if drivers.is_empty() {
+        return;
+    }
+    page.within("section", &[("id", "drivers")], |page| {
+        page.element("h2", &[], "CSI drivers");
+        page.within("ul", &[("class", "breaks")], |page| {
+            for driver in drivers {
+                page.within("li", &[], |page| {
+                    page.within("p", &[], |page| {
+                        page.element("strong", &[], &driver.name);
+                        page.text(&format!(": {}", driver.cause));
+                    });
+                    page.element("p", &[("class", "hint")], &driver.hint);
+                });
+            }
+        });
+    });
+}
+
+/// What the answer does not rest on.
+pub(super) fn doubts(page: &mut Markup, report: &Report) {
+    if !report.problems.is_empty() {
+        page.within("section", &[("id", "problems")], |page| {
+            page.element("h2", &[], "What could not be read or understood");
+            page.within("ul", &[("class", "breaks")], |page| {
+                report.problems.iter().take(LISTED).for_each(|p| problem(page, p));
+            });
+        });
+    }
+    if !report.notes.is_empty() {
+        page.within("section", &[("id", "notes")], |page| {
+            page.element("h2", &[], "What was taken for granted");
+            page.within("ul", &[("class", "plain")], |page| {
+                report.notes.iter().for_each(|note| page.element("li", &[], note));
+            });
+        });
+    }
+}
+
+fn problem(page: &mut Markup, problem: &Problem) {
+    page.within("li", &[], |page| {
+        page.within("p", &[], |page| {
+            if let Some(place) = &problem.place {
+                page.element("code", &[], &format!("{}:{}:{}", place.file, place.line, place.column));
+                page.text(" ");
+            }
+            if !problem.field.is_empty() {
+                page.element("code", &[], &problem.field);
+                page.text(" ");
+            }
+            page.text(&problem.cause);
+        });
+        if !problem.hint.is_empty() {
+            page.element("p", &[("class", "hint")], &problem.hint);
+        }
+    });
+}
