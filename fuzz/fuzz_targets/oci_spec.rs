@@ -1,5 +1,5 @@
 #![no_main]
-//! A container's configuration, as it comes and as it goes: a glance and a whole reading agree, nothing is lost,
+//! A container's configuration, as it comes and as it goes: a partial and a whole parse agree, nothing is lost,
 //! what is let through has its namespaces and no power over the network, and the wrapper's own edit
 //! passes its guard, and one that gives the container more is noticed. The first four bytes choose such an edit.
 
@@ -10,12 +10,12 @@ use serde_json::Value;
 use wardlet_fuzz::edits::{spoil, wrapped};
 use wardlet_fuzz::power::gained;
 use wardlet_oci::gate::{Subject, check};
-use wardlet_oci::spec::{Users, glance, parse, weakened};
-use wardlet_oci::ward::RuntimeKind;
+use wardlet_oci::isolation::RuntimeKind;
+use wardlet_oci::spec::{Users, parse, parse_partial, weakened};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((how, text)) = bytes.split_first_chunk() else { return };
-    let (Ok(seen), Ok(spec)) = (glance(text), parse(text)) else { return };
+    let (Ok(seen), Ok(spec)) = (parse_partial(text), parse(text)) else { return };
     assert_eq!(parse(spec.to_string().as_bytes()).as_ref(), Ok(&spec));
 
     let list = |at: &str| spec.pointer(at).and_then(Value::as_array).cloned().unwrap_or_default();

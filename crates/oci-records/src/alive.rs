@@ -99,7 +99,7 @@ fn users(process: &Task) -> Option<[u32; 4]> {
 
 /// Whether a process with the PID in this file runs. It may be an unrelated process that has the same PID by now.
 #[must_use]
-pub(crate) fn someone_in(pid_file: &Path) -> bool {
+pub(crate) fn has_running_process(pid_file: &Path) -> bool {
     pid_in(pid_file).and_then(|pid| Task::open(pid).ok()).is_some_and(|process| runs(&process))
 }
 
@@ -132,6 +132,6 @@ mod tests {
         let line = |host| vec![IdMapping::new(0, host, 65_536).unwrap()];
         let ids = IdMappings { uids: line(65_536 * 7), gids: line(65_536 * 7) };
         assert_eq!(init_of(&file, &ids), None);
-        assert!(someone_in(&file) && !someone_in(Path::new("/no/such")));
+        assert!(has_running_process(&file) && !has_running_process(Path::new("/no/such")));
     }
 }

@@ -23,4 +23,4 @@ pub use names::holder;
 pub use pod::Pod;
 pub use record::{Record, Standing, VERSION, gone};
 pub use store::Records;
-pub use sweep::{Swept, something_is_left, sweep};
+pub use sweep::{Swept, needs_sweep, sweep};

@@ -4,7 +4,7 @@ use ids::IdMappings;
 use ledger::Holder;
 use serde::{Deserialize, Serialize};
 
-use crate::alive::{first_process, pid_in, someone_in};
+use crate::alive::{first_process, has_running_process, pid_in};
 use crate::{Creator, Pod};
 
 /// The version of the record format that this crate writes, and the only one that it reads.
@@ -46,7 +46,8 @@ impl durable::Record for Record {
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Standing {
     /// The pod has a user namespace of its own.
-    Ward {
+    #[serde(rename = "ward")]
+    Isolated {
         /// The holder of the lease.
         holder: Holder,
         /// The ID mappings; `None` until the ledger has granted the lease.
@@ -80,8 +81,8 @@ pub fn gone(record: &Record) -> bool {
         return false;
     }
     match &record.standing {
-        Standing::Ward { ids: Some(ids), .. } => first_process(&record.pid_file, ids).is_none(),
-        Standing::Ward { ids: None, .. } => true,
-        Standing::NotIsolated { .. } => !someone_in(&record.pid_file),
+        Standing::Isolated { ids: Some(ids), .. } => first_process(&record.pid_file, ids).is_none(),
+        Standing::Isolated { ids: None, .. } => true,
+        Standing::NotIsolated { .. } => !has_running_process(&record.pid_file),
     }
 }

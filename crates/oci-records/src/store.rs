@@ -264,7 +264,7 @@ mod tests {
             assert!(records.claim(&record(ended(round))).unwrap());
             let claims = |number: u32| {
                 let holder = ledger::Holder::new(format!("a{number}")).unwrap();
-                Record { standing: Standing::Ward { holder, ids: None }, ..record(own) }
+                Record { standing: Standing::Isolated { holder, ids: None }, ..record(own) }
             };
             let won = std::thread::scope(|scope| {
                 let all: Vec<_> = (0..4)

@@ -34,7 +34,7 @@ pub fn sweep<E: From<Error>>(
         if records.get(&record.root, &record.container)?.as_ref() != Some(record) {
             continue;
         }
-        if let (true, Standing::Ward { holder, .. }) = (record.is_sandbox(), &record.standing) {
+        if let (true, Standing::Isolated { holder, .. }) = (record.is_sandbox(), &record.standing) {
             release(holder)?;
             swept.released.push(record.clone());
         }
@@ -48,7 +48,7 @@ pub fn sweep<E: From<Error>>(
 }
 
 /// Whether a sweep would find something. This takes no lock, so that callers need not open the ledger to find out.
-pub fn something_is_left(records: &Records) -> Result<bool> {
+pub fn needs_sweep(records: &Records) -> Result<bool> {
     let (all, _) = records.all()?;
     Ok(all.iter().any(|record| is_left(record, &all)) || !records.unfinished()?.is_empty())
 }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_who_is_gone_was_writing_is_swept_up_and_what_another_writes_is_not() {
+    fn files_of_a_writer_that_has_ended_are_removed_and_those_of_a_running_one_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let (records, root) = (Records::new(dir.path()), dir.path().join("containers/root"));
         std::fs::create_dir_all(&root).unwrap();
@@ -109,9 +109,9 @@ mod tests {
         for name in [own.as_str(), "a.4294967295", "a.pid", "b"] {
             std::fs::write(root.join(name), "{").unwrap();
         }
-        assert!(something_is_left(&records).unwrap());
+        assert!(needs_sweep(&records).unwrap());
         sweep::<Error>(&records, |_| Ok(())).unwrap();
-        assert!(!something_is_left(&records).unwrap());
+        assert!(!needs_sweep(&records).unwrap());
         let mut left: Vec<_> = std::fs::read_dir(&root)
             .unwrap()
             .map(|e| e.unwrap().file_name().into_string().unwrap())

@@ -1,13 +1,13 @@
 //! `delete`: deletes a container, and releases the lease of a sandbox.
 
-use oci_records::{Record, Standing, gone, holder, something_is_left, sweep};
+use oci_records::{Record, Standing, gone, holder, needs_sweep, sweep};
 
 use crate::error::{Error, Result};
 use crate::hand_over;
+use crate::isolation::{self, DeleteOrder, Inside};
 use crate::lease::Leases;
 use crate::site::Site;
 use crate::unchanged;
-use crate::ward::{self, DeleteOrder, Inside};
 
 /// Deletes a container: runs the runtime's `delete`, then removes the record and, for a sandbox, releases the lease.
 /// Returns the runtime's exit code.
@@ -61,7 +61,7 @@ fn files(site: &Site<'_>, record: &Record) -> Option<Inside> {
     let spec = crate::spec::parse(&crate::spec::read(&record.config).ok()?).ok()?;
     let stage = site.settings().run_dir.join("stage");
     let order = DeleteOrder { bundle: &record.bundle, spec: &spec, stage: &stage };
-    ward::prepare_delete(&order).ok().flatten()
+    isolation::prepare_delete(&order).ok().flatten()
 }
 
 /// Removes the record of a deleted container, and releases the lease if it is a sandbox. `is_deleted` decides on the
@@ -75,12 +75,12 @@ fn take_away(site: &Site<'_>, record: &Record, is_deleted: impl Fn(&Record) -> b
     }
     let leases = Leases::open(&site.config)?;
     let is_released = leases.end(&site.records, &now, is_deleted)?;
-    if let (true, Standing::Ward { holder, .. }) = (is_released, &now.standing) {
+    if let (true, Standing::Isolated { holder, .. }) = (is_released, &now.standing) {
         site.log.decision(&format!("pod {}: the lease of {holder} is released", now.pod));
     }
     // Other processes can open the ledger while this one searches for leases that a crash has left.
     drop(leases);
-    if something_is_left(&site.records)? {
+    if needs_sweep(&site.records)? {
         let leases = Leases::open(&site.config)?;
         sweep(&site.records, |holder| leases.release(holder))?;
     }

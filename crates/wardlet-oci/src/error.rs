@@ -6,7 +6,7 @@ use ledger::{BadHolder, LedgerError};
 use node::{RuntimeError, SettingsError};
 
 use crate::gate::{Contradiction, Refusal};
-use crate::ward;
+use crate::isolation;
 
 /// Why `wardlet-oci` refuses a call or cannot execute it. [`Error::hint`] says what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -152,7 +152,7 @@ pub enum Error {
     },
     /// The container's filesystems, network or standard streams cannot be prepared.
     #[error(transparent)]
-    Ward(#[from] ward::Error),
+    Isolation(#[from] isolation::Error),
     /// A step in the container's mount namespace failed.
     #[error(transparent)]
     Kernel(#[from] kernel::Error),
@@ -168,7 +168,7 @@ impl Error {
         Some(match self {
             Self::Settings(e) => return e.hint(),
             Self::Ledger(e) => return e.hint(),
-            Self::Ward(e) => return e.hint(),
+            Self::Isolation(e) => return e.hint(),
             Self::Refused(refusal) => return refusal.hint.clone(),
             Self::Annotation { way_out, .. } => way_out.clone(),
             Self::TooManyIds { allowed, .. } => {

@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 use crate::call::Exec;
 use crate::error::{Error, Result};
 use crate::hand_over;
+use crate::isolation::{self, ExecOrder, JoinOrder};
 use crate::site::Site;
 use crate::spec::BLOCK_KEY;
 use crate::unchanged;
-use crate::ward::{self, ExecOrder, JoinOrder};
 
 /// Executes `exec`. The runtime runs in the pod's network namespace if it cannot join that by itself. It is an error if
 /// the container does not run or is still being created.
 pub(crate) fn exec(site: &Site<'_>, wanted: &Exec) -> Result<u8> {
     match site.records.get(&site.root(), &wanted.id)? {
-        Some(Record { standing: Standing::Ward { ids: Some(ids), .. }, pid_file, .. }) => {
+        Some(Record { standing: Standing::Isolated { ids: Some(ids), .. }, pid_file, .. }) => {
             let container = wanted.id.clone();
             let gone = || match first_process(&pid_file, &ids) {
                 Some(_) => Error::LeftNamespace { container },
@@ -26,12 +26,12 @@ pub(crate) fn exec(site: &Site<'_>, wanted: &Exec) -> Result<u8> {
             };
             let init = init_of(&pid_file, &ids).ok_or_else(gone)?;
             let order = ExecOrder { init, process: process(wanted)?, ids, runtime: site.traits()? };
-            let joined = ward::join_for_exec(&order)?;
+            let joined = isolation::join_for_exec(&order)?;
             let ended = hand_over::become_runtime(&site.runtime, &site.call.words);
             drop(joined);
             match ended? {}
         }
-        Some(Record { standing: Standing::Ward { ids: None, .. }, .. }) => {
+        Some(Record { standing: Standing::Isolated { ids: None, .. }, .. }) => {
             Err(Error::Sandbox { sandbox: wanted.id.clone(), cause: "is still being created".to_owned() })
         }
         Some(Record { standing: Standing::NotIsolated { .. }, .. }) => unchanged(site),
@@ -50,10 +50,10 @@ fn not_of_ours(site: &Site<'_>, id: &str) -> Result<()> {
     let Ok(traits) = site.traits() else { return Ok(()) };
     // A process that cannot be inspected has ended, which the runtime reports.
     let escapes = if traits.kind.leaves_users_at_exec() {
-        state.is_ours() && ward::has_users_of_its_own(state.init).unwrap_or(false)
+        state.is_ours() && isolation::has_own_user_namespace(state.init).unwrap_or(false)
     } else {
         let is_left_out = traits.joins == JoinOrder::UsersFirst || !state.joins_a_network();
-        is_left_out && ward::is_on_a_network_of_the_hosts(state.init).unwrap_or(false)
+        is_left_out && isolation::is_in_foreign_network(state.init).unwrap_or(false)
     };
     if !escapes {
         return Ok(());

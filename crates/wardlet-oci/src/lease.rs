@@ -66,7 +66,7 @@ impl Leases {
         let Some(now) = records.get(&record.root, &record.container)?.filter(is_left) else {
             return Ok(false);
         };
-        if let Standing::Ward { holder, .. } = &now.standing {
+        if let Standing::Isolated { holder, .. } = &now.standing {
             self.release(holder)?;
         }
         // A later create may have written its own record since, which does not need the ledger. That record is kept.

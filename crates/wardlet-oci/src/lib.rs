@@ -9,7 +9,7 @@
 //! | [`spec`] | a container's `config.json`: the parts that decide, or all of it |
 //! | [`gate`] | the annotations that ask for a user namespace, and what is not possible with one |
 //! | [`lease`] | the pod's block in the node's ledger; the crate `oci-records` has the record of each container |
-//! | [`ward`] | the container's filesystems, network and standard streams |
+//! | [`isolation`] | the container's filesystems, network and standard streams |
 //! | [`create`](mod@create), [`start`], [`exec`], [`delete`] | the commands that the wrapper handles for such pods |
 //! | `watcher` | the process that releases the lease of a create that failed |
 //! | [`hand_over`] | execution of the real runtime |
@@ -22,13 +22,13 @@ mod error;
 pub mod exec;
 pub mod gate;
 pub mod hand_over;
+pub mod isolation;
 pub mod lease;
 pub mod log;
 mod probe;
 mod site;
 pub mod spec;
 pub mod start;
-pub mod ward;
 mod watcher;
 
 use std::ffi::{OsStr, OsString};
@@ -60,7 +60,7 @@ fn obey(call: &Call, called_as: &OsStr) -> Result<u8> {
         Command::Exec(wanted) => exec::exec(&site, wanted),
         Command::Start(id) => start::start(&site, id),
         Command::Delete(id) => delete::delete(&site, id),
-        Command::LookAfter(left) => watcher::watch(&site, left),
+        Command::CleanupWatcher(watcher) => watcher::watch(&site, watcher),
         Command::Other => unchanged(&site),
     }
 }

@@ -108,7 +108,8 @@ mod tests {
     #[test]
     fn an_error_is_told_with_its_causes_and_none_of_them_twice() {
         let cause = || std::io::Error::from_raw_os_error(13);
-        let sysctl = crate::ward::Error::Sysctl { name: "net.x".into(), value: "1".into(), cause: cause() };
+        let sysctl =
+            crate::isolation::Error::Sysctl { name: "net.x".into(), value: "1".into(), cause: cause() };
         assert_eq!(whole(&Error::from(sysctl)), "sysctl net.x=1: Permission denied (os error 13)");
         let run = Error::Run { runtime: "/r".into(), source: cause() };
         assert_eq!(whole(&run), "cannot run /r: Permission denied (os error 13)");

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use durable::{AtomicFile, Lifetime};
 
 use crate::error::{Error, Result};
-use crate::ward::{JoinOrder, MappingsWithPath, RuntimeKind, RuntimeTraits};
+use crate::isolation::{JoinOrder, MappingsWithPath, RuntimeKind, RuntimeTraits};
 
 /// The traits of the runtime in this file. It is an error if the runtime fails or is not a known one.
 pub(crate) fn traits(runtime: &Path, run_dir: &Path) -> Result<RuntimeTraits> {

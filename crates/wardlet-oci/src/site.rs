@@ -9,9 +9,9 @@ use oci_records::Records;
 
 use crate::call::Call;
 use crate::error::Result;
+use crate::isolation::RuntimeTraits;
 use crate::log::Log;
 use crate::probe;
-use crate::ward::RuntimeTraits;
 
 /// The environment variable with the path of another configuration file, for more than one wrapper on a host.
 pub(crate) const CONFIG_VARIABLE: &str = "WARDLET_CONFIG";

@@ -12,7 +12,7 @@ use crate::unchanged;
 pub(crate) fn start(site: &Site<'_>, id: &str) -> Result<u8> {
     match site.records.get(&site.root(), id)? {
         Some(record)
-            if matches!(record.standing, Standing::Ward { .. })
+            if matches!(record.standing, Standing::Isolated { .. })
                 && !record.is_sandbox()
                 && site.traits()?.kind.opens_files_at_start() =>
         {

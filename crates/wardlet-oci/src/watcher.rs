@@ -10,7 +10,7 @@ use std::process::Command;
 use kernel::Process;
 use oci_records::{Creator, Record, gone};
 
-use crate::call::{self, LookAfter};
+use crate::call::CleanupWatcher;
 use crate::error::Result;
 use crate::lease::Leases;
 use crate::site::{CONFIG_VARIABLE, Site};
@@ -23,11 +23,9 @@ const NAME: &CStr = c"wardlet-oci";
 /// Spawns the watcher of this record. It runs as long as this process, which executes the runtime later.
 pub(crate) fn spawn_watcher(site: &Site<'_>, record: &Record) -> Result<()> {
     let mut command = Command::new(OWN_PROGRAM);
-    command.arg0(site.called_as).args(call::words_to_look_after(
-        &site.call.globals,
-        (record.creator.pid(), record.creator.began()),
-        &record.container,
-    ));
+    let Record { container, creator, .. } = record;
+    let watcher = CleanupWatcher { id: container.clone(), pid: creator.pid(), began: creator.began() };
+    command.arg0(site.called_as).args(watcher.command_line(&site.call.globals));
     if let Some(config) = std::env::var_os(CONFIG_VARIABLE) {
         // The watcher has another working directory.
         let here = std::env::current_dir().unwrap_or_default();
@@ -37,13 +35,13 @@ pub(crate) fn spawn_watcher(site: &Site<'_>, record: &Record) -> Result<()> {
 }
 
 /// Waits for the end of the container's creator, and releases the lease if no container runs then.
-pub(crate) fn watch(site: &Site<'_>, left: &LookAfter) -> Result<u8> {
+pub(crate) fn watch(site: &Site<'_>, watcher: &CleanupWatcher) -> Result<u8> {
     let _ = rustix::thread::set_name(NAME);
-    let creator = Creator::new(left.pid, left.began);
+    let creator = Creator::new(watcher.pid, watcher.began);
     wait(creator)?;
     // A later create of the same name has a watcher of its own.
     let is_left = |now: &Record| now.creator == creator && gone(now);
-    if let Some(record) = site.records.get(&site.root(), &left.id)?.filter(is_left) {
+    if let Some(record) = site.records.get(&site.root(), &watcher.id)?.filter(is_left) {
         give_back(site, &record, is_left);
     }
     Ok(0)

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use words::{Word, Words};
 
 /// The internal command that runs the cleanup watcher. No OCI runtime has a command of this name.
-const LOOK_AFTER: &str = "wardlet-look-after";
+const CLEANUP_WATCHER: &str = "wardlet-look-after";
 
 /// One call of an OCI runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub enum Command {
     /// `delete`: deletes a container.
     Delete(String),
     /// Waits for the end of a container's creator and cleans up. Only `wardlet-oci` itself makes this call.
-    LookAfter(LookAfter),
+    CleanupWatcher(CleanupWatcher),
     /// Any other command: the runtime gets it unchanged.
     Other,
 }
@@ -94,7 +94,7 @@ pub struct Exec {
 
 /// The arguments of the cleanup watcher: a container, and the process that creates it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LookAfter {
+pub struct CleanupWatcher {
     /// The container's ID.
     pub id: String,
     /// The PID of the creator.
@@ -139,7 +139,7 @@ fn read(words: &[OsString], here: &Path) -> (Globals, Command) {
         Some("restore") => create().map(Command::Restore),
         Some("exec") => Exec::read(rest, here).map(Command::Exec),
         Some("start") => last_plain(rest, flags::DELETE).map(Command::Start),
-        Some(LOOK_AFTER) => LookAfter::read(rest).map(Command::LookAfter),
+        Some(CLEANUP_WATCHER) => CleanupWatcher::read(rest).map(Command::CleanupWatcher),
         Some("delete") => last_plain(rest, flags::DELETE).map(Command::Delete),
         _ => None,
     };
@@ -198,21 +198,22 @@ impl Exec {
     }
 }
 
-/// The arguments of a call that is parsed as [`Command::LookAfter`].
-#[must_use]
-pub fn words_to_look_after(globals: &Globals, (pid, began): (u32, u64), id: &str) -> Vec<OsString> {
-    let mut words = Vec::new();
-    for (flag, path) in [("--root", &globals.root), ("--log", &globals.log)] {
-        words.extend(path.iter().flat_map(|path| [flag.into(), path.clone().into()]));
+impl CleanupWatcher {
+    /// The command line that is parsed as [`Command::CleanupWatcher`] of this watcher.
+    #[must_use]
+    pub fn command_line(&self, globals: &Globals) -> Vec<OsString> {
+        let mut words = Vec::new();
+        for (flag, path) in [("--root", &globals.root), ("--log", &globals.log)] {
+            words.extend(path.iter().flat_map(|path| [flag.into(), path.clone().into()]));
+        }
+        if globals.log_format == LogFormat::Json {
+            words.extend(["--log-format", "json"].map(OsString::from));
+        }
+        let Self { id, pid, began } = self;
+        words.extend([CLEANUP_WATCHER, &pid.to_string(), &began.to_string(), id].map(OsString::from));
+        words
     }
-    if globals.log_format == LogFormat::Json {
-        words.extend(["--log-format", "json"].map(OsString::from));
-    }
-    words.extend([LOOK_AFTER, &pid.to_string(), &began.to_string(), id].map(OsString::from));
-    words
-}
 
-impl LookAfter {
     fn read(rest: &[OsString]) -> Option<Self> {
         let [pid, began, id] = rest else { return None };
         let id = id.to_str()?.to_owned();

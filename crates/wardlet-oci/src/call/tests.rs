@@ -59,7 +59,7 @@ fn exec_ends_at_the_container() {
 }
 
 #[test]
-fn who_is_left_behind_is_told_so_that_it_understands_whatever_the_names_are() {
+fn the_command_line_of_the_cleanup_watcher_is_parsed_whatever_the_names_are() {
     for line in [
         "create x",
         "--root rel create x",
@@ -68,12 +68,12 @@ fn who_is_left_behind_is_told_so_that_it_understands_whatever_the_names_are() {
     ] {
         let globals = read(line).globals;
         for id in ["x", "-x", "--", "--root", "create", "a b", "é"] {
-            let words = words_to_look_after(&globals, (7, u64::MAX), id);
+            let watcher = CleanupWatcher { id: id.to_owned(), pid: 7, began: u64::MAX };
+            let words = watcher.command_line(&globals);
             // From another working directory, in which relative paths do not exist.
             let call = Call::read(words, Path::new("/elsewhere"));
             assert_eq!(call.globals, globals, "{line}");
-            let left = LookAfter { id: id.to_owned(), pid: 7, began: u64::MAX };
-            assert_eq!(call.command, Command::LookAfter(left), "{line} {id}");
+            assert_eq!(call.command, Command::CleanupWatcher(watcher), "{line} {id}");
         }
     }
     for line in [

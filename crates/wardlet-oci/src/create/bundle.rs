@@ -9,8 +9,8 @@ use kernel::{DetachedMount, Source, Submounts};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::spec::{astray, weakened};
-use crate::ward::Order;
+use crate::isolation::Order;
+use crate::spec::{foreign_reference, weakened};
 
 /// Mounts `spec` over `config`, where the runtime reads it. This process is in a private mount namespace that ends with
 /// the runtime, so that all other processes see the caller's own file.
@@ -18,8 +18,8 @@ use crate::ward::Order;
 /// It is an error if `spec` allows the container more than the caller's configuration does, or names files of another
 /// pod.
 pub(super) fn show(spec: &Value, order: &Order, config: &Path) -> Result<()> {
-    let astray = || astray(&order.spec, spec, &order.ids, &order.stage);
-    if let Some(part) = weakened(&order.spec, spec).or_else(astray) {
+    let foreign = || foreign_reference(&order.spec, spec, &order.ids, &order.stage);
+    if let Some(part) = weakened(&order.spec, spec).or_else(foreign) {
         return Err(Error::Weakened { part });
     }
     let file = order.stage.join("config.json");

@@ -13,7 +13,7 @@ use crate::call::Create;
 use crate::error::{Error, Result};
 use crate::gate::{Asked, AskedLength, Role, asked, pod_of};
 use crate::site::Site;
-use crate::spec::{self, Glance, Users};
+use crate::spec::{self, PartialSpec, Users};
 
 /// What `create` does with a container.
 pub(super) enum Decision {
@@ -54,17 +54,17 @@ pub(super) fn decide(site: &Site<'_>, wanted: &Create) -> Result<Decision> {
         Err(_) if !site.settings().enabled => return Ok(Decision::AsItIs),
         Err(e) => return Err(e),
     };
-    let glance = match spec::glance(&text) {
-        Ok(glance) => glance,
+    let partial = match spec::parse_partial(&text) {
+        Ok(partial) => partial,
         Err(_) if !site.settings().enabled => return Ok(Decision::AsItIs),
         Err(cause) => return Err(Error::spec(&wanted.config, cause)),
     };
-    match Role::of(&glance.annotations, &wanted.id) {
-        Ok(Role::Container { sandbox }) => container(site, (&wanted.id, text), glance, sandbox),
-        Ok(Role::Sandbox) => first(site, text, glance),
+    match Role::of(&partial.annotations, &wanted.id) {
+        Ok(Role::Container { sandbox }) => container(site, &wanted.id, text, partial, sandbox),
+        Ok(Role::Sandbox) => first(site, text, partial),
         Err(contradiction) => {
-            stays_outside(site, &wanted.id, &glance)?;
-            if site.settings().enabled && glance.users == Users::Unsaid {
+            stays_outside(site, &wanted.id, &partial)?;
+            if site.settings().enabled && partial.users == Users::Unsaid {
                 return Err(contradiction.into());
             }
             Ok(Decision::AsItIs)
@@ -74,9 +74,9 @@ pub(super) fn decide(site: &Site<'_>, wanted: &Create) -> Result<Decision> {
 
 /// The annotation by which a container asks for a user namespace, if the configuration allows that and the caller gives
 /// none.
-fn asks(site: &Site<'_>, glance: &Glance) -> Result<Option<&'static str>> {
-    match asked(&glance.annotations)? {
-        Asked::UserNamespace { by, .. } if glance.users == Users::Unsaid && site.settings().enabled => {
+fn asks(site: &Site<'_>, partial: &PartialSpec) -> Result<Option<&'static str>> {
+    match asked(&partial.annotations)? {
+        Asked::UserNamespace { by, .. } if partial.users == Users::Unsaid && site.settings().enabled => {
             Ok(Some(by))
         }
         _ => Ok(None),
@@ -85,8 +85,8 @@ fn asks(site: &Site<'_>, glance: &Glance) -> Result<Option<&'static str>> {
 
 /// Refuses a container that is in the network namespace of an isolated pod and does not name that pod's sandbox: it
 /// would run there with the host's user IDs.
-fn stays_outside(site: &Site<'_>, container: &str, glance: &Glance) -> Result<()> {
-    match membership::isolated_sandbox(site, &glance.networks)? {
+fn stays_outside(site: &Site<'_>, container: &str, partial: &PartialSpec) -> Result<()> {
+    match membership::isolated_sandbox(site, &partial.networks)? {
         None => Ok(()),
         Some(Record { container: sandbox, .. }) => {
             Err(Error::Undeclared { container: container.to_owned(), sandbox })
@@ -98,25 +98,26 @@ fn stays_outside(site: &Site<'_>, container: &str, glance: &Glance) -> Result<()
 /// Its annotations name the sandbox, and its network namespace must be that of the sandbox.
 fn container(
     site: &Site<'_>,
-    (id, text): (&str, Vec<u8>),
-    glance: Glance,
+    id: &str,
+    text: Vec<u8>,
+    partial: PartialSpec,
     sandbox: String,
 ) -> Result<Decision> {
     let broken = |cause: &str| Error::Sandbox { sandbox: sandbox.clone(), cause: cause.to_owned() };
     match site.records.get(&site.root(), &sandbox)? {
-        Some(record) if matches!(record.standing, Standing::Ward { .. }) => {
-            if glance.users == Users::Given {
+        Some(record) if matches!(record.standing, Standing::Isolated { .. }) => {
+            if partial.users == Users::Given {
                 return Err(broken("has a user namespace, and the container is given another"));
             }
-            let Glance { annotations, networks, .. } = glance;
+            let PartialSpec { annotations, networks, .. } = partial;
             Ok(Decision::Inherit(Box::new(Next { text, annotations, networks, sandbox: record })))
         }
         record => {
-            stays_outside(site, id, &glance)?;
-            match (asks(site, &glance)?, record) {
+            stays_outside(site, id, &partial)?;
+            match (asks(site, &partial)?, record) {
                 (None, _) => Ok(Decision::AsItIs),
                 (Some(by), None) => Err(Error::Unseen { sandbox, by }),
-                (Some(_), Some(record)) if is_of(&record, &glance)? => Ok(Decision::AsItIs),
+                (Some(_), Some(record)) if is_of(&record, &partial)? => Ok(Decision::AsItIs),
                 (Some(_), Some(_)) => Err(Error::Foreign { container: id.to_owned(), sandbox }),
             }
         }
@@ -124,26 +125,26 @@ fn container(
 }
 
 /// Whether a container is in the network namespace of this sandbox, which runs with the host's user IDs.
-fn is_of(sandbox: &Record, glance: &Glance) -> Result<bool> {
+fn is_of(sandbox: &Record, partial: &PartialSpec) -> Result<bool> {
     match sandbox.pid().map(Process::open) {
-        Some(Ok(process)) => membership::is_in(&glance.networks, &process),
+        Some(Ok(process)) => membership::is_in(&partial.networks, &process),
         _ => Ok(false),
     }
 }
 
-fn first(site: &Site<'_>, text: Vec<u8>, glance: Glance) -> Result<Decision> {
-    let Asked::UserNamespace { by, length } = asked(&glance.annotations)? else {
+fn first(site: &Site<'_>, text: Vec<u8>, partial: PartialSpec) -> Result<Decision> {
+    let Asked::UserNamespace { by, length } = asked(&partial.annotations)? else {
         return Ok(Decision::AsItIs);
     };
-    let pod = pod_of(&glance.annotations);
-    if glance.users == Users::Given {
+    let pod = pod_of(&partial.annotations);
+    if partial.users == Users::Given {
         return Ok(Decision::Said(format!(
             "pod {pod}: {by} asks for a user namespace, the caller gives one"
         )));
     }
     if site.settings().enabled {
         let length = length.map(|asked| within(site, asked)).transpose()?;
-        let first = First { text, annotations: glance.annotations, pod, asked_by: by, length };
+        let first = First { text, annotations: partial.annotations, pod, asked_by: by, length };
         return Ok(Decision::Sandbox(Box::new(first)));
     }
     match site.config.settings.policy.on_closed_gate {

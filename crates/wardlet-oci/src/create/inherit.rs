@@ -16,22 +16,22 @@ use crate::call::Create;
 use crate::error::{Error, Result};
 use crate::gate::{self, Subject};
 use crate::hand_over;
+use crate::isolation::{self, Made, Order, Role, Rootfs, RuntimeTraits};
 use crate::lease::Leases;
 use crate::site::Site;
 use crate::spec;
-use crate::ward::{self, Made, Order, Role, Rootfs, RuntimeTraits};
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, next: &Next) -> Result<u8> {
     let joining = Joining::of(site, site.traits()?, &next.sandbox)?;
     joining.is_joined_by(&wanted.id, &next.networks)?;
     let (spec, rootfs) = prepare(&joining, wanted, next)?;
-    let standing = Standing::Ward { holder: joining.holder.clone(), ids: Some(joining.ids.clone()) };
+    let standing = Standing::Isolated { holder: joining.holder.clone(), ids: Some(joining.ids.clone()) };
     let record = record(site, wanted, &next.sandbox.container, &next.sandbox.pod, standing)?;
     claim(site, &record)?;
     // The upper directory must be in the ledger before any file in it belongs to the pod's IDs.
     let failed = joining.add_place(&rootfs).and_then(|()| {
-        let made = joining.show(&record, (spec, rootfs))?;
-        hand_over(site, &record, (made, &words(site, wanted, &record)))
+        let made = joining.show(&record, spec, rootfs)?;
+        hand_over(site, &record, made, &words(site, wanted, &record))
     });
     let _ = site.records.remove(&record);
     failed
@@ -53,12 +53,12 @@ pub(crate) fn again(site: &Site<'_>, record: &Record) -> Result<u8> {
     let gone = || Error::Sandbox { sandbox: record.sandbox.clone(), cause: "is gone".to_owned() };
     let joining = Joining::of(site, site.traits()?, &sandbox.ok_or_else(gone)?)?;
     let text = spec::read(&record.config)?;
-    let glance = spec::glance(&text).map_err(|cause| Error::spec(&record.config, cause))?;
-    joining.is_joined_by(&record.container, &glance.networks)?;
+    let partial = spec::parse_partial(&text).map_err(|cause| Error::spec(&record.config, cause))?;
+    joining.is_joined_by(&record.container, &partial.networks)?;
     let spec = spec::parse(&text).map_err(|cause| Error::spec(&record.config, cause))?;
     let rootfs = Rootfs::find(&record.bundle, &spec)?;
-    let shown = joining.show(record, (spec, rootfs))?;
-    hand_over(site, record, (shown, &site.call.words))
+    let shown = joining.show(record, spec, rootfs)?;
+    hand_over(site, record, shown, &site.call.words)
 }
 
 /// The sandbox that a container joins.
@@ -75,7 +75,7 @@ impl<'a> Joining<'a> {
     fn of(site: &'a Site<'_>, traits: RuntimeTraits, sandbox: &Record) -> Result<Self> {
         let broken =
             |cause: &str| Error::Sandbox { sandbox: sandbox.container.clone(), cause: cause.to_owned() };
-        let Standing::Ward { holder, ids: Some(ids) } = &sandbox.standing else {
+        let Standing::Isolated { holder, ids: Some(ids) } = &sandbox.standing else {
             return Err(broken("is still being created"));
         };
         let ended = || match first_process(&sandbox.pid_file, ids) {
@@ -104,7 +104,7 @@ impl<'a> Joining<'a> {
         Leases::open(&self.site.config)?.add_places(&self.holder, &places)
     }
 
-    fn order(&self, record: &Record, (spec, rootfs): (Value, Rootfs)) -> Order {
+    fn order(&self, record: &Record, spec: Value, rootfs: Rootfs) -> Order {
         Order {
             bundle: record.bundle.clone(),
             container_id: record.container.clone(),
@@ -119,9 +119,9 @@ impl<'a> Joining<'a> {
     }
 
     /// Prepares the container's files, and mounts the edited configuration for the runtime.
-    fn show(&self, record: &Record, found: (Value, Rootfs)) -> Result<Made> {
-        let order = self.order(record, found);
-        let mut made = ward::make(&order)?;
+    fn show(&self, record: &Record, spec: Value, rootfs: Rootfs) -> Result<Made> {
+        let order = self.order(record, spec, rootfs);
+        let mut made = isolation::make(&order)?;
         annotate(&mut made.spec, &self.ids, None);
         callers::show(&made.spec, &order, &record.config)?;
         Ok(made)
@@ -129,7 +129,7 @@ impl<'a> Joining<'a> {
 }
 
 /// Executes the runtime, and returns only with an error.
-fn hand_over(site: &Site<'_>, record: &Record, (_made, words): (Made, &[OsString])) -> Result<u8> {
+fn hand_over(site: &Site<'_>, record: &Record, _made: Made, words: &[OsString]) -> Result<u8> {
     site.log.decision(&format!(
         "pod {}: container {} joins the user namespace of sandbox {}",
         record.pod, record.container, record.sandbox

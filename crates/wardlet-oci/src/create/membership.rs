@@ -39,7 +39,7 @@ pub(super) fn isolated_sandbox(site: &Site<'_>, networks: &[String]) -> Result<O
 
 /// The network namespace of a sandbox that has a user namespace and runs.
 fn network_of(record: &Record) -> Option<NamespaceId> {
-    let Standing::Ward { ids: Some(ids), .. } = &record.standing else { return None };
+    let Standing::Isolated { ids: Some(ids), .. } = &record.standing else { return None };
     let process = Process::open(first_process(&record.pid_file, ids)?).ok()?;
     Some(process.namespace(NamespaceKind::Net).ok()?.id())
 }

@@ -18,10 +18,10 @@ use crate::call::Create;
 use crate::error::{Error, Result};
 use crate::gate::{self, Subject};
 use crate::hand_over;
+use crate::isolation::{self, Made, Order, Role, Rootfs, RuntimeTraits};
 use crate::lease::{self, Leases};
 use crate::site::Site;
 use crate::spec::{self, BLOCK_KEY, SLOT_KEY};
-use crate::ward::{self, Made, Order, Role, Rootfs, RuntimeTraits};
 use crate::watcher::{give_back, spawn_watcher};
 
 pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First) -> Result<u8> {
@@ -34,7 +34,7 @@ pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First) -> Result<u8
     let wish = Wish { holder, length, places: rootfs.changes().into_iter().collect() };
     let failed = making.lease(ledger, wish, begun.clone()).and_then(|(record, ids)| {
         let made = making.files(spec, rootfs, &ids)?;
-        hand_over(site, (wanted, first), &record, made)
+        hand_over(site, wanted, first, &record, made)
     });
     // This point is reached only after an error: otherwise this process has executed the runtime.
     give_back(site, &begun, |now| now.creator == begun.creator);
@@ -42,12 +42,7 @@ pub(super) fn make(site: &Site<'_>, wanted: &Create, first: &First) -> Result<u8
 }
 
 /// Executes the runtime, and returns only with an error.
-fn hand_over(
-    site: &Site<'_>,
-    (wanted, first): (&Create, &First),
-    record: &Record,
-    _made: Made,
-) -> Result<u8> {
+fn hand_over(site: &Site<'_>, wanted: &Create, first: &First, record: &Record, _made: Made) -> Result<u8> {
     site.log.decision(&line(first, record));
     match hand_over::become_runtime(&site.runtime, &words(site, wanted, record))? {}
 }
@@ -82,7 +77,7 @@ impl Making<'_> {
     /// Writes the record and spawns its watcher.
     fn begin(&self, holder: &Holder) -> Result<Record> {
         let Self { site, wanted, first, .. } = self;
-        let standing = Standing::Ward { holder: holder.clone(), ids: None };
+        let standing = Standing::Isolated { holder: holder.clone(), ids: None };
         let record = record(site, wanted, &wanted.id, &first.pod, standing)?;
         claim(site, &record)?;
         // From here on the watcher releases the lease if this process ends and no container runs.
@@ -108,7 +103,7 @@ impl Making<'_> {
             }
             taken => taken,
         }?;
-        record.standing = Standing::Ward { holder, ids: Some(ids.clone()) };
+        record.standing = Standing::Isolated { holder, ids: Some(ids.clone()) };
         records.update(&record)?;
         Ok((record, ids))
     }
@@ -126,7 +121,7 @@ impl Making<'_> {
             on_refusal: self.site.config.settings.policy.volumes.cannot_idmap,
             stage: self.site.settings().run_dir.join("stage"),
         };
-        let mut made = ward::make(&order)?;
+        let mut made = isolation::make(&order)?;
         annotate(&mut made.spec, ids, Some(self.slot(ids)));
         callers::show(&made.spec, &order, &self.wanted.config)?;
         Ok(made)
@@ -167,7 +162,7 @@ pub(super) fn annotate(spec: &mut Value, ids: &IdMappings, slot: Option<u64>) {
 
 fn line(first: &First, record: &Record) -> String {
     let (pod, by) = (&first.pod, first.asked_by);
-    let Standing::Ward { holder, ids: Some(ids) } = &record.standing else { return String::new() };
+    let Standing::Isolated { holder, ids: Some(ids) } = &record.standing else { return String::new() };
     let span =
         |lines: &[ids::IdMapping]| lines.first().map(|line| line.host().to_string()).unwrap_or_default();
     format!("pod {pod}: {by}: user namespace of {holder}, uids {}, gids {}", span(&ids.uids), span(&ids.gids))

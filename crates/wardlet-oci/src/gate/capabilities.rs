@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::rules::Subject;
 use super::{ACCEPT_NETWORK, Refusal, annotations};
 use crate::error::Result;
-use crate::ward::RuntimeKind;
+use crate::isolation::RuntimeKind;
 
 /// Capabilities that containerd gives by default. A container that has all of them has CAP_NET_RAW by default as well,
 /// and did not ask for it.

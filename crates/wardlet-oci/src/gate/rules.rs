@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{Refusal, capabilities, devices, spaces};
-use crate::ward::RuntimeKind;
+use crate::isolation::RuntimeKind;
 
 /// A container to check.
 pub struct Subject<'a> {

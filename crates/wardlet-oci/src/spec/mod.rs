@@ -5,17 +5,17 @@
 
 mod document;
 mod fold;
-mod glance;
 mod guard;
+mod partial;
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
 pub use document::{Document, parse};
-pub use glance::{Glance, Users, glance};
 pub(crate) use guard::{BLOCK_KEY, SLOT_KEY};
-pub use guard::{astray, weakened};
+pub use guard::{foreign_reference, weakened};
+pub use partial::{PartialSpec, Users, parse_partial};
 
 use crate::error::{Error, Result};
 

@@ -10,7 +10,7 @@ use ids::allocator::State;
 use ledger::{Lease, Ledger};
 use serde_json::{Value, json};
 
-use crate::ward::{Host, Pod};
+use crate::isolation::{Host, Pod};
 use crate::wrapped::{Wrapped, stderr};
 
 /// Debian's.

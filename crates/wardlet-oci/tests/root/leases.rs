@@ -1,7 +1,7 @@
 //! Leases by sandbox, from the first call to the last, with Debian's runc. Needs root.
 
 use crate::asking;
-use crate::ward;
+use crate::isolation;
 use crate::wrapped;
 
 use std::collections::BTreeSet;
@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use asking::{Emptied, RUNC, asking, done, given_back, held, init, leases, root};
 use ids::allocator::State;
+use isolation::{Host, debians};
 use serde_json::{Value, json};
 use testkit::{wait_for, wait_until};
-use ward::{Host, debians};
 use wrapped::{Wrapped, identity, stderr};
 
 fn map(pid: u32) -> Vec<u64> {
@@ -56,7 +56,7 @@ fn a_pod_has_one_block_from_its_first_container_to_its_last() {
         let name = format!("oci:{}/{sandbox}", root(&wrapped));
         assert_eq!(u64::from(lease.uids.base()), base);
         assert_eq!(lease.holder.as_ref().unwrap().as_str(), name);
-        let uppers: Vec<_> = [&bundle, &inner].iter().map(|b| ward::checks::upper_of(host, b)).collect();
+        let uppers: Vec<_> = [&bundle, &inner].iter().map(|b| isolation::checks::upper_of(host, b)).collect();
         assert_eq!(lease.places, uppers, "what lies on disk of it");
         assert_eq!(wrapped.records().len(), 2);
 
@@ -112,11 +112,11 @@ fn endless(wrapped: &Wrapped, deletes: u8) -> PathBuf {
 }
 
 /// A create that an endless runtime is at, and that runtime's number.
-fn being_made(wrapped: &Wrapped, bundle: &Path, id: &str) -> (ward::Killed, u32) {
+fn being_made(wrapped: &Wrapped, bundle: &Path, id: &str) -> (isolation::Killed, u32) {
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let (root, pid_file, bundle) = (root(wrapped), text(&bundle.join("init.pid")), text(bundle));
     let words = ["--root", &root, "create", "--bundle", &bundle, "--pid-file", &pid_file, id];
-    let child = ward::Killed(wrapped.command(&words).spawn().unwrap());
+    let child = isolation::Killed(wrapped.command(&words).spawn().unwrap());
     loop {
         let said = fs::read_to_string(wrapped.path("running")).ok();
         match said.and_then(|text| text.trim().parse().ok()) {
@@ -193,7 +193,7 @@ fn create_and_settle(wrapped: &Wrapped, bundle: &Path, id: &str) {
 }
 
 #[test]
-fn who_looks_after_a_create_has_nothing_of_its_caller_and_may_be_killed_as_well() {
+fn the_cleanup_watcher_has_nothing_of_its_caller_and_may_be_killed_as_well() {
     Host::play(debians(), |host| {
         let wrapped = Wrapped::before(Path::new(RUNC));
         let runtime = endless(&wrapped, 1);
@@ -318,28 +318,28 @@ fn nothing_is_run_in_a_pod_by_a_call_that_does_not_know_of_it() {
 }
 
 #[test]
-fn who_looks_after_a_create_takes_nothing_that_is_anothers_or_still_there() {
+fn the_cleanup_watcher_takes_nothing_that_is_anothers_or_still_there() {
     Host::play(debians(), |host| {
         let wrapped = Wrapped::before(Path::new(RUNC));
         let _emptied = Emptied(&wrapped);
         let (id, bundle) = asking(host, &host.pod(0), None, |_| {});
         create_and_settle(&wrapped, &bundle, &id);
         let maker = wrapped.records()[0].creator;
-        let look_after = |began: u64| {
+        let watch = |began: u64| {
             let (pid, began) = (maker.pid().to_string(), began.to_string());
             done(&wrapped.call(&["--root", &root(&wrapped), "wardlet-look-after", &pid, &began, &id]));
             (held(&wrapped), wrapped.records().len())
         };
-        assert_eq!(look_after(maker.began()), (1, 1), "the pod is there");
+        assert_eq!(watch(maker.began()), (1, 1), "the pod is there");
         let init = rustix::process::Pid::from_raw(init(&bundle).cast_signed()).unwrap();
         rustix::process::kill_process(init, rustix::process::Signal::KILL).unwrap();
         let stat = format!("/proc/{}/stat", init.as_raw_nonzero());
         while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(look_after(maker.began() + 1), (1, 1), "another one has made it");
-        assert_eq!(look_after(maker.began()), (0, 0));
-        assert_eq!(look_after(maker.began()), (0, 0));
+        assert_eq!(watch(maker.began() + 1), (1, 1), "another one has made it");
+        assert_eq!(watch(maker.began()), (0, 0));
+        assert_eq!(watch(maker.began()), (0, 0));
     });
 }
 

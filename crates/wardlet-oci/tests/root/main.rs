@@ -3,14 +3,14 @@
 
 #[path = "../asking/mod.rs"]
 mod asking;
-#[path = "../ward/mod.rs"]
-mod ward;
+#[path = "../isolation/mod.rs"]
+mod isolation;
 #[path = "../wrapped/mod.rs"]
 mod wrapped;
 
 mod attacks;
+mod isolation_layers;
+mod isolation_runc;
 mod leases;
 mod policy;
 mod pool;
-mod ward_layers;
-mod ward_runc;

@@ -1,15 +1,15 @@
 //! What the operator wants for files that cannot be idmapped, and what becomes of a pod by annotation that has such.
 //! Needs root.
 
-use crate::ward;
+use crate::isolation;
 use crate::wrapped;
 
 use std::fs;
 use std::path::Path;
 
+use isolation::{Host, debians};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::json;
-use ward::{Host, debians};
 use wrapped::{Wrapped, stderr};
 
 const RUNC: &str = "/usr/sbin/runc";
@@ -36,7 +36,7 @@ fn refused(policy: &str) -> String {
         let output = wrapped.create(&bundle, &id);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert_eq!(wrapped.records(), [], "nothing is left of it");
-        assert_eq!(ward::owner(&volume.join("file")), (0, 0), "nothing was given away");
+        assert_eq!(isolation::owner(&volume.join("file")), (0, 0), "nothing was given away");
         unmount(bundle.join("rootfs"), UnmountFlags::DETACH).unwrap();
         unmount(&volume, UnmountFlags::DETACH).unwrap();
         stderr(&output)

@@ -2,7 +2,7 @@
 //! testbed's newer runc.
 
 use crate::asking;
-use crate::ward;
+use crate::isolation;
 use crate::wrapped;
 
 use std::fs;
@@ -13,8 +13,8 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use asking::{Emptied, RUNC, asking, done, given_back, init, root};
+use isolation::{Host, Killed, debians};
 use serde_json::json;
-use ward::{Host, Killed, debians};
 use wrapped::{Wrapped, stderr};
 
 fn stdout(output: &Output) -> String {

@@ -3,10 +3,10 @@
 
 #[path = "../asking/mod.rs"]
 mod asking;
+#[path = "../isolation/mod.rs"]
+mod isolation;
 #[path = "../support/mod.rs"]
 mod support;
-#[path = "../ward/mod.rs"]
-mod ward;
 #[path = "../wrapped/mod.rs"]
 mod wrapped;
 
@@ -14,7 +14,7 @@ mod containerd;
 mod crun;
 mod engines;
 mod gvisor;
+mod isolation_kill;
+mod isolation_runc;
 mod nodes;
 mod parallel;
-mod ward_kill;
-mod ward_runc;

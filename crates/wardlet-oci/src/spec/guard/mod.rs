@@ -1,10 +1,10 @@
 //! The last check of an edited configuration before the runtime gets it: every restriction of the caller's
 //! configuration must still be there.
 
-mod astray;
 mod mounts;
+mod references;
 
-pub use astray::astray;
+pub use references::foreign_reference;
 
 use std::path::Path;
 

@@ -4,21 +4,34 @@ use serde_json::{Map, Value};
 
 use super::{differing, items, object};
 
-const ON_TOP: (&str, &str) = ("ro", "rw");
-const THROUGHOUT: (&str, &str) = ("rro", "rrw");
+/// A mount option that restricts a mount.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Restriction {
+    option: &'static str,
+    /// The option that lifts the restriction.
+    lifted_by: &'static str,
+}
 
-/// Options that restrict a mount, each with the option that lifts the restriction.
-const PAIRS: [(&str, &str); 10] = [
-    ON_TOP,
-    THROUGHOUT,
-    ("nosuid", "suid"),
-    ("rnosuid", "rsuid"),
-    ("nodev", "dev"),
-    ("rnodev", "rdev"),
-    ("noexec", "exec"),
-    ("rnoexec", "rexec"),
-    ("nosymfollow", "symfollow"),
-    ("rnosymfollow", "rsymfollow"),
+impl Restriction {
+    const fn new(option: &'static str, lifted_by: &'static str) -> Self {
+        Self { option, lifted_by }
+    }
+}
+
+const READ_ONLY: Restriction = Restriction::new("ro", "rw");
+const RECURSIVE_READ_ONLY: Restriction = Restriction::new("rro", "rrw");
+
+const RESTRICTIONS: [Restriction; 10] = [
+    READ_ONLY,
+    RECURSIVE_READ_ONLY,
+    Restriction::new("nosuid", "suid"),
+    Restriction::new("rnosuid", "rsuid"),
+    Restriction::new("nodev", "dev"),
+    Restriction::new("rnodev", "rdev"),
+    Restriction::new("noexec", "exec"),
+    Restriction::new("rnoexec", "rexec"),
+    Restriction::new("nosymfollow", "symfollow"),
+    Restriction::new("rnosymfollow", "rsymfollow"),
 ];
 
 /// Options with which mounts propagate to the host.
@@ -65,20 +78,23 @@ fn is_same(given: &Value, kept: &Value) -> bool {
 }
 
 fn restricts(given: &[&str], kept: &[&str]) -> bool {
-    let mut lifts = PAIRS.into_iter().map(|(_, lifts)| lifts).chain(OUTWARD);
+    let mut lifts = RESTRICTIONS.into_iter().map(|restriction| restriction.lifted_by).chain(OUTWARD);
     let new = lifts.any(|option| kept.contains(&option) && !given.contains(&option));
-    !new && PAIRS.into_iter().all(|pair| !holds(given, pair) || holds(kept, stand_in(kept, pair)))
+    let is_kept = |restriction| !holds(given, restriction) || holds(kept, stand_in(kept, restriction));
+    !new && RESTRICTIONS.into_iter().all(is_kept)
 }
 
 /// Whether the restriction is in effect: the later of two contradicting options counts.
-fn holds(options: &[&str], (restricts, lifts): (&str, &str)) -> bool {
-    options.iter().rev().find(|option| [restricts, lifts].contains(option)) == Some(&restricts)
+fn holds(options: &[&str], restriction: Restriction) -> bool {
+    let Restriction { option, lifted_by } = restriction;
+    options.iter().rev().find(|given| [option, lifted_by].contains(given)) == Some(&option)
 }
 
 /// wardlet makes all mounts below a recursively read-only one read-only before the runtime gets it, so that `ro` is
 /// enough for the mount itself.
-fn stand_in(kept: &[&str], pair: (&'static str, &'static str)) -> (&'static str, &'static str) {
-    if pair == THROUGHOUT && !kept.contains(&THROUGHOUT.0) { ON_TOP } else { pair }
+fn stand_in(kept: &[&str], restriction: Restriction) -> Restriction {
+    let is_recursive = restriction == RECURSIVE_READ_ONLY;
+    if is_recursive && !kept.contains(&RECURSIVE_READ_ONLY.option) { READ_ONLY } else { restriction }
 }
 
 fn options(mount: &Value) -> Vec<&str> {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::crio::CrioPod;
 use crate::asking::{Emptied, RUNC, asking, done, held, init, root};
-use crate::ward::{Host, debians};
+use crate::isolation::{Host, debians};
 use crate::wrapped::{Wrapped, stderr};
 
 const CRIO_KIND: &str = "io.kubernetes.cri-o.ContainerType";

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use kernel::NamespaceKind;
 use serde_json::{Value, json};
 
-use crate::ward::{Host, Pod};
+use crate::isolation::{Host, Pod};
 
 /// The namespaces that CRI-O makes for a pod beside its network.
 const KINDS: [NamespaceKind; 2] = [NamespaceKind::Ipc, NamespaceKind::Uts];

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::asking::{Emptied, RUNC, asking, held};
-use crate::ward::{Host, debians};
+use crate::isolation::{Host, debians};
 use crate::wrapped::{Wrapped, stderr};
 
 fn names(dir: &Path) -> Vec<String> {

@@ -10,7 +10,7 @@ use serde_json::json;
 use testkit::wait_until;
 
 use crate::asking::{Emptied, RUNC, asking, done, held, init, root};
-use crate::ward::{Host, debians};
+use crate::isolation::{Host, debians};
 use crate::wrapped::{Wrapped, stderr};
 
 #[test]

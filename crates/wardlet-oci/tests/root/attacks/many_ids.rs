@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::asking::{Emptied, RUNC, asking, done, held, leases};
-use crate::ward::{Host, debians};
+use crate::isolation::{Host, debians};
 use crate::wrapped::{Wrapped, stderr};
 
 /// The longest block that [`Wrapped`]'s pool can give: half of all its IDs.

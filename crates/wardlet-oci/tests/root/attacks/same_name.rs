@@ -14,7 +14,7 @@ use oci_records::Standing;
 use testkit::wait_until;
 
 use crate::asking::{Emptied, RUNC, asking, done, held, init, leases, root};
-use crate::ward::{Host, Killed, debians};
+use crate::isolation::{Host, Killed, debians};
 use crate::wrapped::{Wrapped, stderr};
 
 /// A node with a wrapper before runc, for as long as `attack` lasts.
@@ -65,7 +65,7 @@ fn is_leased(wrapped: &Wrapped, bundle: &Path) {
     assert_eq!(lease.map(|lease| lease.state), Some(State::Leased), "{base} is the pod's");
     let records = wrapped.records();
     assert_eq!(records.len(), 1);
-    assert!(matches!(records[0].standing, Standing::Ward { ids: Some(_), .. }), "{records:?}");
+    assert!(matches!(records[0].standing, Standing::Isolated { ids: Some(_), .. }), "{records:?}");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_delete_takes_nothing_from_a_pod_of_its_name_that_is_being_made() {
         let mut create = wrapped.command(&words);
         let mut create = Killed(create.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         let is_second = || {
-            let is_leased = |standing: &Standing| matches!(standing, Standing::Ward { ids: Some(_), .. });
+            let is_leased = |standing: &Standing| matches!(standing, Standing::Isolated { ids: Some(_), .. });
             wrapped.records().iter().any(|r| r.creator.pid() == create.0.id() && is_leased(&r.standing))
         };
         wait_until("the second create has its lease", is_second);

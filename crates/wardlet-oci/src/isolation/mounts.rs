@@ -52,9 +52,9 @@ impl Mounts<'_, '_> {
         if !options.iter().any(|option| option == "bind" || option == "rbind") {
             options.push("bind".to_owned());
         }
-        let held = held_fast(&source)?;
+        let locked = locked_flags(&source)?;
         options.extend(
-            held.filter(|flag| !asked.options.iter().any(|option| option == flag)).map(str::to_owned),
+            locked.filter(|flag| !asked.options.iter().any(|option| option == flag)).map(str::to_owned),
         );
         replace(mount, &source, &options)
     }
@@ -107,7 +107,7 @@ impl Mounts<'_, '_> {
 
 /// The restrictions of a mount. The kernel locks them in a user namespace: a runtime that remounts a bind mount without
 /// them, as runc before 1.2 does, gets EPERM.
-fn held_fast(point: &Path) -> Result<impl Iterator<Item = &'static str>> {
+fn locked_flags(point: &Path) -> Result<impl Iterator<Item = &'static str>> {
     let flags = rustix::fs::statvfs(point)
         .map_err(|error| Error::File { what: "statvfs", path: point.to_owned(), cause: error.into() })?
         .f_flag;

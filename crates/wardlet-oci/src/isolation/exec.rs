@@ -29,7 +29,7 @@ pub fn join_for_exec(order: &ExecOrder) -> Result<Joined> {
 }
 
 /// Whether a process is in another user namespace than this one. It is an error if the process has ended.
-pub fn has_users_of_its_own(init: u32) -> Result<bool> {
+pub fn has_own_user_namespace(init: u32) -> Result<bool> {
     let users = |process: Process| process.namespace(NamespaceKind::User).map(|namespace| namespace.id());
     Ok(users(Process::own()?)? != users(Process::open(init)?)?)
 }
@@ -37,7 +37,7 @@ pub fn has_users_of_its_own(init: u32) -> Result<bool> {
 /// Whether a process is in another user namespace than this one, and in a network namespace that is neither the host's
 /// nor owned by that user namespace: a runtime that joins the user namespace first cannot join it. It is an error if
 /// the process has ended.
-pub fn is_on_a_network_of_the_hosts(init: u32) -> Result<bool> {
+pub fn is_in_foreign_network(init: u32) -> Result<bool> {
     let (own, init) = (Process::own()?, Process::open(init)?);
     let (users, network) = (init.namespace(NamespaceKind::User)?, init.namespace(NamespaceKind::Net)?);
     let ours = |kind| own.namespace(kind).map(|namespace| namespace.id());
@@ -54,7 +54,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::ward::{MappingsWithPath, RuntimeTraits};
+    use crate::isolation::{MappingsWithPath, RuntimeTraits};
 
     #[test]
     fn one_more_process_is_refused_where_the_runtime_would_run_it_as_the_hosts_root() {

@@ -11,7 +11,7 @@ use super::fold::folded;
 
 /// The parts of a configuration that decide whether the pod gets a user namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Glance {
+pub struct PartialSpec {
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
     /// Whether it has a user namespace, new or to be joined, or ID mappings.
@@ -33,7 +33,7 @@ pub enum Users {
 
 /// Parses the text of a configuration. It is an error if it is not JSON, or if one of the keys that are read exists
 /// twice or in another case, which a runtime would read in another way.
-pub fn glance(text: &[u8]) -> Result<Glance, String> {
+pub fn parse_partial(text: &[u8]) -> Result<PartialSpec, String> {
     let mut parser = serde_json::Deserializer::from_slice(text);
     let seen = parser.deserialize_map(Top).map_err(|e| e.to_string())?;
     parser.end().map_err(|e| e.to_string())?;
@@ -43,13 +43,13 @@ pub fn glance(text: &[u8]) -> Result<Glance, String> {
 struct Top;
 
 impl<'de> Visitor<'de> for Top {
-    type Value = Glance;
+    type Value = PartialSpec;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an OCI configuration")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Glance, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PartialSpec, A::Error> {
         let (mut annotations, mut linux) = (None, None);
         while let Some(key) = map.next_key::<String>()? {
             match folded(&key).as_str() {
@@ -64,7 +64,7 @@ impl<'de> Visitor<'de> for Top {
         }
         let annotations = annotations.flatten().unwrap_or_default().0;
         let Linux { users, networks } = linux.flatten().unwrap_or_default();
-        Ok(Glance { annotations, users, networks })
+        Ok(PartialSpec { annotations, users, networks })
     }
 }
 
@@ -221,17 +221,17 @@ impl<'de> Deserialize<'de> for Spaces {
 mod tests {
     use super::*;
 
-    fn seen(text: &str) -> Result<Glance, String> {
-        glance(text.as_bytes())
+    fn seen(text: &str) -> Result<PartialSpec, String> {
+        parse_partial(text.as_bytes())
     }
 
     #[test]
     fn annotations_and_the_callers_user_namespace_are_seen() {
         let text =
             r#"{"ociVersion":"1.0.2","annotations":{"a":"b"},"linux":{"namespaces":[{"type":"pid"}]}}"#;
-        let glance = seen(text).unwrap();
-        assert_eq!((glance.annotations["a"].as_str(), glance.users), ("b", Users::Unsaid));
-        assert!(glance.networks.is_empty());
+        let partial = seen(text).unwrap();
+        assert_eq!((partial.annotations["a"].as_str(), partial.users), ("b", Users::Unsaid));
+        assert!(partial.networks.is_empty());
         let networks = r#"{"linux":{"namespaces":[{"type":"network","path":"/n"},{"type":"network"}]}}"#;
         assert_eq!(seen(networks).unwrap().networks, ["/n", ""]);
         for given in [
@@ -243,7 +243,7 @@ mod tests {
             assert_eq!(seen(given).unwrap().users, Users::Given, "{given}");
         }
         for unsaid in ["{}", r#"{"linux":null}"#, r#"{"linux":{"uidMappings":[],"namespaces":null}}"#] {
-            assert_eq!(seen(unsaid).unwrap(), Glance::default(), "{unsaid}");
+            assert_eq!(seen(unsaid).unwrap(), PartialSpec::default(), "{unsaid}");
         }
     }
 
@@ -276,6 +276,6 @@ mod tests {
         );
         assert_eq!(seen(&deep).unwrap().annotations["a"], "b");
         let long = format!("{{\"process\":{{\"env\":[\"{}\"]}}}}", "x".repeat(10 << 20));
-        assert_eq!(seen(&long).unwrap(), Glance::default());
+        assert_eq!(seen(&long).unwrap(), PartialSpec::default());
     }
 }

@@ -304,5 +304,5 @@ pub fn owner(path: &Path) -> (u64, u64) {
 /// The program that does what a test says, as another process.
 pub fn actor() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| testkit::example("ward_actor", env!("CARGO_MANIFEST_DIR")))
+    PATH.get_or_init(|| testkit::example("isolation_actor", env!("CARGO_MANIFEST_DIR")))
 }

@@ -31,7 +31,7 @@ use serde_json::Value;
 
 pub use delete::{DeleteOrder, prepare_delete};
 pub use error::{Error, Result};
-pub use exec::{Joined, has_users_of_its_own, is_on_a_network_of_the_hosts, join_for_exec};
+pub use exec::{Joined, has_own_user_namespace, is_in_foreign_network, join_for_exec};
 pub use inside::Inside;
 pub use make::make;
 pub use rootfs::Rootfs;

@@ -1,14 +1,14 @@
 //! Where a container's files come from, and what is refused. Needs root and Debian's runc.
 
-use crate::ward;
+use crate::isolation;
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use isolation::{BASE, Host, Pod, checks, debians, owner, spec};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::{Value, json};
-use ward::{BASE, Host, Pod, checks, debians, owner, spec};
 
 /// A bundle whose overlay is mounted anew, by other names of its layers.
 fn mounted_anew(host: &Host, pod: &Pod, lowers: &str) -> (String, std::path::PathBuf) {

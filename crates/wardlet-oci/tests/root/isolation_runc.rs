@@ -1,8 +1,8 @@
 //! Containers of a pod with a user namespace on Debian's runc 1.1, in bundles such as containerd's. Needs root.
 
-use crate::ward;
+use crate::isolation;
 
-use ward::{Host, checks, debians};
+use isolation::{Host, checks, debians};
 
 #[test]
 fn owners_are_right_inside_and_outside() {

@@ -4,14 +4,14 @@
 //! something, and killed at its entry. Nothing of it must be left but the owner of the directory that takes the
 //! container's changes, and whoever comes next must find nothing in the way.
 
-use crate::ward;
+use crate::isolation;
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use ward::{BASE, Host, Pod, Runtime, checks, debians, owner, spec};
+use isolation::{BASE, Host, Pod, Runtime, checks, debians, owner, spec};
 
 /// What changes something, be it of this process or of the host.
 const CHANGES: &[&str] = &[

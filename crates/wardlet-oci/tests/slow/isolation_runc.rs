@@ -1,9 +1,9 @@
 //! Containers of a pod with a user namespace on the testbed's runc, which joins namespaces in another order than
 //! Debian's. Needs root.
 
-use crate::ward;
+use crate::isolation;
 
-use ward::{Host, Runtime, checks};
+use isolation::{Host, Runtime, checks};
 
 fn play(check: impl FnOnce(&Host) + Send) {
     let program = testbed::cache::program("runc", "runc").unwrap();

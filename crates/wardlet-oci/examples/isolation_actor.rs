@@ -1,5 +1,5 @@
 //! Does what the wrapper does for one container that is known to be of a pod with a user namespace, and nothing
-//! else, for tests: `ward_actor create ORDER RUNTIME [ARGUMENT…]`, `ward_actor exec ORDER RUNTIME [ARGUMENT…]`.
+//! else, for tests: `isolation_actor create ORDER RUNTIME [ARGUMENT…]`, `isolation_actor exec ORDER RUNTIME [ARGUMENT…]`.
 //! ORDER is a file; where the runtime is to find the configuration, `@BUNDLE@` stands among the arguments.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -11,7 +11,7 @@ use std::process::Command;
 
 use ids::{IdMapping, IdMappings};
 use serde_json::Value;
-use wardlet_oci::ward::{
+use wardlet_oci::isolation::{
     self, ExecOrder, JoinOrder, MappingsWithPath, Order, Role, Rootfs, RuntimeKind, RuntimeTraits,
 };
 
@@ -20,18 +20,18 @@ fn main() {
     let (what, order) = (words.next().unwrap(), words.next().unwrap());
     let order: Value = serde_json::from_slice(&fs::read(order).unwrap()).unwrap();
     let words: Vec<OsString> = words.collect();
-    let failed = |error: ward::Error| -> ! {
+    let failed = |error: isolation::Error| -> ! {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
         eprintln!("{error}{cause}");
         std::process::exit(3)
     };
     if what == "exec" {
-        let joined = ward::join_for_exec(&exec_order(&order)).unwrap_or_else(|error| failed(error));
+        let joined = isolation::join_for_exec(&exec_order(&order)).unwrap_or_else(|error| failed(error));
         run(&words, Path::new(""));
         drop(joined);
     } else {
         let order = create_order(&order);
-        let made = ward::make(&order).unwrap_or_else(|error| failed(error));
+        let made = isolation::make(&order).unwrap_or_else(|error| failed(error));
         fs::write(order.stage.join("config.json"), serde_json::to_vec_pretty(&made.spec).unwrap()).unwrap();
         run(&words, &order.stage);
         drop(made);

@@ -10,7 +10,7 @@ use super::{items, object, path};
 /// The first part of `after` that refers to something else, if there is one: ID mappings that are not the pod's, or a
 /// root filesystem, a user namespace or a changed mount source outside of `stage`.
 #[must_use]
-pub fn astray(before: &Value, after: &Value, ids: &IdMappings, stage: &Path) -> Option<String> {
+pub fn foreign_reference(before: &Value, after: &Value, ids: &IdMappings, stage: &Path) -> Option<String> {
     let none = Map::new();
     let (before, after) = (before.as_object()?, after.as_object()?);
     let is_ours = |path: Option<&str>| path.is_some_and(|path| is_below(Path::new(path), stage));
@@ -83,7 +83,7 @@ mod tests {
     fn found(change: impl FnOnce(&mut Value)) -> Option<String> {
         let mut after = edited();
         change(&mut after);
-        astray(&given(), &after, &ids(), Path::new("/run/stage"))
+        foreign_reference(&given(), &after, &ids(), Path::new("/run/stage"))
     }
 
     #[test]
