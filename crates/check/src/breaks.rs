@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use plan::{Gate, Gates};
+use plan::Gate;
 
 use crate::report::{
     Break, BreakRule, Conflict, Driver, Now, ObjectRef, SelinuxRule, Severity, User, Verdict, Volume, When,
     Workload,
 };
+use crate::shared::UpgradeGates;
 
 /// What the breaks follow from.
 pub(crate) struct Findings<'a> {
@@ -15,7 +16,7 @@ pub(crate) struct Findings<'a> {
     pub(crate) conflicts: &'a [Conflict],
     pub(crate) volumes: &'a [Volume],
     pub(crate) drivers: &'a [Driver],
-    pub(crate) gates: (&'a Gates, &'a Gates),
+    pub(crate) gates: UpgradeGates<'a>,
 }
 
 impl Findings<'_> {
@@ -33,7 +34,10 @@ impl Findings<'_> {
         let new = near.filter(|c| c.when == When::AfterUpgrade);
         let mut pairs: BTreeMap<(&str, &ObjectRef, &ObjectRef), Vec<&Conflict>> = BTreeMap::new();
         for conflict in new {
-            pairs.entry((&conflict.volume, &conflict.a.who, &conflict.b.who)).or_default().push(conflict);
+            pairs
+                .entry((&conflict.volume, &conflict.a.workload, &conflict.b.workload))
+                .or_default()
+                .push(conflict);
         }
         let volumes: BTreeMap<&str, &Volume> = self.volumes.iter().map(|v| (v.id.as_str(), v)).collect();
         let of_pair = |((volume, _, _), all): (_, Vec<&Conflict>)| {
@@ -48,9 +52,9 @@ impl Findings<'_> {
         let new = each.filter(|(_, f)| f.what == SelinuxRule::MultipleLabels && f.when == When::AfterUpgrade);
         new.map(|(workload, finding)| Break {
             what: BreakRule::MultipleLabels,
-            workloads: vec![workload.who.clone()],
+            workloads: vec![workload.object.clone()],
             volume: Some(finding.volume.clone()),
-            text: format!("{} no longer starts: {}", workload.who, finding.cause),
+            text: format!("{} no longer starts: {}", workload.object, finding.cause),
         })
     }
 
@@ -62,7 +66,7 @@ impl Findings<'_> {
                 .filter(|v| v.mounted_with_context.after && !v.mounted_with_context.before)
                 .collect();
             let mut workloads: Vec<ObjectRef> =
-                new.iter().flat_map(|volume| volume.users.iter().map(|user| user.who.clone())).collect();
+                new.iter().flat_map(|volume| volume.users.iter().map(|user| user.workload.clone())).collect();
             workloads.sort();
             workloads.dedup();
             (!new.is_empty()).then(|| Break {
@@ -75,7 +79,7 @@ impl Findings<'_> {
     }
 
     fn of_user_namespaces(&self) -> impl Iterator<Item = Break> {
-        let (before, after) = self.gates;
+        let UpgradeGates { before, after } = self.gates;
         let gate = Gate::UserNamespacesSupport;
         let opens = !before.on(gate) && after.on(gate);
         let asking = self.workloads.iter().filter(move |_| opens);
@@ -85,11 +89,11 @@ impl Findings<'_> {
             let cause = workload.user_namespace.reasons.first().map_or("", |reason| &reason.cause);
             Break {
                 what: BreakRule::UserNamespace,
-                workloads: vec![workload.who.clone()],
+                workloads: vec![workload.object.clone()],
                 volume: None,
                 text: format!(
                     "{} gets the user namespace it asks for, and does not start: {cause}",
-                    workload.who
+                    workload.object
                 ),
             }
         })
@@ -100,9 +104,9 @@ fn of_pair(volume: &str, users: &[User], all: &[&Conflict]) -> Break {
     let said = |value: &str| if value.is_empty() { "none".to_owned() } else { value.to_owned() };
     let differ: Vec<String> =
         all.iter().map(|c| format!("{} {} and {}", c.property, said(&c.a.value), said(&c.b.value))).collect();
-    let (why, [a, b]) = all
-        .first()
-        .map_or_else(Default::default, |c| (c.why.as_str(), [c.a.who.to_string(), c.b.who.to_string()]));
+    let (why, [a, b]) = all.first().map_or_else(Default::default, |c| {
+        (c.why.as_str(), [c.a.workload.to_string(), c.b.workload.to_string()])
+    });
     let text = format!("{a} and {b} share volume {volume} with {}: {why}", differ.join(", "));
     Break { what: BreakRule::Conflict, workloads: broken(users, all), volume: Some(volume.to_owned()), text }
 }
@@ -111,10 +115,10 @@ fn of_pair(volume: &str, users: &[User], all: &[&Conflict]) -> Break {
 fn broken(users: &[User], all: &[&Conflict]) -> Vec<ObjectRef> {
     let mut workloads: Vec<ObjectRef> = Vec::new();
     for side in all.iter().flat_map(|conflict| [&conflict.a, &conflict.b]) {
-        if side.who.is_crowd() {
-            workloads.extend(users.iter().filter(|user| side.has(user)).map(|user| user.who.clone()));
+        if side.workload.is_crowd() {
+            workloads.extend(users.iter().filter(|user| side.has(user)).map(|user| user.workload.clone()));
         } else {
-            workloads.push(side.who.clone());
+            workloads.push(side.workload.clone());
         }
     }
     workloads.sort();

@@ -18,20 +18,24 @@ const NAMED: usize = 8;
 pub(crate) fn crowds<'a>(
     equivalents: impl Iterator<Item = &'a EquivalentPods>,
 ) -> Vec<(Cow<'a, ObjectRef>, Vec<&'a EquivalentPods>)> {
-    let mut by_who: BTreeMap<&ObjectRef, Vec<&EquivalentPods>> = BTreeMap::new();
+    let mut by_workload: BTreeMap<&ObjectRef, Vec<&EquivalentPods>> = BTreeMap::new();
     let mut bare: BTreeMap<&str, usize> = BTreeMap::new();
     for equivalent in equivalents {
-        by_who.entry(&equivalent.who).or_default().push(equivalent);
+        by_workload.entry(&equivalent.workload).or_default().push(equivalent);
     }
-    for who in by_who.keys().filter(|who| who.is_pod()) {
-        *bare.entry(&who.namespace).or_default() += 1;
+    for workload in by_workload.keys().filter(|workload| workload.is_pod()) {
+        *bare.entry(&workload.namespace).or_default() += 1;
     }
-    let is_many =
-        |who: &ObjectRef| who.is_pod() && bare.get(who.namespace.as_str()).is_some_and(|&n| n > NAMED);
+    let is_many = |workload: &ObjectRef| {
+        workload.is_pod() && bare.get(workload.namespace.as_str()).is_some_and(|&n| n > NAMED)
+    };
     let mut sides: BTreeMap<Cow<'a, ObjectRef>, Vec<&EquivalentPods>> = BTreeMap::new();
-    for (who, equivalents) in by_who {
-        let side =
-            if is_many(who) { Cow::Owned(ObjectRef::crowd(&who.namespace)) } else { Cow::Borrowed(who) };
+    for (workload, equivalents) in by_workload {
+        let side = if is_many(workload) {
+            Cow::Owned(ObjectRef::crowd(&workload.namespace))
+        } else {
+            Cow::Borrowed(workload)
+        };
         sides.entry(side).or_default().extend(equivalents);
     }
     sides.into_iter().collect()
@@ -42,24 +46,28 @@ impl ConflictSide {
     #[must_use]
     pub fn one(&self) -> Cow<'_, ObjectRef> {
         match &self.pod {
-            Some(pod) if self.who.is_crowd() => {
-                Cow::Owned(ObjectRef { name: pod.clone(), ..self.who.clone() })
+            Some(pod) if self.workload.is_crowd() => {
+                Cow::Owned(ObjectRef { name: pod.clone(), ..self.workload.clone() })
             }
-            _ => Cow::Borrowed(&self.who),
+            _ => Cow::Borrowed(&self.workload),
         }
     }
 
     /// Whether this user of the volume is in the crowd.
     #[must_use]
     pub fn has(&self, user: &User) -> bool {
-        let is_of_it = user.who.is_pod() && user.who.namespace == self.who.namespace;
+        let is_of_it = user.workload.is_pod() && user.workload.namespace == self.workload.namespace;
         is_of_it && [&user.label, &user.policy].contains(&&self.value)
     }
 
     /// Its name for messages; of a crowd, with the number of its pods.
     #[must_use]
     pub fn named(&self) -> String {
-        if self.who.is_crowd() { format!("{} ({} pods)", self.who, self.pods) } else { self.who.to_string() }
+        if self.workload.is_crowd() {
+            format!("{} ({} pods)", self.workload, self.pods)
+        } else {
+            self.workload.to_string()
+        }
     }
 }
 

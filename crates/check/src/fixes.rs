@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use conflicts::{ChangePolicy, Engine, Pod, PodKey, PodVolume, Says, VolumeId};
-use inventory::{EquivalentPods, KnownWorkload, Scene};
+use inventory::{ClusterSnapshot, EquivalentPods, KnownWorkload};
 use plan::{Container, Stage};
 
 use crate::crowd::first_of;
@@ -15,7 +15,7 @@ const MAX_LEVELS: usize = 8;
 
 pub(crate) struct Search<'a> {
     engine: &'a Engine,
-    scene: &'a Scene,
+    snapshot: &'a ClusterSnapshot,
     workloads: &'a BTreeMap<ObjectRef, KnownWorkload<'a>>,
     /// Pods that there is something to say of alone, by volume.
     remarked: BTreeMap<&'a VolumeId, Vec<&'a PodKey>>,
@@ -28,17 +28,17 @@ type Edits = BTreeMap<ObjectRef, Vec<Edit>>;
 impl<'a> Search<'a> {
     pub(crate) fn new(
         engine: &'a Engine,
-        scene: &'a Scene,
+        snapshot: &'a ClusterSnapshot,
         workloads: &'a BTreeMap<ObjectRef, KnownWorkload<'a>>,
     ) -> Self {
         let mut remarked: BTreeMap<&VolumeId, Vec<&PodKey>> = BTreeMap::new();
         engine.remarks().for_each(|remark| remarked.entry(remark.volume).or_default().push(remark.pod));
         let mut equivalents: BTreeMap<&ObjectRef, Vec<&EquivalentPods>> = BTreeMap::new();
-        scene
+        snapshot
             .equivalents
             .values()
-            .for_each(|equivalent| equivalents.entry(&equivalent.who).or_default().push(equivalent));
-        Self { engine, scene, workloads, remarked, equivalents }
+            .for_each(|equivalent| equivalents.entry(&equivalent.workload).or_default().push(equivalent));
+        Self { engine, snapshot, workloads, remarked, equivalents }
     }
 
     /// All that was found to work for this volume, the best first.
@@ -59,7 +59,7 @@ impl<'a> Search<'a> {
         let asking = self.engine.users(volume).flat_map(|users| users.pods());
         let remarked = self.remarked.get(volume).into_iter().flatten().copied();
         let keys: BTreeSet<_> = asking.chain(remarked).collect();
-        keys.into_iter().filter_map(|key| self.scene.equivalents.get(key)).collect()
+        keys.into_iter().filter_map(|key| self.snapshot.equivalents.get(key)).collect()
     }
 
     /// The levels that any of them has, those of most workloads first.
@@ -70,18 +70,19 @@ impl<'a> Search<'a> {
                 let mounts = equivalent.pod.volumes.iter().filter(|v| v.name == name).flat_map(|v| &v.mounts);
                 let levels = mounts.filter_map(|mount| mount.options.as_ref()?.level());
                 for level in levels {
-                    uses.entry(level.to_owned()).or_default().insert(&equivalent.who);
+                    uses.entry(level.to_owned()).or_default().insert(&equivalent.workload);
                 }
             }
         }
-        let mut levels: Vec<(usize, String)> = uses.into_iter().map(|(l, who)| (who.len(), l)).collect();
+        let mut levels: Vec<(usize, String)> =
+            uses.into_iter().map(|(l, workloads)| (workloads.len(), l)).collect();
         levels.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         levels.into_iter().take(MAX_LEVELS).map(|(_, level)| level).collect()
     }
 
     /// What a pod calls the volume.
     fn names_of(&self, volume: &VolumeId, pod: &Pod) -> Vec<String> {
-        let leads = |v: &&PodVolume| self.scene.volume_of(pod, v) == Some(volume);
+        let leads = |v: &&PodVolume| self.snapshot.volume_of(pod, v) == Some(volume);
         pod.volumes.iter().filter(leads).map(|v| v.name.clone()).collect()
     }
 
@@ -89,9 +90,9 @@ impl<'a> Search<'a> {
     fn equal(&self, volume: &VolumeId, equivalents: &[&EquivalentPods], level: &str) -> Edits {
         let mut edits = Edits::new();
         for equivalent in equivalents {
-            let Some(found) = self.workloads.get(&equivalent.who) else { continue };
+            let Some(found) = self.workloads.get(&equivalent.workload) else { continue };
             let names = self.names_of(volume, &equivalent.pod);
-            let own = edits.entry(equivalent.who.clone()).or_default();
+            let own = edits.entry(equivalent.workload.clone()).or_default();
             let has =
                 |mount: &conflicts::Mount| mount.options.as_ref().and_then(|o| o.level()) == Some(level);
             let used = equivalent.pod.volumes.iter().filter(|v| names.contains(&v.name));
@@ -112,26 +113,26 @@ impl<'a> Search<'a> {
     fn opt_out(&self, volume: &VolumeId) -> Edits {
         let mounting = self.engine.users(volume).filter(|u| u.ask.policy() == ChangePolicy::MountOption);
         let equivalents =
-            mounting.flat_map(|users| users.pods()).filter_map(|key| self.scene.equivalents.get(key));
-        equivalents.map(|equivalent| (equivalent.who.clone(), vec![Edit::Recursive])).collect()
+            mounting.flat_map(|users| users.pods()).filter_map(|key| self.snapshot.equivalents.get(key));
+        equivalents.map(|equivalent| (equivalent.workload.clone(), vec![Edit::Recursive])).collect()
     }
 
     /// Whether nothing is left to say of the volume with these edits, and nothing new of others.
     fn settles(&self, volume: &VolumeId, edits: &Edits) -> bool {
-        let changed = edits.iter().flat_map(|(who, edits)| {
-            let found = self.workloads.get(who);
-            let equivalents = self.equivalents.get(who).into_iter().flatten();
+        let changed = edits.iter().flat_map(|(workload, edits)| {
+            let found = self.workloads.get(workload);
+            let equivalents = self.equivalents.get(workload).into_iter().flatten();
             equivalents.filter_map(move |equivalent| Some(edited(&equivalent.pod, edits, found?)))
         });
         let mut pods: Vec<Pod> = changed.collect();
         let used = pods.iter().flat_map(|pod| pod.volumes.iter().map(move |volume| (pod, volume)));
-        let used: BTreeSet<&VolumeId> = used.filter_map(|(pod, v)| self.scene.volume_of(pod, v)).collect();
+        let used: BTreeSet<&VolumeId> = used.filter_map(|(pod, v)| self.snapshot.volume_of(pod, v)).collect();
         let others = used.iter().flat_map(|id| self.engine.users(id)).flat_map(|users| users.pods());
         let others: BTreeSet<&PodKey> = others.collect();
-        let others = others.into_iter().filter_map(|key| self.scene.equivalents.get(key));
-        let others = others.filter(|equivalent| !edits.contains_key(&equivalent.who));
+        let others = others.into_iter().filter_map(|key| self.snapshot.equivalents.get(key));
+        let others = others.filter(|equivalent| !edits.contains_key(&equivalent.workload));
         pods.extend(others.map(|equivalent| (*equivalent.pod).clone()));
-        let trial = self.scene.engine_of(self.engine.rules().clone(), &pods);
+        let trial = self.snapshot.engine_of(self.engine.rules().clone(), &pods);
         let is_quiet = |id: &VolumeId| trial.count_on(id) == 0;
         let is_left =
             !is_quiet(volume) || used.iter().any(|id| !is_quiet(id) && self.engine.count_on(id) == 0);
@@ -142,14 +143,15 @@ impl<'a> Search<'a> {
     fn option(&self, how: How, edits: &Edits) -> FixOption {
         let patches: Vec<_> = edits
             .iter()
-            .filter_map(|(who, edits)| {
-                let found = self.workloads.get(who)?;
+            .filter_map(|(workload, edits)| {
+                let found = self.workloads.get(workload)?;
                 let root = &found.template.root;
-                let subject = Subject { who, root, is_seen: found.source.is_some() };
+                let subject = Subject { object: workload, root, is_seen: found.source.is_some() };
                 Some(subject.patch(edits, Vec::new()))
             })
             .collect();
-        let names: Vec<String> = edits.keys().map(|who| format!("{} {}", who.kind, who.name)).collect();
+        let names: Vec<String> =
+            edits.keys().map(|workload| format!("{} {}", workload.kind, workload.name)).collect();
         let (what, gives_up) = match how {
             How::EqualLabels => {
                 let level = edits.values().flatten().find_map(level_in).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use inventory::stream::{self, Sink};
-use inventory::{Objects, Origin, Piece};
+use inventory::{ManifestChunk, Objects, Origin};
 
 use crate::report::{Problem, SourcePosition};
 
@@ -54,7 +54,7 @@ fn take_file(path: &Path, origin: Origin, objects: &mut Objects) {
 }
 
 fn take(name: &str, origin: Origin, from: io::Result<impl io::Read>, objects: &mut Objects) {
-    let mut each = |piece: &Piece<'_>| objects.take(piece);
+    let mut each = |chunk: &ManifestChunk<'_>| objects.take(chunk);
     let read = from.and_then(|from| stream::parts(from, &mut Sink::new(name, origin, &mut each)));
     if let Err(error) = read {
         unreadable(name, &error, objects);

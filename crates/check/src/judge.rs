@@ -6,7 +6,7 @@ use conflicts::{Engine, PrivilegedOptions, Rules, VolumeId};
 use plan::{Facts, Gate, Gates, Intent, KubernetesVersion};
 use selinux::{PartialLabel, effective};
 
-use inventory::{KnownWorkload, Objects, Scene};
+use inventory::{ClusterSnapshot, KnownWorkload, Objects};
 use types::keys;
 
 use crate::breaks::Findings;
@@ -18,6 +18,7 @@ use crate::report::{
     GatesAt, Now, ObjectRef, Patch, Reason, Report, Selinux, SelinuxFinding, SelinuxRule, Severity, Summary,
     Upgrade, UserNamespace, Verdict, Weight, When, Workload,
 };
+use crate::shared::UpgradeGates;
 use crate::userns::Judge;
 use crate::{drivers, pairs, shared};
 
@@ -47,23 +48,23 @@ pub fn judge(objects: &mut Objects, question: &Question) -> Report {
     let live = objects.take_live();
     let objects = &*objects;
     let found = objects.workloads();
-    let scene = Scene::of(objects, live, &found);
+    let snapshot = ClusterSnapshot::of(objects, live, &found);
     // One engine at a time: each knows all pods.
-    let before = scene.engine(question.rules(&question.from.gates));
-    let (was, pairs_before) = (enforced(&before), pairs::pairs(&before, &scene));
+    let before = snapshot.engine(question.rules(&question.from.gates));
+    let (was, pairs_before) = (enforced(&before), pairs::pairs(&before, &snapshot));
     drop(before);
-    let after = scene.engine(question.rules(&question.to.gates));
-    let gates = (&question.from.gates, &question.to.gates);
-    let remarks = Remarks { was, after: &after, gates, scene: &scene }.by_workload(&found);
-    let conflicts = pairs::conflicts(&pairs_before, &pairs::pairs(&after, &scene));
+    let after = snapshot.engine(question.rules(&question.to.gates));
+    let gates = UpgradeGates { before: &question.from.gates, after: &question.to.gates };
+    let remarks = Remarks { was, after: &after, gates, snapshot: &snapshot }.by_workload(&found);
+    let conflicts = pairs::conflicts(&pairs_before, &pairs::pairs(&after, &snapshot));
     let drivers = drivers::drivers(objects, &found);
-    let mut told: BTreeSet<String> = conflicts.iter().map(|conflict| conflict.volume.clone()).collect();
-    told.extend(remarks.values().flatten().map(|finding| finding.volume.clone()));
+    let mut reported: BTreeSet<String> = conflicts.iter().map(|conflict| conflict.volume.clone()).collect();
+    reported.extend(remarks.values().flatten().map(|finding| finding.volume.clone()));
     let claiming = drivers.iter().map(|driver| driver.name.clone()).collect();
-    told.extend(scene.volumes_of(&claiming));
-    let volumes = shared::volumes(&after, &scene, gates, &told);
-    let fixes = fixes(&after, &scene, &found, &conflicts, &remarks);
-    let (workloads, mut notes) = workloads(objects, question, &found, (&scene, remarks));
+    reported.extend(snapshot.volumes_of(&claiming));
+    let volumes = shared::volumes(&after, &snapshot, gates, &reported);
+    let fixes = fixes(&after, &snapshot, &found, &conflicts, &remarks);
+    let (workloads, mut notes) = workloads(objects, question, &found, &snapshot, remarks);
     let findings = Findings {
         workloads: &workloads,
         conflicts: &conflicts,
@@ -72,7 +73,7 @@ pub fn judge(objects: &mut Objects, question: &Question) -> Report {
         gates,
     };
     let breaks = findings.breaks();
-    notes.extend(scene.notes.iter().cloned());
+    notes.extend(snapshot.notes.iter().cloned());
     notes.extend(objects.all_notes());
     let mut report = Report {
         workloads,
@@ -113,18 +114,18 @@ impl Version {
 
 fn fixes(
     engine: &Engine,
-    scene: &Scene,
+    snapshot: &ClusterSnapshot,
     workloads: &BTreeMap<ObjectRef, KnownWorkload<'_>>,
     conflicts: &[crate::report::Conflict],
     remarks: &BTreeMap<ObjectRef, BTreeSet<SelinuxFinding>>,
 ) -> Vec<crate::report::Fix> {
-    let search = Search::new(engine, scene, workloads);
+    let search = Search::new(engine, snapshot, workloads);
     let open =
         conflicts.iter().filter(|c| c.when != When::UntilUpgrade && c.severity != Severity::CannotMeet);
     let several = remarks.values().flatten().filter(|f| f.what == SelinuxRule::MultipleLabels);
     let volumes: BTreeSet<&str> =
         open.map(|c| c.volume.as_str()).chain(several.map(|f| f.volume.as_str())).collect();
-    let ids: Vec<&VolumeId> = scene.facts.keys().filter(|id| volumes.contains(id.as_str())).collect();
+    let ids: Vec<&VolumeId> = snapshot.facts.keys().filter(|id| volumes.contains(id.as_str())).collect();
     ids.into_iter().filter_map(|id| search.fix(id)).collect()
 }
 
@@ -132,7 +133,8 @@ fn workloads(
     objects: &Objects,
     question: &Question,
     found: &BTreeMap<ObjectRef, KnownWorkload<'_>>,
-    (scene, mut remarks): (&Scene, BTreeMap<ObjectRef, BTreeSet<SelinuxFinding>>),
+    snapshot: &ClusterSnapshot,
+    mut remarks: BTreeMap<ObjectRef, BTreeSet<SelinuxFinding>>,
 ) -> (Vec<Workload>, Vec<String>) {
     let intents: Vec<Intent> =
         found.values().map(|f| objects.resolved(&f.template.intent, f.claims())).collect();
@@ -141,20 +143,20 @@ fn workloads(
     let notes = handlers.notes();
     let facts = question.facts.clone().unwrap_or_else(able_node);
     let judge = Judge::new(facts, able_node(), &question.to.gates, handlers);
-    let labels = scene.labels();
-    let all = found.iter().zip(&intents).map(|((who, found), intent)| {
+    let labels = snapshot.labels();
+    let all = found.iter().zip(&intents).map(|((object, found), intent)| {
         let user_namespace = judge.judge(found, intent);
         let selinux = Selinux {
-            labels: labels_of(found, labels.get(who)),
+            labels: labels_of(found, labels.get(object)),
             change_policy: found.template.intent.change_policy.map(|policy| policy.to_string()),
-            findings: remarks.remove(who).into_iter().flatten().collect(),
+            findings: remarks.remove(object).into_iter().flatten().collect(),
         };
         Workload {
-            who: who.clone(),
+            object: object.clone(),
             source: found.source.clone(),
             pods: found.pods,
             replicas: found.resource.and_then(|resource| resource.replicas),
-            patch: isolating(&judge, (who, found), intent, &user_namespace),
+            patch: isolating(&judge, object, found, intent, &user_namespace),
             user_namespace,
             selinux,
             pod_security: found.template.pod_security.clone(),
@@ -176,7 +178,8 @@ fn labels_of(found: &KnownWorkload<'_>, live: Option<&BTreeSet<String>>) -> Vec<
 /// The smallest change that gives a workload a user namespace, if there is one that works.
 fn isolating(
     judge: &Judge,
-    (who, found): (&ObjectRef, &KnownWorkload<'_>),
+    object: &ObjectRef,
+    found: &KnownWorkload<'_>,
     intent: &Intent,
     verdict: &UserNamespace,
 ) -> Option<Patch> {
@@ -200,7 +203,7 @@ fn isolating(
     }
     let risks = verdict.reasons.iter().filter(|reason| reason.weight == Weight::Risks);
     gives_up.extend(risks.map(|reason: &Reason| reason.cause.clone()));
-    let subject = Subject { who, root: &template.root, is_seen: found.source.is_some() };
+    let subject = Subject { object, root: &template.root, is_seen: found.source.is_some() };
     (!edits.is_empty()).then(|| subject.patch(&edits, gives_up))
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use conflicts::{Ask, Engine, Meeting, Node, Placement, Pod, PodKey, Property, Reach, Sharing, VolumeId};
-use inventory::{EquivalentPods, Scene};
+use inventory::{ClusterSnapshot, EquivalentPods};
 
 use crate::crowd::crowds;
 use crate::report::{Conflict, ConflictSide, ObjectRef, Severity, When};
@@ -46,7 +46,7 @@ struct Nearest {
 /// One workload's pods that ask the same of a volume, or a crowd's.
 struct Group<'a> {
     ask: &'a Ask,
-    who: Cow<'a, ObjectRef>,
+    workload: Cow<'a, ObjectRef>,
     equivalents: Vec<&'a EquivalentPods>,
 }
 
@@ -59,13 +59,13 @@ const KINDS: usize = 64;
 
 /// Conflicts by workload. Pods are counted, not paired: only as many of each workload are looked at as
 /// differ in where they can go.
-pub(crate) fn pairs(engine: &Engine, scene: &Scene) -> BTreeMap<PairKey, Pair> {
+pub(crate) fn pairs(engine: &Engine, snapshot: &ClusterSnapshot) -> BTreeMap<PairKey, Pair> {
     let mut found = BTreeMap::new();
     for (volume, _) in engine.contested() {
-        let groups = groups(engine, scene, volume);
+        let groups = groups(engine, snapshot, volume);
         let places: Places<'_> = groups.iter().enumerate().flat_map(|(at, group)| group.places(at)).collect();
         let nearest: Vec<_> =
-            groups.iter().map(|group| nearest(engine, volume, &places, (group, &groups))).collect();
+            groups.iter().map(|group| nearest(engine, volume, &places, group, &groups)).collect();
         for ((at, a), nearest) in groups.iter().enumerate().zip(&nearest) {
             for (other, b) in groups.iter().enumerate().skip(at + 1) {
                 for property in Property::ALL.into_iter().filter(|p| a.ask.conflicts(b.ask, *p)) {
@@ -82,13 +82,13 @@ pub(crate) fn pairs(engine: &Engine, scene: &Scene) -> BTreeMap<PairKey, Pair> {
     found
 }
 
-fn groups<'a>(engine: &'a Engine, scene: &'a Scene, volume: &VolumeId) -> Vec<Group<'a>> {
+fn groups<'a>(engine: &'a Engine, snapshot: &'a ClusterSnapshot, volume: &VolumeId) -> Vec<Group<'a>> {
     let mut groups = Vec::new();
     for users in engine.users(volume) {
-        let equivalents = users.pods().filter_map(|pod| scene.equivalents.get(pod));
-        groups.extend(crowds(equivalents).into_iter().map(|(who, equivalents)| Group {
+        let equivalents = users.pods().filter_map(|pod| snapshot.equivalents.get(pod));
+        groups.extend(crowds(equivalents).into_iter().map(|(workload, equivalents)| Group {
             ask: users.ask,
-            who,
+            workload,
             equivalents,
         }));
     }
@@ -100,7 +100,8 @@ fn nearest<'a>(
     engine: &'a Engine,
     volume: &VolumeId,
     places: &Places<'a>,
-    (side, all): (&Group<'a>, &[Group<'a>]),
+    side: &Group<'a>,
+    all: &[Group<'a>],
 ) -> BTreeMap<(Property, usize), Nearest> {
     let telling = side.telling(all);
     let mut found: BTreeMap<(Property, usize), Nearest> = BTreeMap::new();
@@ -203,7 +204,7 @@ fn pair(
     nearest: Nearest,
 ) -> (PairKey, Pair) {
     let named = groups.map(|(index, group)| {
-        let key = (group.who.clone().into_owned(), group.ask.value(property).to_string());
+        let key = (group.workload.clone().into_owned(), group.ask.value(property).to_string());
         (key, Pods::of(index, group))
     });
     let [a, b] = named;
@@ -215,17 +216,17 @@ fn pair(
 
 /// The conflicts under the gates before and after the upgrade.
 pub(crate) fn conflicts(before: &BTreeMap<PairKey, Pair>, after: &BTreeMap<PairKey, Pair>) -> Vec<Conflict> {
-    let who = |key: &PairKey| (key.volume.clone(), key.a.0.clone(), key.b.0.clone());
+    let workloads = |key: &PairKey| (key.volume.clone(), key.a.0.clone(), key.b.0.clone());
     let enforced = |pairs: &BTreeMap<PairKey, Pair>| {
         let strict = pairs.iter().filter(|(_, pair)| pair.nearest.reach == Reach::Enforced);
-        strict.map(|(key, _)| who(key)).collect::<BTreeSet<_>>()
+        strict.map(|(key, _)| workloads(key)).collect::<BTreeSet<_>>()
     };
     let (was, will) = (enforced(before), enforced(after));
-    let mentioned: BTreeSet<_> = after.keys().map(who).collect();
-    let gone = before.iter().filter(|(key, _)| !mentioned.contains(&who(key)));
+    let mentioned: BTreeSet<_> = after.keys().map(workloads).collect();
+    let gone = before.iter().filter(|(key, _)| !mentioned.contains(&workloads(key)));
     let all = after.iter().chain(gone).map(|(key, pair)| {
-        let pods = who(key);
-        conflict(key, pair, when(was.contains(&pods), will.contains(&pods)))
+        let both = workloads(key);
+        conflict(key, pair, when(was.contains(&both), will.contains(&both)))
     });
     let mut all: Vec<Conflict> = all.collect();
     all.sort_by(|a, b| a.volume.cmp(&b.volume));
@@ -243,8 +244,8 @@ pub(crate) fn when(before: bool, after: bool) -> When {
 }
 
 fn conflict(key: &PairKey, pair: &Pair, when: When) -> Conflict {
-    let side = |(who, value): &(ObjectRef, String), pods: &Pods| ConflictSide {
-        who: who.clone(),
+    let side = |(workload, value): &(ObjectRef, String), pods: &Pods| ConflictSide {
+        workload: workload.clone(),
         value: value.clone(),
         pod: pods.live.clone(),
         pods: pods.count(),

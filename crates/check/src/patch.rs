@@ -29,7 +29,7 @@ pub(crate) enum Edit {
 /// The object that is to change.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject<'a> {
-    pub(crate) who: &'a ObjectRef,
+    pub(crate) object: &'a ObjectRef,
     /// What stands before a field of its pods' spec; `spec.template.spec.`
     pub(crate) root: &'a str,
     /// Whether the object itself was seen.
@@ -38,13 +38,14 @@ pub(crate) struct Subject<'a> {
 
 impl Subject<'_> {
     pub(crate) fn patch(&self, edits: &[Edit], gives_up: Vec<String>) -> Patch {
-        let target = Target { api_version: api_version(&self.who.kind).to_owned(), who: self.who.clone() };
-        let apply = match self.who.kind.as_str() {
-            _ if !self.is_seen && self.who.kind != "Pod" => Apply::AtItsSource,
+        let target =
+            Target { api_version: api_version(&self.object.kind).to_owned(), object: self.object.clone() };
+        let apply = match self.object.kind.as_str() {
+            _ if !self.is_seen && self.object.kind != "Pod" => Apply::AtItsSource,
             "Pod" | "Job" => Apply::Recreate,
             _ => Apply::Patch,
         };
-        let command = (apply == Apply::Patch).then(|| command(self.who));
+        let command = (apply == Apply::Patch).then(|| command(self.object));
         Patch { target, body: self.body(edits), fields: edits.len(), gives_up, apply, command }
     }
 
@@ -89,8 +90,8 @@ fn api_version(kind: &str) -> &'static str {
     }
 }
 
-fn command(who: &ObjectRef) -> String {
-    let ObjectRef { kind, namespace, name } = who;
+fn command(object: &ObjectRef) -> String {
+    let ObjectRef { kind, namespace, name } = object;
     format!("kubectl patch {} {name} -n {namespace} --patch-file FILE", kind.to_lowercase())
 }
 

@@ -3,19 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use conflicts::{Engine, PodKey, Reach, Remark, Says, VolumeId};
-use inventory::{KnownWorkload, Scene};
-use plan::Gates;
+use inventory::{ClusterSnapshot, KnownWorkload};
 
 use crate::pairs::when;
 use crate::report::{ObjectRef, SelinuxFinding, SelinuxRule};
-use crate::shared::is_eligible;
+use crate::shared::{UpgradeGates, is_eligible};
 
 pub(crate) struct Remarks<'a> {
     /// What was enforced before the upgrade.
     pub(crate) was: BTreeSet<(PodKey, VolumeId)>,
     pub(crate) after: &'a Engine,
-    pub(crate) gates: (&'a Gates, &'a Gates),
-    pub(crate) scene: &'a Scene,
+    pub(crate) gates: UpgradeGates<'a>,
+    pub(crate) snapshot: &'a ClusterSnapshot,
 }
 
 impl Remarks<'_> {
@@ -26,11 +25,11 @@ impl Remarks<'_> {
     ) -> BTreeMap<ObjectRef, BTreeSet<SelinuxFinding>> {
         let mut found: BTreeMap<ObjectRef, BTreeSet<SelinuxFinding>> = BTreeMap::new();
         for remark in self.after.remarks() {
-            let Some(equivalent) = self.scene.equivalents.get(remark.pod) else { continue };
-            let Some(workload) = workloads.get(&equivalent.who) else { continue };
+            let Some(equivalent) = self.snapshot.equivalents.get(remark.pod) else { continue };
+            let Some(workload) = workloads.get(&equivalent.workload) else { continue };
             let was = self.was.contains(&(remark.pod.clone(), remark.volume.clone()));
             let finding = self.finding(&remark, was, workload);
-            found.entry(equivalent.who.clone()).or_default().insert(finding);
+            found.entry(equivalent.workload.clone()).or_default().insert(finding);
         }
         found
     }
@@ -38,8 +37,8 @@ impl Remarks<'_> {
     fn finding(&self, remark: &Remark<'_>, was: bool, workload: &KnownWorkload<'_>) -> SelinuxFinding {
         let volume = workload.template.intent.volume(remark.name);
         let field = volume.map_or_else(|| remark.name.to_owned(), |volume| volume.field.clone());
-        let eligible = |gates| self.scene.facts.get(remark.volume).is_some_and(|f| is_eligible(gates, f));
-        let (before, after) = self.gates;
+        let eligible = |gates| self.snapshot.facts.get(remark.volume).is_some_and(|f| is_eligible(gates, f));
+        let UpgradeGates { before, after } = self.gates;
         let when = match &remark.says {
             Says::MultipleLabels { .. } => when(was, is_enforced(&remark.says)),
             _ => when(eligible(before), eligible(after)),

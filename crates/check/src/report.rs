@@ -38,7 +38,7 @@ pub struct Report {
 pub struct Workload {
     /// Its name.
     #[serde(flatten)]
-    pub who: ObjectRef,
+    pub object: ObjectRef,
     /// Where it is written, `file:line`; nothing where only its pods were seen.
     pub source: Option<SourcePosition>,
     /// How many of its pods were seen that are not finished.
@@ -201,7 +201,7 @@ pub struct Target {
     pub api_version: String,
     /// Its name.
     #[serde(flatten)]
-    pub who: ObjectRef,
+    pub object: ObjectRef,
 }
 
 /// How a change gets into effect.
@@ -244,7 +244,7 @@ pub struct Conflict {
 pub struct ConflictSide {
     /// The workload, or a crowd of pods without an owner.
     #[serde(flatten)]
-    pub who: ObjectRef,
+    pub workload: ObjectRef,
     /// Its label or its policy; empty where it has none.
     pub value: String,
     /// One of the pods that are meant, where pods were seen.
@@ -303,7 +303,7 @@ pub struct BeforeAfter {
 pub struct User {
     /// The workload.
     #[serde(flatten)]
-    pub who: ObjectRef,
+    pub workload: ObjectRef,
     /// Its label after the upgrade; empty where it has none.
     pub label: String,
     /// `MountOption` or `Recursive`, after the upgrade.

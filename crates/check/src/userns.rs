@@ -203,8 +203,8 @@ impl Part {
 }
 
 fn narrow(intent: &Intent, container: Container, volumes: Vec<Volume>) -> Intent {
-    let who = &intent.who;
-    Intent { containers: vec![container], volumes, ..Intent::of(&who.namespace, &who.name) }
+    let pod = &intent.pod;
+    Intent { containers: vec![container], volumes, ..Intent::of(&pod.namespace, &pod.name) }
 }
 
 fn of_container(intent: &Intent, container: &Container) -> Vec<Part> {
@@ -258,9 +258,9 @@ fn of_volume(intent: &Intent, volume: &Volume) -> Option<Part> {
 
 fn of_network(intent: &Intent) -> Part {
     let host = HostNamespaces { network: true, ..HostNamespaces::default() };
-    let who = &intent.who;
+    let pod = &intent.pod;
     Part {
-        intent: Intent { host, ..Intent::of(&who.namespace, &who.name) },
+        intent: Intent { host, ..Intent::of(&pod.namespace, &pod.name) },
         field: intent.asked_by.replace("hostUsers", "hostNetwork"),
         hint: "leave it with the host's users if it configures the network",
     }

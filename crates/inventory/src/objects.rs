@@ -7,8 +7,8 @@ use manifest::k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use manifest::{Finding, Object, PodRef, Reading, Resource, Unknowns};
 use plan::HandlerFacts;
 
+use crate::chunk::{Lens, ManifestChunk, Origin};
 use crate::object::{ObjectRef, Problem, SourcePosition};
-use crate::piece::{Lens, Origin, Piece};
 use crate::pods::{LivePod, is_finished};
 use crate::resources::WorkloadResource;
 use crate::template::Template;
@@ -79,18 +79,18 @@ impl Objects {
     }
 
     /// Takes what it needs of a text or of a part of one: YAML or JSON, objects or lists of them.
-    pub fn take(&mut self, piece: &Piece<'_>) {
-        let reading = manifest::read_listed(piece.file, piece.bytes, Unknowns::Warn, &piece.listed);
+    pub fn take(&mut self, chunk: &ManifestChunk<'_>) {
+        let reading = manifest::read_listed(chunk.file, chunk.bytes, Unknowns::Warn, &chunk.listed);
         for skipped in &reading.skipped {
             *self.skipped.entry(skipped.kind.clone()).or_default() += 1;
         }
-        if piece.origin == Origin::Found && is_something_else(&reading) {
-            self.add_note(format!("{} holds no objects", piece.file));
+        if chunk.origin == Origin::Found && is_something_else(&reading) {
+            self.add_note(format!("{} holds no objects", chunk.file));
             return;
         }
-        reading.findings.iter().for_each(|finding| self.add_problem(piece.problem(finding)));
+        reading.findings.iter().for_each(|finding| self.add_problem(chunk.problem(finding)));
         for object in &reading.objects {
-            self.add(object, piece);
+            self.add(object, chunk);
         }
     }
 
@@ -158,13 +158,13 @@ impl Objects {
         notes
     }
 
-    fn add(&mut self, object: &Object, piece: &Piece<'_>) {
+    fn add(&mut self, object: &Object, chunk: &ManifestChunk<'_>) {
         self.read += 1;
         object.warnings.iter().for_each(|w| self.add_note(format!("read over: {w}")));
         // What a server gave away it has checked, by rules that may be newer than ours.
         if object.resource.metadata().uid.is_none() {
             let faults = manifest::validate(object, &self.lens.gates);
-            faults.iter().for_each(|fault| self.add_problem(piece.problem(fault)));
+            faults.iter().for_each(|fault| self.add_problem(chunk.problem(fault)));
         }
         let name = object.name().to_owned();
         match &object.resource {
@@ -185,7 +185,7 @@ impl Objects {
                 self.nodes.insert(name, crate::nodes::handlers(node));
             }
             Resource::ConfigMap(_) | Resource::Secret(_) => {}
-            _ => self.add_pods(object, piece),
+            _ => self.add_pods(object, chunk),
         }
     }
 
@@ -201,9 +201,9 @@ impl Objects {
         self.volumes.insert(name, stored);
     }
 
-    fn add_pods(&mut self, object: &Object, piece: &Piece<'_>) {
+    fn add_pods(&mut self, object: &Object, chunk: &ManifestChunk<'_>) {
         let Some(pod) = object.pod() else { return };
-        let source = piece.place(object.tree.at);
+        let source = chunk.place(object.tree.at);
         let added = match &object.resource {
             Resource::Pod(whole) if is_finished(whole) => {
                 self.finished_pods += 1;
@@ -211,11 +211,11 @@ impl Objects {
             }
             Resource::Pod(_) => self.add_pod(&pod, source),
             _ => WorkloadResource::of(object, &pod, &self.lens, source).map(|resource| {
-                self.resources.insert(resource.who.clone(), resource);
+                self.resources.insert(resource.object_ref.clone(), resource);
             }),
         };
         let findings = added.err().into_iter().flatten();
-        findings.for_each(|finding| self.add_problem(piece.problem(&finding)));
+        findings.for_each(|finding| self.add_problem(chunk.problem(&finding)));
     }
 
     fn add_pod(&mut self, pod: &PodRef<'_>, source: SourcePosition) -> Result<(), Vec<Finding>> {
@@ -224,7 +224,7 @@ impl Objects {
             let template = Template::of(pod, &self.lens)?;
             self.samples.insert(live.owner_or_self().clone(), template);
         }
-        self.pods.insert(live.who.clone(), live);
+        self.pods.insert(live.object_ref.clone(), live);
         Ok(())
     }
 }

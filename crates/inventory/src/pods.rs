@@ -18,7 +18,7 @@ pub(crate) struct LivePod {
     pub(crate) owner: Option<ObjectRef>,
     /// Its use of persistent volumes; nothing if it has none.
     pub(crate) volumes: Option<Box<Pod>>,
-    pub(crate) who: ObjectRef,
+    pub(crate) object_ref: ObjectRef,
     pub(crate) source: SourcePosition,
 }
 
@@ -27,9 +27,10 @@ impl LivePod {
         let object = pod.object;
         let owner = controller(object.resource.metadata(), object.namespace());
         let owner = owner.map(|owner| deployment_of(&owner, pod).unwrap_or(owner));
-        let who = resources::who(object);
+        let object_ref = resources::object_ref(object);
         let intent = manifest::lower(pod, &Cluster::default())?;
-        let mut volumes = pod_of(&intent, PodKey::new(who.namespace.as_str(), who.name.as_str()));
+        let mut volumes =
+            pod_of(&intent, PodKey::new(object_ref.namespace.as_str(), object_ref.name.as_str()));
         volumes.uid.clone_from(&object.resource.metadata().uid);
         let volumes = if volumes.volumes.is_empty() {
             None
@@ -37,12 +38,12 @@ impl LivePod {
             volumes.placement = placement(pod, owner.as_ref().map(|o| o.kind.as_str()));
             Some(Box::new(volumes))
         };
-        Ok(Self { owner, volumes, who, source })
+        Ok(Self { owner, volumes, object_ref, source })
     }
 
     /// The workload that it stands for.
     pub(crate) fn owner_or_self(&self) -> &ObjectRef {
-        self.owner.as_ref().unwrap_or(&self.who)
+        self.owner.as_ref().unwrap_or(&self.object_ref)
     }
 }
 

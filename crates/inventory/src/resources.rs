@@ -2,15 +2,15 @@ use manifest::k8s_openapi::api::batch::v1::Job;
 use manifest::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use manifest::{Finding, Object, PodRef, Resource};
 
+use crate::chunk::Lens;
 use crate::object::{ObjectRef, SourcePosition};
-use crate::piece::Lens;
 use crate::template::Template;
 use crate::volumes::Claim;
 
 /// What is kept of a workload resource: an object that makes pods.
 #[derive(Debug, Clone)]
 pub struct WorkloadResource {
-    pub(crate) who: ObjectRef,
+    pub(crate) object_ref: ObjectRef,
     /// Its controller: a ReplicaSet's Deployment, a Job's CronJob.
     pub owner: Option<ObjectRef>,
     /// Nothing for what its owner keeps of the past: a ReplicaSet without pods.
@@ -39,7 +39,7 @@ impl WorkloadResource {
             _ => Some(Template::of(pod, lens)?),
         };
         Ok(Self {
-            who: who(object),
+            object_ref: object_ref(object),
             owner,
             template,
             claims: claims(&object.resource),
@@ -51,7 +51,7 @@ impl WorkloadResource {
 }
 
 /// Kind, namespace and name of an object.
-pub(crate) fn who(object: &Object) -> ObjectRef {
+pub(crate) fn object_ref(object: &Object) -> ObjectRef {
     let generated = || object.resource.metadata().generate_name.clone().unwrap_or_default();
     let name = Some(object.name().to_owned()).filter(|n| !n.is_empty()).unwrap_or_else(generated);
     ObjectRef { kind: object.resource.kind().to_owned(), namespace: object.namespace().to_owned(), name }

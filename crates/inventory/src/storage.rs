@@ -60,7 +60,7 @@ impl Objects {
         if let Some(handler) = self.runtime_classes.get(&intent.runtime_handler) {
             intent.runtime_handler.clone_from(handler);
         }
-        let namespace = intent.who.namespace.clone();
+        let namespace = intent.pod.namespace.clone();
         for volume in &mut intent.volumes {
             let VolumeSource::Claim { name } = &volume.source else { continue };
             let template = made.iter().find(|(of, _)| *of == volume.name).map(|(_, claim)| claim);

@@ -4,9 +4,9 @@ use manifest::{Cluster, Finding, Level, PodRef, Violation as Found};
 use plan::Intent;
 use types::keys;
 
+use crate::chunk::Lens;
 use crate::driver_signs::DriverSigns;
 use crate::object::{PodSecurity, Violation};
-use crate::piece::Lens;
 use crate::placement::placement;
 
 /// Annotations by which other tools are asked for a user namespace.

@@ -29,19 +29,19 @@ impl KnownWorkload<'_> {
     }
 }
 
-fn root_of(resources: &BTreeMap<ObjectRef, WorkloadResource>, who: &ObjectRef) -> ObjectRef {
-    let owner = resources.get(who).and_then(|resource| resource.owner.as_ref());
-    match (who.kind.as_str(), owner) {
+fn root_of(resources: &BTreeMap<ObjectRef, WorkloadResource>, object: &ObjectRef) -> ObjectRef {
+    let owner = resources.get(object).and_then(|resource| resource.owner.as_ref());
+    match (object.kind.as_str(), owner) {
         ("ReplicaSet" | "Job", Some(owner)) => owner.clone(),
-        _ => who.clone(),
+        _ => object.clone(),
     }
 }
 
 impl Objects {
     /// The root controller of an object: the Deployment of a ReplicaSet, the CronJob of a Job. The owner of any
     /// other kind does not write its template.
-    pub(crate) fn root(&self, who: &ObjectRef) -> ObjectRef {
-        root_of(&self.resources, who)
+    pub(crate) fn root(&self, object: &ObjectRef) -> ObjectRef {
+        root_of(&self.resources, object)
     }
 
     /// What pods use of persistent volumes, with the root controller of each. It is moved, not copied: of all that
@@ -60,18 +60,20 @@ impl Objects {
     #[must_use]
     pub fn workloads(&self) -> BTreeMap<ObjectRef, KnownWorkload<'_>> {
         let mut found: BTreeMap<ObjectRef, KnownWorkload<'_>> = BTreeMap::new();
-        let (own, made): (Vec<&WorkloadResource>, Vec<&WorkloadResource>) =
-            self.resources.values().partition(|resource| self.root(&resource.who) == resource.who);
+        let (own, made): (Vec<&WorkloadResource>, Vec<&WorkloadResource>) = self
+            .resources
+            .values()
+            .partition(|resource| self.root(&resource.object_ref) == resource.object_ref);
         for resource in own.into_iter().chain(made) {
             let Some(template) = resource.template.as_ref() else { continue };
-            let root = self.root(&resource.who);
-            let is_itself = root == resource.who;
+            let root = self.root(&resource.object_ref);
+            let is_itself = root == resource.object_ref;
             let source = is_itself.then(|| resource.source.clone());
             let resource = Some(resource).filter(|_| is_itself);
             found.entry(root).or_insert(KnownWorkload { template, resource, source, pods: 0 });
         }
-        for (who, template) in &self.samples {
-            found.entry(self.root(who)).or_insert(KnownWorkload {
+        for (owner, template) in &self.samples {
+            found.entry(self.root(owner)).or_insert(KnownWorkload {
                 template,
                 resource: None,
                 source: None,

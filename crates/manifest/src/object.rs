@@ -65,7 +65,7 @@ macro_rules! resources {
                     $((<$type as k8s_openapi::Resource>::GROUP, <$type as k8s_openapi::Resource>::KIND) => {
                         let served = <$type as k8s_openapi::Resource>::API_VERSION;
                         if served != api_version {
-                            return Some(Read::other_version(tree, prefix, (api_version, served)));
+                            return Some(Read::other_version(tree, prefix, api_version, served));
                         }
                         let (object, faults) = typed::<$type>(tree, prefix);
                         let resource = object.map(|object| Self::$variant(Box::new(object)));
@@ -85,7 +85,7 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    fn other_version(tree: &Node, prefix: &str, (found, served): (&str, &'static str)) -> Self {
+    fn other_version(tree: &Node, prefix: &str, found: &str, served: &'static str) -> Self {
         let under = Path::Under(prefix);
         let path = under.field("apiVersion");
         let problem = Problem::NotSupported { value: found.to_owned(), allowed: vec![served] };

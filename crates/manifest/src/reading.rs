@@ -104,18 +104,18 @@ impl Sorter {
             let problem = Problem::WrongType { expected: "an object".into(), found: word_for(&tree.value) };
             return self.find(tree.at, prefix.to_owned(), problem);
         }
-        let Some(api_version) = self.header(&tree, prefix, ("apiVersion", &listed.api_version)) else {
+        let Some(api_version) = self.header(&tree, prefix, "apiVersion", &listed.api_version) else {
             return;
         };
-        let Some(kind) = self.header(&tree, prefix, ("kind", &listed.kind)) else { return };
+        let Some(kind) = self.header(&tree, prefix, "kind", &listed.kind) else { return };
         match kind.strip_suffix("List") {
-            Some(item) if tree.get("items").is_some() => self.list(tree, prefix, (&api_version, item)),
-            _ => self.object(tree, prefix, (api_version, kind)),
+            Some(item) if tree.get("items").is_some() => self.list(tree, prefix, &api_version, item),
+            _ => self.object(tree, prefix, api_version, kind),
         }
     }
 
     /// The object's version or kind: its own, or else what its list says.
-    fn header(&mut self, tree: &Node, prefix: &str, (name, listed): (&str, &str)) -> Option<String> {
+    fn header(&mut self, tree: &Node, prefix: &str, name: &str, listed: &str) -> Option<String> {
         let under = Path::Under(prefix);
         let path = under.field(name);
         match tree.get(name).map(|node| &node.value) {
@@ -133,7 +133,7 @@ impl Sorter {
         }
     }
 
-    fn list(&mut self, mut tree: Node, prefix: &str, (api_version, item): (&str, &str)) {
+    fn list(&mut self, mut tree: Node, prefix: &str, api_version: &str, item: &str) {
         let under = Path::Under(prefix);
         let path = under.field("items");
         let listed = match item {
@@ -154,7 +154,7 @@ impl Sorter {
         }
     }
 
-    fn object(&mut self, tree: Node, prefix: &str, (api_version, kind): (String, String)) {
+    fn object(&mut self, tree: Node, prefix: &str, api_version: String, kind: String) {
         let Some(read) = Resource::read(&api_version, &kind, &tree, prefix) else {
             let name = tree.get("metadata").and_then(|m| m.text("name")).unwrap_or_default().to_owned();
             self.reading.skipped.push(Skipped {

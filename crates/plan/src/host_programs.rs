@@ -16,7 +16,8 @@ use crate::warning::Warning;
 
 /// Warns of every volume through which the pod could leave such a program, or refuses the pod, as the policy says.
 pub(crate) fn check(
-    (intent, volumes): (&Intent, &[Presented<'_>]),
+    intent: &Intent,
+    volumes: &[Presented<'_>],
     facts: &Facts,
     policy: &Policy,
     notes: &mut Notes,

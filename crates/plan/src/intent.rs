@@ -11,7 +11,8 @@ use crate::volume::Volume;
 #[serde(rename_all = "camelCase")]
 pub struct Intent {
     /// The pod.
-    pub who: PodIdentity,
+    #[serde(rename = "who")]
+    pub pod: PodIdentity,
     /// The field or annotation that asks for a user namespace, for messages: `spec.hostUsers`.
     pub asked_by: String,
     /// Whether the host's user namespace is wanted; `None` when the field is unset.
@@ -191,7 +192,7 @@ impl Intent {
     #[must_use]
     pub fn of(namespace: &str, name: &str) -> Self {
         Self {
-            who: PodIdentity { namespace: namespace.into(), name: name.into(), uid: None },
+            pod: PodIdentity { namespace: namespace.into(), name: name.into(), uid: None },
             asked_by: "spec.hostUsers".into(),
             host_users: None,
             host: HostNamespaces::default(),

@@ -73,7 +73,7 @@ fn asked<'a>(intent: &'a Intent, facts: &Facts, policy: &Policy, notes: &mut Not
     for refusal in volumes.iter().filter_map(|v| v.how.as_ref().err()) {
         notes.refuse(refusal.clone());
     }
-    host_programs::check((intent, &volumes), facts, policy, notes);
+    host_programs::check(intent, &volumes, facts, policy, notes);
     let shared = volumes.iter().find(|v| v.how == Ok(Way::Shared));
     let mode = if shared.is_some() { UserNamespaceMode::Shared } else { UserNamespaceMode::Own };
     let length = match userns::length(intent, facts) {
@@ -133,7 +133,7 @@ fn when_safe<'a>(intent: &'a Intent, facts: &Facts, policy: &Policy, notes: &mut
                 "user namespace: a block of {length} IDs of its own, because hostUsers is unset and the pod loses nothing by it"
             ));
             let volumes = volumes::present(intent, facts, policy);
-            host_programs::check((intent, &volumes), facts, policy, notes);
+            host_programs::check(intent, &volumes, facts, policy, notes);
             Isolation { mode: UserNamespaceMode::Own, length: Some(length), closed_gate: None, volumes }
         }
         _ => {

@@ -12,7 +12,8 @@ use crate::warning::Warning;
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     /// The pod.
-    pub who: PodIdentity,
+    #[serde(rename = "who")]
+    pub pod: PodIdentity,
     /// The user namespace.
     pub user_namespace: UserNamespacePlan,
     /// The other namespaces.

@@ -30,7 +30,7 @@ pub fn plan(intent: &Intent, facts: &Facts, policy: &Policy) -> Result<Plan, Vec
     }
     let owner = |host| if host { Owner::Host } else { Owner::Own };
     Ok(Plan {
-        who: intent.who.clone(),
+        pod: intent.pod.clone(),
         user_namespace: UserNamespacePlan { mode: isolation.mode, length: isolation.length },
         namespaces: Namespaces {
             network: owner(intent.host.network),

@@ -44,7 +44,7 @@ fn workloads(all: &[Workload]) -> String {
                 better => format!(", {better} with a user namespace"),
             };
             [
-                workload.who.to_string(),
+                workload.object.to_string(),
                 verdict(workload),
                 workload.pods.to_string(),
                 format!("{}{then}", security.now),
@@ -61,7 +61,7 @@ fn workloads(all: &[Workload]) -> String {
 fn reasons(all: &[Workload]) -> String {
     let mut text = String::new();
     for workload in all.iter().filter(|w| !w.user_namespace.reasons.is_empty()) {
-        text.push_str(&format!("{}: {}\n", workload.who, verdict(workload)));
+        text.push_str(&format!("{}: {}\n", workload.object, verdict(workload)));
         for reason in &workload.user_namespace.reasons {
             let word = match reason.weight {
                 Weight::Blocks => "blocks",
@@ -80,7 +80,7 @@ fn selinux(all: &[Workload]) -> String {
     for workload in all {
         for finding in &workload.selinux.findings {
             let when = when(finding.when);
-            text.push_str(&wrapped(&format!("{}: {when}: {}", workload.who, finding.cause), 4));
+            text.push_str(&wrapped(&format!("{}: {when}: {}", workload.object, finding.cause), 4));
             text.push_str(&wrapped(&format!("    hint: {}", finding.hint), 6));
         }
     }

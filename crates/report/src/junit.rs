@@ -108,28 +108,29 @@ fn upgrade(report: &Report) -> Suite {
     let fixes: BTreeMap<&str, &Fix> = report.fixes.iter().map(|fix| (fix.volume.as_str(), fix)).collect();
     let mut broken: BTreeMap<&ObjectRef, Vec<&Break>> = BTreeMap::new();
     for one in &report.breaks {
-        one.workloads.iter().for_each(|who| broken.entry(who).or_default().push(one));
+        one.workloads.iter().for_each(|workload| broken.entry(workload).or_default().push(one));
     }
-    let of_nobody = report.breaks.iter().filter(|broken| broken.workloads.is_empty());
-    let of_nobody = of_nobody.map(|broken| Case {
+    let of_cluster = report.breaks.iter().filter(|broken| broken.workloads.is_empty());
+    let of_cluster = of_cluster.map(|broken| Case {
         class: "cluster".to_owned(),
         name: broken.volume.clone().unwrap_or_else(|| broken.text.clone()),
         outcome: Outcome::Failed(broken.text.clone(), String::new()),
     });
     let of_workloads = report.workloads.iter().map(|workload| {
-        let broken = broken.get(&workload.who).map(Vec::as_slice).unwrap_or_default();
-        case(&workload.who, failed(broken, &fixes))
+        let broken = broken.get(&workload.object).map(Vec::as_slice).unwrap_or_default();
+        case(&workload.object, failed(broken, &fixes))
     });
-    Suite { name, cases: of_nobody.chain(of_workloads).collect() }
+    Suite { name, cases: of_cluster.chain(of_workloads).collect() }
 }
 
-fn case(who: &ObjectRef, outcome: Outcome) -> Case {
-    Case { class: format!("{}.{}", who.namespace, who.kind), name: who.name.clone(), outcome }
+fn case(object: &ObjectRef, outcome: Outcome) -> Case {
+    Case { class: format!("{}.{}", object.namespace, object.kind), name: object.name.clone(), outcome }
 }
 
 fn failed(broken: &[&Break], fixes: &BTreeMap<&str, &Fix>) -> Outcome {
     let [first, ..] = broken else { return Outcome::Passed };
-    let mut lines: Vec<String> = broken.iter().take(LISTED).map(|broken| told(broken, fixes)).collect();
+    let mut lines: Vec<String> =
+        broken.iter().take(LISTED).map(|broken| text_with_fix(broken, fixes)).collect();
     if broken.len() > LISTED {
         lines.push(format!("and {} more", broken.len() - LISTED));
     }
@@ -137,7 +138,7 @@ fn failed(broken: &[&Break], fixes: &BTreeMap<&str, &Fix>) -> Outcome {
 }
 
 /// The break, and what settles it.
-fn told(broken: &Break, fixes: &BTreeMap<&str, &Fix>) -> String {
+fn text_with_fix(broken: &Break, fixes: &BTreeMap<&str, &Fix>) -> String {
     let fix = broken.volume.as_deref().and_then(|volume| fixes.get(volume));
     match fix.and_then(|fix| fix.options.first()) {
         Some(option) => format!("{}\nfix: {}", broken.text, option.what),
@@ -146,7 +147,7 @@ fn told(broken: &Break, fixes: &BTreeMap<&str, &Fix>) -> String {
 }
 
 fn user_namespaces(report: &Report) -> Suite {
-    let cases = report.workloads.iter().map(|workload| case(&workload.who, readiness(workload))).collect();
+    let cases = report.workloads.iter().map(|workload| case(&workload.object, readiness(workload))).collect();
     Suite { name: "user namespaces".to_owned(), cases }
 }
 

@@ -66,9 +66,9 @@ pub fn write_patches(report: &Report, dir: &Path, format: PatchFormat) -> Result
 fn merged<'a>(patches: impl Iterator<Item = &'a Patch>) -> Vec<Patch> {
     let mut all: BTreeMap<ObjectRef, Patch> = BTreeMap::new();
     for patch in patches {
-        match all.get_mut(&patch.target.who) {
+        match all.get_mut(&patch.target.object) {
             Some(known) => merge(&mut known.body, &patch.body),
-            None => drop(all.insert(patch.target.who.clone(), patch.clone())),
+            None => drop(all.insert(patch.target.object.clone(), patch.clone())),
         }
     }
     all.into_values().collect()
@@ -93,7 +93,7 @@ fn write_set(dir: &Path, patches: &[Patch], format: PatchFormat) -> Result<(), E
     std::fs::create_dir_all(dir).map_err(|cause| unwritable(dir, cause))?;
     let mut files = Vec::new();
     for patch in patches {
-        let file = format!("{}.yaml", file_name(&patch.target.who));
+        let file = format!("{}.yaml", file_name(&patch.target.object));
         let text = match format {
             PatchFormat::Kubectl => yaml(&patch.body)?,
             PatchFormat::Kustomize => yaml(&named(patch))?,
@@ -113,8 +113,8 @@ fn write_set(dir: &Path, patches: &[Patch], format: PatchFormat) -> Result<(), E
 }
 
 /// Names of objects have no characters that a file's may not have, but for those that no API server has validated.
-fn file_name(who: &ObjectRef) -> String {
-    let name = format!("{}-{}-{}", who.namespace, who.kind.to_lowercase(), who.name);
+fn file_name(object: &ObjectRef) -> String {
+    let name = format!("{}-{}-{}", object.namespace, object.kind.to_lowercase(), object.name);
     let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '.') { c } else { '_' };
     name.trim_start_matches('.').chars().map(safe).take(200).collect()
 }
@@ -140,8 +140,8 @@ fn named(patch: &Patch) -> Value {
     let target = &patch.target;
     let mut whole = json!({
         "apiVersion": target.api_version,
-        "kind": target.who.kind,
-        "metadata": {"name": target.who.name, "namespace": target.who.namespace},
+        "kind": target.object.kind,
+        "metadata": {"name": target.object.name, "namespace": target.object.namespace},
     });
     merge(&mut whole, &patch.body);
     whole

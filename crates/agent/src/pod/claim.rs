@@ -157,7 +157,7 @@ mod tests {
         );
         let namespaces = Namespaces { network: Owner::Own, pid: Owner::Own, ipc: Owner::Own };
         let plan = Plan {
-            who: PodIdentity::default(),
+            pod: PodIdentity::default(),
             user_namespace: UserNamespacePlan { mode, length: None },
             namespaces,
             closed_gate: None,

@@ -19,7 +19,7 @@ use kube::Client;
 use plan::KubernetesVersion;
 
 pub use error::Error;
-use inventory::{Objects, Origin, Piece, stream};
+use inventory::{ManifestChunk, Objects, Origin, stream};
 use kinds::{KINDS, Kind};
 use pages::List;
 use trouble::Trouble;
@@ -83,7 +83,7 @@ pub fn read(access: &Access, objects: &mut Objects) -> Result<Visit, Error> {
 /// Pages are cut and read as the texts of a dump are.
 fn take(kind: &str, page: &[u8], objects: &mut Objects) {
     let name = format!("cluster {kind}");
-    let mut each = |piece: &Piece<'_>| objects.take(piece);
+    let mut each = |chunk: &ManifestChunk<'_>| objects.take(chunk);
     let read = stream::parts(page, &mut stream::Sink::new(&name, Origin::Named, &mut each));
     if let Err(error) = read {
         let cause = format!("a page could not be read: {error}");

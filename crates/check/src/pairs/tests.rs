@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use conflicts::Rules;
-use inventory::{Lens, Objects, Origin, Piece};
+use inventory::{Lens, ManifestChunk, Objects, Origin};
 use manifest::{Listed, Position};
 use plan::{Gates, KubernetesVersion};
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ fn objects_with(mut items: Vec<Value>, dice: &mut Dice) -> Objects {
             "spec": {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}}}));
     }
     let text = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-    objects.take(&Piece {
+    objects.take(&ManifestChunk {
         file: "dump",
         origin: Origin::Named,
         bytes: text.as_bytes(),
@@ -91,12 +91,12 @@ fn objects_with(mut items: Vec<Value>, dice: &mut Dice) -> Objects {
 type Summed = BTreeMap<PairKey, (u64, Meeting, Reach)>;
 
 /// The same by looking at every pair of pods.
-fn naive(engine: &Engine, scene: &Scene) -> Summed {
+fn naive(engine: &Engine, snapshot: &ClusterSnapshot) -> Summed {
     let mut all = Summed::new();
     for conflict in engine.conflicts() {
         let [a, b] = [conflict.a, conflict.b].map(|party| {
-            let equivalent = &scene.equivalents[party.pod];
-            ((equivalent.who.clone(), party.value.to_string()), equivalent.count)
+            let equivalent = &snapshot.equivalents[party.pod];
+            ((equivalent.workload.clone(), party.value.to_string()), equivalent.count)
         });
         let (a, b) = if a.0 <= b.0 { (a, b) } else { (b, a) };
         let key = PairKey { volume: conflict.volume.clone(), property: conflict.property, a: a.0, b: b.0 };
@@ -113,16 +113,16 @@ fn a_few_telling_pods_say_the_same_as_every_pair_of_pods() {
         let mut objects = objects(&mut Dice(seed));
         let live = objects.take_live();
         let found = objects.workloads();
-        let scene = Scene::of(&objects, live, &found);
+        let snapshot = ClusterSnapshot::of(&objects, live, &found);
         for mount in [true, false] {
             let gates = conflicts::Gates { mount, ..conflicts::Gates::default() };
-            let engine = scene.engine(Rules { gates, ..Rules::default() });
-            let told = pairs(&engine, &scene);
+            let engine = snapshot.engine(Rules { gates, ..Rules::default() });
+            let told = pairs(&engine, &snapshot);
             let told: Summed = told
                 .into_iter()
                 .map(|(key, pair)| (key, (pair.pairs, pair.nearest.meeting, pair.nearest.reach)))
                 .collect();
-            assert_eq!(told, naive(&engine, &scene), "seed {seed}");
+            assert_eq!(told, naive(&engine, &snapshot), "seed {seed}");
             conflicts += told.len();
         }
     }
@@ -152,12 +152,12 @@ fn a_crowd_says_the_same_as_every_pair_of_its_pods() {
         let mut objects = objects_with(pods, &mut dice);
         let live = objects.take_live();
         let found = objects.workloads();
-        let scene = Scene::of(&objects, live, &found);
-        let engine = scene.engine(Rules::default());
-        let told = pairs(&engine, &scene);
+        let snapshot = ClusterSnapshot::of(&objects, live, &found);
+        let engine = snapshot.engine(Rules::default());
+        let told = pairs(&engine, &snapshot);
         crowded += told.keys().filter(|key| key.a.0.is_crowd() && key.b.0.is_crowd()).count();
         let told = by_values(told.into_iter().map(|(key, pair)| (key, pair.pairs, pair.nearest.meeting)));
-        let every = naive(&engine, &scene).into_iter();
+        let every = naive(&engine, &snapshot).into_iter();
         let every = by_values(every.map(|(key, (pairs, meeting, _))| (key, pairs, meeting)));
         assert_eq!(told, every, "seed {seed}");
     }
@@ -177,12 +177,12 @@ fn crowd_of(count: usize) -> (usize, usize) {
     let mut objects = objects_with(pods, &mut dice);
     let live = objects.take_live();
     let found = objects.workloads();
-    let scene = Scene::of(&objects, live, &found);
-    let engine = scene.engine(Rules::default());
+    let snapshot = ClusterSnapshot::of(&objects, live, &found);
+    let engine = snapshot.engine(Rules::default());
     let volume = engine.contested().next().unwrap().0.clone();
-    let groups = groups(&engine, &scene, &volume);
+    let groups = groups(&engine, &snapshot, &volume);
     let looked_at = groups.iter().map(|group| group.telling(&groups).equivalents.len()).sum();
-    (pairs(&engine, &scene).len(), looked_at)
+    (pairs(&engine, &snapshot).len(), looked_at)
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::io::{self, BufReader, Read};
 use manifest::Listed;
 use serde::de::IgnoredAny;
 
-use crate::piece::{Origin, Piece};
+use crate::chunk::{ManifestChunk, Origin};
 
 /// Documents up to this many bytes are read as a whole.
 const WHOLE: usize = 4 * 1024 * 1024;
@@ -17,7 +17,7 @@ const WHOLE: usize = 4 * 1024 * 1024;
 pub struct Sink<'a> {
     file: &'a str,
     origin: Origin,
-    take: &'a mut dyn FnMut(&Piece<'_>),
+    take: &'a mut dyn FnMut(&ManifestChunk<'_>),
 }
 
 /// A part of a text.
@@ -32,7 +32,7 @@ struct Part<'a> {
 
 impl<'a> Sink<'a> {
     /// `take` is called for every part of the text called `file`.
-    pub fn new(file: &'a str, origin: Origin, take: &'a mut dyn FnMut(&Piece<'_>)) -> Self {
+    pub fn new(file: &'a str, origin: Origin, take: &'a mut dyn FnMut(&ManifestChunk<'_>)) -> Self {
         Self { file, origin, take }
     }
 
@@ -42,7 +42,7 @@ impl<'a> Sink<'a> {
 
     fn give(&mut self, part: &Part<'_>) {
         let (line, column) = part.at;
-        (self.take)(&Piece {
+        (self.take)(&ManifestChunk {
             file: self.file,
             origin: self.origin,
             bytes: part.bytes,

@@ -5,9 +5,9 @@ use super::*;
 /// What the parts of a text are, as if it were large: text, line, index and kind of each.
 fn parts_of(text: &str) -> Vec<(String, u32, String, String)> {
     let mut found = Vec::new();
-    let mut take = |piece: &Piece<'_>| {
-        let text = String::from_utf8(piece.bytes.to_vec()).unwrap();
-        found.push((text, piece.at.line, piece.prefix.clone(), piece.listed.kind.clone()));
+    let mut take = |chunk: &ManifestChunk<'_>| {
+        let text = String::from_utf8(chunk.bytes.to_vec()).unwrap();
+        found.push((text, chunk.at.line, chunk.prefix.clone(), chunk.listed.kind.clone()));
     };
     let mut sink = Sink::new("dump", Origin::Named, &mut take);
     if text.trim_start().starts_with('{') {
@@ -78,7 +78,7 @@ fn what_ends_a_document_in_yaml_ends_it() {
 #[test]
 fn a_small_list_is_one_part() {
     let mut count = 0;
-    let mut take = |piece: &Piece<'_>| count += usize::from(piece.bytes == b"items:\n- a: 1\n");
+    let mut take = |chunk: &ManifestChunk<'_>| count += usize::from(chunk.bytes == b"items:\n- a: 1\n");
     parts(&b"items:\n- a: 1\n"[..], &mut Sink::new("f", Origin::Found, &mut take)).unwrap();
     assert_eq!(count, 1);
 }

@@ -37,7 +37,7 @@ fn plain(pod: &PodRef<'_>, cluster: &Cluster<'_>) -> Intent {
     let context = spec.security_context.clone().unwrap_or_default();
     let root = pod.field("");
     Intent {
-        who: PodIdentity {
+        pod: PodIdentity {
             namespace: pod.object.namespace().to_owned(),
             name: pod.object.name().to_owned(),
             uid: pod.metadata.and_then(|m| m.uid.clone()),

@@ -31,24 +31,24 @@ pub(super) fn all(report: &mut Report<'_>, path: &Path<'_>, pod: &Pod<'_>) {
     for (index, container) in pod.spec.containers.iter().enumerate() {
         let path = main.index(index);
         report.once(&path.field("name"), &container.name, &mut seen);
-        one(report, &path, (container, Role::Main), pod);
+        one(report, &path, container, Role::Main, pod);
     }
     for (index, container) in each(pod.spec.init_containers.as_ref()) {
         let path = init.index(index);
         report.once(&path.field("name"), &container.name, &mut seen);
-        one(report, &path, (container, Role::of_init(container)), pod);
+        one(report, &path, container, Role::of_init(container), pod);
     }
     for (index, container) in each(pod.spec.ephemeral_containers.as_ref()) {
         let list = path.field("ephemeralContainers");
         let path = list.index(index);
         report.once(&path.field("name"), &container.name, &mut seen);
-        one(report, &path, (&as_container(container), Role::Ephemeral), pod);
+        one(report, &path, &as_container(container), Role::Ephemeral, pod);
         target(report, &path, container, pod);
     }
     ports::host_ports(report, path, pod);
 }
 
-fn one(report: &mut Report<'_>, path: &Path<'_>, (container, role): (&Container, Role), pod: &Pod<'_>) {
+fn one(report: &mut Report<'_>, path: &Path<'_>, container: &Container, role: Role, pod: &Pod<'_>) {
     report.needs(&path.field("name"), &container.name, names::dns_label);
     report.needs(&path.field("image"), container.image.as_deref().unwrap_or_default(), names::trimmed);
     report.one_of(
@@ -66,7 +66,7 @@ fn one(report: &mut Report<'_>, path: &Path<'_>, (container, role): (&Container,
     env::env(report, path, container, pod);
     mounts::mounts(report, path, container, pod);
     mounts::devices(report, path, container, pod);
-    probes::all(report, path, (container, role));
+    probes::all(report, path, container, role);
     resources::container(report, &path.field("resources"), container.resources.as_ref());
     if let Some(context) = container.security_context.as_ref() {
         security::container(report, &path.field("securityContext"), context, pod);

@@ -5,7 +5,7 @@ use super::ports;
 use super::report::{Report, each};
 use crate::place::Path;
 
-pub(super) fn all(report: &mut Report<'_>, path: &Path<'_>, (container, role): (&Container, Role)) {
+pub(super) fn all(report: &mut Report<'_>, path: &Path<'_>, container: &Container, role: Role) {
     let list = [
         ("livenessProbe", container.liveness_probe.as_ref()),
         ("readinessProbe", container.readiness_probe.as_ref()),
@@ -21,7 +21,7 @@ pub(super) fn all(report: &mut Report<'_>, path: &Path<'_>, (container, role): (
             (None, _) => {}
         }
     }
-    lifecycle(report, &path.field("lifecycle"), (container, role));
+    lifecycle(report, &path.field("lifecycle"), container, role);
 }
 
 fn probe(report: &mut Report<'_>, path: &Path<'_>, field: &str, probe: &Probe) {
@@ -99,7 +99,7 @@ fn header_name(name: &str) -> Result<(), &'static str> {
     if holds { Ok(()) } else { Err("must be letters, digits and '-'") }
 }
 
-fn lifecycle(report: &mut Report<'_>, path: &Path<'_>, (container, role): (&Container, Role)) {
+fn lifecycle(report: &mut Report<'_>, path: &Path<'_>, container: &Container, role: Role) {
     let Some(found) = container.lifecycle.as_ref() else { return };
     let hooks = [("postStart", found.post_start.as_ref()), ("preStop", found.pre_stop.as_ref())];
     for (field, hook) in hooks {

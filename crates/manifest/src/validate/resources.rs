@@ -16,7 +16,7 @@ pub(super) fn container(report: &mut Report<'_>, path: &Path<'_>, resources: Opt
     let limits = amounts(report, &path.field("limits"), resources.limits.as_ref());
     let requests = amounts(report, &path.field("requests"), resources.requests.as_ref());
     for (name, request) in &requests {
-        within(report, &path.field("requests").field(name), (*request, limits.get(name).copied()), name);
+        within(report, &path.field("requests").field(name), *request, limits.get(name).copied(), name);
     }
     for (index, claim) in each(resources.claims.as_ref()) {
         report.needs(&path.field("claims").index(index).field("name"), &claim.name, names::dns_label);
@@ -74,12 +74,7 @@ fn can_share(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
 }
 
-fn within(
-    report: &mut Report<'_>,
-    path: &Path<'_>,
-    (request, limit): (Quantity, Option<Quantity>),
-    name: &str,
-) {
+fn within(report: &mut Report<'_>, path: &Path<'_>, request: Quantity, limit: Option<Quantity>, name: &str) {
     match limit {
         Some(limit) if request > limit => report.invalid(path, request, "must not be more than the limit"),
         Some(limit) if !can_share(name) && request != limit => {

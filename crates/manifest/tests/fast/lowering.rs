@@ -80,7 +80,7 @@ handler: runsc
 #[test]
 fn a_pod_and_the_objects_it_names_become_an_intent() {
     let intent = lowered(POD).unwrap();
-    assert_eq!((intent.who.namespace.as_str(), intent.who.name.as_str()), ("shop", "web"));
+    assert_eq!((intent.pod.namespace.as_str(), intent.pod.name.as_str()), ("shop", "web"));
     assert_eq!((intent.host_users, intent.asked_by.as_str()), (Some(false), "spec.hostUsers"));
     assert_eq!((intent.ids, intent.volume_policy), (Some(131_072), Some(VolumeChoice::SharedBlock)));
     assert_eq!(
@@ -143,7 +143,7 @@ fn volumes_are_followed_to_what_they_are_made_of() {
 fn a_workloads_pods_are_lowered_from_its_template() {
     let text = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\nspec:\n  schedule: x\n  jobTemplate: {spec: {template: {spec: {hostUsers: false, hostNetwork: true, containers: [{name: c, ports: [{containerPort: 9}]}]}}}}\n";
     let intent = lowered(text).unwrap();
-    assert_eq!(intent.who.name, "nightly");
+    assert_eq!(intent.pod.name, "nightly");
     assert_eq!(intent.asked_by, "spec.jobTemplate.spec.template.spec.hostUsers");
     assert_eq!(intent.containers[0].field, "spec.jobTemplate.spec.template.spec.containers[0]");
     assert_eq!(intent.containers[0].host_ports, [9], "with the host's network, its ports are the host's");

@@ -51,7 +51,7 @@ fn card(page: &mut Markup, known: &Known<'_>, picture: &Picture<'_>) {
     let of_volume = |id: &str| known.conflicts.get(id).map(Vec::as_slice).unwrap_or_default();
     let conflicts: Vec<&Conflict> = picture.volumes.iter().flat_map(|v| of_volume(&v.id)).copied().collect();
     let users = picture.volumes.iter().flat_map(|volume| &volume.users);
-    let namespaces: BTreeSet<&str> = users.map(|user| user.who.namespace.as_str()).collect();
+    let namespaces: BTreeSet<&str> = users.map(|user| user.workload.namespace.as_str()).collect();
     let namespaces = Vec::from_iter(namespaces).join(" ");
     let severities: BTreeSet<&str> = conflicts.iter().map(|c| words::severity(c.severity).class).collect();
     let severities = Vec::from_iter(severities).join(" ");
@@ -146,8 +146,8 @@ fn pair(page: &mut Markup, conflict: &Conflict) {
 }
 
 fn side(page: &mut Markup, property: &str, side: &ConflictSide) {
-    page.element("strong", &[], &words::who(&side.who));
-    if side.who.is_crowd() {
+    page.element("strong", &[], &words::object_name(&side.workload));
+    if side.workload.is_crowd() {
         page.text(&format!(" ({} pods)", side.pods));
     }
     page.text(" with ");

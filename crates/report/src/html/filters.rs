@@ -13,11 +13,11 @@ pub(super) fn bar(page: &mut Markup, report: &Report) {
             page.raw("<input id=\"text\" type=\"search\" placeholder=\"name, field, label …\" autocomplete=\"off\" spellcheck=\"false\">");
         });
         let namespaces: BTreeSet<&str> = namespaces(report);
-        choice(page, ("namespace", "Namespace"), namespaces.iter().map(|n| (*n, *n)));
+        choice(page, "namespace", "Namespace", namespaces.iter().map(|n| (*n, *n)));
         let verdicts = words::VERDICTS.map(words::verdict);
-        choice(page, ("verdict", "Verdict"), verdicts.iter().map(named));
+        choice(page, "verdict", "Verdict", verdicts.iter().map(named));
         let severities = words::SEVERITIES.map(words::severity);
-        choice(page, ("severity", "Severity"), severities.iter().map(named));
+        choice(page, "severity", "Severity", severities.iter().map(named));
         page.raw("<button type=\"reset\">Clear</button>");
     });
 }
@@ -27,14 +27,15 @@ fn named(word: &Word) -> (&str, &str) {
 }
 
 fn namespaces(report: &Report) -> BTreeSet<&str> {
-    let users = report.volumes.iter().flat_map(|volume| &volume.users).map(|user| &user.who);
-    let all = report.workloads.iter().map(|workload| &workload.who).chain(users);
-    all.map(|who| who.namespace.as_str()).collect()
+    let users = report.volumes.iter().flat_map(|volume| &volume.users).map(|user| &user.workload);
+    let all = report.workloads.iter().map(|workload| &workload.object).chain(users);
+    all.map(|object| object.namespace.as_str()).collect()
 }
 
 fn choice<'a>(
     page: &mut Markup,
-    (id, name): (&'static str, &'static str),
+    id: &'static str,
+    name: &'static str,
     options: impl Iterator<Item = (&'a str, &'a str)>,
 ) {
     page.within("label", &[], |page| {

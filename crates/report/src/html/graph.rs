@@ -67,7 +67,7 @@ fn components<'a>(volumes: &[&'a Volume]) -> Vec<Vec<&'a Volume>> {
     let mut first_use = BTreeMap::new();
     for (index, volume) in volumes.iter().enumerate() {
         for user in &volume.users {
-            let first = *first_use.entry(&user.who).or_insert(index);
+            let first = *first_use.entry(&user.workload).or_insert(index);
             sets.join(first, index);
         }
     }
@@ -161,14 +161,14 @@ fn asked(user: &User) -> Asked {
 }
 
 fn node(user: &User) -> Node {
-    let who = &user.who;
+    let workload = &user.workload;
     let pods = match user.pods {
-        0 => who.kind.clone(),
-        1 => format!("{}, 1 pod", who.kind),
-        n => format!("{}, {n} pods", who.kind),
+        0 => workload.kind.clone(),
+        1 => format!("{}, 1 pod", workload.kind),
+        n => format!("{}, {n} pods", workload.kind),
     };
-    let name = format!("{}/{}", who.namespace, who.name);
-    Node { key: format!("{} {name}", who.kind), name, below: pods }
+    let name = format!("{}/{}", workload.namespace, workload.name);
+    Node { key: format!("{} {name}", workload.kind), name, below: pods }
 }
 
 fn groups(volume: &Volume) -> Vec<(Asked, Node)> {
@@ -210,13 +210,13 @@ mod tests {
     use super::*;
     use check::{Conflict, ConflictSide, ObjectRef, Severity, When};
 
-    fn who(name: &str) -> ObjectRef {
+    fn deployment(name: &str) -> ObjectRef {
         ObjectRef { kind: "Deployment".into(), namespace: "shop".into(), name: name.into() }
     }
 
     fn user(name: &str, label: &str) -> User {
         let (label, policy) = (label.to_owned(), "MountOption".to_owned());
-        User { who: who(name), label, policy, nodes: vec![], pods: 1 }
+        User { workload: deployment(name), label, policy, nodes: vec![], pods: 1 }
     }
 
     fn volume(id: &str, users: Vec<User>) -> Volume {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     fn report(volumes: Vec<Volume>) -> Report {
-        let side = ConflictSide { who: who("a"), value: String::new(), pod: None, pods: 1 };
+        let side = ConflictSide { workload: deployment("a"), value: String::new(), pod: None, pods: 1 };
         let conflict = |volume: &Volume| Conflict {
             property: "SELinuxLabel",
             volume: volume.id.clone(),

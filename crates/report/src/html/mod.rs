@@ -104,10 +104,10 @@ mod tests {
 
     #[test]
     fn hostile_names_stay_text() {
-        let who = ObjectRef { kind: HOSTILE.into(), namespace: HOSTILE.into(), name: HOSTILE.into() };
+        let workload = ObjectRef { kind: HOSTILE.into(), namespace: HOSTILE.into(), name: HOSTILE.into() };
         let broken = Break {
             what: BreakRule::Conflict,
-            workloads: vec![who],
+            workloads: vec![workload],
             volume: Some(HOSTILE.into()),
             text: HOSTILE.into(),
         };

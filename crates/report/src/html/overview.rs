@@ -41,18 +41,18 @@ fn changed_gates(page: &mut Markup, from: &GatesAt, to: &GatesAt) {
 pub(super) fn glance(page: &mut Markup, summary: &Summary) {
     page.within("section", &[("class", "glance"), ("aria-label", "At a glance")], |page| {
         page.within("div", &[("class", "tiles")], |page| {
-            tile(page, "blocked", (summary.blocked, "blocked"));
-            tile(page, "risky", (summary.risky, "risky"));
-            tile(page, "ready", (summary.ready, "ready"));
-            tile(page, "calm", (summary.isolated, "isolated already"));
-            tile(page, "mayMeet", (summary.conflicts, "volume conflicts"));
-            tile(page, "calm", (summary.problems, "not understood"));
+            tile(page, "blocked", summary.blocked, "blocked");
+            tile(page, "risky", summary.risky, "risky");
+            tile(page, "ready", summary.ready, "ready");
+            tile(page, "calm", summary.isolated, "isolated already");
+            tile(page, "mayMeet", summary.conflicts, "volume conflicts");
+            tile(page, "calm", summary.problems, "not understood");
         });
         bar(page, summary);
     });
 }
 
-fn tile(page: &mut Markup, class: &'static str, (number, what): (usize, &str)) {
+fn tile(page: &mut Markup, class: &'static str, number: usize, what: &str) {
     let class = if number == 0 { "tile none".to_owned() } else { format!("tile {class}") };
     page.within("div", &[("class", &class)], |page| {
         page.element("strong", &[], &number.to_string());
@@ -106,7 +106,9 @@ pub(super) fn breaks(page: &mut Markup, report: &Report) {
                     page.element("p", &[], &broken.text);
                     page.within("p", &[("class", "tags")], |page| {
                         let shown = broken.workloads.iter().take(12);
-                        shown.for_each(|who| page.element("span", &[("class", "tag")], &words::who(who)));
+                        shown.for_each(|object| {
+                            page.element("span", &[("class", "tag")], &words::object_name(object))
+                        });
                         let more = broken.workloads.len().saturating_sub(12);
                         if more > 0 {
                             page.element("span", &[("class", "tag")], &format!("and {more} more"));

@@ -8,7 +8,7 @@ pub(super) fn patch(page: &mut Markup, patch: &Patch) {
     page.within("div", &[("class", "patch")], |page| {
         page.within("p", &[], |page| {
             page.text("Patch for ");
-            page.element("strong", &[], &words::who(&patch.target.who));
+            page.element("strong", &[], &words::object_name(&patch.target.object));
             page.text(match patch.apply {
                 Apply::Patch => "",
                 Apply::Recreate => {

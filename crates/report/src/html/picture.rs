@@ -57,7 +57,7 @@ pub(super) fn draw(page: &mut Markup, picture: &Picture<'_>) {
         for (index, user) in picture.users.iter().enumerate() {
             user_box(page, user, place.user(index));
         }
-        (0..picture.users.len()).for_each(|user| marks(page, picture, (user, place.user(user))));
+        (0..picture.users.len()).for_each(|user| marks(page, picture, user, place.user(user)));
     });
 }
 
@@ -97,7 +97,7 @@ fn line(page: &mut Markup, edge: &Edge, place: &Place) {
 }
 
 /// The letters of what a user asks for, where its lines arrive.
-fn marks(page: &mut Markup, picture: &Picture<'_>, (user, middle): (usize, usize)) {
+fn marks(page: &mut Markup, picture: &Picture<'_>, user: usize, middle: usize) {
     let asked: BTreeSet<usize> =
         picture.edges.iter().filter(|edge| edge.user == user).map(|edge| edge.asked).collect();
     let x = (USER.x - 8).to_string();

@@ -63,8 +63,8 @@ pub(super) fn now(now: Now) -> &'static str {
 }
 
 /// `Deployment shop/web`
-pub(super) fn who(who: &ObjectRef) -> String {
-    format!("{} {}/{}", who.kind, who.namespace, who.name)
+pub(super) fn object_name(object: &ObjectRef) -> String {
+    format!("{} {}/{}", object.kind, object.namespace, object.name)
 }
 
 /// `1 pod`, `2 pods`

@@ -22,7 +22,7 @@ fn row(page: &mut Markup, workload: &Workload) {
     let attributes = [
         ("class", "workload"),
         ("data-item", "workload"),
-        ("data-namespace", workload.who.namespace.as_str()),
+        ("data-namespace", workload.object.namespace.as_str()),
         ("data-verdict", verdict.class),
     ];
     page.within("details", &attributes, |page| {
@@ -30,8 +30,8 @@ fn row(page: &mut Markup, workload: &Workload) {
             let class = format!("tag {}", verdict.class);
             page.element("span", &[("class", &class)], &format!("{} {}", verdict.sign, verdict.text));
             page.within("span", &[("class", "title")], |page| {
-                page.element("span", &[("class", "quiet")], &format!("{}/", workload.who.namespace));
-                page.element("strong", &[], &workload.who.name);
+                page.element("span", &[("class", "quiet")], &format!("{}/", workload.object.namespace));
+                page.element("strong", &[], &workload.object.name);
             });
             page.element("span", &[("class", "quiet facts")], &facts(workload));
         });
@@ -41,7 +41,7 @@ fn row(page: &mut Markup, workload: &Workload) {
 
 fn facts(workload: &Workload) -> String {
     let pods = u64::try_from(workload.pods).unwrap_or(u64::MAX);
-    let mut facts = vec![workload.who.kind.clone()];
+    let mut facts = vec![workload.object.kind.clone()];
     match (pods, workload.replicas) {
         (0, Some(replicas)) => facts.push(words::count(u64::from(replicas), "replica")),
         (0, None) => {}
@@ -72,18 +72,19 @@ fn reason(page: &mut Markup, reason: &Reason) {
     let class = format!("tag {}", weight.class);
     explained(
         page,
-        (&class, &format!("{} {}", weight.sign, weight.text)),
+        &class,
+        &format!("{} {}", weight.sign, weight.text),
         [&reason.field, &reason.cause, &reason.hint],
     );
 }
 
 fn finding(page: &mut Markup, finding: &SelinuxFinding) {
     let tag = format!("SELinux, {}", words::when(finding.when));
-    explained(page, ("tag risky", &tag), [&finding.field, &finding.cause, &finding.hint]);
+    explained(page, "tag risky", &tag, [&finding.field, &finding.cause, &finding.hint]);
 }
 
 /// A tag, then field, cause and hint, each where it is known.
-fn explained(page: &mut Markup, (class, tag): (&str, &str), [field, cause, hint]: [&str; 3]) {
+fn explained(page: &mut Markup, class: &str, tag: &str, [field, cause, hint]: [&str; 3]) {
     page.within("div", &[("class", "reason")], |page| {
         page.element("span", &[("class", class)], tag);
         page.within("div", &[], |page| {

@@ -52,8 +52,8 @@ pub fn outcome_text(outcome: &Outcome) -> String {
         }
         Outcome::Freed => "free".to_owned(),
         Outcome::InUse(users) => {
-            let who = |u: &String| if u.starts_with('/') { u.clone() } else { format!("in use by {u}") };
-            format!("draining: {}", users.iter().map(who).collect::<Vec<_>>().join("; "))
+            let named = |u: &String| if u.starts_with('/') { u.clone() } else { format!("in use by {u}") };
+            format!("draining: {}", users.iter().map(named).collect::<Vec<_>>().join("; "))
         }
         Outcome::Unseen(blind) => format!("draining: not everything could be seen: {}", few(blind)),
     }

@@ -11,7 +11,7 @@ use super::rules;
 /// One result for each thing that was found, in the report's order.
 pub(super) fn results(report: &Report) -> Vec<Value> {
     let places: BTreeMap<&ObjectRef, &SourcePosition> =
-        report.workloads.iter().filter_map(|w| Some((&w.who, w.source.as_ref()?))).collect();
+        report.workloads.iter().filter_map(|w| Some((&w.object, w.source.as_ref()?))).collect();
     let conflicts = report.conflicts.iter().map(|conflict| of_conflict(&places, conflict));
     let drivers = report.drivers.iter().map(of_driver);
     let workloads = report.workloads.iter().flat_map(of_workload);
@@ -23,14 +23,15 @@ struct SarifResult<'a> {
     rule: &'static str,
     level: &'static str,
     text: String,
-    whom: Vec<(&'a ObjectRef, Option<&'a SourcePosition>)>,
+    objects: Vec<(&'a ObjectRef, Option<&'a SourcePosition>)>,
     /// What tells it from others of its rule, whatever else changes in the file.
     key: String,
 }
 
 impl SarifResult<'_> {
     fn result(self) -> Value {
-        let locations: Vec<Value> = self.whom.iter().map(|(who, place)| whereabouts(who, *place)).collect();
+        let locations: Vec<Value> =
+            self.objects.iter().map(|(object, place)| object_location(object, *place)).collect();
         json!({
             "ruleId": self.rule,
             "ruleIndex": rules::index(self.rule),
@@ -42,8 +43,8 @@ impl SarifResult<'_> {
     }
 }
 
-fn named(who: &ObjectRef) -> String {
-    format!("{} {}/{}", who.kind, who.namespace, who.name)
+fn named(object: &ObjectRef) -> String {
+    format!("{} {}/{}", object.kind, object.namespace, object.name)
 }
 
 fn of_conflict(places: &BTreeMap<&ObjectRef, &SourcePosition>, conflict: &Conflict) -> Value {
@@ -65,7 +66,7 @@ fn of_conflict(places: &BTreeMap<&ObjectRef, &SourcePosition>, conflict: &Confli
         rule: "selinux-conflict",
         level: conflict_level(conflict),
         text,
-        whom: vec![(&a.who, place(a)), (&b.who, place(b))],
+        objects: vec![(&a.workload, place(a)), (&b.workload, place(b))],
         key: [conflict.property, &conflict.volume, &side(a), &side(b)].join("|"),
     }
     .result()
@@ -83,7 +84,7 @@ fn of_driver(driver: &Driver) -> Value {
         rule: "selinux-driver",
         level: "error",
         text: format!("CSI driver {}: {}. {}", driver.name, driver.cause, driver.hint),
-        whom: vec![(&driver.daemon_set, driver.source.as_ref())],
+        objects: vec![(&driver.daemon_set, driver.source.as_ref())],
         key: driver.name.clone(),
     }
     .result()
@@ -105,13 +106,13 @@ fn of_reason(workload: &Workload, reason: &Reason) -> Option<Value> {
         Weight::Risks => ("user-namespace-risky", "note"),
         Weight::Note => return None,
     };
-    let text = format!("{}: {}: {}. {}", named(&workload.who), reason.field, reason.cause, reason.hint);
+    let text = format!("{}: {}: {}. {}", named(&workload.object), reason.field, reason.cause, reason.hint);
     let found = SarifResult {
         rule,
         level,
         text,
-        whom: vec![(&workload.who, workload.source.as_ref())],
-        key: format!("{}|{}", named(&workload.who), reason.field),
+        objects: vec![(&workload.object, workload.source.as_ref())],
+        key: format!("{}|{}", named(&workload.object), reason.field),
     };
     Some(found.result())
 }
@@ -129,17 +130,17 @@ fn of_finding(workload: &Workload, finding: &SelinuxFinding) -> Value {
     SarifResult {
         rule,
         level,
-        text: format!("{}: {}: {}. {}", named(&workload.who), finding.field, finding.cause, finding.hint),
-        whom: vec![(&workload.who, workload.source.as_ref())],
-        key: [&named(&workload.who), &finding.volume, &finding.field].map(String::as_str).join("|"),
+        text: format!("{}: {}: {}. {}", named(&workload.object), finding.field, finding.cause, finding.hint),
+        objects: vec![(&workload.object, workload.source.as_ref())],
+        key: [&named(&workload.object), &finding.volume, &finding.field].map(String::as_str).join("|"),
     }
     .result()
 }
 
 /// The object by its name, and by its place in a file where it has one.
-fn whereabouts(who: &ObjectRef, place: Option<&SourcePosition>) -> Value {
+fn object_location(object: &ObjectRef, place: Option<&SourcePosition>) -> Value {
     let mut found = place.map_or_else(|| json!({}), location);
-    let logical = json!([{"name": who.name, "fullyQualifiedName": named(who), "kind": "resource"}]);
+    let logical = json!([{"name": object.name, "fullyQualifiedName": named(object), "kind": "resource"}]);
     if let Value::Object(fields) = &mut found {
         fields.insert("logicalLocations".to_owned(), logical);
     }

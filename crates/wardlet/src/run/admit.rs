@@ -136,8 +136,7 @@ fn say_refused(refused: &[RefusedPod<'_>]) -> Result<(), Failure> {
 
 /// Logs the warnings of a plan, and with `--isolate` why a pod is in the host's user namespace.
 fn say_plan(admitted: &Admitted, args: &RunArgs) {
-    let who = &admitted.plan.who;
-    let title = format!("{}/{}", who.namespace, who.name);
+    let title = format!("{}/{}", admitted.plan.pod.namespace, admitted.plan.pod.name);
     for warning in &admitted.plan.warnings {
         words::warning(&format!("{title}: {warning}"));
     }

@@ -23,7 +23,7 @@ const UNKNOWN_DRIVER: &str = "unknown";
 #[derive(Debug, Clone)]
 pub struct EquivalentPods {
     /// The workload.
-    pub who: ObjectRef,
+    pub workload: ObjectRef,
     /// One of the pods.
     pub pod: Box<Pod>,
     /// How many they are.
@@ -59,7 +59,7 @@ pub struct VolumeFacts {
 /// Pods and volumes as the conflict engine takes them: those that were read, and those that workloads without pods
 /// would make.
 #[derive(Debug, Default)]
-pub struct Scene {
+pub struct ClusterSnapshot {
     /// Equivalent pods, by the pod that stands for them.
     pub equivalents: HashMap<PodKey, EquivalentPods>,
     claims: Vec<Claim>,
@@ -73,7 +73,7 @@ pub struct Scene {
     pub notes: BTreeSet<String>,
 }
 
-impl Scene {
+impl ClusterSnapshot {
     /// Sets everything up. `live` is what [`Objects::take_live`] returned, `workloads` what [`Objects::workloads`] did.
     #[must_use]
     pub fn of(
@@ -81,14 +81,14 @@ impl Scene {
         live: Vec<(ObjectRef, Box<Pod>)>,
         workloads: &BTreeMap<ObjectRef, KnownWorkload<'_>>,
     ) -> Self {
-        let mut scene = Self::default();
-        scene.add_live(live, workloads);
-        scene.add_templates(workloads);
-        scene.add_storage(objects);
-        scene.add_missing_claims(objects);
-        scene.add_drivers(objects);
-        scene.index();
-        scene
+        let mut snapshot = Self::default();
+        snapshot.add_live(live, workloads);
+        snapshot.add_templates(workloads);
+        snapshot.add_storage(objects);
+        snapshot.add_missing_claims(objects);
+        snapshot.add_drivers(objects);
+        snapshot.index();
+        snapshot
     }
 
     /// An engine that knows all of it.
@@ -173,7 +173,7 @@ impl Scene {
             let mounts = equivalent.pod.volumes.iter().flat_map(|volume| &volume.mounts);
             let asked = mounts.filter_map(|mount| mount.options.as_ref());
             let asked = asked.map(|options| PartialLabel::of(options).to_string());
-            labels.entry(equivalent.who.clone()).or_default().extend(asked);
+            labels.entry(equivalent.workload.clone()).or_default().extend(asked);
         }
         labels
     }
@@ -185,12 +185,12 @@ impl Scene {
         workloads: &BTreeMap<ObjectRef, KnownWorkload<'_>>,
     ) {
         let mut groups: HashMap<(ObjectRef, Option<String>), Vec<PodKey>> = HashMap::new();
-        for (who, mut pod) in live {
+        for (workload, mut pod) in live {
             let node = node_of(&pod);
-            if let Some(node) = node.clone().filter(|_| was_scheduled(workloads.get(&who))) {
+            if let Some(node) = node.clone().filter(|_| was_scheduled(workloads.get(&workload))) {
                 pod.placement.node = Node::Bound(node);
             }
-            let group = groups.entry((who.clone(), node)).or_default();
+            let group = groups.entry((workload.clone(), node)).or_default();
             let same =
                 group.iter().find(|key| self.equivalents.get(key).is_some_and(|a| is_same(&a.pod, &pod)));
             match same.cloned().and_then(|key| self.equivalents.get_mut(&key)) {
@@ -198,7 +198,7 @@ impl Scene {
                 None => {
                     group.push(pod.key.clone());
                     self.equivalents
-                        .insert(pod.key.clone(), EquivalentPods { who, pod, count: 1, is_live: true });
+                        .insert(pod.key.clone(), EquivalentPods { workload, pod, count: 1, is_live: true });
                 }
             }
         }
@@ -206,20 +206,27 @@ impl Scene {
 
     /// What a workload without pods would make.
     fn add_templates(&mut self, workloads: &BTreeMap<ObjectRef, KnownWorkload<'_>>) {
-        for (who, found) in workloads.iter().filter(|(_, found)| found.pods == 0) {
+        for (workload, found) in workloads.iter().filter(|(_, found)| found.pods == 0) {
             let Some(resource) = found.resource.filter(|resource| !resource.is_idle) else { continue };
             let replicas = resource.replicas.unwrap_or(1);
             if resource.claims.is_empty() {
-                self.add_template(who, found, None, u64::from(replicas));
+                self.add_template(workload, found, None, u64::from(replicas));
             } else {
-                (0..replicas.min(MAX_ORDINALS)).for_each(|n| self.add_template(who, found, Some(n), 1));
+                (0..replicas.min(MAX_ORDINALS)).for_each(|n| self.add_template(workload, found, Some(n), 1));
             }
         }
     }
 
-    fn add_template(&mut self, who: &ObjectRef, found: &KnownWorkload<'_>, ordinal: Option<u32>, count: u64) {
+    fn add_template(
+        &mut self,
+        workload: &ObjectRef,
+        found: &KnownWorkload<'_>,
+        ordinal: Option<u32>,
+        count: u64,
+    ) {
         let suffix = ordinal.map(|n| format!("-{n}")).unwrap_or_default();
-        let key = PodKey::new(who.namespace.as_str(), format!("{}/{}{suffix}", who.kind, who.name));
+        let key =
+            PodKey::new(workload.namespace.as_str(), format!("{}/{}{suffix}", workload.kind, workload.name));
         let mut pod = pod_of(&found.template.intent, key);
         if pod.volumes.is_empty() {
             return;
@@ -231,7 +238,8 @@ impl Scene {
                 name.push_str(&suffix);
             }
         }
-        let equivalent = EquivalentPods { who: who.clone(), pod: Box::new(pod), count, is_live: false };
+        let equivalent =
+            EquivalentPods { workload: workload.clone(), pod: Box::new(pod), count, is_live: false };
         self.equivalents.insert(equivalent.pod.key.clone(), equivalent);
     }
 

@@ -1,4 +1,4 @@
-//! A text, or a part cut out of one, on its way to being read.
+//! A chunk of a manifest: a whole text, or a part cut out of one.
 
 use manifest::{Finding, Listed, Position};
 use plan::{Gates, KubernetesVersion};
@@ -23,16 +23,16 @@ pub enum Origin {
     Found,
 }
 
-/// A text, or a part cut out of one.
+/// A chunk of a manifest: a whole text, or a part cut out of one.
 #[derive(Debug, Clone)]
-pub struct Piece<'a> {
+pub struct ManifestChunk<'a> {
     /// The text's name for messages.
     pub file: &'a str,
     /// Whether the user named the text.
     pub origin: Origin,
-    /// The part itself.
+    /// The chunk itself.
     pub bytes: &'a [u8],
-    /// Where in the text the part begins.
+    /// Where in the text the chunk begins.
     pub at: Position,
     /// What it is in its list: `items[3]`, or nothing.
     pub prefix: String,
@@ -40,8 +40,8 @@ pub struct Piece<'a> {
     pub listed: Listed,
 }
 
-impl Piece<'_> {
-    /// A place in the part as a place in the text.
+impl ManifestChunk<'_> {
+    /// A place in the chunk as a place in the text.
     pub(crate) fn place(&self, at: Position) -> SourcePosition {
         let column = if at.line <= 1 { at.column + self.at.column.saturating_sub(1) } else { at.column };
         SourcePosition { file: self.file.to_owned(), line: self.at.line.saturating_sub(1) + at.line, column }
