@@ -79,6 +79,12 @@ pub struct Options {
     pub journal: Option<Journal>,
 }
 
+/// A pod's directories, with the pod's lock that this process holds.
+struct LockedPlace {
+    place: Place,
+    lock: PodLock,
+}
+
 /// Runs pods. Clones are the same agent.
 #[derive(Clone)]
 pub struct Agent {
@@ -194,7 +200,8 @@ impl Agent {
         }
         match self.prepare(context, record, &place).await {
             Ok(context) => {
-                Ok(self.supervise(context, (place, lock), pod, (origin == Origin::New).then_some(seen)))
+                let seen = (origin == Origin::New).then_some(seen);
+                Ok(self.supervise(context, LockedPlace { place, lock }, pod, seen))
             }
             Err(error) => {
                 if origin == Origin::New
@@ -219,7 +226,8 @@ impl Agent {
             info!(parent: &context.span, "was being ended when it was left; ended before it is started anew");
             let grace = request.grace.map(Duration::from_secs);
             let pod = spec::lowered(&context.spec)?.deleted(Deletion { grace });
-            self.supervise(context, (claimed.place, claimed.lock), pod, None).remove().await?;
+            let Claimed { place, lock, .. } = claimed;
+            self.supervise(context, LockedPlace { place, lock }, pod, None).remove().await?;
         }
     }
 
@@ -231,14 +239,14 @@ impl Agent {
     /// used.
     pub async fn end(&self, stored: &Stored, grace: Option<Duration>) -> Result<Handle> {
         let record = &stored.record;
-        let place = Place::new(&self.shared.state, &record.uid, (&record.namespace, &record.name));
+        let place = Place::new(&self.shared.state, &record.uid, &record.namespace, &record.name);
         let title = format!("{}/{}", record.namespace, record.name);
         let lock = place.take()?.ok_or(Error::Managed { pod: title })?;
         let context = self.context(record, None);
         // Marked as deleted before the worker's first step: without block and plan the worker must not start
         // containers.
         let pod = spec::lowered(&context.spec)?.deleted(Deletion { grace });
-        Ok(self.supervise(context, (place, lock), pod, None))
+        Ok(self.supervise(context, LockedPlace { place, lock }, pod, None))
     }
 
     fn context(&self, record: &PodRecord, plan: Option<Plan>) -> PodContext {
@@ -292,13 +300,8 @@ impl Agent {
     }
 
     /// Spawns the pod's worker. `seen` is when a new pod was first seen; `None` for an adopted pod.
-    fn supervise(
-        &self,
-        context: PodContext,
-        (place, lock): (Place, PodLock),
-        pod: Pod,
-        seen: Option<Instant>,
-    ) -> Handle {
+    fn supervise(&self, context: PodContext, locked: LockedPlace, pod: Pod, seen: Option<Instant>) -> Handle {
+        let LockedPlace { place, lock } = locked;
         let settings = self.shared.settings;
         let before = self.shared.statuses.last(&context.reference());
         let state = before

@@ -34,7 +34,7 @@ impl From<&Stored> for PodView {
             name: record.name.clone(),
             uid: record.uid.as_str().to_owned(),
             phase: phase(pod),
-            tended: pod.is_tended,
+            tended: pod.is_managed,
             user_namespace: record.mode.clone(),
             uid_mappings: record.uids.clone(),
             gid_mappings: record.gids.clone(),
@@ -70,7 +70,7 @@ fn state(pod: &Stored) -> String {
         _ => None,
     });
     let shown = waits.unwrap_or_else(|| status.phase.clone());
-    let is_left = !pod.is_tended && !status.is_terminated();
+    let is_left = !pod.is_managed && !status.is_terminated();
     // The status is of the time when its supervisor ended.
     if is_left { format!("was {shown}, no supervisor") } else { shown }
 }

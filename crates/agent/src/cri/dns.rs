@@ -24,7 +24,7 @@ pub(crate) fn of(spec: &PodSpec, resolv_conf: &Path) -> DnsConfig {
         for option in own.options.iter().flatten() {
             options.insert(option.name.clone().unwrap_or_default(), option.value.clone().unwrap_or_default());
         }
-        config.options = options.into_iter().map(joined).collect();
+        config.options = options.into_iter().map(|(name, value)| joined(name, &value)).collect();
     }
     config.servers.truncate(SERVERS);
     config.searches.truncate(SEARCHES);
@@ -44,7 +44,7 @@ fn split(option: &str) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 
-fn joined((name, value): (String, String)) -> String {
+fn joined(name: String, value: &str) -> String {
     if value.is_empty() { name } else { format!("{name}:{value}") }
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn claim(state: &Path, endpoint: &str, admitted: &Admitted) -> Result
     let name = metadata.name.clone().unwrap_or_default();
     let namespace = metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
     let (known, wrong) = stored(state)?;
-    if let Some(error) = wrong.into_iter().find(|error| is_of(error, (&namespace, &name))) {
+    if let Some(error) = wrong.into_iter().find(|error| is_of(error, &namespace, &name)) {
         return Err(error);
     }
     let same = known.into_iter().find(|s| s.record.namespace == namespace && s.record.name == name);
@@ -53,7 +53,7 @@ pub(crate) fn claim(state: &Path, endpoint: &str, admitted: &Admitted) -> Result
         return left(state, endpoint, admitted, known);
     }
     let uid = uid(metadata.uid.as_deref())?;
-    let place = Place::new(state, &uid, (&namespace, &name));
+    let place = Place::new(state, &uid, &namespace, &name);
     let title = format!("{namespace}/{name}");
     let lock = place.take()?.ok_or(Error::Managed { pod: title })?;
     let record = PodRecord::new(Parts {
@@ -71,19 +71,19 @@ pub(crate) fn claim(state: &Path, endpoint: &str, admitted: &Admitted) -> Result
 
 /// Whether a record that cannot be read is of this pod, by the namespace and name in it. Such a pod may be
 /// running.
-fn is_of(error: &Error, pod: (&str, &str)) -> bool {
+fn is_of(error: &Error, namespace: &str, name: &str) -> bool {
     let Error::Record { path, .. } = error else { return false };
     let text = std::fs::read(path).unwrap_or_default();
     let found: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
     let word = |key: &str| found.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
-    (word("namespace"), word("name")) == pod
+    (word("namespace"), word("name")) == (namespace, name)
 }
 
 /// Adopts a recorded pod with its new definition, if that is an update of the recorded one.
 fn left(state: &Path, endpoint: &str, admitted: &Admitted, known: Stored) -> Result<Claimed> {
-    let Stored { record, is_tended, .. } = known;
+    let Stored { record, is_managed, .. } = known;
     let title = format!("{}/{}", record.namespace, record.name);
-    if is_tended {
+    if is_managed {
         return Err(Error::Managed { pod: title });
     }
     let users = admitted.plan.user_namespace;
@@ -94,7 +94,7 @@ fn left(state: &Path, endpoint: &str, admitted: &Admitted, known: Stored) -> Res
     if record.endpoint != endpoint || has_other_users || matches!(change, Change::Immutable(_)) {
         return Err(Error::Other { pod: title });
     }
-    let place = Place::new(state, &record.uid, (&record.namespace, &record.name));
+    let place = Place::new(state, &record.uid, &record.namespace, &record.name);
     let lock = place.take()?.ok_or(Error::Managed { pod: title })?;
     let record = record.managed_by_this_process();
     let record = match change {
@@ -135,9 +135,9 @@ mod tests {
         let path = dir.path().join("agent.json");
         std::fs::write(&path, r#"{"version":9,"namespace":"shop","name":"web","more":1}"#).unwrap();
         let error = Error::Record { path: path.clone(), cause: "version 9 is not known here".into() };
-        assert!(is_of(&error, ("shop", "web")) && !is_of(&error, ("shop", "db")));
+        assert!(is_of(&error, "shop", "web") && !is_of(&error, "shop", "db"));
         std::fs::write(&path, "rubbish").unwrap();
-        assert!(!is_of(&error, ("shop", "web")));
+        assert!(!is_of(&error, "shop", "web"));
     }
 
     const RUNTIME: &str = "unix:///run/x.sock";

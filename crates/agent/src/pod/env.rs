@@ -30,84 +30,91 @@ pub(crate) fn of(container: &Container, around: &Surroundings<'_>) -> Result<BTr
         let prefix = from.prefix.as_deref().unwrap_or_default();
         let found = if let Some(map) = &from.config_map_ref {
             let object = around.objects.config_map(&around.context.namespace, &map.name)?;
-            needed("configMap", &map.name, (object.map(|o| o.data), map.optional))?
+            needed("configMap", &map.name, object.map(|o| o.data), map.optional)?
         } else if let Some(secret) = &from.secret_ref {
             let object = around.objects.secret(&around.context.namespace, &secret.name)?;
             let data = object.map(|o| o.data.into_iter().map(|(k, v)| (k, text(&v))).collect());
-            needed("secret", &secret.name, (data, secret.optional))?
+            needed("secret", &secret.name, data, secret.optional)?
         } else {
             BTreeMap::new()
         };
         all.extend(found.into_iter().map(|(key, value)| (format!("{prefix}{key}"), value)));
     }
     let fields = fields::of(around.context);
+    let resolver = Resolver { container, fields: &fields, around };
     for variable in container.env.iter().flatten() {
-        if let Some(value) = one(container, variable, (&all, &fields, around))? {
+        if let Some(value) = resolver.value(variable, &all)? {
             all.insert(variable.name.clone(), value);
         }
     }
     Ok(all)
 }
 
-type Context<'a> = (&'a BTreeMap<String, String>, &'a PodFields, &'a Surroundings<'a>);
-
-fn one(container: &Container, variable: &EnvVar, context: Context<'_>) -> Result<Option<String>> {
-    let (before, fields, around) = context;
-    match (&variable.value, &variable.value_from) {
-        (_, Some(from)) => from_source(container, from, (fields, around))
-            .map_err(|e| Error::config(format!("variable {}", variable.name), e.to_string())),
-        (Some(value), None) => Ok(Some(expanded(value, before))),
-        (None, None) => Ok(Some(String::new())),
-    }
+/// Resolves the `env` entries of one container.
+struct Resolver<'a> {
+    container: &'a Container,
+    fields: &'a PodFields,
+    around: &'a Surroundings<'a>,
 }
 
-fn from_source(
-    container: &Container,
-    from: &EnvVarSource,
-    (fields, around): (&PodFields, &Surroundings<'_>),
-) -> Result<Option<String>> {
-    let namespace = &around.context.namespace;
-    if let Some(key) = &from.config_map_key_ref {
-        let map = around.objects.config_map(namespace, &key.name)?;
-        let value = map.and_then(|map| map.data.get(&key.key).cloned());
-        return key_of("configMap", (&key.name, &key.key), (value, key.optional));
+impl Resolver<'_> {
+    /// The value of a variable; `None` for an optional one whose source does not exist. `earlier` has the variables
+    /// that it may refer to.
+    fn value(&self, variable: &EnvVar, earlier: &BTreeMap<String, String>) -> Result<Option<String>> {
+        match (&variable.value, &variable.value_from) {
+            (_, Some(from)) => self
+                .of_source(from)
+                .map_err(|e| Error::config(format!("variable {}", variable.name), e.to_string())),
+            (Some(value), None) => Ok(Some(expanded(value, earlier))),
+            (None, None) => Ok(Some(String::new())),
+        }
     }
-    if let Some(key) = &from.secret_key_ref {
-        let secret = around.objects.secret(namespace, &key.name)?;
-        let value = secret.and_then(|secret| secret.data.get(&key.key).map(|v| text(v)));
-        return key_of("secret", (&key.name, &key.key), (value, key.optional));
-    }
-    if let Some(field) = &from.field_ref {
-        return of_field(field, (fields, around)).map(Some);
-    }
-    if let Some(resource) = &from.resource_field_ref {
-        return fields::text(fields::resource_value(resource, &container.name)?, fields).map(Some);
-    }
-    let hint = "use configMapKeyRef, secretKeyRef, fieldRef or resourceFieldRef";
-    Err(admission::Error::NotRun { field: "valueFrom".to_owned(), what: "this source".to_owned(), hint }
-        .into())
-}
 
-fn of_field(
-    field: &ObjectFieldSelector,
-    (fields, around): (&PodFields, &Surroundings<'_>),
-) -> Result<String> {
-    let context = around.context;
-    Ok(match field.field_path.as_str() {
-        "spec.nodeName" => context.node.clone(),
-        "spec.serviceAccountName" => context.spec.service_account_name.clone().unwrap_or_default(),
-        "status.hostIP" | "status.hostIPs" => around.host_ip.to_owned(),
-        "status.podIP" => around.ips.first().cloned().unwrap_or_default(),
-        "status.podIPs" => around.ips.join(","),
-        _ => fields::text(fields::field_value(field)?, fields)?,
-    })
+    fn of_source(&self, from: &EnvVarSource) -> Result<Option<String>> {
+        let Self { container, fields, around } = self;
+        let namespace = &around.context.namespace;
+        if let Some(key) = &from.config_map_key_ref {
+            let map = around.objects.config_map(namespace, &key.name)?;
+            let value = map.and_then(|map| map.data.get(&key.key).cloned());
+            let (name, optional) = (&key.name, key.optional);
+            return KeyRef { kind: "configMap", name, key: &key.key, optional }.required(value);
+        }
+        if let Some(key) = &from.secret_key_ref {
+            let secret = around.objects.secret(namespace, &key.name)?;
+            let value = secret.and_then(|secret| secret.data.get(&key.key).map(|v| text(v)));
+            let (name, optional) = (&key.name, key.optional);
+            return KeyRef { kind: "secret", name, key: &key.key, optional }.required(value);
+        }
+        if let Some(field) = &from.field_ref {
+            return self.of_field(field).map(Some);
+        }
+        if let Some(resource) = &from.resource_field_ref {
+            return fields::text(fields::resource_value(resource, &container.name)?, fields).map(Some);
+        }
+        let hint = "use configMapKeyRef, secretKeyRef, fieldRef or resourceFieldRef";
+        Err(admission::Error::NotRun { field: "valueFrom".to_owned(), what: "this source".to_owned(), hint }
+            .into())
+    }
+
+    fn of_field(&self, field: &ObjectFieldSelector) -> Result<String> {
+        let around = self.around;
+        let context = around.context;
+        Ok(match field.field_path.as_str() {
+            "spec.nodeName" => context.node.clone(),
+            "spec.serviceAccountName" => context.spec.service_account_name.clone().unwrap_or_default(),
+            "status.hostIP" | "status.hostIPs" => around.host_ip.to_owned(),
+            "status.podIP" => around.ips.first().cloned().unwrap_or_default(),
+            "status.podIPs" => around.ips.join(","),
+            _ => fields::text(fields::field_value(field)?, self.fields)?,
+        })
+    }
 }
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn needed<T: Default>(kind: &str, name: &str, (found, optional): (Option<T>, Option<bool>)) -> Result<T> {
+fn needed<T: Default>(kind: &str, name: &str, found: Option<T>, optional: Option<bool>) -> Result<T> {
     match found {
         Some(found) => Ok(found),
         None if optional == Some(true) => Ok(T::default()),
@@ -115,16 +122,25 @@ fn needed<T: Default>(kind: &str, name: &str, (found, optional): (Option<T>, Opt
     }
 }
 
-fn key_of(
-    kind: &str,
-    (name, key): (&str, &str),
-    (value, optional): (Option<String>, Option<bool>),
-) -> Result<Option<String>> {
-    match value {
-        None if optional != Some(true) => {
-            Err(Error::config(format!("{kind}KeyRef"), format!("there is no key {key:?} in {kind} {name:?}")))
+/// A reference to one key of a ConfigMap or Secret: `configMapKeyRef`, `secretKeyRef`.
+struct KeyRef<'a> {
+    kind: &'static str,
+    name: &'a str,
+    key: &'a str,
+    optional: Option<bool>,
+}
+
+impl KeyRef<'_> {
+    /// The value that was found; an error if there is none and the reference is not optional.
+    fn required(self, value: Option<String>) -> Result<Option<String>> {
+        let Self { kind, name, key, optional } = self;
+        match value {
+            None if optional != Some(true) => Err(Error::config(
+                format!("{kind}KeyRef"),
+                format!("there is no key {key:?} in {kind} {name:?}"),
+            )),
+            value => Ok(value),
         }
-        value => Ok(value),
     }
 }
 

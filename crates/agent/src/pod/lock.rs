@@ -51,7 +51,7 @@ impl Names {
 }
 
 /// Whether a process manages the pod of this directory.
-pub(crate) fn is_tended(dir: &Path) -> bool {
+pub(crate) fn is_managed(dir: &Path) -> bool {
     Lock::at(dir.join(LOCK)).is_held()
 }
 
@@ -70,7 +70,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                    is_tended(dir.path());
+                    is_managed(dir.path());
                 }
             });
             for _ in 0..200 {

@@ -88,13 +88,14 @@ impl Mounter<'_> {
         variables: &BTreeMap<String, String>,
     ) -> Result<Vec<cri::Mount>> {
         let mounts = container.volume_mounts.iter().flatten().enumerate();
-        mounts.map(|(index, mount)| self.one(container, (index, mount), variables)).collect()
+        mounts.map(|(index, mount)| self.one(container, index, mount, variables)).collect()
     }
 
     fn one(
         &self,
         container: &Container,
-        (index, mount): (usize, &VolumeMount),
+        index: usize,
+        mount: &VolumeMount,
         variables: &BTreeMap<String, String>,
     ) -> Result<cri::Mount> {
         let planned = self.planned(container, mount);

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use types::PodUid;
 
 use crate::error::{Error, Result};
-use crate::pod::lock::{LOCK, Names, PodLock, is_tended};
+use crate::pod::lock::{LOCK, Names, PodLock, is_managed};
 use crate::status::view::PodStatus;
 
 const VERSION: u32 = 1;
@@ -126,7 +126,7 @@ pub struct Stored {
     /// Its last published status, if there is one.
     pub status: Option<PodStatus>,
     /// Whether a process manages it, i.e. holds its lock.
-    pub is_tended: bool,
+    pub is_managed: bool,
     /// The directory of its containers' logs.
     pub logs: PathBuf,
 }
@@ -139,7 +139,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn new(state: &Path, uid: &PodUid, (namespace, name): (&str, &str)) -> Self {
+    pub(crate) fn new(state: &Path, uid: &PodUid, namespace: &str, name: &str) -> Self {
         let logs = state.join("logs").join(format!("{namespace}_{name}_{uid}"));
         Self { dir: state.join("pods").join(uid.as_str()), logs }
     }
@@ -214,7 +214,7 @@ pub(crate) fn sweep(state: &Path, _names: &Names) -> Result<()> {
         let place = Place { dir: entry.path(), logs: PathBuf::new() };
         let is_bare = |dir: &Path| !dir.join(RECORD).exists() && dir.join(LOCK).exists();
         if is_bare(&place.dir)
-            && let Some(_tended) = place.take()?
+            && let Some(_lock) = place.take()?
             && is_bare(&place.dir)
         {
             match place.remove() {
@@ -268,9 +268,9 @@ pub fn stored_one(state: &Path, uid: &str) -> Result<Option<Stored>> {
 fn one(state: &Path, dir: &Path) -> Result<Option<Stored>> {
     let path = dir.join(RECORD);
     let Some(record) = durable::read_record::<PodRecord>(&path)? else { return Ok(None) };
-    let place = Place::new(state, &record.uid, (&record.namespace, &record.name));
+    let place = Place::new(state, &record.uid, &record.namespace, &record.name);
     let status = place.read_status();
-    Ok(Some(Stored { status, is_tended: is_tended(dir), logs: place.logs, record }))
+    Ok(Some(Stored { status, is_managed: is_managed(dir), logs: place.logs, record }))
 }
 
 /// Requests that the process that manages the pod stops it. The process watches for the request's file.
@@ -278,7 +278,7 @@ fn one(state: &Path, dir: &Path) -> Result<Option<Stored>> {
 /// # Errors
 /// If the request cannot be written.
 pub fn ask_to_stop(state: &Path, pod: &PodRecord, request: StopRequest) -> Result<()> {
-    Place::new(state, &pod.uid, (&pod.namespace, &pod.name)).write_stop(&request)
+    Place::new(state, &pod.uid, &pod.namespace, &pod.name).write_stop(&request)
 }
 
 /// Writes a record. It survives a power loss once this has returned.
@@ -312,16 +312,16 @@ mod tests {
     fn a_pod_is_found_as_long_as_it_is_written_down() {
         let dir = tempfile::tempdir().unwrap();
         let record = record();
-        let place = Place::new(dir.path(), &record.uid, ("default", "web"));
+        let place = Place::new(dir.path(), &record.uid, "default", "web");
         let lock = place.take().unwrap();
         assert!(lock.is_some());
         place.write_record(&record).unwrap();
         let (found, wrong) = stored(dir.path()).unwrap();
         assert!(wrong.is_empty());
-        assert_eq!((found[0].record.name.as_str(), found[0].is_tended), ("web", true));
+        assert_eq!((found[0].record.name.as_str(), found[0].is_managed), ("web", true));
         assert!(place.take().unwrap().is_none(), "two processes manage one pod");
         drop(lock);
-        assert!(!stored(dir.path()).unwrap().0[0].is_tended);
+        assert!(!stored(dir.path()).unwrap().0[0].is_managed);
         place.remove().unwrap();
         assert!(stored(dir.path()).unwrap().0.is_empty());
         place.remove().unwrap();
@@ -331,8 +331,8 @@ mod tests {
     fn what_a_killed_process_left_half_written_does_not_keep_a_pod_from_going() {
         let dir = tempfile::tempdir().unwrap();
         let record = record();
-        let place = Place::new(dir.path(), &record.uid, ("default", "web"));
-        let _tended = place.take().unwrap();
+        let place = Place::new(dir.path(), &record.uid, "default", "web");
+        let _lock = place.take().unwrap();
         place.write_record(&record).unwrap();
         for name in ["agent.new", "status.new", "stop.new"] {
             fs::write(place.dir.join(name), "{").unwrap();
@@ -344,11 +344,11 @@ mod tests {
     #[test]
     fn a_directory_without_a_record_is_swept_unless_somebody_has_it() {
         let dir = tempfile::tempdir().unwrap();
-        let place = |uid: &str| Place::new(dir.path(), &PodUid::new(uid).unwrap(), ("default", "web"));
+        let place = |uid: &str| Place::new(dir.path(), &PodUid::new(uid).unwrap(), "default", "web");
         let (left, taken, foreign) = (place("left"), place("taken"), place("foreign"));
         drop(left.take().unwrap());
         fs::write(left.dir.join("agent.new"), "{").unwrap();
-        let _tended = taken.take().unwrap();
+        let _lock = taken.take().unwrap();
         fs::create_dir_all(&foreign.dir).unwrap();
         fs::write(foreign.dir.join("file"), "x").unwrap();
         sweep(dir.path(), &Names::lock(dir.path()).unwrap()).unwrap();
@@ -358,8 +358,8 @@ mod tests {
     #[test]
     fn a_record_of_a_later_version_is_told_and_left() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place::new(dir.path(), &PodUid::new("u-1").unwrap(), ("default", "web"));
-        let _tended = place.take().unwrap();
+        let place = Place::new(dir.path(), &PodUid::new("u-1").unwrap(), "default", "web");
+        let _lock = place.take().unwrap();
         place.write_record(&PodRecord { version: 2, ..record() }).unwrap();
         let (found, wrong) = stored(dir.path()).unwrap();
         assert!(found.is_empty() && wrong[0].to_string().contains("version 2"), "{wrong:?}");

@@ -25,8 +25,7 @@ struct HealthCheckResponse {
 ///
 /// # Errors
 /// If the server cannot be reached, or if it reports another status.
-pub(super) async fn check(at: (&str, u16), service: &str) -> Result<(), String> {
-    let (host, port) = at;
+pub(super) async fn check(host: &str, port: u16, service: &str) -> Result<(), String> {
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     let place = format!("grpc://{host}:{port}");
     let failed = |words: String| format!("{place}: {words}");
@@ -98,14 +97,14 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
-        assert!(check(("127.0.0.1", address.port()), "web").await.is_err());
+        assert!(check("127.0.0.1", address.port(), "web").await.is_err());
         tokio::spawn(transport::Server::builder().add_service(Health).serve(address));
-        let mut well = check(("127.0.0.1", address.port()), "web").await;
+        let mut well = check("127.0.0.1", address.port(), "web").await;
         while well.is_err() {
             tokio::task::yield_now().await;
-            well = check(("127.0.0.1", address.port()), "web").await;
+            well = check("127.0.0.1", address.port(), "web").await;
         }
-        let other = check(("127.0.0.1", address.port()), "db").await.unwrap_err();
+        let other = check("127.0.0.1", address.port(), "db").await.unwrap_err();
         assert!(other.ends_with("it does not serve (status 2)"), "{other}");
     }
 }

@@ -37,7 +37,8 @@ impl Scheme {
 /// A GET request.
 pub(super) struct Get<'a> {
     pub(super) scheme: Scheme,
-    pub(super) at: (&'a str, u16),
+    pub(super) host: &'a str,
+    pub(super) port: u16,
     pub(super) path: &'a str,
     pub(super) headers: &'a [(&'a str, &'a str)],
 }
@@ -49,17 +50,16 @@ impl Get<'_> {
     /// # Errors
     /// If the server cannot be reached, its response is not HTTP, or its status is another one.
     pub(super) async fn ask(&self) -> Result<(), String> {
-        let (host, port) = self.at;
-        let place = format!("{}://{host}:{port}{}", self.scheme.text(), self.path);
+        let place = format!("{}://{}:{}{}", self.scheme.text(), self.host, self.port, self.path);
         self.answer().await.map_err(|why| format!("{place}: {why}"))
     }
 
     async fn answer(&self) -> Result<(), String> {
-        let stream = TcpStream::connect(self.at).await.map_err(|e| e.to_string())?;
-        let request = request(self.at, self.path, self.headers)?;
+        let stream = TcpStream::connect((self.host, self.port)).await.map_err(|e| e.to_string())?;
+        let request = request(self.host, self.port, self.path, self.headers)?;
         let code = match self.scheme {
             Scheme::Http => exchange(stream, request).await,
-            Scheme::Https => exchange(tls::over(stream, self.at.0).await?, request).await,
+            Scheme::Https => exchange(tls::over(stream, self.host).await?, request).await,
         };
         match code? {
             200..=399 => Ok(()),
@@ -97,9 +97,13 @@ fn cause(error: &hyper::Error) -> String {
     }
 }
 
-fn request(at: (&str, u16), path: &str, headers: &[(&str, &str)]) -> Result<Request<Empty<Bytes>>, String> {
+fn request(
+    host: &str,
+    port: u16,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Result<Request<Empty<Bytes>>, String> {
     let slash = if path.starts_with('/') { "" } else { "/" };
-    let (host, port) = at;
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     let mut request = Request::get(format!("{slash}{path}"))
         .header("Connection", "close")
@@ -131,7 +135,7 @@ mod tests {
     use super::*;
 
     fn asked(port: u16) -> Get<'static> {
-        Get { scheme: Scheme::Http, at: ("127.0.0.1", port), path: "/healthz", headers: &[("X-A", "b")] }
+        Get { scheme: Scheme::Http, host: "127.0.0.1", port, path: "/healthz", headers: &[("X-A", "b")] }
     }
 
     async fn served(answer: &'static str) -> Result<(), String> {
@@ -163,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_in_a_request_is_refused_and_not_sent() {
-        let with = |path: &str, header| request(("127.0.0.1", 80), path, &[header]).map(|_| ());
+        let with = |path: &str, header| request("127.0.0.1", 80, path, &[header]).map(|_| ());
         assert_eq!(with("healthz?a=b", ("X-A", "b")), Ok(()));
         assert!(with("/a b", ("X-A", "b")).unwrap_err().contains("path \"/a b\""));
         assert!(with("/a\r\nX-B: c", ("X-A", "b")).unwrap_err().contains("path"));

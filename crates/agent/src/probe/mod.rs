@@ -76,7 +76,7 @@ impl Asked<'_> {
                 self.connect(tcp.host.as_deref(), &tcp.port).await
             } else if let Some(grpc) = &probe.grpc {
                 let port = u16::try_from(grpc.port).unwrap_or(0);
-                grpc::check((self.address, port), grpc.service.as_deref().unwrap_or_default()).await
+                grpc::check(self.address, port, grpc.service.as_deref().unwrap_or_default()).await
             } else {
                 Err("the probe has no handler: set exec, grpc, httpGet or tcpSocket".to_owned())
             }
@@ -145,7 +145,7 @@ impl Asked<'_> {
         let headers = get.http_headers.iter().flatten().map(|h| (h.name.as_str(), h.value.as_str()));
         let path = get.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
         let (scheme, headers) = (Scheme::of(get.scheme.as_deref()), headers.collect::<Vec<_>>());
-        Get { scheme, at: (host, port), path, headers: &headers }.ask().await
+        Get { scheme, host, port, path, headers: &headers }.ask().await
     }
 
     async fn connect(&self, host: Option<&str>, port: &IntOrString) -> Result<(), String> {

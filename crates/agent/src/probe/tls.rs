@@ -99,7 +99,7 @@ mod tests {
             stream.write_all(answer.as_bytes()).await.unwrap();
             stream.shutdown().await.unwrap();
         };
-        let get = Get { scheme: Scheme::Https, at: ("127.0.0.1", port), path: "/well", headers: &[] };
+        let get = Get { scheme: Scheme::Https, host: "127.0.0.1", port, path: "/well", headers: &[] };
         tokio::join!(serving, get.ask()).1
     }
 
@@ -118,7 +118,7 @@ mod tests {
             let (mut stream, _) = listener.accept().await.unwrap();
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
         };
-        let get = Get { scheme: Scheme::Https, at: ("127.0.0.1", port), path: "/", headers: &[] };
+        let get = Get { scheme: Scheme::Https, host: "127.0.0.1", port, path: "/", headers: &[] };
         assert!(tokio::join!(serving, get.ask()).1.is_err());
     }
 }

@@ -22,7 +22,7 @@ impl StatusFiles {
     }
 
     fn place(&self, pod: &PodRef) -> Place {
-        Place::new(&self.state, &pod.uid, (&pod.namespace, &pod.name))
+        Place::new(&self.state, &pod.uid, &pod.namespace, &pod.name)
     }
 }
 

@@ -42,17 +42,16 @@ pub(super) fn run(session: &Session, args: &ExecArgs) -> Result<ExitCode, Failur
         Some(named) => named,
         None => spec.containers.first().map(|c| c.name.as_str()).unwrap_or_default(),
     };
-    let done = threads()?.block_on(exec(&endpoint, (pod.record.uid.as_str(), container), args));
-    match done {
+    match threads()?.block_on(exec(&endpoint, pod.record.uid.as_str(), container, args)) {
         // The supervisors of pods serve the built-in runtime.
-        Err(failure) if !pod.is_tended => {
+        Err(failure) if !pod.is_managed => {
             Err(failure.with_hint("no supervisor runs for this pod: run `wardlet run` with its file again"))
         }
         done => done,
     }
 }
 
-async fn exec(endpoint: &Endpoint, (uid, name): (&str, &str), args: &ExecArgs) -> Result<ExitCode, Failure> {
+async fn exec(endpoint: &Endpoint, uid: &str, name: &str, args: &ExecArgs) -> Result<ExitCode, Failure> {
     let client = Client::connect(endpoint).await?;
     let request = ExecRequest {
         container_id: running(&client, uid, name).await?,

@@ -41,7 +41,7 @@ fn detached(session: &Session, reading: &Reading) -> Result<ExitCode, Failure> {
     let names: Vec<_> = pods.map(|o| (o.namespace().to_owned(), o.name().to_owned())).collect();
     let state = session.node.state_dir();
     let (mut child, log) = detach::start(state)?;
-    let left = threads()?.block_on(detach::await_up(state, &names, (&mut child, &log)))?;
+    let left = threads()?.block_on(detach::await_up(state, &names, &mut child, &log))?;
     let up = match left {
         detach::Left::Up(up) => up,
         detach::Left::Ended => {
@@ -65,7 +65,7 @@ async fn attached(session: &Session, args: &RunArgs, reading: &Reading) -> Resul
     let runtime = runtime.await.map_err(broke_off)??;
     let done = async {
         let (considered, ledger) = ready?;
-        let pods = admit::pods(considered, &runtime.client, (&session.node, args)).await?;
+        let pods = admit::pods(considered, &runtime.client, &session.node, args).await?;
         let objects = Objects::of(&reading.objects);
         Run { node: &session.node, args, runtime: &runtime, objects, ledger }.all(pods, reading).await
     };

@@ -25,12 +25,12 @@ pub(super) fn run(session: &Session, args: &StopArgs) -> Result<Answer, Failure>
         args.pods.iter().map(|called| find::one(state, called)).collect::<Result<Vec<_>, _>>()?
     };
     let mut failed = None;
-    for pod in pods.iter().filter(|pod| pod.is_tended) {
+    for pod in pods.iter().filter(|pod| pod.is_managed) {
         ask_to_stop(state, &pod.record, StopRequest { grace: args.grace })?;
     }
     // Pods without a supervisor first: the supervisors stop the others concurrently.
-    let (tended, left): (Vec<&Stored>, Vec<&Stored>) = pods.iter().partition(|pod| pod.is_tended);
-    for pod in left.into_iter().chain(tended) {
+    let (managed, left): (Vec<&Stored>, Vec<&Stored>) = pods.iter().partition(|pod| pod.is_managed);
+    for pod in left.into_iter().chain(managed) {
         let title = format!("{}/{}", pod.record.namespace, pod.record.name);
         match see_off(session, args, pod) {
             Ok(how) => words::say(&format!("{title}: {how}")),
@@ -45,9 +45,9 @@ pub(super) fn run(session: &Session, args: &StopArgs) -> Result<Answer, Failure>
 
 /// Waits until the pod's supervisor has stopped it; stops it here if it has none, or no longer.
 fn see_off(session: &Session, args: &StopArgs, pod: &Stored) -> Result<&'static str, Failure> {
-    let mut is_tended = pod.is_tended;
+    let mut is_managed = pod.is_managed;
     loop {
-        if !is_tended {
+        if !is_managed {
             threads()?.block_on(end(session, args, pod))?;
             return Ok("ended and removed");
         }
@@ -55,11 +55,11 @@ fn see_off(session: &Session, args: &StopArgs, pod: &Stored) -> Result<&'static 
         match agent::stored_one(session.node.state_dir(), pod.record.uid.as_str())? {
             None => return Ok("ended and removed"),
             Some(now)
-                if !now.is_tended && now.status.as_ref().is_some_and(agent::PodStatus::is_terminated) =>
+                if !now.is_managed && now.status.as_ref().is_some_and(agent::PodStatus::is_terminated) =>
             {
                 return Ok("ended");
             }
-            Some(now) => is_tended = now.is_tended,
+            Some(now) => is_managed = now.is_managed,
         }
     }
 }

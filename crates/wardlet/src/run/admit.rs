@@ -99,7 +99,8 @@ pub(crate) fn consider<'a>(node: &Node, reading: &'a Reading) -> Result<Consider
 pub(crate) async fn pods(
     considered: Considered<'_>,
     client: &Client,
-    (node, args): (&Node, &RunArgs),
+    node: &Node,
+    args: &RunArgs,
 ) -> Result<Vec<Admitted>, Failure> {
     let Considered { candidates, facts, gates } = considered;
     let facts = Facts { runtime: runtime(client).await?, ..facts };

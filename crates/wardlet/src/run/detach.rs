@@ -47,7 +47,8 @@ pub(crate) enum Left {
 pub(crate) async fn await_up(
     state: &Path,
     names: &[(String, String)],
-    (child, log): (&mut Child, &Path),
+    child: &mut Child,
+    log: &Path,
 ) -> Result<Left, Failure> {
     let mut signals = Signals::catch()?;
     let (mut said, mut is_ending) = (0, false);
@@ -96,10 +97,9 @@ fn end(child: &Child) {
 fn up(state: &Path, names: &[(String, String)]) -> Result<Vec<Stored>, Failure> {
     let (found, _) = agent::stored(state)?;
     let is_meant = |pod: &Stored| {
-        let called = (pod.record.namespace.as_str(), pod.record.name.as_str());
-        names.iter().any(|(namespace, name)| (namespace.as_str(), name.as_str()) == called)
+        names.iter().any(|(namespace, name)| (namespace, name) == (&pod.record.namespace, &pod.record.name))
     };
-    let is_up = |pod: &Stored| pod.is_tended && pod.status.as_ref().is_some_and(agent::PodStatus::is_up);
+    let is_up = |pod: &Stored| pod.is_managed && pod.status.as_ref().is_some_and(agent::PodStatus::is_up);
     Ok(found.into_iter().filter(|pod| is_meant(pod) && is_up(pod)).collect())
 }
 

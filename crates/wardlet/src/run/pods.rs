@@ -126,7 +126,7 @@ impl Run<'_> {
                     supervisor.stop((asked > 1).then_some(Duration::ZERO)).await;
                 }
                 Some(set) = source.next(), if asked == 0 => {
-                    self.reconcile(&agent, set, (&mut desired, &mut supervisor)).await;
+                    self.reconcile(&agent, set, &mut desired, &mut supervisor).await;
                 }
             }
         }
@@ -142,7 +142,8 @@ impl Run<'_> {
         &self,
         agent: &Agent,
         set: FileSet,
-        (desired, supervisor): (&mut Desired, &mut PodSupervisor),
+        desired: &mut Desired,
+        supervisor: &mut PodSupervisor,
     ) {
         set.problems.iter().for_each(say_problem);
         let reading = Reading { objects: set.objects, ..Reading::default() };
@@ -184,7 +185,7 @@ impl Run<'_> {
         let objects = beside.chain([pod]).cloned().collect();
         let reading = Reading { objects, ..Reading::default() };
         let considered = admit::consider(self.node, &reading)?;
-        let admitted = admit::pods(considered, &self.runtime.client, (self.node, self.args)).await?;
+        let admitted = admit::pods(considered, &self.runtime.client, self.node, self.args).await?;
         let gone = || Failure::unknown(format!("{}: no admission decision on pod {}", pod.file, pod.name()));
         admitted.into_iter().next().map(Box::new).ok_or_else(gone)
     }
