@@ -133,7 +133,8 @@ pub(crate) type Claims<'a> = dyn FnMut(&PodKey, &str) -> Option<Index> + 'a;
 
 impl Use {
     fn of(
-        (pod, volume): (&PodKey, &PodVolume),
+        pod: &PodKey,
+        volume: &PodVolume,
         rules: &Rules,
         pools: &mut Pools,
         claims: &mut Claims<'_>,
@@ -161,7 +162,7 @@ impl Row {
             Node::Bound(node) | Node::Pinned(node) => Some(pools.text(node)),
         };
         let key = pod.key.clone();
-        let uses = mounted.map(|v| Use::of((&key, v), rules, pools, claims)).collect();
+        let uses = mounted.map(|v| Use::of(&key, v, rules, pools, claims)).collect();
         Self {
             uses,
             key,

@@ -41,8 +41,8 @@ impl Neighbours {
         let passwd = text("/etc/passwd");
         let name = |line: &str| line.split(':').next().unwrap_or_default().to_owned();
         let mut others = accounts(&passwd);
-        others.extend(subids(&text("/etc/subuid"), ("/etc/subuid", IdKind::Uid), owner));
-        others.extend(subids(&text("/etc/subgid"), ("/etc/subgid", IdKind::Gid), owner));
+        others.extend(subids(&text("/etc/subuid"), "/etc/subuid", IdKind::Uid, owner));
+        others.extend(subids(&text("/etc/subgid"), "/etc/subgid", IdKind::Gid, owner));
         Self { owner: owner.to_owned(), users: passwd.lines().map(name).collect(), others }
     }
 
@@ -106,7 +106,7 @@ fn accounts(passwd: &str) -> Vec<Neighbour> {
     passwd.lines().zip(1..).filter_map(account).collect()
 }
 
-fn subids(text: &str, (file, kind): (&str, IdKind), owner: &str) -> Vec<Neighbour> {
+fn subids(text: &str, file: &str, kind: IdKind, owner: &str) -> Vec<Neighbour> {
     let entries = parse_subids(text).entries.into_iter().filter(|entry| entry.owner != owner);
     let neighbour = |entry: ids::parse::subid::SubidEntry| Neighbour {
         name: format!("user {}", entry.owner),

@@ -94,7 +94,7 @@ impl Turn<'_> {
         match outcome {
             Outcome::ProbeRan { container, attempt, kind, begun, verdict } => {
                 if self.is_newest(container, *attempt) {
-                    self.absorb_probe(container, *kind, (*begun, *verdict));
+                    self.absorb_probe(container, *kind, *begun, *verdict);
                 }
             }
             Outcome::HookRan { container, attempt, hook, verdict } => {
@@ -116,8 +116,7 @@ impl Turn<'_> {
         }
     }
 
-    fn absorb_probe(&mut self, name: &ContainerName, kind: ProbeKind, run: (Moment, Verdict)) {
-        let (begun, verdict) = run;
+    fn absorb_probe(&mut self, name: &ContainerName, kind: ProbeKind, begun: Moment, verdict: Verdict) {
         let Some((_, container)) = self.pod.each().find(|(_, c)| c.name == *name) else { return };
         let Some(spec) = container.probe(kind) else { return };
         let track = self.track_mut(name).probes.entry(kind).or_default();

@@ -8,7 +8,7 @@ pub(crate) const CATEGORIES: u32 = 1024;
 /// Two different categories, lower first: what tells one pod's processes and files from another's
 /// under an SELinux policy with multi-category security.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "(u32, u32)", into = "(u32, u32)")]
+#[serde(try_from = "[u32; 2]", into = "[u32; 2]")]
 pub struct CategoryPair {
     low: u32,
     high: u32,
@@ -50,17 +50,17 @@ impl CategoryPair {
     }
 }
 
-impl TryFrom<(u32, u32)> for CategoryPair {
+impl TryFrom<[u32; 2]> for CategoryPair {
     type Error = NotAPair;
 
-    fn try_from((low, high): (u32, u32)) -> Result<Self, NotAPair> {
+    fn try_from([low, high]: [u32; 2]) -> Result<Self, NotAPair> {
         Self::new(low, high)
     }
 }
 
-impl From<CategoryPair> for (u32, u32) {
+impl From<CategoryPair> for [u32; 2] {
     fn from(pair: CategoryPair) -> Self {
-        (pair.low, pair.high)
+        [pair.low, pair.high]
     }
 }
 

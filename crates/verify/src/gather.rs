@@ -76,13 +76,13 @@ pub(crate) fn scan(node: &Node, ask: &Ask) -> Result<(HostScan, Findings), Error
     findings.notes.extend(census.notes.iter().map(on_node));
     findings.notes.extend(census.problems.iter().map(|problem| on_node(&problem.to_string())));
     let mut sources = vec![root.path("/proc").display().to_string()];
-    let mut records = records(node, &census, (&mut sources, &mut findings));
+    let mut records = records(node, &census, &mut sources, &mut findings);
     add_other_kubelets(node, &walk, &mut records, &mut sources);
-    let own = recorded(node, ask, (&mut sources, &mut findings));
+    let own = recorded(node, ask, &mut sources, &mut findings);
     let mut known = Known::default();
     known.record(&own);
     let mut pods = pods::group(&walk, &known);
-    let mut reported = reported(node, ask, &pods, (&mut sources, &mut findings));
+    let mut reported = reported(node, ask, &pods, &mut sources, &mut findings);
     add_recorded(&mut reported, own);
     known.record(&reported);
     pods = pods::group(&walk, &known);
@@ -113,9 +113,7 @@ fn is_found(reported: &ReportedSandbox, pods: &[Pod]) -> bool {
     pods.iter().any(|pod| pod.identity.key() == reported.uid || pod.identity.key() == reported.id)
 }
 
-type Notebook<'a> = (&'a mut Vec<String>, &'a mut Findings);
-
-fn records(node: &Node, census: &Report, (sources, findings): Notebook<'_>) -> NodeRecords {
+fn records(node: &Node, census: &Report, sources: &mut Vec<String>, findings: &mut Findings) -> NodeRecords {
     let leases = node.with_existing_ledger(|ledger| match ledger {
         Some(ledger) => Ok(Some((ledger.list()?, ledger.pair_conflicts()?))),
         None => Ok(None),
@@ -196,7 +194,13 @@ fn fact(lease: &Lease) -> LeaseFact {
 }
 
 /// More is asked about sandboxes whose pod was not found, or is not isolated: nothing depends on it for others.
-fn reported(node: &Node, ask: &Ask, pods: &[Pod], (sources, findings): Notebook<'_>) -> Vec<ReportedSandbox> {
+fn reported(
+    node: &Node,
+    ask: &Ask,
+    pods: &[Pod],
+    sources: &mut Vec<String>,
+    findings: &mut Findings,
+) -> Vec<ReportedSandbox> {
     let isolated = |reported: &ReportedSandbox| {
         pods.iter().any(|pod| {
             pod.home.is_some() && (pod.identity.key() == reported.uid || pod.identity.key() == reported.id)
@@ -216,12 +220,17 @@ fn reported(node: &Node, ask: &Ask, pods: &[Pod], (sources, findings): Notebook<
             }
         }
     }
-    wrapped(node, &mut all, (sources, findings));
+    wrapped(node, &mut all, sources, findings);
     all
 }
 
 /// The sandboxes of the built-in runtime, by its own records: no server need answer for them to be known.
-fn recorded(node: &Node, ask: &Ask, (sources, findings): Notebook<'_>) -> Vec<ReportedSandbox> {
+fn recorded(
+    node: &Node,
+    ask: &Ask,
+    sources: &mut Vec<String>,
+    findings: &mut Findings,
+) -> Vec<ReportedSandbox> {
     let RecordedSandboxes { sandboxes, unreadable } = (ask.recorded)(node.state_dir());
     unreadable.into_iter().for_each(|text| findings.unseen_on_node(text));
     if !sandboxes.is_empty() {
@@ -262,7 +271,12 @@ impl Known {
 }
 
 /// Pods that asked the wrapper, by its own records: no runtime need answer for them to be known.
-fn wrapped(node: &Node, reported: &mut Vec<ReportedSandbox>, (sources, findings): Notebook<'_>) {
+fn wrapped(
+    node: &Node,
+    reported: &mut Vec<ReportedSandbox>,
+    sources: &mut Vec<String>,
+    findings: &mut Findings,
+) {
     let dir = node.host_root().path(&node.config.settings.wrapper.run_dir);
     if !dir.is_dir() {
         return;

@@ -3,7 +3,7 @@
 use ids::{HostSpan, IdKind};
 
 use super::party::{Ground, Party};
-use super::sweep::Pair;
+use super::sweep::{Pair, Side};
 use super::{Finding, LeaseClaim, Severity, What};
 use crate::owner::{Home, Owner, OwnerKind};
 
@@ -14,7 +14,7 @@ pub(super) fn finding(pair: &Pair<'_>, ground: &Ground<'_>) -> Option<Finding> {
     Some(Finding {
         what: fault.what,
         severity: Severity::Violation,
-        between: vec![pair.a.0.name(), pair.b.0.name()],
+        between: vec![pair.a.party.name(), pair.b.party.name()],
         kind: pair.kind,
         ids: pair.ids,
         detail: fault.detail,
@@ -32,13 +32,18 @@ const MOVE_POOL: &str = "take these IDs out of the pool or out of the other's ra
                          pods that use them must be restarted with another block";
 const RESTART_ONE: &str = "stop one of the two and start it again with another block";
 
-type Side<'a> = (Party<'a>, HostSpan);
-
-fn fault(pair: &Pair<'_>, a: Side<'_>, b: Side<'_>, ground: &Ground<'_>) -> Option<Fault> {
-    match (a.0, b.0) {
+fn fault(pair: &Pair<'_>, a: Side<Party<'_>>, b: Side<Party<'_>>, ground: &Ground<'_>) -> Option<Fault> {
+    match (a.party, b.party) {
         (Party::Lease(x), Party::Lease(y)) => leases(pair, x, y),
-        (Party::Lease(lease), Party::Owner(owner)) => against_lease(pair, (lease, a.1), (owner, b.1), ground),
-        (Party::Owner(x), Party::Owner(y)) => owners(pair, (x, a.1), (y, b.1), ground),
+        (Party::Lease(lease), Party::Owner(owner)) => against_lease(
+            pair,
+            Side { party: lease, span: a.span },
+            Side { party: owner, span: b.span },
+            ground,
+        ),
+        (Party::Owner(x), Party::Owner(y)) => {
+            owners(pair, Side { party: x, span: a.span }, Side { party: y, span: b.span }, ground)
+        }
         (Party::Owner(_), Party::Lease(_)) => None,
     }
 }
@@ -50,10 +55,12 @@ fn leases(pair: &Pair<'_>, x: &LeaseClaim, y: &LeaseClaim) -> Option<Fault> {
 
 fn against_lease(
     pair: &Pair<'_>,
-    (lease, leased): (&LeaseClaim, HostSpan),
-    (owner, span): (&Owner, HostSpan),
+    lease: Side<&LeaseClaim>,
+    owner: Side<&Owner>,
     ground: &Ground<'_>,
 ) -> Option<Fault> {
+    let Side { party: lease, span: leased } = lease;
+    let Side { party: owner, span } = owner;
     match &owner.kind {
         OwnerKind::KubeletRecord { pod, .. } if *pod == lease.holder => (span != leased).then(|| Fault {
             what: What::Overlap,
@@ -73,14 +80,9 @@ fn against_lease(
     }
 }
 
-fn owners(
-    pair: &Pair<'_>,
-    (a, a_span): (&Owner, HostSpan),
-    (b, b_span): (&Owner, HostSpan),
-    ground: &Ground<'_>,
-) -> Option<Fault> {
+fn owners(pair: &Pair<'_>, a: Side<&Owner>, b: Side<&Owner>, ground: &Ground<'_>) -> Option<Fault> {
     use OwnerKind as K;
-    match (&a.kind, &b.kind) {
+    match (&a.party.kind, &b.party.kind) {
         (K::KubeletRecord { .. }, K::KubeletRecord { .. }) => Some(overlap(pair, RESTART_ONE)),
         (K::KubeletRecord { pod, .. }, K::Podman { pod: Some(other), .. }) if pod == other => None,
         (
@@ -92,8 +94,8 @@ fn owners(
             | K::Podman { .. }
             | K::Incus { .. },
         ) => Some(overlap(pair, MOVE_POOL)),
-        (K::KubeletRecord { .. }, K::UserNamespace { .. }) => overreach(b, a_span, b_span, pair),
-        (K::KubeletRecord { .. }, K::Process { home, .. }) => foreign(b, *home, pair, ground),
+        (K::KubeletRecord { .. }, K::UserNamespace { .. }) => overreach(b.party, a.span, b.span, pair),
+        (K::KubeletRecord { .. }, K::Process { home, .. }) => foreign(b.party, *home, pair, ground),
         (K::Subuid { owner: x, .. }, K::Subuid { owner: y, .. })
         | (K::Subgid { owner: x, .. }, K::Subgid { owner: y, .. })
             if x != y =>
@@ -101,26 +103,19 @@ fn owners(
             Some(overlap(pair, "give each owner a range of its own"))
         }
         (K::Podman { .. }, K::Incus { .. }) => Some(overlap(pair, RESTART_ONE)),
-        (K::UserNamespace { .. }, K::UserNamespace { .. }) => {
-            namespaces(pair, (a, a_span), (b, b_span), ground)
-        }
+        (K::UserNamespace { .. }, K::UserNamespace { .. }) => namespaces(pair, a, b, ground),
         _ => None,
     }
 }
 
 /// Two namespaces may share IDs inside one claim, and when one is nested in the other. A single ID
 /// is what any user may map, their own.
-fn namespaces(
-    pair: &Pair<'_>,
-    (a, a_span): (&Owner, HostSpan),
-    (b, b_span): (&Owner, HostSpan),
-    ground: &Ground<'_>,
-) -> Option<Fault> {
-    let single = a_span.length() == 1 && b_span.length() == 1;
+fn namespaces(pair: &Pair<'_>, a: Side<&Owner>, b: Side<&Owner>, ground: &Ground<'_>) -> Option<Fault> {
+    let single = a.span.length() == 1 && b.span.length() == 1;
     let fine = single
-        || ground.one_claim_covers(pair.kind, a_span, b_span)
-        || nested(a, b, ground)
-        || nested(b, a, ground);
+        || ground.one_claim_covers(pair.kind, a.span, b.span)
+        || nested(a.party, b.party, ground)
+        || nested(b.party, a.party, ground);
     (!fine).then(|| overlap(pair, RESTART_ONE))
 }
 
@@ -167,6 +162,6 @@ fn foreign(process: &Owner, home: Home, pair: &Pair<'_>, ground: &Ground<'_>) ->
 }
 
 fn overlap(pair: &Pair<'_>, hint: &'static str) -> Fault {
-    let (a, b) = (pair.a.0.name(), pair.b.0.name());
+    let (a, b) = (pair.a.party.name(), pair.b.party.name());
     Fault { what: What::Overlap, detail: format!("{a} and {b} both have {}s {}", pair.kind, pair.ids), hint }
 }

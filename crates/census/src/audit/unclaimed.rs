@@ -23,14 +23,15 @@ pub(super) fn leaks(parties: &[Party<'_>], kind: IdKind, ground: &Ground<'_>) ->
             _ => continue,
         };
         for span in party.ids(kind) {
-            let pieces = without(span, ground.claims(kind)).into_iter().flat_map(|p| without(p, own_map));
-            leaks.extend(pieces.map(|piece| leak(owner, kind, (span, piece))));
+            let parts = without(span, ground.claims(kind)).into_iter().flat_map(|p| without(p, own_map));
+            leaks.extend(parts.map(|unclaimed| leak(owner, kind, span, unclaimed)));
         }
     }
     leaks
 }
 
-fn leak(owner: &Owner, kind: IdKind, (span, piece): (HostSpan, HostSpan)) -> Finding {
+/// `unclaimed` is the part of `span` that no file or lease claims.
+fn leak(owner: &Owner, kind: IdKind, span: HostSpan, unclaimed: HostSpan) -> Finding {
     let namespace = matches!(owner.kind, OwnerKind::UserNamespace { .. });
     let (severity, hint) = match namespace {
         // Any user may map their own single ID; an account of a directory service is in no file.
@@ -50,8 +51,8 @@ fn leak(owner: &Owner, kind: IdKind, (span, piece): (HostSpan, HostSpan)) -> Fin
         severity,
         between: vec![owner.name.clone()],
         kind,
-        ids: piece,
-        detail: format!("{} {verb} {kind}s {piece}, which no file or lease claims", owner.name),
+        ids: unclaimed,
+        detail: format!("{} {verb} {kind}s {unclaimed}, which no file or lease claims", owner.name),
         hint: hint.into(),
     }
 }
@@ -63,8 +64,8 @@ pub(super) fn unused_records(parties: &[Party<'_>], kind: IdKind, pairs: &[Pair<
     }
     let mut used = HashSet::new();
     for pair in pairs {
-        used.extend(pair.b.0.is_user().then_some(pair.places.0));
-        used.extend(pair.a.0.is_user().then_some(pair.places.1));
+        used.extend(pair.b.party.is_user().then_some(pair.places.0));
+        used.extend(pair.a.party.is_user().then_some(pair.places.1));
     }
     let records = parties.iter().enumerate().filter(|(place, _)| !used.contains(place));
     records

@@ -42,7 +42,7 @@ impl Turn<'_> {
                 let since = self.track(&container.name).and_then(|track| track.stalled);
                 (ContainerState::Terminated(Exit::lost(None, since.unwrap_or(self.now))), last)
             }
-            InstanceState::Exited(exit) => match self.wait_after(role, container, (seen, exit)) {
+            InstanceState::Exited(exit) => match self.wait_after(role, container, seen, exit) {
                 Some(waiting) => (waiting, Some(exit.clone())),
                 None => (ContainerState::Terminated(exit.clone()), last),
             },
@@ -69,8 +69,13 @@ impl Turn<'_> {
     }
 
     /// Why a container whose newest instance has ended waits for the next; none if it does not.
-    fn wait_after(&self, role: Role, container: &Container, ended: (&Seen, &Exit)) -> Option<ContainerState> {
-        let (seen, exit) = ended;
+    fn wait_after(
+        &self,
+        role: Role,
+        container: &Container,
+        seen: &Seen,
+        exit: &Exit,
+    ) -> Option<ContainerState> {
         if self.is_ending() || !self.is_restartable(role, container) {
             return None;
         }
@@ -78,7 +83,7 @@ impl Turn<'_> {
         if self.state.failures.contains_key(&Task::Start(container.name.clone(), next)) {
             return Some(self.waiting(container, next));
         }
-        let delay = self.crash_loop(container, (seen, exit))?.1;
+        let delay = self.crash_loop(container, seen, exit)?.1;
         Some(ContainerState::Waiting {
             reason: "CrashLoopBackOff".to_owned(),
             message: format!("back-off {}s restarting failed container {}", delay.as_secs(), container.name),
@@ -86,8 +91,7 @@ impl Turn<'_> {
     }
 
     /// Until when a container waits because it ended too often, and for how long in all.
-    fn crash_loop(&self, container: &Container, ended: (&Seen, &Exit)) -> Option<(Moment, Duration)> {
-        let (seen, exit) = ended;
+    fn crash_loop(&self, container: &Container, seen: &Seen, exit: &Exit) -> Option<(Moment, Duration)> {
         let next = seen.attempt.saturating_add(1);
         let is_ordered = self.track(&container.name).is_some_and(|track| track.ordered == Some(next));
         self.backoff(container, exit).filter(|(until, _)| *until > self.now && !is_ordered)
@@ -100,7 +104,7 @@ impl Turn<'_> {
             return self.renamed_at(failure).filter(|at| *at > self.now);
         }
         let seen = self.seen(&container.name).filter(|_| !self.is_ending())?;
-        Some(self.crash_loop(container, (seen, seen.exit()?))?.0)
+        Some(self.crash_loop(container, seen, seen.exit()?)?.0)
     }
 
     fn waiting(&self, container: &Container, attempt: u32) -> ContainerState {

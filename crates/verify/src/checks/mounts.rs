@@ -93,7 +93,7 @@ fn gives_nothing_away(mount: &MountEntry, root: &Stat) -> bool {
 }
 
 /// The mounts of a container, and whose container it is.
-pub(super) struct Scene<'a> {
+pub(super) struct ContainerMounts<'a> {
     pub(super) pod: &'a Pod,
     /// A process that sees them, if any does.
     pub(super) pid: Option<u32>,
@@ -102,7 +102,7 @@ pub(super) struct Scene<'a> {
     pub(super) entries: usize,
 }
 
-impl Scene<'_> {
+impl ContainerMounts<'_> {
     /// The root of a mount; `None` if it is covered or gone.
     pub(super) fn root_of(&self, mount: &MountEntry) -> Option<Node> {
         let below = mount.point.strip_prefix("/").unwrap_or(&mount.point);

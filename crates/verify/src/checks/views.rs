@@ -20,7 +20,7 @@ use kernel::{
     in_private_mount_namespace,
 };
 
-use super::mounts::{Scene, needs_proof};
+use super::mounts::{ContainerMounts, needs_proof};
 use super::{Checked, Tally};
 use procfs::is_gone;
 
@@ -241,9 +241,10 @@ impl View {
             self.unseen(&mut to.findings, &missing);
         }
         let points = mounts.iter().map(|mount| mount.point.clone()).collect();
-        let scene = Scene { pod: &self.pod, pid, top, points, entries: self.entries };
+        let container_mounts = ContainerMounts { pod: &self.pod, pid, top, points, entries: self.entries };
         let Checked { findings, tally } = to;
-        let (judged, covered) = Layers { scene: &scene, copy }.judge(mounts, findings, tally);
+        let (judged, covered) =
+            Layers { container_mounts: &container_mounts, copy }.judge(mounts, findings, tally);
         for mount in covered.iter().filter(|mount| needs_proof(mount)) {
             let cause = format!(
                 "{} at {} is covered and cannot be uncovered",
@@ -302,7 +303,7 @@ impl Aside<'_> {
 
 /// A copy that is taken apart.
 struct Layers<'a> {
-    scene: &'a Scene<'a>,
+    container_mounts: &'a ContainerMounts<'a>,
     copy: &'a MountCopy<'a>,
 }
 
@@ -319,7 +320,7 @@ impl Layers<'_> {
         let mut covered = Vec::new();
         for _ in 0..LAYERS {
             for mount in &mounts {
-                if !judged.contains(&mount.id) && self.scene.judge(mount, findings, tally) {
+                if !judged.contains(&mount.id) && self.container_mounts.judge(mount, findings, tally) {
                     judged.insert(mount.id);
                 }
             }
@@ -340,7 +341,7 @@ impl Layers<'_> {
         let parents: BTreeSet<u64> = mounts.iter().map(|mount| mount.parent).collect();
         let leaves =
             mounts.iter().filter(|mount| !self.copy.is_root(mount.id) && !parents.contains(&mount.id));
-        let gone = leaves.filter_map(|leaf| self.copy.unmount(&self.scene.root_of(leaf)?).ok());
+        let gone = leaves.filter_map(|leaf| self.copy.unmount(&self.container_mounts.root_of(leaf)?).ok());
         gone.count() > 0
     }
 }
