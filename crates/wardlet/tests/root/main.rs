@@ -5,8 +5,8 @@
 mod fuse;
 #[path = "../run_support/mod.rs"]
 mod run_support;
-#[path = "../wards/mod.rs"]
-mod wards;
+#[path = "../test_pods/mod.rs"]
+mod test_pods;
 
 mod attacks;
 mod cli;

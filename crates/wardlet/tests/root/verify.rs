@@ -1,13 +1,13 @@
 //! `wardlet verify` on real pods made by hand: good ones pass, and every planted violation is named.
 
-use crate::wards;
+use crate::test_pods;
 
 use std::fs;
 use std::os::unix::fs::chown;
 use std::process::Command;
 
 use kernel::NamespaceKind;
-use wards::{Planted, Site, Users, Volume, Wanted, Ward, entering, maps};
+use test_pods::{Planted, Site, TestPod, Users, Volume, Wanted, entering, maps};
 
 /// Far from the blocks of all other tests; each test has 16 blocks of its own.
 fn pool(number: u64) -> u64 {
@@ -17,12 +17,12 @@ fn pool(number: u64) -> u64 {
 #[test]
 fn good_pods_pass_and_the_answer_has_what_the_contract_says() {
     let site = Site::new(pool(0), 16);
-    let (one, two) = (site.ward("good-one"), site.ward("good-two"));
-    for ward in [&one, &two] {
-        let report = site.passes(&ward.uid);
+    let (one, two) = (site.isolated_pod("good-one"), site.isolated_pod("good-two"));
+    for isolated in [&one, &two] {
+        let report = site.passes(&isolated.uid);
         let pod = &report["pods"][0];
-        assert_eq!(pod["uid"], ward.uid.as_str());
-        assert_eq!(pod["block"], serde_json::json!({"hostId": ward.base, "length": 65_536}));
+        assert_eq!(pod["uid"], isolated.uid.as_str());
+        assert_eq!(pod["block"], serde_json::json!({"hostId": isolated.base, "length": 65_536}));
         assert_eq!((&pod["processes"], &pod["verdict"]), (&1.into(), &"isolated".into()));
         assert_eq!(pod["mounts"], 2, "the root and the volume: {report:#}");
         assert_eq!(report["violations"], serde_json::json!([]));
@@ -41,9 +41,9 @@ fn good_pods_pass_and_the_answer_has_what_the_contract_says() {
 #[test]
 fn a_process_of_the_block_outside_its_namespace_is_named() {
     let site = Site::new(pool(1), 16);
-    let ward = site.ward("setuid");
+    let isolated = site.isolated_pod("setuid");
     site.passes("setuid");
-    let id = (ward.base + 1000).to_string();
+    let id = (isolated.base + 1000).to_string();
     let mut command = Command::new("setpriv");
     command.args(["--reuid", &id, "--regid", "0", "--clear-groups", "/usr/bin/busybox", "sleep", "100"]);
     let planted = Planted::start(&mut command, "busybox");
@@ -57,9 +57,9 @@ fn a_process_of_the_block_outside_its_namespace_is_named() {
 #[test]
 fn a_process_in_the_pods_group_with_the_hosts_users_is_named() {
     let site = Site::new(pool(2), 16);
-    let ward = site.ward("grouped");
+    let isolated = site.isolated_pod("grouped");
     let planted = Planted::start(Command::new("/usr/bin/busybox").args(["sleep", "100"]), "busybox");
-    ward.group.add(planted.pid());
+    isolated.group.add(planted.pid());
     let violation = site.convicts("grouped", "outsideNamespace");
     assert_eq!(violation["pid"], planted.pid());
     assert!(violation["found"].as_str().unwrap().ends_with("the host's user namespace"), "{violation}");
@@ -68,9 +68,9 @@ fn a_process_in_the_pods_group_with_the_hosts_users_is_named() {
 #[test]
 fn a_process_in_the_pods_namespace_with_an_id_of_the_host_is_named() {
     let site = Site::new(pool(3), 16);
-    let ward = site.ward("kept");
+    let isolated = site.isolated_pod("kept");
     let mut command = Command::new("nsenter");
-    command.arg(format!("--user=/proc/{}/ns/user", ward.pid())).args(["--preserve-credentials", "--"]);
+    command.arg(format!("--user=/proc/{}/ns/user", isolated.pid())).args(["--preserve-credentials", "--"]);
     let planted = Planted::start(command.args(["/usr/bin/busybox", "sleep", "100"]), "busybox");
     let violation = site.convicts("kept", "credentials");
     assert_eq!(violation["pid"], planted.pid());
@@ -81,7 +81,7 @@ fn a_process_in_the_pods_namespace_with_an_id_of_the_host_is_named() {
 fn a_mount_without_idmap_is_named() {
     let site = Site::new(pool(4), 16);
     let base = site.lease("plain-volume");
-    let _ward = Ward::start(&Wanted { volume: Volume::Plain, ..Wanted::new("plain-volume", base) });
+    let _isolated = TestPod::start(&Wanted { volume: Volume::Plain, ..Wanted::new("plain-volume", base) });
     let violation = site.convicts("plain-volume", "mountNotIdmapped");
     assert_eq!(violation["path"], "/data");
     assert_eq!(violation["expected"], format!("idmapped to {base}-{}", base + 65_535));
@@ -91,8 +91,8 @@ fn a_mount_without_idmap_is_named() {
 #[test]
 fn two_pods_on_one_block_are_both_named() {
     let site = Site::new(pool(5), 16);
-    let one = site.ward("twin-one");
-    let _two = Ward::start(&Wanted::new("twin-two", one.base));
+    let one = site.isolated_pod("twin-one");
+    let _two = TestPod::start(&Wanted::new("twin-two", one.base));
     for uid in ["twin-one", "twin-two"] {
         let violation = site.convicts(uid, "overlap");
         assert_eq!(violation["pods"], serde_json::json!(["twin-one", "twin-two"]));
@@ -111,10 +111,10 @@ fn kept_by(site: &Site, words: &str) {
 #[test]
 fn an_overlapping_foreign_user_namespace_is_named_whatever_keeps_it() {
     let site = Site::new(pool(6), 16);
-    let ward = site.ward("overlapped");
+    let isolated = site.isolated_pod("overlapped");
     site.passes("overlapped");
 
-    let userns = maps(ward.base + 60_000, 10);
+    let userns = maps(isolated.base + 60_000, 10);
     kept_by(&site, "kept by the open descriptor");
 
     let mut command = entering(&userns);
@@ -132,8 +132,8 @@ fn an_overlapping_foreign_user_namespace_is_named_whatever_keeps_it() {
 #[test]
 fn a_namespace_with_the_pods_map_that_only_serves_its_mounts_is_a_note() {
     let site = Site::new(pool(7), 16);
-    let ward = site.ward("served");
-    let _userns = maps(ward.base, 65_536);
+    let isolated = site.isolated_pod("served");
+    let _userns = maps(isolated.base, 65_536);
     let report = site.passes("served");
     let notes = report["notes"].as_array().unwrap();
     assert!(
@@ -146,8 +146,8 @@ fn a_namespace_with_the_pods_map_that_only_serves_its_mounts_is_a_note() {
 #[test]
 fn a_namespace_with_the_pods_map_that_owns_a_network_is_foreign_however_it_is_kept() {
     let site = Site::new(pool(16), 16);
-    let ward = site.ward("owned");
-    let userns = maps(ward.base, 65_536);
+    let isolated = site.isolated_pod("owned");
+    let userns = maps(isolated.base, 65_536);
     site.passes("owned");
     let network = kernel::namespace::make(Some(&userns), &[NamespaceKind::Net], None).unwrap();
     site.convicts("owned", "foreignNamespace");
@@ -160,9 +160,9 @@ fn a_namespace_with_the_pods_map_that_owns_a_network_is_foreign_however_it_is_ke
 #[test]
 fn a_chowned_file_of_the_root_is_named_also_with_the_ledger_deleted() {
     let site = Site::new(pool(8), 16);
-    let ward = site.ward("chowned");
+    let isolated = site.isolated_pod("chowned");
     site.passes("chowned");
-    chown(ward.path("/etc/motd"), Some(0), Some(0)).unwrap();
+    chown(isolated.path("/etc/motd"), Some(0), Some(0)).unwrap();
     let violation = site.convicts("chowned", "fileOwner");
     assert_eq!(
         (&violation["path"], &violation["found"]),
@@ -177,14 +177,14 @@ fn a_chowned_file_of_the_root_is_named_also_with_the_ledger_deleted() {
 #[test]
 fn a_lease_without_a_pod_and_a_pod_without_a_lease_are_named() {
     let site = Site::new(pool(9), 16);
-    let _good = site.ward("leased");
+    let _good = site.isolated_pod("leased");
     let block = site.lease("vanished");
     let violation = site.convicts("vanished", "leaseWithoutPod");
     assert_eq!(violation["pod"], "vanished");
     assert!(violation["found"].as_str().unwrap().contains(&format!("{block}-")), "{violation}");
     site.passes("leased");
 
-    let stray = Ward::start(&Wanted::new("unleased", block + 65_536));
+    let stray = TestPod::start(&Wanted::new("unleased", block + 65_536));
     let violation = site.convicts("unleased", "podWithoutLease");
     assert!(violation["found"].as_str().unwrap().contains(&stray.base.to_string()), "{violation}");
 }
@@ -206,27 +206,27 @@ fn a_pod_that_the_kubelet_is_still_busy_with_keeps_its_lease_in_peace() {
 #[test]
 fn a_record_or_a_lease_of_another_block_is_named() {
     let site = Site::new(pool(11), 16);
-    let ward = Ward::start(&Wanted::new("recorded", pool(11)));
+    let isolated = TestPod::start(&Wanted::new("recorded", pool(11)));
     let record = |base: u64| {
         let dir = site.kubelet_pods().join("recorded");
         fs::create_dir_all(&dir).unwrap();
         let line = format!("[{{\"hostId\":{base},\"containerId\":0,\"length\":65536}}]");
         fs::write(dir.join("userns"), format!("{{\"uidMappings\":{line},\"gidMappings\":{line}}}")).unwrap();
     };
-    record(ward.base);
+    record(isolated.base);
     site.passes("recorded");
-    record(ward.base + 65_536);
+    record(isolated.base + 65_536);
     let violation = site.convicts("recorded", "recordDiffers");
     assert_eq!(violation["path"], "pods/recorded/userns");
     fs::remove_dir_all(site.kubelet_pods()).unwrap();
-    assert_ne!(site.lease("recorded"), ward.base, "the ledger sees that the block is in use");
+    assert_ne!(site.lease("recorded"), isolated.base, "the ledger sees that the block is in use");
     site.convicts("recorded", "leaseDiffers");
 }
 
 #[test]
 fn a_pod_with_the_hosts_users_is_listed_and_convicted_only_if_it_asked_for_its_own() {
     let site = Site::new(pool(12), 16);
-    let _ward = Ward::start(&Wanted { users: Users::Hosts, ..Wanted::new("of-the-host", 0) });
+    let _pod = TestPod::start(&Wanted { users: Users::Hosts, ..Wanted::new("of-the-host", 0) });
     let report = site.passes("of-the-host");
     assert_eq!(report["pods"][0]["verdict"], "notIsolated");
     assert_eq!(report["pods"][0]["block"], serde_json::Value::Null);
@@ -238,10 +238,10 @@ fn a_pod_with_the_hosts_users_is_listed_and_convicted_only_if_it_asked_for_its_o
 #[test]
 fn a_map_with_ids_of_the_host_is_named() {
     let site = Site::new(pool(13), 16);
-    let ward = Ward::start(&Wanted::new("host-ids", 1000));
+    let isolated = TestPod::start(&Wanted::new("host-ids", 1000));
     let violation = site.convicts("host-ids", "hostIds");
     assert!(violation["found"].as_str().unwrap().contains("1000-65535"), "{violation}");
-    drop(ward);
+    drop(isolated);
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_pod_that_is_not_there_cannot_be_verified() {
 #[test]
 fn a_runtime_that_was_named_and_does_not_answer_leaves_the_answer_open() {
     let site = Site::new(pool(15), 16);
-    let _ward = site.ward("open");
+    let _isolated = site.isolated_pod("open");
     let (code, report) = site.json("verify open --runtime-endpoint unix:///nowhere/cri.sock");
     assert_eq!((code, &report["verdict"]), (Some(2), &"unknown".into()), "{report:#}");
     assert!(report["unseen"][0].as_str().unwrap().contains("/nowhere/cri.sock"), "{report:#}");

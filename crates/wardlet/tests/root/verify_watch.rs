@@ -1,13 +1,13 @@
 //! `wardlet verify --watch` shows the node once and then only what changed.
 
-use crate::wards;
+use crate::test_pods;
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::chown;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use wards::Site;
+use test_pods::Site;
 
 struct Watch(Child);
 
@@ -21,7 +21,7 @@ impl Drop for Watch {
 #[test]
 fn a_watch_shows_changes_and_ends_with_the_answer_of_its_last_look() {
     let site = Site::new(3_650_000_000 / 65_536 * 65_536, 16);
-    let ward = site.ward("watched");
+    let isolated = site.isolated_pod("watched");
     let mut command = site.command("verify watched --watch=1 -o json");
     let mut watch = Watch(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
     let mut lines = BufReader::new(watch.0.stdout.take().unwrap()).lines();
@@ -29,14 +29,14 @@ fn a_watch_shows_changes_and_ends_with_the_answer_of_its_last_look() {
     let first = next();
     assert_eq!((&first["holds"], &first["pods"][0]["uid"]), (&true.into(), &"watched".into()), "{first:#}");
 
-    chown(ward.path("/etc/motd"), Some(0), Some(0)).unwrap();
+    chown(isolated.path("/etc/motd"), Some(0), Some(0)).unwrap();
     let second = next();
     assert_eq!(second["violations"][0]["what"], "fileOwner", "{second:#}");
     assert_eq!(second["changed"][0]["verdict"], "violated");
     assert_eq!((&second["appeared"], &second["ended"]), (&Value::Array(vec![]), &Value::Array(vec![])));
 
-    let base = u32::try_from(ward.base).unwrap();
-    chown(ward.path("/etc/motd"), Some(base), Some(base)).unwrap();
+    let base = u32::try_from(isolated.base).unwrap();
+    chown(isolated.path("/etc/motd"), Some(base), Some(base)).unwrap();
     let third = next();
     assert_eq!(third["ended"][0]["what"], "fileOwner", "{third:#}");
     assert_eq!(third["holds"], true);

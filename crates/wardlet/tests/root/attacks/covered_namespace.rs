@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::wards::{Site, entering, maps};
+use crate::test_pods::{Site, entering, maps};
 
 /// Far from the blocks of all other tests; each test has 16 blocks of its own.
 fn pool(number: u64) -> u64 {

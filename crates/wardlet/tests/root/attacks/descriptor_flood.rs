@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::wards::{Site, maps};
+use crate::test_pods::{Site, maps};
 
 /// Far from the blocks of all other tests.
 const POOL: u64 = 3_825_205_248;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use crate::run_support::{Node, text};
-use crate::wards::Site;
+use crate::test_pods::Site;
 
 /// An ordinary user of the host.
 const USER: &str = "--reuid=12345";
@@ -156,17 +156,17 @@ fn on_a_host_mount_that_is_nosuid_nothing_counts_and_nothing_is_warned_of_or_ref
 #[test]
 fn verify_names_a_path_where_a_pod_that_runs_can_leave_such_a_program() {
     let site = Site::new(3_690_987_520, 16);
-    let ward = site.ward("left-by-hand");
+    let isolated = site.isolated_pod("left-by-hand");
     let volume = |uid: &str| -> Vec<String> {
         let report = site.passes(uid);
         let notes = report["notes"].as_array().unwrap_or_else(|| panic!("{report:#}")).clone();
         let texts = notes.iter().filter_map(|note| note["text"].as_str().map(str::to_owned));
         texts.filter(|text| text.contains("/volume,") && text.contains("nosuid")).collect()
     };
-    assert_eq!(volume(&ward.uid).len(), 1);
+    assert_eq!(volume(&isolated.uid).len(), 1);
     // Only root can pass to it from here on.
-    let scratch = ward.volume();
+    let scratch = isolated.volume();
     let above: &Path = scratch.parent().unwrap();
     fs::set_permissions(above, fs::Permissions::from_mode(0o700)).unwrap();
-    assert_eq!(volume(&ward.uid), Vec::<String>::new());
+    assert_eq!(volume(&isolated.uid), Vec::<String>::new());
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::mount::{MountFlags, mount};
 use testkit::fuse::Fuse;
 
-use crate::wards::{Site, Wanted, Ward};
+use crate::test_pods::{Site, TestPod, Wanted};
 
 /// Far from the blocks of all other tests.
 const FIRST: u64 = 4_000_317_440;
@@ -16,8 +16,8 @@ const FIRST: u64 = 4_000_317_440;
 #[test]
 fn a_filesystem_that_does_not_answer_keeps_verify_from_nothing_but_its_own_pod() {
     let site = Site::new(FIRST, 16);
-    let good = Ward::start(&Wanted::new("good", site.lease("good")));
-    let silent = Ward::start(&Wanted::new("silent", site.lease("silent")));
+    let good = TestPod::start(&Wanted::new("good", site.lease("good")));
+    let silent = TestPod::start(&Wanted::new("silent", site.lease("silent")));
     let fuse = Fuse::open();
     let process = kernel::Process::open(silent.pid()).unwrap();
     let served = kernel::in_mount_namespace_of(&process, move |_| {

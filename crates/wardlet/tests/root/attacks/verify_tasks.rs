@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::wards::{Planted, Site, Volume, Wanted, Ward};
+use crate::test_pods::{Planted, Site, TestPod, Volume, Wanted};
 use testkit::wait_until;
 
 /// Far from the blocks of all other tests; each test has 16 blocks of its own.
@@ -22,30 +22,30 @@ fn pool(number: u64) -> u64 {
 }
 
 /// A pod whose first process becomes hide.c with this word, when it has done what it does.
-fn hiding(site: &Site, uid: &str, word: &str) -> Ward {
+fn hiding(site: &Site, uid: &str, word: &str) -> TestPod {
     let script = format!(
         "until [ -x /data/hide ]; do /bin/busybox usleep 5000; done
         exec /data/hide {word}"
     );
     let wanted = Wanted { volume: Volume::Plain, script, ..Wanted::new(uid, site.lease(uid)) };
-    let ward = Ward::start(&wanted);
-    give_program(&ward);
-    wait_until_hidden(&ward.volume());
-    ward
+    let isolated = TestPod::start(&wanted);
+    give_program(&isolated);
+    wait_until_hidden(&isolated.volume());
+    isolated
 }
 
 /// Compiles hide.c into the pod's volume.
-fn give_program(ward: &Ward) {
-    let signs = ward.volume().join("signs");
+fn give_program(isolated: &TestPod) {
+    let signs = isolated.volume().join("signs");
     fs::create_dir(&signs).unwrap();
     fs::set_permissions(&signs, Permissions::from_mode(0o777)).unwrap();
-    fs::set_permissions(ward.volume(), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(isolated.volume(), Permissions::from_mode(0o755)).unwrap();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/root/attacks/hide.c");
-    let compiled = ward.volume().join("compiled");
+    let compiled = isolated.volume().join("compiled");
     let mut cc = Command::new("cc");
     cc.args(["-static", "-pthread", "-Wall", "-Werror", "-o"]).arg(&compiled).arg(source);
     assert!(cc.status().unwrap().success());
-    fs::rename(compiled, ward.volume().join("hide")).unwrap();
+    fs::rename(compiled, isolated.volume().join("hide")).unwrap();
 }
 
 fn wait_until_hidden(volume: &Path) {
@@ -61,8 +61,8 @@ fn names_the_volume(site: &Site, uid: &str) {
 #[test]
 fn a_thread_without_its_leader_does_not_hide_its_mounts() {
     let site = Site::new(pool(0), 16);
-    let ward = hiding(&site, "leaderless", "leader");
-    let status = format!("/proc/{}/status", ward.pid());
+    let isolated = hiding(&site, "leaderless", "leader");
+    let status = format!("/proc/{}/status", isolated.pid());
     wait_until("the leader has not ended", || fs::read_to_string(&status).unwrap().contains("State:\tZ"));
     names_the_volume(&site, "leaderless");
 }
@@ -70,8 +70,8 @@ fn a_thread_without_its_leader_does_not_hide_its_mounts() {
 #[test]
 fn a_thread_in_a_mount_namespace_of_its_own_does_not_hide_its_mounts() {
     let site = Site::new(pool(1), 16);
-    let ward = hiding(&site, "threaded", "thread");
-    let seen = fs::read_to_string(format!("/proc/{}/mountinfo", ward.pid())).unwrap();
+    let isolated = hiding(&site, "threaded", "thread");
+    let seen = fs::read_to_string(format!("/proc/{}/mountinfo", isolated.pid())).unwrap();
     assert!(!seen.contains(" /data "), "{seen}");
     names_the_volume(&site, "threaded");
 }
@@ -80,10 +80,10 @@ fn a_thread_in_a_mount_namespace_of_its_own_does_not_hide_its_mounts() {
 fn a_mount_namespace_that_only_a_descriptor_keeps_is_looked_at() {
     let site = Site::new(pool(2), 16);
     let wanted = Wanted { volume: Volume::Plain, ..Wanted::new("kept", site.lease("kept")) };
-    let ward = Ward::start(&wanted);
-    give_program(&ward);
-    let volume = ward.volume();
-    let Ward { process, group, .. } = ward;
+    let isolated = TestPod::start(&wanted);
+    give_program(&isolated);
+    let volume = isolated.volume();
+    let TestPod { process, group, .. } = isolated;
     let namespace = |kind: &str| format!("/proc/{}/ns/{kind}", process.pid());
     let mut command = Command::new("nsenter");
     for (option, file) in [("user", "user"), ("mount", "mnt"), ("net", "net"), ("ipc", "ipc"), ("uts", "uts")]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use cgroups::{Group, Hierarchies};
 use serde_json::Value;
 
-use crate::wards::{Planted, Site, Volume, Wanted, Ward, entering, maps};
+use crate::test_pods::{Planted, Site, TestPod, Volume, Wanted, entering, maps};
 
 const SLEEP: &str = "exec /bin/busybox sleep 1000";
 
@@ -24,9 +24,9 @@ fn pool(number: u64) -> u64 {
     3_758_096_384 + number * 16 * 65_536
 }
 
-fn with_plain_volume(site: &Site, uid: &str, script: &str) -> Ward {
+fn with_plain_volume(site: &Site, uid: &str, script: &str) -> TestPod {
     let base = site.lease(uid);
-    Ward::start(&Wanted {
+    TestPod::start(&Wanted {
         volume: Volume::Plain,
         script: format!("{script}\n{SLEEP}"),
         ..Wanted::new(uid, base)
@@ -34,9 +34,9 @@ fn with_plain_volume(site: &Site, uid: &str, script: &str) -> Ward {
 }
 
 /// What the pod's script does takes a moment; it is done when the process sleeps.
-fn settled(ward: &Ward) {
+fn settled(isolated: &TestPod) {
     let deadline = Instant::now() + Duration::from_secs(20);
-    let command = format!("/proc/{}/cmdline", ward.pid());
+    let command = format!("/proc/{}/cmdline", isolated.pid());
     while !std::fs::read_to_string(&command).unwrap().contains("sleep\0") {
         assert!(Instant::now() < deadline, "the pod's script did not end");
         std::thread::sleep(Duration::from_millis(5));
@@ -63,8 +63,8 @@ fn is_unseen(site: &Site, uid: &str) -> Value {
 fn a_pod_that_calls_chroot_does_not_hide_its_mounts() {
     let site = Site::new(pool(0), 16);
     let script = "exec /bin/busybox chroot /bin /busybox sleep 1000";
-    let ward = with_plain_volume(&site, "chrooted", script);
-    settled(&ward);
+    let isolated = with_plain_volume(&site, "chrooted", script);
+    settled(&isolated);
     names_the_volume(&site, "chrooted");
 }
 
@@ -72,8 +72,9 @@ fn a_pod_that_calls_chroot_does_not_hide_its_mounts() {
 fn a_good_pod_that_calls_chroot_is_judged_by_all_its_mounts() {
     let site = Site::new(pool(1), 16);
     let script = "exec /bin/busybox chroot /bin /busybox sleep 1000".to_owned();
-    let ward = Ward::start(&Wanted { script, ..Wanted::new("good-chroot", site.lease("good-chroot")) });
-    settled(&ward);
+    let isolated =
+        TestPod::start(&Wanted { script, ..Wanted::new("good-chroot", site.lease("good-chroot")) });
+    settled(&isolated);
     let report = site.passes("good-chroot");
     assert_eq!(
         (&report["pods"][0]["verdict"], &report["pods"][0]["mounts"]),
@@ -84,8 +85,8 @@ fn a_good_pod_that_calls_chroot_is_judged_by_all_its_mounts() {
 #[test]
 fn a_tmpfs_over_a_volume_does_not_hide_it() {
     let site = Site::new(pool(2), 16);
-    let ward = with_plain_volume(&site, "covered", "/bin/busybox mount -t tmpfs none /data");
-    settled(&ward);
+    let isolated = with_plain_volume(&site, "covered", "/bin/busybox mount -t tmpfs none /data");
+    settled(&isolated);
     names_the_volume(&site, "covered");
 }
 
@@ -97,8 +98,8 @@ fn a_tmpfs_over_the_directory_above_a_volume_does_not_hide_it() {
         /bin/busybox mount -t tmpfs none /data
         /bin/busybox mount -t tmpfs none /above
         /bin/busybox mount -t tmpfs none /above";
-    let ward = with_plain_volume(&site, "above", script);
-    settled(&ward);
+    let isolated = with_plain_volume(&site, "above", script);
+    settled(&isolated);
     let (_, report) = site.json("verify above");
     let found = report["violations"].as_array().unwrap();
     let paths: Vec<_> =
@@ -109,8 +110,8 @@ fn a_tmpfs_over_the_directory_above_a_volume_does_not_hide_it() {
 #[test]
 fn a_tmpfs_over_the_root_of_the_mount_namespace_does_not_hide_what_is_below() {
     let site = Site::new(pool(4), 16);
-    let ward = with_plain_volume(&site, "over-root", "/bin/busybox mount -t tmpfs none /");
-    settled(&ward);
+    let isolated = with_plain_volume(&site, "over-root", "/bin/busybox mount -t tmpfs none /");
+    settled(&isolated);
     names_the_volume(&site, "over-root");
 }
 
@@ -121,9 +122,9 @@ fn mounts_below_the_roots_of_all_processes_are_unseen() {
     let script = "/bin/busybox mkdir /new && /bin/busybox mount -t tmpfs none /new &&
         /bin/busybox cp /bin/busybox /new/busybox && /bin/busybox mount --move /new / &&
         exec /bin/busybox chroot /.. /busybox sleep 1000";
-    let ward = with_plain_volume(&site, "moved-over", script);
-    settled(&ward);
-    let seen = std::fs::read_to_string(format!("/proc/{}/mountinfo", ward.pid())).unwrap();
+    let isolated = with_plain_volume(&site, "moved-over", script);
+    settled(&isolated);
+    let seen = std::fs::read_to_string(format!("/proc/{}/mountinfo", isolated.pid())).unwrap();
     assert_eq!(seen.lines().count(), 1, "{seen}");
     is_unseen(&site, "moved-over");
 }
@@ -133,8 +134,8 @@ fn a_covered_mount_that_cannot_be_copied_is_unseen() {
     let site = Site::new(pool(5), 16);
     let script = "/bin/busybox mount --make-unbindable /data
         /bin/busybox mount -t tmpfs none /data";
-    let ward = with_plain_volume(&site, "unbindable", script);
-    settled(&ward);
+    let isolated = with_plain_volume(&site, "unbindable", script);
+    settled(&isolated);
     is_unseen(&site, "unbindable");
 }
 
@@ -143,9 +144,9 @@ fn looking_at_a_pod_leaves_its_mounts_as_they_are() {
     let site = Site::new(pool(6), 16);
     let script =
         format!("/bin/busybox mount --make-rshared /\n/bin/busybox mount -t tmpfs none /data\n{SLEEP}");
-    let ward = Ward::start(&Wanted { script, ..Wanted::new("shared", site.lease("shared")) });
-    settled(&ward);
-    let mountinfo = || std::fs::read_to_string(format!("/proc/{}/mountinfo", ward.pid())).unwrap();
+    let isolated = TestPod::start(&Wanted { script, ..Wanted::new("shared", site.lease("shared")) });
+    settled(&isolated);
+    let mountinfo = || std::fs::read_to_string(format!("/proc/{}/mountinfo", isolated.pid())).unwrap();
     let before = mountinfo();
     assert_eq!(before.lines().count(), 3, "{before}");
     site.passes("shared");
@@ -175,21 +176,21 @@ impl Drop for Below {
 #[test]
 fn a_pod_in_a_group_named_like_conmons_is_looked_at() {
     let site = Site::new(pool(7), 16);
-    let ward = with_plain_volume(&site, "conmon", "");
-    settled(&ward);
+    let isolated = with_plain_volume(&site, "conmon", "");
+    settled(&isolated);
     for name in ["crio-conmon-1.scope", "container/crio-conmon-1.scope"] {
-        let below = Below::of(ward.pid(), name);
-        below.0.add(ward.pid()).unwrap();
+        let below = Below::of(isolated.pid(), name);
+        below.0.add(isolated.pid()).unwrap();
         names_the_volume(&site, "conmon");
-        ward.group.add(ward.pid());
+        isolated.group.add(isolated.pid());
     }
 }
 
 #[test]
 fn a_process_with_the_hosts_users_in_a_group_named_like_conmons_inside_a_container_is_named() {
     let site = Site::new(pool(8), 16);
-    let ward = site.ward("impostor");
-    let below = Below::of(ward.pid(), "container/crio-conmon-1.scope");
+    let isolated = site.isolated_pod("impostor");
+    let below = Below::of(isolated.pid(), "container/crio-conmon-1.scope");
     let planted = Planted::start(Command::new("/usr/bin/busybox").args(["sleep", "100"]), "busybox");
     below.0.add(planted.pid()).unwrap();
     let violation = site.convicts("impostor", "outsideNamespace");
@@ -200,13 +201,13 @@ fn a_process_with_the_hosts_users_in_a_group_named_like_conmons_inside_a_contain
 #[test]
 fn a_pod_without_any_mount_that_can_be_looked_at_is_unseen() {
     let site = Site::new(pool(9), 16);
-    let ward = site.ward("zombie");
+    let isolated = site.isolated_pod("zombie");
     // The pod's only process is one that has ended and is not waited for: it has no mounts.
-    let userns = maps(ward.base, 65_536);
+    let userns = maps(isolated.base, 65_536);
     let mut command = entering(&userns);
-    drop(ward);
+    drop(isolated);
     let mut ended = command.args(["--", "/usr/bin/busybox", "sleep", "100"]).spawn().unwrap();
-    let group = crate::wards::Cgroup::new("zombie");
+    let group = crate::test_pods::Cgroup::new("zombie");
     group.add(ended.id());
     let deadline = Instant::now() + Duration::from_secs(20);
     while std::fs::read_to_string(format!("/proc/{}/comm", ended.id())).unwrap().trim() != "busybox" {

@@ -115,7 +115,7 @@ impl Drop for Cgroup {
 }
 
 /// A pod that runs. Its fields are dropped in their order: the process before its group before its files.
-pub(crate) struct Ward {
+pub(crate) struct TestPod {
     pub(crate) process: Planted,
     pub(crate) group: Cgroup,
     pub(crate) uid: String,
@@ -123,7 +123,7 @@ pub(crate) struct Ward {
     scratch: tempfile::TempDir,
 }
 
-impl Ward {
+impl TestPod {
     pub(crate) fn start(wanted: &Wanted) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let dir = scratch.path();
@@ -257,8 +257,8 @@ impl Site {
     }
 
     /// A leased pod.
-    pub(crate) fn ward(&self, uid: &str) -> Ward {
-        Ward::start(&Wanted::new(uid, self.lease(uid)))
+    pub(crate) fn isolated_pod(&self, uid: &str) -> TestPod {
+        TestPod::start(&Wanted::new(uid, self.lease(uid)))
     }
 
     pub(crate) fn lease(&self, holder: &str) -> u64 {
