@@ -120,7 +120,7 @@ fn is_path(code: &[String], at: usize) -> bool {
     is_word(&code[at]) && code.get(at + 1).is_some_and(|next| next == "::")
 }
 
-fn is_word(token: &str) -> bool {
+pub(crate) fn is_word(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphanumeric() || c == '_')
 }
 
@@ -226,7 +226,7 @@ fn without_tests(code: &[String]) -> Vec<String> {
 }
 
 /// Words, `::` and other characters one by one; no comments, strings or characters in quotes.
-fn tokens(text: &str) -> Vec<String> {
+pub(crate) fn tokens(text: &str) -> Vec<String> {
     let mut found = vec![];
     let mut rest = text;
     while let Some(first) = rest.chars().next() {

@@ -27,4 +27,5 @@ mod cli_pairs;
 mod cli_upstream_defects;
 mod diagram;
 mod file_graph;
+mod tuple_parameters;
 mod words;

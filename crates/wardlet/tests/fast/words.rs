@@ -313,11 +313,11 @@ fn unreleased(changelog: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-fn files(below: &Path, extension: &str) -> Vec<PathBuf> {
+pub(crate) fn files(below: &Path, extension: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(below) else { return Vec::new() };
     let mut found = Vec::new();
     for path in entries.map(|e| e.unwrap().path()) {
