@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::dice::Dice;
-use crate::measure::{Goal, Measure, Side};
+use crate::measure::{Goal, Measure, Side, Sides};
 use crate::report::{Report, say};
 use crate::subject::Answer;
 
@@ -69,6 +69,12 @@ impl Samples {
     }
 }
 
+/// Our samples of one cluster, and the peer's unless we go alone.
+struct Compared {
+    ours: Samples,
+    peer: Option<Samples>,
+}
+
 fn once(ns: u64) -> Answer {
     Answer { wall_ns: ns, ns: vec![ns], ..Answer::default() }
 }
@@ -86,23 +92,24 @@ pub(crate) fn run(peer: &Path, dice: &mut Dice, report: &mut Report) -> anyhow::
     for contested in CONTESTED {
         let scene = [PODS, DELETES, VOLUMES, contested];
         say(&format!("conflicts, {PODS} pods on {VOLUMES} volumes, {contested} of them contested"));
-        let (mut ours, mut theirs) = (Samples::default(), Samples::default());
+        let (mut ours, mut peer) = (Samples::default(), Samples::default());
         for _ in 0..CLUSTER_LOADS {
-            programs.both(&scene, dice, (&mut ours, &mut theirs))?;
+            programs.both(&scene, dice, &mut ours, &mut peer)?;
         }
         let name = format!("{PODS} pods, {contested} contested");
-        note(report, &name, &ours, Some(&theirs));
+        let compared = Compared { ours, peer: Some(peer) };
+        note(report, &name, &compared);
         let list = if contested == 0 { None } else { Some(NOT_SLOWER) };
         let goals = [Some(NOT_SLOWER), list, Some(NOT_SLOWER), Some(NOT_SLOWER)];
-        push(report, dice, &name, (ours, Some(theirs)), goals);
+        push(report, dice, &name, compared, goals);
     }
     for (pods, times) in SHARED {
         say(&format!("conflicts, {pods} pods on one volume"));
-        let (mut ours, mut theirs) = (Samples::default(), Samples::default());
+        let (mut ours, mut peer) = (Samples::default(), Samples::default());
         for _ in 0..times {
-            programs.both(&[pods, DELETES], dice, (&mut ours, &mut theirs))?;
+            programs.both(&[pods, DELETES], dice, &mut ours, &mut peer)?;
         }
-        shared(report, dice, pods, (ours, Some(theirs)));
+        shared(report, dice, pods, Compared { ours, peer: Some(peer) });
     }
     for (pods, times) in SHARED_ALONE {
         say(&format!("conflicts, {pods} pods on one volume, ours alone"));
@@ -110,48 +117,42 @@ pub(crate) fn run(peer: &Path, dice: &mut Dice, report: &mut Report) -> anyhow::
         for _ in 0..times {
             ours.add(programs.ours(&[pods, DELETES])?);
         }
-        shared(report, dice, pods, (ours, None));
+        shared(report, dice, pods, Compared { ours, peer: None });
     }
     Ok(())
 }
 
-fn shared(report: &mut Report, dice: &mut Dice, pods: usize, sides: (Samples, Option<Samples>)) {
+fn shared(report: &mut Report, dice: &mut Dice, pods: usize, compared: Compared) {
     let name = format!("{pods} pods on one volume");
-    note(report, &name, &sides.0, sides.1.as_ref());
+    note(report, &name, &compared);
     let load = Goal::P99(Duration::from_secs(1));
     let change = Goal::P99(Duration::from_micros(100));
-    push(report, dice, &name, sides, [Some(load), None, Some(change), Some(change)]);
+    push(report, dice, &name, compared, [Some(load), None, Some(change), Some(change)]);
 }
 
 /// What is no time: sizes and memory.
-fn note(report: &mut Report, name: &str, ours: &Samples, theirs: Option<&Samples>) {
+fn note(report: &mut Report, name: &str, compared: &Compared) {
     let side = |m: &Measured| format!("{} records, {} kB", m.conflicts, m.heap_bytes / 1000);
-    let theirs = theirs.map(|t| {
-        let scrape = t.last.scrape_bytes / 1000;
-        format!("; the peer {} of heap, {scrape} kB a scrape", side(&t.last))
+    let peer = compared.peer.as_ref().map(|peer| {
+        let scrape = peer.last.scrape_bytes / 1000;
+        format!("; the peer {} of heap, {scrape} kB a scrape", side(&peer.last))
     });
-    let ours = side(&ours.last);
-    report.notes.push(format!("conflicts, {name}: ours {ours} resident{}", theirs.unwrap_or_default()));
+    let ours = side(&compared.ours.last);
+    report.notes.push(format!("conflicts, {name}: ours {ours} resident{}", peer.unwrap_or_default()));
 }
 
-fn push(
-    report: &mut Report,
-    dice: &mut Dice,
-    name: &str,
-    (ours, theirs): (Samples, Option<Samples>),
-    goals: [Option<Goal>; 4],
-) {
+fn push(report: &mut Report, dice: &mut Dice, name: &str, compared: Compared, goals: [Option<Goal>; 4]) {
     let apart = |s: Samples| ([s.loads, s.lists, s.events, s.deletes], s.scrapes);
-    let (ours, _) = apart(ours);
-    let (theirs, scrapes) = theirs.map(apart).unzip();
-    let mut theirs = theirs.map(IntoIterator::into_iter);
+    let (ours, _) = apart(compared.ours);
+    let (peer, scrapes) = compared.peer.map(apart).unzip();
+    let mut peer = peer.map(IntoIterator::into_iter);
     for ((what, side), goal) in ["load", "list", "event", "delete"].into_iter().zip(ours).zip(goals) {
-        let peer = theirs.as_mut().and_then(Iterator::next);
-        let measure = Measure::new(&format!("{what}, {name}"), (Some(side), peer), goal, dice);
-        report.measures.push(measure);
+        let sides = Sides { ours: Some(side), peer: peer.as_mut().and_then(Iterator::next) };
+        report.measures.push(Measure::new(&format!("{what}, {name}"), sides, goal, dice));
     }
     if let Some(scrapes) = scrapes {
-        report.measures.push(Measure::new(&format!("scrape, {name}"), (None, Some(scrapes)), None, dice));
+        let sides = Sides { ours: None, peer: Some(scrapes) };
+        report.measures.push(Measure::new(&format!("scrape, {name}"), sides, None, dice));
     }
 }
 
@@ -161,17 +162,18 @@ impl Programs<'_> {
         &self,
         scene: &[usize],
         dice: &mut Dice,
-        (ours, theirs): (&mut Samples, &mut Samples),
+        ours: &mut Samples,
+        peer: &mut Samples,
     ) -> anyhow::Result<()> {
         let first = dice.heads();
         if first {
             ours.add(self.ours(scene)?);
         }
-        theirs.add(measured(Command::new(self.peer), scene)?);
+        peer.add(measured(Command::new(self.peer), scene)?);
         if !first {
             ours.add(self.ours(scene)?);
         }
-        let (a, b) = (ours.last.conflicts, theirs.last.conflicts);
+        let (a, b) = (ours.last.conflicts, peer.last.conflicts);
         if a != b {
             bail!("we found {a} records where the peer found {b}");
         }

@@ -11,7 +11,7 @@ use ids::IdMapping;
 use kernel::{Access, Charge, DetachedMount, IdMaps, Submounts, Unmount, UsernsFd};
 
 use crate::dice::Dice;
-use crate::measure::{Goal, Measure, Side};
+use crate::measure::{Goal, Measure, Side, Sides};
 use crate::report::{Report, say};
 use crate::subject::Answer;
 
@@ -47,12 +47,7 @@ impl Idmaps<'_> {
         Ok(())
     }
 
-    fn mount_against_chown(
-        &self,
-        files: usize,
-        pairs: usize,
-        dice: &mut Dice,
-    ) -> anyhow::Result<(Option<Side>, Option<Side>)> {
+    fn mount_against_chown(&self, files: usize, pairs: usize, dice: &mut Dice) -> anyhow::Result<Sides> {
         say(&format!("an idmapped mount against a recursive chown of {files} files, {pairs} pairs"));
         let scratch = tempfile::tempdir_in(self.dir)?;
         let (volume, target) = (scratch.path().join("volume"), scratch.path().join("target"));
@@ -81,7 +76,7 @@ impl Idmaps<'_> {
                     ours.add(&mounted()?);
                 }
             }
-            Ok((Some(ours), Some(peer)))
+            Ok(Sides::both(ours, peer))
         })?
     }
 }
@@ -126,7 +121,7 @@ fn fill(volume: &Path, files: usize) -> anyhow::Result<()> {
 }
 
 /// Ours and a copy of the process, in a program of its own that has that much memory.
-fn user_namespaces(mebibytes: usize, pairs: usize) -> anyhow::Result<(Option<Side>, Option<Side>)> {
+fn user_namespaces(mebibytes: usize, pairs: usize) -> anyhow::Result<Sides> {
     say(&format!("user namespaces of a process with {mebibytes} MiB, {pairs} pairs"));
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -145,7 +140,7 @@ fn user_namespaces(mebibytes: usize, pairs: usize) -> anyhow::Result<(Option<Sid
             side.add(&Answer { wall_ns: ns, ns: vec![ns], ..Answer::default() });
         }
     }
-    Ok((Some(ours), Some(peer)))
+    Ok(Sides::both(ours, peer))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use anyhow::Context;
 use tempfile::TempDir;
 
 use crate::dice::Dice;
-use crate::measure::{Goal, Measure, Side};
+use crate::measure::{Goal, Measure, Side, Sides};
 use crate::report::{Report, SyncCount, say};
 use crate::subject::{Recipe, Subject};
 
@@ -66,11 +66,7 @@ impl Leases<'_> {
     }
 
     /// Gives both the same command again and again, in a random order each time.
-    fn interleave(
-        &mut self,
-        couple: &mut Couple,
-        command: &str,
-    ) -> anyhow::Result<(Option<Side>, Option<Side>)> {
+    fn interleave(&mut self, couple: &mut Couple, command: &str) -> anyhow::Result<Sides> {
         let (mut ours, mut peer) = (Side::default(), Side::default());
         for _ in 0..self.samples {
             if self.dice.heads() {
@@ -81,7 +77,7 @@ impl Leases<'_> {
                 ours.add(&couple.ours.ask(command)?);
             }
         }
-        Ok((Some(ours), Some(peer)))
+        Ok(Sides::both(ours, peer))
     }
 
     fn one_caller(&mut self) -> anyhow::Result<(Measure, Measure)> {
@@ -137,7 +133,7 @@ impl Leases<'_> {
             side.add(&together(answers));
         }
         let goal = Some(Goal::P99(Duration::from_millis(40)));
-        Ok(Measure::new("lease, 16 processes", (Some(side), None), goal, &mut self.dice))
+        Ok(Measure::new("lease, 16 processes", Sides::only_ours(side), goal, &mut self.dice))
     }
 
     fn count_syncs(&self) -> anyhow::Result<Vec<SyncCount>> {

@@ -7,7 +7,7 @@ use manifest::Cluster;
 use plan::{Facts, Gates, Policy, Rules};
 
 use crate::dice::Dice;
-use crate::measure::{Goal, Measure, Side};
+use crate::measure::{Goal, Measure, Side, Sides};
 use crate::report::{Report, say};
 use crate::subject::Answer;
 
@@ -91,7 +91,7 @@ pub(crate) fn run(dice: &mut Dice, report: &mut Report) -> anyhow::Result<()> {
         ours.add(&Answer { wall_ns: ns, ns: vec![ns], ..Answer::default() });
     }
     let what = format!("{MANIFESTS} manifests to plans");
-    report.measures.push(Measure::new(&what, (Some(ours), None), Some(Goal::P99(GOAL)), dice));
+    report.measures.push(Measure::new(&what, Sides::only_ours(ours), Some(Goal::P99(GOAL)), dice));
     let memory = peak()?.saturating_sub(before);
     report
         .notes

@@ -101,15 +101,27 @@ pub(crate) struct Measure {
     pub(crate) goal: Option<Judged>,
 }
 
+/// The samples of one thing: ours, the peer's, or both.
+#[derive(Debug, Default)]
+pub(crate) struct Sides {
+    pub(crate) ours: Option<Side>,
+    pub(crate) peer: Option<Side>,
+}
+
+impl Sides {
+    pub(crate) fn both(ours: Side, peer: Side) -> Self {
+        Self { ours: Some(ours), peer: Some(peer) }
+    }
+
+    pub(crate) fn only_ours(ours: Side) -> Self {
+        Self { ours: Some(ours), peer: None }
+    }
+}
+
 impl Measure {
     /// Sums up what both sides did, pair by pair, or one side alone.
-    pub(crate) fn new(
-        name: &str,
-        sides: (Option<Side>, Option<Side>),
-        goal: Option<Goal>,
-        dice: &mut Dice,
-    ) -> Self {
-        let (mut ours, mut peer) = sides;
+    pub(crate) fn new(name: &str, sides: Sides, goal: Option<Goal>, dice: &mut Dice) -> Self {
+        let Sides { mut ours, mut peer } = sides;
         [&mut ours, &mut peer].into_iter().flatten().for_each(Side::finish);
         let mut measure = Self { name: name.to_owned(), ..Self::default() };
         if let (Some(ours), Some(peer)) = (&ours, &peer) {
@@ -171,7 +183,7 @@ mod tests {
     #[test]
     fn a_goal_is_met_only_if_the_whole_interval_is_within() {
         let judged = |ours: fn(u64) -> u64| {
-            let sides = (Some(side((100..200).map(ours))), Some(side((100..200).map(|n| n * 1000))));
+            let sides = Sides::both(side((100..200).map(ours)), side((100..200).map(|n| n * 1000)));
             Measure::new("x", sides, Some(Goal::Part(0.5)), &mut Dice::new(1)).goal.unwrap().met
         };
         assert!(judged(|n| n * 400));
@@ -182,8 +194,8 @@ mod tests {
 
     #[test]
     fn a_sample_counts_by_its_operations() {
-        let measure =
-            Measure::new("x", (Some(side([2000, 2000].into_iter())), None), None, &mut Dice::new(1));
+        let sides = Sides::only_ours(side([2000, 2000].into_iter()));
+        let measure = Measure::new("x", sides, None, &mut Dice::new(1));
         let speed = measure.ours.unwrap().speed.unwrap();
         assert_eq!(speed.per_second.round(), 1_000_000.0);
         assert_eq!((speed.p50, speed.p99), (0.000_001, 0.000_001));
@@ -199,7 +211,7 @@ mod tests {
                 side.add(&Answer { wall_ns: 1, ns, ..Answer::default() });
             }
             let goal = Some(Goal::P99(Duration::from_millis(40)));
-            Measure::new("x", (Some(side), None), goal, &mut Dice::new(1)).goal.unwrap().met
+            Measure::new("x", Sides::only_ours(side), goal, &mut Dice::new(1)).goal.unwrap().met
         };
         assert!(judged(1));
         assert!(!judged(2));
@@ -209,7 +221,7 @@ mod tests {
     fn a_tenth_more_is_allowed_in_the_median_and_in_the_slowest_hundredth() {
         let judged = |ours: fn(u64) -> u64| {
             let sides =
-                (Some(side((1..=200).map(|n| ours(1000 + n)))), Some(side((1..=200).map(|n| 1000 + n))));
+                Sides::both(side((1..=200).map(|n| ours(1000 + n))), side((1..=200).map(|n| 1000 + n)));
             Measure::new("x", sides, Some(Goal::Quantiles(1.10)), &mut Dice::new(1)).goal.unwrap().met
         };
         assert!(judged(|n| n * 109 / 100));

@@ -7,7 +7,7 @@ use testbed::Containerd;
 
 use crate::cri::{Pod, Runtime, Users, Wanted};
 use crate::dice::Dice;
-use crate::measure::{Goal, Measure, Side};
+use crate::measure::{Goal, Measure, Side, Sides};
 use crate::memory;
 use crate::report::{Report, say};
 use crate::subject::Answer;
@@ -71,7 +71,7 @@ impl Runtimes {
             ("pod from stop to gone, containerd", ours.end, peer.end, None),
             ("50 pods at once, each, containerd", ours.together, peer.together, None),
         ] {
-            report.measures.push(Measure::new(name, (Some(ours), Some(peer)), goal, dice));
+            report.measures.push(Measure::new(name, Sides::both(ours, peer), goal, dice));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use testbed::{Containerd, Handler, Shim};
 
 use crate::cri::{Runtime, Took, Users, Wanted};
 use crate::dice::Dice;
-use crate::measure::{Goal, Measure, Side};
+use crate::measure::{Goal, Measure, Side, Sides};
 use crate::report::{Report, say};
 use crate::subject::Answer;
 
@@ -70,7 +70,7 @@ impl Wrappers {
             }
             let goal = Some(Goal::Quantiles(LIMIT));
             for (name, [ours, alone]) in [(sandbox, times.sandbox), (joining, times.start)] {
-                report.measures.push(Measure::new(name, (Some(ours), Some(alone)), goal, dice));
+                report.measures.push(Measure::new(name, Sides::both(ours, alone), goal, dice));
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ use volumes::payload::{ConfigMap, Mode, Need, Object, Payload, PodFields, Source
 use volumes::writer::Writer;
 
 use crate::dice::Dice;
-use crate::measure::{Goal, Measure, Side};
+use crate::measure::{Goal, Measure, Side, Sides};
 use crate::report::{Report, say};
 use crate::subject::{Answer, Recipe, Subject};
 
@@ -64,11 +64,7 @@ impl Writers<'_> {
     }
 
     /// Gives both the same command again and again, in a random order each time.
-    fn interleave(
-        &mut self,
-        couple: &mut Couple,
-        command: &str,
-    ) -> anyhow::Result<(Option<Side>, Option<Side>)> {
+    fn interleave(&mut self, couple: &mut Couple, command: &str) -> anyhow::Result<Sides> {
         let (mut ours, mut peer) = (Side::default(), Side::default());
         for _ in 0..self.samples {
             if self.dice.heads() {
@@ -79,7 +75,7 @@ impl Writers<'_> {
                 ours.add(&couple.ours.ask(command)?);
             }
         }
-        Ok((Some(ours), Some(peer)))
+        Ok(Sides::both(ours, peer))
     }
 
     /// How often one update syncs, by the tracer's own count.

@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(part.run_dir.is_absolute());
         assert!(part.cgroup.components().all(|name| matches!(name, Component::Normal(_))), "{part:?}");
         if let Some(maps) = &part.ids {
-            let _ = maps.on_host(part.user);
+            let _ = maps.on_host(part.uid, part.gid);
         }
     }
 });

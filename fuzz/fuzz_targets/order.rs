@@ -7,7 +7,7 @@ use std::path::Path;
 use container::{MountSpec, ReadOnly, Seccomp, ContainerSpec};
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
-use wardlet_fuzz::{Kind, options, ordered};
+use wardlet_fuzz::{Kind, build_spec, options};
 use cri::security_profile::ProfileType;
 use cri::{ContainerConfig, LinuxContainerSecurityContext};
 
@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
     {
         security.namespace_options = Some(options(kind));
     }
-    let Ok(start) = ordered(kind, &config, PROFILE) else { return };
+    let Ok(start) = build_spec(kind, &config, PROFILE) else { return };
     let security = config.linux.as_ref().and_then(|linux| linux.security_context.clone()).unwrap_or_default();
     assert!(!security.privileged || kind == Kind::Privileged);
     assert_eq!(start.ids.is_some(), kind == Kind::OwnUsers);

@@ -4,7 +4,7 @@
 use container::Seccomp;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
-use wardlet_fuzz::{Kind, options, ordered};
+use wardlet_fuzz::{Kind, build_spec, options};
 use cri::security_profile::ProfileType;
 use cri::{ContainerConfig, LinuxContainerConfig, LinuxContainerSecurityContext, SecurityProfile};
 
@@ -20,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let linux = LinuxContainerConfig { security_context: Some(security), ..Default::default() };
     let config = ContainerConfig { linux: Some(linux), ..Default::default() };
-    let Ok(start) = ordered(Kind::HostUsers, &config, bytes) else { return };
+    let Ok(start) = build_spec(Kind::HostUsers, &config, bytes) else { return };
     let Seccomp::Profile(enforced) = start.process.seccomp else {
         panic!("a profile was read and is not enforced");
     };

@@ -1,4 +1,4 @@
-//! What targets share: a container of a sandbox, for those that have orders made for it; edits of a configuration
+//! What targets share: a container of a sandbox, for those that build its spec; edits of a configuration
 //! and what they give away, for the one that watches the wrapper's guard.
 
 pub mod edits;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use container::{Owners, ContainerSpec};
 use images::ImageConfig;
-use runtime::spec::{self, ContainerRequest, CgroupVersion, Node, SandboxResources, Refusal};
+use runtime::spec::{self, ContainerRequest, CgroupVersion, NodeFacts, SandboxResources, Refusal};
 use cri::{
     ContainerConfig, IdMapping, LinuxPodSandboxConfig, LinuxSandboxSecurityContext, NamespaceMode,
     NamespaceOption, PodSandboxConfig, UserNamespace,
@@ -26,8 +26,8 @@ pub enum Kind {
     Privileged,
 }
 
-/// What becomes of `config`; every seccomp profile it names reads as `profile`.
-pub fn ordered(kind: Kind, config: &ContainerConfig, profile: &[u8]) -> Result<ContainerSpec, Refusal> {
+/// The spec that is built from `config`; every seccomp profile it names reads as `profile`.
+pub fn build_spec(kind: Kind, config: &ContainerConfig, profile: &[u8]) -> Result<ContainerSpec, Refusal> {
     let read = |_: &Path| -> io::Result<Vec<u8>> { Ok(profile.to_vec()) };
     spec::container(&ContainerRequest {
         id: "c0ffee",
@@ -78,8 +78,8 @@ fn place(kind: Kind) -> SandboxResources {
     }
 }
 
-fn node() -> Node {
-    Node {
+fn node() -> NodeFacts {
+    NodeFacts {
         hostname: "node1".into(),
         cgroups: CgroupVersion::V1,
         swap_limits: true,

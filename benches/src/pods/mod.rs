@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use crate::dice::Dice;
-use crate::measure::{Goal, Measure, Side};
+use crate::measure::{Goal, Measure, Side, Sides};
 use crate::memory;
 use crate::report::{Report, say};
 use crate::subject::Answer;
@@ -144,8 +144,10 @@ fn judge(all: &mut [Driven], what: &str, dice: &mut Dice, report: &mut Report) {
         let [start, stop] =
             ours.as_ref().map_or([None, None], |(_, a, b)| [Some(a.clone()), Some(b.clone())]);
         let named = |verb: &str| format!("{what}: {verb}, {name}");
-        report.measures.push(Measure::new(&named("start"), (start, Some(starts)), third, dice));
-        report.measures.push(Measure::new(&named("stop"), (stop, Some(stops)), None, dice));
+        let (starts, stops) =
+            (Sides { ours: start, peer: Some(starts) }, Sides { ours: stop, peer: Some(stops) });
+        report.measures.push(Measure::new(&named("start"), starts, third, dice));
+        report.measures.push(Measure::new(&named("stop"), stops, None, dice));
     }
 }
 

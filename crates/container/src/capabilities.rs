@@ -83,9 +83,9 @@ pub struct Sets {
     pub ambient: Vec<String>,
 }
 
-/// The requested capabilities.
+/// The requested capabilities, as the fields of CRI's `Capability` and of a pod's `securityContext.capabilities`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestedCapabilities {
     /// Added to the default ones; `ALL` is all.
     pub add: Vec<String>,
     /// Dropped, also from what was added; `ALL` is all except what is added by name.
@@ -125,7 +125,7 @@ impl Refused {
 ///
 /// A capability that is dropped by name is never held. Dropping `ALL` removes all except those that are added by name,
 /// and so also what `ALL` added.
-pub fn of(asked: &Asked) -> Result<Sets, Refused> {
+pub fn of(asked: &RequestedCapabilities) -> Result<Sets, Refused> {
     let (add, drop) = (Names::read(&asked.add)?, Names::read(&asked.drop)?);
     let ambient = Names::read(&asked.add_ambient)?;
     for name in &asked.add_ambient {
@@ -186,9 +186,9 @@ fn written(names: &BTreeSet<&str>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn asked(add: &[&str], drop: &[&str]) -> Asked {
+    fn asked(add: &[&str], drop: &[&str]) -> RequestedCapabilities {
         let list = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
-        Asked { add: list(add), drop: list(drop), add_ambient: Vec::new() }
+        RequestedCapabilities { add: list(add), drop: list(drop), add_ambient: Vec::new() }
     }
 
     fn effective(add: &[&str], drop: &[&str]) -> Vec<String> {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn nobody_said_anything_means_the_usual_ones() {
-        let sets = of(&Asked::default()).unwrap();
+        let sets = of(&RequestedCapabilities::default()).unwrap();
         assert_eq!(sets.effective.len(), USUAL.len());
         assert_eq!((sets.inheritable.len(), sets.ambient.len()), (0, 0));
         assert_eq!(sets.bounding, sets.permitted);
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(effective(&["ALL"], &["ALL"]), Vec::<String>::new());
         assert_eq!(effective(&["ALL", "KILL"], &["ALL"]), ["CAP_KILL"]);
         assert_eq!(effective(&["KILL", "CHOWN"], &["ALL", "KILL"]), ["CAP_CHOWN"]);
-        let both = Asked { add_ambient: vec!["KILL".into()], ..asked(&[], &["CAP_KILL"]) };
+        let both = RequestedCapabilities { add_ambient: vec!["KILL".into()], ..asked(&[], &["CAP_KILL"]) };
         assert_eq!(of(&both), Err(Refused::DroppedAmbient { name: "KILL".into() }));
     }
 
@@ -239,8 +239,11 @@ mod tests {
 
     #[test]
     fn ambient_ones_are_in_all_five_sets() {
-        let asked =
-            Asked { add_ambient: vec!["NET_RAW".into()], drop: vec!["ALL".into()], ..Asked::default() };
+        let asked = RequestedCapabilities {
+            add_ambient: vec!["NET_RAW".into()],
+            drop: vec!["ALL".into()],
+            ..RequestedCapabilities::default()
+        };
         let sets = of(&asked).unwrap();
         for set in [sets.bounding, sets.effective, sets.inheritable, sets.permitted, sets.ambient] {
             assert_eq!(set, ["CAP_NET_RAW"]);

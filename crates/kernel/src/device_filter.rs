@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     /// What a program answers, by a small machine that knows these instructions only.
-    fn run(program: &[Instruction], kind: i32, numbers: (i64, i64), access: u8) -> i64 {
+    fn run(program: &[Instruction], kind: i32, major: i64, minor: i64, access: u8) -> i64 {
         let mut registers = [0i64; 6];
         let mut at = 0;
         loop {
@@ -240,7 +240,7 @@ mod tests {
             let mut jump = false;
             match code {
                 LOAD => {
-                    let context = [i64::from(kind) | (i64::from(access) << 16), numbers.0, numbers.1];
+                    let context = [i64::from(kind) | (i64::from(access) << 16), major, minor];
                     registers[to] = context[usize::try_from(offset).unwrap() / 4];
                 }
                 MOVE_REGISTER => registers[to] = registers[source],
@@ -260,8 +260,8 @@ mod tests {
         DeviceAccess { allow, kind: None, major: None, minor: None, access: AccessKinds::of(letters) }
     }
 
-    fn rule(allow: bool, numbers: (u32, u32), letters: &str) -> DeviceAccess {
-        let (major, minor) = (Some(numbers.0), Some(numbers.1));
+    fn rule(allow: bool, major: u32, minor: u32, letters: &str) -> DeviceAccess {
+        let (major, minor) = (Some(major), Some(minor));
         DeviceAccess { kind: Some(DeviceKind::Char), major, minor, ..all(allow, letters) }
     }
 
@@ -270,20 +270,20 @@ mod tests {
         let rules = [
             all(false, "rwm"),
             all(true, "m"),
-            rule(true, (1, 3), "rwm"),
-            rule(true, (10, 200), "rwm"),
-            rule(false, (10, 200), "w"),
+            rule(true, 1, 3, "rwm"),
+            rule(true, 10, 200, "rwm"),
+            rule(false, 10, 200, "w"),
         ];
         let program = program(&rules);
-        let may = |kind, numbers, access| run(&program, kind, numbers, access) == 1;
-        assert!(may(CHAR, (1, 3), READ | WRITE) && may(CHAR, (1, 3), MKNOD));
-        assert!(!may(BLOCK, (1, 3), READ) && !may(CHAR, (1, 4), READ) && may(BLOCK, (8, 0), MKNOD));
-        assert!(may(CHAR, (10, 200), READ) && !may(CHAR, (10, 200), READ | WRITE));
+        let may = |kind, major, minor, access| run(&program, kind, major, minor, access) == 1;
+        assert!(may(CHAR, 1, 3, READ | WRITE) && may(CHAR, 1, 3, MKNOD));
+        assert!(!may(BLOCK, 1, 3, READ) && !may(CHAR, 1, 4, READ) && may(BLOCK, 8, 0, MKNOD));
+        assert!(may(CHAR, 10, 200, READ) && !may(CHAR, 10, 200, READ | WRITE));
     }
 
     #[test]
     fn no_rule_is_no_device() {
-        assert_eq!(run(&program(&[]), CHAR, (1, 3), READ), 0);
-        assert_eq!(run(&program(&[all(true, "rwm")]), BLOCK, (8, 0), READ | WRITE), 1);
+        assert_eq!(run(&program(&[]), CHAR, 1, 3, READ), 0);
+        assert_eq!(run(&program(&[all(true, "rwm")]), BLOCK, 8, 0, READ | WRITE), 1);
     }
 }

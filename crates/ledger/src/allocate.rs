@@ -24,14 +24,14 @@ impl Ledger {
         let (user, in_use) = (Arc::new(user), Arc::new(in_use));
         let attempt = || {
             let (user, in_use, witness) = (Arc::clone(&user), Arc::clone(&in_use), self.witness());
-            self.submit(move |book, moment| {
+            self.submit(move |table, moment| {
                 for known in in_use.iter().filter(|known| known.user.holder != user.holder) {
                     // One that is being removed has given its pair back, and its place is gone.
-                    if !book.knows_pair(known) && exists(&*witness, &known.user.place) {
-                        book.adopt_pair(known, moment);
+                    if !table.knows_pair(known) && exists(&*witness, &known.user.place) {
+                        table.adopt_pair(known, moment);
                     }
                 }
-                book.allocate_pair(&user, moment)
+                table.allocate_pair(&user, moment)
             })
         };
         match attempt() {
@@ -47,15 +47,15 @@ impl Ledger {
     /// a lease; one that was allocated to another user is an error.
     pub fn reserve_pair(&self, user: PairUser, pair: CategoryPair) -> Result<(), LedgerError> {
         check_place(&user.place)?;
-        self.submit(move |book, moment| book.reserve_pair(&user, pair, moment))
+        self.submit(move |table, moment| table.reserve_pair(&user, pair, moment))
     }
 
     /// Gives back the pair of a sandbox or container that is gone, and returns what it had. While its place exists, the
     /// pair stays out of use.
     pub fn release_pair(&self, holder: Holder) -> Result<Option<HeldPair>, LedgerError> {
         let witness = self.witness();
-        self.submit(move |book, moment| {
-            Ok(book.release_pair(&holder, |place| exists(&*witness, place), moment))
+        self.submit(move |table, moment| {
+            Ok(table.release_pair(&holder, |place| exists(&*witness, place), moment))
         })
     }
 
@@ -70,23 +70,23 @@ impl Ledger {
     ) -> Result<Vec<PairConflict>, LedgerError> {
         in_use.iter().try_for_each(|known| check_place(&known.user.place))?;
         let witness = self.witness();
-        self.submit(move |book, moment| {
-            in_use.iter().for_each(|known| book.adopt_pair(known, moment));
+        self.submit(move |table, moment| {
+            in_use.iter().for_each(|known| table.adopt_pair(known, moment));
             let known: HashSet<&Holder> = in_use.iter().map(|known| &known.user.holder).collect();
-            for holder in book.pair_holders_below(&dir).iter().filter(|holder| !known.contains(holder)) {
-                book.release_pair(holder, |place| exists(&*witness, place), moment);
+            for holder in table.pair_holders_below(&dir).iter().filter(|holder| !known.contains(holder)) {
+                table.release_pair(holder, |place| exists(&*witness, place), moment);
             }
-            Ok(book.pair_conflicts())
+            Ok(table.pair_conflicts())
         })
     }
 
     /// Every pair without a block that is not free, by holder.
     pub fn pairs(&self) -> Result<Vec<HeldPair>, LedgerError> {
-        self.submit(|book, moment| Ok(book.held_pairs(moment)))
+        self.submit(|table, moment| Ok(table.held_pairs(moment)))
     }
 
     /// Pairs that were allocated to one holder and that another one has: from before they had one allocator.
     pub fn pair_conflicts(&self) -> Result<Vec<PairConflict>, LedgerError> {
-        self.submit(|book, _| Ok(book.pair_conflicts()))
+        self.submit(|table, _| Ok(table.pair_conflicts()))
     }
 }

@@ -6,10 +6,10 @@ use ids::IdBlock;
 use ids::allocator::{Blocks, State};
 use ids::parse::kubelet::{KubeletRecord, parse_record};
 
-use crate::book::{Book, Moment, new_row};
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::lease::{Lease, LeaseRequest};
+use crate::lease_table::{LeaseTable, Moment, new_row};
 use crate::row::LeaseRow;
 
 /// One of the kubelet's user namespace records (`pods/UID/userns`), as read from disk.
@@ -79,7 +79,7 @@ pub fn write_record(pods: &Path, holder: &Holder, lease: &Lease) -> Result<PathB
     Ok(path)
 }
 
-impl Book {
+impl LeaseTable {
     /// Enters blocks that exist already. The same holder with the same blocks: nothing changes.
     pub(crate) fn adopt(
         &mut self,

@@ -9,12 +9,12 @@ use ids::allocator::{Blocks, Counts, LeaseError};
 use ids::pool::IdPool;
 use ids::witness::{Sighting, Witness};
 
-use crate::book::{Book, Moment};
 use crate::clock::{BootId, Clock, SystemClock};
 use crate::commit_queue::{CommitQueue, lock};
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::lease::{Lease, LeaseRequest};
+use crate::lease_table::{LeaseTable, Moment};
 use crate::pair::PairVerdict;
 use crate::pairs::PairCandidate;
 use crate::paths::{OpenMode, Paths, Terms};
@@ -124,16 +124,16 @@ impl Ledger {
     /// If the pool is exhausted, this first frees vacant blocks as [`Ledger::settle`] does.
     pub fn lease(&self, request: LeaseRequest) -> Result<Lease, LedgerError> {
         check_places(&request)?;
-        self.with_room(move |book: &mut Book, seen: &Sighting, moment: &Moment| {
-            book.lease(&request, seen, moment)
+        self.with_room(move |table: &mut LeaseTable, seen: &Sighting, moment: &Moment| {
+            table.lease(&request, seen, moment)
         })
     }
 
     /// Adds the holder to the members of the shared lease of this name, which is created if there is none.
     pub fn join(&self, shared: Holder, request: LeaseRequest) -> Result<Lease, LedgerError> {
         check_places(&request)?;
-        let op = move |book: &mut Book, seen: &Sighting, moment: &Moment| {
-            book.join(&shared, &request, seen, moment)
+        let op = move |table: &mut LeaseTable, seen: &Sighting, moment: &Moment| {
+            table.join(&shared, &request, seen, moment)
         };
         self.with_room(op)
     }
@@ -141,7 +141,7 @@ impl Ledger {
     /// Releases the holder's lease, or its membership of a shared lease. The block drains: it is free only after a host
     /// scan found it vacant, the quarantine has passed, and a second scan found it vacant again.
     pub fn release(&self, holder: Holder) -> Result<Released, LedgerError> {
-        self.submit(move |book, moment| book.release(&holder, moment))
+        self.submit(move |table, moment| table.release(&holder, moment))
     }
 
     /// Records more paths with the holder's lease, and drops the recorded paths that no longer exist. Fails with
@@ -150,32 +150,32 @@ impl Ledger {
         let request = LeaseRequest { places, ..LeaseRequest::new(holder) };
         check_places(&request)?;
         let witness = Arc::clone(&self.witness);
-        self.submit(move |book, moment| {
+        self.submit(move |table, moment| {
             // Paths that cannot be checked are kept.
             let left = |places: &[PathBuf]| witness.remaining(places).unwrap_or_else(|_| places.to_vec());
-            book.add_places(&request, left, moment)
+            table.add_places(&request, left, moment)
         })
     }
 
     /// Records blocks that the holder uses already, for instance those of a kubelet's record. Fails with
     /// [`LedgerError::Adoption`] if they overlap another lease.
     pub fn adopt(&self, request: LeaseRequest, blocks: Blocks) -> Result<Lease, LedgerError> {
-        self.submit(move |book, moment| book.adopt(&request, blocks, moment))
+        self.submit(move |table, moment| table.adopt(&request, blocks, moment))
     }
 
     /// All leases: every block that is not free.
     pub fn list(&self) -> Result<Vec<Lease>, LedgerError> {
-        self.submit(|book, moment| Ok(book.leases.values().map(|r| book.view(r, moment)).collect()))
+        self.submit(|table, moment| Ok(table.leases.values().map(|r| table.view(r, moment)).collect()))
     }
 
     /// The lease that the holder has or has joined.
     pub fn get(&self, holder: Holder) -> Result<Option<Lease>, LedgerError> {
-        self.submit(move |book, moment| Ok(book.lease_of(&holder).map(|r| book.view(r, moment))))
+        self.submit(move |table, moment| Ok(table.lease_of(&holder).map(|r| table.view(r, moment))))
     }
 
     /// The number of leases in each state.
     pub fn counts(&self) -> Result<Counts, LedgerError> {
-        self.submit(|book, _| Ok(book.allocator.counts()))
+        self.submit(|table, _| Ok(table.allocator.counts()))
     }
 
     /// Scans the host and advances every released block: from draining to quarantined, and from there to free. A block
@@ -183,9 +183,9 @@ impl Ledger {
     pub fn settle(&self) -> Result<Vec<Verdict>, LedgerError> {
         let (candidates, testimony) = self.investigate()?;
         let rest = self.quarantine;
-        self.submit(move |book, moment| {
-            let verdicts = book.judge(&candidates, &testimony, rest, moment);
-            book.execute(&verdicts, moment)?;
+        self.submit(move |table, moment| {
+            let verdicts = table.judge(&candidates, &testimony, rest, moment);
+            table.execute(&verdicts, moment)?;
             Ok(verdicts)
         })
     }
@@ -194,12 +194,12 @@ impl Ledger {
     pub fn preview(&self) -> Result<Vec<Verdict>, LedgerError> {
         let (candidates, testimony) = self.investigate()?;
         let rest = self.quarantine;
-        self.submit(move |book, moment| Ok(book.judge(&candidates, &testimony, rest, moment)))
+        self.submit(move |table, moment| Ok(table.judge(&candidates, &testimony, rest, moment)))
     }
 
     /// Scans the host after the candidates were fixed: nothing in the scan is older than their draining.
     fn investigate(&self) -> Result<(Vec<Candidate>, Testimony), LedgerError> {
-        let candidates = self.submit(|book, _| Ok(book.candidates()))?;
+        let candidates = self.submit(|table, _| Ok(table.candidates()))?;
         if candidates.is_empty() {
             return Ok((candidates, Testimony { sighting: Sighting::default(), remaining: Vec::new() }));
         }
@@ -220,9 +220,9 @@ impl Ledger {
     /// confirmed since.
     pub fn settle_pairs(&self) -> Result<Vec<PairVerdict>, LedgerError> {
         let (candidates, gone) = self.investigate_pairs()?;
-        self.submit(move |book, moment| {
-            let verdicts = book.judge_pairs(&candidates, &gone);
-            book.execute_pairs(&verdicts, moment);
+        self.submit(move |table, moment| {
+            let verdicts = table.judge_pairs(&candidates, &gone);
+            table.execute_pairs(&verdicts, moment);
             Ok(verdicts)
         })
     }
@@ -230,12 +230,12 @@ impl Ledger {
     /// The verdicts that [`Ledger::settle_pairs`] would execute. Changes nothing.
     pub fn preview_pairs(&self) -> Result<Vec<PairVerdict>, LedgerError> {
         let (candidates, gone) = self.investigate_pairs()?;
-        self.submit(move |book, _| Ok(book.judge_pairs(&candidates, &gone)))
+        self.submit(move |table, _| Ok(table.judge_pairs(&candidates, &gone)))
     }
 
     /// Checks the paths after the candidates were fixed, and without the lock.
     fn investigate_pairs(&self) -> Result<(Vec<PairCandidate>, HashSet<Holder>), LedgerError> {
-        let candidates = self.submit(|book, moment| Ok(book.pair_candidates(moment)))?;
+        let candidates = self.submit(|table, moment| Ok(table.pair_candidates(moment)))?;
         let is_gone = |c: &&PairCandidate| !exists(&*self.witness, &c.held.place);
         let gone = candidates.iter().filter(is_gone).map(|c| c.held.holder.clone()).collect();
         Ok((candidates, gone))
@@ -244,12 +244,12 @@ impl Ledger {
     /// Makes the pinned block that starts at this host user ID draining. Fails with [`LedgerError::NotPinned`] if there
     /// is none.
     pub fn unpin(&self, base: u32) -> Result<Lease, LedgerError> {
-        self.submit(move |book, moment| book.unpin(base, moment))
+        self.submit(move |table, moment| table.unpin(base, moment))
     }
 
     /// Holders of durable leases that no caller has requested since the last boot.
     pub fn earlier_boots(&self) -> Result<Vec<Holder>, LedgerError> {
-        self.submit(|book, moment| Ok(book.of_earlier_boots(moment)))
+        self.submit(|table, moment| Ok(table.of_earlier_boots(moment)))
     }
 
     /// Warnings for the operator from opening the ledger, such as a rebuild. Each is returned once.
@@ -260,17 +260,17 @@ impl Ledger {
     /// Tries `op`; if nothing is free, frees what is vacant and tries once more.
     fn with_room(
         &self,
-        op: impl Fn(&mut Book, &Sighting, &Moment) -> Result<Lease, LedgerError> + Send + Clone + 'static,
+        op: impl Fn(&mut LeaseTable, &Sighting, &Moment) -> Result<Lease, LedgerError> + Send + Clone + 'static,
     ) -> Result<Lease, LedgerError> {
         let attempt = || {
             let mut left = ATTEMPTS;
             loop {
                 left -= 1;
                 let (op, seen, asked) = (op.clone(), self.recent_sighting()?, Instant::now());
-                let turn = move |book: &mut Book, moment: &Moment| {
+                let turn = move |table: &mut LeaseTable, moment: &Moment| {
                     // The scan is too old after a long wait in the queue: scan again.
                     let is_old = left > 0 && asked.elapsed() >= SIGHTING_AGE;
-                    if is_old { Ok(None) } else { op(book, &seen, moment).map(Some) }
+                    if is_old { Ok(None) } else { op(table, &seen, moment).map(Some) }
                 };
                 if let Some(lease) = self.submit(turn)? {
                     return Ok(lease);
@@ -313,7 +313,7 @@ impl Ledger {
     /// Submits `op` to the group commit queue and waits until it is on disk.
     pub(crate) fn submit<T: Send + 'static>(
         &self,
-        op: impl FnOnce(&mut Book, &Moment) -> Result<T, LedgerError> + Send + 'static,
+        op: impl FnOnce(&mut LeaseTable, &Moment) -> Result<T, LedgerError> + Send + 'static,
     ) -> Result<T, LedgerError> {
         let slot: Slot<T> = Arc::new(Mutex::new(None));
         let work = Work { op: Some(op), result: None, slot: Arc::clone(&slot) };
@@ -356,11 +356,11 @@ struct Work<F, T> {
 
 impl<F, T> Job for Work<F, T>
 where
-    F: FnOnce(&mut Book, &Moment) -> Result<T, LedgerError> + Send,
+    F: FnOnce(&mut LeaseTable, &Moment) -> Result<T, LedgerError> + Send,
     T: Send,
 {
-    fn apply(&mut self, book: &mut Book, moment: &Moment) {
-        self.result = self.op.take().map(|op| op(book, moment));
+    fn apply(&mut self, table: &mut LeaseTable, moment: &Moment) {
+        self.result = self.op.take().map(|op| op(table, moment));
     }
 
     fn finish(self: Box<Self>, committed: Result<(), LedgerError>) {

@@ -8,11 +8,10 @@
 //! - [`kubelet`]: a kubelet's records. [`Imported`] and [`Exported`]: a node that is taken over and given back.
 //!
 //! Inside, from the outside in: `commit_queue` is the group commit; `store` keeps the
-//! files and the `book` in step; `book`, `shared`, `settle` and `pairs` change leases in memory; `db`, `mirror`
-//! and `mark` write them; `rebuild` writes them anew when they are damaged.
+//! files and the `lease_table` in step; `lease_table`, `shared`, `settle` and `pairs` change leases in memory; `db`,
+//! `mirror` and `mark` write them; `rebuild` writes them anew when they are damaged.
 
 mod allocate;
-mod book;
 mod clock;
 mod commit_queue;
 mod db;
@@ -21,6 +20,7 @@ mod files;
 mod holder;
 pub mod kubelet;
 mod lease;
+mod lease_table;
 mod ledger;
 mod mark;
 mod mirror;

@@ -1,4 +1,4 @@
-//! Category pairs in the book: those of leases and those without a block, of which no two that are allocated are equal.
+//! Category pairs in the lease table: those of leases and those without a block, of which no two that are allocated are equal.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use selinux::CategoryPair;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::book::{Book, Moment};
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::lease::{Categories, LeaseRequest};
+use crate::lease_table::{LeaseTable, Moment};
 use crate::pair::{HeldPair, PairConflict, PairInUse, PairOrigin, PairUser, PairVerdict};
 use crate::row::{PairRow, PairStanding};
 
@@ -21,7 +21,7 @@ pub(crate) struct PairCandidate {
     seq: u64,
 }
 
-impl Book {
+impl LeaseTable {
     /// The pair for a new lease, if the lease is to have one.
     pub(crate) fn pair_for(&self, request: &LeaseRequest) -> Result<Option<CategoryPair>, LedgerError> {
         match request.categories {
@@ -243,26 +243,26 @@ mod tests {
     fn when_all_pairs_have_holders_the_next_is_an_error_and_not_a_shared_pair() {
         let pool = IdPool::default_for(BlockLength::DEFAULT, vec![]).unwrap();
         let head = Head { next: 1, ..Head::default() };
-        let (mut book, _) = Book::new(Allocator::new(pool, None), head, Rows::default());
+        let (mut table, _) = LeaseTable::new(Allocator::new(pool, None), head, Rows::default());
         let moment = Moment { now: 1, boot: BootId("boot".to_owned()) };
         let last = first_of(&user("last").holder);
         // All but one, which lies right before the place where the search begins: every pair is looked at.
         let left = CategoryPair::nth((last + CategoryPair::COUNT - 1) % CategoryPair::COUNT).unwrap();
         let others = (0..CategoryPair::COUNT).filter_map(CategoryPair::nth).filter(|pair| *pair != left);
-        others.for_each(|pair| book.pairs.add(pair));
-        assert_eq!(book.allocate_pair(&user("last"), &moment).unwrap(), left);
+        others.for_each(|pair| table.pairs.add(pair));
+        assert_eq!(table.allocate_pair(&user("last"), &moment).unwrap(), left);
 
-        let error = book.allocate_pair(&user("one-too-many"), &moment).unwrap_err();
+        let error = table.allocate_pair(&user("one-too-many"), &moment).unwrap_err();
         assert!(matches!(error, LedgerError::NoPair { .. }), "{error}");
         assert!(error.hint().is_some_and(|hint| hint.contains("wardlet ids gc")));
         let labelled =
             LeaseRequest { categories: Categories::Pair, ..LeaseRequest::new(Holder::new("pod").unwrap()) };
-        let error = book.lease(&labelled, &Sighting::default(), &moment).unwrap_err();
+        let error = table.lease(&labelled, &Sighting::default(), &moment).unwrap_err();
         assert!(matches!(error, LedgerError::NoPair { .. }), "{error}");
-        assert_eq!(book.allocator.counts().leased, 0, "a lease without its pair is none");
-        assert_eq!(book.allocate_pair(&user("last"), &moment).unwrap(), left, "asked again, the same one");
+        assert_eq!(table.allocator.counts().leased, 0, "a lease without its pair is none");
+        assert_eq!(table.allocate_pair(&user("last"), &moment).unwrap(), left, "asked again, the same one");
 
-        book.release_pair(&user("last").holder, |_| false, &moment);
-        assert_eq!(book.allocate_pair(&user("one-too-many"), &moment).unwrap(), left);
+        table.release_pair(&user("last").holder, |_| false, &moment);
+        assert_eq!(table.allocate_pair(&user("one-too-many"), &moment).unwrap(), left);
     }
 }

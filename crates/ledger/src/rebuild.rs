@@ -11,13 +11,13 @@ use ids::allocator::{Allocator, Blocks, LeaseId, State};
 use ids::pool::IdPool;
 use ids::{HostSpan, IdBlock, IdKind};
 
-use crate::book::{Book, Moment};
 use crate::db::{Changes, Db, Head, ReadError, Rows};
 use crate::error::LedgerError;
 use crate::files;
 use crate::holder::Holder;
 use crate::kubelet;
 use crate::lease::LeaseRequest;
+use crate::lease_table::{LeaseTable, Moment};
 use crate::mark::{Mark, MarkFile};
 use crate::mirror::Mirror;
 use crate::paths::{Paths, Terms};
@@ -36,7 +36,7 @@ pub(crate) struct Damaged<'a> {
 impl Damaged<'_> {
     /// Writes the files anew and returns what is in them, with the number of blocks that were pinned. The database must be
     /// closed.
-    pub(crate) fn rebuild(self, moment: &Moment) -> Result<(Book, usize), LedgerError> {
+    pub(crate) fn rebuild(self, moment: &Moment) -> Result<(LeaseTable, usize), LedgerError> {
         let copy = self.mirror.read()?;
         let mark = self.mark.read();
         let (seq, rows, whole) = copy.map_or((0, Rows::default(), false), |c| (c.seq, c.rows, c.whole));
@@ -47,20 +47,20 @@ impl Damaged<'_> {
         );
         let next = next_number(&rows);
         let rows = if whole { rows } else { rows.distrusted(&reason) };
-        let mut book = book_of(&self.terms.allocator(), Head { seq, next, ..Head::default() }, rows);
+        let mut table = table_of(&self.terms.allocator(), Head { seq, next, ..Head::default() }, rows);
         let mut pinned = 0;
         if !whole {
-            adopt_records(self.terms.kubelet_pods.as_deref(), &mut book, moment);
-            pinned = pin_unknown(&mut book, mark, &reason, moment);
+            adopt_records(self.terms.kubelet_pods.as_deref(), &mut table, moment);
+            pinned = pin_unknown(&mut table, mark, &reason, moment);
         }
-        book.take_changes();
-        self.replace_files(&book, whole, moment)?;
-        Ok((book, pinned))
+        table.take_changes();
+        self.replace_files(&table, whole, moment)?;
+        Ok((table, pinned))
     }
 
     /// The old files go aside, whole, before the new one takes their name.
-    fn replace_files(self, book: &Book, whole: bool, moment: &Moment) -> Result<(), LedgerError> {
-        let fresh = write_database(&self.paths.db, book)?;
+    fn replace_files(self, table: &LeaseTable, whole: bool, moment: &Moment) -> Result<(), LedgerError> {
+        let fresh = write_database(&self.paths.db, table)?;
         let label = format!(".damaged-{}", moment.now);
         for suffix in ["", "-wal"] {
             set_aside(&files::beside(&self.paths.db, suffix), &label)?;
@@ -72,29 +72,29 @@ impl Damaged<'_> {
             keep_aside(&self.paths.mirror, &label)?;
         }
         durable::rename(&fresh, &self.paths.db)?;
-        self.mirror.rewrite(book.head.seq, book.rows())?;
-        let held = || book.leases.values().map(LeaseRow::blocks);
+        self.mirror.rewrite(table.head.seq, table.rows())?;
+        let held = || table.leases.values().map(LeaseRow::blocks);
         self.mark.cover(held(), held())
     }
 }
 
-fn adopt_records(kubelet_pods: Option<&Path>, book: &mut Book, moment: &Moment) {
+fn adopt_records(kubelet_pods: Option<&Path>, table: &mut LeaseTable, moment: &Moment) {
     let Some(pods) = kubelet_pods else { return };
     for record in kubelet::read_records(pods).unwrap_or_default() {
         if let Ok((holder, block)) = record.claim() {
             // What is in the way is known better from the copy.
-            let _ = book.adopt(&LeaseRequest::new(holder), Blocks::same(block), moment);
+            let _ = table.adopt(&LeaseRequest::new(holder), Blocks::same(block), moment);
         }
     }
 }
 
 /// The newest row of each block wins.
-fn book_of(allocator: &Allocator, head: Head, mut rows: Rows) -> Book {
+fn table_of(allocator: &Allocator, head: Head, mut rows: Rows) -> LeaseTable {
     rows.leases.sort_by_key(|r| std::cmp::Reverse(r.seq));
-    let (mut book, _older) = Book::new(allocator.clone(), head, rows);
-    book.forget_orphans();
-    book.recount();
-    book
+    let (mut table, _older) = LeaseTable::new(allocator.clone(), head, rows);
+    table.forget_orphans();
+    table.recount();
+    table
 }
 
 /// A lease number that no row, of whatever age, has.
@@ -103,23 +103,23 @@ fn next_number(rows: &Rows) -> u64 {
     leases.chain(rows.members.iter().map(|m| m.lease.0)).max().unwrap_or(0) + 1
 }
 
-fn pin_unknown(book: &mut Book, mark: Option<Mark>, reason: &str, moment: &Moment) -> usize {
+fn pin_unknown(table: &mut LeaseTable, mark: Option<Mark>, reason: &str, moment: &Moment) -> usize {
     let mark = mark.unwrap_or(Mark { uid: u32::MAX, gid: u32::MAX });
-    let pool = book.allocator.pool().clone();
+    let pool = table.allocator.pool().clone();
     let mut pinned = 0;
     for (kind, up_to) in [(IdKind::Uid, mark.uid), (IdKind::Gid, mark.gid)] {
-        for block in unknown_blocks(book, &pool, kind, up_to) {
-            let partner = if book.allocator.overlapping(other(kind), block).is_none() && pool.joint() {
+        for block in unknown_blocks(table, &pool, kind, up_to) {
+            let partner = if table.allocator.overlapping(other(kind), block).is_none() && pool.joint() {
                 Some(block)
             } else {
-                spare(book, &pool, other(kind), block)
+                spare(table, &pool, other(kind), block)
             };
             let Some(partner) = partner else { continue };
             let blocks = match kind {
                 IdKind::Uid => Blocks { uids: block, gids: partner },
                 IdKind::Gid => Blocks { uids: partner, gids: block },
             };
-            pinned += usize::from(book.pin(blocks, reason, moment));
+            pinned += usize::from(table.pin(blocks, reason, moment));
         }
     }
     pinned
@@ -133,7 +133,7 @@ fn other(kind: IdKind) -> IdKind {
 }
 
 /// The blocks of the pool that start at or below `up_to` and that no lease covers, each as long as possible.
-fn unknown_blocks(book: &Book, pool: &IdPool, kind: IdKind, up_to: u32) -> Vec<IdBlock> {
+fn unknown_blocks(table: &LeaseTable, pool: &IdPool, kind: IdKind, up_to: u32) -> Vec<IdBlock> {
     let unit = u64::from(pool.block());
     let mut blocks = Vec::new();
     for span in pool.spans(kind) {
@@ -143,7 +143,7 @@ fn unknown_blocks(book: &Book, pool: &IdPool, kind: IdKind, up_to: u32) -> Vec<I
             let fitting = orders.filter_map(|l| IdBlock::new(base, l.into()).ok()).find(|b| {
                 span.covers(b.span())
                     && (b.length() == pool.block() || b.last().get() <= up_to)
-                    && book.allocator.overlapping(kind, *b).is_none()
+                    && table.allocator.overlapping(kind, *b).is_none()
             });
             base += fitting.map_or(unit, |b| u64::from(b.length()));
             blocks.extend(fitting);
@@ -153,12 +153,12 @@ fn unknown_blocks(book: &Book, pool: &IdPool, kind: IdKind, up_to: u32) -> Vec<I
 }
 
 /// A block of the other kind that no lease covers, outside the pool if there is one: a row always has both.
-fn spare(book: &Book, pool: &IdPool, kind: IdKind, like: IdBlock) -> Option<IdBlock> {
+fn spare(table: &LeaseTable, pool: &IdPool, kind: IdKind, like: IdBlock) -> Option<IdBlock> {
     let length = u64::from(like.length());
     let nobodys = || {
         (1..u64::from(u32::MAX) / length)
             .filter_map(|i| IdBlock::new(i * length, length).ok())
-            .filter(|b| book.allocator.overlapping(kind, *b).is_none())
+            .filter(|b| table.allocator.overlapping(kind, *b).is_none())
     };
     let outside = |b: &IdBlock| !pool.spans(kind).iter().any(|s: &HostSpan| s.overlaps(b.span()));
     nobodys().find(outside).or_else(|| nobodys().next())
@@ -169,7 +169,7 @@ fn spare(book: &Book, pool: &IdPool, kind: IdKind, like: IdBlock) -> Option<IdBl
 /// SQLite secures the first pages of a file by a journal, and would have to sync the journal's name; here the file gets
 /// its own name when it is whole.
 pub(crate) fn make_database(path: &Path, allocator: Allocator) -> Result<(), LedgerError> {
-    let (empty, _) = Book::new(allocator, Head { next: 1, ..Head::default() }, Rows::default());
+    let (empty, _) = LeaseTable::new(allocator, Head { next: 1, ..Head::default() }, Rows::default());
     let fresh = write_database(path, &empty)?;
     // A journal of a killed process would be rolled back into a database that it does not belong to.
     remove_if_there(&files::beside(path, "-journal"))?;
@@ -177,8 +177,8 @@ pub(crate) fn make_database(path: &Path, allocator: Allocator) -> Result<(), Led
     Ok(durable::rename(&fresh, path)?)
 }
 
-/// Writes what is in the book to a file beside `path`, which it is to replace.
-fn write_database(path: &Path, book: &Book) -> Result<PathBuf, LedgerError> {
+/// Writes what is in the lease table to a file beside `path`, which it is to replace.
+fn write_database(path: &Path, table: &LeaseTable) -> Result<PathBuf, LedgerError> {
     let fresh = files::beside(path, ".new");
     let remove = |suffixes: &[&str]| {
         suffixes.iter().try_for_each(|suffix| remove_if_there(&files::beside(&fresh, suffix)))
@@ -191,7 +191,7 @@ fn write_database(path: &Path, book: &Book) -> Result<PathBuf, LedgerError> {
     files::make_private(&fresh)?;
     let db = Db::open(&fresh).map_err(failed)?;
     db.create_tables().map_err(failed)?;
-    db.write(&Changes { rows: book.rows(), ..Changes::default() }, book.head).map_err(failed)?;
+    db.write(&Changes { rows: table.rows(), ..Changes::default() }, table.head).map_err(failed)?;
     db.checkpoint_and_close()?;
     remove(&["-wal", "-shm"])?;
     Ok(fresh)
@@ -258,7 +258,7 @@ impl Rows {
     }
 }
 
-impl Book {
+impl LeaseTable {
     /// Makes the head vouch for the rows there are.
     fn recount(&mut self) {
         (self.head.count, self.head.sum) = self.rows().tally();

@@ -4,10 +4,10 @@ use ids::IdKind;
 use ids::allocator::{LeaseId, State};
 use ids::witness::Sighting;
 
-use crate::book::{Book, Moment};
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::lease::Lease;
+use crate::lease_table::{LeaseTable, Moment};
 
 /// A lease that is neither held nor free, as it was when the witness was sent to look.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ pub enum Outcome {
     Unseen(Vec<String>),
 }
 
-impl Book {
+impl LeaseTable {
     pub(crate) fn candidates(&self) -> Vec<Candidate> {
         let waiting = self
             .leases

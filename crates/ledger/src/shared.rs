@@ -5,10 +5,10 @@ use ids::IdKind;
 use ids::allocator::{LeaseId, State};
 use ids::witness::Sighting;
 
-use crate::book::{Book, Moment, new_row};
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::lease::{Lease, LeaseRequest};
+use crate::lease_table::{LeaseTable, Moment, new_row};
 use crate::row::{LeaseRow, MemberRow};
 
 /// What a release came to.
@@ -22,7 +22,7 @@ pub enum Released {
     NothingHeld,
 }
 
-impl Book {
+impl LeaseTable {
     /// Lets `request.holder` join the shared lease `shared`, which is made if there is none. The
     /// length is asked of a new one only.
     pub(crate) fn join(

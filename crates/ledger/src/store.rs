@@ -1,4 +1,4 @@
-//! The files of a ledger and the book read from them, kept in step.
+//! The files of a ledger and the lease table read from them, kept in step.
 //!
 //! ```text
 //! STATE/ledger.lock    flock around every change
@@ -11,10 +11,10 @@ use std::path::Path;
 
 use durable::{Guard, Lock};
 
-use crate::book::{Book, Moment};
 use crate::db::{Changes, Db, Head, ReadError};
 use crate::error::LedgerError;
 use crate::files;
+use crate::lease_table::{LeaseTable, Moment};
 use crate::mark::MarkFile;
 use crate::mirror::Mirror;
 use crate::paths::{OpenMode, Paths, Terms};
@@ -29,7 +29,7 @@ pub(crate) struct Store {
     db: Option<Db>,
     /// In exclusive mode. Dropped after the file that it is held for.
     held: Option<Guard>,
-    book: Option<Book>,
+    table: Option<LeaseTable>,
     mirror: Mirror,
     mark: MarkFile,
     /// What an operator should know about how the ledger came to be open.
@@ -38,8 +38,8 @@ pub(crate) struct Store {
 
 /// One caller's part of a transaction.
 pub(crate) trait Job: Send {
-    /// Does its part to the book.
-    fn apply(&mut self, book: &mut Book, moment: &Moment);
+    /// Does its part to the lease table.
+    fn apply(&mut self, table: &mut LeaseTable, moment: &Moment);
     /// Receives, once, whether the transaction is on disk.
     fn finish(self: Box<Self>, committed: Result<(), LedgerError>);
 }
@@ -60,7 +60,7 @@ impl Store {
             terms,
             db: None,
             held: None,
-            book: None,
+            table: None,
             notices: Vec::new(),
         };
         store.transact(Vec::new(), moment)?;
@@ -83,8 +83,8 @@ impl Store {
         match done {
             Ok((Some(changes), _guard)) => self.copy(&changes),
             Ok((None, _)) => {}
-            // What the book says may not be what the disk says: read it again next time.
-            Err(_) => self.book = None,
+            // What the lease table says may not be what the disk says: read it again next time.
+            Err(_) => self.table = None,
         }
         told
     }
@@ -107,22 +107,22 @@ impl Store {
     /// What was changed, if anything was.
     fn locked(&mut self, jobs: &mut [Box<dyn Job>], moment: &Moment) -> Result<Option<Changes>, LedgerError> {
         let fresh = self.bring_up_to_date(moment)?;
-        let (Some(db), Some(book)) = (&self.db, &mut self.book) else { return Ok(None) };
+        let (Some(db), Some(table)) = (&self.db, &mut self.table) else { return Ok(None) };
         if fresh {
-            book.after_reboot(moment)?;
+            table.after_reboot(moment)?;
         }
         for job in jobs {
-            job.apply(book, moment);
+            job.apply(table, moment);
         }
-        let changes = book.take_changes();
+        let changes = table.take_changes();
         if changes.rows.is_empty() {
             return Ok(None);
         }
         self.mark.cover(
             changes.rows.leases.iter().map(LeaseRow::blocks),
-            book.lease_rows().map(LeaseRow::blocks),
+            table.lease_rows().map(LeaseRow::blocks),
         )?;
-        match db.write(&changes, book.head) {
+        match db.write(&changes, table.head) {
             Ok(()) => Ok(Some(changes)),
             Err(ReadError::Failed(e)) => Err(e),
             Err(ReadError::Damaged(why)) => {
@@ -136,20 +136,20 @@ impl Store {
     /// The lease is safe without its copy; a copy that cannot be written is said and made up for by
     /// the next transaction.
     fn copy(&mut self, changes: &Changes) {
-        let Some(book) = &self.book else { return };
-        let seq = book.head.seq;
+        let Some(table) = &self.table else { return };
+        let seq = table.head.seq;
         let copied = self.mirror.append(&changes.rows, seq).and_then(|()| {
             if !self.mirror.wants_compaction() {
                 return Ok(());
             }
-            self.mirror.rewrite(seq, book.rows())
+            self.mirror.rewrite(seq, table.rows())
         });
         if let Err(e) = copied {
             self.notices.push(format!("the ledger's copy is behind: {e}"));
         }
     }
 
-    /// Makes the book say what the disk says. True if it was read anew.
+    /// Makes the lease table say what the disk says. True if it was read anew.
     fn bring_up_to_date(&mut self, moment: &Moment) -> Result<bool, LedgerError> {
         match self.catch_up() {
             Ok(true) => return Ok(false),
@@ -167,14 +167,14 @@ impl Store {
 
     /// Reads what others have written since. False if everything has to be read.
     fn catch_up(&mut self) -> Result<bool, ReadError> {
-        let (Some(db), Some(book)) = (&self.db, &mut self.book) else { return Ok(false) };
+        let (Some(db), Some(table)) = (&self.db, &mut self.table) else { return Ok(false) };
         if !db.current() {
             return Ok(false);
         }
         let head = db.head()?;
-        if head != book.head {
-            let rows = db.rows_above(book.head.seq)?;
-            if head.seq < book.head.seq || book.catch_up(head, rows).is_err() {
+        if head != table.head {
+            let rows = db.rows_above(table.head.seq)?;
+            if head.seq < table.head.seq || table.catch_up(head, rows).is_err() {
                 return Ok(false);
             }
         }
@@ -197,12 +197,12 @@ impl Store {
         db.check_structure()?;
         db.migrate()?;
         db.truncate_long_log();
-        let (book, contradicting) = Book::new(self.terms.allocator(), head, rows);
+        let (table, contradicting) = LeaseTable::new(self.terms.allocator(), head, rows);
         if let Some(id) = contradicting.first() {
             return Err(ReadError::Damaged(format!("lease {} overlaps another", id.0)));
         }
         self.db = Some(db);
-        self.book = Some(book);
+        self.table = Some(table);
         self.keep_copy(head)
     }
 
@@ -228,10 +228,10 @@ impl Store {
                 head.seq, tail.seq
             ))),
             _ => {
-                let Some(book) = &self.book else { return Ok(()) };
+                let Some(table) = &self.table else { return Ok(()) };
                 // The process that wrote to the WAL may have been killed before its sync: the copy must not be ahead of it.
                 files::sync_file(&files::beside(&self.paths.db, "-wal")).map_err(ReadError::Failed)?;
-                if let Err(e) = self.mirror.rewrite(head.seq, book.rows()) {
+                if let Err(e) = self.mirror.rewrite(head.seq, table.rows()) {
                     self.notices.push(format!("the ledger's copy is behind: {e}"));
                 }
                 Ok(())
@@ -249,8 +249,8 @@ impl Store {
             mark: &mut self.mark,
             why,
         };
-        let (book, pinned) = damaged.rebuild(moment)?;
-        self.install(book)?;
+        let (table, pinned) = damaged.rebuild(moment)?;
+        self.install(table)?;
         self.notices.push(format!(
             "the ledger {} was damaged ({why}); it was set aside and rebuilt from its copy{}",
             self.paths.db.display(),
@@ -259,14 +259,14 @@ impl Store {
         Ok(())
     }
 
-    /// Takes over a database and a book that were made anew.
-    fn install(&mut self, book: Book) -> Result<(), LedgerError> {
+    /// Takes over a database and a lease table that were made anew.
+    fn install(&mut self, table: LeaseTable) -> Result<(), LedgerError> {
         let open = |e| match e {
             ReadError::Failed(e) => e,
             ReadError::Damaged(why) => LedgerError::io("use", &self.paths.db, std::io::Error::other(why)),
         };
         self.db = Some(Db::open(&self.paths.db).map_err(open)?);
-        self.book = Some(book);
+        self.table = Some(table);
         Ok(())
     }
 
@@ -281,6 +281,6 @@ impl Store {
     /// Closes the files, so that they can be renamed.
     fn close(&mut self) {
         self.db = None;
-        self.book = None;
+        self.table = None;
     }
 }

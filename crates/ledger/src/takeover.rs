@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use ids::IdBlock;
 use ids::allocator::{Blocks, State};
 
-use crate::book::Book;
 use crate::error::LedgerError;
 use crate::holder::Holder;
 use crate::kubelet::{RecordFile, read_records, write_record};
 use crate::lease::{Lease, LeaseRequest};
+use crate::lease_table::LeaseTable;
 use crate::ledger::Ledger;
 
 /// What became of one record.
@@ -48,11 +48,16 @@ impl Ledger {
         &self,
         claims: Vec<Result<(Holder, IdBlock), String>>,
     ) -> Result<Vec<Result<Lease, String>>, LedgerError> {
-        self.submit(move |book, moment| {
-            let adopt = |book: &mut Book, holder, block| {
-                book.adopt(&LeaseRequest::new(holder), Blocks::same(block), moment).map_err(|e| e.to_string())
+        self.submit(move |table, moment| {
+            let adopt = |table: &mut LeaseTable, holder, block| {
+                table
+                    .adopt(&LeaseRequest::new(holder), Blocks::same(block), moment)
+                    .map_err(|e| e.to_string())
             };
-            Ok(claims.into_iter().map(|c| c.and_then(|(holder, block)| adopt(book, holder, block))).collect())
+            Ok(claims
+                .into_iter()
+                .map(|c| c.and_then(|(holder, block)| adopt(table, holder, block)))
+                .collect())
         })
     }
 

@@ -1,15 +1,15 @@
-//! What the book shows of itself.
+//! Leases as callers see them, read from the lease table.
 
 use ids::IdKind;
 use ids::allocator::{LeaseId, State};
 
-use crate::book::{Book, Moment};
 use crate::clock::BootId;
 use crate::holder::Holder;
 use crate::lease::{Lease, Tenure};
+use crate::lease_table::{LeaseTable, Moment};
 use crate::row::{LeaseRow, MemberRow};
 
-impl Book {
+impl LeaseTable {
     pub(crate) fn member(&self, holder: &Holder) -> Option<&MemberRow> {
         self.members.get(holder).filter(|m| m.joined)
     }

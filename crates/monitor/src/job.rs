@@ -20,8 +20,10 @@ pub struct JobPart {
     pub cgroup: PathBuf,
     /// The maps of its user namespace, if it has one.
     pub ids: Option<Maps>,
-    /// The user that it runs as, where that is given by number.
-    pub user: (u32, u32),
+    /// The user ID that it runs as, where that is given by number, else 0.
+    pub uid: u32,
+    /// The same for the group ID.
+    pub gid: u32,
 }
 
 /// The maps of a user namespace.
@@ -42,8 +44,8 @@ struct Line {
 impl Maps {
     /// A user and group of the container as host IDs; `None` if they are not mapped.
     #[must_use]
-    pub fn on_host(&self, user: (u32, u32)) -> Option<(u32, u32)> {
-        Some((translate(&self.uids, user.0)?, translate(&self.gids, user.1)?))
+    pub fn on_host(&self, uid: u32, gid: u32) -> Option<(u32, u32)> {
+        Some((translate(&self.uids, uid)?, translate(&self.gids, gid)?))
     }
 }
 
@@ -111,8 +113,8 @@ impl JobPart {
         let cgroup = below_root(&written.start.cgroup.path)
             .ok_or_else(|| format!("start.cgroup.path {:?} is no path", written.start.cgroup.path))?;
         let user = written.start.process.and_then(|process| process.user);
-        let user = user.map_or((0, 0), |user| (user.uid.unwrap_or(0), user.gid.unwrap_or(0)));
-        Ok(Self { run_dir: written.run_dir, cgroup, ids: written.start.ids, user })
+        let (uid, gid) = user.map_or((0, 0), |user| (user.uid.unwrap_or(0), user.gid.unwrap_or(0)));
+        Ok(Self { run_dir: written.run_dir, cgroup, ids: written.start.ids, uid, gid })
     }
 }
 
@@ -148,7 +150,8 @@ mod tests {
                 run_dir: "/run/c/1".into(),
                 cgroup: PathBuf::from("kubepods/pod1/c1"),
                 ids: None,
-                user: (0, 0)
+                uid: 0,
+                gid: 0,
             }
         );
     }
@@ -172,11 +175,11 @@ mod tests {
             line(u32::MAX - 1, 0)
         );
         let part = JobPart::parse(text.as_bytes()).unwrap();
-        assert_eq!(part.user, (7, 0));
+        assert_eq!((part.uid, part.gid), (7, 0));
         let ids = part.ids.unwrap();
-        assert_eq!(ids.on_host((7, 1)), Some((65_543, u32::MAX)));
-        assert_eq!(ids.on_host((10, 0)), None, "beyond the line");
-        assert_eq!(ids.on_host((0, 2)), None, "beyond all numbers");
+        assert_eq!(ids.on_host(7, 1), Some((65_543, u32::MAX)));
+        assert_eq!(ids.on_host(10, 0), None, "beyond the line");
+        assert_eq!(ids.on_host(0, 2), None, "beyond all numbers");
     }
 
     /// Every cut and every changed byte of a job is read or refused, and no path leads out.

@@ -21,7 +21,8 @@ pub use client::Client;
 pub use error::{Error, Result};
 pub use launch::{Launch, SharedPid};
 pub use message::{
-    Attach, Event, Exited, Failed, Listed, LogLimits, Reply, Request, Start, Started as StartedReply, Stdin,
+    Attach, Event, Exited, Failed, Listed, LogLimits, Reply, Request, StartRequest, Started as StartedReply,
+    Stdin,
 };
-pub use procfs::ProcessId as ProcessMark;
+pub use procfs::ProcessId;
 pub use record::{Ending, Exit, MonitorRecord, Started, User};

@@ -11,7 +11,7 @@ use crate::record::Exit;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Request {
     /// Start a container. The reply is [`Reply::Started`] or [`Reply::Failed`] once the outcome is known.
-    Start(Start),
+    Start(StartRequest),
     /// Watch a container that an earlier monitor has started.
     #[serde(rename_all = "camelCase")]
     Adopt {
@@ -63,10 +63,10 @@ pub enum Request {
     End,
 }
 
-/// A container to be started.
+/// The container to start: its name, its directory and its streams.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Start {
+pub struct StartRequest {
     /// Its name.
     pub container: String,
     /// Where its `job.json` is, and where its records are written.

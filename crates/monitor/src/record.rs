@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use procfs::ProcessId as ProcessMark;
+use procfs::ProcessId;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
@@ -72,8 +72,8 @@ impl Started {
 
     /// Its first process.
     #[must_use]
-    pub fn process(&self) -> ProcessMark {
-        ProcessMark { pid: self.pid, start_time: self.start_time }
+    pub fn process(&self) -> ProcessId {
+        ProcessId { pid: self.pid, start_time: self.start_time }
     }
 }
 
@@ -181,10 +181,10 @@ pub struct MonitorRecord {
     pub version: u32,
     /// The monitor.
     #[serde(flatten)]
-    pub process: ProcessMark,
+    pub process: ProcessId,
     /// The process that keeps the pod's shared PID namespace.
     #[serde(default)]
-    pub pid_namespace: Option<ProcessMark>,
+    pub pid_namespace: Option<ProcessId>,
 }
 
 impl MonitorRecord {

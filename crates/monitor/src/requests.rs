@@ -3,7 +3,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use kernel::namespace::send_signal;
-use monitor::{Attach, Reply, Request, Start, StartedReply};
+use monitor::{Attach, Reply, Request, StartRequest, StartedReply};
 use rustix::event::PollFlags;
 use rustix::process::Signal;
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -49,7 +49,7 @@ impl Pod {
             Request::Adopt { container, dir, log: _ } => self.adopt(container, &dir),
             Request::Attach(attach) => self.attach(&attach, descriptors).map(done),
             Request::CloseStdin { container } => self.close_stdin(&container).map(done),
-            Request::Resize { container, rows, cols } => self.resize(&container, (rows, cols)).map(done),
+            Request::Resize { container, rows, cols } => self.resize(&container, rows, cols).map(done),
             Request::Reopen { container } => self.reopen(&container).map(done),
             Request::Signal { container, signal } => self.signal(&container, signal).map(done),
             Request::List => Ok(Some(Reply::Listed(self.containers.iter().map(Container::listed).collect()))),
@@ -61,7 +61,7 @@ impl Pod {
         }
     }
 
-    fn start(&mut self, start: Start, asker: Asker) -> Answer {
+    fn start(&mut self, start: StartRequest, asker: Asker) -> Answer {
         self.has_room_for(&start.container, &start.dir)?;
         let key = self.next_key();
         let ground = Ground { program: &self.program, hierarchies: &self.hierarchies, slot: &mut self.slot };
@@ -122,7 +122,7 @@ impl Pod {
         Ok(())
     }
 
-    fn resize(&mut self, name: &str, (rows, cols): (u16, u16)) -> Result<(), String> {
+    fn resize(&mut self, name: &str, rows: u16, cols: u16) -> Result<(), String> {
         let container = self.living(name)?;
         let terminal =
             container.streams.terminal().ok_or_else(|| format!("container {name} has no terminal"))?;

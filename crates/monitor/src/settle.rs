@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use durable::Guard;
-use monitor::{MonitorRecord, ProcessMark, record};
+use monitor::{MonitorRecord, ProcessId, record};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::SocketType;
@@ -81,11 +81,11 @@ fn listen(dir: &Path, shared: Option<&mut Shared>) -> Result<std::os::fd::OwnedF
     let said = |error: procfs::Error| error.to_string();
     let record = MonitorRecord {
         version: record::VERSION,
-        process: ProcessMark::of(std::process::id()).map_err(said)?,
+        process: ProcessId::of(std::process::id()).map_err(said)?,
         pid_namespace: shared
             .as_deref()
             .and_then(Shared::pid)
-            .map(ProcessMark::of)
+            .map(ProcessId::of)
             .transpose()
             .map_err(said)?,
     };

@@ -56,7 +56,7 @@ impl Shared {
 
 /// Checked after it is opened by pidfd: until then its PID might be reused.
 fn earlier(dir: &Path) -> Option<Process> {
-    let mark = MonitorRecord::read(dir).ok()??.pid_namespace?;
-    let process = Process::open(mark.pid).ok()?;
-    (mark.is_same() && process.is_running().ok()?).then_some(process)
+    let id = MonitorRecord::read(dir).ok()??.pid_namespace?;
+    let process = Process::open(id.pid).ok()?;
+    (id.is_same() && process.is_running().ok()?).then_some(process)
 }

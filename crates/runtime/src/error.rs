@@ -130,7 +130,7 @@ pub enum Error {
     /// A control group could not be made, limited, read or removed.
     #[error(transparent)]
     Cgroups(Box<cgroups::Error>),
-    /// A container's files could not be made ready.
+    /// A container's files could not be prepared.
     #[error(transparent)]
     Bundle(Box<container::Error>),
     /// The image cannot be used.

@@ -7,14 +7,14 @@ use selinux::HostDefaults;
 use tracing::warn;
 
 use crate::settings::Settings;
-use crate::spec::{AppArmor, CgroupVersion, Node};
+use crate::spec::{AppArmor, CgroupVersion, NodeFacts};
 
 /// The bit of CAP_SYS_RESOURCE.
 const SYS_RESOURCE: u32 = 24;
 const HUGEPAGES: &str = "hugetlb";
 
-pub(crate) fn gather(settings: &Settings, groups: &Groups) -> Node {
-    Node {
+pub(crate) fn gather(settings: &Settings, groups: &Groups) -> NodeFacts {
+    NodeFacts {
         hostname: text("/proc/sys/kernel/hostname").unwrap_or_else(|| "localhost".to_owned()),
         cgroups: match groups.version() {
             Version::V2 => CgroupVersion::V2,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kernel::{NamespaceKind, Process};
-use monitor::{Client, Event, Launch, MonitorRecord, ProcessMark, Reply, Request, SharedPid};
+use monitor::{Client, Event, Launch, MonitorRecord, ProcessId, Reply, Request, SharedPid};
 use rustix::process::Signal;
 use tracing::warn;
 
@@ -120,9 +120,8 @@ pub(crate) fn end(sandbox: &Sandbox) -> Result<()> {
         Err(monitor::Error::Gone { .. }) => {}
         Err(error) => return Err(error.into()),
     }
-    for mark in record.into_iter().flat_map(|record| record.pid_namespace.into_iter().chain([record.process]))
-    {
-        kill_of(mark, places)?;
+    for id in record.into_iter().flat_map(|record| record.pid_namespace.into_iter().chain([record.process])) {
+        kill_of(id, places)?;
     }
     Ok(())
 }
@@ -134,19 +133,19 @@ pub(crate) fn end_unasked(places: &SandboxPlaces) -> Result<()> {
 }
 
 /// Kills one of the monitor's processes. A record may be of another boot, in which others had these numbers.
-fn kill_of(mark: ProcessMark, places: &SandboxPlaces) -> Result<()> {
-    let Ok(process) = Process::open(mark.pid) else { return Ok(()) };
+fn kill_of(id: ProcessId, places: &SandboxPlaces) -> Result<()> {
+    let Ok(process) = Process::open(id.pid) else { return Ok(()) };
     let is_ours = watchers::is_of(&process, &places.run) || watchers::is_init(&process);
-    if mark.is_same() && is_ours {
+    if id.is_same() && is_ours {
         process.signal(Signal::KILL)?;
     }
     Ok(())
 }
 
 /// Kills the process that is meant, and no other that has its number now.
-pub(crate) fn kill(mark: ProcessMark) -> Result<()> {
-    let Ok(process) = Process::open(mark.pid) else { return Ok(()) };
-    if mark.is_same() {
+pub(crate) fn kill(id: ProcessId) -> Result<()> {
+    let Ok(process) = Process::open(id.pid) else { return Ok(()) };
+    if id.is_same() {
         process.signal(Signal::KILL)?;
     }
     Ok(())

@@ -33,7 +33,7 @@ pub(crate) struct Node {
     pub(crate) images: Arc<Images>,
     pub(crate) network: Network,
     pub(crate) groups: Groups,
-    pub(crate) facts: crate::spec::Node,
+    pub(crate) facts: crate::spec::NodeFacts,
     pub(crate) store: Store,
     pub(crate) events: Events,
     pub(crate) rates: Rates,

@@ -170,16 +170,16 @@ impl Store {
 
     /// The sandbox with this ID, or with the only one that begins so.
     pub(crate) fn sandbox(&self, id: &str) -> Result<Arc<Sandbox>> {
-        one(&locked(&self.0).sandboxes, ("sandbox", id))
+        one(&locked(&self.0).sandboxes, "sandbox", id)
     }
 
     /// The container with this ID, or with the only one that begins so.
     pub(crate) fn container(&self, id: &str) -> Result<Arc<Container>> {
-        one(&locked(&self.0).containers, ("container", id))
+        one(&locked(&self.0).containers, "container", id)
     }
 }
 
-fn one<T>(shelf: &BTreeMap<Id, Arc<T>>, (what, id): (&'static str, &str)) -> Result<Arc<T>> {
+fn one<T>(shelf: &BTreeMap<Id, Arc<T>>, what: &'static str, id: &str) -> Result<Arc<T>> {
     let mut found = shelf.iter().filter(|(known, _)| !id.is_empty() && known.as_str().starts_with(id));
     match (found.next(), found.next()) {
         (Some((_, only)), None) => Ok(Arc::clone(only)),
@@ -221,7 +221,7 @@ mod tests {
         let id = |text: &str| Id::parse(&format!("{text}{}", "0".repeat(32 - text.len()))).unwrap();
         let shelf: BTreeMap<Id, Arc<u8>> =
             [(id("ab1"), Arc::new(1)), (id("ab2"), Arc::new(2))].into_iter().collect();
-        let one = |id: &str| one(&shelf, ("container", id));
+        let one = |id: &str| one(&shelf, "container", id);
         assert_eq!(*one("ab1").unwrap(), 1);
         assert_eq!(*one(id("ab2").as_str()).unwrap(), 2);
         assert!(if_any(one("")).unwrap().is_none());

@@ -31,9 +31,9 @@ pub(crate) fn end_all(wanted: impl Fn(&Path) -> bool) -> Result<()> {
 
 /// Ends the first process of a directory's PID namespace, with all in it.
 pub(crate) fn end_init(dir: &Path) -> Result<()> {
-    let Some(mark) = MonitorRecord::read(dir)?.and_then(|record| record.pid_namespace) else { return Ok(()) };
-    let Ok(process) = Process::open(mark.pid) else { return Ok(()) };
-    if mark.is_same() && is_init(&process) {
+    let Some(id) = MonitorRecord::read(dir)?.and_then(|record| record.pid_namespace) else { return Ok(()) };
+    let Ok(process) = Process::open(id.pid) else { return Ok(()) };
+    if id.is_same() && is_init(&process) {
         process.signal(Signal::KILL)?;
     }
     Ok(())

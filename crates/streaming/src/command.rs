@@ -113,7 +113,8 @@ pub(crate) async fn run(
     handler: &Arc<dyn Handler>,
     asked: Asked,
     mut channels: Channels,
-    (verdict, gone): (Verdict, watch::Receiver<bool>),
+    verdict: Verdict,
+    gone: watch::Receiver<bool>,
 ) {
     let (sender, resize) = mpsc::channel(1);
     let mut resizing = JoinSet::new();

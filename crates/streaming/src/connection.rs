@@ -21,6 +21,7 @@ use crate::command::Asked;
 use crate::negotiate::{Purpose, Refused, Speech, negotiate};
 use crate::server::Shared;
 use crate::tokens::Wanted;
+use crate::websocket::sessions::Subprotocol;
 use crate::{spdy, websocket};
 
 /// How long a client may take over its request.
@@ -167,18 +168,18 @@ impl Upgrade {
         let (io, handler) = (TokioIo::new(upgraded), &shared.handler);
         match (speech, wanted) {
             (Speech::Channels(coding, closing, verdict), Wanted::Exec(asked)) => {
-                websocket::sessions::command(io, handler, Asked::Exec(asked), ((coding, closing), verdict))
-                    .await;
+                let subprotocol = Subprotocol { coding, closing, verdict };
+                websocket::sessions::command(io, handler, Asked::Exec(asked), subprotocol).await;
             }
             (Speech::Channels(coding, closing, verdict), Wanted::Attach(asked)) => {
-                websocket::sessions::command(io, handler, Asked::Attach(asked), ((coding, closing), verdict))
-                    .await;
+                let subprotocol = Subprotocol { coding, closing, verdict };
+                websocket::sessions::command(io, handler, Asked::Attach(asked), subprotocol).await;
             }
             (Speech::Streams(resizing, verdict), Wanted::Exec(asked)) => {
-                spdy::sessions::command(io, handler, Asked::Exec(asked), (resizing, verdict)).await;
+                spdy::sessions::command(io, handler, Asked::Exec(asked), resizing, verdict).await;
             }
             (Speech::Streams(resizing, verdict), Wanted::Attach(asked)) => {
-                spdy::sessions::command(io, handler, Asked::Attach(asked), (resizing, verdict)).await;
+                spdy::sessions::command(io, handler, Asked::Attach(asked), resizing, verdict).await;
             }
             (Speech::PortChannels(coding), Wanted::PortForward(asked)) => {
                 websocket::sessions::forward(io, handler, asked, coding).await;

@@ -8,14 +8,14 @@ use crate::handler::Handler;
 use crate::lent::lend;
 use crate::link::Stream;
 
-/// Connects, and says on the second stream why it could not be done.
+/// Connects `data`, and says on `error` why it could not be done.
 pub(crate) async fn connect(
     handler: &Arc<dyn Handler>,
     sandbox: String,
     port: u16,
-    streams: (Stream, Stream),
+    data: Stream,
+    mut error: Stream,
 ) {
-    let (data, mut error) = streams;
     let (lender, lent) = lend(data.io);
     let failed = handler.port_forward(sandbox.clone(), port, Box::new(lent)).await;
     if let Err(cause) = failed {

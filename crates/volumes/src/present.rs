@@ -54,8 +54,12 @@ pub struct HostMount {
 }
 
 impl Presented {
-    pub(crate) fn of(place: &Place, mount: &WantedMount, with: (&dyn Kernel, &Users<'_>)) -> Result<Self> {
-        let (kernel, users) = with;
+    pub(crate) fn of(
+        place: &Place,
+        mount: &WantedMount,
+        kernel: &dyn Kernel,
+        users: &Users<'_>,
+    ) -> Result<Self> {
         let mut clone = kernel.clone_mount(From::Node(place.as_fd()), Submounts::Included)?;
         let read_only = place.image || place.access == MountAccess::RecursiveReadOnly;
         let all = Attributes {
@@ -87,7 +91,7 @@ impl Presented {
         let find = || tree.node(below, Within::AsRoot, LastLink::Follow);
         let target = match find() {
             Err(kernel::Error::Below { errno: Errno::NOENT, .. }) => {
-                make_point(tree, below, (self.kind, owner))?;
+                make_point(tree, below, self.kind, owner)?;
                 find()?
             }
             found => found?,
@@ -123,8 +127,7 @@ impl HostMount {
 }
 
 /// Makes an empty directory or file with the directories on the way to it, all inside the tree.
-fn make_point(tree: &Dir, below: &Path, like: (Kind, Owner)) -> Result<()> {
-    let (kind, owner) = like;
+fn make_point(tree: &Dir, below: &Path, kind: Kind, owner: Owner) -> Result<()> {
     let (dirs, file) = match (kind, below.parent(), below.file_name()) {
         (Kind::Directory, _, _) | (_, None, _) | (_, _, None) => (below, None),
         (_, Some(above), Some(name)) => (above, Some(name)),

@@ -113,7 +113,7 @@ impl Probe<'_> {
             _ => "tmpfs",
         };
         match self.idmap(&mut mount, Submounts::Without) {
-            Err(error) => Err(refusal(error, &volume.name, (filesystem.to_owned(), Path::new("memory")))),
+            Err(error) => Err(refusal(error, &volume.name, filesystem.to_owned(), Path::new("memory"))),
             done => done,
         }
     }
@@ -123,7 +123,7 @@ impl Probe<'_> {
         match self.idmap(&mut mount, submounts) {
             Err(error) => {
                 let (filesystem, at) = self.culprit(node)?;
-                Err(refusal(error, &volume.name, (filesystem, &at)))
+                Err(refusal(error, &volume.name, filesystem, &at))
             }
             done => done,
         }
@@ -157,12 +157,11 @@ impl Probe<'_> {
 }
 
 /// The refusal to idmap, with the volume's name; any other error unchanged.
-fn refusal(error: Error, volume: &VolumeName, found: (String, &Path)) -> Error {
+fn refusal(error: Error, volume: &VolumeName, filesystem: String, at: &Path) -> Error {
     let cause = match error {
         Error::Kernel(kernel::Error::Idmap { errno, .. }) => errno,
         Error::Kernel(kernel::Error::AlreadyIdmapped { .. }) => Errno::PERM,
         other => return other,
     };
-    let (filesystem, at) = found;
     Error::CannotIdmap { volume: volume.clone(), filesystem, at: at.to_owned(), cause }
 }

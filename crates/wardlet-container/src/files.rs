@@ -61,7 +61,7 @@ impl RunDir {
         self.0.join("engine")
     }
 
-    /// Where files are made ready.
+    /// Where files are prepared.
     pub(crate) fn stage(&self) -> PathBuf {
         self.0.join("stage")
     }

@@ -33,13 +33,13 @@ struct Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Place {
-    /// In the files that were made ready for it.
+    /// In the files that were prepared for it.
     Inside,
     /// Elsewhere: what was asked for runs on another kernel.
     Outside,
 }
 
-/// The `/` that was made ready for a container.
+/// The `/` that was prepared for a container.
 pub(crate) struct Root {
     ready: Metadata,
     host: Metadata,

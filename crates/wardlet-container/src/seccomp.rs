@@ -196,7 +196,7 @@ mod tests {
     fn the_runtimes_own_profile_can_be_compiled() {
         for sets in [
             container::capabilities::all(),
-            container::capabilities::of(&container::capabilities::Asked::default()).unwrap(),
+            container::capabilities::of(&container::capabilities::RequestedCapabilities::default()).unwrap(),
         ] {
             compile(&container::seccomp::runtime_default(&sets)).unwrap();
         }

@@ -19,9 +19,9 @@ const GROUPS: &str = "/etc/group";
 /// The kernel takes no more.
 const MOST_GROUPS: usize = 65_536;
 
-/// A name that is to be looked up, or a number that need not be.
-enum Who<'a> {
-    Number(u32),
+/// A name that is to be looked up in the image, or an ID that need not be.
+enum NameOrId<'a> {
+    Id(u32),
     Name(&'a str),
 }
 
@@ -53,10 +53,10 @@ fn first_user<'l>(
     named: Option<&str>,
     logins: &'l [Login],
 ) -> Result<(u32, Option<&'l Login>)> {
-    let number = match (wanted, named.map(|name| who(name, "user")).transpose()?) {
-        (Some(uid), _) | (None, Some(Who::Number(uid))) => uid,
+    let number = match (wanted, named.map(|name| name_or_id(name, "user")).transpose()?) {
+        (Some(uid), _) | (None, Some(NameOrId::Id(uid))) => uid,
         (None, None) => 0,
-        (None, Some(Who::Name(name))) => {
+        (None, Some(NameOrId::Name(name))) => {
             let login = find(logins, name, |login| &login.name).ok_or_else(|| Error::NoSuchUser {
                 kind: "user",
                 name: name.to_owned(),
@@ -74,9 +74,9 @@ fn first_group(
     login: Option<&Login>,
     groups: &mut GroupFile<'_>,
 ) -> Result<u32> {
-    match (wanted, named.map(|name| who(name, "group")).transpose()?) {
-        (Some(gid), _) | (None, Some(Who::Number(gid))) => Ok(gid),
-        (None, Some(Who::Name(name))) => {
+    match (wanted, named.map(|name| name_or_id(name, "group")).transpose()?) {
+        (Some(gid), _) | (None, Some(NameOrId::Id(gid))) => Ok(gid),
+        (None, Some(NameOrId::Name(name))) => {
             find(groups.all()?, name, |group| &group.name).map(|group| group.gid).ok_or_else(|| {
                 Error::NoSuchUser { kind: "group", name: name.to_owned(), file: PathBuf::from(GROUPS) }
             })
@@ -110,12 +110,12 @@ fn split(name: Option<&str>) -> (Option<&str>, Option<&str>) {
     }
 }
 
-fn who<'a>(text: &'a str, kind: &'static str) -> Result<Who<'a>> {
+fn name_or_id<'a>(text: &'a str, kind: &'static str) -> Result<NameOrId<'a>> {
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Ok(Who::Name(text));
+        return Ok(NameOrId::Name(text));
     }
     let number = text.parse().map_err(|_| Error::ImpossibleId { kind, id: text.to_owned() })?;
-    Ok(Who::Number(number))
+    Ok(NameOrId::Id(number))
 }
 
 fn find<'a, T>(entries: &'a [T], name: &str, name_of: impl Fn(&T) -> &String) -> Option<&'a T> {

@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use container::capabilities::{self, Asked};
+use container::capabilities::{self, RequestedCapabilities};
 use container::defaults::{self, Privilege};
 use container::seccomp::runtime_default;
 use container::{MountSpec, NamespaceSpec, NamespaceSpecs, ReadOnly};
@@ -65,7 +65,7 @@ fn rules(profile: &Value, call: &str) -> Vec<Value> {
 
 #[test]
 fn calls_that_are_never_needed_are_not_named_and_what_is_not_named_is_refused() {
-    let profile = runtime_default(&capabilities::of(&Asked::default()).unwrap());
+    let profile = runtime_default(&capabilities::of(&RequestedCapabilities::default()).unwrap());
     assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO");
     for call in ["add_key", "keyctl", "kexec_load", "io_uring_setup", "userfaultfd", "mount", "bpf", "swapon"]
     {
@@ -76,7 +76,7 @@ fn calls_that_are_never_needed_are_not_named_and_what_is_not_named_is_refused() 
 
 #[test]
 fn without_the_capability_clone_makes_no_namespace_and_clone3_is_unknown() {
-    let usual = runtime_default(&capabilities::of(&Asked::default()).unwrap());
+    let usual = runtime_default(&capabilities::of(&RequestedCapabilities::default()).unwrap());
     assert_eq!(rules(&usual, "clone")[0]["args"][0]["op"], "SCMP_CMP_MASKED_EQ");
     assert_eq!(rules(&usual, "clone3")[0]["errnoRet"], 38);
     let admin = runtime_default(&capabilities::all());

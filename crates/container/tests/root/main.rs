@@ -7,7 +7,7 @@ mod support;
 mod chown;
 mod devices;
 mod images;
-mod ready;
+mod prepare_rootfs;
 mod runc;
 mod travel;
 mod user;

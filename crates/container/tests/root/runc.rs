@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cgroups::{Group, Hierarchies};
-use container::capabilities::{self, Asked};
+use container::capabilities::{self, RequestedCapabilities};
 use container::defaults::{self, Privilege};
 use container::prepare::{Stage, from_host, prepare_rootfs};
 use container::{
@@ -131,7 +131,7 @@ fn a_new_user_namespace_is_made_only_with_the_capability_for_it() {
     assert_eq!(place.run(&place.start(NamespaceSpec::New, script)), "refused");
     let place = Place::new();
     let mut start = place.start(NamespaceSpec::New, script);
-    let asked = Asked { add: vec!["SYS_ADMIN".into()], ..Asked::default() };
+    let asked = RequestedCapabilities { add: vec!["SYS_ADMIN".into()], ..RequestedCapabilities::default() };
     start.process.capabilities = capabilities::of(&asked).unwrap();
     start.process.seccomp = Seccomp::Profile(Box::new(seccomp::runtime_default(&start.process.capabilities)));
     assert_eq!(place.run(&start), "made");

@@ -4,5 +4,5 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod ready_kill;
+mod prepare_rootfs_kill;
 mod seccomp_peer;

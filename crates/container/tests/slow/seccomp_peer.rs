@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use container::capabilities::{self, Asked, Sets};
+use container::capabilities::{self, RequestedCapabilities, Sets};
 use container::seccomp::runtime_default;
 use serde_json::Value;
 
@@ -127,9 +127,11 @@ fn arguments(profiles: [&Value; 2]) -> BTreeSet<u64> {
 
 #[test]
 fn what_ours_allows_containerds_default_allows_call_by_call() {
-    let add = |name: &str| Asked { add: vec![name.to_owned()], ..Asked::default() };
-    let nothing = Asked { drop: vec!["ALL".into()], ..Asked::default() };
-    let asked = [Asked::default(), nothing].into_iter().chain(ADDED.iter().map(|name| add(name)));
+    let add =
+        |name: &str| RequestedCapabilities { add: vec![name.to_owned()], ..RequestedCapabilities::default() };
+    let nothing = RequestedCapabilities { drop: vec!["ALL".into()], ..RequestedCapabilities::default() };
+    let asked =
+        [RequestedCapabilities::default(), nothing].into_iter().chain(ADDED.iter().map(|name| add(name)));
     let sets: Vec<Sets> = asked.map(|asked| capabilities::of(&asked).unwrap()).collect();
     let (mut compared, mut allowed) = (0_u64, 0_u64);
     for (sets, theirs) in sets.iter().zip(theirs(&sets)) {

@@ -40,7 +40,8 @@ pub fn process(args: &[&str]) -> Process {
         env: vec!["PATH=/bin".into()],
         cwd: "/".into(),
         user: WantedUser::default(),
-        capabilities: container::capabilities::of(&container::capabilities::Asked::default()).unwrap(),
+        capabilities: container::capabilities::of(&container::capabilities::RequestedCapabilities::default())
+            .unwrap(),
         no_new_privileges: false,
         rlimits: Vec::new(),
         oom_score_adj: None,

@@ -34,6 +34,13 @@ pub(crate) struct Tree<'a> {
     directories: Vec<(PathBuf, Modified)>,
 }
 
+/// A file to create: a name in an open directory, as the `*at` system calls take it.
+#[derive(Clone, Copy)]
+struct NewFile<'a> {
+    parent: &'a Dir,
+    name: &'a OsStr,
+}
+
 /// An observer of the unpacking, which can cancel it.
 pub(crate) trait Ticks {
     /// So many bytes will be on disk in addition.
@@ -132,14 +139,14 @@ impl<'a> Tree<'a> {
 
     fn file(
         &mut self,
-        at: (&Dir, &OsStr),
+        at: NewFile<'_>,
         entry: &Entry,
         content: &mut dyn Read,
         size: u64,
     ) -> Result<(), Fault> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file =
-            openat(at.0.as_fd(), at.1, flags, Mode::RUSR | Mode::WUSR).map_err(Fault::refused("make it"))?;
+        let file = openat(at.parent.as_fd(), at.name, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(Fault::refused("make it"))?;
         let file = File::from(file);
         content::copy(content, &file, size, &mut |bytes| self.ticks.bytes(bytes))?;
         own(&file, entry)?;
@@ -148,7 +155,7 @@ impl<'a> Tree<'a> {
     }
 
     /// The target is looked for in this layer only, and its last name is not followed.
-    fn hard_link(&mut self, at: (&Dir, &OsStr), target: &EntryPath) -> Result<(), Fault> {
+    fn hard_link(&mut self, at: NewFile<'_>, target: &EntryPath) -> Result<(), Fault> {
         let refused = |why| Fault::HardLink { target: target.to_path().display().to_string(), why };
         let Some((parents, name)) = target.split() else { return Err(refused("is the image itself")) };
         let (_, parent) = match self.places.directory(parents, Missing::Fail) {
@@ -161,29 +168,24 @@ impl<'a> Tree<'a> {
             Found::Whiteout => return Err(refused("is a whiteout")),
             Found::Symlink | Found::Other(_) => {}
         }
-        linkat(parent.as_fd(), name, at.0.as_fd(), at.1, AtFlags::empty()).map_err(Fault::refused("link it"))
+        linkat(parent.as_fd(), name, at.parent.as_fd(), at.name, AtFlags::empty())
+            .map_err(Fault::refused("link it"))
     }
 
-    fn symlink(&mut self, at: (&Dir, &OsStr), entry: &Entry, target: &[u8]) -> Result<(), Fault> {
-        symlinkat(target, at.0.as_fd(), at.1).map_err(Fault::refused("make it"))?;
+    fn symlink(&mut self, at: NewFile<'_>, entry: &Entry, target: &[u8]) -> Result<(), Fault> {
+        symlinkat(target, at.parent.as_fd(), at.name).map_err(Fault::refused("make it"))?;
         own_at(at, entry)?;
-        utimensat(at.0.as_fd(), at.1, &times(entry.modified), NO_FOLLOW)
+        utimensat(at.parent.as_fd(), at.name, &times(entry.modified), NO_FOLLOW)
             .map_err(Fault::refused("give it its time"))
     }
 
-    fn special(
-        &mut self,
-        at: (&Dir, &OsStr),
-        entry: &Entry,
-        kind: FileType,
-        device: u64,
-    ) -> Result<(), Fault> {
-        mknodat(at.0.as_fd(), at.1, kind, Mode::RUSR, device).map_err(Fault::refused("make it"))?;
+    fn special(&mut self, at: NewFile<'_>, entry: &Entry, kind: FileType, device: u64) -> Result<(), Fault> {
+        mknodat(at.parent.as_fd(), at.name, kind, Mode::RUSR, device).map_err(Fault::refused("make it"))?;
         own_at(at, entry)?;
         // Just created, in a directory that only this process uses: no link can replace it.
-        chmodat(at.0.as_fd(), at.1, Mode::from_raw_mode(entry.mode), AtFlags::empty())
+        chmodat(at.parent.as_fd(), at.name, Mode::from_raw_mode(entry.mode), AtFlags::empty())
             .map_err(Fault::refused("set its permissions"))?;
-        utimensat(at.0.as_fd(), at.1, &times(entry.modified), NO_FOLLOW)
+        utimensat(at.parent.as_fd(), at.name, &times(entry.modified), NO_FOLLOW)
             .map_err(Fault::refused("give it its time"))
     }
 
@@ -201,7 +203,7 @@ impl<'a> Tree<'a> {
         }
         let found = look(&parent, name).map_err(Fault::refused("look for it"))?;
         self.clear(&parent, name, found)?;
-        let at = (&parent, name);
+        let at = NewFile { parent: &parent, name };
         match &entry.what {
             What::File(size) => self.file(at, entry, content, *size),
             What::Symlink(target) => self.symlink(at, entry, target),
@@ -237,9 +239,9 @@ fn own(file: &impl AsFd, entry: &Entry) -> Result<(), Fault> {
     fchmod(file, Mode::from_raw_mode(entry.mode)).map_err(Fault::refused("set its permissions"))
 }
 
-fn own_at(at: (&Dir, &OsStr), entry: &Entry) -> Result<(), Fault> {
+fn own_at(at: NewFile<'_>, entry: &Entry) -> Result<(), Fault> {
     let (user, group) = (Uid::from_raw(entry.owner.uid), Gid::from_raw(entry.owner.gid));
-    chownat(at.0.as_fd(), at.1, Some(user), Some(group), NO_FOLLOW)
+    chownat(at.parent.as_fd(), at.name, Some(user), Some(group), NO_FOLLOW)
         .map_err(Fault::refused("give it its owner"))
 }
 

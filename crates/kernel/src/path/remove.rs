@@ -168,7 +168,7 @@ impl Removal {
             }
             match kind_of(place.dir, name, entry.file_type()) {
                 Ok(Kind::Directory) if depth == 0 => self.move_up(place, name, top)?,
-                Ok(Kind::Directory) => self.empty_below(place, name, (top, depth - 1))?,
+                Ok(Kind::Directory) => self.empty_below(place, name, top, depth - 1)?,
                 Ok(_) => {
                     self.unlink(place, name)?;
                 }
@@ -179,8 +179,8 @@ impl Removal {
         Ok(())
     }
 
-    fn empty_below(&mut self, place: Place<'_>, name: &OsStr, rest: (Place<'_>, usize)) -> Result<()> {
-        let (top, depth) = rest;
+    /// Empties the directory of this name and removes it. The next pass removes what appears meanwhile.
+    fn empty_below(&mut self, place: Place<'_>, name: &OsStr, top: Place<'_>, depth: usize) -> Result<()> {
         let dir = match place.enter(name) {
             Ok(dir) => dir,
             // Something else by now: the next pass removes it.

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use durable::Reserved;
 use monitor::job::JobPart;
-use monitor::{Failed, ProcessMark, Start, Started, Stdin, User, record};
+use monitor::{Failed, ProcessId, StartRequest, Started, Stdin, User, record};
 use rustix::fs::{Gid, Uid, fchown};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -54,7 +54,7 @@ impl Container {
     /// Begins to start it. A failure leaves nothing.
     pub(crate) fn start(
         key: u64,
-        wanted: Start,
+        wanted: StartRequest,
         asker: Asker,
         mut ground: Ground<'_>,
     ) -> Result<Self, Box<Failed>> {
@@ -78,7 +78,7 @@ impl Container {
         match recorded {
             Ok(running) => {
                 if let Some(user) = user {
-                    own_streams(&self.streams, &starting.job, (user.uid, user.gid));
+                    own_streams(&self.streams, &starting.job, user.uid, user.gid);
                 }
                 self.stage = Stage::Running(running);
                 Ok(())
@@ -109,7 +109,7 @@ fn failure(container: String, what: String) -> Failed {
     Failed { container, what, hint: None, reason: REASON.to_owned() }
 }
 
-fn begin(key: u64, wanted: Start, asker: Asker, ground: &mut Ground<'_>) -> Result<Container, String> {
+fn begin(key: u64, wanted: StartRequest, asker: Asker, ground: &mut Ground<'_>) -> Result<Container, String> {
     let job = JobPart::read(&wanted.dir).map_err(|error| error.to_string())?;
     if [record::STARTED, record::EXIT].into_iter().any(|name| wanted.dir.join(name).exists()) {
         return Err(format!("container {} was started before", wanted.container));
@@ -129,7 +129,7 @@ fn begin(key: u64, wanted: Start, asker: Asker, ground: &mut Ground<'_>) -> Resu
     let (mut streams, inside) =
         streams(&wanted, ground).map_err(|errno| format!("cannot make pipes: {errno}"))?;
     streams.log = log;
-    own_streams(&streams, &job, job.user);
+    own_streams(&streams, &job, job.uid, job.gid);
     let mut command = Command::new(ground.program);
     command.arg("run").arg(&wanted.dir);
     if let Some(console) = &console {
@@ -149,7 +149,7 @@ fn begin(key: u64, wanted: Start, asker: Asker, ground: &mut Ground<'_>) -> Resu
     })
 }
 
-fn streams(wanted: &Start, ground: &Ground<'_>) -> Result<(Streams, Inside), Errno> {
+fn streams(wanted: &StartRequest, ground: &Ground<'_>) -> Result<(Streams, Inside), Errno> {
     let nothing = || rustix::io::fcntl_dupfd_cloexec(ground.slot.nothing(), 0);
     let mut streams = Streams::default();
     if wanted.terminal {
@@ -177,10 +177,10 @@ fn streams(wanted: &Start, ground: &Ground<'_>) -> Result<(Streams, Inside), Err
 
 /// A process may open its own streams again (`/dev/stdout`) if its user owns them. A failed chown is ignored: few
 /// containers need it.
-fn own_streams(streams: &Streams, job: &JobPart, user: (u32, u32)) {
+fn own_streams(streams: &Streams, job: &JobPart, uid: u32, gid: u32) {
     let owner = match &job.ids {
-        None => Some(user),
-        Some(ids) => ids.on_host(user),
+        None => Some((uid, gid)),
+        Some(ids) => ids.on_host(uid, gid),
     };
     let Some((uid, gid)) = owner else { return };
     // Both ends of a pipe are one file.
@@ -227,7 +227,7 @@ fn came_from_us(pid: u32, starting: &Starting) -> Result<(), String> {
 
 fn write_started(pid: u32, user: Option<&User>, starting: &Starting) -> Result<(), String> {
     let write = || -> Result<(), monitor::Error> {
-        let process = ProcessMark::of(pid)?;
+        let process = ProcessId::of(pid)?;
         let started = Started {
             version: record::VERSION,
             pid,

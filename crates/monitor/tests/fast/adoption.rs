@@ -62,7 +62,7 @@ fn a_container_that_ended_meanwhile_is_lost_and_told() {
 fn a_process_with_the_same_number_or_of_another_boot_is_not_taken_for_it() {
     let pod = Pod::new();
     let mut client = pod.spawn();
-    let own = monitor::ProcessMark::of(std::process::id()).unwrap();
+    let own = monitor::ProcessId::of(std::process::id()).unwrap();
     let boot_id = record::boot_id().unwrap();
     for (name, start_time, boot_id) in
         [("later", own.start_time - 1, boot_id), ("rebooted", own.start_time, "another".to_owned())]

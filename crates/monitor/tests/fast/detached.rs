@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use monitor::{Client, Error, ProcessMark, Request};
+use monitor::{Client, Error, ProcessId, Request};
 use support::*;
 
 fn stat_field(pid: u32, number: usize) -> u32 {
@@ -113,7 +113,7 @@ fn its_record_says_who_it_is() {
     let pod = Pod::new();
     let mut client = pod.spawn();
     let monitor = pod.monitor();
-    assert_eq!(ProcessMark::of(monitor.pid).unwrap(), monitor);
+    assert_eq!(ProcessId::of(monitor.pid).unwrap(), monitor);
     let command = std::fs::read_to_string(format!("/proc/{}/comm", monitor.pid)).unwrap();
     assert_eq!(command.trim(), "wardlet-monitor");
     pod.kill_monitor();

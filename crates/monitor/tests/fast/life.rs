@@ -117,7 +117,7 @@ fn a_container_without_a_job_or_with_a_log_that_cannot_be_is_refused() {
     let dir = pod.container("one", "exit 0");
     std::fs::write(pod.path("file"), "").unwrap();
     let log = Some(pod.path("file/0.log"));
-    let request = monitor::Start { log, ..pod.request("one") };
+    let request = monitor::StartRequest { log, ..pod.request("one") };
     let Reply::Failed(failed) = client.call(&Request::Start(request), &[]).unwrap() else { panic!() };
     assert!(failed.what.starts_with("cannot open log"), "{}", failed.what);
     std::fs::remove_file(dir.join("job.json")).unwrap();
@@ -132,7 +132,7 @@ fn names_are_held_to_what_a_name_is() {
     let pod = Pod::new();
     let mut client = pod.spawn();
     for name in ["", "../x", "a/b", "a b", &"x".repeat(65)] {
-        let request = monitor::Start { container: name.to_owned(), ..pod.request("one") };
+        let request = monitor::StartRequest { container: name.to_owned(), ..pod.request("one") };
         let what = refused(&mut client, &Request::Start(request));
         assert!(what.ends_with("is not a valid container name"), "{what}");
     }
@@ -164,7 +164,7 @@ fn orphans_are_buried_and_cannot_hold_an_end_back() {
     assert_eq!(code(&next_exit(&mut client).exit), 4);
     assert_eq!(pod.lines("one"), ["stdout F last"]);
     let orphan = std::fs::read_to_string(pod.container_dir("one").join("orphan")).unwrap();
-    let orphan = monitor::ProcessMark::of(orphan.trim().parse().unwrap()).unwrap();
+    let orphan = monitor::ProcessId::of(orphan.trim().parse().unwrap()).unwrap();
     kill(orphan);
     wait_until("the orphan is buried", || state(orphan).is_none());
 }

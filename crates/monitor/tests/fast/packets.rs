@@ -88,7 +88,7 @@ fn no_packet_ends_the_monitor_or_harms_its_container() {
     let pod = Pod::new();
     let mut client = pod.spawn();
     pod.container("one", "read line; exit 11");
-    start(&mut client, monitor::Start { stdin: Stdin::Open, ..pod.request("one") });
+    start(&mut client, monitor::StartRequest { stdin: Stdin::Open, ..pod.request("one") });
     let mut dice = Dice::new();
     let (reading, writing) = rustix::pipe::pipe().unwrap();
     for _ in 0..20 {

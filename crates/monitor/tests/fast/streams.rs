@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
-use monitor::{Attach, Client, LogLimits, Reply, Request, Start, Stdin};
+use monitor::{Attach, Client, LogLimits, Reply, Request, StartRequest, Stdin};
 use rustix::pipe::{PipeFlags, pipe_with};
 use support::*;
 
@@ -42,8 +42,8 @@ fn read_all(mut file: File) -> String {
     text
 }
 
-fn with_input(pod: &Pod, container: &str, mode: Stdin) -> Start {
-    Start { stdin: mode, ..pod.request(container) }
+fn with_input(pod: &Pod, container: &str, mode: Stdin) -> StartRequest {
+    StartRequest { stdin: mode, ..pod.request(container) }
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_log_with_limits_is_rotated_and_no_line_is_cut() {
     let mut client = pod.spawn();
     pod.container("one", "i=0; while [ $i -lt 4000 ]; do echo line $i; i=$((i+1)); done");
     let limits = Some(LogLimits { max_size: 40_000, max_files: 3 });
-    start(&mut client, Start { limits, ..pod.request("one") });
+    start(&mut client, StartRequest { limits, ..pod.request("one") });
     next_exit(&mut client);
     let path = |number: u32| pod.log("one").with_extension(format!("log.{number}"));
     let files = [path(3), path(2), path(1), pod.log("one")];
@@ -223,7 +223,7 @@ fn a_log_that_is_no_file_is_refused() {
     let pod = Pod::new();
     let mut client = pod.spawn();
     pod.container("one", "exit 6");
-    let wanted = Start { log: Some("/dev/full".into()), ..pod.request("one") };
+    let wanted = StartRequest { log: Some("/dev/full".into()), ..pod.request("one") };
     match client.call(&Request::Start(wanted), &[]).unwrap() {
         Reply::Failed(failed) => assert!(failed.what.contains("it is not a regular file"), "{}", failed.what),
         other => panic!("{other:?}"),
@@ -235,7 +235,7 @@ fn a_terminal_is_logged_attached_to_and_resized() {
     let pod = Pod::new();
     let mut client = pod.spawn();
     pod.container("one", "read line; stty size; echo got $line >&2; exit 2");
-    start(&mut client, Start { terminal: true, ..with_input(&pod, "one", Stdin::Open) });
+    start(&mut client, StartRequest { terminal: true, ..with_input(&pod, "one", Stdin::Open) });
     let output = attach_output(&mut client, "one");
     done(&mut client, &Request::Resize { container: name("one"), rows: 24, cols: 132 });
     attach_input(&mut client, "one").write_all(b"word\n").unwrap();
@@ -262,7 +262,7 @@ fn a_terminal_that_nobody_has_open_for_a_while_is_not_given_up() {
     let mut client = pod.spawn();
     let script = "t=$(tty); echo a; exec <&- >&- 2>&-; sleep 0.5; exec >$t; echo b";
     pod.container("one", script);
-    start(&mut client, Start { terminal: true, ..with_input(&pod, "one", Stdin::Open) });
+    start(&mut client, StartRequest { terminal: true, ..with_input(&pod, "one", Stdin::Open) });
     assert_eq!(next_exit(&mut client).exit.code(), 0);
     assert_eq!(pod.lines("one"), ["stdout F a\r", "stdout F b\r"]);
 }
@@ -282,7 +282,7 @@ fn where_nothing_happens_nothing_is_done() {
     pod.container("closed", "exec <&- >&- 2>&-; sleep 1000");
     start(&mut client, with_input(&pod, "closed", Stdin::Open));
     pod.container("terminal", "sleep 1000");
-    start(&mut client, Start { terminal: true, ..with_input(&pod, "terminal", Stdin::Open) });
+    start(&mut client, StartRequest { terminal: true, ..with_input(&pod, "terminal", Stdin::Open) });
     pod.container("open", "sleep 1000");
     start(&mut client, with_input(&pod, "open", Stdin::Open));
     pod.start(&mut client, "ended", "sleep 1000 & exit 0");

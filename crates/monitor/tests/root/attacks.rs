@@ -54,7 +54,7 @@ fn no_log_is_rotated_through_a_link() {
         format!("mv {dir:?} {old:?}; ln -s {victim:?} {dir:?}; for i in 1 2 3 4 5 6 7 8 9; do echo $i; done");
     pod.container("one", &script);
     let limits = Some(LogLimits { max_size: 50, max_files: 1 });
-    start(&mut client, monitor::Start { limits, ..pod.request("one") });
+    start(&mut client, monitor::StartRequest { limits, ..pod.request("one") });
     next_exit(&mut client);
     assert_eq!(names(&victim), ["0.log", "0.log.1"]);
     for name in ["0.log", "0.log.1"] {

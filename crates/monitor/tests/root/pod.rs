@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use monitor::{Client, Ending, Error, ProcessMark, Reply, Request, SharedPid};
+use monitor::{Client, Ending, Error, ProcessId, Reply, Request, SharedPid};
 use rustix::process::Uid;
 use support::*;
 
@@ -73,7 +73,7 @@ fn an_end_is_recorded_on_a_disk_that_is_full() {
         assert!(Command::new("mount").args(words).arg(&disk).status().unwrap().success());
         let mut client = pod.spawn();
         let dir = pod.container("one", "cat /dev/zero > filler; echo lost; yes | head -c 100000; exit 21");
-        start(&mut client, monitor::Start { log: Some(dir.join("log")), ..pod.request("one") });
+        start(&mut client, monitor::StartRequest { log: Some(dir.join("log")), ..pod.request("one") });
         let exit = next_exit(&mut client).exit;
         assert_eq!(exit.ending, Ending::Code(21));
         let message = exit.message.clone().unwrap();
@@ -129,7 +129,7 @@ fn a_shared_pid_namespace_outlives_the_monitor_and_ends_with_the_pod() {
     let mut client = pod.spawn();
     let pid = shared(&mut client).unwrap();
     assert_ne!(namespace(pid, "pid"), namespace(std::process::id(), "pid"));
-    let init = ProcessMark::of(pid).unwrap();
+    let init = ProcessId::of(pid).unwrap();
     // All containers of the pod see it: what it runs from must not be theirs to overwrite.
     let program = PathBuf::from(format!("/proc/{pid}/exe"));
     let changed = fs::set_permissions(&program, program.metadata().unwrap().permissions()).unwrap_err();
@@ -145,7 +145,7 @@ fn a_shared_pid_namespace_outlives_the_monitor_and_ends_with_the_pod() {
 fn a_shared_pid_namespace_that_has_ended_is_not_named() {
     let pod = Pod::with_shared_pid(SharedPid::Host);
     let mut client = pod.spawn();
-    let init = ProcessMark::of(shared(&mut client).unwrap()).unwrap();
+    let init = ProcessId::of(shared(&mut client).unwrap()).unwrap();
     kill(init);
     wait_until("it is buried", || state(init).is_none());
     assert_eq!(shared(&mut client), None);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use monitor::{Attach, Client, Ending, Reply, Request, Start, Started, Stdin};
+use monitor::{Attach, Client, Ending, Reply, Request, StartRequest, Started, Stdin};
 use serde_json::{Value, json};
 use support::*;
 
@@ -51,7 +51,7 @@ impl RealPod {
         client: &mut Client,
         engine: &Value,
         name: &str,
-        change: impl FnOnce(&mut Value, &mut Start),
+        change: impl FnOnce(&mut Value, &mut StartRequest),
     ) {
         let mut job = self.job(engine, name);
         let mut request = self.pod.request(name);

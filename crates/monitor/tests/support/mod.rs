@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use monitor::{
-    Client, Event, Exit, Exited, Launch, Listed, MonitorRecord, ProcessMark, Reply, Request, SharedPid,
-    Start, Stdin, record,
+    Client, Event, Exit, Exited, Launch, Listed, MonitorRecord, ProcessId, Reply, Request, SharedPid,
+    StartRequest, Stdin, record,
 };
 use rustix::process::{Pid, Signal, kill_process};
 pub(crate) use testkit::wait_until;
@@ -69,7 +69,7 @@ impl Pod {
         Client::connect(self.dir()).unwrap().with_patience(SOON)
     }
 
-    pub(crate) fn monitor(&self) -> ProcessMark {
+    pub(crate) fn monitor(&self) -> ProcessId {
         MonitorRecord::read(self.dir()).unwrap().unwrap().process
     }
 
@@ -103,8 +103,8 @@ impl Pod {
         self.path("logs").join(name).join("0.log")
     }
 
-    pub(crate) fn request(&self, name: &str) -> Start {
-        Start {
+    pub(crate) fn request(&self, name: &str) -> StartRequest {
+        StartRequest {
             container: name.to_owned(),
             dir: self.container_dir(name),
             log: Some(self.log(name)),
@@ -146,7 +146,7 @@ impl Drop for Pod {
 impl Pod {
     /// Every process that was started for this pod's containers has their directory in its command line or
     /// its environment. They stand for the control group that a server would look into.
-    pub(crate) fn processes(&self) -> Vec<ProcessMark> {
+    pub(crate) fn processes(&self) -> Vec<ProcessId> {
         let mark = self.path("containers").to_str().unwrap().to_owned();
         let mut found = vec![];
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -154,7 +154,7 @@ impl Pod {
             let is_meant = |file: &str| String::from_utf8_lossy(&read(file)).contains(&mark);
             let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
             if is_meant("cmdline") || is_meant("environ") {
-                found.extend(number.and_then(|number| ProcessMark::of(number).ok()));
+                found.extend(number.and_then(|number| ProcessId::of(number).ok()));
             }
         }
         found
@@ -162,7 +162,7 @@ impl Pod {
 }
 
 /// The process that is meant, and no later one.
-pub(crate) fn kill(process: ProcessMark) {
+pub(crate) fn kill(process: ProcessId) {
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).unwrap();
     if process.is_same() {
         let _ = kill_process(pid, Signal::KILL);
@@ -171,13 +171,13 @@ pub(crate) fn kill(process: ProcessMark) {
 }
 
 /// `R`, `S`, `Z` and so on; `None` if it is gone.
-pub(crate) fn state(process: ProcessMark) -> Option<char> {
+pub(crate) fn state(process: ProcessId) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid)).ok()?;
     let state = stat.rsplit(") ").next()?.chars().next();
     if process.is_same() { state } else { None }
 }
 
-pub(crate) fn start(client: &mut Client, request: Start) -> u32 {
+pub(crate) fn start(client: &mut Client, request: StartRequest) -> u32 {
     match client.call(&Request::Start(request), &[]).unwrap() {
         Reply::Started(started) => started.pid,
         other => panic!("{other:?}"),

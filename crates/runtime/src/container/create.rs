@@ -59,7 +59,7 @@ fn make(node: &Node, sandbox: &Sandbox, id: &Id, config: &ContainerConfig) -> Re
     let image = found(node, config, pod.ids.as_ref())?;
     let target = target(node, sandbox, config)?;
     let from = From { image: &image, mounts: image_mounts(node, config)?, target };
-    let start = ordered(node, sandbox, (id, config), &from)?;
+    let start = build_spec(node, sandbox, id, config, &from)?;
     let log = log_path(&pod.config.log_directory, &config.log_path)?;
     let stop_signal = spec::stop_signal(config, image.config.stop_signal.as_deref())?;
     // Only for what is not refused.
@@ -150,18 +150,18 @@ fn image_mounts(node: &Node, config: &ContainerConfig) -> Result<Vec<(Image, Ima
     Ok(found)
 }
 
-fn ordered(
+fn build_spec(
     node: &Node,
     sandbox: &Sandbox,
-    asked: (&Id, &ContainerConfig),
+    id: &Id,
+    config: &ContainerConfig,
     from: &From<'_>,
 ) -> Result<ContainerSpec> {
-    let (id, config) = asked;
     let pod = sandbox.record();
     let mounts: Vec<ImageMount> = from.mounts.iter().map(|(_, mount)| mount.clone()).collect();
     let places = node.layout.container(id);
     let target = from.target.as_ref().map(|_| places.target());
-    let asked = ContainerRequest {
+    let request = ContainerRequest {
         id: id.as_str(),
         sandbox: &pod.config,
         config,
@@ -174,7 +174,7 @@ fn ordered(
         node: &node.facts,
         read_profile: &|path: &Path| fs::read(path),
     };
-    Ok(spec::container(&asked)?)
+    Ok(spec::container(&request)?)
 }
 
 /// The PID namespace of the container that this one wants to look into, held: by the time of the start, its

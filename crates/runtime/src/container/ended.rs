@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use cri::ContainerEventType;
 use kernel::Process;
-use monitor::{Ending, Exit, ProcessMark, Started};
+use monitor::{Ending, Exit, ProcessId, Started};
 use tokio::process::Command;
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -28,7 +28,7 @@ pub(crate) async fn settle(node: &Arc<Node>, id: &str, told: Option<Exit>) {
     let read = blocking(move || {
         let started = Started::read(&of_container.places.state)?;
         let life = ContainerState::read(&of_container.places.state, &of_container.record().stage)?;
-        Ok((started.clone(), believed(&on_node, &of_container, (life, started), told)))
+        Ok((started.clone(), believed(&on_node, &of_container, life, started, told)))
     });
     let Ok(sandbox) = node.store.sandbox(container.sandbox.as_str()) else {
         // No call waits for it any more, but it may be about to be removed.
@@ -39,7 +39,7 @@ pub(crate) async fn settle(node: &Arc<Node>, id: &str, told: Option<Exit>) {
     };
     match read.await {
         Ok((started, ContainerState::Exited(ended))) => {
-            if !end(node, &sandbox, &container, (started, ended)) {
+            if !end(node, &sandbox, &container, started, ended) {
                 return;
             }
         }
@@ -59,8 +59,13 @@ pub(crate) async fn settle(node: &Arc<Node>, id: &str, told: Option<Exit>) {
 }
 
 /// Has it ended from now on, and tells so. False if that was known.
-fn end(node: &Node, sandbox: &Sandbox, container: &Container, how: (Option<Started>, Ended)) -> bool {
-    let (started, ended) = how;
+fn end(
+    node: &Node,
+    sandbox: &Sandbox,
+    container: &Container,
+    started: Option<Started>,
+    ended: Ended,
+) -> bool {
     let (code, reason) = (ended.code, ended.reason.clone());
     let _turn = locked(&container.turns);
     // It may have ended before the start call could publish that it runs.
@@ -87,10 +92,10 @@ fn end(node: &Node, sandbox: &Sandbox, container: &Container, how: (Option<Start
 fn believed(
     node: &Node,
     container: &Container,
-    found: (ContainerState, Option<Started>),
+    life: ContainerState,
+    started: Option<Started>,
     told: Option<Exit>,
 ) -> ContainerState {
-    let (life, started) = found;
     let (ContainerState::Running(_), Some(exit)) = (&life, told) else { return life };
     if let Err(error) = files::write(&container.places.exit(), &exit) {
         let name = called(container);
@@ -116,8 +121,8 @@ pub(crate) fn record_lost_exit(node: &Node, container: &Container) -> Result<()>
 }
 
 /// Whether the process still runs. A zombie does not.
-fn runs(mark: ProcessMark) -> bool {
-    Process::open(mark.pid).is_ok_and(|process| mark.is_same() && process.is_running().unwrap_or(true))
+fn runs(id: ProcessId) -> bool {
+    Process::open(id.pid).is_ok_and(|process| id.is_same() && process.is_running().unwrap_or(true))
 }
 
 /// Takes away what an ended container has in the kernel: processes that outlived its first one, its control

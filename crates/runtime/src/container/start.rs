@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cri::{ContainerConfig, ContainerEventType};
-use monitor::{Client, Failed, Reply, Request, Start, Started, Stdin};
+use monitor::{Client, Failed, Reply, Request, StartRequest, Started, Stdin};
 use rustix::process::Signal;
 use tracing::warn;
 
@@ -68,7 +68,7 @@ fn ask(node: &Node, sandbox: &Sandbox, container: &Container) -> Result<Result<S
     node.groups.soon();
     container.change(|record| record.stage = ContainerStage::Starting)?;
     let record = container.record();
-    let request = Request::Start(Start {
+    let request = Request::Start(StartRequest {
         container: container.id.to_string(),
         dir: container.places.state.clone(),
         log: record.log,

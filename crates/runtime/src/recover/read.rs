@@ -69,7 +69,7 @@ fn one_sandbox(node: &Node, id: &Id) -> Result<bool> {
             Ok(true)
         }
         Err(error @ (Error::File { .. } | Error::Newer { .. })) => Err(error),
-        Err(error) => Ok(set_aside(node, id, ("sandbox", &places.record()), &error)),
+        Err(error) => Ok(set_aside(node, id, "sandbox", &places.record(), &error)),
     }
 }
 
@@ -90,14 +90,13 @@ fn one_container(node: &Node, id: &Id) -> Result<bool> {
             Ok(true)
         }
         Err(error @ (Error::File { .. } | Error::Newer { .. })) => Err(error),
-        Err(error) => Ok(set_aside(node, id, ("container", &places.record()), &error)),
+        Err(error) => Ok(set_aside(node, id, "container", &places.record(), &error)),
     }
 }
 
 /// Moves a damaged record to the directory of damaged records. Its sandbox or container is then killed and removed, as
 /// no client could list or stop it.
-fn set_aside(node: &Node, id: &Id, of: (&str, &Path), error: &Error) -> bool {
-    let (what, record) = of;
+fn set_aside(node: &Node, id: &Id, what: &str, record: &Path, error: &Error) -> bool {
     let aside = node.layout.damaged().join(format!("{id}.json"));
     let moved = make_dir(&node.layout.damaged()).and_then(|()| Ok(durable::rename(record, &aside)?));
     let kept = moved.map_or_else(

@@ -34,7 +34,7 @@ pub use mounts::image::{ImagePart, resolve as resolve_image_mount};
 pub use mounts::make_missing;
 pub use namespaces::sysctls;
 pub use request::{
-    AppArmor, CgroupVersion, ContainerRequest, ImageMount, Node, ProfileReader, SandboxResources,
+    AppArmor, CgroupVersion, ContainerRequest, ImageMount, NodeFacts, ProfileReader, SandboxResources,
 };
 pub use resources::{limits, oom_score};
 pub use sandbox::{pod_limits, sandbox};

@@ -39,7 +39,7 @@ pub struct ContainerRequest<'a> {
     /// The PID namespace of the target container (`NamespaceMode::Target`).
     pub target: Option<&'a Path>,
     /// The node's features and defaults.
-    pub node: &'a Node,
+    pub node: &'a NodeFacts,
     /// Reads seccomp profiles.
     pub read_profile: ProfileReader<'a>,
 }
@@ -84,7 +84,7 @@ pub struct ImageMount {
 
 /// Features and defaults of this node, the same for all containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct NodeFacts {
     /// The host's name, which pods with the host's network have.
     pub hostname: String,
     /// The cgroup version.

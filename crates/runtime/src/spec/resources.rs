@@ -6,7 +6,7 @@ use container::Resources;
 use cri::LinuxContainerResources;
 use types::Refusal;
 
-use super::{CgroupVersion, ContainerRequest, Node};
+use super::{CgroupVersion, ContainerRequest, NodeFacts};
 
 const FIELD: &str = "linux.resources";
 const PIDS: &str = "pids.max";
@@ -22,7 +22,7 @@ pub(super) fn of(asked: &ContainerRequest<'_>) -> Result<Resources, Refusal> {
 ///
 /// # Errors
 /// With the field that asks for what this node cannot limit.
-pub fn limits(given: &LinuxContainerResources, node: &Node) -> Result<Resources, Refusal> {
+pub fn limits(given: &LinuxContainerResources, node: &NodeFacts) -> Result<Resources, Refusal> {
     let (unified, pids) = unified(&given.unified, node)?;
     Ok(Resources {
         cpu_shares: positive("cpu_shares", given.cpu_shares)?,
@@ -44,7 +44,7 @@ fn positive(name: &str, number: i64) -> Result<Option<u64>, Refusal> {
 }
 
 /// A container with a memory limit does not swap unless the request sets a swap limit.
-fn swap(given: &LinuxContainerResources, node: &Node) -> Result<Option<i64>, Refusal> {
+fn swap(given: &LinuxContainerResources, node: &NodeFacts) -> Result<Option<i64>, Refusal> {
     let (memory, swap) = (given.memory_limit_in_bytes, given.memory_swap_limit_in_bytes);
     if !node.swap_limits {
         // Asking for no swap is what holds where nothing is said, here and there.
@@ -61,7 +61,7 @@ fn swap(given: &LinuxContainerResources, node: &Node) -> Result<Option<i64>, Ref
     Ok(Some(if swap == 0 { memory } else { swap }).filter(|limit| *limit != 0))
 }
 
-fn hugepages(given: &LinuxContainerResources, node: &Node) -> Result<BTreeMap<String, u64>, Refusal> {
+fn hugepages(given: &LinuxContainerResources, node: &NodeFacts) -> Result<BTreeMap<String, u64>, Refusal> {
     if node.hugepage_limits {
         return Ok(given.hugepage_limits.iter().map(|page| (page.page_size.clone(), page.limit)).collect());
     }
@@ -78,7 +78,7 @@ fn hugepages(given: &LinuxContainerResources, node: &Node) -> Result<BTreeMap<St
 type Unified = (BTreeMap<String, String>, Option<i64>);
 
 /// Files of the unified hierarchy, and the number of processes, which every hierarchy can limit.
-fn unified(given: &BTreeMap<String, String>, node: &Node) -> Result<Unified, Refusal> {
+fn unified(given: &BTreeMap<String, String>, node: &NodeFacts) -> Result<Unified, Refusal> {
     let refused = |name: &str, cause: &str| Err(Refusal::new(format!("unified[{name}]"), cause));
     for name in given.keys() {
         if name.is_empty() || name.contains('/') || name.starts_with('.') {
@@ -109,7 +109,7 @@ pub(super) fn oom_score_of(asked: &ContainerRequest<'_>) -> Result<Option<i32>, 
 ///
 /// # Errors
 /// If the kernel knows no such score.
-pub fn oom_score(given: i64, node: &Node) -> Result<i32, Refusal> {
+pub fn oom_score(given: i64, node: &NodeFacts) -> Result<i32, Refusal> {
     let score = i32::try_from(given).ok().filter(|_| OOM_SCORES.contains(&given));
     let cause = || format!("{given} is not between -1000 and 1000");
     let score = score.ok_or_else(|| Refusal::new("oom_score_adj", cause()))?;

@@ -6,7 +6,7 @@ use cri::{LinuxContainerResources, PodSandboxConfig};
 use ids::IdMappings;
 use types::Refusal;
 
-use super::{Node, namespaces, resources};
+use super::{NodeFacts, namespaces, resources};
 
 /// Whether a sandbox can be.
 ///
@@ -32,7 +32,7 @@ pub fn sandbox(config: &PodSandboxConfig, ids: Option<&IdMappings>) -> Result<()
 pub fn pod_limits(
     given: Option<&LinuxContainerResources>,
     overhead: Option<&LinuxContainerResources>,
-    node: &Node,
+    node: &NodeFacts,
 ) -> Result<Resources, Refusal> {
     let none = LinuxContainerResources::default();
     let (given, overhead) = (given.unwrap_or(&none), overhead.unwrap_or(&none));

@@ -11,7 +11,7 @@ use cgroups::{Group, Hierarchies};
 use cri::client::Client;
 use cri::{ContainerState, PodSandboxState};
 use kernel::MountTable;
-use monitor::ProcessMark;
+use monitor::ProcessId;
 use support::pods::{ended, in_users, pod, remove_pod, run_shell, sandbox_status, status};
 use support::traces::{Traces, end_group, end_monitors, monitors};
 use support::{House, Options, until};
@@ -150,11 +150,11 @@ async fn after_a_reboot_pods_are_shown_as_ended_and_can_be_removed() {
     lose_all_but_the_state(&house);
     // In the next boot the same numbers are those of others.
     let mut innocent = Innocent::new();
-    let mark = ProcessMark::of(innocent.0.id()).unwrap();
+    let id = ProcessId::of(innocent.0.id()).unwrap();
     let path = container_dir(&house, &runs).join("started.json");
     let mut started: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    started["pid"] = mark.pid.into();
-    started["startTime"] = mark.start_time.into();
+    started["pid"] = id.pid.into();
+    started["startTime"] = id.start_time.into();
     fs::write(&path, started.to_string()).unwrap();
     for made in [&runs, &over] {
         in_another_boot(&sandbox_dir(&house, made).join("sandbox.json"));

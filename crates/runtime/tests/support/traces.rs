@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cgroups::{Group, Hierarchies};
 use kernel::MountTable;
-use monitor::{MonitorRecord, ProcessMark};
+use monitor::{MonitorRecord, ProcessId};
 use rustix::process::Signal;
 
 use super::{House, signal};
@@ -127,15 +127,15 @@ fn with_words(wanted: impl Fn(&[String]) -> bool) -> Vec<u32> {
 pub fn end_monitors(run: &Path) {
     for entry in fs::read_dir(run.join("sandboxes")).into_iter().flatten().flatten() {
         let Ok(Some(record)) = MonitorRecord::read(&entry.path()) else { continue };
-        for mark in record.pid_namespace.into_iter().chain([record.process]) {
-            end(mark);
+        for id in record.pid_namespace.into_iter().chain([record.process]) {
+            end(id);
         }
     }
 }
 
-fn end(mark: ProcessMark) {
-    if mark.is_same() {
-        signal(mark.pid, Signal::KILL);
+fn end(id: ProcessId) {
+    if id.is_same() {
+        signal(id.pid, Signal::KILL);
     }
 }
 

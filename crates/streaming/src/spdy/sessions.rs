@@ -30,11 +30,15 @@ pub(crate) enum Resizing {
 }
 
 /// A command or an attachment.
-pub(crate) async fn command<T>(io: T, handler: &Arc<dyn Handler>, asked: Asked, speech: (Resizing, Verdict))
-where
+pub(crate) async fn command<T>(
+    io: T,
+    handler: &Arc<dyn Handler>,
+    asked: Asked,
+    resizing: Resizing,
+    verdict: Verdict,
+) where
     T: AsyncRead + AsyncWrite + Send + 'static,
 {
-    let (resizing, verdict) = speech;
     let admits = |headers: &Headers| role(headers).is_some();
     let (link, mut opened) = open(io, Admission { admits, most: 8 });
     let mut roles = asked.roles();
@@ -44,7 +48,7 @@ where
     let channels = timeout(PATIENCE, gather(&roles, &mut opened)).await;
     drop(opened);
     if let Ok(Some(channels)) = channels {
-        command::run(handler, asked, channels, (verdict, link.gone())).await;
+        command::run(handler, asked, channels, verdict, link.gone()).await;
     }
     link.close(frame::go_away()).await;
 }
@@ -77,9 +81,10 @@ where
     loop {
         tokio::select! {
             next = timeout(PATIENCE, opened.recv()) => match next {
-                Ok(Some(next)) => if let Some((port, streams)) = pairs.add(next, running.len()).await {
+                Ok(Some(next)) => if let Some(pair) = pairs.add(next, running.len()).await {
                     let (handler, sandbox) = (Arc::clone(handler), sandbox.clone());
-                    running.spawn(async move { ports::connect(&handler, sandbox, port, streams).await });
+                    let Pair { port, data, error } = pair;
+                    running.spawn(async move { ports::connect(&handler, sandbox, port, data, error).await });
                 },
                 Ok(None) => break,
                 Err(_) => {}
@@ -133,9 +138,16 @@ struct Half {
     since: Instant,
 }
 
+/// The two streams of one connection to a port.
+struct Pair {
+    port: u16,
+    data: Stream,
+    error: Stream,
+}
+
 impl Pairs {
-    /// The port and both streams, data first, when the pair is complete.
-    async fn add(&mut self, opened: Opened, running: usize) -> Option<(u16, (Stream, Stream))> {
+    /// The pair that this stream completes.
+    async fn add(&mut self, opened: Opened, running: usize) -> Option<Pair> {
         let Opened { id, headers, stream } = opened;
         let (port, purpose) = (port(&headers)?, purpose(&headers)?);
         let request = request(id, &headers, purpose);
@@ -149,8 +161,8 @@ impl Pairs {
             return None;
         };
         match (first.purpose, purpose) {
-            (Purpose::Error, Purpose::Data) => Some((port, (stream, first.stream))),
-            (Purpose::Data, Purpose::Error) => Some((port, (first.stream, stream))),
+            (Purpose::Error, Purpose::Data) => Some(Pair { port, data: stream, error: first.stream }),
+            (Purpose::Data, Purpose::Error) => Some(Pair { port, data: first.stream, error: stream }),
             _ => {
                 first.refuse("two streams for one purpose").await;
                 None

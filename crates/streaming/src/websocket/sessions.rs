@@ -10,19 +10,21 @@ use crate::command::{self, Asked, Channels, Role, Verdict};
 use crate::handler::{Handler, PortForwardRequest};
 use crate::ports;
 
-/// How channels are written and closed.
-type Channelling = (Coding, Closing);
+/// What the subprotocol of an exec or attach session says: how channels are written and closed, and how the error
+/// channel speaks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subprotocol {
+    pub(crate) coding: Coding,
+    pub(crate) closing: Closing,
+    pub(crate) verdict: Verdict,
+}
 
 /// A command or an attachment.
-pub(crate) async fn command<T>(
-    io: T,
-    handler: &Arc<dyn Handler>,
-    asked: Asked,
-    speech: (Channelling, Verdict),
-) where
+pub(crate) async fn command<T>(io: T, handler: &Arc<dyn Handler>, asked: Asked, subprotocol: Subprotocol)
+where
     T: AsyncRead + AsyncWrite + Send + 'static,
 {
-    let ((coding, closing), verdict) = speech;
+    let Subprotocol { coding, closing, verdict } = subprotocol;
     let mut roles = asked.roles();
     roles.push(Role::Resize);
     let numbers: Vec<u8> = roles.iter().map(|role| role.channel()).collect();
@@ -34,7 +36,7 @@ pub(crate) async fn command<T>(
     // Some clients take the first message for the sign that they are connected.
     let first = [Role::Stdout, Role::Stderr].into_iter().find(|role| channels.has(*role));
     link.send(coding.message(first.unwrap_or(Role::Error).channel(), &[])).await;
-    command::run(handler, asked, channels, (verdict, link.gone())).await;
+    command::run(handler, asked, channels, verdict, link.gone()).await;
     link.close(frame::close(frame::NORMAL)).await;
 }
 
@@ -53,7 +55,7 @@ where
         let _ = data.io.write_all(&port.to_le_bytes()).await;
         let _ = error.io.write_all(&port.to_le_bytes()).await;
         let (handler, sandbox) = (Arc::clone(handler), asked.sandbox.clone());
-        running.spawn(async move { ports::connect(&handler, sandbox, port, (data, error)).await });
+        running.spawn(async move { ports::connect(&handler, sandbox, port, data, error).await });
     }
     while running.join_next().await.is_some() {}
     link.close(frame::close(frame::NORMAL)).await;

@@ -142,15 +142,14 @@ mod tests {
     proptest! {
         #[test]
         fn every_entry_comes_back_from_its_line(
-            ino: u64, born: Option<i64>, ids: (u32, u32), mode in 0u32..0o10000,
+            ino: u64, born: Option<i64>, uid: u32, gid: u32, mode in 0u32..0o10000,
             capability in proptest::option::of(proptest::collection::vec(any::<u8>(), 1..24)),
             path in proptest::collection::vec(1u8.., 0..40),
         ) {
             prop_assume!(path != b".");
             let path = PathBuf::from(OsString::from_vec(path));
             let mode = Mode::new(mode).unwrap();
-            let entry =
-                Entry { identity: Identity { ino, born }, uid: ids.0, gid: ids.1, mode, capability, path };
+            let entry = Entry { identity: Identity { ino, born }, uid, gid, mode, capability, path };
             let line = entry.line();
             prop_assert!(!line.contains('\n'));
             prop_assert_eq!(Entry::parse(&line), Some(entry));

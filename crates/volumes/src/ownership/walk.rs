@@ -123,7 +123,7 @@ pub(crate) fn walk<E>(root: BorrowedFd<'_>, mut visit: impl FnMut(Step) -> Resul
             Pending::Enter(name) => {
                 path.push(name);
                 let mut below = vec![];
-                enter(root, &path, (&mut below, &mut visit))?;
+                enter(root, &path, &mut below, &mut visit)?;
                 pending.push(Pending::Leave);
                 pending.extend(below.into_iter().map(Pending::Enter));
             }
@@ -151,13 +151,13 @@ fn missed<E>(path: PathBuf, errno: Errno, visit: &mut impl FnMut(Step) -> Result
     }
 }
 
-/// Visits what is in a directory, but for the directories in it: they are put on the list.
+/// Visits what is in a directory, but for the directories in it: their names go to `below`.
 fn enter<E>(
     root: BorrowedFd<'_>,
     path: &Path,
-    out: (&mut Vec<OsString>, &mut impl FnMut(Step) -> Result<(), E>),
+    below: &mut Vec<OsString>,
+    visit: &mut impl FnMut(Step) -> Result<(), E>,
 ) -> Result<(), E> {
-    let (below, visit) = out;
     let (dir, names) = match open_below(root, path, LISTED).and_then(|dir| Ok((names(dir.as_fd())?, dir))) {
         Ok((names, dir)) => (dir, names),
         // Something else by now, or gone.

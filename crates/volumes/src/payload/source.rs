@@ -183,13 +183,12 @@ fn object_files<T: Keyed + Default>(from: &Object<T>, default_mode: Mode) -> Res
         (None, Need::Required) => return Err(Problem::NoObject),
     };
     if from.items.is_empty() {
-        let all = object.keys().into_iter().map(|key| file(object, key, (key, default_mode)));
+        let all = object.keys().into_iter().map(|key| file(object, key, key, default_mode));
         return all.filter_map(Result::transpose).collect();
     }
     let mut files = Files::new();
     for item in &from.items {
-        let to = (item.path.as_str(), item.mode.unwrap_or(default_mode));
-        match file(object, &item.key, to)? {
+        match file(object, &item.key, &item.path, item.mode.unwrap_or(default_mode))? {
             Some(file) => files.push(file),
             None if from.need == Need::Optional => {}
             None => return Err(Problem::NoKey { key: item.key.clone() }),
@@ -198,8 +197,12 @@ fn object_files<T: Keyed + Default>(from: &Object<T>, default_mode: Mode) -> Res
     Ok(files)
 }
 
-fn file(object: &impl Keyed, key: &str, to: (&str, Mode)) -> Result<Option<(PayloadPath, File)>, Problem> {
-    let (path, mode) = to;
+fn file(
+    object: &impl Keyed,
+    key: &str,
+    path: &str,
+    mode: Mode,
+) -> Result<Option<(PayloadPath, File)>, Problem> {
     let Some(content) = object.get(key) else { return Ok(None) };
     let path = located(&format!("key {key:?}"), path)?;
     Ok(Some((path, File { content: content.into_owned(), mode, owner: None })))

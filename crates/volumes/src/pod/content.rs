@@ -15,11 +15,11 @@ pub(crate) fn write(
     dir: &Dir,
     volume: &WantedVolume,
     made: &MadeVolume,
-    of: (&Wanted, &Users<'_>),
+    wanted: &Wanted,
+    users: &Users<'_>,
 ) -> Result<()> {
-    let (wanted, users) = of;
     match &volume.source {
-        Source::Written(written) => payload(dir, made, &written.payload, (wanted, users)).map(drop),
+        Source::Written(written) => payload(dir, made, &written.payload, wanted, users).map(drop),
         Source::EmptyDir(_) if made.state == MadeState::Making => {
             let Some(group) = wanted.fs_group else { return Ok(()) };
             let change = GroupChange {
@@ -43,9 +43,9 @@ pub(crate) fn payload(
     dir: &Dir,
     made: &MadeVolume,
     payload: &Payload,
-    of: (&Wanted, &Users<'_>),
+    wanted: &Wanted,
+    users: &Users<'_>,
 ) -> Result<writer::Written> {
-    let (wanted, users) = of;
     // The pod never has reason to write these, so its group may read them and no more.
     let fs_group = wanted.fs_group.map(|group| FsGroup { group, access: Access::ReadOnly });
     let owners = users.owners(made.numbers);

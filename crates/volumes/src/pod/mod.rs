@@ -93,7 +93,7 @@ impl PodVolumes {
             let Source::Written(written) = &volume.source else { continue };
             let outcome = finder
                 .made(&volume.name)
-                .and_then(|(dir, made)| content::payload(&dir, made, &written.payload, (wanted, &users)));
+                .and_then(|(dir, made)| content::payload(&dir, made, &written.payload, wanted, &users));
             match outcome {
                 Ok(outcome) => done.push((volume.name.clone(), outcome)),
                 Err(error) => errors.push(error),
@@ -107,7 +107,7 @@ impl PodVolumes {
         let users = Users::of(wanted, &*self.kernel)?;
         let mut finder = self.finder(wanted, &users)?;
         let place = finder.place(mount)?;
-        Presented::of(&place, mount, (&*self.kernel, &users))
+        Presented::of(&place, mount, &*self.kernel, &users)
     }
 
     /// The same for a runtime that takes paths of the host. A subPath is mounted at a path of its own for it, until

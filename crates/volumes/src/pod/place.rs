@@ -99,7 +99,7 @@ impl Finder<'_> {
         let stacked = self.record.volume(&volume.name).is_some_and(|made| made.kind == MadeKind::Image);
         let held = match &mount.sub_path {
             None => root,
-            Some(path) => Held::Node(self.part(volume, root, (path, numbers))?),
+            Some(path) => Held::Node(self.part(volume, root, path, numbers)?),
         };
         let kind = match &held {
             Held::Dir(_) => Kind::Directory,
@@ -130,8 +130,7 @@ impl Finder<'_> {
         }
     }
 
-    fn part(&mut self, volume: &WantedVolume, root: Held, part: (&SubPath, Numbers)) -> Result<Node> {
-        let (path, numbers) = part;
+    fn part(&mut self, volume: &WantedVolume, root: Held, path: &SubPath, numbers: Numbers) -> Result<Node> {
         let root = match root {
             Held::Dir(dir) => dir,
             Held::Node(node) => node.open_dir()?,

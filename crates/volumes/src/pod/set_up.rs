@@ -171,7 +171,7 @@ impl SetUp<'_> {
             let owner = Some(self.users.root(made.numbers)?);
             give(&dir, DirMode { mode: base.mode(), owner })?;
         }
-        super::content::write(&dir, volume, made, (self.wanted, self.users))
+        super::content::write(&dir, volume, made, self.wanted, self.users)
     }
 
     /// A hostPath that is missing, if it is to be made. It is the host's from then on.

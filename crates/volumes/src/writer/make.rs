@@ -94,7 +94,7 @@ impl<'a> Filling<'a> {
         match entry.content {
             None => mkdirat(dir, name, RawMode::RWXU),
             Some(content) => {
-                let file = new_file(dir, name, (entry, content))?;
+                let file = new_file(dir, name, entry, content)?;
                 self.sync(&file)
             }
         }
@@ -115,8 +115,7 @@ impl<'a> Filling<'a> {
 }
 
 /// The file is new (`O_EXCL`), so that the descriptor refers to nothing that another process has created.
-fn new_file(dir: &OwnedFd, name: &str, what: (&Entry<'_>, &[u8])) -> Result<OwnedFd, Errno> {
-    let (entry, content) = what;
+fn new_file(dir: &OwnedFd, name: &str, entry: &Entry<'_>, content: &[u8]) -> Result<OwnedFd, Errno> {
     let mut file = std::fs::File::from(openat(dir, name, NEW, RawMode::RUSR | RawMode::WUSR)?);
     file.write_all(content).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
     let file = OwnedFd::from(file);

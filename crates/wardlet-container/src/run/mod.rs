@@ -1,4 +1,4 @@
-//! A container made ready in a mount namespace of its own, and started by an engine.
+//! A container prepared in a mount namespace of its own, and started by an engine.
 
 mod adapt;
 mod built_in;

@@ -495,7 +495,8 @@ fn process(args: &[&str]) -> Process {
         env: vec!["PATH=/bin".into()],
         cwd: "/".into(),
         user: WantedUser::default(),
-        capabilities: container::capabilities::of(&container::capabilities::Asked::default()).unwrap(),
+        capabilities: container::capabilities::of(&container::capabilities::RequestedCapabilities::default())
+            .unwrap(),
         no_new_privileges: false,
         rlimits: vec![Rlimit { kind: "RLIMIT_NOFILE".into(), soft: 777, hard: 9999 }],
         oom_score_adj: Some(123),

@@ -86,21 +86,26 @@ fn read(body: &[u8]) -> Option<Route> {
 mod tests {
     use super::*;
 
-    fn overlap(route: (&str, u8), subnet: (&str, u8)) -> bool {
-        let route = Route { to: route.0.parse().unwrap(), prefix: route.1, device: None };
-        route.overlaps(subnet.0.parse().unwrap(), subnet.1)
+    fn cidr(text: &str) -> (IpAddr, u8) {
+        let (address, prefix) = text.split_once('/').unwrap();
+        (address.parse().unwrap(), prefix.parse().unwrap())
+    }
+
+    fn overlap(route: &str, subnet: &str) -> bool {
+        let ((to, prefix), (base, subnet_prefix)) = (cidr(route), cidr(subnet));
+        Route { to, prefix, device: None }.overlaps(base, subnet_prefix)
     }
 
     #[test]
     fn a_route_overlaps_what_it_holds_and_what_holds_it() {
-        let subnet = ("10.244.77.0", 24);
-        assert!(overlap(("10.244.0.0", 16), subnet));
-        assert!(overlap(("10.244.77.9", 32), subnet));
-        assert!(overlap(("10.244.77.0", 24), subnet));
-        assert!(!overlap(("10.244.78.0", 24), subnet));
-        assert!(!overlap(("10.245.0.0", 16), subnet));
-        assert!(!overlap(("fd00::", 8), subnet));
-        assert!(overlap(("fd00::", 8), ("fd00:1::", 64)));
-        assert!(!overlap(("fd01::", 16), ("fd00:1::", 64)));
+        let subnet = "10.244.77.0/24";
+        assert!(overlap("10.244.0.0/16", subnet));
+        assert!(overlap("10.244.77.9/32", subnet));
+        assert!(overlap("10.244.77.0/24", subnet));
+        assert!(!overlap("10.244.78.0/24", subnet));
+        assert!(!overlap("10.245.0.0/16", subnet));
+        assert!(!overlap("fd00::/8", subnet));
+        assert!(overlap("fd00::/8", "fd00:1::/64"));
+        assert!(!overlap("fd01::/16", "fd00:1::/64"));
     }
 }

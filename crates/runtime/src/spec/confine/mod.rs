@@ -31,7 +31,7 @@ pub(super) fn capabilities(asked: &ContainerRequest<'_>) -> Result<Sets, Refusal
         ("drop_capabilities", &given.drop_capabilities),
         ("add_ambient_capabilities", &given.add_ambient_capabilities),
     ];
-    let wanted = capabilities::Asked {
+    let wanted = capabilities::RequestedCapabilities {
         add: given.add_capabilities.clone(),
         drop: given.drop_capabilities.clone(),
         add_ambient: given.add_ambient_capabilities.clone(),

@@ -1,4 +1,4 @@
-//! Security profiles as CRI names them, today and in the fields of old.
+//! Security profiles as CRI names them, in today's fields and in the deprecated ones.
 
 use cri::SecurityProfile;
 use cri::security_profile::ProfileType;
@@ -20,15 +20,20 @@ pub(super) enum Profile {
 }
 
 impl Profile {
-    /// From the field of today, else from that of old.
-    pub(super) fn of(today: (&str, Option<&SecurityProfile>), old: (&str, &str)) -> Result<Self, Refusal> {
-        match today {
-            (field, Some(profile)) => Self::of_today(field, profile),
-            (_, None) => Self::of_old(old.0, old.1),
+    /// From today's field, else from the deprecated one. Refusals name the field by its path in the configuration.
+    pub(super) fn of(
+        field: &str,
+        profile: Option<&SecurityProfile>,
+        deprecated_field: &str,
+        deprecated_profile: &str,
+    ) -> Result<Self, Refusal> {
+        match profile {
+            Some(profile) => Self::of_message(field, profile),
+            None => Self::of_deprecated(deprecated_field, deprecated_profile),
         }
     }
 
-    fn of_today(field: &str, profile: &SecurityProfile) -> Result<Self, Refusal> {
+    fn of_message(field: &str, profile: &SecurityProfile) -> Result<Self, Refusal> {
         let refused = |name: &str, cause: &str| Err(Refusal::new(format!("{field}.{name}"), cause));
         let kind = ProfileType::try_from(profile.profile_type);
         let local = profile.localhost_ref.as_str();
@@ -46,7 +51,7 @@ impl Profile {
         }
     }
 
-    fn of_old(field: &str, text: &str) -> Result<Self, Refusal> {
+    fn of_deprecated(field: &str, text: &str) -> Result<Self, Refusal> {
         match text {
             "" => Ok(Self::Unsaid),
             "runtime/default" | "docker/default" => Ok(Self::Default),
@@ -66,7 +71,7 @@ impl Profile {
 pub(crate) fn apparmor(asked: &ContainerRequest<'_>) -> Result<Option<String>, Refusal> {
     let security = asked.security();
     let (today, old) = (format!("{SECURITY}.apparmor"), format!("{SECURITY}.apparmor_profile"));
-    let profile = Profile::of((&today, security.apparmor.as_ref()), (&old, &security.apparmor_profile))?;
+    let profile = Profile::of(&today, security.apparmor.as_ref(), &old, &security.apparmor_profile)?;
     let field = if security.apparmor.is_some() { today } else { old };
     let Some(node) = &asked.node.apparmor else {
         return match profile {

@@ -58,7 +58,7 @@ const NOTIFY: &str = "SCMP_ACT_NOTIFY";
 pub(crate) fn seccomp(asked: &ContainerRequest<'_>, capabilities: &Sets) -> Result<Seccomp, Refusal> {
     let security = asked.security();
     let (today, old) = (format!("{SECURITY}.seccomp"), format!("{SECURITY}.seccomp_profile_path"));
-    let profile = Profile::of((&today, security.seccomp.as_ref()), (&old, &security.seccomp_profile_path))?;
+    let profile = Profile::of(&today, security.seccomp.as_ref(), &old, &security.seccomp_profile_path)?;
     let field = if security.seccomp.is_some() { format!("{today}.localhost_ref") } else { old };
     match profile {
         _ if security.privileged => Ok(Seccomp::Unconfined),

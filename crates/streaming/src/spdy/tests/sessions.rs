@@ -46,8 +46,8 @@ async fn a_command_begins_when_all_its_streams_are_there() {
         stderr: false,
     };
     let session = tokio::spawn(async move {
-        let speech = (sessions::Resizing::Possible, Verdict::Json);
-        sessions::command(server, &prompt(), Asked::Exec(asked), speech).await;
+        let (asked, resizing) = (Asked::Exec(asked), sessions::Resizing::Possible);
+        sessions::command(server, &prompt(), asked, resizing, Verdict::Json).await;
     });
     let mut client = Client { io, storing: Storing::default() };
     for (id, role) in [(1, "error"), (3, "stdout"), (5, "resize")] {
@@ -69,8 +69,8 @@ async fn a_command_whose_streams_do_not_come_is_given_up() {
     let (io, server) = tokio::io::duplex(1 << 16);
     let asked = AttachRequest { container: "c".into(), tty: false, stdin: true, stdout: true, stderr: true };
     let session = tokio::spawn(async move {
-        let speech = (sessions::Resizing::Possible, Verdict::Json);
-        sessions::command(server, &prompt(), Asked::Attach(asked), speech).await;
+        let (asked, resizing) = (Asked::Attach(asked), sessions::Resizing::Possible);
+        sessions::command(server, &prompt(), asked, resizing, Verdict::Json).await;
     });
     let mut client = Client { io, storing: Storing::default() };
     client.open(1, &[("streamtype", "error")]).await;

@@ -40,7 +40,7 @@ fn runs_a_host_program(variant: &Variant, args: &[&str], path: &str) -> bool {
     let mut attacker = variant.container(args);
     let process = &mut attacker.container.job.start.process;
     process.env = vec![format!("PATH={path}")];
-    process.capabilities = container::capabilities::of(&container::capabilities::Asked {
+    process.capabilities = container::capabilities::of(&container::capabilities::RequestedCapabilities {
         add: vec!["SYS_PTRACE".to_owned()],
         ..Default::default()
     })

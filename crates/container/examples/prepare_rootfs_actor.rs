@@ -1,4 +1,4 @@
-//! Makes a container ready and ends, for tests that kill it: `ready_actor START STAGE`.
+//! Prepares a container's root filesystem and ends, for tests that kill it: `prepare_rootfs_actor START STAGE`.
 
 use std::error::Error;
 use std::fs;
@@ -10,7 +10,7 @@ use kernel::{Live, PrivateMountNamespace};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [start, stage] = &*words else { return Err("ready_actor START STAGE".into()) };
+    let [start, stage] = &*words else { return Err("prepare_rootfs_actor START STAGE".into()) };
     let start: ContainerSpec = serde_json::from_slice(&fs::read(start)?)?;
     let kernel = Live::default();
     let held = from_host(&kernel, &start)?;

@@ -30,8 +30,9 @@ pub(crate) struct Moment {
     pub(crate) boot: BootId,
 }
 
+/// All leases, their holders and members, and all category pairs, with the rows that are yet to be written.
 #[derive(Debug)]
-pub(crate) struct Book {
+pub(crate) struct LeaseTable {
     pub(crate) head: Head,
     pub(crate) allocator: Allocator,
     /// Held leases.
@@ -48,10 +49,10 @@ pub(crate) struct Book {
     changes: Changes,
 }
 
-impl Book {
+impl LeaseTable {
     /// From what is written down. A row that contradicts an earlier one is not taken in but returned.
     pub(crate) fn new(allocator: Allocator, head: Head, rows: Rows) -> (Self, Vec<LeaseId>) {
-        let mut book = Self {
+        let mut table = Self {
             head,
             allocator,
             leases: BTreeMap::new(),
@@ -64,19 +65,19 @@ impl Book {
         };
         let (held, free): (Vec<_>, Vec<_>) = rows.leases.into_iter().partition(|r| r.state().is_some());
         let entered = held.iter().filter_map(|r| Some((r.id, r.blocks(), r.state()?))).collect();
-        let contradicting = book.allocator.adopt_all(entered);
+        let contradicting = table.allocator.adopt_all(entered);
         for row in held.into_iter().filter(|r| !contradicting.contains(&r.id)) {
-            book.index(row);
+            table.index(row);
         }
         for row in free {
-            book.allocator.remember_freed(row.blocks(), row.seq);
-            book.freed.insert(freed_key(&row), row);
+            table.allocator.remember_freed(row.blocks(), row.seq);
+            table.freed.insert(freed_key(&row), row);
         }
-        book.members = rows.members.into_iter().map(|m| (m.holder.clone(), m)).collect();
+        table.members = rows.members.into_iter().map(|m| (m.holder.clone(), m)).collect();
         for row in rows.pairs {
-            book.index_pair(row);
+            table.index_pair(row);
         }
-        (book, contradicting)
+        (table, contradicting)
     }
 
     fn enter(&mut self, row: LeaseRow) -> Result<(), LeaseId> {

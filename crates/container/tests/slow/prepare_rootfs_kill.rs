@@ -1,7 +1,7 @@
 //! Killed at system call N while files are given away and a volume is filled. Needs root and strace.
 //!
 //! The run is recorded once; then it is repeated for every call that changes something, and killed at its
-//! entry. What is left is then made ready by somebody who is not killed: it must be as if nobody had been.
+//! entry. A second process then prepares the same stage and is not killed: the result must be as after one run.
 
 use crate::support;
 
@@ -55,7 +55,7 @@ const CHANGES: &[&str] = &[
 /// The program.
 fn actor() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| testkit::example("ready_actor", env!("CARGO_MANIFEST_DIR")))
+    PATH.get_or_init(|| testkit::example("prepare_rootfs_actor", env!("CARGO_MANIFEST_DIR")))
 }
 
 /// A container that is not ready yet.

@@ -63,7 +63,7 @@ fn a_variable_that_is_none_is_refused_without_showing_its_value() {
     ] {
         let mut wish = Wish::new();
         wish.config.envs = vec![KeyValue { key: key.into(), value: value.to_vec() }];
-        let refusal = wish.ordered().unwrap_err();
+        let refusal = wish.build().unwrap_err();
         assert_eq!(refusal.field, field);
         assert!(!refusal.to_string().contains("secret"), "{refusal}");
     }

@@ -1,4 +1,4 @@
-//! Files made ready on the real kernel: whose they are, and that the host sees nothing of it.
+//! A root filesystem prepared on the real kernel: the owners of its files, and that the host sees nothing of it.
 
 use crate::support;
 
@@ -158,7 +158,10 @@ fn a_capability_that_we_do_not_have_is_refused_by_name_and_left_out_of_all() {
     let all = container::capabilities::all().bounding;
     assert!(given.contains(&"CAP_SYS_ADMIN".to_owned()));
     for missing in all.iter().filter(|name| !given.contains(name)) {
-        let asked = container::capabilities::Asked { add: vec![missing.clone()], ..Default::default() };
+        let asked = container::capabilities::RequestedCapabilities {
+            add: vec![missing.clone()],
+            ..Default::default()
+        };
         start.process.capabilities = container::capabilities::of(&asked).unwrap();
         let error = inside(&start, dir.path(), |_| ()).unwrap_err();
         assert_eq!(error.to_string(), format!("the container cannot be given {missing}"));

@@ -1,10 +1,10 @@
-//! What a container that CRI asks for becomes, and what is refused by which field.
+//! The spec that is built from a CRI request, and what is refused by which field.
 
 mod confine;
 mod mounts;
+mod namespaces;
 mod process;
 mod resources;
-mod spaces;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,9 @@ use cri::{
     UserNamespace,
 };
 use images::ImageConfig;
-use runtime::spec::{self, CgroupVersion, ContainerRequest, ImageMount, Node, Refusal, SandboxResources};
+use runtime::spec::{
+    self, CgroupVersion, ContainerRequest, ImageMount, NodeFacts, Refusal, SandboxResources,
+};
 
 /// A container that asks for nothing but a command, in a sandbox with namespaces of its own; tests change it.
 struct Wish {
@@ -24,7 +26,7 @@ struct Wish {
     config: ContainerConfig,
     image: ImageConfig,
     place: SandboxResources,
-    node: Node,
+    node: NodeFacts,
     image_mounts: Vec<ImageMount>,
     target: Option<PathBuf>,
 }
@@ -111,19 +113,19 @@ impl Wish {
         })
     }
 
-    fn ordered(&self) -> Result<ContainerSpec, Refusal> {
+    fn build(&self) -> Result<ContainerSpec, Refusal> {
         self.read_with(&|_| Err(io::ErrorKind::NotFound.into()))
     }
 
     #[track_caller]
     fn start(&self) -> ContainerSpec {
-        self.ordered().unwrap()
+        self.build().unwrap()
     }
 
     /// The field of the refusal, if what it says has `cause` in it.
     #[track_caller]
     fn refused(&self, cause: &str) -> String {
-        let refusal = self.ordered().unwrap_err();
+        let refusal = self.build().unwrap_err();
         assert!(refusal.to_string().contains(cause), "{refusal}");
         refusal.field
     }
@@ -150,8 +152,8 @@ fn place() -> SandboxResources {
     }
 }
 
-fn node() -> Node {
-    Node {
+fn node() -> NodeFacts {
+    NodeFacts {
         hostname: "node1".into(),
         cgroups: CgroupVersion::V1,
         swap_limits: true,
