@@ -56,13 +56,12 @@ pub(crate) async fn find(settings: &Settings, file: PathBuf, boot_id: &str) -> R
     let (state, helper) = (settings.state.clone(), settings.programs.container.clone());
     let (engine, boot_id) = (settings.engine.clone(), boot_id.to_owned());
     let (mut found, tried) = blocking(move || {
-        if let Some(known) = known(&file, &(&boot_id, &helper, &engine)) {
+        let about = About { boot_id: &boot_id, helper: &helper, engine: &engine };
+        if let Some(known) = known(&file, &about) {
             return Ok((known, Ok(())));
         }
         let (found, tried) = (status::probe(&state), status::try_engine(&helper, &engine));
-        if let (true, Ok(()), Some(worked)) =
-            (found.user_namespaces, &tried, worked(&(&boot_id, &helper, &engine), found))
-        {
+        if let (true, Ok(()), Some(worked)) = (found.user_namespaces, &tried, worked(&about, found)) {
             files::write(&file, &worked)?;
         }
         Ok((found, tried))
@@ -76,19 +75,23 @@ pub(crate) async fn find(settings: &Settings, file: PathBuf, boot_id: &str) -> R
     Ok(found)
 }
 
-/// The boot, the helper and the engine that an answer is about.
-type About<'a> = (&'a str, &'a Path, &'a Engine);
+/// The boot and the programs that an answer is about.
+struct About<'a> {
+    boot_id: &'a str,
+    helper: &'a Path,
+    engine: &'a Engine,
+}
 
-fn worked(&(boot_id, helper, engine): &About<'_>, found: Abilities) -> Option<Worked> {
-    let engine = match engine {
+fn worked(about: &About<'_>, found: Abilities) -> Option<Worked> {
+    let engine = match about.engine {
         Engine::Libcontainer => None,
         Engine::Oci { path, args } => Some((Program::at(path)?, args.clone())),
     };
     let recursive_read_only = found.recursive_read_only;
     Some(Worked {
         version: 1,
-        boot_id: boot_id.to_owned(),
-        helper: Program::at(helper)?,
+        boot_id: about.boot_id.to_owned(),
+        helper: Program::at(about.helper)?,
         engine,
         recursive_read_only,
     })
@@ -111,13 +114,13 @@ mod tests {
         let (file, helper) = (dir.path().join("worked.json"), dir.path().join("helper"));
         fs::write(&helper, "one").unwrap();
         let found = Abilities { user_namespaces: true, recursive_read_only: true };
-        let about = |boot| -> About<'_> { (boot, &helper, &Engine::Libcontainer) };
+        let about = |boot_id| About { boot_id, helper: &helper, engine: &Engine::Libcontainer };
         assert_eq!(known(&file, &about("a")), None);
         files::write(&file, &worked(&about("a"), found).unwrap()).unwrap();
         assert_eq!(known(&file, &about("a")), Some(found));
         assert_eq!(known(&file, &about("b")), None);
         let other = Engine::Oci { path: helper.clone(), args: vec![] };
-        assert_eq!(known(&file, &("a", &helper, &other)), None);
+        assert_eq!(known(&file, &About { engine: &other, ..about("a") }), None);
         fs::write(&helper, "another").unwrap();
         assert_eq!(known(&file, &about("a")), None);
         fs::write(&file, "{").unwrap();
