@@ -215,15 +215,15 @@ pub fn the_host_sees_no_mount_of_ours(host: &Host) {
     let (id, bundle) = host.bundle(&pod, |_| {});
     let before = host.mounts();
     let container = host.create_in(&pod, &id, &bundle).unwrap();
-    assert_eq!(host.mounts(), before);
+    host.assert_mounts(&before, "after the create");
     host.start(&container);
-    assert_eq!(host.mounts(), before);
+    host.assert_mounts(&before, "after the start");
     let left: Vec<_> = fs::read_dir(host.stage()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["rootfs"]);
     assert_eq!(fs::read_dir(host.stage().join("rootfs")).unwrap().count(), 0);
     let done = host.runtime(&["delete", "--force", &id]);
     assert!(done.status.success());
-    assert_eq!(host.mounts(), before);
+    host.assert_mounts(&before, "after the delete");
 }
 
 /// The directory that takes a container's changes.

@@ -270,6 +270,22 @@ impl Host {
     pub fn mounts(&self) -> MountTable {
         MountTable::read().unwrap()
     }
+
+    /// Asserts that no mount is new, and that all below the host's directories are as before. A mount of another program
+    /// may be gone: if its mount point is removed, it vanishes from all mount namespaces.
+    #[track_caller]
+    pub fn assert_mounts(&self, before: &MountTable, context: &str) {
+        let now = self.mounts();
+        let new: Vec<_> = now.iter().filter(|&mount| before.by_id(mount.id) != Some(mount)).collect();
+        assert!(new.is_empty(), "{context}: {new:?}");
+        for dir in [self.dir.path(), self.stage.path()] {
+            assert_eq!(
+                now.under(dir).collect::<Vec<_>>(),
+                before.under(dir).collect::<Vec<_>>(),
+                "{context}"
+            );
+        }
+    }
 }
 
 /// What a host leaves behind goes.

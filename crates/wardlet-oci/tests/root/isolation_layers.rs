@@ -124,7 +124,7 @@ fn refused(host: &Host, change: impl FnOnce(&mut Value)) -> String {
     let (id, bundle) = host.bundle(&pod, change);
     let before = host.mounts();
     let error = host.create_in(&pod, &id, &bundle).err().unwrap();
-    assert_eq!(host.mounts(), before);
+    host.assert_mounts(&before, "at the end");
     error
 }
 

@@ -93,7 +93,7 @@ fn a_create_that_fails_gives_back_what_it_took() {
             assert_eq!(identity(&bundle.join("config.json")), before);
             rustix::mount::unmount(bundle.join("rootfs"), rustix::mount::UnmountFlags::DETACH).unwrap();
         }
-        assert_eq!(host.mounts(), mounts);
+        host.assert_mounts(&mounts, "at the end");
     });
 }
 

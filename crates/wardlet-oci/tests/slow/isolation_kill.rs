@@ -98,7 +98,7 @@ fn killed_at_any_call_nothing_is_left_but_the_owner_of_the_containers_own_direct
             let done = round.traced(&command, &call.kill());
             killed += usize::from(!done.status.success());
             let at = format!("killed at {call}");
-            assert_eq!(host.mounts(), before, "{at}");
+            host.assert_mounts(&before, &at);
             assert!([(0, 0), (BASE, BASE)].contains(&owner(&round.upper)), "{at}");
             assert_eq!(names(&round.upper), Vec::<String>::new(), "{at}");
             assert_eq!(names(host.stage()), ["rootfs"], "{at}");
