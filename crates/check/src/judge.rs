@@ -217,3 +217,6 @@ fn summary(report: &Report) -> Summary {
         problems: report.problems.len(),
     }
 }
+
+#[cfg(test)]
+mod tests;
