@@ -63,7 +63,7 @@ pub fn installed(component: &Component) -> bool {
         }),
         Source::Files(modules) => directory(component).is_some_and(|dir| {
             let mut files = modules.iter().flat_map(|module| module.files);
-            files.all(|file| dir.join("files").join(file.name).is_file())
+            files.all(|file| dir.join("files").join(file.name).exists())
         }),
         Source::Debian(packages) => packages.iter().all(|(_, sign)| crate::install::debian::present(sign)),
     }

@@ -237,6 +237,12 @@ pub static COMPONENTS: &[Component] = &[
         megabytes: 400,
     },
     Component {
+        name: manifests::POD_SECURITY,
+        version: "pinned",
+        source: Source::Files(manifests::POD_SECURITY_MODULES),
+        megabytes: 50,
+    },
+    Component {
         name: "tools",
         version: "debian",
         source: Source::Debian(&[
@@ -308,6 +314,7 @@ const SETS: &[(&str, &[&str])] = &[
             "runsc",
             "runsc-shim",
             manifests::COMPONENT,
+            manifests::POD_SECURITY,
         ],
     ),
     ("node", &["cni", "podman", "kubelet", "kube-controller-manager", "kube-scheduler"]),

@@ -1,8 +1,9 @@
-//! Published manifests of other projects, for the test of what `wardlet check` says about them.
+//! Published manifests of other projects, for the test of what `wardlet check` says about them, and upstream's fixtures
+//! of the Pod Security Standards.
 //!
-//! None of them is in this repository. Each is a file of a Go module; `testbed install public-manifests` takes it out of
-//! the module and into the cache, unchanged. The table names modules, versions, paths and digests, and nothing else
-//! decides which bytes a test reads.
+//! None of them is in this repository. Each is a file or a directory of a Go module; `testbed install public-manifests
+//! pod-security-fixtures` takes it out of the module and into the cache, unchanged. The tables name modules, versions,
+//! paths and digests, and nothing else decides which bytes a test reads.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,8 +14,10 @@ use crate::cache::{self, hex};
 use crate::catalogue::component;
 use crate::{Error, Result};
 
-/// The component that the files are installed as.
+/// The component that the published manifests are installed as.
 pub const COMPONENT: &str = "public-manifests";
+/// The component that the pods of upstream's tests of the Pod Security Standards are installed as.
+pub const POD_SECURITY: &str = "pod-security-fixtures";
 
 /// A Go module that files are taken from.
 #[derive(Debug)]
@@ -27,24 +30,30 @@ pub struct Module {
     pub files: &'static [ModuleFile],
 }
 
-/// One file of a Go module.
+/// One file of a Go module, or a directory with all files below it.
 #[derive(Debug)]
 pub struct ModuleFile {
     /// Its name in the cache.
     pub name: &'static str,
     /// Its path in the module.
     pub path: &'static str,
-    /// SHA-256 of its content, in lower-case hexadecimal.
+    /// SHA-256 in lower-case hexadecimal: of a file's content, or of a directory's list of files, which has a line
+    /// for each, sorted by path: its SHA-256, two spaces, its path.
     pub sha256: &'static str,
 }
 
 impl ModuleFile {
-    /// Checks that `content` is the content that the table names.
+    /// Checks that `path` holds what the table names.
     ///
     /// # Errors
-    /// [`Error::Digest`] with the module, the path and both digests.
-    pub(crate) fn verify(&self, module: &Module, content: &[u8]) -> Result<()> {
-        let found = hex(digest(&SHA256, content).as_ref());
+    /// [`Error::Digest`] with the module, the path and both digests; or what cannot be read.
+    pub(crate) fn verify(&self, module: &Module, path: &Path) -> Result<()> {
+        let content = if path.is_dir() {
+            listing(path)?.into_bytes()
+        } else {
+            fs::read(path).map_err(Error::file("read", path))?
+        };
+        let found = hex(digest(&SHA256, &content).as_ref());
         if found == self.sha256 {
             return Ok(());
         }
@@ -57,19 +66,60 @@ impl ModuleFile {
     }
 }
 
+/// The paths of all files below `directory`, relative to it and sorted.
+pub(crate) fn files_below(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut left = vec![directory.to_owned()];
+    while let Some(next) = left.pop() {
+        for entry in fs::read_dir(&next).map_err(Error::file("read", &next))? {
+            let path = entry.map_err(Error::file("read", &next))?.path();
+            if path.is_dir() {
+                left.push(path);
+            } else if let Ok(relative) = path.strip_prefix(directory) {
+                found.push(relative.to_owned());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A directory as its digest sees it.
+fn listing(directory: &Path) -> Result<String> {
+    let line = |path: PathBuf| {
+        let whole = directory.join(&path);
+        let content = fs::read(&whole).map_err(Error::file("read", whole))?;
+        Ok(format!("{}  {}\n", hex(digest(&SHA256, &content).as_ref()), path.display()))
+    };
+    files_below(directory)?.into_iter().map(line).collect()
+}
+
 /// The directory with all manifests, each verified against its digest.
 ///
 /// # Errors
 /// If the component is not installed, or a file in the cache has another digest than the table says.
 pub fn directory() -> Result<PathBuf> {
-    let component = component(COMPONENT)?;
-    let missing = |name: &str| Error::NotInstalled {
-        binary: name.to_owned(),
-        component: COMPONENT.to_owned(),
+    verified(COMPONENT, MODULES)
+}
+
+/// The directory with upstream's fixtures of the Pod Security Standards, verified against their digest. A pod's path is
+/// `LEVEL/vVERSION/pass/NAME.yaml`, or `fail` in place of `pass`.
+///
+/// # Errors
+/// As [`directory`].
+pub fn pod_security_fixtures() -> Result<PathBuf> {
+    Ok(verified(POD_SECURITY, POD_SECURITY_MODULES)?.join("pods"))
+}
+
+fn verified(name: &str, modules: &[Module]) -> Result<PathBuf> {
+    let component = component(name)?;
+    let missing = |file: &str| Error::NotInstalled {
+        binary: file.to_owned(),
+        component: name.to_owned(),
         version: component.version.to_owned(),
     };
-    let files = cache::directory(component).ok_or_else(|| missing(COMPONENT))?.join("files");
-    for module in MODULES {
+    let files = cache::directory(component).ok_or_else(|| missing(name))?.join("files");
+    for module in modules {
         verify(module, &files, missing)?;
     }
     Ok(files)
@@ -78,14 +128,24 @@ pub fn directory() -> Result<PathBuf> {
 fn verify(module: &Module, files: &Path, missing: impl Fn(&str) -> Error) -> Result<()> {
     for file in module.files {
         let path = files.join(file.name);
-        if !path.is_file() {
+        if !path.exists() {
             return Err(missing(file.name));
         }
-        let content = fs::read(&path).map_err(Error::file("read", &path))?;
-        file.verify(module, &content)?;
+        file.verify(module, &path)?;
     }
     Ok(())
 }
+
+/// The evaluator's own tests: for each level and version, pods that pass and pods that fail.
+pub static POD_SECURITY_MODULES: &[Module] = &[Module {
+    path: "k8s.io/pod-security-admission",
+    version: "v0.37.1",
+    files: &[ModuleFile {
+        name: "pods",
+        path: "test/testdata",
+        sha256: "6a6a394a0bb0839bc85aeb343c3c9754f620bdda330e7c497f85bffa967cbc1d",
+    }],
+}];
 
 /// Small modules, and Kubernetes itself, which other components are built from.
 pub static MODULES: &[Module] = &[
@@ -236,7 +296,7 @@ mod tests {
     #[test]
     fn every_manifest_has_a_name_of_its_own_a_path_in_its_module_and_a_digest() {
         let mut names = BTreeSet::new();
-        for file in MODULES.iter().flat_map(|module| module.files) {
+        for file in MODULES.iter().chain(POD_SECURITY_MODULES).flat_map(|module| module.files) {
             assert!(names.insert(file.name), "{} is there twice", file.name);
             assert!(!file.path.starts_with('/') && !file.path.contains(".."), "{}", file.path);
             let digits = file.sha256.bytes().filter(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -250,8 +310,12 @@ mod tests {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         let file = ModuleFile { name: "one.yaml", path: "deploy/one.yaml", sha256: empty };
         let module = Module { path: "example.com/one", version: "v1.2.3", files: &[] };
-        file.verify(&module, b"").expect("the content of the table");
-        match file.verify(&module, b"abc").expect_err("another content") {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("one.yaml");
+        fs::write(&path, "").expect("write");
+        file.verify(&module, &path).expect("the content of the table");
+        fs::write(&path, "abc").expect("write");
+        match file.verify(&module, &path).expect_err("another content") {
             Error::Digest { module, path, expected, found } => {
                 assert_eq!((module.as_str(), path.as_str()), ("example.com/one@v1.2.3", "deploy/one.yaml"));
                 assert_eq!(expected, empty);
@@ -259,6 +323,25 @@ mod tests {
             }
             other => panic!("{other}"),
         }
+    }
+
+    #[test]
+    fn the_digest_of_a_directory_changes_with_a_content_a_name_and_a_file_more() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (one, two) = (dir.path().join("b/one.yaml"), dir.path().join("a.yaml"));
+        fs::create_dir(dir.path().join("b")).expect("a directory");
+        fs::write(&one, "").expect("write");
+        fs::write(&two, "abc").expect("write");
+        let list = listing(dir.path()).expect("a list");
+        let names: Vec<&str> = list.lines().filter_map(|line| line.split("  ").nth(1)).collect();
+        assert_eq!(names, ["a.yaml", "b/one.yaml"]);
+        let mut seen = BTreeSet::from([list]);
+        fs::write(&one, "x").expect("write");
+        assert!(seen.insert(listing(dir.path()).expect("another content")));
+        fs::rename(&two, dir.path().join("c.yaml")).expect("rename");
+        assert!(seen.insert(listing(dir.path()).expect("another name")));
+        fs::write(dir.path().join("b/two.yaml"), "").expect("write");
+        assert!(seen.insert(listing(dir.path()).expect("a file more")));
     }
 
     #[test]

@@ -220,3 +220,6 @@ fn summary(report: &Report) -> Summary {
         problems: report.problems.len(),
     }
 }
+
+#[cfg(test)]
+mod tests;

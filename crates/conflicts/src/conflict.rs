@@ -1,11 +1,11 @@
 //! A conflict, and how much it matters.
 
+use selinux::Reach;
 use serde::Serialize;
 
 use crate::ask::{Property, Value};
 use crate::keys::{PodKey, VolumeId};
 use crate::meeting::{Meeting, meeting};
-use crate::reach::Reach;
 use crate::row::Side;
 
 /// Two pods that cannot both have one volume on one node. How much it matters is found out when asked.

@@ -11,7 +11,7 @@ use crate::links::Links;
 use crate::maps::HashMap;
 use crate::objects::{Claim, CsiDriver, Life, PersistentVolume, Pod};
 use crate::pools::Pools;
-use crate::row::{Entries, Entry, Row};
+use crate::row::{Entries, Entry, Named, Row};
 use crate::rules::Rules;
 use crate::volumes::Volumes;
 use crate::wishes::{Wishes, wishes};
@@ -105,11 +105,15 @@ impl Engine {
     /// A claim that the pod has named before is known by its place, and not looked up again.
     fn row_of(&mut self, pod: &Pod, known: Option<Index>) -> Row {
         let (links, old) = (&mut self.links, known.and_then(|index| self.rows.get(index)));
-        let mut claims = |key: &PodKey, name: &str| {
-            let named = old.and_then(|row| row.claims().find(|&c| links.is_claim(c, key.namespace(), name)));
-            Some(named.unwrap_or_else(|| links.claim(&key.claim(name))))
+        let mut names = |named: Named<'_>| match named {
+            Named::Claim(key, name) => {
+                let known = |&claim: &Index| links.is_claim(claim, key.namespace(), name);
+                let named = old.and_then(|row| row.claims().find(known));
+                Some(named.unwrap_or_else(|| links.claim(&key.claim(name))))
+            }
+            Named::Driver(name) => Some(links.driver(name)),
         };
-        Row::of(pod, &self.rules, &mut self.pools, &mut claims)
+        Row::of(pod, &self.rules, &mut self.pools, &mut names)
     }
 
     fn insert(&mut self, row: Row) -> Index {
@@ -117,6 +121,7 @@ impl Engine {
         let index = self.rows.insert(row);
         if let Some(row) = self.rows.get(index) {
             row.claims().for_each(|claim| self.links.add_user(claim, index));
+            row.drivers().for_each(|driver| self.links.add_driver_user(driver, index));
         }
         self.pods.insert(key, index);
         index
@@ -131,6 +136,8 @@ impl Engine {
             row.claims().for_each(|claim| self.links.add_user(claim, index));
             old.claims().for_each(|claim| self.links.remove_user(claim, index));
         }
+        row.drivers().for_each(|driver| self.links.add_driver_user(driver, index));
+        old.drivers().for_each(|driver| self.links.remove_driver_user(driver, index));
         *old = row;
         index
     }
@@ -148,6 +155,7 @@ impl Engine {
         }
         if let Some(row) = self.rows.try_remove(index) {
             row.claims().for_each(|claim| self.links.remove_user(claim, index));
+            row.drivers().for_each(|driver| self.links.remove_driver_user(driver, index));
         }
         effects
     }

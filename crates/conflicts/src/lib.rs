@@ -29,7 +29,6 @@ mod objects;
 mod placement;
 mod pools;
 mod query;
-mod reach;
 mod remarks;
 mod row;
 mod rules;
@@ -52,8 +51,8 @@ pub use objects::{
 };
 pub use placement::{AntiAffinity, Namespaces, Node, NodeTerm, Operator, Placement, Requirement};
 pub use query::Users;
-pub use reach::Reach;
 pub use remarks::{Remark, Says};
-pub use rules::{Gates, PrivilegedOptions, Rules};
+pub use rules::{PrivilegedOptions, Rules};
+pub use selinux::{MountGates as Gates, Reach};
 pub use trial::Trial;
 pub use types::{AccessMode, ChangePolicy};

@@ -5,18 +5,15 @@ use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use selinux::Scope;
 use slab::Slab;
 use smallvec::SmallVec;
-
-use types::AccessMode;
 
 use crate::index::Index;
 use crate::keys::{ClaimKey, VolumeId};
 use crate::maps::HashMap;
 use crate::objects::{Claim, CsiDriver, PersistentVolume, VolumeSource};
-use crate::reach::Reach;
 use crate::row::Span;
-use crate::rules::Gates;
 
 /// Claims, volumes and drivers, each known or only named by others. They know each other by their
 /// places, so that nothing is looked up by name twice.
@@ -65,6 +62,8 @@ enum Source {
 struct DriverRow {
     selinux_mount: Option<bool>,
     volumes: BTreeSet<Index>,
+    /// The pods that name a volume of this driver themselves.
+    users: SmallVec<[Index; 1]>,
 }
 
 /// The entry of an object that is not known.
@@ -87,7 +86,7 @@ impl Unused for VolumeRow {
 
 impl Unused for DriverRow {
     fn unused(&self) -> bool {
-        self.selinux_mount.is_none() && self.volumes.is_empty()
+        self.selinux_mount.is_none() && self.volumes.is_empty() && self.users.is_empty()
     }
 }
 
@@ -144,7 +143,7 @@ pub(crate) struct Located<'e> {
     /// Whether what provides it can mount it with a label.
     pub(crate) mountable: bool,
     pub(crate) span: Span,
-    pub(crate) reach: Reach,
+    pub(crate) scope: Scope,
 }
 
 /// Why a claim leads to no volume.
@@ -177,7 +176,22 @@ impl Links {
         self.claims.place(claim)
     }
 
-    pub(crate) fn locate(&self, claim: Index, gates: Gates) -> Result<Located<'_>, Unresolved> {
+    /// The index of a driver, if an object has named it.
+    pub(crate) fn find_driver(&self, name: &str) -> Option<Index> {
+        self.drivers.places.get(name).copied()
+    }
+
+    /// The index of a driver for a pod that names it from now on.
+    pub(crate) fn driver(&mut self, name: &str) -> Index {
+        self.drivers.place(name)
+    }
+
+    /// Whether a driver says that it can mount with a label.
+    pub(crate) fn driver_mounts(&self, driver: Index) -> bool {
+        self.drivers.get(driver).is_some_and(|d| d.selinux_mount == Some(true))
+    }
+
+    pub(crate) fn locate(&self, claim: Index) -> Result<Located<'_>, Unresolved> {
         let (key, row) = self.claims.rows.get(claim).ok_or(Unresolved::NoClaim)?;
         let known = row.known.as_ref().ok_or(Unresolved::NoClaim)?;
         let volume = known.volume.ok_or(Unresolved::NotBound)?;
@@ -188,12 +202,10 @@ impl Links {
             return Err(Unresolved::OtherClaims);
         }
         let mountable = match volume.source {
-            Source::Csi(driver) => self.drivers.get(driver).is_some_and(|d| d.selinux_mount == Some(true)),
+            Source::Csi(driver) => self.driver_mounts(driver),
             Source::Mountable(mountable) => mountable,
         };
-        let enforced = gates.mount || volume.span == Span::OnePod;
-        let reach = if enforced { Reach::Enforced } else { Reach::Counted };
-        Ok(Located { id: &volume.id, mountable, span: volume.span, reach })
+        Ok(Located { id: &volume.id, mountable, span: volume.span, scope: volume.span.scope() })
     }
 
     fn users(&self, claims: &[Index]) -> Vec<Index> {
@@ -213,6 +225,20 @@ impl Links {
             row.users.swap_remove(place);
         }
         self.claims.prune(claim);
+    }
+
+    pub(crate) fn add_driver_user(&mut self, driver: Index, pod: Index) {
+        if let Some(row) = self.drivers.get_mut(driver) {
+            row.users.push(pod);
+        }
+    }
+
+    pub(crate) fn remove_driver_user(&mut self, driver: Index, pod: Index) {
+        let Some(row) = self.drivers.get_mut(driver) else { return };
+        if let Some(place) = row.users.iter().position(|&p| p == pod) {
+            row.users.swap_remove(place);
+        }
+        self.drivers.prune(driver);
     }
 
     /// Puts a claim, or takes it away; tells which pods it concerns.
@@ -275,7 +301,7 @@ impl Links {
             let key = self.claims.places.get_key_value(&c.key).map_or(&c.key, |(key, _)| key);
             (key.clone(), c.uid.as_deref().map(Into::into))
         });
-        KnownVolume { id: volume.id.clone(), source, span: span(&volume.access_modes), owner }
+        KnownVolume { id: volume.id.clone(), source, span: Span::of(&volume.access_modes), owner }
     }
 
     fn leave_driver(&mut self, driver: Index, volume: Index) {
@@ -297,16 +323,17 @@ impl Links {
     }
 
     fn users_of_driver(&self, driver: Index) -> Vec<Index> {
-        let volumes = self.drivers.get(driver).into_iter().flat_map(|row| &row.volumes);
-        let rows = volumes.filter_map(|&volume| self.volumes.get(volume));
-        rows.flat_map(|row| self.users(&row.claims)).collect()
+        let Some(row) = self.drivers.get(driver) else { return Vec::new() };
+        let volumes = row.volumes.iter().filter_map(|&volume| self.volumes.get(volume));
+        let claiming = volumes.flat_map(|row| self.users(&row.claims));
+        claiming.chain(row.users.iter().copied()).collect()
     }
 
     /// The claims that pods use and that lead to no volume.
     pub(crate) fn unresolved(&self) -> impl Iterator<Item = (&ClaimKey, Unresolved)> {
         self.claims.places.iter().filter_map(|(key, &place)| {
             let used = self.claims.get(place).is_some_and(|row| !row.users.is_empty());
-            let why = self.locate(place, Gates::default()).err()?;
+            let why = self.locate(place).err()?;
             used.then_some((key, why))
         })
     }
@@ -319,17 +346,5 @@ impl Links {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.claims.places.is_empty() && self.volumes.places.is_empty() && self.drivers.places.is_empty()
-    }
-}
-
-/// A mode that is never given with another counts only alone.
-fn span(modes: &[AccessMode]) -> Span {
-    let only = |mode| !modes.is_empty() && modes.iter().all(|&m| m == mode);
-    if only(AccessMode::ReadWriteOncePod) {
-        Span::OnePod
-    } else if only(AccessMode::ReadWriteOnce) {
-        Span::OneNode
-    } else {
-        Span::Anywhere
     }
 }

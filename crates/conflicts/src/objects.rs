@@ -74,6 +74,16 @@ pub enum PodVolumeSource {
         /// What provides it. A CSI driver's inline volume is its pod's alone: leave it out.
         source: VolumeSource,
     },
+    /// Named in the pod itself, of a kind that Kubernetes hands to a CSI driver: the kubelet treats it as a
+    /// persistent volume.
+    Migrated {
+        /// What it is in the storage.
+        id: VolumeId,
+        /// The driver's name.
+        driver: String,
+        /// The access modes that it gets.
+        access_modes: Vec<AccessMode>,
+    },
 }
 
 /// One mount of a volume into a container.

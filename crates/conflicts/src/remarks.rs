@@ -1,13 +1,12 @@
 //! What there is to say about one pod and a volume, without another pod.
 
-use selinux::PartialLabel;
+use selinux::{MountDecision, PartialLabel, Reach};
 
 use types::ChangePolicy;
 
 use crate::ask::Labels;
 use crate::engine::Engine;
 use crate::keys::{PodKey, VolumeId};
-use crate::reach::Reach;
 use crate::row::Row;
 use crate::rules::PrivilegedOptions;
 use crate::wishes::{Used, used};
@@ -81,9 +80,8 @@ impl Engine {
     fn says(&self, row: &Row, used: &Used<'_>) -> Vec<Says> {
         let mut says = Vec::new();
         let traits = used.manner.traits;
-        if let Labels::Several(labels) = &used.labels {
-            let labels = labels.iter().cloned().collect();
-            says.push(Says::MultipleLabels { labels, reach: used.manner.reach });
+        if let (MountDecision::Several(reach), Labels::Several(labels)) = (used.decision, &used.labels) {
+            says.push(Says::MultipleLabels { labels: labels.iter().cloned().collect(), reach });
         }
         // The rest is about mounts with a label.
         if !used.located.mountable || row.policy == ChangePolicy::Recursive {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use selinux::{Reach, Scope};
 use smallvec::SmallVec;
 
-use types::ChangePolicy;
+use types::{AccessMode, ChangePolicy};
 
 use crate::ask::{Ask, Labels};
 use crate::index::Index;
@@ -12,7 +13,6 @@ use crate::keys::{PodKey, VolumeId};
 use crate::objects::{Mount, Pod, PodVolume, PodVolumeSource, VolumeSource};
 use crate::placement::Node;
 use crate::pools::Pools;
-use crate::reach::Reach;
 use crate::rules::{PrivilegedOptions, Rules};
 use crate::steering::{PodLabels, Steering};
 
@@ -46,6 +46,12 @@ pub(crate) enum UseSource {
     Inline {
         id: VolumeId,
         mountable: bool,
+    },
+    /// The driver by its index; `None` as for a claim.
+    Migrated {
+        id: VolumeId,
+        driver: Option<Index>,
+        span: Span,
     },
 }
 
@@ -81,6 +87,28 @@ pub(crate) enum Span {
     OnePod,
     OneNode,
     Anywhere,
+}
+
+impl Span {
+    /// A mode that is never given with another counts only alone.
+    pub(crate) fn of(modes: &[AccessMode]) -> Self {
+        let only = |mode| !modes.is_empty() && modes.iter().all(|&m| m == mode);
+        if only(AccessMode::ReadWriteOncePod) {
+            Self::OnePod
+        } else if only(AccessMode::ReadWriteOnce) {
+            Self::OneNode
+        } else {
+            Self::Anywhere
+        }
+    }
+
+    /// How the gates see a persistent volume that reaches so far.
+    pub(crate) fn scope(self) -> Scope {
+        match self {
+            Self::OnePod => Scope::OnePod,
+            Self::OneNode | Self::Anywhere => Scope::Persistent,
+        }
+    }
 }
 
 /// How a pod's containers mount a volume.
@@ -128,8 +156,17 @@ impl Traits {
     }
 }
 
-/// Finds the place of a claim that a pod names.
-pub(crate) type Claims<'a> = dyn FnMut(&PodKey, &str) -> Option<Index> + 'a;
+/// What a pod names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Named<'a> {
+    /// A claim in the pod's namespace.
+    Claim(&'a PodKey, &'a str),
+    /// A CSI driver.
+    Driver(&'a str),
+}
+
+/// Finds the index of what a pod names.
+pub(crate) type Names<'a> = dyn FnMut(Named<'_>) -> Option<Index> + 'a;
 
 impl Use {
     fn of(
@@ -137,10 +174,14 @@ impl Use {
         volume: &PodVolume,
         rules: &Rules,
         pools: &mut Pools,
-        claims: &mut Claims<'_>,
+        names: &mut Names<'_>,
     ) -> Self {
         let source = match &volume.source {
-            PodVolumeSource::Claim(name) => UseSource::Claim(claims(pod, name)),
+            PodVolumeSource::Claim(name) => UseSource::Claim(names(Named::Claim(pod, name))),
+            PodVolumeSource::Migrated { id, driver, access_modes } => {
+                let (driver, span) = (names(Named::Driver(driver)), Span::of(access_modes));
+                UseSource::Migrated { id: id.clone(), driver, span }
+            }
             PodVolumeSource::Inline { id, source } => {
                 let mountable = matches!(source, VolumeSource::Iscsi | VolumeSource::FibreChannel);
                 UseSource::Inline { id: id.clone(), mountable }
@@ -154,7 +195,7 @@ impl Use {
 }
 
 impl Row {
-    pub(crate) fn of(pod: &Pod, rules: &Rules, pools: &mut Pools, claims: &mut Claims<'_>) -> Self {
+    pub(crate) fn of(pod: &Pod, rules: &Rules, pools: &mut Pools, names: &mut Names<'_>) -> Self {
         let policy = pod.change_policy.filter(|_| rules.gates.change_policy);
         let mounted = pod.volumes.iter().filter(|v| !v.mounts.is_empty());
         let node = match &pod.placement.node {
@@ -162,7 +203,7 @@ impl Row {
             Node::Bound(node) | Node::Pinned(node) => Some(pools.text(node)),
         };
         let key = pod.key.clone();
-        let uses = mounted.map(|v| Use::of(&key, v, rules, pools, claims)).collect();
+        let uses = mounted.map(|v| Use::of(&key, v, rules, pools, names)).collect();
         Self {
             uses,
             key,
@@ -185,14 +226,27 @@ impl Row {
 
     /// The claims that it uses, each once.
     pub(crate) fn claims(&self) -> impl Iterator<Item = Index> {
-        let place = |u: &Use| match u.source {
-            UseSource::Claim(place) => place,
-            UseSource::Inline { .. } => None,
-        };
-        let earlier =
-            move |at: usize, claim: Index| self.uses.iter().take(at).any(|u| place(u) == Some(claim));
+        self.each_once(|source| match source {
+            UseSource::Claim(place) => *place,
+            UseSource::Inline { .. } | UseSource::Migrated { .. } => None,
+        })
+    }
+
+    /// The drivers of volumes that it names itself, each once.
+    pub(crate) fn drivers(&self) -> impl Iterator<Item = Index> {
+        self.each_once(|source| match source {
+            UseSource::Migrated { driver, .. } => *driver,
+            UseSource::Claim(_) | UseSource::Inline { .. } => None,
+        })
+    }
+
+    fn each_once(&self, index: impl Fn(&UseSource) -> Option<Index> + Copy) -> impl Iterator<Item = Index> {
         let all = self.uses.iter().enumerate();
-        all.filter_map(move |(at, u)| place(u).filter(|&claim| !earlier(at, claim)))
+        all.filter_map(move |(at, used)| {
+            let found = index(&used.source)?;
+            let earlier = self.uses.iter().take(at).any(|u| index(&u.source) == Some(found));
+            (!earlier).then_some(found)
+        })
     }
 
     /// Whether there may be something to say about this pod alone.

@@ -8,7 +8,7 @@ use crate::maps::HashSet;
 use crate::objects::{Life, Pod};
 use crate::pools::Pools;
 use crate::remarks::Remark;
-use crate::row::{Row, Side};
+use crate::row::{Named, Row, Side};
 use crate::wishes::{Wish, Wishes, wishes};
 
 /// The cluster as it would be with these pods in the place of those of the same names. The engine does
@@ -27,8 +27,11 @@ impl Engine {
         let mut pools = Pools::default();
         let alive = pods.iter().filter(|pod| pod.life == Life::Alive);
         let tried = alive.map(|pod| {
-            let mut claims = |pod: &PodKey, name: &str| self.links.find_claim(&pod.claim(name));
-            let row = Row::of(pod, &self.rules, &mut pools, &mut claims);
+            let mut names = |named: Named<'_>| match named {
+                Named::Claim(pod, name) => self.links.find_claim(&pod.claim(name)),
+                Named::Driver(name) => self.links.find_driver(name),
+            };
+            let row = Row::of(pod, &self.rules, &mut pools, &mut names);
             let wishes = wishes(&self.links, &self.rules, &self.pools, &row);
             (row, wishes)
         });

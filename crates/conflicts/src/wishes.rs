@@ -1,6 +1,6 @@
 //! What a pod asks of which volumes, with all that is known now.
 
-use selinux::PartialLabel;
+use selinux::{LabelCount, MountCase, MountDecision, Reach, Scope};
 use smallvec::SmallVec;
 
 use types::ChangePolicy;
@@ -9,7 +9,6 @@ use crate::ask::{Ask, Labels};
 use crate::keys::VolumeId;
 use crate::links::{Links, Located, Unresolved};
 use crate::pools::Pools;
-use crate::reach::Reach;
 use crate::row::{Manner, Row, Span, Use, UseSource};
 use crate::rules::Rules;
 
@@ -32,13 +31,15 @@ pub(crate) struct Used<'e> {
     pub(crate) located: Located<'e>,
     pub(crate) labels: Labels,
     pub(crate) manner: Manner,
+    pub(crate) decision: MountDecision,
 }
 
 impl<'e> Used<'e> {
-    fn of(used: &'e Use, located: Located<'e>) -> Self {
-        let Located { span, reach, .. } = located;
-        let manner = Manner { traits: used.traits, span, reach };
-        Self { name: &used.name, located, labels: used.labels.clone(), manner }
+    fn of(used: &'e Use, located: Located<'e>, rules: &Rules) -> Self {
+        let reach = Reach::of(rules.gates, located.scope);
+        let manner = Manner { traits: used.traits, span: located.span, reach };
+        let decision = MountDecision::Unlabelled;
+        Self { name: &used.name, located, labels: used.labels.clone(), manner, decision }
     }
 
     /// The same volume under another name.
@@ -46,9 +47,27 @@ impl<'e> Used<'e> {
         self.labels = std::mem::take(&mut self.labels).and(other.labels);
         self.manner.traits = self.manner.traits.and(other.manner.traits);
         self.manner.reach = self.manner.reach.max(other.manner.reach);
+        self.located.scope = self.located.scope.max(other.located.scope);
         if self.manner.span != other.manner.span {
             self.manner.span = Span::Anywhere;
         }
+    }
+
+    /// What the pod asks of the volume, once all its names are known.
+    fn decide(&mut self, rules: &Rules, policy: ChangePolicy) {
+        let labels = match &self.labels {
+            Labels::None => LabelCount::None,
+            Labels::One(label) if label.is_empty() => LabelCount::None,
+            Labels::One(_) => LabelCount::One,
+            Labels::Several(_) => LabelCount::Several,
+        };
+        self.decision = MountDecision::of(MountCase {
+            gates: rules.gates,
+            scope: self.located.scope,
+            driver_mounts: self.located.mountable,
+            is_recursive: policy == ChangePolicy::Recursive,
+            labels,
+        });
     }
 }
 
@@ -59,23 +78,27 @@ pub(crate) fn used<'e>(links: &'e Links, rules: &Rules, row: &'e Row) -> SmallVe
         return all;
     }
     for used in &row.uses {
-        let Ok(located) = locate(links, rules, used) else { continue };
-        let next = Used::of(used, located);
+        let Ok(located) = locate(links, used) else { continue };
+        let next = Used::of(used, located, rules);
         match all.iter_mut().find(|u| u.located.id == located.id) {
             Some(same) => same.and(next),
             None => all.push(next),
         }
     }
+    all.iter_mut().for_each(|used| used.decide(rules, row.policy));
     all
 }
 
-fn locate<'e>(links: &'e Links, rules: &Rules, used: &'e Use) -> Result<Located<'e>, Unresolved> {
+fn locate<'e>(links: &'e Links, used: &'e Use) -> Result<Located<'e>, Unresolved> {
     match &used.source {
         UseSource::Claim(None) => Err(Unresolved::NoClaim),
-        UseSource::Claim(Some(claim)) => links.locate(*claim, rules.gates),
+        UseSource::Claim(Some(claim)) => links.locate(*claim),
         UseSource::Inline { id, mountable } => {
-            let mountable = *mountable;
-            Ok(Located { id, mountable, span: Span::Anywhere, reach: Reach::Counted })
+            Ok(Located { id, mountable: *mountable, span: Span::Anywhere, scope: Scope::InPod })
+        }
+        UseSource::Migrated { id, driver, span } => {
+            let mountable = driver.is_some_and(|driver| links.driver_mounts(driver));
+            Ok(Located { id, mountable, span: *span, scope: span.scope() })
         }
     }
 }
@@ -83,17 +106,14 @@ fn locate<'e>(links: &'e Links, rules: &Rules, used: &'e Use) -> Result<Located<
 /// The volumes that a pod asks something of. One that cannot be mounted with a label is no wish, nor
 /// is one that would need several: its pod does not start.
 pub(crate) fn wishes(links: &Links, rules: &Rules, pools: &Pools, row: &Row) -> Wishes {
-    let mountable = used(links, rules, row).into_iter().filter(|u| u.located.mountable);
-    mountable.filter_map(|used| wish(pools, used, row.policy)).collect()
+    used(links, rules, row).into_iter().filter_map(|used| wish(pools, used)).collect()
 }
 
-fn wish(pools: &Pools, used: Used<'_>, policy: ChangePolicy) -> Option<Wish> {
-    let ask = match (used.labels, policy) {
-        (Labels::Several(_), _) => return None,
-        (Labels::One(label), ChangePolicy::MountOption) if !PartialLabel::is_empty(&label) => {
-            Ask::new(label, policy)
-        }
-        _ => Ask::new(pools.no_label(), ChangePolicy::Recursive),
+fn wish(pools: &Pools, used: Used<'_>) -> Option<Wish> {
+    let ask = match (used.decision, used.labels) {
+        (MountDecision::Label(_), Labels::One(label)) => Ask::new(label, ChangePolicy::MountOption),
+        (MountDecision::NoLabel(_), _) => Ask::new(pools.no_label(), ChangePolicy::Recursive),
+        _ => return None,
     };
     Some(Wish { id: used.located.id.clone(), ask, manner: used.manner })
 }

@@ -176,7 +176,8 @@ impl Objects {
                 self.drivers.insert(name, driver.spec.se_linux_mount == Some(true));
             }
             Resource::StorageClass(class) => {
-                self.storage_classes.insert(name, class.provisioner.clone());
+                let driver = manifest::migrated_provisioner(&class.provisioner).unwrap_or(&class.provisioner);
+                self.storage_classes.insert(name, driver.to_owned());
             }
             Resource::RuntimeClass(class) => {
                 self.runtime_classes.insert(name, class.handler.clone());

@@ -1,7 +1,7 @@
-use conflicts::{Life, Mount, Pod, PodKey, PodVolume, PodVolumeSource};
+use conflicts::{Life, Mount, Pod, PodKey, PodVolume, PodVolumeSource, VolumeId};
 use manifest::k8s_openapi::api::core::v1::Pod as ClusterPod;
 use manifest::{Cluster, Finding, PodRef};
-use plan::{Intent, VolumeSource};
+use plan::{InTreeVolume, Intent, PersistentSource, VolumeSource};
 use selinux::effective;
 
 use crate::object::{ObjectRef, SourcePosition};
@@ -65,17 +65,26 @@ fn deployment_of(owner: &ObjectRef, pod: &PodRef<'_>) -> Option<ObjectRef> {
     })
 }
 
-/// A pod's claims as the engine takes them. Other volumes are never mounted with a context, or are the
-/// pod's alone.
+/// A pod's persistent volumes as the engine takes them: claims, and those that the pod names and that are treated as
+/// persistent ones. Others are never mounted with a context, or are the pod's alone.
 pub(crate) fn pod_of(intent: &Intent, key: PodKey) -> Pod {
-    let claim = |volume: &plan::Volume| {
-        let VolumeSource::Claim { name } = &volume.source else { return None };
+    let persistent = |volume: &plan::Volume| {
+        let source = match &volume.source {
+            VolumeSource::Claim { name } => PodVolumeSource::Claim(name.clone()),
+            VolumeSource::InTree(own) => migrated(own)?,
+            _ => return None,
+        };
         let mounts = mounts(intent, &volume.name);
-        let source = PodVolumeSource::Claim(name.clone());
         (!mounts.is_empty()).then(|| PodVolume { name: volume.name.clone(), source, mounts })
     };
-    let volumes = intent.volumes.iter().filter_map(claim).collect();
+    let volumes = intent.volumes.iter().filter_map(persistent).collect();
     Pod { life: Life::Alive, change_policy: intent.change_policy, volumes, ..Pod::new(key) }
+}
+
+fn migrated(own: &InTreeVolume) -> Option<PodVolumeSource> {
+    let PersistentSource::Csi { driver, .. } = &own.volume.source else { return None };
+    let (id, access_modes) = (VolumeId::csi(driver, &own.handle), own.volume.access_modes.clone());
+    Some(PodVolumeSource::Migrated { id, driver: driver.clone(), access_modes })
 }
 
 fn mounts(intent: &Intent, volume: &str) -> Vec<Mount> {

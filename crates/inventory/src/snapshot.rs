@@ -86,6 +86,7 @@ impl ClusterSnapshot {
         snapshot.add_templates(workloads);
         snapshot.add_storage(objects);
         snapshot.add_missing_claims(objects);
+        snapshot.add_migrated();
         snapshot.add_drivers(objects);
         snapshot.index();
         snapshot
@@ -125,6 +126,9 @@ impl ClusterSnapshot {
     /// Where a pod's volume leads to.
     #[must_use]
     pub fn volume_of(&self, pod: &Pod, volume: &PodVolume) -> Option<&VolumeId> {
+        if let PodVolumeSource::Migrated { id, .. } = &volume.source {
+            return self.facts.get_key_value(id).map(|(id, _)| id);
+        }
         let (_, at) = self.lead(pod, volume)?;
         self.volumes.get(at).map(|volume| &volume.id)
     }
@@ -287,6 +291,16 @@ impl ClusterSnapshot {
         }
     }
 
+    /// Volumes of CSI drivers that pods name themselves.
+    fn add_migrated(&mut self) {
+        for volume in self.equivalents.values().flat_map(|equivalent| &equivalent.pod.volumes) {
+            let PodVolumeSource::Migrated { id, driver, access_modes } = &volume.source else { continue };
+            let (driver, access_modes) = (Some(driver.clone()), access_modes.clone());
+            let facts = VolumeFacts { driver, access_modes, ..VolumeFacts::default() };
+            self.facts.entry(id.clone()).or_insert(facts);
+        }
+    }
+
     /// The volume that a claim may be given one day.
     fn made_up(
         &mut self,
@@ -326,7 +340,8 @@ impl ClusterSnapshot {
             VolumeSource::Csi { driver } => Some(driver.clone()),
             _ => None,
         });
-        for driver in named.collect::<BTreeSet<String>>() {
+        let own = self.facts.values().filter_map(|facts| facts.driver.clone());
+        for driver in named.chain(own).collect::<BTreeSet<String>>() {
             if driver == UNKNOWN_DRIVER {
                 self.drivers.insert(driver, true);
             } else if objects.drivers.is_empty() {

@@ -6,12 +6,11 @@ use crate::objects::Objects;
 use crate::volumes::{Claim, StoredVolume};
 
 /// What the volumes of well-known drivers and plugins lie on where they do not say.
-const LIES_ON: [(&str, &str); 38] = [
+const LIES_ON: [(&str, &str); 32] = [
     ("nfs.csi.k8s.io", "nfs"),
     ("efs.csi.aws.com", "nfs"),
     ("filestore.csi.storage.gke.io", "nfs"),
     ("smb.csi.k8s.io", "cifs"),
-    ("azureFile", "cifs"),
     ("file.csi.azure.com", "cifs"),
     ("cephfs.csi.ceph.com", "ceph"),
     ("openshift-storage.cephfs.csi.ceph.com", "ceph"),
@@ -23,15 +22,10 @@ const LIES_ON: [(&str, &str); 38] = [
     ("csi.juicefs.com", "fuse"),
     ("blob.csi.azure.com", "fuse"),
     ("ebs.csi.aws.com", "ext4"),
-    ("awsElasticBlockStore", "ext4"),
     ("pd.csi.storage.gke.io", "ext4"),
-    ("gcePersistentDisk", "ext4"),
     ("disk.csi.azure.com", "ext4"),
-    ("azureDisk", "ext4"),
     ("cinder.csi.openstack.org", "ext4"),
-    ("cinder", "ext4"),
     ("csi.vsphere.vmware.com", "ext4"),
-    ("vsphereVolume", "ext4"),
     ("rbd.csi.ceph.com", "ext4"),
     ("openshift-storage.rbd.csi.ceph.com", "ext4"),
     ("rook-ceph.rbd.csi.ceph.com", "ext4"),
@@ -62,6 +56,9 @@ impl Objects {
         }
         let namespace = intent.pod.namespace.clone();
         for volume in &mut intent.volumes {
+            if let VolumeSource::InTree(own) = &mut volume.source {
+                own.volume = self.known(&own.volume);
+            }
             let VolumeSource::Claim { name } = &volume.source else { continue };
             let template = made.iter().find(|(of, _)| *of == volume.name).map(|(_, claim)| claim);
             let name = if template.is_some() { format!("{name}-0") } else { name.clone() };

@@ -1,4 +1,5 @@
 use conflicts::{AccessMode, ClaimKey, ClaimReference, PersistentVolume, VolumeId, VolumeSource};
+use manifest::CsiVolume;
 use manifest::k8s_openapi::api::core::v1::{
     PersistentVolume as ClusterVolume, PersistentVolumeClaim, PersistentVolumeSpec,
 };
@@ -39,16 +40,16 @@ impl StoredVolume {
     pub(crate) fn of(volume: &ClusterVolume) -> Option<Self> {
         let spec = volume.spec.as_ref()?;
         let name = volume.metadata.name.clone().unwrap_or_default();
-        let (id, source) = identity(spec, &name);
-        let modes = spec.access_modes.iter().flatten();
-        let engine = PersistentVolume {
-            id,
-            source,
-            access_modes: modes.filter_map(|mode| AccessMode::from_name(mode)).collect(),
-            claim: claim_reference(spec),
-            name,
+        let (id, source) = match manifest::migrated_volume(volume) {
+            Some(CsiVolume { driver, handle, .. }) => {
+                (VolumeId::csi(driver, &handle), VolumeSource::Csi { driver: driver.to_owned() })
+            }
+            None => identity(spec, &name),
         };
-        Some(Self { engine, plan: manifest::lower_volume(volume)? })
+        let plan = manifest::lower_volume(volume)?;
+        let access_modes = plan.access_modes.clone();
+        let engine = PersistentVolume { id, source, access_modes, claim: claim_reference(spec), name };
+        Some(Self { engine, plan })
     }
 }
 

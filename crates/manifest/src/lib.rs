@@ -8,6 +8,7 @@
 //! - [`violations`]: the Pod Security Standards, with and without user namespaces.
 //! - [`defaulted`], [`static_pod`]: what holds where a pod says nothing.
 //! - [`lower`]: a pod and the objects it names to an intent of the planner's.
+//! - [`migrated_volume`], [`migrated_inline`]: volumes of plugins that were built in, as CSI drivers have them.
 //! - [`Schema`]: every field that the API's types have.
 //!
 //! Reading works on bytes that the caller has; nothing here touches the machine.
@@ -15,6 +16,7 @@
 mod defaults;
 mod finding;
 mod lower;
+mod migration;
 mod object;
 mod place;
 mod read;
@@ -28,6 +30,7 @@ mod validate;
 pub use defaults::{StaticSource, defaulted, static_pod};
 pub use finding::{Finding, Problem};
 pub use lower::{Cluster, DEVICES, devices, lower, lower_volume};
+pub use migration::{CsiVolume, migrated_inline, migrated_provisioner, migrated_volume};
 pub use object::{Object, PodRef, Resource};
 pub use place::Position;
 pub use read::{MAX_ALIASED, MAX_BYTES, MAX_DEPTH, MAX_VALUES};

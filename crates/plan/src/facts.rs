@@ -195,6 +195,7 @@ impl FilesystemFacts {
             VolumeSource::Nfs => Some("nfs"),
             VolumeSource::Persistent(pv) if pv.source == PersistentSource::Nfs => Some("nfs"),
             VolumeSource::Persistent(pv) => pv.fs_type.as_deref().filter(|fs| !fs.is_empty()),
+            VolumeSource::InTree(own) => own.volume.fs_type.as_deref().or_else(|| made_on(&own.kind)),
             other => made_on(&other.kind().0),
         }
     }

@@ -18,6 +18,11 @@ fn options<'a>(intent: &'a Intent, container: &'a Container) -> Option<&'a Selin
     effective(intent.selinux.as_ref(), container.selinux.as_ref()).filter(|o| !o.is_empty())
 }
 
+/// Options that say nothing take the pod's away, and ask for the empty label.
+fn has_empty_options(intent: &Intent, container: &Container) -> bool {
+    effective(intent.selinux.as_ref(), container.selinux.as_ref()).is_some_and(SelinuxOptions::is_empty)
+}
+
 /// The file label of a container, `None` where it has none that is known beforehand: without a level, or privileged,
 /// when the runtime chooses it.
 fn file_label(intent: &Intent, container: &Container, facts: &Facts) -> Result<Option<Label>, Refusal> {
@@ -99,6 +104,7 @@ pub(crate) fn decide_all<'a>(
             node_policy: policy.rules.default_change_policy,
             volume: &volume.source,
             labels: labels.clone(),
+            empty_options: mounting.iter().any(|(c, _)| !c.privileged && has_empty_options(intent, c)),
         });
         report(volume, &label, &labels, notes);
         decided.push((volume, label));
@@ -114,7 +120,10 @@ fn report(volume: &Volume, label: &VolumeLabel, labels: &[Label], notes: &mut No
         notes.warn(Warning::new(&volume.field, text));
     }
     if let Labelling::Impossible(labels) = &label.how {
-        let list: Vec<String> = labels.iter().map(ToString::to_string).collect();
+        let mut list: Vec<String> = labels.iter().map(ToString::to_string).collect();
+        if list.len() == 1 {
+            list.push("none (empty seLinuxOptions)".to_owned());
+        }
         notes.refuse(Refusal::hinted(
             &volume.field,
             format!(
@@ -122,7 +131,7 @@ fn report(volume: &Volume, label: &VolumeLabel, labels: &[Label], notes: &mut No
                 volume.name,
                 list.join(" and ")
             ),
-            "give the containers one level, or set seLinuxChangePolicy to Recursive",
+            "give the containers one level, or a volume each: no change policy starts such a pod",
         ));
     }
 }

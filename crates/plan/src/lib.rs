@@ -46,5 +46,7 @@ pub use policy::{
     CannotIdmap, HostSetuid, Isolate, OnClosedGate, Policy, Rules, VolumePolicy, VolumeRule, VolumeRuleFor,
 };
 pub use types::{AccessMode, ChangePolicy, MountPropagation, Refusal};
-pub use volume::{Medium, PersistentSource, PersistentVolume, Volume, VolumeKind, VolumeSource};
+pub use volume::{
+    InTreeVolume, Medium, PersistentSource, PersistentVolume, Volume, VolumeKind, VolumeSource,
+};
 pub use warning::Warning;

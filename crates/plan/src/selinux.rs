@@ -1,6 +1,6 @@
-//! The decision how a volume gets its label, as one table.
+//! The decision how a volume gets its label, and why.
 
-use selinux::Label;
+use selinux::{self as mounting, Label, LabelCount, MountCase, MountDecision, MountGates, Scope};
 use serde::{Deserialize, Serialize};
 
 use types::{AccessMode, ChangePolicy};
@@ -26,6 +26,8 @@ pub struct Case<'a> {
     /// The file labels of the containers that mount it. A container without a level has none, nor
     /// has a privileged one, whatever its options say.
     pub labels: Vec<Label>,
+    /// Whether one of them has options that say nothing: it asks for the empty label, which is a label of its own.
+    pub empty_options: bool,
 }
 
 /// Whether SELinux is on.
@@ -47,7 +49,7 @@ pub enum Labelling {
     Relabel,
     /// Not at all.
     None,
-    /// It would have to be mounted with all of these at once.
+    /// Its containers have all of these, and a persistent volume takes one: the pod does not start.
     Impossible(Vec<Label>),
 }
 
@@ -77,80 +79,71 @@ pub struct VolumeLabel {
     pub why: String,
 }
 
-/// The outcome of a row of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    Nothing,
-    /// The behaviour before such mounts existed.
-    AsBefore(Reach),
-    Mount,
-}
-
+/// Why a volume gets no context. The first row that matches says it.
 struct Row {
     holds: fn(&Case<'_>) -> bool,
-    outcome: Outcome,
     why: &'static str,
 }
 
-/// The first row that matches decides.
-const TABLE: [Row; 9] = [
-    Row {
-        holds: |c| c.selinux == Enabled::No,
-        outcome: Outcome::Nothing,
-        why: "SELinux is off on this node",
-    },
+const WHY: [Row; 9] = [
+    Row { holds: |c| c.selinux == Enabled::No, why: "SELinux is off on this node" },
     Row {
         holds: |c| !c.gates.on(Gate::SelinuxMountReadWriteOncePod),
-        outcome: Outcome::AsBefore(Reach::None),
         why: "feature gate SELinuxMountReadWriteOncePod is off",
     },
     Row {
+        holds: |c| matches!(c.decision(), MountDecision::Several(mounting::Reach::Enforced)),
+        why: "its containers have several labels, and a persistent volume takes one",
+    },
+    Row {
         holds: |c| matches!(c.volume, VolumeSource::Claim { .. }),
-        outcome: Outcome::AsBefore(Reach::None),
         why: "what the claim is bound to is not known here",
     },
+    Row { holds: |c| c.scope() == Scope::InPod, why: "only persistent volumes are mounted with a context" },
+    Row { holds: |c| !driver_can(c.volume), why: "its driver does not say that it can mount with a context" },
     Row {
-        holds: |c| !matches!(c.volume, VolumeSource::Persistent(_)),
-        outcome: Outcome::AsBefore(Reach::None),
-        why: "only persistent volumes are mounted with a context",
-    },
-    Row {
-        holds: |c| !driver_can(c.volume),
-        outcome: Outcome::AsBefore(Reach::None),
-        why: "its driver does not say that it can mount with a context",
-    },
-    Row {
-        holds: |c| !c.eligible(),
-        outcome: Outcome::AsBefore(Reach::Counted),
+        holds: |c| mounting::Reach::of(c.mount_gates(), c.scope()) == mounting::Reach::Counted,
         why: "feature gate SELinuxMount is off and its access mode is not ReadWriteOncePod alone",
     },
-    Row {
-        holds: |c| c.policy() == ChangePolicy::Recursive,
-        outcome: Outcome::AsBefore(Reach::Enforced),
-        why: "the change policy is Recursive",
-    },
-    Row {
-        holds: |c| c.labels.is_empty(),
-        outcome: Outcome::AsBefore(Reach::Enforced),
-        why: "no unprivileged container that mounts it has a level",
-    },
-    Row { holds: |_| true, outcome: Outcome::Mount, why: "its driver can mount it with the pod's own label" },
+    Row { holds: |c| c.policy() == ChangePolicy::Recursive, why: "the change policy is Recursive" },
+    Row { holds: |c| c.labels.is_empty(), why: "no unprivileged container that mounts it has a level" },
 ];
 
-/// How this volume gets its label.
+const MOUNTED: &str = "its driver can mount it with the pod's own label";
+
+/// How this volume gets its label. Whether it is mounted with one is [`MountDecision`]'s answer, which the conflict
+/// engine asks for too.
 #[must_use]
 pub fn decide(case: &Case<'_>) -> VolumeLabel {
-    let (outcome, why) = TABLE
-        .iter()
-        .find(|row| (row.holds)(case))
-        .map_or((Outcome::Nothing, ""), |row| (row.outcome, row.why));
-    let (how, reach) = match outcome {
-        Outcome::Nothing => (Labelling::None, Reach::None),
-        Outcome::AsBefore(reach) if relabelled(case.volume) => (Labelling::Relabel, reach),
-        Outcome::AsBefore(reach) => (Labelling::None, reach),
-        Outcome::Mount => (mount(&case.labels), Reach::Enforced),
+    let why = WHY.iter().find(|row| (row.holds)(case)).map_or(MOUNTED, |row| row.why).to_owned();
+    if case.selinux == Enabled::No {
+        return VolumeLabel { how: Labelling::None, wanted: None, reach: Reach::None, why };
+    }
+    let as_before = if relabelled(case.volume) { Labelling::Relabel } else { Labelling::None };
+    let labels = distinct(&case.labels);
+    let first = labels.first().cloned();
+    let (how, wanted, reach) = match case.decision() {
+        MountDecision::Several(mounting::Reach::Enforced) => {
+            (Labelling::Impossible(labels), None, Reach::Enforced)
+        }
+        MountDecision::Label(reach @ mounting::Reach::Enforced) => {
+            (first.clone().map_or(as_before, Labelling::Mount), first, reach.into())
+        }
+        MountDecision::Label(reach) => (as_before, first, reach.into()),
+        MountDecision::NoLabel(reach) => (as_before, None, reach.into()),
+        MountDecision::Several(_) if driver_can(case.volume) => (as_before, None, Reach::Counted),
+        MountDecision::Several(_) | MountDecision::Unlabelled => (as_before, None, Reach::None),
     };
-    VolumeLabel { how, wanted: case.wanted(reach), reach, why: why.to_owned() }
+    VolumeLabel { how, wanted, reach, why }
+}
+
+impl From<mounting::Reach> for Reach {
+    fn from(reach: mounting::Reach) -> Self {
+        match reach {
+            mounting::Reach::Enforced => Self::Enforced,
+            mounting::Reach::Counted => Self::Counted,
+        }
+    }
 }
 
 fn distinct(labels: &[Label]) -> Vec<Label> {
@@ -160,14 +153,6 @@ fn distinct(labels: &[Label]) -> Vec<Label> {
     labels
 }
 
-fn mount(labels: &[Label]) -> Labelling {
-    let labels = distinct(labels);
-    match labels.as_slice() {
-        [one] => Labelling::Mount(one.clone()),
-        _ => Labelling::Impossible(labels),
-    }
-}
-
 impl Case<'_> {
     /// The effective policy. The pod's own counts only under its gate; the operator's always.
     fn policy(&self) -> ChangePolicy {
@@ -175,27 +160,42 @@ impl Case<'_> {
         pod.or(self.node_policy).unwrap_or(ChangePolicy::MountOption)
     }
 
-    /// Whether the gates allow a context for a volume with such access modes.
-    fn eligible(&self) -> bool {
-        let once_pod = |modes: &[AccessMode]| modes == [AccessMode::ReadWriteOncePod];
-        self.gates.on(Gate::SelinuxMount)
-            || matches!(self.volume, VolumeSource::Persistent(pv) if once_pod(&pv.access_modes))
+    fn mount_gates(&self) -> MountGates {
+        MountGates {
+            read_write_once_pod: self.gates.on(Gate::SelinuxMountReadWriteOncePod),
+            change_policy: self.gates.on(Gate::SelinuxChangePolicy),
+            mount: self.gates.on(Gate::SelinuxMount),
+        }
     }
 
-    fn wanted(&self, reach: Reach) -> Option<Label> {
-        if reach == Reach::None || self.policy() == ChangePolicy::Recursive {
-            return None;
+    /// A claim has a persistent volume, whichever it is.
+    fn scope(&self) -> Scope {
+        match (self.volume, self.volume.persistent()) {
+            (_, Some(pv)) if pv.access_modes == [AccessMode::ReadWriteOncePod] => Scope::OnePod,
+            (_, Some(_)) | (VolumeSource::Claim { .. }, _) => Scope::Persistent,
+            _ => Scope::InPod,
         }
-        match mount(&self.labels) {
-            Labelling::Mount(label) => Some(label),
-            _ => None,
-        }
+    }
+
+    fn decision(&self) -> MountDecision {
+        let labels = match distinct(&self.labels).as_slice() {
+            [] => LabelCount::None,
+            [_] if !self.empty_options => LabelCount::One,
+            _ => LabelCount::Several,
+        };
+        MountDecision::of(MountCase {
+            gates: self.mount_gates(),
+            scope: self.scope(),
+            driver_mounts: driver_can(self.volume),
+            is_recursive: self.policy() == ChangePolicy::Recursive,
+            labels,
+        })
     }
 }
 
 /// Whether what provides the volume can mount it with a context.
 fn driver_can(volume: &VolumeSource) -> bool {
-    let VolumeSource::Persistent(pv) = volume else { return false };
+    let Some(pv) = volume.persistent() else { return false };
     match &pv.source {
         PersistentSource::Iscsi | PersistentSource::FibreChannel => true,
         PersistentSource::Csi { selinux_mount, .. } => *selinux_mount == Some(true),

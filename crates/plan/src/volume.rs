@@ -54,8 +54,22 @@ pub enum VolumeSource {
     Iscsi,
     /// Fibre Channel, named in the pod itself.
     FibreChannel,
+    /// Named in the pod itself, of a plugin that Kubernetes has handed to a CSI driver.
+    InTree(InTreeVolume),
     /// Any other, by its field's name.
     Other(String),
+}
+
+/// A volume of a plugin that Kubernetes had built in, as the CSI driver has it that took its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InTreeVolume {
+    /// The plugin's field in the pod.
+    pub kind: String,
+    /// What the driver calls the volume.
+    pub handle: String,
+    /// The persistent volume that the kubelet treats it as; it has no name.
+    pub volume: PersistentVolume,
 }
 
 /// What an empty directory lives on.
@@ -139,9 +153,19 @@ impl VolumeSource {
             Self::Nfs => "nfs",
             Self::Iscsi => "iscsi",
             Self::FibreChannel => "fc",
-            Self::Other(name) => name,
+            Self::InTree(InTreeVolume { kind, .. }) | Self::Other(kind) => kind,
         };
         VolumeKind(name.to_owned())
+    }
+
+    /// The persistent volume that the kubelet mounts, where it is known: a claim's, or the one that a volume of the
+    /// pod's own is treated as.
+    #[must_use]
+    pub fn persistent(&self) -> Option<&PersistentVolume> {
+        match self {
+            Self::Persistent(volume) | Self::InTree(InTreeVolume { volume, .. }) => Some(volume),
+            _ => None,
+        }
     }
 
     /// Whether the node makes it for the pod and it ends with the pod: the five kinds that the first

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 use super::build::{Place, UNFINISHED};
-use crate::manifests::Module;
+use crate::manifests::{Module, files_below};
 use crate::{Error, Result, program};
 
 /// What `go mod download -json` says of one module.
@@ -41,12 +41,31 @@ pub(super) fn install(modules: &[Module], place: &Place<'_>, progress: &mut dyn 
 fn copy(module: &Module, from: &Path, to: &Path) -> Result<()> {
     for file in module.files {
         let path = from.join(file.path);
-        let content = fs::read(&path).map_err(Error::file("read", &path))?;
-        file.verify(module, &content)?;
+        file.verify(module, &path)?;
         let target = to.join(file.name);
-        fs::write(&target, content).map_err(Error::file("write", target))?;
+        if path.is_dir() {
+            copy_tree(&path, &target)?;
+        } else {
+            copy_file(&path, &target)?;
+        }
     }
     Ok(())
+}
+
+fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    for path in files_below(from)? {
+        let target = to.join(&path);
+        let parent = target.parent().unwrap_or(to);
+        fs::create_dir_all(parent).map_err(Error::file("make", parent))?;
+        copy_file(&from.join(&path), &target)?;
+    }
+    Ok(())
+}
+
+/// Content only: the files of Go's module cache are read-only.
+fn copy_file(from: &Path, to: &Path) -> Result<()> {
+    let content = fs::read(from).map_err(Error::file("read", from))?;
+    fs::write(to, content).map_err(Error::file("write", to))
 }
 
 /// Where Go keeps the module after the download. `work` has no go.mod, and the digests of the files are checked by the
@@ -89,6 +108,17 @@ mod tests {
         fs::write(module.path().join("deploy/one.yaml"), "").expect("a file");
         copy(&MODULE, module.path(), cache.path()).expect("the content of the table");
         assert!(cache.path().join("one.yaml").exists());
+    }
+
+    #[test]
+    fn a_directory_is_copied_with_all_below_it() {
+        let (from, to) = (tempfile::tempdir().expect("one"), tempfile::tempdir().expect("two"));
+        fs::create_dir_all(from.path().join("a/b")).expect("directories");
+        fs::write(from.path().join("a/b/one.yaml"), "1").expect("a file");
+        fs::write(from.path().join("two.yaml"), "2").expect("a file");
+        copy_tree(from.path(), &to.path().join("pods")).expect("copied");
+        let read = |path: &str| fs::read_to_string(to.path().join("pods").join(path)).expect(path);
+        assert_eq!((read("a/b/one.yaml"), read("two.yaml")), ("1".to_owned(), "2".to_owned()));
     }
 
     #[test]

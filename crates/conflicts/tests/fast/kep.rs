@@ -155,6 +155,77 @@ mod drivers {
         let engine = cluster(&[inline("a", C1), inline("b", C8)]);
         assert_eq!(engine.conflicts().map(|c| c.reach()).collect::<Vec<_>>(), [Reach::Counted]);
     }
+
+    fn migrated(name: &str, of: &str) -> Pod {
+        let mut pod = labelled(name, of);
+        let id = VolumeId::csi(DRIVER, "vol-1");
+        let access_modes = vec![ReadWriteOnce];
+        pod.volumes[0].source = PodVolumeSource::Migrated { id, driver: DRIVER.to_owned(), access_modes };
+        pod
+    }
+
+    fn reaches(engine: &Engine) -> Vec<Reach> {
+        engine.conflicts().map(|c| c.reach()).collect()
+    }
+
+    #[test]
+    fn a_migrated_volume_named_in_the_pods_themselves_blocks_as_a_persistent_one() {
+        let engine = cluster(&[migrated("a", C1), migrated("b", C8)]);
+        assert_eq!((reaches(&engine), meeting(&engine)), (vec![Reach::Enforced], Meeting::MustMeet));
+        let gates = Gates { mount: false, ..Gates::default() };
+        let before = Rules { gates, ..Rules::default() };
+        let engine = cluster_with(before, &[ReadWriteMany], &[migrated("a", C1), migrated("b", C8)]);
+        assert_eq!(reaches(&engine), [Reach::Counted]);
+    }
+
+    #[test]
+    fn a_claim_and_a_pod_that_names_the_same_disk_conflict() {
+        let engine = cluster(&[labelled("a", C1), migrated("b", C8)]);
+        assert_eq!(lines(&engine), [r#"SELinuxLabel shop/a ":::s0:c1,c2" shop/b ":::s0:c8,c9""#]);
+    }
+
+    #[test]
+    fn a_migrated_volume_follows_its_driver_and_leaves_nothing_behind() {
+        let mut engine = Engine::new(Rules::default());
+        for pod in [migrated("a", C1), migrated("b", C8)] {
+            engine.put_pod(&pod);
+        }
+        assert_eq!((engine.count(), engine.undeclared_drivers().collect::<Vec<_>>()), (0, vec![DRIVER]));
+        engine.put_driver(&driver(true));
+        assert_eq!(engine.count(), 1);
+        engine.put_driver(&driver(false));
+        assert_eq!(engine.count(), 0);
+        engine.put_driver(&driver(true));
+        engine.put_pod(&labelled("b", C8));
+        assert_eq!(engine.count(), 0);
+        for name in ["a", "b"] {
+            engine.remove_pod(&pod(name).key, None);
+        }
+        engine.remove_driver(DRIVER);
+        assert!(engine.is_empty());
+    }
+
+    #[test]
+    fn several_labels_on_a_volume_stop_the_pod_under_every_policy_and_driver() {
+        let both = |name| {
+            let mount = |of| Mount { options: level(of), ..Mount::default() };
+            using(pod(name), vec![mount(C1), mount(C8)])
+        };
+        for pod in [both("a"), recursive(both("a"))] {
+            for driver in [Some(true), Some(false), None] {
+                let mut engine = cluster(&[pod.clone()]);
+                match driver {
+                    Some(can) => drop(engine.put_driver(&cases::driver(can))),
+                    None => drop(engine.remove_driver(DRIVER)),
+                }
+                let says: Vec<Says> = engine.remarks().map(|remark| remark.says).collect();
+                assert!(
+                    matches!(says.as_slice(), [Says::MultipleLabels { reach: Reach::Enforced, .. }]),
+                    "{driver:?} {says:?}"
+                );
+            }
+        }
+    }
 }
 
 mod labels_filled_in {

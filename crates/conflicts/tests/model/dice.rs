@@ -95,6 +95,11 @@ fn pod_volume(dice: &mut Dice) -> PodVolume {
     let source = if dice.one_in(8) {
         let source = dice.pick(&[VolumeSource::Iscsi, VolumeSource::Other]);
         PodVolumeSource::Inline { id: id(dice, &source), source }
+    } else if dice.one_in(8) {
+        let driver = dice.pick(&["csi", "other"]).to_owned();
+        let id = id(dice, &VolumeSource::Csi { driver: driver.clone() });
+        let modes = [AccessMode::ReadWriteOnce, AccessMode::ReadOnlyMany, AccessMode::ReadWriteMany];
+        PodVolumeSource::Migrated { id, driver, access_modes: vec![dice.pick(&modes)] }
     } else {
         PodVolumeSource::Claim(dice.pick(&["data", "data", "logs"]).to_owned())
     };

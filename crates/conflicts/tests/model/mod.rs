@@ -116,6 +116,10 @@ impl World {
         for volume in pod.volumes.iter().filter(|v| !v.mounts.is_empty()) {
             let (id, can, way) = match &volume.source {
                 PodVolumeSource::Inline { id, source } => (id.clone(), self.can_mount(source), None),
+                PodVolumeSource::Migrated { id, driver, access_modes } => {
+                    let can = self.drivers.get(driver) == Some(&true);
+                    (id.clone(), can, Some(access_modes.clone()))
+                }
                 PodVolumeSource::Claim(name) => match self.behind(pod, name) {
                     Some(v) => (v.id.clone(), self.can_mount(&v.source), Some(v.access_modes.clone())),
                     None => continue,

@@ -1,11 +1,12 @@
 use k8s_openapi::api::core::v1::{
     PersistentVolume as ClusterVolume, PersistentVolumeSpec, Volume as PodVolume,
 };
-use plan::{Medium, PersistentSource, PersistentVolume, Volume, VolumeSource};
+use plan::{InTreeVolume, Medium, PersistentSource, PersistentVolume, Volume, VolumeSource};
 
 use types::AccessMode;
 
 use super::Cluster;
+use crate::migration::{CsiVolume, migrated_inline, migrated_volume};
 use crate::object::PodRef;
 use crate::validate::volume_kinds;
 
@@ -52,7 +53,29 @@ fn source(volume: &PodVolume, pod: &PodRef<'_>, cluster: &Cluster<'_>) -> Volume
         "nfs" => VolumeSource::Nfs,
         "iscsi" => VolumeSource::Iscsi,
         "fc" => VolumeSource::FibreChannel,
-        other => VolumeSource::Other(other.to_owned()),
+        kind => in_tree(kind, volume, pod, cluster),
+    }
+}
+
+/// A plugin that Kubernetes had built in. Most have become CSI drivers.
+fn in_tree(kind: &str, volume: &PodVolume, pod: &PodRef<'_>, cluster: &Cluster<'_>) -> VolumeSource {
+    let Some(csi) = migrated_inline(volume, pod.object.namespace()) else {
+        return VolumeSource::Other(kind.to_owned());
+    };
+    VolumeSource::InTree(InTreeVolume {
+        kind: kind.to_owned(),
+        handle: csi.handle.clone(),
+        volume: csi_volume(String::new(), csi, cluster),
+    })
+}
+
+fn csi_volume(name: String, csi: CsiVolume, cluster: &Cluster<'_>) -> PersistentVolume {
+    let selinux_mount = cluster.selinux_mount(csi.driver);
+    PersistentVolume {
+        name,
+        access_modes: csi.access_modes,
+        source: PersistentSource::Csi { driver: csi.driver.to_owned(), selinux_mount },
+        fs_type: csi.fs_type.filter(|t| !t.is_empty()),
     }
 }
 
@@ -83,9 +106,13 @@ fn persistent(
     spec: &PersistentVolumeSpec,
     cluster: &Cluster<'_>,
 ) -> PersistentVolume {
+    let name = volume.metadata.name.clone().unwrap_or_default();
+    if let Some(csi) = migrated_volume(volume) {
+        return csi_volume(name, csi, cluster);
+    }
     let (source, fs_type) = persistent_source(spec, cluster);
     PersistentVolume {
-        name: volume.metadata.name.clone().unwrap_or_default(),
+        name,
         access_modes: spec
             .access_modes
             .iter()

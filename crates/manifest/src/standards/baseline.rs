@@ -1,13 +1,6 @@
-use k8s_openapi::api::core::v1::{Container, Probe, SELinuxOptions};
+use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Probe, SELinuxOptions};
 
 use super::{Subject, Violation, violation};
-
-/// Whether a pod in a user namespace may see all of /proc: at the baseline, not above it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ProcMount {
-    Relaxed,
-    Kept,
-}
 
 const CAPABILITIES: [&str; 13] = [
     "AUDIT_WRITE",
@@ -26,7 +19,7 @@ const CAPABILITIES: [&str; 13] = [
 ];
 
 /// Settings that touch only the pod, and the minor version they are allowed from.
-const SYSCTLS: [(&str, u16); 12] = [
+const SYSCTLS: [(&str, u16); 14] = [
     ("kernel.shm_rmid_forced", 0),
     ("net.ipv4.ip_local_port_range", 0),
     ("net.ipv4.ip_unprivileged_port_start", 0),
@@ -39,23 +32,34 @@ const SYSCTLS: [(&str, u16); 12] = [
     ("net.ipv4.tcp_keepalive_probes", 29),
     ("net.ipv4.tcp_rmem", 32),
     ("net.ipv4.tcp_wmem", 32),
+    ("net.ipv4.tcp_slow_start_after_idle", 37),
+    ("net.ipv4.tcp_notsent_lowat", 37),
 ];
 
 const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-pub(super) fn check(subject: &Subject<'_>, proc_mount: ProcMount) -> Vec<Violation> {
+/// What the baseline level does not allow.
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Violation> {
+    let mut found = at_both_levels(subject);
+    found.extend(added_capabilities(subject));
+    found.extend(host_paths(subject));
+    found.extend(seccomp(subject, "seccompProfile_baseline"));
+    if !subject.is_relaxed() {
+        found.extend(proc_mounts(subject, "procMount"));
+    }
+    found
+}
+
+/// Checks of the baseline that the restricted level does not replace by stricter ones.
+pub(super) fn at_both_levels(subject: &Subject<'_>) -> Vec<Violation> {
     let mut found = host_namespaces(subject);
     found.extend(contexts(subject));
-    found.extend(host_paths_and_ports(subject));
+    found.extend(host_ports(subject));
     found.extend(app_armor(subject));
     found.extend(selinux(subject));
     found.extend(sysctls(subject));
-    found.extend(seccomp(subject));
     if subject.since(34) {
-        found.extend(host_probes(subject));
-    }
-    if proc_mount == ProcMount::Kept || !subject.is_relaxed() {
-        found.extend(proc_mounts(subject));
+        found.extend(probe_hosts(subject));
     }
     found
 }
@@ -82,7 +86,15 @@ fn contexts(subject: &Subject<'_>) -> Vec<Violation> {
         if context.windows_options.as_ref().and_then(|w| w.host_process) == Some(true) {
             found.push(violation("windowsHostProcess", format!("{field}.windowsOptions.hostProcess"), true));
         }
-        let added = context.capabilities.iter().flat_map(|c| c.add.iter().flatten());
+    }
+    found
+}
+
+fn added_capabilities(subject: &Subject<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (field, context) in subject.contexts() {
+        let own = context.and_then(|c| c.capabilities.as_ref());
+        let added = own.iter().flat_map(|c| c.add.iter().flatten());
         for capability in added.filter(|c| !CAPABILITIES.contains(&c.as_str())) {
             found.push(violation("capabilities_baseline", format!("{field}.capabilities.add"), capability));
         }
@@ -90,17 +102,20 @@ fn contexts(subject: &Subject<'_>) -> Vec<Violation> {
     found
 }
 
-fn host_paths_and_ports(subject: &Subject<'_>) -> Vec<Violation> {
+fn host_paths(subject: &Subject<'_>) -> Vec<Violation> {
     let volumes = subject.pod.spec.volumes.iter().flatten().enumerate();
-    let paths = volumes.filter(|(_, v)| v.host_path.is_some()).map(|(i, v)| {
-        violation("hostPathVolumes", subject.pod.field(&format!("volumes[{i}].hostPath")), &v.name)
-    });
+    let paths = volumes.filter(|(_, v)| v.host_path.is_some());
+    let field = |i: usize| subject.pod.field(&format!("volumes[{i}].hostPath"));
+    paths.map(|(i, v)| violation("hostPathVolumes", field(i), &v.name)).collect()
+}
+
+fn host_ports(subject: &Subject<'_>) -> Vec<Violation> {
     let ports = subject.containers.iter().flat_map(|(field, c)| {
         let ports = c.ports.iter().flatten().enumerate();
         let taken = ports.filter_map(|(i, p)| Some((i, p.host_port.filter(|p| *p != 0)?)));
         taken.map(move |(i, port)| violation("hostPorts", format!("{field}.ports[{i}].hostPort"), port))
     });
-    paths.chain(ports).collect()
+    ports.collect()
 }
 
 fn app_armor(subject: &Subject<'_>) -> Vec<Violation> {
@@ -164,7 +179,8 @@ fn sysctls(subject: &Subject<'_>) -> Vec<Violation> {
     };
     let context = subject.pod.spec.security_context.as_ref();
     let set = context.iter().flat_map(|c| c.sysctls.iter().flatten()).enumerate();
-    let bad = set.filter(|(_, sysctl)| !is_allowed(&sysctl.name.replace('/', ".")));
+    // Upstream compares the name as it is written: one with slashes is none of the allowed ones.
+    let bad = set.filter(|(_, sysctl)| !is_allowed(&sysctl.name));
     bad.map(|(i, sysctl)| {
         let field = subject.pod.field(&format!("securityContext.sysctls[{i}].name"));
         violation("sysctls", field, &sysctl.name)
@@ -172,51 +188,55 @@ fn sysctls(subject: &Subject<'_>) -> Vec<Violation> {
     .collect()
 }
 
-fn seccomp(subject: &Subject<'_>) -> Vec<Violation> {
+/// Profiles of the pod and of its containers that leave them unconfined.
+pub(super) fn seccomp(subject: &Subject<'_>, check: &'static str) -> Vec<Violation> {
     let pod = subject.pod.spec.security_context.as_ref().and_then(|c| c.seccomp_profile.as_ref());
     let pod = pod.map(|p| (subject.pod.field("securityContext"), p));
     let own = subject.contexts().filter_map(|(f, c)| Some((f, c?.seccomp_profile.as_ref()?)));
     let bad = pod.into_iter().chain(own).filter(|(_, p)| is_unconfined(&p.type_));
-    bad.map(|(field, p)| {
-        violation("seccompProfile_baseline", format!("{field}.seccompProfile.type"), &p.type_)
-    })
-    .collect()
+    bad.map(|(field, p)| violation(check, format!("{field}.seccompProfile.type"), &p.type_)).collect()
 }
 
-fn proc_mounts(subject: &Subject<'_>) -> Vec<Violation> {
+/// Containers that see parts of /proc which are masked by default.
+pub(super) fn proc_mounts(subject: &Subject<'_>, check: &'static str) -> Vec<Violation> {
     let own = subject.contexts().filter_map(|(f, c)| Some((f, c?.proc_mount.as_ref()?)));
     let bad = own.filter(|(_, value)| *value != "Default");
-    bad.map(|(field, value)| violation("procMount", format!("{field}.procMount"), value)).collect()
+    bad.map(|(field, value)| violation(check, format!("{field}.procMount"), value)).collect()
 }
 
-/// A probe that names a host makes the node knock anywhere.
-fn host_probes(subject: &Subject<'_>) -> Vec<Violation> {
-    let is_elsewhere =
-        |host: Option<&String>| host.is_some_and(|h| !matches!(h.as_str(), "" | "127.0.0.1" | "::1"));
-    let check = "hostProbesAndHostLifecycle";
+/// The kubelet connects to the host that a probe or a hook names, from the node's network. Any name is refused,
+/// also one of the node's loopback interface.
+fn probe_hosts(subject: &Subject<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for (field, container) in &subject.containers {
-        for (name, probe) in probes(container) {
-            let http = probe.http_get.as_ref().and_then(|g| g.host.as_ref());
-            let tcp = probe.tcp_socket.as_ref().and_then(|t| t.host.as_ref());
-            for (kind, host) in [("httpGet", http), ("tcpSocket", tcp)] {
-                if is_elsewhere(host) {
-                    let field = format!("{field}.{name}.{kind}.host");
-                    found.push(violation(check, field, host.map_or("", String::as_str)));
-                }
-            }
-        }
-        let hooks =
-            container.lifecycle.iter().flat_map(|l| [("postStart", &l.post_start), ("preStop", &l.pre_stop)]);
-        for (name, hook) in hooks {
-            let host = hook.as_ref().and_then(|h| h.http_get.as_ref()).and_then(|g| g.host.as_ref());
-            if is_elsewhere(host) {
-                let field = format!("{field}.lifecycle.{name}.httpGet.host");
-                found.push(violation(check, field, host.map_or("", String::as_str)));
-            }
+        let handlers = probes(container)
+            .map(|(name, probe)| (name, probe.http_get.as_ref(), probe.tcp_socket.as_ref()))
+            .chain(
+                hooks(container).map(|(name, hook)| (name, hook.http_get.as_ref(), hook.tcp_socket.as_ref())),
+            );
+        for (name, http, tcp) in handlers {
+            let hosts = [
+                ("httpGet", http.and_then(|get| get.host.as_ref())),
+                ("tcpSocket", tcp.and_then(|socket| socket.host.as_ref())),
+            ];
+            let named =
+                hosts.into_iter().filter_map(|(kind, host)| Some((kind, host.filter(|h| !h.is_empty())?)));
+            found.extend(named.map(|(kind, host)| {
+                violation("hostProbesAndHostLifecycle", format!("{field}.{name}.{kind}.host"), host)
+            }));
         }
     }
     found
+}
+
+fn hooks(container: &Container) -> impl Iterator<Item = (&'static str, &LifecycleHandler)> {
+    let all = container.lifecycle.iter().flat_map(|lifecycle| {
+        [
+            ("lifecycle.postStart", lifecycle.post_start.as_ref()),
+            ("lifecycle.preStop", lifecycle.pre_stop.as_ref()),
+        ]
+    });
+    all.filter_map(|(name, hook)| Some((name, hook?)))
 }
 
 fn probes(container: &Container) -> impl Iterator<Item = (&'static str, &Probe)> {

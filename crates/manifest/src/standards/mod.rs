@@ -41,12 +41,8 @@ pub fn violations(pod: &PodRef<'_>, level: Level, version: KubernetesVersion) ->
     let subject = Subject::new(pod, version);
     match level {
         Level::Privileged => Vec::new(),
-        Level::Baseline => baseline::check(&subject, baseline::ProcMount::Relaxed),
-        Level::Restricted => {
-            let mut found = baseline::check(&subject, baseline::ProcMount::Kept);
-            found.extend(restricted::check(&subject));
-            found
-        }
+        Level::Baseline => baseline::check(&subject),
+        Level::Restricted => restricted::check(&subject),
     }
 }
 

@@ -1,6 +1,6 @@
 use k8s_openapi::api::core::v1::SecurityContext;
 
-use super::{Subject, Violation, violation};
+use super::{Subject, Violation, baseline, violation};
 use crate::validate::volume_kinds;
 
 /// Volumes of the cluster's own making, or of its administrator's.
@@ -16,9 +16,14 @@ const VOLUMES: [&str; 9] = [
     "secret",
 ];
 
+/// What the restricted level does not allow: the baseline's checks, some of them replaced by stricter ones.
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Violation> {
-    let mut found = volumes(subject);
-    // Windows has neither, and from 1.25 on the standard knows.
+    let mut found = baseline::at_both_levels(subject);
+    found.extend(volumes(subject));
+    // A user namespace relaxes the baseline's check from 1.35 on, and never this one.
+    let proc_mount = if subject.since(35) { "procMount_restricted" } else { "procMount" };
+    found.extend(baseline::proc_mounts(subject, proc_mount));
+    // Windows has neither, and from 1.25 on the standard does not look for them.
     if !subject.is_windows() {
         found.extend(escalation(subject));
         found.extend(capabilities(subject));
@@ -32,10 +37,14 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Violation> {
     found
 }
 
+/// A volume without a source becomes an emptyDir before the API server looks at it.
 fn volumes(subject: &Subject<'_>) -> Vec<Violation> {
     let volumes = subject.pod.spec.volumes.iter().flatten().enumerate();
-    let kinds = volumes.filter_map(|(i, v)| Some((i, volume_kinds(v).find(|(_, is_set)| *is_set)?.0)));
-    let bad = kinds.filter(|(_, kind)| !VOLUMES.contains(kind));
+    let bad = volumes.filter_map(|(i, volume)| {
+        let mut kinds = volume_kinds(volume).filter(|(_, is_set)| *is_set).map(|(kind, _)| kind);
+        let first = kinds.next()?;
+        (!VOLUMES.contains(&first) && !kinds.any(|kind| VOLUMES.contains(&kind))).then_some((i, first))
+    });
     bad.map(|(i, kind)| violation("restrictedVolumes", subject.pod.field(&format!("volumes[{i}]")), kind))
         .collect()
 }
@@ -64,33 +73,26 @@ fn capabilities(subject: &Subject<'_>) -> Vec<Violation> {
     found
 }
 
-/// What every container must have, its own or through its pod.
-fn everywhere<T>(
-    subject: &Subject<'_>,
-    pod: Option<&T>,
-    own: impl Fn(&SecurityContext) -> Option<T>,
-) -> Vec<(String, Option<T>)>
-where
-    T: Clone,
-{
-    let contexts = subject.contexts();
-    contexts.map(|(field, c)| (field, c.and_then(&own).or_else(|| pod.cloned()))).collect()
-}
-
 fn seccomp(subject: &Subject<'_>) -> Vec<Violation> {
-    let context = subject.pod.spec.security_context.as_ref();
-    let pod = context.and_then(|c| c.seccomp_profile.clone()).map(|p| p.type_);
-    let all = everywhere(subject, pod.as_ref(), |c| c.seccomp_profile.clone().map(|p| p.type_));
-    let missing = all.into_iter().filter(|(_, kind)| kind.is_none());
-    let field = |f: String| format!("{f}.seccompProfile.type");
-    missing.map(|(f, _)| violation("seccompProfile_restricted", field(f), "no profile")).collect()
+    let check = "seccompProfile_restricted";
+    let mut found = baseline::seccomp(subject, check);
+    let pod = subject.pod.spec.security_context.as_ref().and_then(|c| c.seccomp_profile.as_ref());
+    if pod.is_none() {
+        let without = subject.contexts().filter(|(_, c)| c.is_none_or(|c| c.seccomp_profile.is_none()));
+        let field = |f: String| format!("{f}.seccompProfile.type");
+        found.extend(without.map(|(f, _)| violation(check, field(f), "no profile")));
+    }
+    found
 }
 
+/// A pod must not say false, even where each of its containers says true.
 fn non_root(subject: &Subject<'_>) -> Vec<Violation> {
     let pod = subject.pod.spec.security_context.as_ref().and_then(|c| c.run_as_non_root);
-    let all = everywhere(subject, pod.as_ref(), |c| c.run_as_non_root);
-    let bad = all.into_iter().filter(|(_, value)| *value != Some(true));
-    bad.map(|(f, _)| violation("runAsNonRoot", format!("{f}.runAsNonRoot"), "anything but true")).collect()
+    let pod_field = (pod == Some(false)).then(|| subject.pod.field("securityContext"));
+    let own = |c: Option<&SecurityContext>| c.and_then(|c| c.run_as_non_root).or(pod);
+    let bad = subject.contexts().filter(|(_, c)| own(*c) != Some(true)).map(|(f, _)| f);
+    let all = pod_field.into_iter().chain(bad);
+    all.map(|f| violation("runAsNonRoot", format!("{f}.runAsNonRoot"), "anything but true")).collect()
 }
 
 fn root_user(subject: &Subject<'_>) -> Vec<Violation> {

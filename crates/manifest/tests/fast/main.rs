@@ -7,6 +7,7 @@ mod support;
 mod corpus;
 mod gates;
 mod lowering;
+mod migration;
 mod properties;
 mod reading;
 mod standards;

@@ -82,7 +82,7 @@ fn in_a_user_namespace_root_and_proc_are_allowed_from_1_35_on() {
     assert_eq!(checks(&isolated, Level::Baseline, "1.34"), BTreeSet::from(["procMount"]));
     assert_eq!(
         checks(&isolated, Level::Restricted, "1.37"),
-        BTreeSet::from(["procMount"]),
+        BTreeSet::from(["procMount_restricted"]),
         "not relaxed above the baseline"
     );
 }
@@ -92,6 +92,65 @@ fn a_user_namespace_relaxes_nothing_else() {
     let spec = "  hostUsers: false\n  containers: [{name: c, securityContext: {privileged: true, capabilities: {add: [SYS_ADMIN]}}}]\n  volumes: [{name: v, hostPath: {path: /}}]\n";
     let said = BTreeSet::from(["privileged", "capabilities_baseline", "hostPathVolumes"]);
     assert_eq!(checks(spec, Level::Baseline, "1.37"), said);
+}
+
+/// A pod, and the checks of a level and version that it fails.
+struct Case {
+    spec: &'static str,
+    level: Level,
+    version: &'static str,
+    fails: &'static [&'static str],
+}
+
+const fn case(
+    spec: &'static str,
+    level: Level,
+    version: &'static str,
+    fails: &'static [&'static str],
+) -> Case {
+    Case { spec, level, version, fails }
+}
+
+#[test]
+fn pods_on_the_edge_of_a_check_are_judged_as_upstreams_evaluator_judges_them() {
+    const HOST: &[&str] = &["hostProbesAndHostLifecycle"];
+    const LOOPBACK: &str = "containers: [{name: c, livenessProbe: {httpGet: {host: 127.0.0.1, port: 1}}}]";
+    const LOOPBACK_6: &str = "containers: [{name: c, readinessProbe: {tcpSocket: {host: '::1', port: 1}}}]";
+    const HOOK: &str = "containers: [{name: c, lifecycle: {preStop: {tcpSocket: {host: other, port: 1}}}}]";
+    const NO_HOST: &str = "containers: [{name: c, lifecycle: {postStart: {tcpSocket: {port: 1}}}}]";
+    const IDLE: &str = "securityContext: {sysctls: [{name: net.ipv4.tcp_slow_start_after_idle, value: '0'}]}\n  containers: []";
+    const LOWAT: &str =
+        "securityContext: {sysctls: [{name: net.ipv4.tcp_notsent_lowat, value: '1'}]}\n  containers: []";
+    const SLASHES: &str =
+        "securityContext: {sysctls: [{name: net/ipv4/tcp_syncookies, value: '1'}]}\n  containers: []";
+    const WINDOWS: &str = "os: {name: windows}\n  securityContext: {runAsNonRoot: true}\n  containers: [{name: c, securityContext: {capabilities: {add: [NET_ADMIN]}, seccompProfile: {type: Unconfined}}}]";
+    const DENIED_BY_POD: &str = "securityContext: {runAsNonRoot: false, seccompProfile: {type: Unconfined}}\n  containers: [{name: c, securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]";
+    const HOST_PATH: &str = "securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}\n  containers: []\n  volumes: [{name: v, hostPath: {path: /}}]";
+    const ADDED: &str = "securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}\n  containers: [{name: c, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL], add: [NET_ADMIN]}}}]";
+    let cases = [
+        case(LOOPBACK, Level::Baseline, "1.33", &[]),
+        case(LOOPBACK, Level::Baseline, "1.34", HOST),
+        case(LOOPBACK_6, Level::Baseline, "1.37", HOST),
+        case(HOOK, Level::Baseline, "1.33", &[]),
+        case(HOOK, Level::Baseline, "1.34", HOST),
+        case(NO_HOST, Level::Baseline, "1.37", &[]),
+        case(IDLE, Level::Baseline, "1.36", &["sysctls"]),
+        case(IDLE, Level::Baseline, "1.37", &[]),
+        case(LOWAT, Level::Baseline, "1.36", &["sysctls"]),
+        case(LOWAT, Level::Baseline, "1.37", &[]),
+        case(SLASHES, Level::Baseline, "1.25", &["sysctls"]),
+        case(SLASHES, Level::Baseline, "1.37", &["sysctls"]),
+        case(WINDOWS, Level::Baseline, "1.37", &["capabilities_baseline", "seccompProfile_baseline"]),
+        case(WINDOWS, Level::Restricted, "1.25", &[]),
+        case(DENIED_BY_POD, Level::Baseline, "1.37", &["seccompProfile_baseline"]),
+        case(DENIED_BY_POD, Level::Restricted, "1.37", &["runAsNonRoot", "seccompProfile_restricted"]),
+        case(HOST_PATH, Level::Restricted, "1.37", &["restrictedVolumes"]),
+        case(ADDED, Level::Restricted, "1.37", &["capabilities_restricted"]),
+    ];
+    for Case { spec, level, version, fails } in cases {
+        let found = checks(&format!("  {spec}\n"), level, version);
+        assert_eq!(found, fails.iter().copied().collect(), "{spec} at {level:?} of {version}");
+    }
 }
 
 #[test]

@@ -216,6 +216,37 @@ fn pods_on_a_driver_that_cannot_never_wait() {
     assert_eq!(decided("", &on_old_driver("c1,c2")).reach, Reach::None);
 }
 
+#[test]
+fn several_labels_on_a_persistent_volume_never_start_whatever_the_policy_and_the_driver() {
+    let both = |source: PersistentSource, modes: &[AccessMode], policy| {
+        let mut intent = with_volume(pod(None), pv(source, modes));
+        let mut other = intent.containers[0].clone();
+        other.name = "other".into();
+        intent.containers.push(other);
+        intent.containers[0].selinux = level("s0:c1,c2");
+        intent.containers[1].selinux = level("s0:c8,c9");
+        intent.change_policy = policy;
+        intent
+    };
+    let refused = |settings: &str, intent: &Intent| {
+        let policy = Policy { gates: gates(settings).unwrap(), ..Policy::default() };
+        plan(intent, &selinux_facts(), &policy)
+    };
+    for policy in [None, MOUNT_OPTION, RECURSIVE] {
+        for source in [csi(Some(true)), csi(None), PersistentSource::Iscsi, PersistentSource::Nfs] {
+            let refusal = fixture::only_refusal(refused("", &both(source.clone(), MANY, policy)));
+            let hint = refusal.hint.unwrap();
+            assert!(hint.contains("a volume each") && !hint.contains("Recursive"), "{hint}");
+            assert!(refused("SELinuxMount=false", &both(source.clone(), ONCE_POD, policy)).is_err());
+            assert!(refused("SELinuxMount=false", &both(source, MANY, policy)).is_ok());
+        }
+    }
+    // One that the pod names itself is no persistent volume: the runtime relabels it for one and then the other.
+    let mut intent = both(csi(None), MANY, None);
+    intent.volumes[0].source = VolumeSource::EmptyDir(plan::Medium::Disk);
+    assert!(under("", &intent).warnings.iter().any(|w| w.text.contains("in turn")));
+}
+
 // Conflicts across nodes: each plan stands alone, so that both pods run, each with what its own
 // node does.
 

@@ -21,9 +21,10 @@ enum Labels {
     PrivilegedWithLevel,
     PrivilegedAndLabelled,
     ContainerWithoutLevelOverPod,
+    EmptyOverPodLevel,
 }
 
-const LABELS: [Labels; 9] = [
+const LABELS: [Labels; 10] = [
     Labels::None,
     Labels::TypeOnly,
     Labels::PodLevel,
@@ -33,6 +34,7 @@ const LABELS: [Labels; 9] = [
     Labels::PrivilegedWithLevel,
     Labels::PrivilegedAndLabelled,
     Labels::ContainerWithoutLevelOverPod,
+    Labels::EmptyOverPodLevel,
 ];
 
 impl Labels {
@@ -58,6 +60,10 @@ impl Labels {
                 pod.selinux = level("s0:c8,c9");
                 (a.selinux, b.selinux) = (level("s0:c1,c2"), Some(type_only));
             }
+            Self::EmptyOverPodLevel => {
+                pod.selinux = level("s0:c1,c2");
+                b.selinux = Some(SelinuxOptions::default());
+            }
         }
     }
 
@@ -79,6 +85,8 @@ const MODES: [&[AccessMode]; 6] = [
 /// A volume with what the KEP says of it.
 struct Kind {
     source: VolumeSource,
+    /// The kubelet treats it as a persistent volume.
+    persistent: bool,
     /// It announces, or the KEP knows, that it can be mounted with a context.
     announces: bool,
     once_pod: bool,
@@ -86,8 +94,19 @@ struct Kind {
     relabelled: bool,
 }
 
+fn secret() -> Kind {
+    let source = VolumeSource::Secret;
+    Kind { source, persistent: false, announces: false, once_pod: false, relabelled: true }
+}
+
 fn kinds() -> Vec<Kind> {
-    let inline = |source, relabelled| Kind { source, announces: false, once_pod: false, relabelled };
+    let inline = |source, relabelled| Kind {
+        persistent: matches!(source, VolumeSource::Claim { .. }),
+        source,
+        announces: false,
+        once_pod: false,
+        relabelled,
+    };
     let mut kinds = vec![
         inline(VolumeSource::ConfigMap, true),
         inline(VolumeSource::Secret, true),
@@ -104,6 +123,14 @@ fn kinds() -> Vec<Kind> {
         inline(VolumeSource::Claim { name: "c".into() }, true),
         inline(VolumeSource::Other("flexVolume".into()), true),
     ];
+    for (selinux_mount, announces) in [(Some(true), true), (Some(false), false), (None, false)] {
+        let VolumeSource::Persistent(volume) = pv(csi(selinux_mount), &[AccessMode::ReadWriteOnce]) else {
+            unreachable!()
+        };
+        let own = InTreeVolume { kind: "awsElasticBlockStore".into(), handle: "vol-1".into(), volume };
+        let source = VolumeSource::InTree(own);
+        kinds.push(Kind { source, persistent: true, announces, once_pod: false, relabelled: true });
+    }
     for modes in MODES {
         for (source, announces, relabelled) in [
             (csi(Some(true)), true, true),
@@ -117,7 +144,8 @@ fn kinds() -> Vec<Kind> {
             (PersistentSource::Other("azureFile".into()), false, true),
         ] {
             let once_pod = matches!(modes, [AccessMode::ReadWriteOncePod]);
-            kinds.push(Kind { source: pv(source, modes), announces, once_pod, relabelled });
+            let source = pv(source, modes);
+            kinds.push(Kind { source, persistent: true, announces, once_pod, relabelled });
         }
     }
     kinds
@@ -172,12 +200,15 @@ fn expected(s: &Setting, kind: &Kind, labels: Labels) -> Expected {
     let interpreted = if policy_gate && s.pod_policy.is_some() { s.pod_policy } else { s.node_policy };
     let opted_out = interpreted == Some(ChangePolicy::Recursive);
     let in_phase = once_pod_gate && (all_gate || kind.once_pod);
+    let several = matches!(labels, Labels::TwoDifferent | Labels::EmptyOverPodLevel);
+    if several && kind.persistent && in_phase {
+        return Expected::Refused;
+    }
     let all = !opted_out && in_phase && labels.known() && kind.announces;
-    match (all, labels) {
-        (true, Labels::TwoDifferent) => Expected::Refused,
-        (true, _) => Expected::Mount,
-        (false, _) if kind.relabelled => Expected::Before,
-        (false, _) => Expected::Nothing,
+    match all {
+        true => Expected::Mount,
+        false if kind.relabelled => Expected::Before,
+        false => Expected::Nothing,
     }
 }
 
@@ -236,7 +267,13 @@ fn a_volume_is_mounted_with_a_context_just_when_all_the_keps_conditions_hold() {
 fn a_node_without_a_contexts_file_mounts_nothing_with_a_context_and_says_so() {
     let mut facts = selinux_facts();
     facts.selinux.defaults = None;
-    let kind = Kind { source: pv(csi(Some(true)), &[]), announces: true, once_pod: false, relabelled: true };
+    let kind = Kind {
+        source: pv(csi(Some(true)), &[]),
+        persistent: true,
+        announces: true,
+        once_pod: false,
+        relabelled: true,
+    };
     let plan = plan(&pod(&kind, Labels::PodLevel, None), &facts, &Policy::default()).unwrap();
     assert_eq!(plan.mounts[0].label, LabelPlan { how: HowLabelled::Relabel, context: None });
     assert!(plan.warnings[0].text.contains("no contexts file"));
@@ -244,7 +281,7 @@ fn a_node_without_a_contexts_file_mounts_nothing_with_a_context_and_says_so() {
 
 #[test]
 fn a_level_that_cannot_be_read_is_refused_where_selinux_is_on() {
-    let kind = Kind { source: VolumeSource::Secret, announces: false, once_pod: false, relabelled: true };
+    let kind = secret();
     let mut intent = pod(&kind, Labels::None, None);
     intent.selinux = level("c1,c2");
     let refusal = fixture::only_refusal(plan(&intent, &selinux_facts(), &Policy::default()));
@@ -254,8 +291,13 @@ fn a_level_that_cannot_be_read_is_refused_where_selinux_is_on() {
 
 #[test]
 fn a_change_policy_behind_a_closed_gate_is_ignored_aloud_or_refused() {
-    let kind =
-        Kind { source: pv(csi(Some(true)), MODES[1]), announces: true, once_pod: true, relabelled: true };
+    let kind = Kind {
+        source: pv(csi(Some(true)), MODES[1]),
+        persistent: true,
+        announces: true,
+        once_pod: true,
+        relabelled: true,
+    };
     let mut intent = pod(&kind, Labels::PodLevel, None);
     intent.change_policy = Some(ChangePolicy::Recursive);
     let mut policy = fixture::policy("SELinuxChangePolicy=false");
@@ -268,7 +310,7 @@ fn a_change_policy_behind_a_closed_gate_is_ignored_aloud_or_refused() {
 
 #[test]
 fn containers_without_a_level_take_a_leased_pair_of_categories() {
-    let kind = Kind { source: VolumeSource::Secret, announces: false, once_pod: false, relabelled: true };
+    let kind = secret();
     for (labels, leased) in [
         (Labels::None, true),
         (Labels::TypeOnly, true),

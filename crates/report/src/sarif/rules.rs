@@ -20,7 +20,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "selinux-multiple-labels",
         level: "error",
         short: "Containers of one pod need a volume with different SELinux labels",
-        help: "Give the containers one label, or set seLinuxChangePolicy: Recursive.",
+        help: "Give the containers one label, or a volume each. No seLinuxChangePolicy starts such a pod.",
     },
     Rule {
         id: "selinux-labelled-and-unlabelled",

@@ -84,6 +84,63 @@ fn two_labels_on_a_shared_volume_conflict_as_the_contract_says() {
     assert_eq!(report["breaks"][0]["what"], "conflict");
 }
 
+/// Two workloads with different labels on a volume of a plugin that was built in, and the driver that has it now.
+fn in_tree(driver: &str, source: &Value) -> Vec<Value> {
+    let mut objects = two_labels("ReadWriteMany");
+    for object in &mut objects {
+        if object["kind"] == "PersistentVolume" {
+            object["spec"].as_object_mut().unwrap().remove("csi");
+            object["spec"].as_object_mut().unwrap().extend(source.as_object().unwrap().clone());
+        } else if object["kind"] == "CSIDriver" {
+            object["metadata"]["name"] = json!(driver);
+        }
+    }
+    objects
+}
+
+#[test]
+fn volumes_of_plugins_that_were_built_in_conflict_as_their_drivers() {
+    let rows = [
+        ("ebs.csi.aws.com", json!({"awsElasticBlockStore": {"volumeID": "vol-1"}})),
+        ("pd.csi.storage.gke.io", json!({"gcePersistentDisk": {"pdName": "d"}})),
+        ("disk.csi.azure.com", json!({"azureDisk": {"diskName": "d", "diskURI": "/u/d", "kind": "Managed"}})),
+        ("file.csi.azure.com", json!({"azureFile": {"secretName": "a", "shareName": "s"}})),
+        ("cinder.csi.openstack.org", json!({"cinder": {"volumeID": "c"}})),
+        ("csi.vsphere.vmware.com", json!({"vsphereVolume": {"volumePath": "p"}})),
+        ("pxd.portworx.com", json!({"portworxVolume": {"volumeID": "p"}})),
+    ];
+    for (driver, source) in rows {
+        let objects = in_tree(driver, &source);
+        let report = check(&objects, "");
+        let volume = report["conflicts"][0]["volume"].as_str().unwrap_or_default();
+        assert!(volume.starts_with(&format!("kubernetes.io/csi/{driver}^")), "{source}: {volume:?}");
+        assert_eq!(report["volumes"][0]["mountedWithContext"], json!({"before": false, "after": true}));
+        assert_eq!(code(&objects, "--gate"), Some(1), "{source}");
+        let other = in_tree("other.example.com", &source);
+        assert_eq!(check(&other, "")["conflicts"], json!([]), "{source}: its driver is not installed");
+    }
+}
+
+#[test]
+fn disks_that_pods_name_themselves_conflict_as_persistent_ones() {
+    let rows = [
+        ("ebs.csi.aws.com", json!({"name": "data", "awsElasticBlockStore": {"volumeID": "vol-1"}})),
+        ("pd.csi.storage.gke.io", json!({"name": "data", "gcePersistentDisk": {"pdName": "d"}})),
+    ];
+    for (driver, volume) in rows {
+        let spec = json!({"volumes": [volume]}).to_string();
+        let csi = json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": driver},
+            "spec": {"seLinuxMount": true}});
+        let objects = [deployment("a", ONE, &spec), deployment("b", TWO, &spec), csi];
+        let report = check(&objects, "");
+        assert_eq!(report["conflicts"].as_array().unwrap().len(), 1, "{volume}");
+        assert_eq!(report["conflicts"][0]["severity"], "mustMeet", "one node at a time");
+        assert_eq!(report["volumes"][0]["driver"], driver);
+        assert_eq!(code(&objects, "--gate"), Some(1), "{volume}");
+        assert_eq!(code(&objects, "--gate --to 1.36"), Some(0), "not before 1.37");
+    }
+}
+
 /// The KEP's list of what is no conflict.
 #[test]
 fn what_must_not_be_reported_is_not() {
