@@ -11,6 +11,7 @@ mod cli_bad_input;
 mod cli_check;
 mod cli_check_cluster;
 mod cli_check_docs;
+mod cli_check_facts;
 mod cli_check_input;
 mod cli_check_outputs;
 mod cli_check_selinux;
