@@ -26,6 +26,7 @@ mod cli_kubelet;
 mod cli_leases;
 mod cli_pairs;
 mod cli_upstream_defects;
+mod cli_verify;
 mod diagram;
 mod file_graph;
 mod words;
