@@ -19,6 +19,7 @@ mod cli_config;
 mod cli_contract;
 mod cli_docs;
 mod cli_doctor;
+mod cli_doctor_ids;
 mod cli_doctor_wrapper;
 mod cli_explain;
 mod cli_gc;
