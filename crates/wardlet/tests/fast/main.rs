@@ -22,6 +22,7 @@ mod cli_doctor;
 mod cli_doctor_ids;
 mod cli_doctor_wrapper;
 mod cli_explain;
+mod cli_explain_run;
 mod cli_gc;
 mod cli_kubelet;
 mod cli_leases;
