@@ -49,4 +49,4 @@ grep -v '^runtime: ' "$home/words" || true
 echo
 cat "$home/said"
 echo
-wardlet verify --runtime-endpoint "unix://$home/run/cri.sock" first
+wardlet verify first

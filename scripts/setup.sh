@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that are needed. Does nothing if all are there.
-#   scripts/setup.sh run    what `make run` needs
+#   scripts/setup.sh run    what `make build`, `make run` and the examples need
 #   scripts/setup.sh        what the tests need
 set -eu
 

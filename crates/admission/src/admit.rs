@@ -3,7 +3,7 @@ use manifest::{Cluster, Finding, Object, Reading, Resource, defaulted};
 use plan::{Facts, Gates, Intent, Plan, Policy};
 
 use crate::candidate::{Candidate, Refused};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::{hostname, placement, unsupported};
 
 /// A pod that was read, found valid and planned.
@@ -33,19 +33,6 @@ pub struct RefusedPod<'a> {
     pub object: &'a Object,
     /// All reasons; at least one.
     pub refusals: Vec<Refused>,
-}
-
-/// A pod that could be planned and is not run on this node.
-#[derive(Debug, thiserror::Error)]
-#[error("{file}: pod {pod}: {cause}")]
-pub struct NotAdmitted {
-    /// The manifest that the pod is in.
-    pub file: String,
-    /// The pod's name.
-    pub pod: String,
-    /// What is not run.
-    #[source]
-    pub cause: Error,
 }
 
 /// What keeps the manifests as a whole from being understood: anything wrong with the text, and objects beside the
@@ -82,34 +69,23 @@ pub fn consider<'a>(objects: &'a [Object], gates: &Gates) -> Vec<Candidate<'a>> 
 
 /// Which of the candidates may run on the node of this name. A workload is neither admitted nor refused for being one:
 /// the caller refuses it before.
-///
-/// # Errors
-/// At the first pod that could be planned and that [`runnable`] refuses.
-pub fn admit<'a>(
-    candidates: &[Candidate<'a>],
-    facts: &Facts,
-    policy: &Policy,
-    node: &str,
-) -> std::result::Result<Decision<'a>, NotAdmitted> {
+#[must_use]
+pub fn admit<'a>(candidates: &[Candidate<'a>], facts: &Facts, policy: &Policy, node: &str) -> Decision<'a> {
     let mut decision = Decision { admitted: Vec::new(), refused: Vec::new() };
     for candidate in candidates {
         let object = candidate.object;
-        match (candidate.judge(facts, policy).outcome, &candidate.intent, &object.resource) {
+        let outcome = candidate.judge(facts, policy, Some(node)).outcome;
+        match (outcome, &candidate.intent, &object.resource) {
             (Ok(plan), Some(intent), Resource::Pod(pod)) => {
                 let mut pod = defaulted((**pod).clone());
                 pod.metadata.namespace = Some(object.namespace().to_owned());
-                runnable(&pod, node).map_err(|cause| NotAdmitted {
-                    file: object.file.to_string(),
-                    pod: pod.metadata.name.clone().unwrap_or_default(),
-                    cause,
-                })?;
                 decision.admitted.push(Admitted { pod, intent: intent.clone(), plan });
             }
             (Err(refusals), ..) => decision.refused.push(RefusedPod { object, refusals }),
             _ => {}
         }
     }
-    Ok(decision)
+    decision
 }
 
 /// Whether a pod can be run on the node of this name.

@@ -1,8 +1,9 @@
-use manifest::{Cluster, Finding, Node, Object, PodRef, Position, Value};
+use manifest::{Cluster, Finding, Node, Object, PodRef, Position, Resource, Value};
 use plan::{Facts, Gates, Intent, Plan, Policy, Refusal};
 use serde::Serialize;
 
-use crate::unsupported::{self, NotRun};
+use crate::error::Error;
+use crate::{hostname, placement, unsupported};
 
 /// A pod, or what a workload makes its pods from, before it is planned.
 #[derive(Debug)]
@@ -22,6 +23,9 @@ pub struct Verdict<'a> {
     pub object: &'a Object,
     /// How the pod will be run, or all reasons why not.
     pub outcome: Result<Plan, Vec<Refused>>,
+    /// The plan of a pod that is refused only for what wardlet does not run, or for another node: what would become of it
+    /// where that is run.
+    pub elsewhere: Option<Plan>,
 }
 
 /// Why a pod does not start, and where that is written.
@@ -55,60 +59,78 @@ impl<'a> Candidate<'a> {
         Self { object, faults, intent }
     }
 
-    /// What becomes of it. One with faults is planned too, for all its refusals at once.
+    /// What becomes of it on these facts, for `run` and `explain` alike; all reasons to refuse it at once. Where the node's
+    /// name is given, a pod that is meant for another node is refused.
     #[must_use]
-    pub fn judge(&self, facts: &Facts, policy: &Policy) -> Verdict<'a> {
+    pub fn judge(&self, facts: &Facts, policy: &Policy, node: Option<&str>) -> Verdict<'a> {
         let planned = self.intent.as_ref().map(|intent| plan::plan(intent, facts, policy));
-        let outcome = match planned {
-            Some(Ok(plan)) if self.faults.is_empty() => Ok(plan),
-            Some(Err(refusals)) => Err(refused(&self.faults, &refusals)),
-            _ => Err(refused(&self.faults, &[])),
+        let (plan, mut refusals) = match planned {
+            Some(Ok(plan)) => (Some(plan), refused(&self.faults, &[])),
+            Some(Err(refusals)) => (None, refused(&self.faults, &refusals)),
+            None => (None, refused(&self.faults, &[])),
         };
-        Verdict { object: self.object, outcome }
-    }
-
-    /// What becomes of it where wardlet runs the pod itself: as [`Candidate::judge`], and the fields of the pod as a
-    /// whole that are not run on any node are refused. Volumes that are not run are planned all the same: the question may
-    /// be about a cluster that provides them. On which node the pod may be is not asked either.
-    #[must_use]
-    pub fn explain(&self, facts: &Facts, policy: &Policy) -> Verdict<'a> {
-        let Verdict { object, outcome } = self.judge(facts, policy);
-        let not_run: Vec<Refused> = self.not_run();
-        let outcome = match outcome {
-            Ok(plan) if not_run.is_empty() => Ok(plan),
-            Ok(_) => Err(not_run),
-            Err(mut refusals) => {
-                let known = |new: &Refused| refusals.iter().any(|known| known.field == new.field);
-                let new: Vec<Refused> = not_run.into_iter().filter(|new| !known(new)).collect();
-                refusals.extend(new);
-                Err(refusals)
+        let allowed = refusals.is_empty();
+        let not_run = self.not_run(node).into_iter();
+        let new: Vec<Refused> = not_run.filter(|new| refusals.iter().all(|r| r.field != new.field)).collect();
+        refusals.extend(new);
+        match plan {
+            Some(plan) if refusals.is_empty() => {
+                Verdict { object: self.object, outcome: Ok(plan), elsewhere: None }
             }
-        };
-        Verdict { object, outcome }
+            plan => {
+                let elsewhere = plan.filter(|_| allowed);
+                Verdict { object: self.object, outcome: Err(refusals), elsewhere }
+            }
+        }
     }
 
-    fn not_run(&self) -> Vec<Refused> {
+    /// What wardlet does not run, or not on the node of this name.
+    fn not_run(&self, node: Option<&str>) -> Vec<Refused> {
         let Some(pod) = self.object.pod() else { return Vec::new() };
-        let refused = |found: NotRun| {
-            let field = pod.field(found.field.strip_prefix("spec.").unwrap_or(&found.field));
-            let at = key_at(&self.object.tree, &field).map(|at| format!("{}:{at}", self.object.file));
-            let prefix = &self.object.prefix;
-            Refused {
-                field: if prefix.is_empty() { field } else { format!("{prefix}.{field}") },
-                cause: format!("{} is not run here", found.what),
-                hint: found.hint.to_owned(),
-                at,
+        let mut found: Vec<Refused> = unsupported::all(pod.spec)
+            .into_iter()
+            .map(|found| {
+                let cause = format!("{} is not run here", found.what);
+                self.refusal(&pod, &found.field, cause, found.hint)
+            })
+            .collect();
+        // The pods of a workload get other names, and a cluster chooses their nodes.
+        if let Resource::Pod(_) = self.object.resource {
+            let named = hostname::check(pod.spec, self.object.namespace(), self.object.name());
+            let placed = node.map_or(Ok(()), |node| placement::check(pod.spec, node));
+            for unfit in [named, placed].into_iter().filter_map(Result::err) {
+                let (Error::Unfit { field, cause, hint } | Error::NotRun { field, what: cause, hint }) =
+                    unfit;
+                found.push(self.refusal(&pod, &field, cause, hint));
             }
-        };
-        unsupported::of_pod(pod.spec).map(refused).collect()
+        }
+        found
+    }
+
+    fn refusal(&self, pod: &PodRef<'_>, field: &str, cause: String, hint: &str) -> Refused {
+        let field = pod.field(field.strip_prefix("spec.").unwrap_or(field));
+        let at = key_at(&self.object.tree, &field).map(|at| format!("{}:{at}", self.object.file));
+        let prefix = &self.object.prefix;
+        Refused {
+            field: if prefix.is_empty() { field } else { format!("{prefix}.{field}") },
+            cause,
+            hint: hint.to_owned(),
+            at,
+        }
     }
 }
 
-/// Where the last key of a path of keys is written.
+/// Where the last key of a path of keys and indices is written.
 fn key_at(tree: &Node, path: &str) -> Option<Position> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let (name, index) = first.split_once('[').map_or((first, None), |(name, index)| (name, Some(index)));
     let Value::Map(entries) = &tree.value else { return None };
-    let (key, node) = entries.iter().find(|(key, _)| &*key.name == first)?;
+    let (key, mut node) =
+        entries.iter().find(|(key, _)| &*key.name == name).map(|(key, node)| (key, node))?;
+    if let Some(index) = index {
+        let Value::List(items) = &node.value else { return None };
+        node = items.get(index.trim_end_matches(']').parse::<usize>().ok()?)?;
+    }
     match rest {
         Some(rest) => key_at(node, rest),
         None => Some(key.at),

@@ -2,8 +2,9 @@
 //!
 //! [`consider`] takes the objects of the manifests and keeps those with pods as [`Candidate`]s; a candidate knows what
 //! the API does not allow in its pod. [`Candidate::judge`] plans the pod on the facts of a node: a [`Verdict`] is a plan or
-//! every reason to refuse. [`admit`] decides for all pods of one request and returns those that the agent may run as
-//! [`Admitted`], after [`runnable`] has found nothing that the agent does not run, or that is meant for another node.
+//! every reason to refuse, among them what wardlet does not run and what is meant for another node. `explain` shows verdicts;
+//! [`admit`] takes them for all pods of one request and returns those that the agent may run as [`Admitted`]. [`runnable`] is
+//! for pods that were not admitted here, such as an update.
 //!
 //! | module | contents |
 //! |---|---|
@@ -20,7 +21,7 @@ mod hostname;
 mod placement;
 mod unsupported;
 
-pub use admit::{Admitted, Decision, NotAdmitted, RefusedPod, admit, consider, doubts, has_pods, runnable};
+pub use admit::{Admitted, Decision, RefusedPod, admit, consider, doubts, has_pods, runnable};
 pub use candidate::{Candidate, Refused, Verdict};
 pub use error::Error;
 pub use hostname::Hostname;

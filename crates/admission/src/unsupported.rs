@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// Something that is not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NotRun {
-    /// Where it is: a field of the pod, or of a container or volume that is named.
+    /// The field, from the top of a pod.
     pub(crate) field: String,
     /// What it asks for.
     pub(crate) what: &'static str,
@@ -19,19 +19,28 @@ pub(crate) struct NotRun {
 /// # Errors
 /// At the first field that is not run.
 pub(crate) fn check(spec: &PodSpec) -> Result<()> {
-    let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
-    let found = of_pod(spec)
-        .next()
-        .or_else(|| containers.clone().find_map(of_container))
-        .or_else(|| spec.volumes.iter().flatten().find_map(of_volume));
-    match found {
+    match all(spec).into_iter().next() {
         Some(NotRun { field, what, hint }) => Err(Error::NotRun { field, what: what.to_owned(), hint }),
         None => Ok(()),
     }
 }
 
-/// Fields of the pod as a whole that are not run on any node.
-pub(crate) fn of_pod(spec: &PodSpec) -> impl Iterator<Item = NotRun> {
+/// Every field that is not run.
+pub(crate) fn all(spec: &PodSpec) -> Vec<NotRun> {
+    let mut found: Vec<NotRun> = of_pod(spec).collect();
+    let init = spec.init_containers.as_deref().unwrap_or_default();
+    for (list, containers) in [("initContainers", init), ("containers", &spec.containers)] {
+        let at = |index: usize| format!("spec.{list}[{index}]");
+        found
+            .extend(containers.iter().enumerate().flat_map(|(i, container)| of_container(&at(i), container)));
+    }
+    let volumes = spec.volumes.iter().flatten().enumerate();
+    found.extend(volumes.flat_map(|(i, volume)| of_volume(&format!("spec.volumes[{i}]"), volume)));
+    found
+}
+
+/// Fields of the pod as a whole.
+fn of_pod(spec: &PodSpec) -> impl Iterator<Item = NotRun> {
     let resources = spec.resources.as_ref();
     let limits = resources.is_some_and(|r| r.limits.iter().chain(&r.requests).flatten().next().is_some());
     let field = |is_set: bool, name: &str, what, hint| {
@@ -61,22 +70,23 @@ pub(crate) fn of_pod(spec: &PodSpec) -> impl Iterator<Item = NotRun> {
     all.into_iter().flatten()
 }
 
-fn of_container(container: &Container) -> Option<NotRun> {
-    let field = |name: &str| format!("container {:?}: {name}", container.name);
-    let mut sources = container.env.iter().flatten().filter_map(|v| v.value_from.as_ref());
-    if sources.any(|from| from.file_key_ref.is_some()) {
-        let hint = "use configMapKeyRef, secretKeyRef, fieldRef or resourceFieldRef";
-        let field = field("env.valueFrom.fileKeyRef");
-        return Some(NotRun { field, what: "a variable from a file", hint });
+fn of_container(at: &str, container: &Container) -> Vec<NotRun> {
+    let mut found = Vec::new();
+    for (i, variable) in container.env.iter().flatten().enumerate() {
+        if variable.value_from.as_ref().is_some_and(|from| from.file_key_ref.is_some()) {
+            let hint = "use configMapKeyRef, secretKeyRef, fieldRef or resourceFieldRef";
+            let field = format!("{at}.env[{i}].valueFrom.fileKeyRef");
+            found.push(NotRun { field, what: "a variable from a file", hint });
+        }
     }
     if container.volume_devices.iter().flatten().next().is_some() {
-        let field = field("volumeDevices");
-        return Some(NotRun { field, what: "a block device", hint: "mount the volume's filesystem" });
+        let field = format!("{at}.volumeDevices");
+        found.push(NotRun { field, what: "a block device", hint: "mount the volume's filesystem" });
     }
-    None
+    found
 }
 
-fn of_volume(volume: &Volume) -> Option<NotRun> {
+fn of_volume(at: &str, volume: &Volume) -> Vec<NotRun> {
     let kinds = [
         ("persistentVolumeClaim", volume.persistent_volume_claim.is_some()),
         ("ephemeral", volume.ephemeral.is_some()),
@@ -85,23 +95,33 @@ fn of_volume(volume: &Volume) -> Option<NotRun> {
         ("iscsi", volume.iscsi.is_some()),
         ("fc", volume.fc.is_some()),
     ];
-    if let Some((kind, _)) = kinds.into_iter().find(|(_, is_set)| *is_set) {
-        let hint = "use emptyDir, hostPath, configMap, secret, downwardAPI, projected or image volumes";
-        let field = format!("volume {:?}: {kind}", volume.name);
-        return Some(NotRun { field, what: "a volume that is kept elsewhere", hint });
-    }
-    let field = |name: &str| format!("volume {:?}: projected.{name}", volume.name);
-    let of_source = |source: &VolumeProjection| {
-        let hint = "leave it out: there is no API server that could give it";
-        if source.service_account_token.is_some() {
-            let field = field("serviceAccountToken");
-            return Some(NotRun { field, what: "a service account's token", hint });
-        }
-        let is_bundle = source.cluster_trust_bundle.is_some();
-        let field = || field("clusterTrustBundle");
-        is_bundle.then(|| NotRun { field: field(), what: "a bundle of the cluster's", hint })
+    let kept_elsewhere = |(kind, _): (&str, bool)| NotRun {
+        field: format!("{at}.{kind}"),
+        what: "a volume that is kept elsewhere",
+        hint: "use emptyDir, hostPath, configMap, secret, downwardAPI, projected or image volumes",
     };
-    volume.projected.iter().flat_map(|p| p.sources.iter().flatten()).find_map(of_source)
+    let mut found: Vec<NotRun> =
+        kinds.into_iter().filter(|(_, is_set)| *is_set).map(kept_elsewhere).collect();
+    let sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+    found.extend(
+        sources
+            .enumerate()
+            .flat_map(|(i, source)| of_source(&format!("{at}.projected.sources[{i}]"), source)),
+    );
+    found
+}
+
+fn of_source(at: &str, source: &VolumeProjection) -> Vec<NotRun> {
+    let kinds = [
+        ("serviceAccountToken", "a service account's token", source.service_account_token.is_some()),
+        ("clusterTrustBundle", "a bundle of the cluster's", source.cluster_trust_bundle.is_some()),
+    ];
+    let not_run = |(kind, what, _): (&str, &'static str, bool)| NotRun {
+        field: format!("{at}.{kind}"),
+        what,
+        hint: "leave it out: there is no API server that could give it",
+    };
+    kinds.into_iter().filter(|(.., is_set)| *is_set).map(not_run).collect()
 }
 
 #[cfg(test)]

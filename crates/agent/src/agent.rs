@@ -30,6 +30,7 @@ use crate::pod::executor::ActionExecutor;
 use crate::pod::handle::Handle;
 use crate::pod::lock::PodLock;
 use crate::pod::mounts;
+use crate::pod::notices;
 use crate::pod::orders::{Order, Orders};
 use crate::pod::running::{Running, RunningPods};
 use crate::pod::spec;
@@ -290,11 +291,9 @@ impl Agent {
             Ok((context, wanted))
         })
         .await?;
+        notices::announce(&wanted, &context.span);
         if !wanted.volumes.is_empty() {
-            for notice in self.shared.volumes.set_up(&wanted).await? {
-                let volume = &notice.volume;
-                info!(parent: &context.span, %volume, "volume {volume}: {}", notice.text);
-            }
+            notices::log(&self.shared.volumes.set_up(&wanted).await?, &context.span);
         }
         Ok(context)
     }

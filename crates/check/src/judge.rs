@@ -15,12 +15,17 @@ use crate::fixes::Search;
 use crate::patch::{Edit, Subject, without_host};
 use crate::remarks::{Remarks, enforced};
 use crate::report::{
-    GatesAt, Now, ObjectRef, Patch, Reason, Report, Selinux, SelinuxFinding, SelinuxRule, Severity, Summary,
-    Upgrade, UserNamespace, Verdict, Weight, When, Workload,
+    BeforeAfter, Conflict, Driver, Fix, GatesAt, Now, ObjectRef, Patch, Reason, Report, Selinux,
+    SelinuxFinding, SelinuxRule, Severity, Summary, Upgrade, UserNamespace, Verdict, Volume, Weight, When,
+    Workload,
 };
 use crate::shared::UpgradeGates;
 use crate::userns::Judge;
 use crate::{drivers, pairs, shared};
+
+/// The note where the facts of a node say so.
+const DISABLED: &str =
+    "SELinux is disabled in the facts of the node: the labels of volumes were not compared";
 
 /// A cluster's version and its gates.
 #[derive(Debug, Clone)]
@@ -49,30 +54,22 @@ pub fn judge(objects: &mut Objects, question: &Question) -> Report {
     let objects = &*objects;
     let found = objects.workloads();
     let snapshot = ClusterSnapshot::of(objects, live, &found);
-    // One engine at a time: each knows all pods.
-    let before = snapshot.engine(question.rules(&question.from.gates));
-    let (was, pairs_before) = (enforced(&before), pairs::pairs(&before, &snapshot));
-    drop(before);
-    let after = snapshot.engine(question.rules(&question.to.gates));
-    let gates = UpgradeGates { before: &question.from.gates, after: &question.to.gates };
-    let remarks = Remarks { was, after: &after, gates, snapshot: &snapshot }.by_workload(&found);
-    let conflicts = pairs::conflicts(&pairs_before, &pairs::pairs(&after, &snapshot));
-    let drivers = drivers::drivers(objects, &found);
-    let mut reported: BTreeSet<String> = conflicts.iter().map(|conflict| conflict.volume.clone()).collect();
-    reported.extend(remarks.values().flatten().map(|finding| finding.volume.clone()));
-    let claiming = drivers.iter().map(|driver| driver.name.clone()).collect();
-    reported.extend(snapshot.volumes_of(&claiming));
-    let volumes = shared::volumes(&after, &snapshot, gates, &reported);
-    let fixes = fixes(&after, &snapshot, &found, &conflicts, &remarks);
+    let LabelFindings { remarks, conflicts, drivers, volumes, fixes } = match question.selinux() {
+        true => labelled(objects, question, &snapshot, &found),
+        false => unlabelled(question, &snapshot),
+    };
     let (workloads, mut notes) = workloads(objects, question, &found, &snapshot, remarks);
     let findings = Findings {
         workloads: &workloads,
         conflicts: &conflicts,
         volumes: &volumes,
         drivers: &drivers,
-        gates,
+        gates: question.gates(),
     };
     let breaks = findings.breaks();
+    if !question.selinux() {
+        notes.push(DISABLED.to_owned());
+    }
     notes.extend(snapshot.notes.iter().cloned());
     notes.extend(objects.all_notes());
     let mut report = Report {
@@ -91,7 +88,66 @@ pub fn judge(objects: &mut Objects, question: &Question) -> Report {
     report
 }
 
+/// What SELinux labels do to volumes and their users.
+struct LabelFindings {
+    remarks: BTreeMap<ObjectRef, BTreeSet<SelinuxFinding>>,
+    conflicts: Vec<Conflict>,
+    drivers: Vec<Driver>,
+    volumes: Vec<Volume>,
+    fixes: Vec<Fix>,
+}
+
+fn labelled(
+    objects: &Objects,
+    question: &Question,
+    snapshot: &ClusterSnapshot,
+    found: &BTreeMap<ObjectRef, KnownWorkload<'_>>,
+) -> LabelFindings {
+    // One engine at a time: each knows all pods.
+    let before = snapshot.engine(question.rules(&question.from.gates));
+    let (was, pairs_before) = (enforced(&before), pairs::pairs(&before, snapshot));
+    drop(before);
+    let after = snapshot.engine(question.rules(&question.to.gates));
+    let gates = question.gates();
+    let remarks = Remarks { was, after: &after, gates, snapshot }.by_workload(found);
+    let conflicts = pairs::conflicts(&pairs_before, &pairs::pairs(&after, snapshot));
+    let drivers = drivers::drivers(objects, found);
+    let mut reported: BTreeSet<String> = conflicts.iter().map(|conflict| conflict.volume.clone()).collect();
+    reported.extend(remarks.values().flatten().map(|finding| finding.volume.clone()));
+    let claiming = drivers.iter().map(|driver| driver.name.clone()).collect();
+    reported.extend(snapshot.volumes_of(&claiming));
+    let volumes = shared::volumes(&after, snapshot, gates, &reported);
+    let fixes = fixes(&after, snapshot, found, &conflicts, &remarks);
+    LabelFindings { remarks, conflicts, drivers, volumes, fixes }
+}
+
+/// Where SELinux is disabled, no volume is mounted with a context and none is relabelled: there is nothing to differ in.
+fn unlabelled(question: &Question, snapshot: &ClusterSnapshot) -> LabelFindings {
+    let engine = snapshot.engine(question.rules(&question.to.gates));
+    let gates = question.gates();
+    let mut volumes = shared::volumes(&engine, snapshot, gates, &BTreeSet::new());
+    for volume in &mut volumes {
+        volume.mounted_with_context = BeforeAfter { before: false, after: false };
+    }
+    LabelFindings {
+        volumes,
+        remarks: BTreeMap::new(),
+        conflicts: Vec::new(),
+        drivers: Vec::new(),
+        fixes: Vec::new(),
+    }
+}
+
 impl Question {
+    /// Whether the nodes have SELinux: they are taken to, unless facts say that it is disabled.
+    fn selinux(&self) -> bool {
+        self.facts.as_ref().is_none_or(|facts| facts.selinux.enabled())
+    }
+
+    fn gates(&self) -> UpgradeGates<'_> {
+        UpgradeGates { before: &self.from.gates, after: &self.to.gates }
+    }
+
     fn rules(&self, gates: &Gates) -> Rules {
         Rules {
             gates: conflicts::Gates {
@@ -116,9 +172,9 @@ fn fixes(
     engine: &Engine,
     snapshot: &ClusterSnapshot,
     workloads: &BTreeMap<ObjectRef, KnownWorkload<'_>>,
-    conflicts: &[crate::report::Conflict],
+    conflicts: &[Conflict],
     remarks: &BTreeMap<ObjectRef, BTreeSet<SelinuxFinding>>,
-) -> Vec<crate::report::Fix> {
+) -> Vec<Fix> {
     let search = Search::new(engine, snapshot, workloads);
     let open =
         conflicts.iter().filter(|c| c.when != When::UntilUpgrade && c.severity != Severity::CannotMeet);
@@ -209,12 +265,14 @@ fn isolating(
 
 fn summary(report: &Report) -> Summary {
     let count = |verdict| report.workloads.iter().filter(|w| w.user_namespace.verdict == verdict).count();
+    let starts = |w: &&Workload| w.user_namespace.verdict != Verdict::Blocked;
+    let asking = report.workloads.iter().filter(|w| w.user_namespace.now == Now::Own);
     Summary {
         workloads: report.workloads.len(),
         ready: count(Verdict::Ready),
         risky: count(Verdict::Risky),
         blocked: count(Verdict::Blocked),
-        isolated: report.workloads.iter().filter(|w| w.user_namespace.now == Now::Own).count(),
+        isolated: asking.filter(starts).count(),
         conflicts: report.conflicts.iter().filter(|c| c.severity != Severity::CannotMeet).count(),
         breaks: report.breaks.len(),
         problems: report.problems.len(),

@@ -428,7 +428,7 @@ pub struct Summary {
     pub risky: usize,
     /// Those that do not start in one.
     pub blocked: usize,
-    /// Those that ask for a user namespace already.
+    /// Those that ask for a user namespace already and start in it.
     pub isolated: usize,
     /// Conflicts but those of pods that cannot meet.
     pub conflicts: usize,

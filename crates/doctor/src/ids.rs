@@ -5,29 +5,50 @@ use ids::allocator::Counts;
 use ids::pool::{IdPool, PoolOrigin};
 use ledger::Ledger;
 use node::Node;
+use node::subid::{self, SubidRange};
 
 use crate::check::{Check, Desk, Evidence, Fault, Group};
-use crate::neighbours::Neighbours;
+use crate::neighbours::{KnownIds, Neighbours};
 
 const DESK: Desk = Desk::new(Group::Ids, Evidence::Files);
 
 /// The kubelet's default of `maxPods`.
 pub(crate) const USUAL_PODS: u32 = 110;
 
-const USER: &str = "kubelet";
+/// The user whose entries a kubelet reads.
+pub(crate) const USER: &str = "kubelet";
 const GETSUBIDS: &str = "/usr/bin/getsubids";
 
 pub(crate) fn checks(node: &Node) -> Vec<Check> {
-    let neighbours = Neighbours::read(node.host_root(), &node.config.settings.user_namespaces.subid_owner);
+    let mut neighbours =
+        Neighbours::read(node.host_root(), &node.config.settings.user_namespaces.subid_owner);
+    let unseen = add_seen(node, &mut neighbours);
     let pool = node.pool();
     let mut checks = vec![pool_check(node, &pool, &neighbours)];
     if let Ok(pool) = &pool {
         checks.push(room(node, pool));
-        checks.push(neighbourhood(pool, &neighbours));
+        checks.push(neighbourhood(pool, &neighbours, unseen));
         checks.push(agreement(node, pool, &neighbours));
+        checks.extend(one_range(node, pool, &neighbours));
         checks.push(ledger(node));
     }
     checks
+}
+
+/// Adds the owners that a scan of the host finds; what could not be seen, if anything.
+fn add_seen(node: &Node, neighbours: &mut Neighbours) -> Option<Fault> {
+    let report = match node.census().take() {
+        Ok(report) => report,
+        Err(error) => return Some(Fault::new(error.to_string(), error.hint())),
+    };
+    let leases = match node.leases() {
+        Ok(leases) => leases.unwrap_or_default(),
+        Err(error) => return Some(Fault::new(error.to_string(), "see the check of the ledger")),
+    };
+    neighbours.add_seen(&report.owners, &KnownIds::of(&leases, &report.owners));
+    let first = report.blind.first()?;
+    let fix = "run it as root; `wardlet ids audit` shows all that could not be seen";
+    Some(Fault::new(format!("could not be seen: {first}"), fix))
 }
 
 fn pool_check(node: &Node, pool: &Result<IdPool, node::Error>, neighbours: &Neighbours) -> Check {
@@ -71,11 +92,16 @@ fn room(node: &Node, pool: &IdPool) -> Check {
     DESK.fails(need, found, Fault::new(cause, fix)).useful()
 }
 
-/// The ledger does not lease blocks that other owners claim, so an overlap does no harm to pods.
-fn neighbourhood(pool: &IdPool, neighbours: &Neighbours) -> Check {
+/// The ledger does not lease blocks that other owners use or claim, so an overlap does no harm to pods.
+fn neighbourhood(pool: &IdPool, neighbours: &Neighbours, unseen: Option<Fault>) -> Check {
     let need = "no other owner has IDs of the pool";
     let within = neighbours.within(pool);
-    let Some(first) = within.first() else { return DESK.holds(need, "none").useful() };
+    let Some(first) = within.first() else {
+        return match unseen {
+            Some(fault) => DESK.open(need, fault).useful(),
+            None => DESK.holds(need, "none").useful(),
+        };
+    };
     let found = match within.len() {
         1 => first.to_string(),
         many => format!("{first} and {} more", many - 1),
@@ -118,6 +144,24 @@ fn agreement(node: &Node, pool: &IdPool, neighbours: &Neighbours) -> Check {
         _ => return DESK.holds(need, found).useful(),
     };
     DESK.fails(need, found, fault).useful()
+}
+
+/// A kubelet takes what getsubids prints only if it is one line, and the same for users and groups.
+fn one_range(node: &Node, pool: &IdPool, neighbours: &Neighbours) -> Option<Check> {
+    let entries = subid::discover(node.host_root(), Some(USER)).ok()??;
+    let need = format!("{USER} has one line in /etc/subuid and the same in /etc/subgid");
+    let shown = |ranges: &[SubidRange]| {
+        let each = ranges.iter().map(|range| format!("{} ({})", range.ids, range.origin));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    let found = format!("{}; {}", shown(&entries.uids), shown(&entries.gids));
+    let cause = match (entries.uids.as_slice(), entries.gids.as_slice()) {
+        ([uids], [gids]) if uids.ids == gids.ids => return Some(DESK.holds(need, found).useful()),
+        ([_], [_]) => format!("a kubelet does not start where user and group IDs of {USER} differ"),
+        _ => format!("a kubelet does not start where {USER} has several lines: it takes one range only"),
+    };
+    let fault = Fault::new(cause, neighbours.unify(&entries, pool.block()));
+    Some(DESK.fails(need, found, fault).useful())
 }
 
 fn ledger(node: &Node) -> Check {

@@ -1,13 +1,15 @@
-//! Other owners of host IDs, by the files of the host.
+//! Other owners of host IDs, by the files of the host and by a scan of what runs on it.
 
 use std::fmt;
 
-use census::HostRoot;
+use census::{Home, HostRoot, Owner, OwnerKind};
 use ids::parse::subid::parse_subids;
 use ids::pool::IdPool;
+use ids::witness::Hold;
 use ids::{BlockLength, HostSpan, IdKind, UNIT};
+use node::subid::SubidSource;
 
-use crate::ids::USUAL_PODS;
+use crate::ids::{USER, USUAL_PODS};
 
 /// A user's own ID, or IDs that it may map.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +48,23 @@ impl Neighbours {
         Self { owner: owner.to_owned(), users: passwd.lines().map(name).collect(), others }
     }
 
+    /// Adds what a scan of the host found and no file names: user namespaces, processes with the host's users, records of
+    /// other tools. Those whose IDs all lie in `known` are left out.
+    pub(crate) fn add_seen(&mut self, owners: &[Owner], known: &KnownIds) {
+        for owner in owners.iter().filter(|owner| is_foreign(&owner.kind)) {
+            for kind in [IdKind::Uid, IdKind::Gid] {
+                let foreign = owner.ids(kind).iter().filter(|ids| u64::from(ids.last()) >= UNIT);
+                let foreign = foreign.filter(|ids| !known.covers(kind, **ids));
+                self.others.extend(foreign.map(|ids| Neighbour {
+                    name: owner.name.clone(),
+                    place: if owner.hold == Hold::Live { "in use" } else { "claimed" }.to_owned(),
+                    kind,
+                    ids: *ids,
+                }));
+            }
+        }
+    }
+
     pub(crate) fn has_user(&self, name: &str) -> bool {
         self.users.iter().any(|user| user == name)
     }
@@ -58,11 +77,25 @@ impl Neighbours {
 
     /// The command that replaces the owner's entries by ones that no other owner has.
     pub(crate) fn rewrite(&self, block: BlockLength) -> String {
-        let Self { owner, .. } = self;
-        format!(
-            "for f in /etc/subuid /etc/subgid; do sed -i '/^{owner}:/d' $f; echo {} >> $f; done",
-            self.entry(block)
-        )
+        rewrite(&self.owner, &self.entry(block))
+    }
+
+    /// The command that leaves the kubelet one entry, the same in both files: the longest that it has and that is aligned and
+    /// no other owner's, else a new one.
+    pub(crate) fn unify(&self, entries: &SubidSource, block: BlockLength) -> String {
+        let multiple = |number: u64| number.is_multiple_of(block.into());
+        let usable = |ids: &HostSpan| {
+            multiple(ids.first().into())
+                && multiple(ids.length())
+                && u64::from(ids.first()) >= UNIT
+                && !self.others.iter().any(|other| other.ids.overlaps(*ids))
+        };
+        let ranges = entries.uids.iter().chain(&entries.gids).map(|range| range.ids);
+        let entry = match ranges.filter(usable).max_by_key(|ids| ids.length()) {
+            Some(ids) => format!("{USER}:{}:{}", ids.first(), ids.length()),
+            None => self.entry(block),
+        };
+        rewrite(USER, &entry)
     }
 
     /// The command that adds such entries.
@@ -88,6 +121,46 @@ impl Neighbours {
             }
         }
     }
+}
+
+/// IDs whose owners are known: leases of the ledger, and the blocks that a kubelet has recorded, which allocates from the
+/// same pool.
+#[derive(Debug, Default)]
+pub(crate) struct KnownIds(Vec<(IdKind, HostSpan)>);
+
+impl KnownIds {
+    pub(crate) fn of(leases: &[ledger::Lease], owners: &[Owner]) -> Self {
+        let leased = leases.iter().flat_map(|l| [(IdKind::Uid, l.uids.span()), (IdKind::Gid, l.gids.span())]);
+        let records = owners.iter().filter(|owner| matches!(owner.kind, OwnerKind::KubeletRecord { .. }));
+        let recorded = records.flat_map(|owner| {
+            let uids = owner.uids.iter().map(|ids| (IdKind::Uid, *ids));
+            uids.chain(owner.gids.iter().map(|ids| (IdKind::Gid, *ids)))
+        });
+        Self(leased.chain(recorded).collect())
+    }
+
+    fn covers(&self, kind: IdKind, ids: HostSpan) -> bool {
+        self.0.iter().any(|(of, span)| *of == kind && span.covers(ids))
+    }
+}
+
+/// Whether an owner is neither read from a file above nor part of another owner.
+fn is_foreign(kind: &OwnerKind) -> bool {
+    match kind {
+        OwnerKind::Process { home, .. } => !matches!(home, Home::Inode(_)),
+        OwnerKind::UserNamespace { .. }
+        | OwnerKind::Group { .. }
+        | OwnerKind::Podman { .. }
+        | OwnerKind::Incus { .. } => true,
+        OwnerKind::Passwd { .. }
+        | OwnerKind::Subuid { .. }
+        | OwnerKind::Subgid { .. }
+        | OwnerKind::KubeletRecord { .. } => false,
+    }
+}
+
+fn rewrite(owner: &str, entry: &str) -> String {
+    format!("for f in /etc/subuid /etc/subgid; do sed -i '/^{owner}:/d' $f; echo {entry} >> $f; done")
 }
 
 fn accounts(passwd: &str) -> Vec<Neighbour> {

@@ -1,6 +1,7 @@
 use ids::BlockLength;
 use selinux::Label;
 use serde::{Deserialize, Serialize};
+use types::MountPropagation;
 
 use crate::gate::Gate;
 use crate::intent::PodIdentity;
@@ -117,8 +118,12 @@ pub struct MountPlan {
     pub idmap: Idmap,
     /// Its label.
     pub label: LabelPlan,
+    /// Whether it is read-only.
+    pub read_only: bool,
     /// Whether mounts below it are read-only too.
     pub recursive_read_only: bool,
+    /// Its mount propagation.
+    pub propagation: MountPropagation,
     /// The reason.
     pub why: String,
 }

@@ -10,7 +10,7 @@ use crate::outcome::{
 };
 use crate::policy::Policy;
 use crate::selinux::VolumeLabel;
-use crate::volume::Volume;
+use crate::volume::{Volume, VolumeSource};
 use crate::volumes::Way;
 use crate::warning::Warning;
 
@@ -23,6 +23,7 @@ pub fn plan(intent: &Intent, facts: &Facts, policy: &Policy) -> Result<Plan, Vec
     let isolation = isolation::isolate(intent, facts, policy, &mut notes);
     labelling::check(intent, facts, policy, &mut notes);
     check_containers(intent, &isolation, facts, &mut notes);
+    warn_of_cost(&isolation, &mut notes);
     let volumes = volume_plans(labelling::decide_all(intent, facts, policy, &mut notes), &isolation);
     let mounts = mount_plans(intent, &isolation, facts, &volumes);
     if !notes.refusals.is_empty() {
@@ -44,6 +45,17 @@ pub fn plan(intent: &Intent, facts: &Facts, policy: &Policy) -> Result<Plan, Vec
         warnings: notes.warnings,
         reasons: notes.reasons,
     })
+}
+
+/// Every other way to present a volume takes the same time, however many files it has.
+fn warn_of_cost(isolation: &Isolation<'_>, notes: &mut Notes) {
+    let isolated = isolation.mode != UserNamespaceMode::Host;
+    let shifted = isolation.volumes.iter().filter(|v| isolated && matches!(v.how, Ok(Way::ChownOnce)));
+    for presented in shifted {
+        let text = "each file is given to the pod's host IDs before the pod starts, and back when it has ended \
+                    (policy chownOnce): it takes the longer, the more files there are";
+        notes.warn(Warning::new(&presented.volume.field, text));
+    }
 }
 
 fn check_containers(intent: &Intent, isolation: &Isolation<'_>, facts: &Facts, notes: &mut Notes) {
@@ -133,14 +145,19 @@ fn mount_plans(
         let volume = volumes.iter().find(|v| v.name == mount.volume)?;
         let presented = isolation.volumes.iter().find(|v| v.volume.name == mount.volume);
         let owners = presented.map_or("the pod has the host's users", |v| &v.why);
+        // The runtime mounts an image, read-only and with nothing below it.
+        let is_image = intent.volume(&mount.volume).is_some_and(|v| v.source == VolumeSource::Image);
         Some(MountPlan {
             container: container.name.clone(),
             volume: mount.volume.clone(),
             path: mount.path.clone(),
             idmap: idmap(isolation.mode, volume.owners),
             label: labelling::of_mount(&volume.label, container, intent, facts),
+            read_only: mount.read_only || is_image,
             recursive_read_only: mount.recursive_read_only != RecursiveReadOnly::Disabled
+                && !is_image
                 && rro(intent, facts),
+            propagation: if is_image { MountPropagation::None } else { mount.propagation },
             why: format!("{owners}; {}", volume.label.why),
         })
     };

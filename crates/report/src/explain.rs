@@ -57,6 +57,7 @@ struct PodView<'a> {
     user_namespace: Option<UserNamespaceView>,
     refusals: &'a [Refused],
     warnings: &'a [Warning],
+    /// Of a pod that is refused only for what wardlet does not run: as they would be where that is run.
     mounts: Vec<MountView<'a>>,
     namespaces: Option<Namespaces>,
     closed_gate: Option<Gate>,
@@ -79,12 +80,15 @@ struct MountView<'a> {
     idmap: Idmap,
     label: &'a LabelPlan,
     why: &'a str,
+    read_only: bool,
     recursive_read_only: bool,
+    propagation: &'static str,
 }
 
 impl<'a> PodView<'a> {
     fn new(verdict: &'a Verdict<'_>) -> Self {
         let plan = verdict.outcome.as_ref().ok();
+        let mounted = plan.or(verdict.elsewhere.as_ref());
         let of_plan = |plan: &Plan| UserNamespaceView {
             mode: plan.user_namespace.mode,
             length: plan.user_namespace.length,
@@ -97,7 +101,7 @@ impl<'a> PodView<'a> {
             user_namespace: plan.map(of_plan),
             refusals: verdict.outcome.as_ref().err().map_or(&[], Vec::as_slice),
             warnings: plan.map_or(&[], |plan| plan.warnings.as_slice()),
-            mounts: plan.iter().flat_map(|plan| plan.mounts.iter().map(mount_view)).collect(),
+            mounts: mounted.iter().flat_map(|plan| plan.mounts.iter().map(mount_view)).collect(),
             namespaces: plan.map(|plan| plan.namespaces),
             closed_gate: plan.and_then(|plan| plan.closed_gate),
             lease_categories: plan.map(|plan| plan.lease_categories),
@@ -114,7 +118,9 @@ fn mount_view(mount: &MountPlan) -> MountView<'_> {
         idmap: mount.idmap,
         label: &mount.label,
         why: &mount.why,
+        read_only: mount.read_only,
         recursive_read_only: mount.recursive_read_only,
+        propagation: mount.propagation.name(),
     }
 }
 
@@ -131,6 +137,9 @@ fn pod(pod: &PodView<'_>) -> String {
     }
     if pod.lease_categories == Some(true) {
         text.push_str("  SELinux: a pair of categories is leased for containers without a level\n");
+    }
+    if pod.verdict == "refused" && !pod.mounts.is_empty() {
+        text.push_str("  where that is run:\n");
     }
     for mount in &pod.mounts {
         text.push_str(&self::mount(mount));
@@ -165,7 +174,17 @@ fn mount(mount: &MountView<'_>) -> String {
         Idmap::None => "not idmapped",
     };
     let MountView { container, path, volume, .. } = mount;
-    let line = format!("  {container} {path}: volume {volume}, {ids}, {}", label(mount.label));
+    let access = match (mount.read_only, mount.recursive_read_only) {
+        (true, true) => ", read-only with all below it",
+        (true, false) => ", read-only",
+        (false, _) => "",
+    };
+    let propagation = match mount.propagation {
+        "None" => String::new(),
+        other => format!(", propagation {other}"),
+    };
+    let label = label(mount.label);
+    let line = format!("  {container} {path}: volume {volume}, {ids}, {label}{access}{propagation}");
     wrapped(&line, 4) + &wrapped(&format!("    {}", mount.why), 4)
 }
 

@@ -93,7 +93,21 @@ pub(crate) fn scan(node: &Node, ask: &Ask) -> Result<(HostScan, Findings), Error
     let mut scan = HostScan { walk, census, pods, records, reported, sources, files: ask.files, root };
     name(&mut scan);
     without_processes(&scan, &mut findings);
+    unread(&scan, &mut findings);
     Ok((scan, findings))
+}
+
+/// A pod whose processes show no user namespace is neither isolated nor not isolated, as far as can be seen.
+fn unread(scan: &HostScan, findings: &mut Findings) {
+    for pod in &scan.pods {
+        let Some(process) = pod.unread.and_then(|at| scan.walk.processes.get(at)) else { continue };
+        let text = format!(
+            "whether {} is isolated: reading the user namespace of {} takes root (CAP_SYS_PTRACE)",
+            pod.title(),
+            process.name()
+        );
+        findings.unseen_of(pod, text);
+    }
 }
 
 /// A sandbox that its runtime calls ready, and of which nothing runs here, was not looked at: its processes may be where they
@@ -132,10 +146,11 @@ fn records(node: &Node, census: &Report, sources: &mut Vec<String>, findings: &m
         sources.push(format!("the kubelet's records in {}", of_kubelet.display()));
     }
     let homes = vec![of_kubelet, node.state_dir().join("pods")];
+    let logs = vec![node.host_root().path(POD_LOGS), node.state_dir().join("logs")];
     let (leases, conflicts) = leases.unzip();
     let shared_pairs = conflicts.iter().flatten().map(shared_pair).collect();
     let leases = leases.map(|leases: Vec<Lease>| leases.iter().map(fact).collect());
-    NodeRecords { leases, shared_pairs, kubelet_records, kubelet, homes }
+    NodeRecords { leases, shared_pairs, kubelet_records, kubelet, homes, logs }
 }
 
 /// The blocks that a kubelet has recorded, by the UIDs of the pods.
@@ -344,7 +359,7 @@ fn leased_uid(scan: &HostScan, pod: &Pod) -> Option<String> {
 }
 
 fn log_names(scan: &HostScan) -> HashMap<String, (String, String)> {
-    let entries = fs::read_dir(scan.root.path(POD_LOGS)).into_iter().flatten().flatten();
+    let entries = scan.records.logs.iter().flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten());
     let names = entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         let mut parts = name.splitn(3, '_').map(str::to_owned);

@@ -30,6 +30,9 @@ pub(crate) struct Pod {
     pub(crate) processes: Vec<usize>,
     /// Those of them that are neither in its user namespace nor in one below.
     pub(crate) outside: Vec<usize>,
+    /// One of them whose user namespace cannot be read, where no other shows a user namespace of the pod's own: whether it is
+    /// isolated cannot be determined.
+    pub(crate) unread: Option<usize>,
 }
 
 impl Pod {
@@ -162,11 +165,13 @@ fn pod(walk: &Walk, identity: Identity, processes: Vec<usize>) -> Pod {
     let outside =
         processes.iter().zip(&users).filter(|(_, user)| !at_home(user)).map(|(at, _)| *at).collect();
     let maps = home.and_then(|home| walk.maps.get(&home)).cloned().unwrap_or_default();
+    let is_unread = |at: &usize| walk.processes.get(*at).is_some_and(Process::is_unread);
+    let unread = processes.iter().copied().find(is_unread).filter(|_| home.is_none());
     let uid = match &identity {
         Identity::Pod(uid) => Some(uid.clone()),
         Identity::Sandbox(_) | Identity::Libpod(_) => None,
     };
-    Pod { identity, naming: Naming { uid, ..Naming::default() }, home, maps, processes, outside }
+    Pod { identity, naming: Naming { uid, ..Naming::default() }, home, maps, processes, outside, unread }
 }
 
 /// Of several the one that the others lie in; of several such, the one with the most processes.

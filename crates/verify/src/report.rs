@@ -26,7 +26,7 @@ pub enum PodVerdict {
     NotIsolated,
     /// Something is wrong.
     Violated,
-    /// In a user namespace of its own, but its mounts, or something else of it, could not be looked at.
+    /// It could not be determined: its user namespace, its mounts, or something else of it could not be looked at.
     Unseen,
 }
 
@@ -175,6 +175,7 @@ impl Report {
             let unseen = self.unseen.iter().any(|unseen| unseen.uid.as_ref() == Some(&view.uid));
             view.verdict = match view.block {
                 _ if touched => PodVerdict::Violated,
+                None if view.pod.unread.is_some() => PodVerdict::Unseen,
                 None => PodVerdict::NotIsolated,
                 Some(_) if unseen || view.mounts == 0 => PodVerdict::Unseen,
                 Some(_) => PodVerdict::Isolated,

@@ -58,6 +58,8 @@ pub(crate) struct NodeRecords {
     pub(crate) kubelet: bool,
     /// Directories of pods that the kubelet or our agent manages.
     pub(crate) homes: Vec<PathBuf>,
+    /// Directories with a directory of logs for each pod, which is named by the pod: the kubelet's and our agent's.
+    pub(crate) logs: Vec<PathBuf>,
 }
 
 impl NodeRecords {

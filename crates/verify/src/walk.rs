@@ -64,6 +64,12 @@ impl Process {
         self.spaces.get(&kind).copied()
     }
 
+    /// Whether it goes on and its user namespace cannot be read, which takes `CAP_SYS_PTRACE`. Its mount namespace cannot be
+    /// read then either, which was noted after a second look at whether it goes on.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.space(NamespaceKind::User).is_none() && !self.status.kernel_thread && !self.unseen.is_empty()
+    }
+
     /// For people.
     pub(crate) fn name(&self) -> String {
         format!("process {} ({})", self.pid, self.status.name)

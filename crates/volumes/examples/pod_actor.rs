@@ -35,7 +35,7 @@ fn act(volumes: &PodVolumes, srv: &Path, word: &str) -> Outcome<()> {
                 volumes.host_mount(&pod(srv, "old")?, &part(volume, path)?)?;
             }
         }
-        "tear-down" => volumes.tear_down(&PodUid::new("pod")?)?,
+        "tear-down" => drop(volumes.tear_down(&PodUid::new("pod")?)?),
         other => return Err(format!("{other}: set-up, update, parts or tear-down").into()),
     }
     Ok(())

@@ -44,7 +44,7 @@ pub trait VolumeDriver: Send + Sync {
     fn host_mount(&self, wanted: &Wanted, mount: &WantedMount) -> Result<HostMount>;
 
     /// Removes all that this driver has made for the pod. Nothing there is fine.
-    fn tear_down<'a>(&'a self, pod: &'a PodUid) -> DriverFuture<'a, ()>;
+    fn tear_down<'a>(&'a self, pod: &'a PodUid) -> DriverFuture<'a, Vec<Notice>>;
 }
 
 /// The driver of what the node makes itself.
@@ -91,7 +91,7 @@ impl VolumeDriver for LocalDriver {
         self.volumes.host_mount(wanted, mount)
     }
 
-    fn tear_down<'a>(&'a self, pod: &'a PodUid) -> DriverFuture<'a, ()> {
+    fn tear_down<'a>(&'a self, pod: &'a PodUid) -> DriverFuture<'a, Vec<Notice>> {
         let pod = pod.clone();
         Box::pin(self.blocking(move |volumes| volumes.tear_down(&pod)))
     }
@@ -155,15 +155,18 @@ impl VolumeManager {
     ///
     /// # Errors
     /// All that drivers return.
-    pub async fn tear_down(&self, pod: &PodUid) -> Result<()> {
+    pub async fn tear_down(&self, pod: &PodUid) -> Result<Vec<Notice>> {
         let operation = self.operations.on_all(pod).await;
-        let mut errors = Vec::new();
+        let (mut notices, mut errors) = (Vec::new(), Vec::new());
         for driver in &self.drivers {
-            errors.extend(driver.tear_down(pod).await.err());
+            match driver.tear_down(pod).await {
+                Ok(found) => notices.extend(found),
+                Err(error) => errors.push(error),
+            }
         }
         self.operations.forget(pod);
         drop(operation);
-        Error::all(errors)
+        Error::all(errors).map(|()| notices)
     }
 
     fn driver(&self, source: &Source) -> Option<&Arc<dyn VolumeDriver>> {
@@ -309,10 +312,10 @@ mod tests {
             Err(Error::NotSetUp { pod: wanted.pod.clone(), volume: mount.volume.clone() })
         }
 
-        fn tear_down<'a>(&'a self, pod: &'a PodUid) -> DriverFuture<'a, ()> {
+        fn tear_down<'a>(&'a self, pod: &'a PodUid) -> DriverFuture<'a, Vec<Notice>> {
             Box::pin(async move {
                 self.work(format!("tear down {pod}")).await;
-                Ok(())
+                Ok(Vec::new())
             })
         }
     }

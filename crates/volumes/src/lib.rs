@@ -32,7 +32,7 @@ pub use driver::{DriverFuture, LocalDriver, VolumeDriver, VolumeManager};
 pub use error::{Error, Result};
 pub use pod::PodVolumes;
 pub use present::{HostMount, Presented};
-pub use probe::Notice;
+pub use probe::{About, Notice};
 pub use types::{ContainerName, PodUid, VolumeName};
 pub use usage::Usage;
 pub use wanted::{MountAccess, Relabel, Source, Wanted, WantedMount, WantedVolume};

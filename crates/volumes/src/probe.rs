@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::filesystems::Base;
+use crate::ownership::outside::{Outside, outside};
 use crate::pod::users::Users;
 use crate::record::{MountMark, Numbers};
 use crate::wanted::{Source, Wanted, WantedVolume};
@@ -21,13 +22,26 @@ pub(crate) struct Trial {
     pub(crate) notice: Option<Notice>,
 }
 
-/// A difference from the plan, and why it is equivalent.
+/// Something to say about a volume that was set up or torn down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// The volume.
     pub volume: VolumeName,
-    /// The difference.
+    /// What it is about.
+    pub about: About,
+    /// It in words.
     pub text: String,
+}
+
+/// What a notice is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum About {
+    /// A difference from the plan that the pod does not see.
+    Difference,
+    /// What it took to give a tree to the pod, or to take it back.
+    Cost,
+    /// Files that belong to none of the pod's IDs.
+    Owners,
 }
 
 /// The context of the trials.
@@ -65,7 +79,7 @@ impl Probe<'_> {
             Owners::Idmapped => self.idmapped(volume),
         };
         match idmapped {
-            Ok(()) => Ok(plain(Numbers::Containers)),
+            Ok(()) => Ok(Trial { numbers: Numbers::Containers, notice: self.owners(volume)? }),
             // A volume that the node makes for the pod can have the pod's host IDs on disk as well.
             Err(Error::CannotIdmap { filesystem, cause, .. }) if Base::of(&volume.source).is_some() => {
                 let text = format!(
@@ -73,11 +87,27 @@ impl Probe<'_> {
                 );
                 Ok(Trial {
                     numbers: Numbers::Hosts,
-                    notice: Some(Notice { volume: volume.name.clone(), text }),
+                    notice: Some(Notice { volume: volume.name.clone(), about: About::Difference, text }),
                 })
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// What the owners of a hostPath's files come to inside the pod, where the map leaves some out.
+    fn owners(&self, volume: &WantedVolume) -> Result<Option<Notice>> {
+        let (Source::HostPath(path), Some(_)) = (&volume.source, self.users.idmap()) else { return Ok(None) };
+        let Some(node) = path.find(&volume.name)? else { return Ok(None) };
+        let Ok(tree) = Dir::at(node.as_fd(), &path.path) else { return Ok(None) };
+        Ok(outside(&tree, self.users.namespace()).map(|found| {
+            let Outside { files, looked_at, first, owner } = found;
+            let text = format!(
+                "{files} of the {looked_at} uppermost files belong to IDs that the pod's map leaves out, such as {} to \
+                 {owner}: inside they belong to the overflow ID 65534, and the pod cannot change them",
+                first.display()
+            );
+            Notice { volume: volume.name.clone(), about: About::Owners, text }
+        }))
     }
 
     fn idmapped(&self, volume: &WantedVolume) -> Result<()> {

@@ -446,6 +446,7 @@ pub(crate) struct LeaseArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("id").args(["uid", "gid"]).required(true).multiple(true)))]
 pub(crate) struct TranslateArgs {
     /// The holder
     pub(crate) holder: Holder,

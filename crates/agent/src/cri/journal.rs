@@ -1,6 +1,7 @@
 //! Requests to the runtime in a serialisable form, for a comparison with the plan.
 
 use serde::Serialize;
+use types::MountPropagation;
 
 /// One request that creates a sandbox or a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -42,6 +43,10 @@ pub struct MountAsked {
     pub host_path: String,
     /// Whether it is read-only.
     pub read_only: bool,
+    /// Whether mounts below it are read-only too.
+    pub recursive_read_only: bool,
+    /// `None`, `HostToContainer` or `Bidirectional`.
+    pub propagation: &'static str,
     /// Whether the runtime relabels it.
     pub relabel: bool,
     /// Host ID, container ID, length; empty if it is not idmapped.
@@ -52,6 +57,14 @@ pub struct MountAsked {
 
 fn lines(mappings: &[cri::IdMapping]) -> Vec<[u32; 3]> {
     mappings.iter().map(|m| [m.host_id, m.container_id, m.length]).collect()
+}
+
+fn propagation(mount: &cri::Mount) -> &'static str {
+    match mount.propagation() {
+        cri::MountPropagation::PropagationPrivate => MountPropagation::None.name(),
+        cri::MountPropagation::PropagationHostToContainer => MountPropagation::HostToContainer.name(),
+        cri::MountPropagation::PropagationBidirectional => MountPropagation::Bidirectional.name(),
+    }
 }
 
 fn namespace(options: Option<&cri::NamespaceOption>) -> Option<UserNamespaceAsked> {
@@ -82,6 +95,8 @@ impl Call {
             path: mount.container_path.clone(),
             host_path: mount.host_path.clone(),
             read_only: mount.readonly,
+            recursive_read_only: mount.recursive_read_only,
+            propagation: propagation(mount),
             relabel: mount.selinux_relabel,
             uids: lines(&mount.uid_mappings),
             gids: lines(&mount.gid_mappings),

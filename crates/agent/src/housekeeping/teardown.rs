@@ -8,6 +8,7 @@ use ledger::Holder;
 use types::PodUid;
 
 use crate::error::{Error, Result};
+use crate::pod::notices;
 use crate::pod::store::Place;
 use crate::shared::{Shared, blocking};
 
@@ -38,7 +39,7 @@ async fn once(shared: &Arc<Shared>, uid: &str, place: &Place) -> Result<()> {
         shared.cri.remove_sandbox(&sandbox.id).await?;
     }
     let pod = PodUid::new(uid).map_err(|e| Error::config("metadata.uid", e.to_string()))?;
-    shared.volumes.tear_down(&pod).await?;
+    notices::log(&shared.volumes.tear_down(&pod).await?, &place.span());
     let (shared, place, uid) = (Arc::clone(shared), place.clone(), uid.to_owned());
     blocking("removing a pod", move || files_and_ids(&shared, &uid, &place)).await
 }

@@ -203,6 +203,41 @@ mod tests {
         assert_eq!(of(host), (MountPropagation::HostToContainer, MountAccess::ReadOnly));
     }
 
+    const FACTS: &str = r#"{"kernel":{"userNamespaces":"yes","maxUserNamespaces":9,"idmappedMounts":"yes"},
+        "filesystems":{"idmap":{},"kinds":{},"paths":{}},
+        "runtime":{"handlers":{"":{"userNamespaces":true,"recursiveReadOnlyMounts":true}},"userNamespacesHostNetwork":false},
+        "selinux":{"state":"disabled","defaults":null},
+        "pool":{"length":65536,"longest":65536,"blocks":9,"origin":"a test"}}"#;
+
+    /// `explain` shows the plan, and the runtime gets what this module makes of the pod.
+    #[test]
+    fn the_plan_says_of_read_only_and_propagation_what_the_runtime_is_asked_for() {
+        let facts: plan::Facts = serde_json::from_str(FACTS).unwrap();
+        for more in [
+            "",
+            ", readOnly: true",
+            ", readOnly: true, recursiveReadOnly: IfPossible",
+            ", readOnly: true, recursiveReadOnly: Enabled",
+            ", mountPropagation: HostToContainer",
+            ", mountPropagation: None",
+        ] {
+            let text = format!(
+                "{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {{containers: [{{name: c, image: i, \
+                 volumeMounts: [{{name: v, mountPath: /v{more}}}]}}], volumes: [{{name: v, emptyDir: {{}}}}]}}}}"
+            );
+            let reading = manifest::read("p.yaml", text.as_bytes());
+            let candidates = admission::consider(&reading.objects, &plan::Gates::default());
+            let admitted = admission::admit(&candidates, &facts, &plan::Policy::default(), "node-1").admitted;
+            let spec = admitted[0].pod.spec.clone().unwrap();
+            let asked = &spec.containers[0].volume_mounts.as_ref().unwrap()[0];
+            let planned = &admitted[0].plan.mounts[0];
+            let access = access(asked, Some(planned));
+            assert_eq!(planned.read_only, access != MountAccess::ReadWrite, "{more}");
+            assert_eq!(planned.recursive_read_only, access == MountAccess::RecursiveReadOnly, "{more}");
+            assert_eq!(planned.propagation, propagation(asked), "{more}");
+        }
+    }
+
     #[test]
     fn volumes_are_made_of_what_they_name() {
         let of = |text: &str| {

@@ -21,6 +21,8 @@ use durable::AtomicFile;
 use ids::IdMapping;
 use manifest::k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Serialize};
+use telemetry::log::pod_span;
+use tracing::Span;
 use types::PodUid;
 
 use crate::error::{Error, Result};
@@ -142,6 +144,14 @@ impl Place {
     pub(crate) fn new(state: &Path, uid: &PodUid, namespace: &str, name: &str) -> Self {
         let logs = state.join("logs").join(format!("{namespace}_{name}_{uid}"));
         Self { dir: state.join("pods").join(uid.as_str()), logs }
+    }
+
+    /// The tracing span of the pod, which the directory of its logs is named by.
+    pub(crate) fn span(&self) -> Span {
+        let name = self.logs.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let mut parts = name.splitn(3, '_');
+        let mut part = || parts.next().unwrap_or_default();
+        pod_span(part(), part(), part())
     }
 
     /// Creates the directory and takes the pod's lock; `None` if another process holds it.

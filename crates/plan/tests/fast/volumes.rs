@@ -210,11 +210,22 @@ fn a_path_where_special_bits_count_on_the_host_is_warned_of_or_refused() {
     with_the_hosts_users.host_users = Some(true);
     assert!(!warned(&with_the_hosts_users, &on(true, true)), "its root is the host's");
     let chown = rules(|r| r.volumes.otherwise = VolumeRule::ChownOnce);
-    assert!(
-        plan(&writable, &on(true, true), &chown).unwrap().warnings.is_empty(),
-        "files of the pod's block"
-    );
+    let warnings = plan(&writable, &on(true, true), &chown).unwrap().warnings;
+    assert!(!warnings.iter().any(|w| w.text.contains("/data")), "files of the pod's block");
     assert!(!warned(&isolated(VolumeSource::EmptyDir(Medium::Disk)), &on(true, true)));
     let refusal = only_refusal(plan(&writable, &on(true, false), &refuse));
     assert!(refusal.hint.as_ref().unwrap().contains("policy.volumes.hostSetuid"), "{refusal:?}");
+}
+
+#[test]
+fn files_that_are_given_one_by_one_are_a_cost_that_is_said_before() {
+    let chown = rules(|r| r.volumes.cannot_idmap = CannotIdmap::ChownOnce);
+    let warnings = |path: &str| plan(&isolated(host_path(path)), &facts(), &chown).unwrap().warnings;
+    let costs = |warning: &Warning| warning.text.contains("each file is given to the pod's host IDs");
+    let of_nfs = warnings(NFS);
+    assert_eq!(
+        of_nfs.iter().filter(|w| costs(w)).map(|w| w.field.as_str()).collect::<Vec<_>>(),
+        ["spec.volumes[0]"]
+    );
+    assert!(!warnings("/data").iter().any(costs), "an idmapped mount takes no time for files");
 }

@@ -55,10 +55,12 @@ pub(super) fn how(how: How) -> &'static str {
     }
 }
 
-pub(super) fn now(now: Now) -> &'static str {
-    match now {
-        Now::Own => "own user namespace",
-        Now::Host => "host's user namespace",
+/// Which user namespace a workload has; one that is blocked only asks for its own.
+pub(super) fn now(now: Now, verdict: Verdict) -> &'static str {
+    match (now, verdict) {
+        (Now::Own, Verdict::Blocked) => "asks for a user namespace of its own",
+        (Now::Own, _) => "own user namespace",
+        (Now::Host, _) => "host's user namespace",
     }
 }
 

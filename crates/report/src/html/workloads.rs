@@ -47,7 +47,8 @@ fn facts(workload: &Workload) -> String {
         (0, None) => {}
         (pods, _) => facts.push(words::count(pods, "pod")),
     }
-    facts.push(words::now(workload.user_namespace.now).to_owned());
+    let namespace = &workload.user_namespace;
+    facts.push(words::now(namespace.now, namespace.verdict).to_owned());
     facts.join(" · ")
 }
 

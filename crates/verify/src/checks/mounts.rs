@@ -145,13 +145,26 @@ impl ContainerMounts<'_> {
         }
         let bounds = Bounds { entries: self.entries, mount: mount.id, points: &self.points };
         let mut strangers = Vec::new();
+        let mut left_out: Vec<PathBuf> = Vec::new();
         let walked = files::walk(node, &mount.point, &bounds, |path, stat| {
+            if mount.idmapped() && [stat.uid, stat.gid].contains(&LEFT_OUT) {
+                left_out.push(path.to_owned());
+            }
             if let Some(owner) = self.stranger(stat, spared) {
                 strangers.push((path.to_owned(), owner));
             }
         });
         tally.files += walked.entries;
         tally.in_part += usize::from(walked.in_part);
+        if let Some(first) = left_out.first() {
+            let text = format!(
+                "{} files of {} belong to IDs that its map leaves out, such as {}: inside they belong to the overflow ID",
+                left_out.len(),
+                mount.point.display(),
+                first.display()
+            );
+            findings.note(self.pod, text);
+        }
         let more = strangers.len().saturating_sub(NAMED);
         for (at, (path, owner)) in strangers.into_iter().take(NAMED).enumerate() {
             let more =

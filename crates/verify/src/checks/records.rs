@@ -11,7 +11,7 @@ pub(super) fn check(scan: &HostScan, findings: &mut Findings) {
     for pod in scan.pods.iter().filter(|pod| !pod.is_podmans()) {
         if pod.home.is_some() {
             isolated(scan, pod, findings);
-        } else {
+        } else if pod.unread.is_none() {
             on_the_host(scan, pod, findings);
         }
     }

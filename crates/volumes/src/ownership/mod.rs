@@ -7,6 +7,7 @@
 mod apply;
 pub(crate) mod change;
 mod fs_group;
+pub(crate) mod outside;
 mod owners;
 pub(crate) mod walk;
 

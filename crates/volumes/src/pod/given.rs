@@ -2,17 +2,19 @@
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use ids::{CallerMapping, IdKind, UserNamespace};
 use kernel::Dir;
 
 use super::dir::{self, IfMissing, OURS};
 use super::path_of;
-use crate::chown_once::{self, ChownOnce};
+use crate::chown_once::{self, ChownOnce, Shifted};
 use crate::error::{Error, Result};
 use crate::kinds::HostPath;
 use crate::layout::CHOWN_ONCE;
 use crate::lock::{self, Wait};
+use crate::probe::{About, Notice};
 use crate::record::{Given, MadeVolume, Record, errno_of};
 use crate::wanted::Wanted;
 use types::{PodUid, VolumeName};
@@ -34,7 +36,7 @@ pub(crate) struct Trees<'a> {
 impl Trees<'_> {
     /// Gives the tree to the block that the record names. Only the tree that the path itself names: a
     /// link could have been put there to give away something else.
-    pub(crate) fn give(&self, volume: &VolumeName, given: &Given) -> Result<()> {
+    pub(crate) fn give(&self, volume: &VolumeName, given: &Given) -> Result<Notice> {
         let tree = Dir::open(&given.path)?;
         if path_of(tree.as_fd()) != clean(&given.path) {
             let why = "leads elsewhere by a symbolic link: chownOnce takes the path of the tree itself";
@@ -43,7 +45,9 @@ impl Trees<'_> {
         let journals = self.journals()?;
         let (journal, ids) = (journal(&journals, volume, &given.path)?, ids(given, volume)?);
         let job = ChownOnce { tree: &tree, journal: &journal, ids: &ids };
-        job.give(&mut |_| {}).map(drop).map_err(failed(volume))
+        let began = Instant::now();
+        let shifted = job.give(&mut |_| {}).map_err(failed(volume))?;
+        Ok(cost(volume, given, (shifted, "given to the pod's host IDs"), began.elapsed()))
     }
 
     /// Makes sure that no pod of another block has any of the trees, for as long as the returned value lives: by then
@@ -67,12 +71,17 @@ impl Trees<'_> {
 
     /// Takes the tree back, unless another pod of the same block has it too. One that is missing may only
     /// not be mounted: as long as there is a journal of it, it is not forgotten.
-    pub(crate) fn take_back(&self, pod: &PodUid, volume: &VolumeName, given: &Given) -> Result<()> {
+    pub(crate) fn take_back(
+        &self,
+        pod: &PodUid,
+        volume: &VolumeName,
+        given: &Given,
+    ) -> Result<Option<Notice>> {
         let journals = self.journals()?;
         let journal = journal(&journals, volume, &given.path)?;
         let is_used = self.others(pod)?.iter().any(|other| other.path == given.path);
         if is_used || !is_there(&journal)? {
-            return Ok(());
+            return Ok(None);
         }
         if !is_there(&given.path)? {
             let (volume, tree) = (volume.clone(), given.path.clone());
@@ -80,7 +89,9 @@ impl Trees<'_> {
         }
         let (tree, ids) = (Dir::open(&given.path)?, ids(given, volume)?);
         let job = ChownOnce { tree: &tree, journal: &journal, ids: &ids };
-        job.take_back(&mut |_| {}).map(drop).map_err(failed(volume))
+        let began = Instant::now();
+        let shifted = job.take_back(&mut |_| {}).map_err(failed(volume))?;
+        Ok(Some(cost(volume, given, (shifted, "taken back from the pod's host IDs"), began.elapsed())))
     }
 
     /// The directory of the journals, locked: whether another pod has a tree cannot change meanwhile.
@@ -100,6 +111,17 @@ impl Trees<'_> {
         }
         Ok(found)
     }
+}
+
+/// What it took to change the owners of a tree.
+fn cost(volume: &VolumeName, given: &Given, (shifted, what): (Shifted, &str), took: Duration) -> Notice {
+    let Shifted { files, stripped, .. } = shifted;
+    let (path, seconds) = (given.path.display(), took.as_secs_f64());
+    let mut text = format!("{files} files of {path} were {what} in {seconds:.1} s (chownOnce)");
+    if stripped > 0 {
+        text.push_str(&format!("; {stripped} of them lost set-user-ID bits or capabilities"));
+    }
+    Notice { volume: volume.clone(), about: About::Cost, text }
 }
 
 fn is_there(path: &Path) -> Result<bool> {

@@ -79,8 +79,8 @@ impl PodVolumes {
         };
         let (kernel, state) = (&*self.kernel, &*self.state);
         let set_up = SetUp { kernel, state, pod: &pod, wanted, users: &users, trials: &trials, recorded };
-        set_up.run(&mut record)?;
-        Ok(notices(trials))
+        let done = set_up.run(&mut record)?;
+        Ok(notices(trials).into_iter().chain(done).collect())
     }
 
     /// Updates the files that the node writes. A container sees all of a volume's old files or all of its new ones. A
@@ -142,14 +142,15 @@ impl PodVolumes {
     }
 
     /// Removes all that was created for the pod, and nothing else; idempotent.
-    pub fn tear_down(&self, pod: &PodUid) -> Result<()> {
-        let Some(pod) = PodDir::lock(&self.state, pod, IfMissing::Leave)? else { return Ok(()) };
+    pub fn tear_down(&self, pod: &PodUid) -> Result<Vec<Notice>> {
+        let mut notices = vec![];
+        let Some(pod) = PodDir::lock(&self.state, pod, IfMissing::Leave)? else { return Ok(notices) };
         match Record::read(pod.dir())? {
             None if pod.has_volumes()? => return Err(Error::NoRecord { dir: pod.dir().path().to_owned() }),
             None => {}
             Some(mut record) => {
                 let removal = Removal { kernel: &*self.kernel, state: &self.state, pod: &pod };
-                let volumes = removal.volumes(&mut record, &|_| true);
+                let volumes = removal.volumes(&mut record, &|_| true).map(|found| notices.extend(found));
                 let sub_paths = removal.sub_paths(&mut record, &|_| true);
                 Error::all_of([volumes, sub_paths])?;
                 // While the record still tells of it.
@@ -157,7 +158,7 @@ impl PodVolumes {
             }
         }
         Record::remove(pod.dir())?;
-        pod.remove()
+        pod.remove().map(|()| notices)
     }
 
     /// Every pod that has a directory here.
@@ -168,7 +169,7 @@ impl PodVolumes {
     /// Tears down every pod that is not wanted; each independently.
     pub fn remove_orphans(&self, wanted: &BTreeSet<PodUid>) -> Result<Vec<(PodUid, Result<()>)>> {
         let orphans = self.pods()?.into_iter().filter(|pod| !wanted.contains(pod));
-        Ok(orphans.map(|pod| (pod.clone(), self.tear_down(&pod))).collect())
+        Ok(orphans.map(|pod| (pod.clone(), self.tear_down(&pod).map(drop))).collect())
     }
 
     fn namespaces(&self) -> Namespaces<'_> {

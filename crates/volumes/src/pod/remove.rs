@@ -11,6 +11,7 @@ use super::dir::PodDir;
 use super::given::Trees;
 use crate::error::{Error, Result};
 use crate::layout::MadeKind;
+use crate::probe::Notice;
 use crate::record::{MadeState, MadeSubPath, MadeVolume, MountMark, Record};
 use types::VolumeName;
 
@@ -24,11 +25,15 @@ pub(crate) struct Removal<'a> {
 impl Removal<'_> {
     /// Removes these volumes with all that hangs on them, and strikes from the record what is gone.
     /// One that cannot be removed keeps none of the others.
-    pub(crate) fn volumes(&self, record: &mut Record, gone: &dyn Fn(&MadeVolume) -> bool) -> Result<()> {
+    pub(crate) fn volumes(
+        &self,
+        record: &mut Record,
+        gone: &dyn Fn(&MadeVolume) -> bool,
+    ) -> Result<Vec<Notice>> {
         let names: Vec<VolumeName> =
             record.volumes.iter().filter(|v| gone(v)).map(|v| v.name.clone()).collect();
         if names.is_empty() {
-            return Ok(());
+            return Ok(vec![]);
         }
         let fresh = |v: &&mut MadeVolume| names.contains(&v.name) && v.state != MadeState::Leaving;
         let mut changed = false;
@@ -39,26 +44,27 @@ impl Removal<'_> {
         if changed {
             record.write(self.pod.dir())?;
         }
-        let mut errors = vec![];
+        let (mut notices, mut errors) = (vec![], vec![]);
         for name in &names {
-            if let Err(error) = self.one(record, name) {
-                errors.push(error);
+            match self.one(record, name) {
+                Ok(notice) => notices.extend(notice),
+                Err(error) => errors.push(error),
             }
         }
         record.write(self.pod.dir())?;
-        Error::all(errors)
+        Error::all(errors).map(|()| notices)
     }
 
-    fn one(&self, record: &mut Record, name: &VolumeName) -> Result<()> {
+    fn one(&self, record: &mut Record, name: &VolumeName) -> Result<Option<Notice>> {
         self.sub_paths(record, &|s| s.volume == *name)?;
-        let Some(volume) = record.volume(name).cloned() else { return Ok(()) };
-        match &volume.given {
+        let Some(volume) = record.volume(name).cloned() else { return Ok(None) };
+        let notice = match &volume.given {
             Some(given) => Trees { state: self.state }.take_back(self.pod.uid(), name, given)?,
-            None => self.made(&volume)?,
-        }
+            None => self.made(&volume).map(|()| None)?,
+        };
         record.volumes.retain(|v| v.name != *name);
         record.half_made.retain(|h| h.volume != *name);
-        Ok(())
+        Ok(notice)
     }
 
     fn made(&self, volume: &MadeVolume) -> Result<()> {

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::filesystems::Base;
 use crate::kinds::{Creating, DIRECTORY_MODE, HostPath};
 use crate::layout::MadeKind;
-use crate::probe::Trial;
+use crate::probe::{Notice, Trial};
 use crate::record::{self, Given, HalfMade, MadeState, MadeVolume, MountMark, Numbers, Record};
 use crate::wanted::{Source, Wanted, WantedVolume};
 
@@ -43,21 +43,22 @@ pub(crate) enum Recorded {
 
 impl SetUp<'_> {
     /// Each step finds out what remains to be done; none is taken before it is recorded.
-    pub(crate) fn run(&self, record: &mut Record) -> Result<()> {
+    pub(crate) fn run(&self, record: &mut Record) -> Result<Vec<Notice>> {
         let users = record::Users::of(&self.wanted.users);
         for made in record.volumes.iter().filter(|made| self.is_wanted(made)) {
             record.refuse_others(made, &users)?;
         }
         let removal = Removal { kernel: self.kernel, state: self.state, pod: self.pod };
-        removal.volumes(record, &|made| made.state == MadeState::Leaving || !self.is_wanted(made))?;
+        let mut notices =
+            removal.volumes(record, &|made| made.state == MadeState::Leaving || !self.is_wanted(made))?;
         self.note_down(record, users)?;
         half_made::repair(self.pod, record)?;
         self.make_dirs(record)?;
         self.mount(record)?;
         for volume in &self.wanted.volumes {
-            self.fill(record, volume)?;
+            notices.extend(self.fill(record, volume)?);
         }
-        self.ready(record)
+        self.ready(record).map(|()| notices)
     }
 
     /// A tree that is given to other IDs, or another tree, is taken back before this one is given.
@@ -157,21 +158,21 @@ impl SetUp<'_> {
     }
 
     /// Gives a volume its owner, its mode and its files.
-    fn fill(&self, record: &mut Record, volume: &WantedVolume) -> Result<()> {
+    fn fill(&self, record: &mut Record, volume: &WantedVolume) -> Result<Option<Notice>> {
         if let Source::HostPath(path) = &volume.source {
             self.create(record, volume, path)?;
         }
-        let Some(made) = record.volume(&volume.name) else { return Ok(()) };
+        let Some(made) = record.volume(&volume.name) else { return Ok(None) };
         if let Some(given) = &made.given {
-            return given::Trees { state: self.state }.give(&volume.name, given);
+            return given::Trees { state: self.state }.give(&volume.name, given).map(Some);
         }
-        let Some(base) = Base::of(&volume.source) else { return Ok(()) };
+        let Some(base) = Base::of(&volume.source) else { return Ok(None) };
         let dir = self.pod.open(&made.kind.volume(&made.name))?;
         if made.state == MadeState::Making {
             let owner = Some(self.users.root(made.numbers)?);
             give(&dir, DirMode { mode: base.mode(), owner })?;
         }
-        super::content::write(&dir, volume, made, self.wanted, self.users)
+        super::content::write(&dir, volume, made, self.wanted, self.users).map(|()| None)
     }
 
     /// A hostPath that is missing, if it is to be made. It is the host's from then on.

@@ -29,6 +29,10 @@ impl<'a> Users<'a> {
         Ok(Self { pod: &wanted.pod, namespace: &wanted.users, idmap })
     }
 
+    pub(crate) fn namespace(&self) -> &UserNamespace {
+        self.namespace
+    }
+
     pub(crate) fn idmap(&self) -> Option<&UsernsFd> {
         self.idmap.as_deref()
     }

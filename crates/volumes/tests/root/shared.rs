@@ -12,7 +12,7 @@ use kernel::{Filesystem, FilesystemKind, FsOption, Live};
 use plan::Owners;
 use support::*;
 use volumes::kinds::{HostPathType, WrittenKind};
-use volumes::{Error, PodVolumes, Wanted};
+use volumes::{About, Error, PodVolumes, Wanted};
 
 fn mount_at(path: &Path, name: &str, options: Vec<FsOption>) {
     std::fs::create_dir_all(path).unwrap();
@@ -178,6 +178,10 @@ fn a_tree_is_given_to_a_pod_once_and_taken_back_with_it() {
         std::fs::write(srv.join("file"), "text").unwrap();
         chown(srv.join("file"), Some(1000), Some(2000)).unwrap();
         let pod = host_pod("given", 1, &srv, Owners::ChownedOnce);
+        let cost = node.volumes.set_up(&pod).unwrap();
+        assert!(matches!(cost.as_slice(), [notice] if notice.about == About::Cost), "{cost:?}");
+        let (begin, end) = (format!("2 files of {} were given to ", srv.display()), " s (chownOnce)");
+        assert!(cost[0].text.starts_with(&begin) && cost[0].text.ends_with(end), "{cost:?}");
         let at = node.show(&pod, &mount("v", "/data"), "tree");
         let root = BASE + LENGTH;
         assert_eq!(on_host(&srv.join("file")), format!("{}:{} 644", root + 1000, root + 2000));
@@ -188,7 +192,11 @@ fn a_tree_is_given_to_a_pod_once_and_taken_back_with_it() {
         assert!(other.to_string().contains("is given to other IDs"), "{other}");
         // A restarted agent knows it all from the record.
         let again = PodVolumes::open(&node.state(), Arc::new(Live::new())).unwrap();
-        again.tear_down(&pod.pod).unwrap();
+        let back = again.tear_down(&pod.pod).unwrap();
+        assert!(
+            back[0].text.starts_with(&format!("2 files of {} were taken back ", srv.display())),
+            "{back:?}"
+        );
         assert_eq!(on_host(&srv.join("file")), "1000:2000 644");
         again.tear_down(&host_pod("other", 2, &srv, Owners::ChownedOnce).pod).unwrap();
         assert_eq!(on_host(&srv.join("file")), "1000:2000 644");
@@ -317,5 +325,33 @@ fn a_part_of_an_overlay_is_known_as_ours_and_goes_with_the_pod() {
         assert_eq!(std::fs::read_to_string(&at).unwrap(), "text");
         node.volumes.tear_down(&pod.pod).unwrap();
         assert_eq!(mounts_below(&node.state()), Vec::<PathBuf>::new());
+    });
+}
+
+/// Inside they belong to the overflow ID, and the pod cannot change that.
+#[test]
+fn files_that_the_pods_map_leaves_out_are_said_when_the_volume_is_set_up() {
+    alone(|| {
+        let node = Node::new();
+        let srv = node.dir("srv");
+        std::fs::create_dir(srv.join("below")).unwrap();
+        for (name, owner) in [("good", 65_535), ("below/out", 65_536), ("far", 4_000_000)] {
+            std::fs::write(srv.join(name), "text").unwrap();
+            chown(srv.join(name), Some(owner), Some(0)).unwrap();
+        }
+        let pod = host_pod("owners", 1, &srv, Owners::Idmapped);
+        let notices = node.volumes.set_up(&pod).unwrap();
+        assert!(matches!(notices.as_slice(), [notice] if notice.about == About::Owners), "{notices:?}");
+        let text = &notices[0].text;
+        assert!(
+            text.starts_with("2 of the 5 uppermost files belong to IDs that the pod's map leaves out"),
+            "{text}"
+        );
+        assert!(text.contains(&format!("{} to 4000000:0", srv.join("far").display())), "{text}");
+        node.volumes.tear_down(&pod.pod).unwrap();
+        chown(srv.join("far"), Some(1), Some(1)).unwrap();
+        chown(srv.join("below/out"), Some(1), Some(1)).unwrap();
+        assert!(node.volumes.set_up(&pod).unwrap().is_empty());
+        node.volumes.tear_down(&pod.pod).unwrap();
     });
 }

@@ -234,7 +234,7 @@ fn files_of_others_in_a_pods_directory_stay_and_so_does_one_without_a_record() {
         let names: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["etc-hosts"]);
         std::fs::create_dir_all(dir.join("volumes/kubernetes.io~empty-dir/v")).unwrap();
-        for outcome in [node.volumes.tear_down(&pod.pod), node.volumes.set_up(&pod).map(drop)] {
+        for outcome in [node.volumes.tear_down(&pod.pod), node.volumes.set_up(&pod)] {
             let error = outcome.unwrap_err();
             assert!(matches!(error, Error::NoRecord { .. }), "{error}");
         }

@@ -1,4 +1,4 @@
-use admission::{Candidate, Verdict};
+use admission::Candidate;
 use manifest::Object;
 use node::facts;
 use plan::{Facts, Gates, Intent, Policy};
@@ -8,6 +8,7 @@ use super::{Session, gates};
 use crate::cli::ExplainArgs;
 use crate::failure::{Answer, Failure};
 use crate::input;
+use crate::run::pods::host_name;
 use crate::words;
 
 pub(super) fn run(session: &Session, args: &ExplainArgs) -> Result<Answer, Failure> {
@@ -23,7 +24,8 @@ pub(super) fn run(session: &Session, args: &ExplainArgs) -> Result<Answer, Failu
     let intents: Vec<&Intent> = candidates.iter().filter_map(|c| c.intent.as_ref()).collect();
     let (facts, notes) = facts_for(session, args, &intents)?;
     let policy = Policy { gates, rules: session.node.config.settings.policy.clone() };
-    let verdicts: Vec<Verdict<'_>> = candidates.iter().map(|c| c.explain(&facts, &policy)).collect();
+    let here = (args.facts.is_none() && session.node.host_root().is_own()).then(host_name);
+    let verdicts: Vec<_> = candidates.iter().map(|c| c.judge(&facts, &policy, here.as_deref())).collect();
     notes.iter().for_each(|note| words::note(note));
     let explanation = Explanation::new(&verdicts, notes, &facts);
     session.format.print(&explanation, || explanation.text())?;

@@ -109,9 +109,7 @@ pub(crate) async fn pods(
         policy.rules.isolate = Isolate::WhenSafe;
     }
     // All pods are planned before the first one is started.
-    let decision = admission::admit(&candidates, &facts, &policy, &host_name()).map_err(|not_admitted| {
-        Failure::refused(not_admitted.to_string()).with_hint(not_admitted.cause.hint())
-    })?;
+    let decision = admission::admit(&candidates, &facts, &policy, &host_name());
     say_refused(&decision.refused)?;
     decision.admitted.iter().for_each(|pod| say_plan(pod, args));
     Ok(decision.admitted)

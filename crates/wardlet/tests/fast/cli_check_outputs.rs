@@ -233,3 +233,24 @@ fn an_empty_list_of_results_is_still_a_whole_answer() {
     elements(&host.run("check HOST/one.yaml -o junit").stdout);
     assert!(host.run("check HOST/one.yaml -o html").stdout.contains("The upgrade breaks nothing"));
 }
+
+#[test]
+fn a_blocked_workload_that_asks_is_not_counted_as_isolated_already() {
+    let host = Host::new();
+    let pod = |name: &str, more: &str| {
+        format!(
+            "---\n{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{hostUsers: false, {more} \
+             containers: [{{name: c, image: i}}]}}}}\n"
+        )
+    };
+    host.write("two.yaml", &[pod("good", ""), pod("stuck", "hostPID: true,")].concat());
+    let report = host.json("check HOST/two.yaml");
+    assert_eq!((&report["summary"]["isolated"], &report["summary"]["blocked"]), (&json!(1), &json!(1)));
+    let page = host.run("check HOST/two.yaml -o html").stdout;
+    let tile = |count: u32, what: &str| format!("<strong>{count}</strong><span>{what}</span>");
+    for shown in [tile(1, "isolated already"), tile(1, "blocked")] {
+        assert!(page.contains(&shown), "{shown} is not in {page}");
+    }
+    assert_eq!(page.matches("asks for a user namespace of its own").count(), 1);
+    assert_eq!(page.matches(" own user namespace").count(), 1);
+}

@@ -44,7 +44,7 @@ fn storage(mode: &str, selinux_mount: bool) -> Vec<Value> {
     ]
 }
 
-fn list(objects: &[Value]) -> String {
+pub(crate) fn list(objects: &[Value]) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()
 }
 
@@ -64,7 +64,7 @@ fn code(objects: &[Value], words: &str) -> Option<i32> {
     host.run(&format!("check HOST/dump.json {words}")).code
 }
 
-fn two_labels(mode: &str) -> Vec<Value> {
+pub(crate) fn two_labels(mode: &str) -> Vec<Value> {
     with_storage(mode, &[deployment("a", ONE, ""), deployment("b", TWO, "")])
 }
 
@@ -339,7 +339,7 @@ fn labelled_and_unlabelled_containers_of_a_pod_that_share_a_volume_are_told() {
 }
 
 /// A DaemonSet that runs the driver, with these paths of the host.
-fn driver_daemon(paths: &[&str]) -> Value {
+pub(crate) fn driver_daemon(paths: &[&str]) -> Value {
     let volumes: Vec<Value> = paths
         .iter()
         .enumerate()

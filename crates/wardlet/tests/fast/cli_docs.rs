@@ -210,3 +210,37 @@ fn every_promise_names_tests_that_exist() {
         }
     }
 }
+
+/// `make build` installs nothing, and the image of the tutorial is made of busybox-static.
+#[test]
+fn the_tutorial_installs_what_its_image_is_made_of() {
+    let page = std::fs::read_to_string(top().join("docs/tutorial/first-pod.md")).unwrap();
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("the page has no {text}"));
+    assert!(at("    scripts/setup.sh run\n") < at("    make build\n"));
+    let setup = std::fs::read_to_string(top().join("scripts/setup.sh")).unwrap();
+    let needs = setup.lines().find(|line| line.starts_with("needs=")).unwrap();
+    assert!(needs.contains("busybox-static:busybox"), "{needs}");
+}
+
+#[test]
+fn an_image_without_a_static_busybox_fails_with_the_way_out() {
+    let dir = tempfile::tempdir().unwrap();
+    for busybox in ["/nowhere/busybox", "/bin/ls"] {
+        let output = std::process::Command::new(top().join("scripts/busybox-image.sh"))
+            .args(["localhost/x:1", dir.path().join("x.tar").to_str().unwrap()])
+            .env("BUSYBOX", busybox)
+            .output()
+            .unwrap();
+        let words = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words}");
+        assert!(words.starts_with(&format!("error: {busybox} is not there, or is not linked")), "{words}");
+        assert!(words.contains("hint: scripts/setup.sh run"), "{words}");
+    }
+}
+
+/// kubectl validates strictly by default, and the server refuses the field then.
+#[test]
+fn the_example_of_a_typo_says_what_kubectl_does() {
+    let example = std::fs::read_to_string(top().join("examples/typo.yaml")).unwrap();
+    assert!(example.contains("kubectl refuses it by default"), "{example}");
+}

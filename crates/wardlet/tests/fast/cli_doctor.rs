@@ -21,7 +21,7 @@ const SETTINGS: &[(&str, &str)] = &[
 ];
 
 /// A host whose settings, IDs and cgroups are in order.
-fn healthy() -> Host {
+pub(crate) fn healthy() -> Host {
     let host = Host::with_subids("kubelet:65536:7208960\n", "kubelet:65536:7208960\n");
     for (name, value) in SETTINGS {
         host.write(&format!("proc/sys/{name}"), value);
@@ -33,19 +33,19 @@ fn healthy() -> Host {
     host
 }
 
-fn checks(host: &Host, words: &str) -> Vec<Value> {
+pub(crate) fn checks(host: &Host, words: &str) -> Vec<Value> {
     host.json(&format!("doctor {words}"))["checks"].as_array().unwrap().clone()
 }
 
 #[track_caller]
-fn check(checks: &[Value], need: &str) -> Value {
+pub(crate) fn check(checks: &[Value], need: &str) -> Value {
     let found = checks.iter().find(|check| check["need"].as_str().unwrap().starts_with(need));
     found.unwrap_or_else(|| panic!("nothing about {need:?} in {checks:#?}")).clone()
 }
 
 /// The one check that does not hold among those that files decide.
 #[track_caller]
-fn only_fault(host: &Host) -> Value {
+pub(crate) fn only_fault(host: &Host) -> Value {
     let faults: Vec<Value> = checks(host, "")
         .into_iter()
         .filter(|check| check["evidence"] == "files" && check["holds"] == false)
@@ -54,7 +54,7 @@ fn only_fault(host: &Host) -> Value {
     faults[0].clone()
 }
 
-fn text<'a>(check: &'a Value, field: &str) -> &'a str {
+pub(crate) fn text<'a>(check: &'a Value, field: &str) -> &'a str {
     check[field].as_str().unwrap_or_else(|| panic!("{check:#?} has no {field}"))
 }
 

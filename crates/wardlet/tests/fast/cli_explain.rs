@@ -12,7 +12,7 @@ const NOT_TRIED: &str = "note: the container runtime was not asked: it is taken 
 but not with the host's network\n";
 
 /// A pod `web` with these lines in its spec.
-fn pod(lines: &[&str]) -> String {
+pub(crate) fn pod(lines: &[&str]) -> String {
     let spec: String = lines.iter().map(|line| format!("  {line}\n")).collect();
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n{spec}  containers:\n  - name: app\n    \
@@ -21,7 +21,7 @@ fn pod(lines: &[&str]) -> String {
     )
 }
 
-fn host_with(lines: &[&str]) -> Host {
+pub(crate) fn host_with(lines: &[&str]) -> Host {
     let host = Host::new();
     host.write("pod.yaml", &pod(lines));
     host
@@ -182,18 +182,6 @@ fn fields_of_a_pod_that_run_refuses_are_refused_with_their_place() {
     assert_eq!(refusals[0]["field"], "spec.template.spec.schedulingGates", "{refusals}");
 }
 
-/// The node may be another one, and a cluster may provide the volume.
-#[test]
-fn the_node_and_the_volumes_of_a_cluster_are_no_reason_to_refuse() {
-    let host = host_with(&["nodeName: elsewhere", "nodeSelector: {disk: ssd}"]);
-    assert_eq!(host.json("explain HOST/pod.yaml")["pods"][0]["verdict"], "runs");
-    let claim = pod(&[]).replace("emptyDir: {medium: Memory}", "persistentVolumeClaim: {claimName: data}");
-    assert_ne!(claim, pod(&[]));
-    host.write("pod.yaml", &claim);
-    let explained = &host.json("explain HOST/pod.yaml")["pods"][0];
-    assert!(!explained["refusals"].to_string().contains("is not run here"), "{explained}");
-}
-
 /// The pod indented into a Deployment.
 fn deployment(lines: &[&str]) -> String {
     let pod = pod(lines);
@@ -242,6 +230,7 @@ fn the_answer_in_json_keeps_its_contract() {
     assert_eq!(mount["path"], "/scratch");
     assert_eq!(mount["idmap"], "own");
     assert_eq!(mount["label"], json!({"how": "none", "context": null}));
+    assert_eq!((&mount["readOnly"], &mount["propagation"]), (&json!(false), &json!("None")));
     assert!(mount["why"].as_str().is_some_and(|why| why.starts_with("tmpfs")), "{mount}");
 }
 

@@ -52,16 +52,24 @@ nothing was changed: this was a dry run
 }
 
 #[test]
-fn a_directory_that_is_not_there_cannot_be_imported() {
-    Host::new().shows(
-        "ids import HOST/nowhere",
-        "~ stderr
-error: HOST/nowhere is no directory
+fn a_path_that_is_no_directory_cannot_be_imported() {
+    let host = Host::new();
+    for (command, path) in
+        [("ids import", "nowhere"), ("ids import", "etc/passwd"), ("ids import --dry-run", "etc/passwd")]
+    {
+        host.shows(
+            &format!("{command} HOST/{path}"),
+            &format!(
+                "~ stderr
+error: HOST/{path} is no directory
 
 hint: name the kubelet's root directory, such as /var/lib/kubelet
 ~ exit 2
-",
-    );
+"
+            ),
+        );
+    }
+    assert!(!host.state().exists());
 }
 
 #[test]

@@ -145,8 +145,11 @@ fn ids_are_translated_both_ways_and_never_guessed() {
         "ids translate web --uid 66536 --gid 132072 --reverse",
         "uid 66536 -> 1000\ngid 132072 -> 1000\n",
     );
-    host.shows("ids translate web", "");
-    host.shows("ids translate web -o json", "{\n  \"uid\": null,\n  \"gid\": null\n}\n");
+    for words in ["ids translate web", "ids translate web -o json", "ids translate web --reverse"] {
+        let ran = host.run(words);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{words}: {ran:?}");
+        assert!(ran.stderr.contains("<--uid <N>|--gid <N>>"), "{words}: {ran:?}");
+    }
     host.shows(
         "ids translate web --uid 5 --gid 65536 -o json",
         "{

@@ -264,3 +264,40 @@ fn a_runtime_that_was_named_and_does_not_answer_leaves_the_answer_open() {
     assert_eq!((code, &report["verdict"]), (Some(2), &"unknown".into()), "{report:#}");
     assert!(report["unseen"][0].as_str().unwrap().contains("/nowhere/cri.sock"), "{report:#}");
 }
+
+/// As without root: an isolated pod was called not isolated, and a violation of what the ledger says.
+#[test]
+fn without_the_right_to_read_namespaces_an_isolated_pod_is_not_judged() {
+    let site = Site::new(pool(17), 16);
+    let ward = site.ward("hidden");
+    site.passes("hidden");
+    let verify = site.command("verify hidden -o json");
+    let output = Command::new("setpriv")
+        .args(["--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace"])
+        .arg(verify.get_program())
+        .args(verify.get_args())
+        .output()
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{report:#}");
+    assert_eq!(report["pods"][0]["verdict"], "unseen", "{report:#}");
+    assert_eq!(report["violations"], serde_json::json!([]));
+    let why = "whether hidden is isolated: reading the user namespace of process ";
+    let texts = report["unseen"].as_array().unwrap().iter();
+    assert!(texts.map(|text| text.as_str().unwrap()).any(|text| text.starts_with(why)), "{report:#}");
+    drop(ward);
+}
+
+#[test]
+fn files_of_a_volume_that_the_map_leaves_out_are_noted() {
+    let site = Site::new(pool(18), 16);
+    let ward = site.ward("left-out");
+    let file = ward.volume().join("foreign");
+    fs::write(&file, "x").unwrap();
+    chown(&file, Some(4_000_000), Some(0)).unwrap();
+    let report = site.passes("left-out");
+    let notes = report["notes"].as_array().unwrap().iter();
+    let texts: Vec<&str> = notes.map(|note| note["text"].as_str().unwrap()).collect();
+    let said = "1 files of /data belong to IDs that its map leaves out, such as /data/foreign";
+    assert!(texts.iter().any(|text| text.starts_with(said)), "{texts:?}");
+}

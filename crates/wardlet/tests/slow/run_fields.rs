@@ -297,12 +297,20 @@ fn what_is_not_run_or_not_here_is_refused_before_any_pod_is_started() {
             "spec.nodeSelector: this node has no label disk=ssd",
             "leave the field out",
         ),
+        (
+            "volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]",
+            "spec.volumes[0].persistentVolumeClaim: a volume that is kept elsewhere is not run here",
+            "use emptyDir",
+        ),
     ] {
         let file = node.manifest("pods.yaml", &(pod("good", "hostUsers: false") + &pod("bad", more)));
         let output = node.run(&[file.to_str().unwrap()]).output().unwrap();
         let all = text(&output);
         assert_eq!(output.status.code(), Some(1), "{all}");
-        assert!(all.contains("pods.yaml: pod bad: ") && all.contains(words) && all.contains(hint), "{all}");
+        assert!(all.contains("pod default/bad: ") && all.contains(words) && all.contains(hint), "{all}");
+        let explained = node.json(&["explain", file.to_str().unwrap()]);
+        let verdict = |at: usize| explained["pods"][at]["verdict"].clone();
+        assert_eq!((verdict(0), verdict(1)), ("runs".into(), "refused".into()), "{explained}");
         assert!(!all.contains("default/good"), "something was started: {all}");
     }
     assert_eq!(node.leftovers(), Vec::<String>::new());

@@ -11,8 +11,8 @@ use super::{Stage, kernel_calls};
 const NODES_OWN: [&str; 2] = ["/etc/hosts", "/dev/termination-log"];
 
 /// The recorded calls equal the plan: for every pod a sandbox and for every container itself, all of them in the
-/// planned user namespace, and every mount that was planned, through the maps or not as planned, and no other; of the
-/// kernel a trial of every idmap and every mount of the node's own that this takes.
+/// planned user namespace, and every mount that was planned, through the maps or not, relabelled or not, read-only or not
+/// and with the propagation as planned, and no other; of the kernel a trial of every idmap and every mount of the node's own that this takes.
 pub(crate) fn are_as_planned(stage: &Stage, file: &Path) {
     let planned = stage.json(&["explain", file.to_str().unwrap()]);
     let lines = std::fs::read_to_string(stage.path("calls")).unwrap();
@@ -70,6 +70,10 @@ fn mounts(pod: &Value, call: &Value) {
         let (found, users) = (&asked[path], &call["userNamespace"]);
         let is_mapped = found["uids"] != serde_json::json!([]);
         assert_eq!(planned["idmap"] == "own", is_mapped, "{planned} {found}");
+        assert_eq!(planned["label"]["how"] == "relabel", found["relabel"] == true, "{planned} {found}");
+        for asked in ["readOnly", "recursiveReadOnly", "propagation"] {
+            assert_eq!(planned[asked], found[asked], "{asked}: {planned} {found}");
+        }
         if is_mapped {
             assert_eq!((&found["uids"], &found["gids"]), (&users["uids"], &users["gids"]), "{found}");
         }

@@ -9,6 +9,7 @@
 )]
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -63,6 +64,31 @@ impl Host {
 
     pub(crate) fn config(&self, text: &str) {
         self.write("etc/wardlet/config.yaml", text);
+    }
+
+    /// A process in a user namespace with this number and this map for users and groups.
+    pub(crate) fn process(&self, pid: u32, user_namespace: u64, map: &str) {
+        let first = map.split_whitespace().nth(1).unwrap();
+        let status = format!(
+            "Name:\tfake\nPPid:\t1\nUid:\t{first}\t{first}\t{first}\t{first}\n\
+             Gid:\t{first}\t{first}\t{first}\t{first}\nGroups:\t \nThreads:\t1\n"
+        );
+        let dir = format!("proc/{pid}");
+        for (name, text) in
+            [("status", status.as_str()), ("uid_map", map), ("gid_map", map), ("mountinfo", "")]
+        {
+            self.write(&format!("{dir}/{name}"), text);
+        }
+        fs::create_dir_all(self.path(&format!("{dir}/fd"))).unwrap();
+        fs::create_dir_all(self.path(&format!("{dir}/ns"))).unwrap();
+        let links = [
+            ("ns/user", format!("user:[{user_namespace}]")),
+            ("ns/mnt", "mnt:[7]".into()),
+            ("root", "/".into()),
+        ];
+        for (name, target) in links {
+            symlink(target, self.path(&format!("{dir}/{name}"))).unwrap();
+        }
     }
 
     pub(crate) fn command(&self, words: &str) -> Command {
