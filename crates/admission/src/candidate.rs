@@ -2,6 +2,7 @@ use manifest::{Cluster, Finding, Node, Object, PodRef, Position, Value};
 use plan::{Facts, Gates, Intent, Plan, Policy, Refusal};
 use serde::Serialize;
 
+use crate::sysctls;
 use crate::unsupported::{self, NotRun};
 
 /// A pod, or what a workload makes its pods from, before it is planned.
@@ -59,12 +60,23 @@ impl<'a> Candidate<'a> {
     #[must_use]
     pub fn judge(&self, facts: &Facts, policy: &Policy) -> Verdict<'a> {
         let planned = self.intent.as_ref().map(|intent| plan::plan(intent, facts, policy));
+        let sysctls = self.sysctls(&policy.rules.allowed_unsafe_sysctls);
         let outcome = match planned {
-            Some(Ok(plan)) if self.faults.is_empty() => Ok(plan),
+            Some(Ok(plan)) if self.faults.is_empty() && sysctls.is_empty() => Ok(plan),
             Some(Err(refusals)) => Err(refused(&self.faults, &refusals)),
             _ => Err(refused(&self.faults, &[])),
         };
+        let outcome = outcome.map_err(|refusals| refusals.into_iter().chain(sysctls).collect());
         Verdict { object: self.object, outcome }
+    }
+
+    fn sysctls(&self, allowed: &[String]) -> Vec<Refused> {
+        let Some(pod) = self.object.pod() else { return Vec::new() };
+        let forbidden = sysctls::forbidden(pod.spec, allowed).into_iter();
+        let each = forbidden.map(|found| {
+            self.refused(&pod, Reason { field: &found.field, cause: found.cause, hint: found.hint })
+        });
+        each.collect()
     }
 
     /// What becomes of it where wardlet runs the pod itself: as [`Candidate::judge`], and the fields of the pod as a
@@ -89,19 +101,32 @@ impl<'a> Candidate<'a> {
 
     fn not_run(&self) -> Vec<Refused> {
         let Some(pod) = self.object.pod() else { return Vec::new() };
-        let refused = |found: NotRun| {
-            let field = pod.field(found.field.strip_prefix("spec.").unwrap_or(&found.field));
-            let at = key_at(&self.object.tree, &field).map(|at| format!("{}:{at}", self.object.file));
-            let prefix = &self.object.prefix;
-            Refused {
-                field: if prefix.is_empty() { field } else { format!("{prefix}.{field}") },
-                cause: format!("{} is not run here", found.what),
-                hint: found.hint.to_owned(),
-                at,
-            }
-        };
-        unsupported::of_pod(pod.spec).map(refused).collect()
+        let each = unsupported::of_pod(pod.spec).map(|found: NotRun| {
+            let cause = format!("{} is not run here", found.what);
+            self.refused(&pod, Reason { field: &found.field, cause, hint: found.hint })
+        });
+        each.collect()
     }
+
+    /// A refusal of a field of the pod's spec, with the place of the field in the manifest.
+    fn refused(&self, pod: &PodRef<'_>, reason: Reason<'_>) -> Refused {
+        let field = pod.field(reason.field.strip_prefix("spec.").unwrap_or(reason.field));
+        let at = key_at(&self.object.tree, &field).map(|at| format!("{}:{at}", self.object.file));
+        let prefix = &self.object.prefix;
+        Refused {
+            field: if prefix.is_empty() { field } else { format!("{prefix}.{field}") },
+            cause: reason.cause,
+            hint: reason.hint.to_owned(),
+            at,
+        }
+    }
+}
+
+/// Why a field of a pod's spec keeps it from running.
+struct Reason<'a> {
+    field: &'a str,
+    cause: String,
+    hint: &'static str,
 }
 
 /// Where the last key of a path of keys is written.
