@@ -162,6 +162,7 @@ fn node() -> Node {
         owners: Owners::Idmap,
         apparmor: None,
         selinux: None,
+        privileged_label: None,
     }
 }
 
