@@ -90,5 +90,6 @@ fn node() -> NodeFacts {
         owners: Owners::Idmap,
         apparmor: None,
         selinux: None,
+        privileged_label: None,
     }
 }

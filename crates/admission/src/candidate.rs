@@ -3,7 +3,7 @@ use plan::{Facts, Gates, Intent, Plan, Policy, Refusal};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::{hostname, placement, unsupported};
+use crate::{hostname, placement, sysctls, unsupported};
 
 /// A pod, or what a workload makes its pods from, before it is planned.
 #[derive(Debug)]
@@ -69,6 +69,7 @@ impl<'a> Candidate<'a> {
             Some(Err(refusals)) => (None, refused(&self.faults, &refusals)),
             None => (None, refused(&self.faults, &[])),
         };
+        refusals.extend(self.forbidden_sysctls(&policy.rules.allowed_unsafe_sysctls));
         let allowed = refusals.is_empty();
         let not_run = self.not_run(node).into_iter();
         let new: Vec<Refused> = not_run.filter(|new| refusals.iter().all(|r| r.field != new.field)).collect();
@@ -82,6 +83,12 @@ impl<'a> Candidate<'a> {
                 Verdict { object: self.object, outcome: Err(refusals), elsewhere }
             }
         }
+    }
+
+    fn forbidden_sysctls(&self, allowed: &[String]) -> Vec<Refused> {
+        let Some(pod) = self.object.pod() else { return Vec::new() };
+        let forbidden = sysctls::forbidden(pod.spec, allowed).into_iter();
+        forbidden.map(|found| self.refusal(&pod, &found.field, found.cause, found.hint)).collect()
     }
 
     /// What wardlet does not run, or not on the node of this name.

@@ -11,6 +11,7 @@
 //! | `candidate` | a pod before and after planning, with the reasons of the reader and of the planner as one list |
 //! | `admit` | the decision for all pods of a request |
 //! | `unsupported`, `placement`, `hostname` | fields that are not run, fields for another node, the name in the UTS namespace |
+//! | `sysctls` | sysctls that are neither safe nor allowed by the node's configuration |
 //!
 //! The crate is pure: it reads no file, asks no runtime and keeps no state.
 
@@ -19,9 +20,11 @@ mod candidate;
 mod error;
 mod hostname;
 mod placement;
+mod sysctls;
 mod unsupported;
 
 pub use admit::{Admitted, Decision, RefusedPod, admit, consider, doubts, has_pods, runnable};
 pub use candidate::{Candidate, Refused, Verdict};
 pub use error::Error;
 pub use hostname::Hostname;
+pub use sysctls::dotted as sysctl_name;

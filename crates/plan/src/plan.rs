@@ -39,7 +39,9 @@ pub fn plan(intent: &Intent, facts: &Facts, policy: &Policy) -> Result<Plan, Vec
             ipc: owner(intent.host.ipc),
         },
         closed_gate: isolation.closed_gate,
-        lease_categories: labelling::needs_categories(intent, facts),
+        // The runtime itself finds a pair for a pod without a block.
+        lease_categories: isolation.mode != UserNamespaceMode::Host
+            && labelling::needs_categories(intent, facts),
         volumes,
         mounts,
         warnings: notes.warnings,

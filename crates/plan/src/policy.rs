@@ -27,6 +27,8 @@ pub struct Rules {
     pub isolate: Isolate,
     /// The policy of pods without a `seLinuxChangePolicy` of their own.
     pub default_change_policy: Option<ChangePolicy>,
+    /// Sysctls that pods may set besides the safe ones: names, or beginnings of names that end with `*`.
+    pub allowed_unsafe_sysctls: Vec<String>,
 }
 
 /// How volumes are presented to pods with a user namespace.

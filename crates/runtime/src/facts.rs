@@ -3,7 +3,7 @@
 use std::fs;
 
 use cgroups::{Groups, Version};
-use selinux::HostDefaults;
+use selinux::{HostDefaults, Label};
 use tracing::warn;
 
 use crate::settings::Settings;
@@ -14,6 +14,7 @@ const SYS_RESOURCE: u32 = 24;
 const HUGEPAGES: &str = "hugetlb";
 
 pub(crate) fn gather(settings: &Settings, groups: &Groups) -> NodeFacts {
+    let selinux = selinux();
     NodeFacts {
         hostname: text("/proc/sys/kernel/hostname").unwrap_or_else(|| "localhost".to_owned()),
         cgroups: match groups.version() {
@@ -28,7 +29,8 @@ pub(crate) fn gather(settings: &Settings, groups: &Groups) -> NodeFacts {
         pids: None,
         owners: settings.owners,
         apparmor: apparmor(),
-        selinux: selinux(),
+        privileged_label: selinux.as_ref().and_then(privileged_label),
+        selinux,
     }
 }
 
@@ -64,6 +66,13 @@ fn apparmor() -> Option<AppArmor> {
     let profiles = text("/sys/kernel/security/apparmor/profiles").unwrap_or_default();
     let name = |line: &str| line.rsplit_once(" (").map(|(name, _)| name.to_owned());
     enabled.then(|| AppArmor { default: None, loaded: profiles.lines().filter_map(name).collect() })
+}
+
+/// The label of privileged containers, if the kernel's policy knows it: older policies have no such type.
+fn privileged_label(host: &HostDefaults) -> Option<Label> {
+    let label = host.privileged_label().ok()?;
+    fs::write("/sys/fs/selinux/context", label.to_string()).ok()?;
+    Some(label)
 }
 
 /// The first contexts file that is there holds, as for other container runtimes.

@@ -102,6 +102,13 @@ impl HostDefaults {
         Ok(named.or(level).map_or(label.clone(), |level| label.with_level(level)))
     }
 
+    /// The label of processes of privileged containers, which no category keeps apart: `spc_t`, the super privileged
+    /// container of the policies that have containers at all.
+    pub fn privileged_label(&self) -> Result<Label, LabelError> {
+        let label = self.process.clone().with_kind(Name::new("spc_t", Part::Type)?);
+        Ok(label.with_level(Level::from_str("s0")?))
+    }
+
     /// The label of files that only this process can reach: the host's file label with the user and
     /// the level of the process. Role and type of a process say nothing about files.
     #[must_use]
@@ -126,6 +133,12 @@ impl HostDefaults {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_privileged_container_has_a_type_of_its_own_and_no_categories() {
+        let host: HostDefaults = FEDORA.parse().unwrap();
+        assert_eq!(host.privileged_label().unwrap().to_string(), "system_u:system_r:spc_t:s0");
+    }
 
     const FEDORA: &str = include_str!("../tests/contexts/fedora");
     const DEBIAN: &str = include_str!("../tests/contexts/debian");

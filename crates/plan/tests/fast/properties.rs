@@ -193,6 +193,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 on_closed_gate,
                 isolate,
                 default_change_policy: None,
+                allowed_unsafe_sysctls: Vec::new(),
             },
         },
     )

@@ -318,9 +318,13 @@ fn containers_without_a_level_take_a_leased_pair_of_categories() {
         (Labels::PodLevel, false),
         (Labels::PrivilegedWithLevel, false),
     ] {
-        let intent = pod(&kind, labels, None);
-        let lease = |facts| plan(&intent, &facts, &Policy::default()).unwrap().lease_categories;
-        assert_eq!(lease(selinux_facts()), leased, "{labels:?}");
-        assert!(!lease(fixture::facts()));
+        let lease = |host_users, facts| {
+            let intent = Intent { host_users, ..pod(&kind, labels, None) };
+            plan(&intent, &facts, &Policy::default()).unwrap().lease_categories
+        };
+        assert_eq!(lease(Some(false), selinux_facts()), leased, "{labels:?}");
+        assert!(!lease(Some(false), fixture::facts()));
+        // A pod without a block gets its pair from the runtime; it was planned here and never leased.
+        assert!(!lease(None, selinux_facts()), "{labels:?}");
     }
 }

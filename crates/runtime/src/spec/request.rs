@@ -105,6 +105,8 @@ pub struct NodeFacts {
     pub apparmor: Option<AppArmor>,
     /// The SELinux policy's labels for containers, if SELinux is enabled.
     pub selinux: Option<HostDefaults>,
+    /// The label of privileged containers, if the loaded SELinux policy has it.
+    pub privileged_label: Option<Label>,
 }
 
 /// The cgroup version of a node.

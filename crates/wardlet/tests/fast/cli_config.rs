@@ -36,6 +36,7 @@ policy:
   onClosedGate: asBefore
   isolate: whenAsked
   defaultChangePolicy: null
+  allowedUnsafeSysctls: []
 wrapper:
   runtime: runc
   runtimes: {}

@@ -74,9 +74,11 @@ fn paths(
     }
 }
 
-/// The label of its processes: what it asks for itself, else the sandbox's. A privileged one is not confined.
+/// The label of its processes: what it asks for itself, else the sandbox's. A privileged one has the policy's label for
+/// those, whatever it asks for; without a label it would have the runtime's own.
 pub(super) fn selinux(asked: &ContainerRequest<'_>) -> Result<Option<String>, Refusal> {
-    Ok(label(asked)?.map(|label| label.to_string()))
+    let label = if asked.security().privileged { asked.node.privileged_label.clone() } else { label(asked)? };
+    Ok(label.map(|label| label.to_string()))
 }
 
 /// The label of files that only its processes reach.

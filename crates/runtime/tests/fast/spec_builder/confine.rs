@@ -197,12 +197,16 @@ fn selinux_labels_are_the_containers_else_the_pods() {
     let pod = Some("system_u:system_r:container_t:s0:c1,c2");
     assert_eq!(label(&wish(none.clone(), pod)).as_deref(), pod);
     assert_eq!(label(&wish(kind.clone(), pod)).as_deref(), Some("system_u:system_r:spc_t:s0:c1,c2"));
-    assert_eq!(label(&wish(level, pod)).as_deref(), Some("system_u:system_r:container_t:s0:c7,c8"));
+    assert_eq!(label(&wish(level.clone(), pod)).as_deref(), Some("system_u:system_r:container_t:s0:c7,c8"));
     assert_eq!(label(&wish(none.clone(), None)).as_deref(), Some("system_u:system_r:container_t:s0"));
     let of_files = |level: &str| Some(format!("system_u:object_r:container_file_t:{level}"));
     assert_eq!(files(&wish(none, pod)), of_files("s0:c1,c2"), "its files are its own");
     assert_eq!(files(&wish(kind.clone(), pod).privileged()), None);
-    assert_eq!(label(&wish(kind.clone(), pod).privileged()), None);
+    assert_eq!(label(&wish(kind.clone(), pod).privileged()), None, "the policy has no label for it");
+    let mut privileged = wish(level, pod).privileged();
+    privileged.node.privileged_label = Some("system_u:system_r:spc_t:s0".parse().unwrap());
+    assert_eq!(label(&privileged).as_deref(), Some("system_u:system_r:spc_t:s0"));
+    assert_eq!(files(&privileged), None, "its files stay as they are");
     let mut off = wish(kind, pod);
     off.node.selinux = None;
     assert_eq!(label(&off), None);

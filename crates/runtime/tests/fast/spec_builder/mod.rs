@@ -164,6 +164,7 @@ fn node() -> NodeFacts {
         owners: Owners::Idmap,
         apparmor: None,
         selinux: None,
+        privileged_label: None,
     }
 }
 
