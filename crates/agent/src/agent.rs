@@ -199,7 +199,10 @@ impl Agent {
         let context = self.context(&record, Some(admitted.plan));
         let span = context.span.clone();
         if origin == Origin::Left {
-            info!(parent: &span, "adopted: the process that managed the pod has ended");
+            info!(
+                parent: &span,
+                "adopted: the process that managed the pod has ended; `wardlet logs` prints its output until now"
+            );
         }
         match self.prepare(context, record, &place).await {
             Ok(context) => {
@@ -217,17 +220,24 @@ impl Agent {
         }
     }
 
-    /// Claims the pod's name. If a pod of this name was being stopped when its process was killed, that stop
-    /// is completed first, and the pod is then a new one.
+    /// Claims the pod's name. If a pod of this name was being stopped when its process was killed, that stop is completed
+    /// first; one that has ended is removed first. The pod is then a new one.
     async fn claim(&self, admitted: &Admitted) -> Result<Claimed> {
         loop {
             let (shared, wanted) = (Arc::clone(&self.shared), admitted.clone());
             let claim = move || claim(&shared.state, &shared.endpoint, &wanted);
             let claimed = blocking("claiming a pod", claim).await?;
-            let Some(request) = claimed.place.stop_request() else { return Ok(claimed) };
+            let request = claimed.place.stop_request();
+            let what = match (&request, claimed.origin) {
+                (_, Origin::Ended) => {
+                    "has ended before; its records and logs are removed before it is started anew"
+                }
+                (Some(_), _) => "was being ended when it was left; ended before it is started anew",
+                (None, _) => return Ok(claimed),
+            };
             let context = self.context(&claimed.record, None);
-            info!(parent: &context.span, "was being ended when it was left; ended before it is started anew");
-            let grace = request.grace.map(Duration::from_secs);
+            info!(parent: &context.span, "{what}");
+            let grace = request.and_then(|request| request.grace).map(Duration::from_secs);
             let pod = spec::lowered(&context.spec)?.deleted(Deletion { grace });
             let Claimed { place, lock, .. } = claimed;
             self.supervise(context, LockedPlace { place, lock }, pod, None).remove().await?;
@@ -350,6 +360,7 @@ impl Agent {
             place,
             orders: Orders(orders),
             said,
+            is_adopted: seen.is_none(),
             task: Some(task),
             lock: None,
         }

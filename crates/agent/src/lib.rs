@@ -52,4 +52,5 @@ pub use sources::manifests::{Unreadable, read_manifests};
 pub use sources::objects::Objects;
 pub use status::events::EventLog;
 pub use status::sink::StatusFiles;
+pub use status::startup::{START_PATIENCE, StartReport, StartWatch, Startup, any_changed};
 pub use status::view::{ConditionView, ContainerView, ExitView, PodStatus, StateView};

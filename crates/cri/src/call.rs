@@ -49,6 +49,15 @@ impl CallError {
         matches!(self, Self::Refused { code: Code::NotFound, .. })
     }
 
+    /// Whether the connection broke, or there was none: the runtime may not have got the call.
+    #[must_use]
+    pub(crate) const fn is_of_transport(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused { code: Code::Unavailable | Code::Cancelled | Code::Unknown | Code::Internal, .. }
+        )
+    }
+
     /// What to do about it; `None` where only the runtime's own words tell.
     #[must_use]
     pub const fn hint(&self) -> Option<&'static str> {

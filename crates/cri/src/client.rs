@@ -2,8 +2,9 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -12,7 +13,8 @@ use tonic::transport::Channel;
 
 use crate::v1::image_service_client::ImageServiceClient;
 use crate::v1::runtime_service_client::RuntimeServiceClient;
-use crate::{Endpoint, Error, LONGEST_MESSAGE, Result};
+use crate::v1::{StatusRequest, StatusResponse};
+use crate::{CallError, Endpoint, Error, LONGEST_MESSAGE, Result, within};
 
 /// How long the first exchange of bytes with a runtime may take: it takes microseconds, and a runtime that takes
 /// longer hangs.
@@ -21,10 +23,17 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// The authority of a connection that has none; upstream's servers refuse an empty one.
 const AUTHORITY: &str = "http://localhost";
 
+/// How long a client waits for a server that takes over from another one, see [`Client::connect_to_successors`].
+const SUCCESSION: Duration = Duration::from_secs(5);
+/// Pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// A runtime that we can talk to. Clones share one connection.
 #[derive(Debug, Clone)]
 pub struct Client {
     channel: Channel,
+    /// How long another server may take to follow the one that has gone.
+    succession: Duration,
 }
 
 impl Client {
@@ -33,19 +42,52 @@ impl Client {
     /// # Errors
     /// If there is no such socket, no process listens on it, or the process accepts no connection in time.
     pub async fn connect(endpoint: &Endpoint) -> Result<Self> {
+        Self::connect_within(endpoint, Duration::ZERO).await
+    }
+
+    /// The same, for a socket on which one process after another serves the same runtime: a connection that breaks is
+    /// made again to the next server, once that listens.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_to_successors(endpoint: &Endpoint) -> Result<Self> {
+        Self::connect_within(endpoint, SUCCESSION).await
+    }
+
+    async fn connect_within(endpoint: &Endpoint, succession: Duration) -> Result<Self> {
         let socket = endpoint.socket().to_owned();
         // The transport hides what the kernel said; this tells it, for the first connection.
         UnixStream::connect(&socket).await.map_err(|source| refused(&socket, &source))?;
         let target = socket.clone();
+        // The first connection is not waited for: the caller may be the process that has to serve.
+        let waits = Arc::new(AtomicBool::new(false));
         let connector = tower::service_fn(move |_| {
+            let patience = if waits.swap(true, Ordering::Relaxed) { succession } else { Duration::ZERO };
             let target = target.clone();
-            async move { UnixStream::connect(target).await.map(TokioIo::new) }
+            async move { connected(&target, patience).await.map(TokioIo::new) }
         });
         let authority = tonic::transport::Endpoint::from_static(AUTHORITY);
         match tokio::time::timeout(PATIENCE, authority.connect_with_connector(connector)).await {
-            Ok(Ok(channel)) => Ok(Self { channel }),
+            Ok(Ok(channel)) => Ok(Self { channel, succession }),
             Ok(Err(cause)) => Err(Error::Connect { socket, cause: innermost(&cause) }),
             Err(_) => Err(Error::Silent { socket, seconds: PATIENCE.as_secs() }),
+        }
+    }
+
+    /// The runtime's status. It is asked for again if the server ended before it answered and another follows.
+    ///
+    /// # Errors
+    /// If the runtime answers with an error, or not before the deadline.
+    pub async fn status(&self, deadline: Duration) -> std::result::Result<StatusResponse, CallError> {
+        let over = Instant::now() + self.succession;
+        loop {
+            let request = StatusRequest { verbose: false };
+            match within(deadline, "Status", self.runtime().status(request)).await {
+                Err(error) if error.is_of_transport() && Instant::now() < over => {
+                    tokio::time::sleep(PAUSE).await
+                }
+                answer => return answer,
+            }
         }
     }
 
@@ -67,7 +109,7 @@ impl Client {
             .connect_with_connector(connector)
             .await
             .map_err(|cause| Error::Serve { cause: innermost(&cause) })?;
-        Ok(Self { channel })
+        Ok(Self { channel, succession: Duration::ZERO })
     }
 
     /// Sandboxes and containers.
@@ -85,6 +127,21 @@ impl Client {
             .max_decoding_message_size(LONGEST_MESSAGE)
             .max_encoding_message_size(LONGEST_MESSAGE)
     }
+}
+
+/// A connection, if a process listens within `patience`.
+async fn connected(socket: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let over = Instant::now() + patience;
+    loop {
+        match UnixStream::connect(socket).await {
+            Err(e) if is_absent(&e) && Instant::now() < over => tokio::time::sleep(PAUSE).await,
+            connected => return connected,
+        }
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
 fn refused(socket: &Path, source: &io::Error) -> Error {

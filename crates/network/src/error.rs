@@ -240,7 +240,8 @@ impl Error {
             }
             Self::Overlap { .. } => "give pods another subnet: --bridge-subnet",
             Self::OthersBridge { .. } => {
-                "give each --state-dir a bridge and a subnet of its own; if that one is gone for good: ip link delete"
+                "use another --state-dir, whose bridge has a name of its own, or name one with `wardlet cri --bridge-name`; \
+                 if that network is gone for good, remove its bridge with `ip link delete`"
             }
             Self::OtherDevice { .. } => "give the bridge another name, or remove that device",
             Self::Exhausted { .. } => "give pods a larger subnet (--bridge-subnet), or remove pods",

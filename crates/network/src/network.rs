@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use durable::{Guard, Lock};
 
-use crate::bridge::{self, Bridge, Plan};
+use crate::bridge::{self, Bridge};
 use crate::cni::Cni;
 use crate::error::{Error, Result};
 use crate::firewall::Firewall;
@@ -222,8 +222,8 @@ impl Maker {
             return Ok((Self::Other(book), words));
         };
         let told = || fs::read_to_string(cidr).ok().and_then(|text| text.parse().ok());
-        let subnets = subnets.or_else(told).unwrap_or(Subnets::DEFAULT);
-        let (bridge, words) = Bridge::open(Plan { name: name.clone(), subnets, mtu: *mtu }, dir)?;
+        let wanted = bridge::Wanted { name: name.clone(), subnets: subnets.or_else(told), mtu: *mtu };
+        let (bridge, words) = Bridge::open(wanted, dir)?;
         Ok((Self::Bridge(bridge), words))
     }
 }

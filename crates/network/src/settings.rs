@@ -20,7 +20,8 @@ pub enum Kind {
         /// The bridge's name. The nftables table has the same.
         name: String,
         /// Its subnets; `None`: what [`set_pod_cidr`](crate::Network::set_pod_cidr) says, and until then
-        /// [`Subnets::DEFAULT`].
+        /// [`Subnets::DEFAULT`], or another of 10.244.0.0/16 where the host uses that or the bridge has another
+        /// name than [`BRIDGE`].
         subnets: Option<Subnets>,
         /// The MTU; `None`: that of the device of the default route, else 1500.
         mtu: Option<u32>,

@@ -6,6 +6,7 @@
 //! - [`pool`]: the blocks that the configuration gives, or that subuid and subgid give ([`subid`]).
 //! - [`ledger`]: the ledger that goes with it.
 //! - [`facts`]: what the kernel, the filesystems, SELinux and the pool allow, found out by trying, or read from a file.
+//! - [`Instance`]: names on the host that go with the state directory; [`host_name`], [`host_ip`]: the node's own.
 //! - [`mounts`]: paths of the node and the filesystems under them; [`setuid`]: where set-user-ID bits count.
 //! - [`WrapperSettings`], [`find_runtime`]: what `wardlet-oci` goes by, and the runtime that it hands over to.
 //!
@@ -15,6 +16,8 @@
 mod category_pairs;
 mod error;
 pub mod facts;
+mod host;
+mod instance;
 pub mod ledger;
 pub mod mounts;
 mod node;
@@ -32,6 +35,8 @@ use serde::{Deserialize, Serialize};
 
 pub use category_pairs::LedgerPairs;
 pub use error::{Error, SettingsError};
+pub use host::{host_ip, host_name};
+pub use instance::Instance;
 pub use node::{Location, Node};
 pub use read::load;
 pub use wrapper::{RuntimeError, WrapperSettings, find_runtime};

@@ -10,8 +10,10 @@
 //! - [`explain`]: what would happen to pods; [`leases`]: what the `ids` commands show.
 //! - [`table`], [`wrapped`], [`WIDTH`]: columns and paragraphs that fit a terminal.
 //! - [`printable`], [`Pieces`]: text of pods, images and registries without control characters.
+//! - [`alike`]: one message in place of many that say the same.
 //! - [`Picture`]: the host ID space, drawn.
 
+mod alike;
 pub mod check;
 pub mod doctor;
 pub mod explain;
@@ -28,6 +30,7 @@ pub mod sarif;
 mod table;
 pub mod verify;
 
+pub use alike::alike;
 pub use picture::Picture;
 pub use printable::{Pieces, printable};
 pub use table::{WIDTH, table, wrapped};

@@ -1,10 +1,12 @@
 //! The logs of containers, printed as they grow.
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use agent::Stored;
 use agent::logs::{Line, Reader, Stream};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::watch;
 
 use crate::printable;
@@ -23,11 +25,13 @@ pub enum Extent {
     UpToNow,
     /// That, and what is still to come.
     Growing,
+    /// Only what is still to come.
+    FromNow,
 }
 
 /// Whether there was anything to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Printed {
+enum Printed {
     /// Something, and there may be more.
     Some,
     /// All that there was.
@@ -50,23 +54,23 @@ impl Source {
         let reader = match extent {
             Extent::UpToNow => Reader::up_to_now(dir),
             Extent::Growing => Reader::new(dir),
+            Extent::FromNow => Reader::from_now(dir),
         };
         Self { prefix, reader, begun: [Vec::new(), Vec::new()] }
     }
 
-    /// Prints for one turn.
-    fn print(&mut self) -> Printed {
+    /// Prints for one turn. Fails if stdout or stderr cannot be written to.
+    fn print(&mut self) -> io::Result<Printed> {
         for _ in 0..A_TURN {
             // A log that cannot be read now may be later; the pod's status says why if not.
             let read = self.reader.read().unwrap_or_default();
             if read.is_empty() {
-                return Printed::All;
+                return Ok(Printed::All);
             }
-            read.into_iter()
-                .filter_map(|line| self.whole(line))
-                .for_each(|(stream, text)| write(stream, &text));
+            let mut lines = read.into_iter().filter_map(|line| self.whole(line));
+            lines.try_for_each(|(stream, text)| write(stream, &text))?;
         }
-        Printed::Some
+        Ok(Printed::Some)
     }
 
     /// The line, if it has become whole: a runtime cuts long ones into parts.
@@ -87,45 +91,97 @@ impl Source {
     }
 }
 
-/// Prints some of what was written since the last time, of each log in turn.
-pub fn print(sources: &mut [Source]) -> Printed {
-    // Not the first that has more: each has its turn.
-    let turns: Vec<Printed> = sources.iter_mut().map(Source::print).collect();
-    if turns.contains(&Printed::Some) { Printed::Some } else { Printed::All }
+/// The logs of a pod's containers, or of the one that is named. Lines begin with the container's name, unless there is
+/// only one.
+///
+/// # Errors
+/// The names of the pod's containers, if none has the name that was given.
+pub fn of_pod(pod: &Stored, wanted: Option<&str>, extent: Extent) -> Result<Vec<Source>, Vec<String>> {
+    let spec = pod.record.pod.spec.clone().unwrap_or_default();
+    let init = spec.init_containers.unwrap_or_default();
+    let names: Vec<String> = init.into_iter().chain(spec.containers).map(|c| c.name).collect();
+    if wanted.is_some_and(|wanted| !names.iter().any(|name| name == wanted)) {
+        return Err(names);
+    }
+    let meant = names.iter().filter(|name| wanted.is_none_or(|wanted| wanted == name.as_str()));
+    let is_alone = wanted.is_some() || names.len() == 1;
+    let prefix = |name: &str| if is_alone { String::new() } else { format!("{name} | ") };
+    Ok(meant.map(|name| Source::new(prefix(name), &pod.logs.join(name), extent)).collect())
 }
 
-/// Prints what was written since the last time, and then no more.
-pub fn finish(sources: &mut [Source]) {
-    while print(sources) == Printed::Some {}
-    sources.iter_mut().flat_map(Source::rest).for_each(|(stream, text)| write(stream, &text));
+/// Prints some of what was written since the last time, of each log in turn. Fails if stdout or stderr cannot be
+/// written to, such as a pipe whose reader has gone.
+fn print(sources: &mut [Source]) -> io::Result<Printed> {
+    // Not the first that has more: each has its turn.
+    let turns = sources.iter_mut().map(Source::print).collect::<io::Result<Vec<Printed>>>()?;
+    Ok(if turns.contains(&Printed::Some) { Printed::Some } else { Printed::All })
+}
+
+/// Prints what was written since the last time, and then no more. Fails as [`print`].
+fn finish(sources: &mut [Source]) -> io::Result<()> {
+    while print(sources)? == Printed::Some {}
+    sources.iter_mut().flat_map(Source::rest).try_for_each(|(stream, text)| write(stream, &text))
+}
+
+/// Prints the logs for as long as `goes_on`, and then the rest; ends also when the reader of stdout has gone.
+///
+/// # Errors
+/// That of `goes_on`; inside, that of the output.
+pub fn show<E>(
+    sources: &mut [Source],
+    mut goes_on: impl FnMut() -> Result<bool, E>,
+) -> Result<io::Result<()>, E> {
+    loop {
+        loop {
+            match print(sources) {
+                Ok(Printed::Some) => {}
+                Ok(Printed::All) => break,
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        // Asked after what is there was read: what a container writes last is not missed.
+        if !goes_on()? || is_stdout_closed() {
+            return Ok(finish(sources));
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Whether the reader of stdout has gone. A write would tell, but a container may not write for long.
+fn is_stdout_closed() -> bool {
+    let stdout = io::stdout();
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    let found = poll(&mut polled, Some(&Timespec::default()));
+    found.is_ok() && polled.iter().any(|one| one.revents().intersects(PollFlags::ERR | PollFlags::HUP))
 }
 
 /// As it is; on a terminal without control characters.
-fn write(stream: Stream, text: &[u8]) {
-    // A reader that has seen enough is no reason to fail.
-    let _ = match stream {
-        Stream::Stdout => shown(&mut std::io::stdout().lock(), text),
-        Stream::Stderr => shown(&mut std::io::stderr().lock(), text),
-    };
+fn write(stream: Stream, text: &[u8]) -> io::Result<()> {
+    match stream {
+        Stream::Stdout => shown(&mut io::stdout().lock(), text),
+        Stream::Stderr => shown(&mut io::stderr().lock(), text),
+    }
 }
 
-fn shown(out: &mut (impl Write + IsTerminal), text: &[u8]) -> std::io::Result<()> {
+fn shown(out: &mut (impl Write + IsTerminal), text: &[u8]) -> io::Result<()> {
     if out.is_terminal() {
         return out.write_all(printable(&String::from_utf8_lossy(text)).as_bytes());
     }
     out.write_all(text)
 }
 
-/// Prints until `until` is true, and then the rest.
+/// Prints until `until` is true, and then the rest. A reader of the output that has gone is no reason to fail: the pods
+/// go on.
 pub async fn follow(mut sources: Vec<Source>, mut until: watch::Receiver<bool>) {
     loop {
         let printed = print(&mut sources);
         if *until.borrow() {
-            return finish(&mut sources);
+            let _ = finish(&mut sources);
+            return;
         }
         match printed {
-            Printed::Some => tokio::task::yield_now().await,
-            Printed::All => drop(tokio::time::timeout(PAUSE, until.changed()).await),
+            Ok(Printed::Some) => tokio::task::yield_now().await,
+            _ => drop(tokio::time::timeout(PAUSE, until.changed()).await),
         }
     }
 }

@@ -15,6 +15,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tracing::warn;
 
 use crate::error::Error;
+use crate::files;
 use crate::server::Runtime;
 use crate::settings::Settings;
 
@@ -143,7 +144,7 @@ impl Connected {
         let (shutdown, told) = watch::channel(false);
         let mut keeper = Keeper { endpoint: endpoint.clone(), settings, told, serving: None };
         for _ in 0..PATIENCE {
-            if let Ok(client) = Client::connect(&endpoint).await {
+            if let Ok(client) = Client::connect_to_successors(&endpoint).await {
                 let task = tokio::spawn(keeper.keep());
                 return Ok(Self { client, endpoint, own: Some(Own { shutdown, task }) });
             }
@@ -152,6 +153,15 @@ impl Connected {
             }
         }
         Err(ConnectError::NoAnswer { endpoint })
+    }
+
+    /// Whether pods can be isolated below the run directory of the built-in runtime. Other runtimes are not asked.
+    ///
+    /// # Errors
+    /// If the root of a pod's user namespace cannot pass to it.
+    pub fn check_isolation(&self) -> Result<(), ConnectError> {
+        let run_dir = self.endpoint.socket().parent().filter(|_| self.own.is_some());
+        Ok(run_dir.map_or(Ok(()), files::check_passable)?)
     }
 
     /// Closes the connection, and ends the runtime if this process serves it. Pods that run go on.

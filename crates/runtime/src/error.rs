@@ -86,6 +86,12 @@ pub enum Error {
         /// The state directory that does not know it.
         state: PathBuf,
     },
+    /// The root of an isolated pod, an unprivileged user of the host, cannot reach the pod's files.
+    #[error("isolated pods cannot search {}, which is above their files: its mode lacks o+x", dir.display())]
+    Closed {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// A file of ours could not be read or written.
     #[error("cannot {what} {}: {cause}", path.display())]
     File {
@@ -158,7 +164,14 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Program { hint, .. } | Self::Step { hint, .. } => hint.clone(),
-            Self::InUse { .. } => Some("end the other server, or choose another --state-dir".to_owned()),
+            Self::InUse { .. } => Some(
+                "end the other server, or choose another --state-dir, and another --run-dir and --cgroup where they \
+                 are given"
+                    .to_owned(),
+            ),
+            Self::Closed { dir } => {
+                Some(format!("chmod o+x {}, or choose a --run-dir elsewhere, such as below /run", dir.display()))
+            }
             Self::Foreign { .. } => Some(
                 "mount or name the --state-dir that knows these pods, or choose another --run-dir, --cgroup and \
                  --bridge-name; to give them up, end their processes, remove their control groups and unmount \
@@ -182,7 +195,7 @@ impl Error {
             Self::NotFound { .. } => Code::NotFound,
             Self::Invalid { .. } | Self::Refused(_) => Code::InvalidArgument,
             Self::NameTaken { .. } => Code::AlreadyExists,
-            Self::State { .. } => Code::FailedPrecondition,
+            Self::State { .. } | Self::Closed { .. } => Code::FailedPrecondition,
             Self::Deadline { .. } => Code::DeadlineExceeded,
             Self::NotOffered { .. } => Code::Unimplemented,
             Self::Images(error) if matches!(**error, images::Error::Unknown { .. }) => Code::NotFound,

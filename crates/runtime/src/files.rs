@@ -47,6 +47,19 @@ pub(crate) fn make_passable_dir(path: &Path) -> Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777 | 0o011)).map_err(failed)
 }
 
+/// Whether the root of every pod's user namespace can pass to a directory.
+///
+/// # Errors
+/// [`Error::Closed`] if a directory on the path lacks search permission for others.
+pub(crate) fn check_passable(path: &Path) -> Result<()> {
+    let is_closed =
+        |dir: &&Path| fs::metadata(dir).is_ok_and(|found| found.permissions().mode() & 0o001 == 0);
+    match path.ancestors().find(is_closed) {
+        Some(dir) => Err(Error::Closed { dir: dir.to_owned() }),
+        None => Ok(()),
+    }
+}
+
 /// Takes the lock of a file or directory, which is in use if another server holds it.
 ///
 /// A server that was killed may have been about to start a program, which holds the lock until it begins; the patience
@@ -69,6 +82,21 @@ pub(crate) fn remove_dir(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_directory_that_pods_cannot_pass_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let (closed, path) = (dir.path().join("closed"), dir.path().join("closed/a/b"));
+        fs::create_dir_all(&path).unwrap();
+        let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        open(dir.path(), 0o711);
+        open(&closed, 0o700);
+        let error = check_passable(&path).unwrap_err();
+        assert!(matches!(&error, Error::Closed { dir } if *dir == closed), "{error}");
+        assert!(error.hint().unwrap().contains(&format!("chmod o+x {}", closed.display())));
+        open(&closed, 0o701);
+        check_passable(&path).unwrap();
+    }
 
     #[test]
     fn a_record_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {

@@ -222,7 +222,7 @@ fn reported(
         })
     };
     let mut all = Vec::new();
-    for endpoint in sandboxes::endpoints(node.host_root(), ask.endpoint.as_ref()) {
+    for endpoint in sandboxes::endpoints(node, ask.endpoint.as_ref()) {
         match sandboxes::ask(&endpoint, |reported| !isolated(reported)) {
             Ok(reported) => {
                 sources.push(format!("the runtime at {endpoint}"));

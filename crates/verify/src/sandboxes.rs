@@ -1,14 +1,15 @@
 //! What a runtime says on its socket: the names of pods, what they asked for, and their first processes.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use census::HostRoot;
 use cri::client::Client;
 use cri::{CallError, Endpoint, within};
 use cri::{
     ListPodSandboxRequest, NamespaceMode, PodSandbox, PodSandboxState, PodSandboxStatusRequest,
     PodSandboxStatusResponse,
 };
+use node::Node;
 use serde_json::Value;
 use types::keys;
 
@@ -22,8 +23,9 @@ const USUAL: [&str; 4] = [
     "/run/containerd/containerd.sock",
     "/run/crio/crio.sock",
     "/run/k3s/containerd/containerd.sock",
-    "/run/wardlet/cri.sock",
+    BUILT_IN,
 ];
+const BUILT_IN: &str = "/run/wardlet/cri.sock";
 
 /// What switches user namespaces on in annotations.
 const ANNOTATIONS: [(&str, &str); 4] = [
@@ -33,15 +35,16 @@ const ANNOTATIONS: [(&str, &str); 4] = [
     (keys::CRIO_USER_NAMESPACE[1], "auto"),
 ];
 
-/// Which runtimes are asked.
-pub(crate) fn endpoints(root: &HostRoot, named: Option<&Endpoint>) -> Vec<Endpoint> {
-    match named {
-        Some(endpoint) => vec![endpoint.clone()],
-        None => {
-            let sockets = USUAL.iter().map(|socket| root.path(socket)).filter(|socket| socket.exists());
-            sockets.filter_map(|socket| Endpoint::try_from(socket).ok()).collect()
-        }
-    }
+/// Which runtimes are asked: those at the usual sockets, and that of this node's state directory.
+pub(crate) fn endpoints(node: &Node, named: Option<&Endpoint>) -> Vec<Endpoint> {
+    let Some(endpoint) = named else {
+        let own = node.instance().run_dir().join("cri.sock");
+        let sockets =
+            USUAL.iter().map(PathBuf::from).chain(Some(own).filter(|own| *own != Path::new(BUILT_IN)));
+        let sockets = sockets.map(|socket| node.host_root().path(&socket)).filter(|socket| socket.exists());
+        return sockets.filter_map(|socket| Endpoint::try_from(socket).ok()).collect();
+    };
+    vec![endpoint.clone()]
 }
 
 /// Why a runtime did not tell.

@@ -295,9 +295,10 @@ pub(crate) struct RunArgs {
     /// Maximum number of files of a container's log, at least 2
     #[arg(long, value_name = "N", default_value_t)]
     pub(crate) container_log_max_files: LogFiles,
-    /// Directory for sockets and pinned namespaces: on a tmpfs, with a short path
-    #[arg(long, value_name = "DIR", default_value = "/run/wardlet")]
-    pub(crate) run_dir: PathBuf,
+    /// Directory for sockets and pinned namespaces: on a tmpfs, with a short path [default: /run/wardlet, and
+    /// one of its own with another --state-dir]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) run_dir: Option<PathBuf>,
     /// Directory of wardlet-container and wardlet-monitor [default: that of this program]
     #[arg(long, value_name = "DIR")]
     pub(crate) programs: Option<PathBuf>,
@@ -347,9 +348,9 @@ pub(crate) struct StopArgs {
     /// Grace period between SIGTERM and SIGKILL [default: the pod's own]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) grace: Option<u64>,
-    /// Directory of the built-in runtime's sockets
-    #[arg(long, value_name = "DIR", default_value = "/run/wardlet")]
-    pub(crate) run_dir: PathBuf,
+    /// Directory of the built-in runtime's sockets [default: that of `run`]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) run_dir: Option<PathBuf>,
     /// Directory of wardlet-container and wardlet-monitor [default: that of this program]
     #[arg(long, value_name = "DIR")]
     pub(crate) programs: Option<PathBuf>,
@@ -369,11 +370,11 @@ pub(crate) struct CriArgs {
     /// How pods get their network
     #[arg(long, value_enum, value_name = "KIND", default_value = "bridge")]
     pub(crate) network: NetworkKind,
-    /// The bridge's name
-    #[arg(long, value_name = "NAME", default_value = network::BRIDGE)]
-    pub(crate) bridge_name: String,
+    /// The bridge's name [default: wardlet0, and one of its own with another --state-dir]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) bridge_name: Option<String>,
     /// The pods' addresses, IPv4 or both, as 10.1.2.0/24,fd00:1:2::/64 [default: the kubelet's pod CIDR, else
-    /// 10.244.77.0/24]
+    /// 10.244.77.0/24, else another free one of 10.244.0.0/16]
     #[arg(long, value_name = "SUBNETS")]
     pub(crate) bridge_subnet: Option<network::Subnets>,
     /// Directory of the CNI configuration; the first file by name is used
@@ -385,9 +386,10 @@ pub(crate) struct CriArgs {
     /// Address that serves exec, attach and port-forward, without TLS; port 0 is any free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub(crate) streaming_address: std::net::SocketAddr,
-    /// Parent cgroup of pods without one of their own; unknown cgroups in it are removed
-    #[arg(long, value_name = "PATH", default_value = "/wardlet")]
-    pub(crate) cgroup: String,
+    /// Parent cgroup of pods without one of their own; unknown cgroups in it are removed [default: /wardlet, and
+    /// one of its own with another --state-dir]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cgroup: Option<String>,
     /// How the files of an image get the pod's IDs
     #[arg(long, value_enum, value_name = "HOW", default_value = "idmap")]
     pub(crate) owners: OwnersHow,

@@ -1,5 +1,8 @@
 //! Messages of the command line, as events of the log.
 
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
 use ids::pool::IdPool;
 use tracing::{error, info, warn};
 
@@ -19,6 +22,19 @@ pub(crate) fn warning(text: &str) {
 
 pub(crate) fn failure(failure: &Failure) {
     error!(hint = failure.hint(), "{}", failure.message());
+}
+
+/// Runs `work`, and says the text if it takes longer than a second.
+pub(crate) fn unless_soon<T>(text: String, work: impl FnOnce() -> T) -> T {
+    let (over, waits) = std::sync::mpsc::channel::<()>();
+    // The sender is dropped when the work is done.
+    let late = move || {
+        (waits.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout)).then(|| say(&text))
+    };
+    let _ = std::thread::Builder::new().spawn(late);
+    let done = work();
+    drop(over);
+    done
 }
 
 /// What an operator should know about the pool though it works.

@@ -31,9 +31,12 @@ pub(crate) enum Origin {
     New,
     /// The process that managed it has ended; the pod is on the same runtime.
     Left,
+    /// The pod has ended, and its records were kept: it must be removed, and then be claimed again.
+    Ended,
 }
 
-/// Claims the recorded pod of this namespace and name, or records a new one.
+/// Claims the recorded pod of this namespace and name, or records a new one. The definition of a pod that has ended
+/// does not count.
 ///
 /// # Errors
 /// If another process manages the pod, if it runs with a definition that this one is not an update of, or if
@@ -81,7 +84,7 @@ fn is_of(error: &Error, namespace: &str, name: &str) -> bool {
 
 /// Adopts a recorded pod with its new definition, if that is an update of the recorded one.
 fn left(state: &Path, endpoint: &str, admitted: &Admitted, known: Stored) -> Result<Claimed> {
-    let Stored { record, is_managed, .. } = known;
+    let Stored { record, is_managed, status, .. } = known;
     let title = format!("{}/{}", record.namespace, record.name);
     if is_managed {
         return Err(Error::Managed { pod: title });
@@ -91,11 +94,16 @@ fn left(state: &Path, endpoint: &str, admitted: &Admitted, known: Stored) -> Res
     // namespace does.
     let has_other_users = record.hash != format!("{:016x}", definition(&record.pod, users));
     let change = change::between(&record.pod, &admitted.pod);
-    if record.endpoint != endpoint || has_other_users || matches!(change, Change::Immutable(_)) {
+    let has_ended = status.is_some_and(|status| status.is_terminated());
+    let is_other = has_other_users || matches!(change, Change::Immutable(_));
+    if record.endpoint != endpoint || (is_other && !has_ended) {
         return Err(Error::Other { pod: title });
     }
     let place = Place::new(state, &record.uid, &record.namespace, &record.name);
     let lock = place.take()?.ok_or(Error::Managed { pod: title })?;
+    if has_ended {
+        return Ok(Claimed { place, lock, record, origin: Origin::Ended });
+    }
     let record = record.managed_by_this_process();
     let record = match change {
         Change::Update(_) => record.updated(admitted.pod.clone(), definition(&admitted.pod, users)),
@@ -194,10 +202,20 @@ mod tests {
 
         // The next definition is compared with the recorded one.
         assert!(claim(&admitted("second", "i:2", own)).is_ok());
-        for other in [admitted("second", "i:2-tty", own), admitted("second", "i:2", UserNamespaceMode::Host)]
-        {
+        let others =
+            || [admitted("second", "i:2-tty", own), admitted("second", "i:2", UserNamespaceMode::Host)];
+        for other in others() {
             let refused = claim(&other).err().unwrap();
             assert!(matches!(refused, Error::Other { .. }), "{refused}");
+        }
+
+        // The definition of a pod that has ended does not count.
+        let status = serde_json::json!({"phase": "Succeeded", "stage": "Terminated", "started": 1, "ips": [],
+            "conditions": [], "init": [], "containers": []});
+        let place = Place::new(dir.path(), &uid, ("shop", "web"));
+        place.write_status(&serde_json::from_value(status).unwrap()).unwrap();
+        for other in others() {
+            assert_eq!(claim(&other).unwrap().origin, Origin::Ended);
         }
     }
 }

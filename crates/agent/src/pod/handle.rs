@@ -1,5 +1,6 @@
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ids::UserNamespace;
 use tokio::sync::watch;
@@ -10,6 +11,7 @@ use crate::housekeeping::teardown;
 use crate::pod::context::PodContext;
 use crate::pod::lock::PodLock;
 use crate::pod::orders::Orders;
+use crate::pod::spec::grace;
 use crate::pod::store::Place;
 use crate::shared::Shared;
 use crate::status::view::PodStatus;
@@ -22,6 +24,8 @@ pub struct Handle {
     pub(crate) place: Place,
     pub(crate) orders: Orders,
     pub(crate) said: watch::Receiver<Option<PodStatus>>,
+    /// Whether an earlier process started it.
+    pub(crate) is_adopted: bool,
     pub(crate) task: Option<JoinHandle<(PodStatus, PodLock)>>,
     pub(crate) lock: Option<PodLock>,
 }
@@ -49,6 +53,18 @@ impl Handle {
     #[must_use]
     pub fn title(&self) -> String {
         self.context.title()
+    }
+
+    /// Whether an earlier process started it.
+    #[must_use]
+    pub fn is_adopted(&self) -> bool {
+        self.is_adopted
+    }
+
+    /// How long its containers may take to end after SIGTERM.
+    #[must_use]
+    pub fn grace(&self) -> Duration {
+        grace(&self.context.spec)
     }
 
     /// Its host IDs.

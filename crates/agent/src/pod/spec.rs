@@ -20,11 +20,16 @@ pub(crate) fn lifecycle_spec(spec: &PodSpec) -> Result<Spec, Malformed> {
         init: spec.init_containers.iter().flatten().map(container).collect::<Result<_, _>>()?,
         containers: spec.containers.iter().map(container).collect::<Result<_, _>>()?,
         ephemeral: Vec::new(),
-        grace: seconds(spec.termination_grace_period_seconds.unwrap_or(30)),
+        grace: grace(spec),
         active_deadline: spec.active_deadline_seconds.map(seconds),
         readiness_gates: spec.readiness_gates.iter().flatten().map(|g| g.condition_type.clone()).collect(),
         network: if spec.host_network == Some(true) { Network::Host } else { Network::Own },
     })
+}
+
+/// The grace period between SIGTERM and SIGKILL.
+pub(crate) fn grace(spec: &PodSpec) -> Duration {
+    seconds(spec.termination_grace_period_seconds.unwrap_or(30))
 }
 
 fn seconds(number: impl Into<i64>) -> Duration {

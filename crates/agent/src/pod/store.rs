@@ -16,6 +16,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use durable::AtomicFile;
 use ids::IdMapping;
@@ -27,6 +28,7 @@ use types::PodUid;
 
 use crate::error::{Error, Result};
 use crate::pod::lock::{LOCK, Names, PodLock, is_managed};
+use crate::pod::spec::grace;
 use crate::status::view::PodStatus;
 
 const VERSION: u32 = 1;
@@ -131,6 +133,14 @@ pub struct Stored {
     pub is_managed: bool,
     /// The directory of its containers' logs.
     pub logs: PathBuf,
+}
+
+impl Stored {
+    /// How long its containers may take to end after SIGTERM.
+    #[must_use]
+    pub fn grace(&self) -> Duration {
+        grace(&self.record.pod.spec.clone().unwrap_or_default())
+    }
 }
 
 /// The directories of one pod: its records and its logs.

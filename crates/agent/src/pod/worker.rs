@@ -25,7 +25,7 @@ use crate::pod::store::StopRequest;
 use crate::ports::EventType;
 use crate::shared::blocking;
 use crate::sources::watch::Watch;
-use crate::status::view::PodStatus;
+use crate::status::view::{ContainerView, ExitView, PodStatus};
 
 /// Period of a relist without an event of the runtime, in case an event was lost.
 const RELIST: Duration = Duration::from_secs(10);
@@ -33,6 +33,8 @@ const RELIST: Duration = Duration::from_secs(10);
 const RELIST_UNTOLD: Duration = Duration::from_secs(1);
 /// Pause after a failed relist.
 const UNANSWERED: Duration = Duration::from_secs(1);
+/// Exit codes of containers that SIGTERM or SIGKILL ended.
+const STOPPED: [i32; 2] = [143, 137];
 
 pub(crate) struct Worker {
     pub(crate) executor: ActionExecutor,
@@ -297,18 +299,43 @@ impl Worker {
             let message = status.message.clone().unwrap_or_default();
             events.pod(EventType::Normal, reason::DEADLINE_EXCEEDED, message);
         }
-        for container in status.waiting(reason::CRASH_LOOP_BACK_OFF) {
-            let known = before.iter().flat_map(|before| before.waiting(reason::CRASH_LOOP_BACK_OFF));
-            if known
-                .into_iter()
-                .all(|known| (&known.name, known.restarts) != (&container.name, container.restarts))
+        for container in status.init.iter().chain(&status.containers) {
+            let known = before.iter().flat_map(|before| before.init.iter().chain(&before.containers));
+            let known = known.into_iter().find(|known| known.name == container.name);
+            let end = new_end(known, container).filter(|exit| !self.is_stopped(status, container, exit));
+            let end = end.map(|exit| format!("container {} {}", container.name, exit.words()));
+            match container
+                .back_off()
+                .filter(|_| known.is_none_or(|known| !is_same_back_off(known, container)))
             {
-                let name = &container.name;
-                let message = format!("back-off restarting failed container {name}");
-                events.container(name, EventType::Warning, reason::BACK_OFF, message);
+                // One line for the end and for the delay until the restart.
+                Some(delay) => {
+                    let message = end.map_or_else(|| delay.to_owned(), |end| format!("{end}; {delay}"));
+                    events.container(&container.name, EventType::Warning, reason::BACK_OFF, message);
+                }
+                None => end.into_iter().for_each(|end| {
+                    warn!(parent: &self.executor.context.span, container = container.name.as_str(), "{end}");
+                }),
             }
         }
     }
+
+    /// Whether a container ended because it was stopped with its pod, or as a sidecar after the regular containers.
+    fn is_stopped(&self, status: &PodStatus, container: &ContainerView, exit: &ExitView) -> bool {
+        let is_sidecar = status.init.iter().any(|init| init.name == container.name);
+        let is_ending = self.pod.deletion().is_some() || (is_sidecar && status.is_ending());
+        is_ending && STOPPED.contains(&exit.code) && exit.reason != reason::OOM_KILLED
+    }
+}
+
+/// The end of the container's newest instance, if it is not in its status before and the exit code is not 0.
+fn new_end<'a>(known: Option<&ContainerView>, container: &'a ContainerView) -> Option<&'a ExitView> {
+    let known = known.and_then(ContainerView::newest_end).map(|exit| (exit.code, exit.finished));
+    container.newest_end().filter(|exit| exit.code != 0 && known != Some((exit.code, exit.finished)))
+}
+
+fn is_same_back_off(known: &ContainerView, now: &ContainerView) -> bool {
+    (known.back_off(), known.restarts) == (now.back_off(), now.restarts)
 }
 
 async fn changed(watch: Option<&Watch>) {

@@ -2,4 +2,5 @@
 
 pub(crate) mod events;
 pub(crate) mod sink;
+pub(crate) mod startup;
 pub(crate) mod view;

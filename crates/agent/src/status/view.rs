@@ -5,6 +5,7 @@ use lifecycle::{
     Phase, Stage, Status,
 };
 use serde::{Deserialize, Serialize};
+use types::reason;
 
 /// A pod's status. A later process resumes the pod from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,16 +118,15 @@ impl PodStatus {
         self.stage == "Terminated"
     }
 
+    /// Whether the pod is being stopped, or has terminated.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.stage != "Syncing"
+    }
+
     /// Whether the pod is past the phase `Pending`: its containers have been started, or it has ended.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.phase != "Pending"
-    }
-
-    /// The containers that wait for this reason.
-    pub(crate) fn waiting<'a>(&'a self, reason: &'a str) -> impl Iterator<Item = &'a ContainerView> {
-        let all = self.init.iter().chain(&self.containers);
-        all.filter(move |one| matches!(&one.state, StateView::Waiting { reason: why, .. } if why == reason))
     }
 
     /// The pod's exit code: that of the first container that failed, init containers first; 0 if the pod has
@@ -181,11 +181,24 @@ impl ContainerView {
         }
     }
 
-    fn exit(&self) -> Option<&ExitView> {
+    pub(crate) fn exit(&self) -> Option<&ExitView> {
         match &self.state {
             StateView::Terminated(exit) => Some(exit),
             _ => None,
         }
+    }
+
+    /// The message of its back-off, if it waits for its restart after a crash.
+    pub(crate) fn back_off(&self) -> Option<&str> {
+        match &self.state {
+            StateView::Waiting { reason, message } if reason == reason::CRASH_LOOP_BACK_OFF => Some(message),
+            _ => None,
+        }
+    }
+
+    /// How its newest instance that has ended did so.
+    pub(crate) fn newest_end(&self) -> Option<&ExitView> {
+        self.exit().or(self.last.as_ref())
     }
 
     /// `None` if the name is not a valid container name.
@@ -218,6 +231,18 @@ impl ExitView {
             started: exit.started.map(Moment::millis),
             finished: exit.finished.millis(),
         }
+    }
+
+    /// The end in words, without the container's name. What the runtime says of a container that it could not run
+    /// is quoted; the container's own last words are not.
+    pub(crate) fn words(&self) -> String {
+        let code = self.code;
+        if [reason::COMPLETED, reason::ERROR].contains(&self.reason.as_str()) {
+            return format!("exited with code {code}");
+        }
+        let said = self.message.lines().next().filter(|_| self.reason != reason::OOM_KILLED);
+        let said = said.map(|line| format!(": {line}")).unwrap_or_default();
+        format!("ended: {}, exit code {code}{said}", self.reason)
     }
 
     fn resumed(&self) -> Exit {

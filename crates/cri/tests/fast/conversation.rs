@@ -119,6 +119,39 @@ async fn both_sides_understand_each_other_over_a_socket_that_is_roots_alone_and_
     assert!(!path.exists());
 }
 
+/// `wardlet run` beside another one: the process that serves the runtime ends, and the next one serves a moment later.
+#[tokio::test]
+async fn a_client_of_successors_waits_for_the_next_server_and_another_one_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let endpoint = endpoint(&dir.path().join("cri.sock"));
+    let serve = |listener: Listener| {
+        let (stop, stopped) = oneshot::channel::<()>();
+        (stop, tokio::spawn(listener.serve(echo(), async { stopped.await.unwrap_or_default() })))
+    };
+    let (stop, serving) = serve(Listener::bind(&endpoint).await.unwrap());
+    let patient = Client::connect_to_successors(&endpoint).await.unwrap();
+    let plain = Client::connect(&endpoint).await.unwrap();
+    stop.send(()).unwrap();
+    serving.await.unwrap().unwrap();
+    let version = |client: &Client| {
+        let mut runtime = client.runtime();
+        async move { runtime.version(VersionRequest { version: "v1".into() }).await }
+    };
+    assert_eq!(version(&plain).await.unwrap_err().code(), Code::Unavailable);
+    let next = async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        serve(Listener::bind(&endpoint).await.unwrap())
+    };
+    let (answer, (stop, serving)) = tokio::join!(version(&patient), next);
+    assert_eq!(answer.unwrap().get_ref().runtime_name, "echo");
+    // What the server itself refuses is not asked again.
+    let refused = patient.status(std::time::Duration::from_secs(9)).await.unwrap_err();
+    assert!(matches!(refused, cri::CallError::Refused { code: Code::Unimplemented, .. }), "{refused}");
+    drop((patient, plain));
+    stop.send(()).unwrap();
+    serving.await.unwrap().unwrap();
+}
+
 /// Whoever can open the lock could hold it, and no server would start again.
 #[tokio::test]
 async fn the_lock_of_a_socket_is_roots_alone_also_if_it_was_left_open_to_others() {

@@ -6,6 +6,7 @@ mod phase;
 
 use types::ContainerName;
 
+use crate::action::Task;
 use crate::moment::Moment;
 use crate::observed::{ConditionStatus, Exit};
 use crate::pod::Role;
@@ -89,7 +90,7 @@ pub struct Status {
     pub phase: Phase,
     /// The reason, if the node ended it: `DeadlineExceeded`, `Evicted`.
     pub reason: Option<String>,
-    /// The message.
+    /// The message; before its end, why its sandbox cannot be made.
     pub message: Option<String>,
     /// Its stage.
     pub stage: Stage,
@@ -127,7 +128,7 @@ impl Turn<'_> {
         Status {
             phase,
             reason: terminal.and_then(|t| t.reason.clone()),
-            message: terminal.and_then(|t| t.message.clone()),
+            message: terminal.map_or_else(|| self.sandbox_failure(), |t| t.message.clone()),
             stage,
             started: self.state.started.unwrap_or(self.now),
             conditions,
@@ -135,6 +136,12 @@ impl Turn<'_> {
             containers,
             ephemeral: of(&[Role::Ephemeral]),
         }
+    }
+
+    fn sandbox_failure(&self) -> Option<String> {
+        let mut failures = self.state.failures.iter();
+        let failed = failures.rfind(|(task, _)| matches!(task, Task::MakeSandbox(_)));
+        failed.map(|(_, failure)| failure.message.clone())
     }
 
     fn stage(&self) -> Stage {

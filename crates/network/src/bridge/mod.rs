@@ -1,6 +1,7 @@
 //! The built-in network: a bridge on the host, and for each pod a veth pair with one end at the bridge and the other
 //! as `eth0` in the pod.
 
+mod choice;
 mod device;
 mod inside;
 mod outside;
@@ -21,6 +22,15 @@ use crate::subnet::Subnets;
 use crate::thread::Netns;
 
 pub(crate) use inside::{counters, loopback_up};
+
+/// The bridge that the settings ask for.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    /// `None` for free subnets.
+    pub(crate) subnets: Option<Subnets>,
+    pub(crate) mtu: Option<u32>,
+}
 
 /// The desired state of a bridge.
 #[derive(Debug, Clone)]
@@ -49,8 +59,11 @@ pub(crate) struct Bridge {
 
 impl Bridge {
     /// Creates the bridge and the firewall's rules, from whatever state. The texts say what was changed on the host.
-    pub(crate) fn open(plan: Plan, dir: &Path) -> Result<(Self, Vec<String>)> {
-        let (book, mut words) = Book::open(dir, plan.subnets)?;
+    pub(crate) fn open(wanted: Wanted, dir: &Path) -> Result<(Self, Vec<String>)> {
+        let (book, mut words) = Book::open(dir, wanted.subnets.unwrap_or(Subnets::DEFAULT))?;
+        let owner = device::owner(dir);
+        let plan = choice::plan(wanted, &book.records(), &owner)?;
+        book.turn_to(plan.subnets);
         let bridge = Self {
             name: plan.name,
             mtu: plan.mtu,
@@ -58,7 +71,7 @@ impl Bridge {
             held: Held::default(),
             firewall: Mutex::new(None),
             own: Mutex::new(None),
-            owner: device::owner(dir),
+            owner,
         };
         words.extend(bridge.restore()?);
         words.extend(bridge.hold_leased());

@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use network::{Error, Kind};
+use network::{Error, Kind, Network, Settings};
 use support::*;
 
 fn address(lab: &Lab, network: &network::Network, ward: &Ward) -> String {
@@ -76,6 +76,36 @@ fn a_device_that_is_no_bridge_is_left_alone() {
     let error = lab.try_open(bridge()).unwrap_err();
     assert!(matches!(error, Error::OtherDevice { .. }) && error.to_string().contains("veth"), "{error}");
     assert_eq!(lab.devices().len(), 4);
+}
+
+/// Without given subnets, the second was refused: both had the same.
+#[test]
+fn two_networks_of_one_host_have_subnets_of_their_own_and_keep_their_bridges() {
+    let lab = Lab::new();
+    let first = lab.open(bridge());
+    let named = |name: &str| Kind::Bridge { name: name.into(), subnets: None, mtu: None };
+    let elsewhere = tempfile::tempdir().unwrap();
+    let open_other = || {
+        let settings = Settings { state: elsewhere.path().to_owned(), kind: named("wardlet-0000001") };
+        lab.at_host(|| lab.runtime.block_on(Network::open(settings))).unwrap()
+    };
+    let other = open_other();
+    let shown = || lab.at_host(|| ip("-o -4 addr show wardlet-0000001"));
+    let before = shown();
+    assert!(before.contains("10.244.") && !before.contains("10.244.77."), "{before}");
+    let (one, two) = (Ward::new("one"), Ward::new("two"));
+    assert_eq!(address(&lab, &first, &one), "10.244.77.2");
+    lab.set_up(&other, &two);
+    // The default subnet is free now, and the pods of the other network keep theirs.
+    drop((first, other));
+    lab.at_host(|| ip("addr flush dev wardlet0"));
+    let other = open_other();
+    assert_eq!(shown(), before);
+    drop(other);
+    // Before bridges were named by state directory, this one was made as wardlet0.
+    let kept = lab.open(named("wardlet-0000002"));
+    assert_eq!(address(&lab, &kept, &one), "10.244.77.2");
+    assert!(!lab.devices().contains(&"wardlet-0000002".to_owned()), "{:?}", lab.devices());
 }
 
 #[test]

@@ -72,6 +72,9 @@ fn record(node: &Node, config: PodSandboxConfig, handler: String) -> Result<Sand
     let linux = config.linux.clone().unwrap_or_default();
     let options = linux.security_context.and_then(|security| security.namespace_options);
     let ids = userns::decide(options.as_ref())?;
+    if ids.is_some() {
+        files::check_passable(&node.layout.container_runs())?;
+    }
     spec::sandbox(&config, ids.as_ref())?;
     if own.network == Sharing::Host
         && config.port_mappings.iter().any(|port| port.host_port != port.container_port)

@@ -12,6 +12,7 @@ mod field;
 mod filter;
 mod format;
 mod json;
+mod read;
 mod record;
 mod span;
 mod subscriber;
@@ -21,6 +22,7 @@ use tracing::Span;
 
 pub use filter::Filter;
 pub use format::Format;
+pub use read::LoggedError;
 pub use record::{Fields, Record, SpanRecord};
 pub use subscriber::{AlreadyInstalled, Log, Sink};
 pub use text::{Prefix, Text};

@@ -1,6 +1,7 @@
 use census::{LeaseClaim, Verdict, audit};
 use ids::allocator::State;
 use ledger::Lease;
+use report::alike;
 use report::leases::{AuditView, PairView, holder_name};
 
 use super::Session;
@@ -28,7 +29,7 @@ pub(super) fn run(session: &Session) -> Result<Answer, Failure> {
     for problem in &report.problems {
         words::warning(&problem.to_string());
     }
-    for blind in &audit.blind {
+    for blind in alike(audit.blind.clone()) {
         words::warning(&format!("could not be seen: {blind}"));
     }
     for note in &report.notes {

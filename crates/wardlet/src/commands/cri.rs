@@ -60,7 +60,7 @@ pub(super) fn settings(session: &Session, args: &CriArgs) -> Result<Settings, Fa
         state: absolute(session.node.state_dir())?,
         run: absolute(&args.run_dir)?,
         engine: engine(&args.engine)?,
-        network: kind(args),
+        network: kind(session, args),
         streaming: args.streaming_address,
         remote: registries.remote(),
         limits: registries.limits(),
@@ -69,7 +69,7 @@ pub(super) fn settings(session: &Session, args: &CriArgs) -> Result<Settings, Fa
             OwnersHow::IdmapOrChown => Owners::IdmapOrChown,
             OwnersHow::Chown => Owners::Chown,
         },
-        cgroup: cgroup(&args.cgroup)?,
+        cgroup: cgroup(&args.cgroup.clone().unwrap_or_else(|| session.node.instance().cgroup()))?,
         pairs: Arc::new(LedgerPairs::of(&session.node)),
         programs: programs?,
     })
@@ -87,10 +87,11 @@ fn engine(text: &str) -> Result<Engine, Failure> {
         .with_hint("give the full path of an OCI runtime, such as /usr/sbin/runc"))
 }
 
-fn kind(args: &CriArgs) -> Kind {
+fn kind(session: &Session, args: &CriArgs) -> Kind {
     match args.network {
         NetworkKind::Bridge => {
-            Kind::Bridge { name: args.bridge_name.clone(), subnets: args.bridge_subnet, mtu: None }
+            let name = args.bridge_name.clone().unwrap_or_else(|| session.node.instance().bridge());
+            Kind::Bridge { name, subnets: args.bridge_subnet, mtu: None }
         }
         NetworkKind::Cni => {
             Kind::Cni { conf_dir: args.cni_conf_dir.clone(), bin_dirs: args.cni_bin_dirs.clone() }

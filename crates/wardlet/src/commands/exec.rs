@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::run::signals::Signals;
 use crate::run::terminal::{Raw, input, is_interactive, sizes};
 use crate::run::{find, threads};
+use crate::words;
 
 /// How long the runtime may take to answer; the command itself runs for as long as it likes.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -35,9 +36,7 @@ pub(super) fn run(session: &Session, args: &ExecArgs) -> Result<ExitCode, Failur
     let all = || spec.init_containers.iter().flatten().chain(&spec.containers).map(|c| c.name.as_str());
     let container = match args.container.as_deref() {
         Some(named) if !all().any(|name| name == named) => {
-            let names: Vec<&str> = all().collect();
-            return Err(Failure::refused(format!("{named}: the pod has no such container"))
-                .with_hint(format!("it has {}", names.join(", "))));
+            return Err(find::no_container(named, &all().collect::<Vec<_>>().join(", ")));
         }
         Some(named) => named,
         None => spec.containers.first().map(|c| c.name.as_str()).unwrap_or_default(),
@@ -71,10 +70,15 @@ async fn exec(endpoint: &Endpoint, uid: &str, name: &str, args: &ExecArgs) -> Re
     };
     let _raw = (args.stdin && args.tty).then(Raw::take).transpose()?;
     tokio::select! {
-        ended = run_at(&url, command) => {
-            let code = ended.map_err(|e| Failure::unknown(e.to_string()))?;
-            Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
-        }
+        ended = run_at(&url, command) => match ended {
+            Ok(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
+            Err(e) => {
+                let failure = Failure::unknown(e.to_string());
+                let code = e.shell_code().ok_or_else(|| failure.clone())?;
+                words::failure(&failure);
+                Ok(ExitCode::from(code))
+            }
+        },
         () = signals.next() => Ok(ExitCode::from(TERMINATED)),
     }
 }

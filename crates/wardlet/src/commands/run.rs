@@ -1,10 +1,11 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use agent::Objects;
+use agent::{Objects, StartReport, Stored};
 use ledger::Ledger;
 use manifest::Reading;
+use plan::UserNamespaceMode;
 use report::pods::PodView;
 use runtime::Settings;
 use runtime::connect::{Target, own_endpoint};
@@ -37,21 +38,30 @@ pub(super) fn run(session: &Session, args: &RunArgs) -> Result<ExitCode, Failure
 }
 
 fn detached(session: &Session, reading: &Reading) -> Result<ExitCode, Failure> {
-    let pods = reading.objects.iter().filter(|o| o.pod().is_some());
-    let names: Vec<_> = pods.map(|o| (o.namespace().to_owned(), o.name().to_owned())).collect();
     let state = session.node.state_dir();
-    let (mut child, log) = detach::start(state)?;
-    let left = threads()?.block_on(detach::await_up(state, &names, &mut child, &log))?;
-    let up = match left {
-        detach::Left::Up(up) => up,
-        detach::Left::Ended => {
-            words::say("all pods have already completed");
-            Vec::new()
-        }
+    let (child, log) = detach::start(state)?;
+    let report = threads()?.block_on(detach::await_start(child, &log))?;
+    let is_ours = |pod: &Stored| {
+        let mut pods = reading.objects.iter().filter(|o| o.pod().is_some());
+        pod.is_managed && pods.any(|o| (o.namespace(), o.name()) == (&pod.record.namespace, &pod.record.name))
     };
-    let views: Vec<_> = up.iter().map(PodView::from).collect();
-    session.format.print(&views, || report::pods::pods(&up, time::now()))?;
-    Ok(ExitCode::SUCCESS)
+    let pods: Vec<Stored> = agent::stored(state)?.0.into_iter().filter(is_ours).collect();
+    if pods.is_empty() && report == StartReport::Up {
+        words::say("all pods have already completed");
+    }
+    let views: Vec<_> = pods.iter().map(PodView::from).collect();
+    session.format.print(&views, || report::pods::pods(&pods, time::now()))?;
+    match report {
+        StartReport::Up => Ok(ExitCode::SUCCESS),
+        StartReport::Failed { pod, cause } => Err(Failure::refused(format!("pod {pod} failed: {cause}"))
+            .with_hint("without --detach, `wardlet run` prints the output of its containers")),
+        StartReport::Stuck { pod, cause } => {
+            let hint = format!(
+                "it is tried again in the background: `wardlet ps` shows its state, `wardlet stop {pod}` ends it"
+            );
+            Err(Failure::refused(format!("pod {pod} does not start: {cause}")).with_hint(hint))
+        }
+    }
 }
 
 async fn attached(session: &Session, args: &RunArgs, reading: &Reading) -> Result<ExitCode, Failure> {
@@ -66,6 +76,9 @@ async fn attached(session: &Session, args: &RunArgs, reading: &Reading) -> Resul
     let done = async {
         let (considered, ledger) = ready?;
         let pods = admit::pods(considered, &runtime.client, &session.node, args).await?;
+        if pods.iter().any(|pod| pod.plan.user_namespace.mode != UserNamespaceMode::Host) {
+            runtime.check_isolation()?;
+        }
         let objects = Objects::of(&reading.objects);
         Run { node: &session.node, args, runtime: &runtime, objects, ledger }.all(pods, reading).await
     };
@@ -88,10 +101,15 @@ pub(super) fn which(session: &Session, args: &RunArgs) -> Result<Target, Failure
     match &args.runtime_endpoint {
         Some(endpoint) => Ok(Target::Named(endpoint.clone())),
         None => {
-            let endpoint = own_endpoint(&args.run_dir)?;
+            let endpoint = own_endpoint(&run_dir(session, args.run_dir.as_deref()))?;
             Ok(Target::BuiltIn(endpoint, Box::new(settings(session, args)?)))
         }
     }
+}
+
+/// The run directory that was named, or that of the state directory.
+pub(super) fn run_dir(session: &Session, named: Option<&Path>) -> PathBuf {
+    named.map_or_else(|| session.node.instance().run_dir(), Path::to_owned)
 }
 
 /// The built-in runtime as `wardlet cri` runs it, but for what was said here.
@@ -101,6 +119,7 @@ fn settings(session: &Session, args: &RunArgs) -> Result<Settings, Failure> {
     let Ok(Cli { command: Command::Cri(defaults), .. }) = parsed else {
         return Err(Failure::unknown("the built-in runtime has no defaults"));
     };
-    let own = CriArgs { run_dir: args.run_dir.clone(), programs: args.programs.clone(), ..defaults };
+    let run_dir = run_dir(session, args.run_dir.as_deref());
+    let own = CriArgs { run_dir, programs: args.programs.clone(), ..defaults };
     cri::settings(session, &own)
 }

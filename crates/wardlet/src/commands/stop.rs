@@ -5,7 +5,7 @@ use agent::{Objects, StopRequest, Stored, ask_to_stop};
 use runtime::connect::own_endpoint;
 
 use super::Session;
-use super::run::which;
+use super::run::{run_dir, which};
 use crate::cli::{RunArgs, StopArgs};
 use crate::failure::{Answer, Failure};
 use crate::run::pods::Run;
@@ -32,7 +32,9 @@ pub(super) fn run(session: &Session, args: &StopArgs) -> Result<Answer, Failure>
     let (managed, left): (Vec<&Stored>, Vec<&Stored>) = pods.iter().partition(|pod| pod.is_managed);
     for pod in left.into_iter().chain(managed) {
         let title = format!("{}/{}", pod.record.namespace, pod.record.name);
-        match see_off(session, args, pod) {
+        let grace = args.grace.unwrap_or(u64::MAX).min(pod.grace().as_secs());
+        let waits = format!("{title}: waiting for its containers to end, at most {grace} s (grace period)");
+        match words::unless_soon(waits, || see_off(session, args, pod)) {
             Ok(how) => words::say(&format!("{title}: {how}")),
             Err(failure) => {
                 words::warning(&format!("{title}: {}", failure.message()));
@@ -66,7 +68,7 @@ fn see_off(session: &Session, args: &StopArgs, pod: &Stored) -> Result<&'static 
 
 /// Stops a pod without a supervisor, and removes it.
 async fn end(session: &Session, args: &StopArgs, pod: &Stored) -> Result<(), Failure> {
-    let own = own_endpoint(&args.run_dir)?;
+    let own = own_endpoint(&run_dir(session, args.run_dir.as_deref()))?;
     let named = pod.record.endpoint.parse().ok().filter(|endpoint| *endpoint != own);
     let as_run = RunArgs {
         runtime_endpoint: named,

@@ -78,8 +78,8 @@ fn say(report: &Report) {
             None => words::note(&note.text),
         }
     }
-    for unseen in &report.unseen {
-        words::warning(&format!("could not be seen: {}", unseen.text));
+    for unseen in report::alike(report.unseen.iter().map(|unseen| unseen.text.clone())) {
+        words::warning(&format!("could not be seen: {unseen}"));
     }
 }
 

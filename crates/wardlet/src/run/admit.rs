@@ -2,16 +2,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use admission::{Admitted, Candidate, RefusedPod};
-use cri::StatusRequest;
 use cri::client::Client;
 use manifest::{Object, Reading, Resource};
-use node::{Node, facts};
+use node::{Node, facts, host_name};
 use plan::{Facts, Gates, HandlerFacts, Intent, Isolate, Policy, RuntimeFacts, UserNamespaceMode};
 
 use crate::cli::RunArgs;
 use crate::failure::Failure;
 use crate::input;
-use crate::run::pods::host_name;
 use crate::words;
 
 /// Reads the manifests, and refuses them if one of them has an error or an ambiguity.
@@ -49,8 +47,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The facts of the runtime, from its Status call.
 async fn runtime(client: &Client) -> Result<RuntimeFacts, Failure> {
-    let request = StatusRequest { verbose: false };
-    let status = cri::within(DEADLINE, "Status", client.runtime().status(request)).await?;
+    let status = client.status(DEADLINE).await?;
     let handlers: BTreeMap<String, HandlerFacts> = status
         .runtime_handlers
         .into_iter()

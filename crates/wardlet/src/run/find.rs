@@ -31,3 +31,8 @@ pub(crate) fn one(state: &Path, called: &str) -> Result<Stored, Failure> {
             .with_hint("`wardlet ps` shows the pods that run here")),
     }
 }
+
+/// The refusal of a container that the pod does not have.
+pub(crate) fn no_container(wanted: &str, names: &str) -> Failure {
+    Failure::refused(format!("{wanted}: the pod has no such container")).with_hint(format!("it has {names}"))
+}

@@ -59,7 +59,10 @@ impl From<cri::Error> for Failure {
 
 impl From<ConnectError> for Failure {
     fn from(e: ConnectError) -> Self {
-        let failure = Self::unknown(e.to_string());
+        let failure = match &e {
+            ConnectError::Runtime(runtime::Error::Closed { .. }) => Self::refused(e.to_string()),
+            _ => Self::unknown(e.to_string()),
+        };
         match e.hint() {
             Some(hint) => failure.with_hint(hint),
             None => failure,

@@ -13,7 +13,7 @@ use agent::{
 use kernel::{Live, Recorder};
 use ledger::Ledger;
 use manifest::{Object, Reading};
-use node::Node;
+use node::{Node, host_ip, host_name};
 use plan::Gates;
 use runtime::connect::Connected;
 use telemetry::metrics::Registry;
@@ -29,7 +29,6 @@ use crate::words;
 
 /// Exit code after a signal: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
-const NOBODY: &str = "127.0.0.1";
 
 /// The dependencies of a run.
 pub(crate) struct Run<'a> {
@@ -46,7 +45,8 @@ impl Run<'_> {
     /// # Errors
     /// If the run directory, the file of `--calls` or the state directory cannot be used.
     pub(crate) fn agent(&self) -> Result<Agent, Failure> {
-        let pins = self.args.run_dir.join("userns");
+        let run_dir = self.args.run_dir.clone().unwrap_or_else(|| self.node.instance().run_dir());
+        let pins = run_dir.join("userns");
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&pins);
         made.map_err(|e| Failure::unknown(format!("cannot make {}: {e}", pins.display())))?;
         let calls = self.args.calls.as_deref().map(CallLog::create).transpose();
@@ -119,7 +119,7 @@ impl Run<'_> {
                 }
                 () = signals.next() => {
                     asked += 1;
-                    say_ending(asked);
+                    say_ending(asked, &supervisor);
                     if asked > 2 {
                         return Err(left(&supervisor));
                     }
@@ -245,11 +245,11 @@ fn say_problem(problem: &FileProblem) {
     }
 }
 
-fn say_ending(asked: u32) {
-    words::say(match asked {
-        1 => "stopping all pods (Ctrl-C again to kill them)",
-        2 => "killing all pods (Ctrl-C again to leave them as they are)",
-        _ => "leaving the pods as they are",
+fn say_ending(asked: u32, supervisor: &PodSupervisor) {
+    words::say(&match asked {
+        1 => format!("stopping all pods (Ctrl-C again to kill them): {}", supervisor.graces()),
+        2 => "killing all pods (Ctrl-C again to leave them as they are)".to_owned(),
+        _ => "leaving the pods as they are".to_owned(),
     });
 }
 
@@ -264,17 +264,4 @@ async fn end_all(mut supervisor: PodSupervisor) {
     if let Err(failure) = supervisor.code() {
         words::failure(&failure);
     }
-}
-
-/// The host name of the node, in lower case.
-pub(crate) fn host_name() -> String {
-    let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    text.trim().to_lowercase()
-}
-
-/// The source address of the node's default route, from a UDP socket. No packet is sent.
-fn host_ip() -> String {
-    let socket = std::net::UdpSocket::bind(("0.0.0.0", 0));
-    let found = socket.and_then(|s| s.connect(("192.0.2.1", 9)).and_then(|()| s.local_addr()));
-    found.map_or_else(|_| NOBODY.to_owned(), |address| address.ip().to_string())
 }

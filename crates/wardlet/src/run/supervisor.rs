@@ -1,9 +1,9 @@
 //! The supervisor of the running pods. A task for each pod prints its logs, waits for its end and removes it,
 //! without waiting for the other pods.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use agent::{Admitted, Handle, Orders, PodStatus};
+use agent::{Admitted, Handle, Orders, PodStatus, StartReport, StartWatch, Startup, any_changed};
 use ids::IdKind;
 use report::table;
 use tokio::sync::watch;
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tracing::info;
 
 use super::desired::Key;
-use super::detach::STAYS;
+use super::detach::{self, STAYS};
 use crate::cli::RunArgs;
 use crate::failure::Failure;
 use crate::log::{self, LogFormat};
@@ -23,6 +23,7 @@ struct Pod {
     key: Key,
     title: String,
     ids: String,
+    grace: Duration,
     orders: Orders,
     status: watch::Receiver<Option<PodStatus>>,
     /// What is kept at its end, for its task.
@@ -52,6 +53,7 @@ pub(crate) struct PodSupervisor {
     prints: bool,
     leaves: Leaves,
     tasks: JoinSet<(usize, Result<u8, Failure>)>,
+    start: StartWatch,
     is_shown: bool,
     format: LogFormat,
 }
@@ -64,7 +66,8 @@ impl PodSupervisor {
         let leaves = if args.rm { Leaves::Nothing } else { Leaves::Records };
         let (tasks, format) = (JoinSet::new(), args.log.log_format);
         let (pods, due) = (Vec::new(), Vec::new());
-        let mut supervisor = Self { pods, due, prints, leaves, tasks, is_shown: false, format };
+        let start = StartWatch::default();
+        let mut supervisor = Self { pods, due, prints, leaves, tasks, start, is_shown: false, format };
         handles.into_iter().for_each(|handle| supervisor.add(handle));
         supervisor
     }
@@ -112,7 +115,7 @@ impl PodSupervisor {
     pub(crate) async fn next(&mut self) -> bool {
         self.show_once_up();
         let mut statuses: Vec<_> = self.pods.iter().map(|pod| pod.status.clone()).collect();
-        let is_shown = self.is_shown;
+        let (is_shown, wait) = (self.is_shown, self.start.wait(Instant::now()));
         tokio::select! {
             ended = self.tasks.join_next() => match ended {
                 Some(Ok((index, how))) => {
@@ -129,19 +132,32 @@ impl PodSupervisor {
                 }
             },
             () = any_changed(&mut statuses), if !is_shown => {}
+            () = tokio::time::sleep(wait.unwrap_or_default()), if !is_shown && wait.is_some() => {}
         }
         false
     }
 
-    /// Prints a table of all pods, once all of them are up.
+    /// Prints a table of all pods, once all of them have been started. A process in the background reports how the
+    /// start came out, also if a pod does not start.
     fn show_once_up(&mut self) {
         // Mark each status as seen: `any_changed` would otherwise return at once, again and again.
-        let is_up = |pod: &mut Pod| pod.status.borrow_and_update().as_ref().is_some_and(PodStatus::is_up);
-        let up = self.pods.iter_mut().map(is_up).filter(|is_up| *is_up).count();
-        if self.is_shown || up < self.pods.len() || !self.due.is_empty() {
+        let start = |pod: &mut Pod| {
+            pod.status.borrow_and_update().as_ref().map_or(Startup::Pending, PodStatus::startup)
+        };
+        let starts: Vec<Startup> = self.pods.iter_mut().map(start).collect();
+        if self.is_shown || !self.due.is_empty() {
             return;
         }
-        self.is_shown = true;
+        let pods: Vec<_> = self.pods.iter().map(|pod| pod.title.as_str()).zip(starts).collect();
+        let Some(report) = self.start.report(&pods, Instant::now()) else { return };
+        let is_detached = std::env::var_os(STAYS).is_some();
+        self.is_shown = is_detached || !matches!(report, StartReport::Stuck { .. });
+        if is_detached {
+            return detach::report(&report);
+        }
+        if !self.is_shown {
+            return;
+        }
         let address = |pod: &Pod| pod.status.borrow().as_ref().map(|s| s.ips.join(",")).unwrap_or_default();
         let row = |pod: &Pod| [pod.title.clone(), pod.ids.clone(), address(pod)];
         let rows: Vec<[String; 3]> = self.pods.iter().map(row).collect();
@@ -156,6 +172,8 @@ impl PodSupervisor {
     }
 
     pub(crate) async fn stop(&mut self, grace: Option<Duration>) {
+        // A start that is given up has no outcome to show.
+        self.is_shown = true;
         self.due.clear();
         for pod in &mut self.pods {
             pod.successor = None;
@@ -166,6 +184,14 @@ impl PodSupervisor {
     /// The pods that have not ended.
     pub(crate) fn titles(&self) -> Vec<&str> {
         self.pods.iter().filter(|pod| pod.ended.is_none()).map(|pod| pod.title.as_str()).collect()
+    }
+
+    /// The pods that have not ended, and how long each may take to end.
+    pub(crate) fn graces(&self) -> String {
+        let left = self.pods.iter().filter(|pod| pod.ended.is_none());
+        let each: Vec<_> =
+            left.map(|pod| format!("{} within {} s", pod.title, pod.grace.as_secs())).collect();
+        each.join(", ")
     }
 
     /// The exit code of the first pod that failed.
@@ -192,6 +218,7 @@ impl Pod {
             is_dropped: false,
             title: handle.title(),
             ids: ids(&handle.users().lines(IdKind::Uid).unwrap_or_default()),
+            grace: handle.grace(),
             orders: handle.orders(),
             status: handle.status(),
             ended: None,
@@ -226,26 +253,10 @@ async fn seen_through(
 
 fn sources(handle: &Handle) -> Vec<Source> {
     let name = handle.name();
+    // Of an adopted pod, `wardlet logs` prints what it has written before.
+    let extent = if handle.is_adopted() { Extent::FromNow } else { Extent::Growing };
     let source = |container: &str| {
-        Source::new(format!("{name}/{container} | "), &handle.logs().join(container), Extent::Growing)
+        Source::new(format!("{name}/{container} | "), &handle.logs().join(container), extent)
     };
     handle.containers().map(source).collect()
-}
-
-async fn any_changed(statuses: &mut [watch::Receiver<Option<PodStatus>>]) {
-    let mut each: Vec<_> = statuses.iter_mut().map(|status| Box::pin(status.changed())).collect();
-    std::future::poll_fn(|context| {
-        let mut is_ready = false;
-        each.retain_mut(|one| match one.as_mut().poll(context) {
-            std::task::Poll::Ready(Ok(())) => {
-                is_ready = true;
-                true
-            }
-            // The pod's worker has ended after its last status: a closed channel must not be polled again.
-            std::task::Poll::Ready(Err(_)) => false,
-            std::task::Poll::Pending => true,
-        });
-        if is_ready { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
 }

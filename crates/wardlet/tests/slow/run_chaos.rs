@@ -311,12 +311,16 @@ impl Traces {
             String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
         };
         let programs = ["wardlet", "wardlet-monitor", "wardlet-container"];
+        let instance = node::Instance::of(&node.path("state"));
+        let (bridge, cgroup) = (instance.bridge(), instance.cgroup());
         Self {
             // The bridge stays, for the next pod.
-            devices: lines("cut -s -d: -f1 /proc/net/dev | tr -d ' ' | grep -v -e wardlet0 -e cni0"),
+            devices: lines(&format!(
+                "cut -s -d: -f1 /proc/net/dev | tr -d ' ' | grep -v -e {bridge} -e cni0"
+            )),
             networks: lines("ls /run/netns /var/run/netns 2>/dev/null | grep -v :"),
             // A version 1 host has one for each controller.
-            groups: lines("find /sys/fs/cgroup -mindepth 2 -type d -path '*/wardlet/*'"),
+            groups: lines(&format!("find /sys/fs/cgroup -mindepth 2 -type d -path '*{cgroup}/*'")),
             processes: programs.iter().flat_map(|program| processes(node, program)).collect(),
             pins: lines(&format!(
                 "find {}/userns {}/sandboxes -mindepth 1 2>/dev/null",

@@ -50,8 +50,11 @@ fn output_is_whole_and_apart_and_the_code_is_the_commands(node: &Node) {
 }
 
 fn what_cannot_be_run_is_told(node: &Node) {
-    let missing = text(&exec(node, &["lasting", "--", "/no/such/program"]).output().unwrap());
-    assert!(missing.contains("/no/such/program"), "{missing}");
+    for (program, code) in [("nope", 127), ("/no/such/program", 127), ("/etc/passwd", 126)] {
+        let output = exec(node, &["lasting", "--", program]).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output));
+        assert!(text(&output).contains(program), "{}", text(&output));
+    }
     let container = text(&exec(node, &["lasting", "-c", "nobody", "--", "true"]).output().unwrap());
     assert!(
         container.contains("nobody: the pod has no such container") && container.contains("it has app"),

@@ -1,5 +1,5 @@
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -61,6 +61,18 @@ impl Reader {
         });
         let left = sizes.unwrap_or_default().into_iter().fold(0, u64::saturating_add);
         Self { left: Some(left), ..Self::new(dir) }
+    }
+
+    /// Reads only what is written from now on.
+    #[must_use]
+    pub fn from_now(dir: &Path) -> Self {
+        let newest = LogDir::open(dir).and_then(|dir| match dir.logs()?.last() {
+            Some(newest) => Reading::open(&dir, *newest),
+            None => Ok(None),
+        });
+        // A log that cannot be read counts as empty here; `read` reports the error.
+        let at_end = |mut reading: Reading| reading.file.seek(SeekFrom::End(0)).ok().map(|_| reading);
+        Self { reading: newest.ok().flatten().and_then(at_end), ..Self::new(dir) }
     }
 
     /// A piece of the output since the last call; empty if there is no more.
@@ -258,6 +270,20 @@ mod tests {
         logs.append("1.log", "t stdout F four\n");
         assert_eq!(texts(&mut reader), "one\ntwo\n");
         assert_eq!(texts(&mut reader), "");
+    }
+
+    #[test]
+    fn a_reader_from_now_on_skips_what_is_there_and_follows_rotations_and_restarts() {
+        let logs = Logs::new();
+        let mut early = Reader::from_now(logs.0.path());
+        logs.append("0.log", "t stdout F old\n");
+        logs.append("1.log", "t stdout F older instance\n");
+        let mut reader = Reader::from_now(logs.0.path());
+        assert_eq!(texts(&mut reader), "");
+        logs.append("1.log", "t stdout F new\n");
+        logs.append("2.log", "t stdout F next instance\n");
+        assert_eq!(texts(&mut reader), "new\nnext instance\n");
+        assert_eq!(texts(&mut early), "old\nolder instance\nnew\nnext instance\n");
     }
 
     #[test]

@@ -36,8 +36,12 @@ fn a_sandbox_that_failed_is_tried_again_after_a_while() {
     stage.orders();
     stage.fails(Task::MakeSandbox(0), "FailedCreatePodSandBox");
     assert_eq!(stage.orders(), []);
+    assert_eq!(stage.status().message.as_deref(), Some("because"), "no container says why it waits");
     assert_eq!(stage.wake, Some(10));
     assert_eq!(stage.orders_at(10), [Action::MakeSandbox { attempt: 0 }]);
+    stage.sandbox(0);
+    stage.orders();
+    assert_eq!(stage.status().message, None);
 }
 
 #[test]

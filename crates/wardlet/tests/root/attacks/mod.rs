@@ -4,7 +4,7 @@
 mod covered_namespace;
 mod descriptor_flood;
 mod host_setuid;
-mod left_pod;
+pub(crate) mod left_pod;
 mod log_size;
 mod silent_filesystem;
 mod swept_lease;
