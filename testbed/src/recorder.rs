@@ -111,7 +111,11 @@ impl Recorder {
         tokio::spawn(connection);
         let service = hyper::service::service_fn(move |request| {
             let (recorder, sender) = (Arc::clone(&self), sender.clone());
-            async move { Ok::<_, Infallible>(recorder.call(sender, request).await.unwrap_or_else(refused)) }
+            async move {
+                Ok::<_, Infallible>(
+                    recorder.call(sender, request).await.unwrap_or_else(|error| refused(&error)),
+                )
+            }
         });
         let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
         Ok(server.serve_connection(TokioIo::new(client), service).await?)
@@ -154,7 +158,7 @@ impl Recorder {
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The answer to a call that could not be passed on: gRPC's code 14, unavailable.
-fn refused(error: Failure) -> Response<Body> {
+fn refused(error: &Failure) -> Response<Body> {
     eprintln!("a call was not passed on: {error}");
     let empty = Full::new(Bytes::new()).map_err(|never: Infallible| match never {}).boxed();
     let mut response = Response::new(empty);

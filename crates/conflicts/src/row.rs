@@ -169,13 +169,7 @@ pub(crate) enum Named<'a> {
 pub(crate) type Names<'a> = dyn FnMut(Named<'_>) -> Option<Index> + 'a;
 
 impl Use {
-    fn of(
-        pod: &PodKey,
-        volume: &PodVolume,
-        rules: &Rules,
-        pools: &mut Pools,
-        names: &mut Names<'_>,
-    ) -> Self {
+    fn of(pod: &PodKey, volume: &PodVolume, rules: &Rules, pools: &mut Pools, names: &mut Names<'_>) -> Self {
         let source = match &volume.source {
             PodVolumeSource::Claim(name) => UseSource::Claim(names(Named::Claim(pod, name))),
             PodVolumeSource::Migrated { id, driver, access_modes } => {

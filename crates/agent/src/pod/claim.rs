@@ -212,7 +212,7 @@ mod tests {
         // The definition of a pod that has ended does not count.
         let status = serde_json::json!({"phase": "Succeeded", "stage": "Terminated", "started": 1, "ips": [],
             "conditions": [], "init": [], "containers": []});
-        let place = Place::new(dir.path(), &uid, ("shop", "web"));
+        let place = Place::new(dir.path(), &uid, "shop", "web");
         place.write_status(&serde_json::from_value(status).unwrap()).unwrap();
         for other in others() {
             assert_eq!(claim(&other).unwrap().origin, Origin::Ended);

@@ -1,6 +1,6 @@
 use admission::Candidate;
 use manifest::Object;
-use node::facts;
+use node::{facts, host_name};
 use plan::{Facts, Gates, Intent, Policy};
 use report::explain::Explanation;
 
@@ -8,7 +8,6 @@ use super::{Session, gates};
 use crate::cli::ExplainArgs;
 use crate::failure::{Answer, Failure};
 use crate::input;
-use crate::run::pods::host_name;
 use crate::words;
 
 pub(super) fn run(session: &Session, args: &ExplainArgs) -> Result<Answer, Failure> {

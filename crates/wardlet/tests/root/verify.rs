@@ -269,7 +269,7 @@ fn a_runtime_that_was_named_and_does_not_answer_leaves_the_answer_open() {
 #[test]
 fn without_the_right_to_read_namespaces_an_isolated_pod_is_not_judged() {
     let site = Site::new(pool(17), 16);
-    let ward = site.ward("hidden");
+    let pod = site.isolated_pod("hidden");
     site.passes("hidden");
     let verify = site.command("verify hidden -o json");
     let output = Command::new("setpriv")
@@ -285,14 +285,14 @@ fn without_the_right_to_read_namespaces_an_isolated_pod_is_not_judged() {
     let why = "whether hidden is isolated: reading the user namespace of process ";
     let texts = report["unseen"].as_array().unwrap().iter();
     assert!(texts.map(|text| text.as_str().unwrap()).any(|text| text.starts_with(why)), "{report:#}");
-    drop(ward);
+    drop(pod);
 }
 
 #[test]
 fn files_of_a_volume_that_the_map_leaves_out_are_noted() {
     let site = Site::new(pool(18), 16);
-    let ward = site.ward("left-out");
-    let file = ward.volume().join("foreign");
+    let pod = site.isolated_pod("left-out");
+    let file = pod.volume().join("foreign");
     fs::write(&file, "x").unwrap();
     chown(&file, Some(4_000_000), Some(0)).unwrap();
     let report = site.passes("left-out");
