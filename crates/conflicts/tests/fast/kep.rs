@@ -213,7 +213,7 @@ mod drivers {
         };
         for pod in [both("a"), recursive(both("a"))] {
             for driver in [Some(true), Some(false), None] {
-                let mut engine = cluster(&[pod.clone()]);
+                let mut engine = cluster(std::slice::from_ref(&pod));
                 match driver {
                     Some(can) => drop(engine.put_driver(&cases::driver(can))),
                     None => drop(engine.remove_driver(DRIVER)),
