@@ -136,7 +136,7 @@ mod tests {
         Stored {
             record: serde_json::from_value(record).unwrap(),
             status: Some(serde_json::from_value(status).unwrap()),
-            is_tended: true,
+            is_managed: true,
             logs: "/logs".into(),
         }
     }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-use inventory::{Lens, Origin, Piece};
+use inventory::{Lens, ManifestChunk, Origin};
 use manifest::{Listed, Position};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn version(text: &str) -> Version {
 fn report(items: &[Value], to: &str) -> Report {
     let mut objects = Objects::new(Lens { version: KubernetesVersion::NEWEST, gates: Gates::default() });
     let text = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-    objects.take(&Piece {
+    objects.take(&ManifestChunk {
         file: "dump",
         origin: Origin::Named,
         bytes: text.as_bytes(),
