@@ -39,7 +39,7 @@ const VOLUMES: &[(&str, &str, bool)] = &[
     ("fc", "{targetWWNs: ['50060e801049cfd1'], lun: 0}", false),
     ("awsElasticBlockStore", "{volumeID: v}", false),
     ("azureDisk", "{diskName: d, diskURI: u}", false),
-    ("azureFile", "{secretName: s, shareName: n}", false),
+    ("azureFile", "{secretName: s, shareName: files}", false),
     ("cephfs", "{monitors: ['m:6789']}", false),
     ("cinder", "{volumeID: v}", false),
     ("flexVolume", "{driver: d/e}", false),

@@ -58,6 +58,7 @@ fn pod_mounts(scan: &HostScan, pod: &Pod, checked: &mut Checked) {
             Some(Ok((found, judged))) => {
                 checked.findings.violations.extend(found.findings.violations);
                 checked.findings.unseen.extend(found.findings.unseen);
+                checked.findings.notes.extend(found.findings.notes);
                 checked.tally.files += found.tally.files;
                 checked.tally.in_part += found.tally.in_part;
                 *checked.tally.mounts.entry(pod.uid().to_owned()).or_default() += judged;
