@@ -43,6 +43,8 @@ use admission::Admitted;
 
 /// Holder of the shared lease that pods with a shared user namespace join.
 const SHARED_BLOCK: &str = "shared-block";
+/// Exists where SELinux is on, enforcing or not.
+const SELINUX: &str = "/sys/fs/selinux/enforce";
 
 /// What [`Agent::open`] needs: the node's settings and the ports to the runtime, the ledger and the kernel.
 pub struct Options {
@@ -251,6 +253,7 @@ impl Agent {
             plan,
             users: UserNamespace::Host,
             level: None,
+            is_selinux_on: Path::new(SELINUX).exists(),
             handler: record.handler.clone(),
             node: self.shared.node.clone(),
             profiles: self.shared.state.join("seccomp"),

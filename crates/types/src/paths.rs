@@ -1,19 +1,19 @@
 //! Paths of `/proc` and `/sys` that containers without `procMount: Unmasked` do not get as they are.
 
-/// Files that tell of the host's devices, keys, memory or load.
+/// Files that tell of the host's devices, keys, memory or load, in the kubelet's order.
 const MASKED: [&str; 12] = [
-    "/proc/acpi",
     "/proc/asound",
+    "/proc/acpi",
     "/proc/interrupts",
     "/proc/kcore",
     "/proc/keys",
     "/proc/latency_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
     "/proc/timer_list",
     "/proc/timer_stats",
-    "/sys/devices/virtual/powercap",
+    "/proc/sched_debug",
+    "/proc/scsi",
     "/sys/firmware",
+    "/sys/devices/virtual/powercap",
 ];
 
 /// Paths that a container can read and not write: what is written there changes the host.

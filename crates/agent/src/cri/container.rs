@@ -15,11 +15,14 @@ use crate::cri::sandbox;
 use crate::cri::security;
 use crate::pod::context::{PodContext, hash};
 use crate::pod::env::expanded;
+use crate::pod::images::ImageUser;
 
 /// What is resolved before a container is created.
 pub(crate) struct Ready {
     pub(crate) attempt: u32,
     pub(crate) image: ImageSpec,
+    /// The image's user.
+    pub(crate) user: ImageUser,
     pub(crate) variables: BTreeMap<String, String>,
     pub(crate) mounts: Vec<Mount>,
 }
@@ -46,7 +49,7 @@ pub(crate) fn config(context: &PodContext, container: &Container, ready: Ready) 
         tty: container.tty == Some(true),
         linux: Some(LinuxContainerConfig {
             resources: Some(resources::of(&context.spec, container)),
-            security_context: Some(security::of_container(context, container)),
+            security_context: Some(security::of_container(context, container, &ready.user)),
         }),
         stop_signal: signal(container),
         envs: ready.variables.into_iter().map(|(key, v)| KeyValue { key, value: v.into_bytes() }).collect(),
@@ -58,7 +61,7 @@ pub(crate) fn config(context: &PodContext, container: &Container, ready: Ready) 
 }
 
 fn labels(context: &PodContext, container: &Container) -> BTreeMap<String, String> {
-    let mut all = sandbox::labels(context);
+    let mut all = sandbox::identity(context);
     all.insert(CONTAINER_NAME.to_owned(), container.name.clone());
     all
 }
@@ -97,6 +100,18 @@ fn signal(container: &Container) -> i32 {
 mod tests {
     use super::*;
 
+    /// The pod's own labels were repeated on each container.
+    #[test]
+    fn a_container_has_the_labels_that_name_it_and_no_others() {
+        let mut context = PodContext::for_test(r#"{"containers":[{"name":"a"}]}"#);
+        context.pod.metadata.labels = Some(BTreeMap::from([("app".to_owned(), "web".to_owned())]));
+        let found = labels(&context, &context.spec.containers[0]);
+        let names: Vec<&str> = found.keys().map(String::as_str).collect();
+        let expected = ["container.name", "pod.name", "pod.namespace", "pod.uid"];
+        assert_eq!(names, expected.map(|name| format!("io.kubernetes.{name}")));
+        assert!(sandbox::config(&context, 0, std::path::Path::new("/logs")).labels.contains_key("app"));
+    }
+
     #[test]
     fn streams_and_the_stop_signal_are_asked_for_as_the_container_has_them() {
         let text = r#"{"containers":[{"name":"a"},{"name":"b","stdin":true,"stdinOnce":true,"tty":true,
@@ -104,7 +119,8 @@ mod tests {
         let context = PodContext::for_test(text);
         let of = |index: usize| {
             let variables = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
-            let ready = Ready { attempt: 3, image: ImageSpec::default(), variables, mounts: Vec::new() };
+            let (image, user) = (ImageSpec::default(), ImageUser::default());
+            let ready = Ready { attempt: 3, image, user, variables, mounts: Vec::new() };
             config(&context, &context.spec.containers[index], ready)
         };
         let (plain, own) = (of(0), of(1));

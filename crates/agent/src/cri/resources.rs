@@ -1,5 +1,9 @@
 //! Resource limits of a container, in the kernel's units.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::LazyLock;
+
 use cri::{HugepageLimit, LinuxContainerResources};
 use manifest::k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use types::Quantity;
@@ -62,7 +66,56 @@ impl Quality {
     }
 }
 
+/// The control groups of this node, as far as the limits of memory depend on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MemoryGroups {
+    /// Version 1, without or with a limit of memory and swap together.
+    Version1 { limits_swap: bool },
+    /// Version 2, without or with a limit of swap.
+    Version2 { limits_swap: bool },
+    /// Version 2 without the memory controller.
+    Unlimited,
+}
+
+static GROUPS: LazyLock<MemoryGroups> = LazyLock::new(|| {
+    let root = Path::new("/sys/fs/cgroup");
+    let Ok(controllers) = std::fs::read_to_string(root.join("cgroup.controllers")) else {
+        return MemoryGroups::Version1 {
+            limits_swap: root.join("memory/memory.memsw.limit_in_bytes").exists(),
+        };
+    };
+    if !controllers.split_whitespace().any(|name| name == "memory") {
+        return MemoryGroups::Unlimited;
+    }
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let own = own.trim().strip_prefix("0::/").unwrap_or_default();
+    MemoryGroups::Version2 { limits_swap: root.join(own).join("memory.swap.max").exists() }
+});
+
+impl MemoryGroups {
+    /// Keeps a container from swapping, and takes back protection of its memory, as a kubelet does by default.
+    fn apply(self, resources: &mut LinuxContainerResources) {
+        match self {
+            Self::Version1 { limits_swap: true } => {
+                resources.memory_swap_limit_in_bytes = resources.memory_limit_in_bytes;
+            }
+            Self::Version1 { limits_swap: false } | Self::Unlimited => {}
+            Self::Version2 { limits_swap } => {
+                let swap = limits_swap.then_some("memory.swap.max");
+                let files = ["memory.low", "memory.min"].into_iter().chain(swap);
+                resources.unified.extend(files.map(|file| (file.to_owned(), "0".to_owned())));
+            }
+        }
+    }
+}
+
 pub(crate) fn of(spec: &PodSpec, container: &Container) -> LinuxContainerResources {
+    let mut resources = limits(spec, container);
+    GROUPS.apply(&mut resources);
+    resources
+}
+
+fn limits(spec: &PodSpec, container: &Container) -> LinuxContainerResources {
     let found = container.resources.as_ref();
     let limit = |name| amount(found, "limits", name);
     let request = |name| amount(found, "requests", name).or(limit(name));
@@ -74,20 +127,48 @@ pub(crate) fn of(spec: &PodSpec, container: &Container) -> LinuxContainerResourc
         cpu_shares: shares.clamp(LEAST_SHARES, MOST_SHARES),
         memory_limit_in_bytes: limit("memory").map_or(0, Quantity::units),
         oom_score_adj: Quality::of(spec).oom_score(request("memory")),
-        hugepage_limits: huge_pages(found),
+        hugepage_limits: huge_pages(&SIZES, found),
         ..LinuxContainerResources::default()
     }
 }
 
-fn huge_pages(found: Option<&ResourceRequirements>) -> Vec<HugepageLimit> {
+/// The sizes of huge pages that this kernel has, as its cgroup files are named: `2MB`.
+static SIZES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let entries = std::fs::read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut kilobytes: Vec<u64> = names.filter_map(|name| kilobytes(&name)).collect();
+    kilobytes.sort_unstable();
+    kilobytes.into_iter().map(page_size).collect()
+});
+
+/// The number in `hugepages-2048kB`.
+fn kilobytes(name: &str) -> Option<u64> {
+    name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()
+}
+
+fn page_size(kilobytes: u64) -> String {
+    match kilobytes {
+        n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{}GB", n >> 20),
+        n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{}MB", n >> 10),
+        n => format!("{n}KB"),
+    }
+}
+
+/// The limit for each size of huge pages that the kernel has: none of those that the container does not name.
+fn huge_pages(sizes: &[String], found: Option<&ResourceRequirements>) -> Vec<HugepageLimit> {
     let limits = found.and_then(|r| r.limits.as_ref()).into_iter().flatten();
-    let sized = limits.filter_map(|(name, q)| Some((name.strip_prefix("hugepages-")?, q)));
-    let one = |(size, q): (&str, _)| HugepageLimit {
-        // The kernel names its cgroup files with KB, MB and GB: hugetlb.2MB.
-        page_size: size.replace("Ki", "KB").replace("Mi", "MB").replace("Gi", "GB"),
-        limit: u64::try_from(quantity(q).units()).unwrap_or(0),
+    let named: BTreeMap<String, u64> = limits
+        .filter_map(|(name, q)| Some((name.strip_prefix("hugepages-")?, q)))
+        .map(|(size, q)| {
+            let size = size.replace("Ki", "KB").replace("Mi", "MB").replace("Gi", "GB");
+            (size, u64::try_from(quantity(q).units()).unwrap_or(0))
+        })
+        .collect();
+    let one = |size: &String| HugepageLimit {
+        page_size: size.clone(),
+        limit: named.get(size).copied().unwrap_or(0),
     };
-    sized.map(one).collect()
+    sizes.iter().map(one).collect()
 }
 
 #[cfg(test)]
@@ -112,6 +193,36 @@ mod tests {
         assert_eq!(numbers("{}"), (2, 0, 0, 1000));
         assert_eq!(numbers(r#"{"limits":{"cpu":"1m"}}"#).1, 1_000);
         assert_eq!(numbers(r#"{"requests":{"cpu":"2"}}"#).0, 2048);
+    }
+
+    /// On a node with swap, containers without a memory limit swapped.
+    #[test]
+    fn a_container_does_not_swap() {
+        let of = |groups: MemoryGroups| {
+            let mut resources = LinuxContainerResources { memory_limit_in_bytes: 5, ..Default::default() };
+            groups.apply(&mut resources);
+            let files: Vec<String> = resources.unified.into_iter().map(|(k, v)| format!("{k}={v}")).collect();
+            (resources.memory_swap_limit_in_bytes, files.join(" "))
+        };
+        assert_eq!(of(MemoryGroups::Version1 { limits_swap: true }), (5, String::new()));
+        assert_eq!(of(MemoryGroups::Version1 { limits_swap: false }), (0, String::new()));
+        let all = "memory.low=0 memory.min=0 memory.swap.max=0";
+        assert_eq!(of(MemoryGroups::Version2 { limits_swap: true }), (0, all.to_owned()));
+        assert_eq!(
+            of(MemoryGroups::Version2 { limits_swap: false }),
+            (0, "memory.low=0 memory.min=0".to_owned())
+        );
+    }
+
+    /// They were unlimited: a container could take the huge pages that others were promised.
+    #[test]
+    fn huge_pages_that_a_container_does_not_name_are_limited_to_none() {
+        let spec = pod(r#"{"limits":{"hugepages-2Mi":"4Mi"}}"#);
+        let sizes = ["hugepages-2048kB", "hugepages-1048576kB", "hugepages-64kB"];
+        let sizes: Vec<String> = sizes.iter().filter_map(|n| kilobytes(n)).map(page_size).collect();
+        let limits = huge_pages(&sizes, spec.containers[0].resources.as_ref());
+        let limits: Vec<_> = limits.iter().map(|l| (l.page_size.as_str(), l.limit)).collect();
+        assert_eq!(limits, [("2MB", 4 << 20), ("1GB", 0), ("64KB", 0)]);
     }
 
     #[test]

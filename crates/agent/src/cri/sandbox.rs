@@ -32,7 +32,7 @@ pub(crate) fn config(context: &PodContext, attempt: u32, logs: &Path) -> PodSand
         },
         log_directory: logs.display().to_string(),
         dns_config: Some(dns::of(&context.spec, Path::new(RESOLV_CONF))),
-        port_mappings: if context.is_host_network() { Vec::new() } else { ports(context) },
+        port_mappings: ports(context),
         labels: labels(context),
         annotations: metadata.annotations.clone().unwrap_or_default().into_iter().collect(),
         linux: Some(LinuxPodSandboxConfig {
@@ -43,23 +43,33 @@ pub(crate) fn config(context: &PodContext, attempt: u32, logs: &Path) -> PodSand
     }
 }
 
-pub(crate) fn labels(context: &PodContext) -> BTreeMap<String, String> {
+fn labels(context: &PodContext) -> BTreeMap<String, String> {
     let own = context.pod.metadata.labels.clone().unwrap_or_default();
-    let ours = [
+    own.into_iter().chain(identity(context)).collect()
+}
+
+/// The labels that name the pod.
+pub(crate) fn identity(context: &PodContext) -> BTreeMap<String, String> {
+    let named = [
         (POD_NAME, context.name.as_str()),
         (POD_NAMESPACE, context.namespace.as_str()),
         (POD_UID, context.uid.as_str()),
     ];
-    own.into_iter().chain(ours.map(|(key, value)| (key.to_owned(), value.to_owned()))).collect()
+    named.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }
 
 fn sysctls(context: &PodContext) -> BTreeMap<String, String> {
-    context.security_context().sysctls.into_iter().flatten().map(|s| (s.name, s.value)).collect()
+    let all = context.security_context().sysctls.into_iter().flatten();
+    all.map(|sysctl| (admission::sysctl_name(&sysctl.name), sysctl.value)).collect()
 }
 
+/// All ports of the regular containers, as a kubelet sends them: one without a host port maps nothing. Init containers
+/// may be sidecars, whose host ports are mapped too.
 fn ports(context: &PodContext) -> Vec<PortMapping> {
-    let all = context.containers().flat_map(|c| c.ports.iter().flatten());
-    all.filter(|port| port.host_port.is_some_and(|n| n > 0)).map(port).collect()
+    let of_init = context.spec.init_containers.iter().flatten().flat_map(|c| c.ports.iter().flatten());
+    let mapped = of_init.filter(|port| port.host_port.is_some_and(|n| n > 0));
+    let regular = context.spec.containers.iter().flat_map(|c| c.ports.iter().flatten());
+    regular.chain(mapped).map(port).collect()
 }
 
 fn port(port: &ContainerPort) -> PortMapping {
@@ -81,18 +91,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_of_the_host_are_asked_for_and_the_others_only_name() {
+    fn a_sysctl_is_named_with_dots() {
+        let text =
+            r#"{"containers":[],"securityContext":{"sysctls":[{"name":"net/ipv4/tcp_rmem","value":"1"}]}}"#;
+        let found = sysctls(&PodContext::for_test(text));
+        assert_eq!(found, BTreeMap::from([("net.ipv4.tcp_rmem".to_owned(), "1".to_owned())]));
+    }
+
+    #[test]
+    fn all_ports_of_regular_containers_are_asked_for_and_host_ports_of_init_containers() {
         let text = r#"{"containers":[{"name":"a","ports":[{"name":"web","containerPort":80},
-            {"containerPort":53,"hostPort":5353,"protocol":"UDP","hostIP":"10.0.0.1"}]}]}"#;
+            {"containerPort":53,"hostPort":5353,"protocol":"UDP","hostIP":"10.0.0.1"}]}],
+            "initContainers":[{"name":"b","ports":[{"containerPort":1},{"containerPort":2,"hostPort":3}]}]}"#;
         let asked = config(&PodContext::for_test(text), 0, Path::new("/logs")).port_mappings;
-        let expected = PortMapping {
-            protocol: Protocol::Udp.into(),
-            container_port: 53,
-            host_port: 5353,
-            host_ip: "10.0.0.1".into(),
-        };
-        assert_eq!(asked, [expected]);
-        let of_host = text.replacen('{', r#"{"hostNetwork":true,"#, 1);
-        assert!(config(&PodContext::for_test(&of_host), 0, Path::new("/logs")).port_mappings.is_empty());
+        let mapping =
+            |container_port, host_port| PortMapping { container_port, host_port, ..Default::default() };
+        let of_address =
+            PortMapping { protocol: Protocol::Udp.into(), host_ip: "10.0.0.1".into(), ..mapping(53, 5353) };
+        assert_eq!(asked, [mapping(80, 0), of_address, mapping(2, 3)]);
     }
 }

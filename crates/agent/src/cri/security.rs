@@ -10,6 +10,7 @@ use manifest::k8s_openapi::api::core::v1::{
 };
 
 use crate::pod::context::PodContext;
+use crate::pod::images::ImageUser;
 
 /// The pod's namespaces.
 pub(crate) fn namespaces(context: &PodContext) -> NamespaceOption {
@@ -54,11 +55,9 @@ fn selinux(context: &PodContext, options: Option<&SELinuxOptions>) -> Option<cri
     })
 }
 
-/// The supplementalGroups, then the fsGroup.
+/// The fsGroup, then the supplementalGroups, each as often as it is named.
 fn groups(context: &PodSecurityContext) -> Vec<i64> {
-    let mut all: Vec<i64> = context.supplemental_groups.clone().unwrap_or_default();
-    all.extend(context.fs_group.filter(|group| !all.contains(group)));
-    all
+    context.fs_group.into_iter().chain(context.supplemental_groups.iter().flatten().copied()).collect()
 }
 
 fn groups_policy(context: &PodSecurityContext) -> i32 {
@@ -96,6 +95,16 @@ fn apparmor(found: Option<&AppArmorProfile>) -> Option<SecurityProfile> {
     found.map(|found| profile(kind(&found.type_), found.localhost_profile.as_ref()))
 }
 
+/// The same profile as older runtimes read it.
+fn apparmor_text(found: Option<&AppArmorProfile>) -> String {
+    let Some(found) = found else { return String::new() };
+    match found.type_.as_str() {
+        "RuntimeDefault" => "runtime/default".to_owned(),
+        "Localhost" => format!("localhost/{}", found.localhost_profile.as_deref().unwrap_or_default()),
+        _ => "unconfined".to_owned(),
+    }
+}
+
 /// The security context of the sandbox.
 pub(crate) fn of_sandbox(context: &PodContext) -> LinuxSandboxSecurityContext {
     let security = context.security_context();
@@ -105,6 +114,7 @@ pub(crate) fn of_sandbox(context: &PodContext) -> LinuxSandboxSecurityContext {
         namespace_options: Some(namespaces(context)),
         selinux_options: selinux(context, security.se_linux_options.as_ref()),
         run_as_user: number(security.run_as_user),
+        // containerd refuses a sandbox with a group and without a user.
         run_as_group: number(security.run_as_group.filter(|_| security.run_as_user.is_some())),
         supplemental_groups: groups(&security),
         supplemental_groups_policy: groups_policy(&security),
@@ -114,9 +124,14 @@ pub(crate) fn of_sandbox(context: &PodContext) -> LinuxSandboxSecurityContext {
     }
 }
 
-/// The security context of a container: its own fields, else the pod's.
-pub(crate) fn of_container(context: &PodContext, container: &Container) -> LinuxContainerSecurityContext {
+/// The security context of a container: its own fields, else the pod's, else the image's user.
+pub(crate) fn of_container(
+    context: &PodContext,
+    container: &Container,
+    image: &ImageUser,
+) -> LinuxContainerSecurityContext {
     let (own, pod) = (container.security_context.clone().unwrap_or_default(), context.security_context());
+    let user = own.run_as_user.or(pod.run_as_user);
     let is_unmasked = own.proc_mount.as_deref() == Some("Unmasked");
     // With empty lists the runtime masks nothing.
     let (masked_paths, readonly_paths) = if is_unmasked {
@@ -125,6 +140,7 @@ pub(crate) fn of_container(context: &PodContext, container: &Container) -> Linux
         let masked = types::masked_paths(kernel::possible_cpus().iter().copied());
         (masked, types::READ_ONLY_PATHS.map(str::to_owned).into())
     };
+    let apparmor_profile = own.app_armor_profile.as_ref().or(pod.app_armor_profile.as_ref());
     let seccomp_profile = own.seccomp_profile.as_ref().or(pod.seccomp_profile.as_ref());
     LinuxContainerSecurityContext {
         capabilities: own.capabilities.as_ref().map(|c| Capability {
@@ -135,7 +151,8 @@ pub(crate) fn of_container(context: &PodContext, container: &Container) -> Linux
         privileged: own.privileged == Some(true),
         namespace_options: Some(namespaces(context)),
         selinux_options: selinux(context, own.se_linux_options.as_ref().or(pod.se_linux_options.as_ref())),
-        run_as_user: number(own.run_as_user.or(pod.run_as_user)),
+        run_as_user: number(user.or(image.uid)),
+        run_as_username: if user.is_none() { image.name.clone() } else { String::new() },
         run_as_group: number(own.run_as_group.or(pod.run_as_group)),
         readonly_rootfs: own.read_only_root_filesystem == Some(true),
         supplemental_groups: groups(&pod),
@@ -144,7 +161,8 @@ pub(crate) fn of_container(context: &PodContext, container: &Container) -> Linux
         masked_paths,
         readonly_paths,
         seccomp: Some(seccomp(context, seccomp_profile)),
-        apparmor: apparmor(own.app_armor_profile.as_ref().or(pod.app_armor_profile.as_ref())),
+        apparmor: apparmor(apparmor_profile),
+        apparmor_profile: apparmor_text(apparmor_profile),
         ..LinuxContainerSecurityContext::default()
     }
 }
@@ -170,8 +188,9 @@ mod tests {
     fn what_a_pod_may_do_is_what_the_runtime_is_asked_for() {
         use cri::security_profile::ProfileType;
         let context = PodContext::for_test(BOTH);
-        let plain = of_container(&context, &context.spec.containers[0]);
-        let own = of_container(&context, &context.spec.containers[1]);
+        let root = ImageUser { uid: Some(0), name: String::new() };
+        let plain = of_container(&context, &context.spec.containers[0], &root);
+        let own = of_container(&context, &context.spec.containers[1], &root);
         let users = |c: &LinuxContainerSecurityContext| {
             (c.run_as_user.map(|n| n.value), c.run_as_group.map(|n| n.value))
         };
@@ -191,6 +210,7 @@ mod tests {
             (ProfileType::Localhost, "/state/seccomp/a/b.json")
         );
         assert_eq!(of_own.profile_type(), ProfileType::RuntimeDefault);
+        assert_eq!([plain.apparmor_profile, own.apparmor_profile], ["runtime/default", "localhost/mine"]);
         let apparmor = own.apparmor.unwrap();
         assert_eq!(
             (apparmor.profile_type(), apparmor.localhost_ref.as_str()),
@@ -199,10 +219,35 @@ mod tests {
         assert_eq!(plain.apparmor.unwrap().profile_type(), ProfileType::RuntimeDefault);
     }
 
+    /// containerd refuses a container with a group and without a user: the pod never started.
+    #[test]
+    fn a_container_without_runasuser_has_the_user_of_its_image() {
+        let of = |text: &str, user: ImageUser| {
+            let context = PodContext::for_test(text);
+            let asked = of_container(&context, &context.spec.containers[0], &user);
+            let [user, group] = [asked.run_as_user, asked.run_as_group].map(|n| n.map(|n| n.value));
+            (user, asked.run_as_username, group)
+        };
+        let group = r#"{"containers":[{"name":"a","securityContext":{"runAsGroup":7}}]}"#;
+        let both = r#"{"containers":[{"name":"a"}],"securityContext":{"runAsUser":5,"runAsGroup":7}}"#;
+        let number = || ImageUser { uid: Some(9), name: String::new() };
+        let name = || ImageUser { uid: None, name: "web".to_owned() };
+        assert_eq!(of(group, number()), (Some(9), String::new(), Some(7)));
+        assert_eq!(of(group, name()), (None, "web".to_owned(), Some(7)));
+        assert_eq!(of(both, number()), (Some(5), String::new(), Some(7)));
+        assert_eq!(of(both, name()), (Some(5), String::new(), Some(7)));
+    }
+
+    #[test]
+    fn the_group_of_volumes_comes_first() {
+        let text = r#"{"containers":[],"securityContext":{"fsGroup":3,"supplementalGroups":[4,3]}}"#;
+        assert_eq!(of_sandbox(&PodContext::for_test(text)).supplemental_groups, [3, 4, 3]);
+    }
+
     #[test]
     fn a_container_is_asked_for_with_every_path_that_the_node_hides() {
         let context = PodContext::for_test(BOTH);
-        let asked = of_container(&context, &context.spec.containers[0]);
+        let asked = of_container(&context, &context.spec.containers[0], &ImageUser::default());
         let throttling = kernel::possible_cpus()
             .iter()
             .map(|cpu| format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle"));

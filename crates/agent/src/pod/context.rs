@@ -27,6 +27,8 @@ pub(crate) struct PodContext {
     pub(crate) users: UserNamespace,
     /// The SELinux level that was leased with the block, for containers that name none.
     pub(crate) level: Option<String>,
+    /// Whether SELinux is on, so that the runtime labels the files that the node makes for the pod.
+    pub(crate) is_selinux_on: bool,
     pub(crate) handler: String,
     pub(crate) node: String,
     /// Directory of the node's `Localhost` seccomp profiles.
@@ -102,6 +104,7 @@ impl PodContext {
             plan: None,
             users: UserNamespace::Host,
             level: None,
+            is_selinux_on: false,
             handler: String::new(),
             node: "node-1".to_owned(),
             profiles: PathBuf::from("/state/seccomp"),

@@ -17,7 +17,7 @@ use crate::metrics::ContainerType;
 use crate::pod::context::PodContext;
 use crate::pod::env;
 use crate::pod::files::Files;
-use crate::pod::images::{Images, PullPolicy, check_user};
+use crate::pod::images::{ImageUser, Images, PullPolicy, check_user};
 use crate::pod::keyring::Keyring;
 use crate::pod::mounts::{Mounter, wanted};
 use crate::pod::store::Place;
@@ -230,19 +230,20 @@ impl ActionExecutor {
             _ = updates.wait_for(is_other) => {
                 return Err(Error::Superseded { image: container.image.clone().unwrap_or_default() });
             }
-            image = self.image(container, &config) => image?,
+            image = self.images(container, &config) => image?,
             _ = ending.wait_for(|is_ending| *is_ending) => {
                 return Err(Error::Ending { image: container.image.clone().unwrap_or_default() });
             }
         };
-        let (variables, mounts) = self.prepared(container, attempt, sandbox).await?;
+        let OfImages { image, volumes } = image;
+        let (variables, mounts) = self.prepared(container, attempt, sandbox, volumes).await?;
+        let user = ImageUser::of(&image);
         let image = ImageSpec {
             image: image.id,
             user_specified_image: container.image.clone().unwrap_or_default(),
-            runtime_handler: self.context.handler.clone(),
             ..ImageSpec::default()
         };
-        let ready = Ready { attempt, image, variables, mounts };
+        let ready = Ready { attempt, image, user, variables, mounts };
         let request = CreateContainerRequest {
             pod_sandbox_id: sandbox.id.clone(),
             config: Some(container::config(&self.context, container, ready)),
@@ -256,9 +257,9 @@ impl ActionExecutor {
         Ok(())
     }
 
-    /// Makes sure that the images of the container and of its image volumes are present. Returns the
-    /// container's image.
-    async fn image(&self, container: &Container, sandbox: &PodSandboxConfig) -> Result<Image> {
+    /// Makes sure that the images of the container and of its image volumes are present.
+    async fn images(&self, container: &Container, sandbox: &PodSandboxConfig) -> Result<OfImages> {
+        let mut of_volumes = BTreeMap::new();
         let (shared, context) = (Arc::clone(&self.shared), Arc::clone(&self.context));
         let keyring = move || Keyring::of(&context, &*shared.objects);
         let images = Images {
@@ -277,9 +278,10 @@ impl ActionExecutor {
                 continue;
             };
             let policy = PullPolicy::of(source.pull_policy.as_deref());
-            images.get(source.reference.as_deref().unwrap_or_default(), policy).await?;
+            let found = images.get(source.reference.as_deref().unwrap_or_default(), policy).await?;
+            of_volumes.insert(mount.name.clone(), found.id);
         }
-        Ok(image)
+        Ok(OfImages { image, volumes: of_volumes })
     }
 
     /// The pod's addresses; the node's address for a pod on the host's network.
@@ -296,6 +298,7 @@ impl ActionExecutor {
         container: &Container,
         attempt: u32,
         sandbox: &ObservedSandbox,
+        images: BTreeMap<String, String>,
     ) -> Result<(BTreeMap<String, String>, Vec<Mount>)> {
         let ips = self.addresses(sandbox);
         let (executor, container) = (self.clone(), container.clone());
@@ -305,7 +308,8 @@ impl ActionExecutor {
             let around = env::Surroundings { context: &context, objects, ips: &ips, host_ip };
             let variables = env::of(&container, &around)?;
             let wanted = wanted(&context, objects)?;
-            let mounter = Mounter { context: &context, volumes: &shared.volumes, wanted: &wanted };
+            let mounter =
+                Mounter { context: &context, volumes: &shared.volumes, wanted: &wanted, images: &images };
             let mut mounts = mounter.all(&container, &variables)?;
             mounts.extend(Files { dir: &place.dir, context: &context }.mounts(&container, attempt, &ips)?);
             let logs = place.logs.join(&container.name);
@@ -314,6 +318,14 @@ impl ActionExecutor {
         })
         .await
     }
+}
+
+/// The images of a container.
+struct OfImages {
+    /// Its own.
+    image: Image,
+    /// The IDs of those of its image volumes, by the volume's name.
+    volumes: BTreeMap<String, String>,
 }
 
 /// The container that a task is about, unless it is about a sandbox.

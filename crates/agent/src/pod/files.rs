@@ -50,6 +50,7 @@ impl Files<'_> {
         Mount {
             container_path: container_path.to_owned(),
             host_path: file.display().to_string(),
+            selinux_relabel: self.context.is_selinux_on,
             uid_mappings: self.context.mappings(IdKind::Uid),
             gid_mappings: self.context.mappings(IdKind::Gid),
             ..Mount::default()
@@ -140,6 +141,19 @@ mod tests {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
+
+    /// With SELinux enforcing, a container could neither read its /etc/hosts nor write its termination message.
+    #[test]
+    fn the_nodes_own_files_are_labelled_where_selinux_is_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = r#"{"containers":[{"name":"a","terminationMessagePath":"/dev/termination-log"}]}"#;
+        for is_on in [false, true] {
+            let context = PodContext { is_selinux_on: is_on, ..PodContext::for_test(text) };
+            let files = Files { dir: dir.path(), context: &context };
+            let mounts = files.mounts(&context.spec.containers[0], 0, &["10.0.0.1".to_owned()]).unwrap();
+            assert_eq!(mounts.iter().map(|m| m.selinux_relabel).collect::<Vec<_>>(), [is_on, is_on]);
+        }
+    }
 
     /// A pod that could write to the directory of its termination messages made the node block on a FIFO, or
     /// read a file of the host.

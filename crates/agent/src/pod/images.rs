@@ -31,13 +31,9 @@ impl PullPolicy {
     }
 }
 
+/// An image as the pod names it, for the handler that unpacks it.
 pub(crate) fn spec(image: &str, handler: &str) -> ImageSpec {
-    ImageSpec {
-        image: image.to_owned(),
-        user_specified_image: image.to_owned(),
-        runtime_handler: handler.to_owned(),
-        ..ImageSpec::default()
-    }
+    ImageSpec { image: image.to_owned(), runtime_handler: handler.to_owned(), ..ImageSpec::default() }
 }
 
 /// The images of one pod.
@@ -58,7 +54,7 @@ impl Images<'_> {
     /// If the image is not present and must not be pulled, or if its pull failed. With the policy `Always` a
     /// failed pull is an error even if the image is present.
     pub(crate) async fn get(&self, name: &str, policy: PullPolicy) -> Result<Image> {
-        let asked = || spec(name, self.handler);
+        let asked = || self.spec(name);
         let here = self.cri.image(asked()).await?;
         match (here, policy) {
             (Some(image), PullPolicy::IfNotPresent | PullPolicy::Never) => return Ok(image),
@@ -75,18 +71,43 @@ impl Images<'_> {
         pulled.ok_or_else(|| failed("the runtime pulled it and does not list it".to_owned()))
     }
 
+    /// The image with the pod's annotations, which a runtime may go by.
+    fn spec(&self, name: &str) -> ImageSpec {
+        ImageSpec { annotations: self.sandbox.annotations.clone(), ..spec(name, self.handler) }
+    }
+
     /// Tries one credential after the other until a pull succeeds. Returns the last error if none does.
     async fn pull(&self, name: &str) -> std::result::Result<String, String> {
         let mut last = Err("there are no credentials to try".to_owned());
         for auth in self.keyring.for_image(name) {
             let sandbox_config = Some(self.sandbox.clone());
-            let image = Some(spec(name, self.handler));
+            let image = Some(self.spec(name));
             last = self.cri.pull(PullImageRequest { image, auth, sandbox_config }).await;
             if last.is_ok() {
                 break;
             }
         }
         last
+    }
+}
+
+/// The user that an image names, with which its containers run unless the pod names one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ImageUser {
+    /// The number, unless the image has a name.
+    pub(crate) uid: Option<i64>,
+    /// The name in the image's /etc/passwd; empty if the image has a number.
+    pub(crate) name: String,
+}
+
+impl ImageUser {
+    /// The user of this image: root if it names none.
+    pub(crate) fn of(image: &Image) -> Self {
+        match (image.uid.as_ref().map(|uid| uid.value), image.username.as_str()) {
+            (None, "") => Self { uid: Some(0), name: String::new() },
+            (Some(uid), _) => Self { uid: Some(uid), name: String::new() },
+            (None, name) => Self { uid: None, name: name.to_owned() },
+        }
     }
 }
 
@@ -118,6 +139,18 @@ mod tests {
     use cri::Int64Value;
 
     use super::*;
+
+    #[test]
+    fn an_image_without_a_user_runs_as_root() {
+        let of = |uid: Option<i64>, name: &str| {
+            let uid = uid.map(|value| Int64Value { value });
+            let user = ImageUser::of(&Image { uid, username: name.to_owned(), ..Image::default() });
+            (user.uid, user.name)
+        };
+        assert_eq!(of(None, ""), (Some(0), String::new()));
+        assert_eq!(of(Some(5), ""), (Some(5), String::new()));
+        assert_eq!(of(None, "web"), (None, "web".to_owned()));
+    }
 
     #[test]
     fn a_container_that_must_not_be_root_is_not() {

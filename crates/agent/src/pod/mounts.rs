@@ -78,6 +78,8 @@ pub(crate) struct Mounter<'a> {
     pub(crate) context: &'a PodContext,
     pub(crate) volumes: &'a VolumeManager,
     pub(crate) wanted: &'a Wanted,
+    /// The IDs of the images of image volumes, by the volume's name.
+    pub(crate) images: &'a BTreeMap<String, String>,
 }
 
 impl Mounter<'_> {
@@ -128,12 +130,18 @@ impl Mounter<'_> {
 
     /// An image volume: the runtime mounts it and resolves its sub path.
     fn image(&self, reference: &str, mount: &VolumeMount, sub_path: Option<&SubPath>) -> cri::Mount {
+        // The image that was pulled or found, whatever its name stands for by now.
+        let id = self.images.get(&mount.name).map(String::as_str).unwrap_or_default();
         cri::Mount {
             container_path: mount.mount_path.clone(),
             readonly: true,
             uid_mappings: self.context.mappings(IdKind::Uid),
             gid_mappings: self.context.mappings(IdKind::Gid),
-            image: Some(images::spec(reference, &self.context.handler)),
+            image: Some(cri::ImageSpec {
+                user_specified_image: reference.to_owned(),
+                annotations: self.context.pod.metadata.annotations.clone().unwrap_or_default(),
+                ..images::spec(id, &self.context.handler)
+            }),
             image_sub_path: sub_path.map(|p| p.as_path().display().to_string()).unwrap_or_default(),
             ..cri::Mount::default()
         }

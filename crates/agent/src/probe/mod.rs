@@ -95,7 +95,7 @@ impl Asked<'_> {
             HookKind::PreStop => hooks.pre_stop.as_ref(),
         });
         let Some(hook) = hook else { return Ran::new(Verdict::Success, "") };
-        let run = self.hook_once(hook, limit.unwrap_or(Duration::ZERO));
+        let run = self.hook_once(hook);
         match limit {
             None => run.await,
             Some(limit) => match tokio::time::timeout(limit, run).await {
@@ -105,9 +105,11 @@ impl Asked<'_> {
         }
     }
 
-    async fn hook_once(&self, hook: &LifecycleHandler, limit: Duration) -> Ran {
+    /// Runs a hook to its end. The runtime sets no limit to a command: the caller stops waiting instead, as a kubelet
+    /// does.
+    async fn hook_once(&self, hook: &LifecycleHandler) -> Ran {
         if let Some(exec) = &hook.exec {
-            let ran = self.exec(exec.command.as_deref().unwrap_or_default(), limit).await;
+            let ran = self.exec(exec.command.as_deref().unwrap_or_default(), Duration::ZERO).await;
             let verdict = if ran.verdict == Verdict::Error { Verdict::Failure } else { ran.verdict };
             return Ran { verdict, ..ran };
         }

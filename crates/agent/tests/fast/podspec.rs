@@ -13,7 +13,7 @@ const ORDERED: &str =
     "wardlet/tests/slow/run.rs pods_with_init_sidecar_probes_and_updates_end_cleanly_on_ctrl_c";
 const POWERS: &str = "agent/src/cri/security.rs what_a_pod_may_do_is_what_the_runtime_is_asked_for";
 const MOUNTED: &str = "agent/src/pod/mounts.rs a_mount_is_carried_on_and_closed_as_it_says";
-const PORTS: &str = "agent/src/cri/sandbox.rs ports_of_the_host_are_asked_for_and_the_others_only_name";
+const PORTS: &str = "agent/src/cri/sandbox.rs all_ports_of_regular_containers_are_asked_for_and_host_ports_of_init_containers";
 const HOOKS: &str = "wardlet/tests/slow/run_fields.rs probes_and_hooks_ask_a_server_that_the_pod_has";
 const SPACES: &str = "agent/src/cri/security.rs namespaces_are_asked_for_as_the_pod_has_them";
 const STREAMS: &str =
