@@ -302,6 +302,8 @@ const SETS: &[(&str, &[&str])] = &[
             "containerd",
             "kube-apiserver",
             "kubectl",
+            "cni",
+            "kubelet",
             "registry",
             "old-pair",
             "crun",
@@ -310,7 +312,7 @@ const SETS: &[(&str, &[&str])] = &[
             manifests::COMPONENT,
         ],
     ),
-    ("node", &["cni", "podman", "kubelet", "kube-controller-manager", "kube-scheduler"]),
+    ("node", &["podman", "kube-controller-manager", "kube-scheduler"]),
     ("conformance", &["agnhost", "e2e", "promtool"]),
 ];
 const PEERS: &[&str] =
@@ -363,10 +365,11 @@ mod tests {
     }
 
     #[test]
-    fn what_make_test_needs_has_no_kubelet_and_no_e2e() {
+    fn what_make_test_needs_has_a_kubelet_and_no_scheduler_and_no_e2e() {
         let test = names(&["test"]);
         assert!(test.contains(&"kube-apiserver") && test.contains(&"old-pair"));
-        assert!(!test.contains(&"kubelet") && !test.contains(&"e2e"));
+        assert!(test.contains(&"kubelet") && test.contains(&"cni"));
+        assert!(!test.contains(&"kube-scheduler") && !test.contains(&"e2e"));
     }
 
     #[test]

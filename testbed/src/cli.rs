@@ -70,6 +70,19 @@ pub(crate) enum Verb {
         #[arg(long, default_value = "")]
         focus: String,
     },
+    /// CRI requests of a real kubelet and of `wardlet run` for the same pods, field by field; exit status 1 if a
+    /// difference is not in docs/reference/kubelet-differences.md.
+    CompareCri {
+        /// Only some pods, in about a minute.
+        #[arg(long)]
+        short: bool,
+        /// Keep what was recorded in this directory.
+        #[arg(long, value_name = "DIR")]
+        keep: Option<PathBuf>,
+        /// Run nothing: compare what was kept in this directory.
+        #[arg(long, value_name = "DIR", conflicts_with = "keep")]
+        from: Option<PathBuf>,
+    },
     #[command(hide = true)]
     InternalKeep { name: String },
     #[command(hide = true)]
@@ -80,11 +93,13 @@ pub(crate) enum Verb {
     InternalTokens { name: String },
     #[command(hide = true)]
     InternalFaults { name: String },
+    #[command(hide = true)]
+    InternalRecord { name: String },
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Up {
-    /// etcd, apiserver, controller-manager, scheduler, registry, containerd, kubelet; what they need comes
+    /// etcd, apiserver, controller-manager, scheduler, registry, containerd, recorder, kubelet; what they need comes
     /// along. Without any: a whole node.
     pub(crate) parts: Vec<Part>,
     /// Its name.

@@ -108,6 +108,12 @@ pub enum Error {
         /// Each thing that is left.
         what: String,
     },
+    /// A recording of CRI calls cannot be read.
+    #[error("the recorded calls cannot be read: {cause}")]
+    Recording {
+        /// What is wrong with them.
+        cause: String,
+    },
     /// Too little room for what is to be built.
     #[error("{path} has {free} MB free and {needed} MB are needed", path = path.display())]
     DiskFull {

@@ -8,6 +8,8 @@
 //! - [`images`]: stand-ins under upstream's names, made here.
 //! - [`registry`]: the real registry with basic and token authentication, and a proxy that makes faults.
 //! - [`faults`]: parts stopped, killed, cut off, out of disk, slow.
+//! - [`recorder`]: a proxy between a client and containerd that writes down each CRI request; [`compare_cri`]: those of
+//!   a kubelet and of `wardlet run`, field by field.
 //! - [`yardstick`]: what a real kubelet on containerd gives, one command each.
 //!
 //! A testbed has three layers of processes: the keeper, outside, which cleans up; the supervisor, inside, which holds
@@ -17,6 +19,7 @@
 pub mod cache;
 pub mod catalogue;
 pub mod cluster;
+pub mod compare_cri;
 mod error;
 pub mod faults;
 pub mod images;
@@ -26,6 +29,7 @@ pub mod own;
 pub mod paths;
 mod process;
 mod program;
+pub mod recorder;
 pub mod registry;
 pub mod yardstick;
 

@@ -2,6 +2,7 @@
 
 mod cli;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -9,7 +10,8 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use testbed::cluster::{launch, record, supervise, sweep, testbed as cluster};
 use testbed::{
-    Containerd, Error, Lifetime, Options, Parts, Record, Testbed, catalogue, install, registry, yardstick,
+    Containerd, Error, Lifetime, Options, Parts, Record, Testbed, catalogue, compare_cri as comparison,
+    install, recorder, registry, yardstick,
 };
 
 use cli::{Cli, Up, Verb};
@@ -44,11 +46,15 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::ShowUserns { containerd } => show_userns(containerd)?,
         Verb::E2eUserns { containerd } => return e2e_userns(containerd),
         Verb::Critest { containerd, focus } => return critest(containerd, &focus),
+        Verb::CompareCri { short, keep, from } => {
+            return compare_cri(short, keep.as_deref(), from.as_deref());
+        }
         Verb::InternalKeep { name } => supervise::keep(&name)?,
         Verb::InternalEnter { name } => launch::enter(&name)?,
         Verb::InternalSupervise { name } => supervise::supervise(&name)?,
         Verb::InternalTokens { name } => registry::serve_tokens(&name)?,
         Verb::InternalFaults { name } => registry::serve_faults(&name)?,
+        Verb::InternalRecord { name } => recorder::serve(&name)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -160,6 +166,19 @@ fn critest(containerd: Containerd, focus: &str) -> Result<ExitCode> {
     let specs = yardstick::critest(&testbed, &program, focus)?;
     testbed.down()?;
     Ok(summary("critest", specs, began))
+}
+
+fn compare_cri(short: bool, keep: Option<&Path>, from: Option<&Path>) -> Result<ExitCode> {
+    let extent = if short { comparison::Extent::Short } else { comparison::Extent::Whole };
+    let outcome = match from {
+        Some(dir) => comparison::compare_kept(extent, dir)?,
+        None => comparison::compare(extent, keep)?,
+    };
+    outcome.undocumented.iter().for_each(|line| println!("undocumented: {line}"));
+    outcome.stale.iter().for_each(|row| println!("documented and not found: {row}"));
+    let comparison::Outcome { pods, requests, documented, .. } = outcome;
+    println!("{requests} requests of {pods} pods; {documented} documented differences");
+    Ok(ExitCode::from(u8::from(!outcome.holds())))
 }
 
 fn summary(what: &str, specs: yardstick::Specs, began: Instant) -> ExitCode {

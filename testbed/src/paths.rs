@@ -74,6 +74,12 @@ impl Places {
     pub fn containerd_socket(&self) -> PathBuf {
         self.run.join("containerd.sock")
     }
+
+    /// The recorder's socket: containerd's, with each request written down.
+    #[must_use]
+    pub fn recorder_socket(&self) -> PathBuf {
+        self.run.join("recorder.sock")
+    }
 }
 
 #[cfg(test)]

@@ -62,6 +62,10 @@ pub(crate) fn launches(record: &Record, part: Part) -> Result<Vec<Launch>> {
         }
         Part::Registry => registry::launches(record),
         Part::Containerd => containerd(record),
+        Part::Recorder => {
+            let own = std::env::current_exe().map_err(Error::file("find", "/proc/self/exe"))?;
+            one(part, own, vec!["internal-record".into(), record.name.clone()])
+        }
         Part::Kubelet => kubelet(record),
     }
 }
@@ -151,7 +155,13 @@ fn kubelet(record: &Record) -> Result<Vec<Launch>> {
     configuration(record, "resolv.conf", "")?;
     let manifests = record.places.data.join("manifests");
     fs::create_dir_all(&manifests).map_err(Error::file("make", manifests))?;
-    let config = configuration(record, "kubelet.yaml", include_str!("../../etc/kubelet.yaml"))?;
+    let socket = if record.parts.has(Part::Recorder) {
+        record.places.recorder_socket()
+    } else {
+        record.places.containerd_socket()
+    };
+    let text = include_str!("../../etc/kubelet.yaml").replace("@CRI@", &socket.display().to_string());
+    let config = configuration(record, "kubelet.yaml", &text)?;
     let text = format!(
         "--config={config} --hostname-override={NODE_NAME} --node-ip={NODE_IP} \
          --kubeconfig=@PKI@/kubelet.kubeconfig --v=2"
@@ -177,6 +187,9 @@ pub(crate) fn ready(record: &Record, part: Part) -> Result<(), String> {
                 _ => program::run(ctr(record).arg("version")).map(|_| ()).map_err(said),
             }
         }
+        Part::Recorder => UnixStream::connect(record.places.recorder_socket())
+            .map(|_| ())
+            .map_err(|error| error.to_string()),
         Part::Kubelet => {
             let node = get(record, &format!("/api/v1/nodes/{NODE_NAME}")).map_err(said)?;
             node_ready(&node).then_some(()).ok_or_else(|| "the node is not Ready yet".into())

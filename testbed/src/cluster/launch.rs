@@ -34,6 +34,7 @@ pub(super) fn check(options: &Options) -> Result<()> {
             Part::Registry => "registry",
             Part::Containerd if options.containerd != Containerd::Pinned => continue,
             Part::Containerd => "runc",
+            Part::Recorder => continue,
             Part::Kubelet => "kubelet",
         };
         cache::program(needed, needed)?;

@@ -23,19 +23,22 @@ pub enum Part {
     Registry,
     /// containerd with its runc shim.
     Containerd,
+    /// A proxy before containerd that records CRI requests; the kubelet of a testbed with one goes through it.
+    Recorder,
     /// The kubelet of node0.
     Kubelet,
 }
 
 impl Part {
     /// All, in the order of starting.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Etcd,
         Self::Apiserver,
         Self::ControllerManager,
         Self::Scheduler,
         Self::Registry,
         Self::Containerd,
+        Self::Recorder,
         Self::Kubelet,
     ];
 
@@ -49,6 +52,7 @@ impl Part {
             Self::Scheduler => "scheduler",
             Self::Registry => "registry",
             Self::Containerd => "containerd",
+            Self::Recorder => "recorder",
             Self::Kubelet => "kubelet",
         }
     }
@@ -59,6 +63,7 @@ impl Part {
             Self::Apiserver => &[Self::Etcd],
             Self::ControllerManager | Self::Scheduler => &[Self::Etcd, Self::Apiserver],
             Self::Kubelet => &[Self::Etcd, Self::Apiserver, Self::Containerd],
+            Self::Recorder => &[Self::Containerd],
             Self::Etcd | Self::Registry | Self::Containerd => &[],
         }
     }

@@ -34,8 +34,8 @@ enum Step {
 }
 
 /// What starts by itself starts first, and is waited for only where something needs it.
-const ORDER: [(Step, Part); 14] = {
-    use Part::{Apiserver, Containerd, ControllerManager, Etcd, Kubelet, Registry, Scheduler};
+const ORDER: [(Step, Part); 16] = {
+    use Part::{Apiserver, Containerd, ControllerManager, Etcd, Kubelet, Recorder, Registry, Scheduler};
     use Step::{Await, Launch};
     [
         (Launch, Etcd),
@@ -44,8 +44,10 @@ const ORDER: [(Step, Part); 14] = {
         (Await, Etcd),
         (Launch, Apiserver),
         (Await, Containerd),
+        (Launch, Recorder),
         (Await, Registry),
         (Await, Apiserver),
+        (Await, Recorder),
         (Launch, Kubelet),
         (Launch, ControllerManager),
         (Launch, Scheduler),

@@ -1,5 +1,6 @@
 //! Tests of this crate: what needs a whole node to itself.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
 
+mod compare_cri;
 mod verify;
 mod verify_beside;

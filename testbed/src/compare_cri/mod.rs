@@ -1,0 +1,99 @@
+//! `testbed compare-cri`: the CRI requests of a real kubelet and of `wardlet run` for the same pods, field by field.
+//!
+//! - [`pods`]: the pods; [`run`]: both runs, with [`crate::recorder`] between the client and containerd.
+//! - [`schema`] and [`decode`]: the recorded bytes as trees, with fields that our `.proto` files do not have;
+//!   [`flat`]: a tree as a list of fields.
+//! - [`recording`]: the calls of a client by pod, with IDs, addresses and directories of pods replaced.
+//! - [`difference`]: what differs, and what of it docs/reference/kubelet-differences.md has.
+
+mod decode;
+mod difference;
+mod flat;
+mod pods;
+mod recording;
+mod run;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::{Part, Parts, Result, Testbed};
+use difference::{Difference, Documented};
+use run::Runs;
+
+/// Which pods are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All of them, in several minutes.
+    Whole,
+    /// Some that show each kind of call, in about a minute.
+    Short,
+}
+
+/// The outcome of a comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// How many pods the kubelet was given.
+    pub pods: usize,
+    /// How many distinct requests of the kubelet were compared.
+    pub requests: usize,
+    /// How many differences are documented.
+    pub documented: usize,
+    /// Differences that are not, one line each.
+    pub undocumented: Vec<String>,
+    /// Rows of the documentation that no difference matched; only of a whole comparison.
+    pub stale: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether every difference is documented and the documentation has no other.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.undocumented.is_empty() && self.stale.is_empty()
+    }
+}
+
+/// Runs the pods by a kubelet and by `wardlet run`, and compares what they asked of containerd. What was recorded stays
+/// in the directory `keep`, if there is one.
+///
+/// # Errors
+/// If a component is missing, or a client cannot be started or ended.
+pub fn compare(extent: Extent, keep: Option<&Path>) -> Result<Outcome> {
+    let pods = match extent {
+        Extent::Whole => pods::all(),
+        Extent::Short => pods::few(),
+    };
+    let testbed = Testbed::start(Parts::of(&[Part::Kubelet, Part::Recorder, Part::Registry]))?;
+    let runs = run::run(&testbed, &pods, keep);
+    testbed.down()?;
+    Ok(outcome(extent, &runs?))
+}
+
+/// Compares what an earlier comparison has kept in a directory.
+///
+/// # Errors
+/// If the recordings cannot be read.
+pub fn compare_kept(extent: Extent, dir: &Path) -> Result<Outcome> {
+    Ok(outcome(extent, &Runs::read(dir)?))
+}
+
+fn outcome(extent: Extent, runs: &Runs) -> Outcome {
+    let documented = Documented::read();
+    let all = difference::between(&runs.kubelet, &runs.wardlet);
+    let (known, new): (Vec<Difference>, Vec<Difference>) =
+        all.into_iter().partition(|one| documented.has(one));
+    let stale = match extent {
+        Extent::Whole => documented.unused().map(ToString::to_string).collect(),
+        Extent::Short => Vec::new(),
+    };
+    let requests = runs.kubelet.pods.values().flat_map(BTreeMap::values).map(|set| set.len()).sum();
+    Outcome {
+        pods: runs.kubelet.pods.len(),
+        requests,
+        documented: known.len(),
+        undocumented: difference::grouped(&new),
+        stale,
+    }
+}
