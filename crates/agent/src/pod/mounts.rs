@@ -130,7 +130,7 @@ impl Mounter<'_> {
     }
 
     /// An image volume: the runtime mounts it and resolves its sub path.
-    fn image(&self, mount: &VolumeMount, sub_path: Option<&SubPath>) -> cri::Mount {
+    fn image(&self, reference: &str, mount: &VolumeMount, sub_path: Option<&SubPath>) -> cri::Mount {
         // The image that was pulled or found, whatever its name stands for by now.
         let id = self.images.get(&mount.name).map(String::as_str).unwrap_or_default();
         cri::Mount {
@@ -139,6 +139,7 @@ impl Mounter<'_> {
             uid_mappings: self.context.mappings(IdKind::Uid),
             gid_mappings: self.context.mappings(IdKind::Gid),
             image: Some(cri::ImageSpec {
+                user_specified_image: reference.to_owned(),
                 annotations: self.context.pod.metadata.annotations.clone().unwrap_or_default(),
                 ..images::spec(id, &self.context.handler)
             }),
