@@ -5,6 +5,7 @@ use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess, SeqAccess, Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
+use types::Quantity;
 
 use super::Unknown;
 use super::fault::TypeError;
@@ -126,10 +127,14 @@ impl<'de> Deserializer<'de> for Reader<'_> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _name: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, TypeError> {
         let (at, path) = (self.node.at, self.path);
+        // The type takes any text for an amount.
+        if let ("Quantity", Value::Text(text)) = (name, &self.node.value) {
+            text.parse::<Quantity>().map_err(|error| TypeError::custom(error).located(at, path))?;
+        }
         visitor.visit_newtype_struct(self).map_err(|error: TypeError| error.located(at, path))
     }
 
