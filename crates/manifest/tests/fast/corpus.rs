@@ -4,7 +4,7 @@ use crate::support;
 
 use manifest::{Problem, Schema, read, validate};
 use plan::Gates;
-use support::{Verdict, corpus, doc_for, pod_fields};
+use support::{Case, Verdict, corpus, doc_for, found, pod_fields};
 
 /// What is wrong with a text, from reading it or from checking what was read.
 fn faults(text: &str) -> Vec<manifest::Finding> {
@@ -18,9 +18,18 @@ fn faults(text: &str) -> Vec<manifest::Finding> {
 fn every_manifest_of_the_corpus_gets_its_verdict() {
     let corpus = corpus();
     assert!(corpus.len() >= 300, "{}", corpus.len());
+    all_get_their_verdicts(&corpus);
+}
+
+#[test]
+fn every_difference_that_was_found_is_gone() {
+    all_get_their_verdicts(&found());
+}
+
+fn all_get_their_verdicts(corpus: &[Case]) {
     let mut names = std::collections::BTreeSet::new();
     let mut wrong = Vec::new();
-    for case in &corpus {
+    for case in corpus {
         assert!(names.insert(&case.name), "two are named {}", case.name);
         let found = faults(&case.text);
         let holds = match case.verdict {

@@ -5,3 +5,4 @@
 mod support;
 
 mod api_server;
+mod oracle;
