@@ -45,7 +45,8 @@ pub(super) fn all(report: &mut Report<'_>, path: &Path<'_>, pod: &Pod<'_>) {
         report.once(&path.field("name"), &container.name, &mut seen);
         one(report, &path, Member { container, role: Role::of_init(container) }, pod);
     }
-    if pod.spec.ephemeral_containers.as_ref().is_some_and(|list| !list.is_empty()) {
+    let has_debug = pod.spec.ephemeral_containers.as_ref().is_some_and(|list| !list.is_empty());
+    if has_debug && !(pod.is_pod && pod.is_stored) {
         report.forbidden(&path.field("ephemeralContainers"), "they are added to a pod that runs");
     }
     for (index, container) in each(pod.spec.ephemeral_containers.as_ref()) {

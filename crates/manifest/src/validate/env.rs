@@ -75,10 +75,10 @@ fn from(report: &mut Report<'_>, path: &Path<'_>, source: &EnvFromSource) {
         [("configMapRef", source.config_map_ref.is_some()), ("secretRef", source.secret_ref.is_some())];
     report.just_one(path, &refs);
     if let Some(map) = source.config_map_ref.as_ref() {
-        report.needs(&path.field("configMapRef").field("name"), &map.name, names::dns_subdomain);
+        report.needs(&path.field("configMapRef").field("name"), &map.name, names::start_or_name);
     }
     if let Some(secret) = source.secret_ref.as_ref() {
-        report.needs(&path.field("secretRef").field("name"), &secret.name, names::dns_subdomain);
+        report.needs(&path.field("secretRef").field("name"), &secret.name, names::start_or_name);
     }
 }
 

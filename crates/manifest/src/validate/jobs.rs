@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::report::{Report, each, shown};
-use super::{names, schedule, selectors};
+use super::{metadata, names, schedule, selectors};
 use crate::place::Path;
 
 /// An indexed job may run this many pods side by side, and have this many indexes fail.
@@ -30,7 +30,9 @@ pub(super) fn job(report: &mut Report<'_>, root: &Path<'_>, object: &Job) {
     };
     let defaulted = JobSpec { completions, ..spec.clone() };
     self::spec(report, &path, &defaulted);
-    selector(report, &path, spec, name);
+    if !metadata::is_stored(&object.metadata) {
+        selector(report, &path, spec, name);
+    }
     if let Some(count) = completions.filter(|n| is_indexed(spec) && *n > 0) {
         let last = format!("{name}-{}", count - 1);
         if !name.is_empty() && names::dns_label(&last).is_err() {
@@ -40,7 +42,7 @@ pub(super) fn job(report: &mut Report<'_>, root: &Path<'_>, object: &Job) {
     }
 }
 
-/// The server makes the selector, unless it is told not to.
+/// The server makes the selector, unless `manualSelector` is set.
 fn selector(report: &mut Report<'_>, path: &Path<'_>, spec: &JobSpec, name: &str) {
     let labels = spec.template.metadata.as_ref().and_then(|m| m.labels.as_ref());
     let own = path.field("selector");

@@ -41,8 +41,17 @@ pub(super) fn object(report: &mut Report<'_>, root: &Path<'_>, resource: &Resour
         names::dns_label,
     );
     labels_and_annotations(report, &path, metadata);
+    // The server counts the generations of pods and workloads itself.
+    if matches!(resource, Resource::PersistentVolumeClaim(_) | Resource::PersistentVolume(_)) {
+        report.natural(&path.field("generation"), metadata.generation);
+    }
     owners(report, &path.field("ownerReferences"), metadata.owner_references.as_ref());
     finalizers(report, &path.field("finalizers"), metadata.finalizers.as_ref());
+}
+
+/// Whether the object comes from a server, which gives every object a version.
+pub(super) fn is_stored(metadata: &ObjectMeta) -> bool {
+    metadata.resource_version.as_ref().is_some_and(|version| !version.is_empty())
 }
 
 fn owners(report: &mut Report<'_>, path: &Path<'_>, owners: Option<&Vec<OwnerReference>>) {
@@ -66,7 +75,7 @@ fn owners(report: &mut Report<'_>, path: &Path<'_>, owners: Option<&Vec<OwnerRef
 
 fn finalizers(report: &mut Report<'_>, path: &Path<'_>, finalizers: Option<&Vec<String>>) {
     for (index, name) in each(finalizers) {
-        report.needs(&path.index(index), name, names::qualified);
+        report.needs(&path.index(index), name, names::finalizer);
     }
     let has = |wanted: &str| finalizers.into_iter().flatten().any(|name| name == wanted);
     if has("orphan") && has("foregroundDeletion") {

@@ -148,6 +148,18 @@ pub(super) fn completed(start: &str) -> String {
     }
 }
 
+/// A name, or the start of one, which may end with a dash.
+pub(super) fn start_or_name(text: &str) -> Result<(), &'static str> {
+    dns_subdomain(&completed(text))
+}
+
+/// What must happen before an object is deleted: a name with a domain, or one of Kubernetes' own.
+pub(super) fn finalizer(text: &str) -> Result<(), &'static str> {
+    qualified(text)?;
+    let is_known = matches!(text, "kubernetes" | "orphan" | "foregroundDeletion");
+    rule(is_known || text.contains('/'), "must have a domain and '/' before it")
+}
+
 /// `v1` or `apps/v1`.
 pub(super) fn group_version(text: &str) -> Result<(), &'static str> {
     let holds = text.matches('/').count() <= 1 && !text.ends_with('/');
@@ -179,7 +191,7 @@ pub(super) fn search_domain(text: &str) -> Result<(), &'static str> {
     )
 }
 
-/// Who signs certificates: a domain of at least two parts, '/' and a name.
+/// A signer of certificates: a domain of at least two parts, '/' and a name.
 pub(super) fn signer(text: &str) -> Result<(), &'static str> {
     let parts: Vec<&str> = text.split('/').collect();
     let holds = match parts.as_slice() {

@@ -19,6 +19,8 @@ pub(super) struct Pod<'a> {
     pub(super) metadata: Option<&'a ObjectMeta>,
     /// Whether it is one, and not what a workload makes its pods from.
     pub(super) is_pod: bool,
+    /// Whether a server has stored it: what is refused only when an object is created does not count.
+    pub(super) is_stored: bool,
     /// Whether it stands for a static pod: admission gives it no service account.
     pub(super) is_mirror: bool,
     /// Volumes that its owner makes for it.
@@ -35,6 +37,7 @@ pub(super) fn pod(report: &mut Report<'_>, root: &Path<'_>, found: &PodRef<'_>, 
         spec,
         metadata: found.metadata,
         is_pod: found.steps.is_empty(),
+        is_stored: metadata::is_stored(found.object.resource.metadata()),
         is_mirror: found.steps.is_empty() && annotations::is_mirror(found.metadata),
         claimed: found.claim_templates().collect(),
         gates,
@@ -55,7 +58,7 @@ pub(super) fn pod(report: &mut Report<'_>, root: &Path<'_>, found: &PodRef<'_>, 
     dns(report, &path, spec);
     each(spec.host_aliases.as_ref())
         .for_each(|(i, alias)| host_alias(report, &path.field("hostAliases").index(i), alias));
-    let labels = found.metadata.filter(|_| pod.is_pod).and_then(|m| m.labels.as_ref());
+    let labels = found.metadata.filter(|_| pod.is_pod && !pod.is_stored).and_then(|m| m.labels.as_ref());
     placement::all(report, &path, spec, labels);
     annotations::all(report, root, &pod);
     scheduling(report, &path, &pod);

@@ -156,6 +156,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("annotations", "META name: a, annotations: {scheduler.alpha.kubernetes.io/tolerations: '{'}"),
     ("ownerReferences", "META name: a, ownerReferences: [{kind: Pod, name: o, uid: u}]"),
     ("finalizers", "META name: a, finalizers: [a b]"),
+    ("finalizers", "META name: a, finalizers: [a]"),
     ("generateName", "META generateName: A"),
     ("fsGroupChangePolicy", "SPEC securityContext: {fsGroupChangePolicy: ''}"),
     ("supplementalGroupsPolicy", "SPEC securityContext: {supplementalGroupsPolicy: ''}"),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use testkit::Dice;
 
 use super::shape::{Field, Shape, Step, below};
-use super::{good, odd};
+use super::{good, odd, values};
 
 /// An object, and the field of the schema that it was made for.
 pub(super) struct Sample {
@@ -34,7 +34,7 @@ pub(super) fn sample(shapes: &[Shape], seed: u64, number: usize) -> Sample {
     let (shape, field) = turn(shapes, number, &mut dice);
     let mut object = good::base(shape.kind, &mut dice);
     let plan = dice.below(100);
-    for _ in 0..dice.below(4) {
+    for _ in 0..dice.below(5) {
         let other = any_field(shape, &mut dice);
         set(&mut object, shape, other, Hand { taste: Taste::Good, dice: &mut dice });
     }
@@ -66,12 +66,16 @@ fn turn<'a>(shapes: &'a [Shape], number: usize, dice: &mut Dice) -> (&'a Shape, 
     (&shapes[0], &shapes[0].fields[0])
 }
 
+/// What no valid object sets.
+const UNSET: [&str; 3] = ["managedFields", "ephemeralContainers", "volumeClaimTemplate.metadata."];
+
 /// A field of the kind, the ones near the top as often as the many far below. Not of its status.
 fn any_field<'a>(shape: &'a Shape, dice: &mut Dice) -> &'a Field {
     let limit = if dice.coin() { 6 } else { usize::MAX };
     loop {
         let field = &shape.fields[dice.below(shape.fields.len())];
-        let is_input = !field.path.starts_with("status") && !field.path.contains("managedFields");
+        let is_input =
+            !field.path.starts_with("status") && !UNSET.iter().any(|name| field.path.contains(name));
         if is_input && field.steps.len() <= limit.saturating_add(root_steps(shape)) {
             return field;
         }
@@ -103,8 +107,12 @@ fn set(object: &mut Value, shape: &Shape, field: &Field, hand: Hand<'_>) {
                     *place = json!({});
                 }
                 let map = place.as_object_mut().unwrap();
-                if taste == Taste::Good {
+                if taste == Taste::Good || dice.below(4) > 0 {
                     drop_alternatives(map, &parent, step_name);
+                }
+                accompany(map, &parent, step_name);
+                if path.ends_with("initContainers[]") && RUNNING.contains(&step_name.as_str()) {
+                    map.insert("restartPolicy".into(), json!("Always"));
                 }
                 let (kind, is_last) = made();
                 if is_last && (is_leaf(&kind) || taste == Taste::Odd) {
@@ -145,13 +153,16 @@ fn set(object: &mut Value, shape: &Shape, field: &Field, hand: Hand<'_>) {
                 let key = if taste == Taste::Odd && dice.below(3) == 0 {
                     odd::text(dice)
                 } else {
-                    dice.pick(good::keys(&name)).to_owned()
+                    dice.pick(values::keys(&name)).to_owned()
                 };
+                // A workload's selector selects what its template has.
+                let is_own = path.ends_with("selector.matchLabels") && taste == Taste::Good;
+                let key = if is_own { "app".to_owned() } else { key };
                 let map = place.as_object_mut().unwrap();
                 if is_last || is_leaf(&kind) {
                     let is_odd = taste == Taste::Odd && dice.coin();
                     let value =
-                        if is_odd { odd::value(&kind, dice) } else { json!(dice.pick(good::keyed(&key))) };
+                        if is_odd { odd::value(&kind, dice) } else { json!(dice.pick(values::keyed(&key))) };
                     map.insert(key, value);
                     return;
                 }
@@ -197,6 +208,18 @@ fn drop_alternatives(map: &mut Map<String, Value>, parent: &str, name: &str) {
     }
 }
 
+/// What only an init container has that goes on beside the others.
+const RUNNING: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
+
+fn accompany(map: &mut Map<String, Value>, parent: &str, name: &str) {
+    for (field, text) in values::companions(parent, name) {
+        match serde_json::from_str(text).unwrap() {
+            Value::Null => drop(map.remove(*field)),
+            value => drop(map.insert((*field).to_owned(), value)),
+        }
+    }
+}
+
 fn is_leaf(kind: &str) -> bool {
     matches!(
         kind,
@@ -213,7 +236,7 @@ struct Leaf<'a> {
 
 fn leaf(field: &Leaf<'_>, taste: Taste, dice: &mut Dice) -> Value {
     let Leaf { parent, name, kind } = *field;
-    let known = good::values(parent, name);
+    let known = values::values(parent, name);
     let is_known = !known.is_empty() && (taste == Taste::Good || dice.below(3) == 0);
     match kind {
         _ if is_known => dice.pick(&known),
@@ -248,6 +271,13 @@ fn places(value: &Value, at: &str, all: &mut Vec<String>) {
     }
 }
 
+/// Whether it is what a volume is made of: without it the server makes an emptyDir, a documented difference.
+fn is_source(place: &str) -> bool {
+    let mut steps = place.rsplit('/');
+    let (key, list) = (steps.next(), steps.nth(1));
+    list == Some("volumes") && key != Some("name")
+}
+
 /// One change at a random place.
 fn change(object: &mut Value, shape: &Shape, dice: &mut Dice) {
     let mut all = Vec::new();
@@ -259,7 +289,8 @@ fn change(object: &mut Value, shape: &Shape, dice: &mut Dice) {
             let field = any_field(shape, dice);
             set(object, shape, field, Hand { taste: Taste::Odd, dice });
         }
-        1 => remove(object, &place),
+        1 if !is_source(&place) => remove(object, &place),
+        1 => {}
         2 => duplicate(object, dice),
         3 => {
             let from = dice.pick(&all);

@@ -9,6 +9,7 @@ mod odd;
 mod peer;
 mod shape;
 mod tally;
+mod values;
 
 use std::collections::BTreeSet;
 use std::io::Write;

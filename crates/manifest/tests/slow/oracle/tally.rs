@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use manifest::{Finding, Problem};
 
 use super::generate::Sample;
-use super::peer::Said;
+use super::peer::{Refusal, Said};
 
 /// One class of differences.
 #[derive(Debug, Default)]
@@ -33,6 +33,11 @@ pub(super) struct Tally {
 
 impl Tally {
     pub(super) fn add(&mut self, sample: &Sample, said: &Said, found: &[Finding]) {
+        // An object with a version is one that a server has stored; it refuses to create it again.
+        let version = sample.object.pointer("/metadata/resourceVersion");
+        if version.is_some_and(|version| version.as_str() != Some("")) {
+            return;
+        }
         self.objects += 1;
         self.valid += usize::from(said.accepted);
         let (classes, class) = match (said.accepted, found) {
@@ -45,17 +50,11 @@ impl Tally {
             }
             (false, []) => {
                 let first = said.errors.first();
-                let words = first.map_or_else(String::new, |e| {
-                    let detail: String = e.detail.chars().take(110).collect();
-                    format!("{} ({}): {detail}", without_indices(&e.field), e.kind)
-                });
-                (&mut self.missing, words)
+                (&mut self.missing, first.map_or_else(String::new, class_of))
             }
             (false, _) if sample.is_meant_valid => {
                 let first = said.errors.first();
-                let words =
-                    first.map_or_else(String::new, |e| format!("{} ({})", without_indices(&e.field), e.kind));
-                (&mut self.spoiled, words)
+                (&mut self.spoiled, first.map_or_else(String::new, class_of))
             }
             _ => return,
         };
@@ -100,6 +99,11 @@ impl Tally {
     }
 }
 
+fn class_of(refusal: &Refusal) -> String {
+    let detail: String = refusal.detail.chars().take(110).collect();
+    format!("{} ({}): {detail}", without_indices(&refusal.field), refusal.kind)
+}
+
 fn without_indices(path: &str) -> String {
     let mut out = String::new();
     let mut depth = 0;
@@ -127,6 +131,13 @@ fn is_documented(finding: &Finding) -> bool {
     match () {
         () if path.ends_with("spec.volumes") => is_missing,
         () if path.ends_with("projected.sources") => is_missing,
-        () => path.ends_with("ports.hostIP"),
+        () if path.ends_with("volumeClaimTemplates") => matches!(finding.problem, Problem::WrongType { .. }),
+        () if path == "spec.flexVolume" => matches!(finding.problem, Problem::Forbidden { .. }),
+        () if path.ends_with("initContainers.ports.hostPort") => {
+            matches!(finding.problem, Problem::Duplicate { .. })
+        }
+        () if path.ends_with("fieldRef.fieldPath") => finding.to_string().contains("spec.host\""),
+        () if path.ends_with("sysctls.name") => finding.to_string().contains("user namespaces"),
+        () => path.ends_with("ports.hostIP") || path.ends_with("lifecycle.stopSignal"),
     }
 }
