@@ -50,7 +50,7 @@ pub(super) fn sample(shapes: &[Shape], seed: u64, number: usize) -> Sample {
 
 /// Half of the objects go through all fields in order, the others are pods, whose rules are the most.
 fn turn<'a>(shapes: &'a [Shape], number: usize, dice: &mut Dice) -> (&'a Shape, &'a Field) {
-    if number % 4 == 0 {
+    if number.is_multiple_of(4) {
         let other = &shapes[dice.below(shapes.len())];
         let shape = dice.pick(&[&shapes[0], &shapes[0], other]);
         return (shape, any_field(shape, dice));
