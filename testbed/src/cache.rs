@@ -24,6 +24,10 @@ fn fingerprint(source: &GoSource) -> String {
         context.update(program.package.as_bytes());
         context.update(&[0]);
     }
+    for (name, text) in source.module.files {
+        context.update(name.as_bytes());
+        context.update(text.as_bytes());
+    }
     for edit in source.edits {
         context.update(edit.file.as_bytes());
         context.update(edit.to.as_bytes());

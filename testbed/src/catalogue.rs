@@ -3,15 +3,17 @@
 use crate::manifests::{self, Module};
 use crate::{Error, Result};
 
-/// A module of ours that does nothing but pin what a component is built from.
+/// A module of ours that pins what a component is built from.
 #[derive(Debug)]
 pub struct GoModule {
-    /// Its directory below `components/`.
+    /// Its directory below `components/` or `peers/`.
     pub name: &'static str,
     /// Requirements, replacements.
     pub go_mod: &'static str,
     /// The checksums of everything that is built.
     pub go_sum: &'static str,
+    /// Source files of its own, by name, where the program is ours and only its packages are theirs.
+    pub files: &'static [(&'static str, &'static str)],
 }
 
 /// How a program is made from its package.
@@ -94,6 +96,19 @@ macro_rules! module {
             name: $name,
             go_mod: include_str!(concat!("../components/", $name, "/go.mod")),
             go_sum: include_str!(concat!("../components/", $name, "/go.sum")),
+            files: &[],
+        }
+    };
+}
+
+/// A program of ours that is linked with upstream's packages.
+macro_rules! peer {
+    ($name:literal, $($file:literal)*) => {
+        &GoModule {
+            name: $name,
+            go_mod: include_str!(concat!("../peers/", $name, "/go.mod")),
+            go_sum: include_str!(concat!("../peers/", $name, "/go.sum")),
+            files: &[$(($file, include_str!(concat!("../peers/", $name, "/", $file)))),*],
         }
     };
 }
@@ -160,6 +175,16 @@ pub static COMPONENTS: &[Component] = &[
         megabytes: 1_300,
     },
     kubernetes("kube-apiserver", &[program("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver")], 3_500),
+    Component {
+        name: "api-validation",
+        version: "1.37.1",
+        // The API server's packages with its flags, so that all but the last link comes from Go's build cache.
+        source: Source::Go(go(
+            peer!("api-validation", "main.go" "judge.go"),
+            &[program("api-validation", ".")],
+        )),
+        megabytes: 100,
+    },
     kubernetes("kubectl", &[program("kubectl", "k8s.io/kubernetes/cmd/kubectl")], 400),
     Component {
         name: "registry",
@@ -307,6 +332,7 @@ const SETS: &[(&str, &[&str])] = &[
             "runc",
             "containerd",
             "kube-apiserver",
+            "api-validation",
             "kubectl",
             "cni",
             "kubelet",

@@ -111,7 +111,11 @@ impl Recorder {
         tokio::spawn(connection);
         let service = hyper::service::service_fn(move |request| {
             let (recorder, sender) = (Arc::clone(&self), sender.clone());
-            async move { Ok::<_, Infallible>(recorder.call(sender, request).await.unwrap_or_else(|error| refused(&error))) }
+            async move {
+                Ok::<_, Infallible>(
+                    recorder.call(sender, request).await.unwrap_or_else(|error| refused(&error)),
+                )
+            }
         });
         let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
         Ok(server.serve_connection(TokioIo::new(client), service).await?)

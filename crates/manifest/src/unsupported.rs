@@ -87,6 +87,7 @@ pub fn unsupported(pod: &PodRef<'_>) -> Vec<Finding> {
         if tree.get("os").and_then(|os| os.text("name")) == Some("windows") {
             walk.add(&spec.field("os"), WINDOWS);
         }
+        walk.media(tree, &spec);
     });
     found
 }
@@ -108,6 +109,20 @@ impl Walk<'_, '_> {
             }
             (_, "") => self.add(&path, why),
             (_, rest) => self.step(next, &path, rest, why),
+        }
+    }
+
+    /// The API takes any word for a medium, a node knows these.
+    fn media(&mut self, tree: &Node, spec: &Path<'_>) {
+        let Some(Value::List(volumes)) = tree.get("volumes").map(|node| &node.value) else { return };
+        for (index, volume) in volumes.iter().enumerate() {
+            let medium = volume.get("emptyDir").and_then(|dir| dir.text("medium")).unwrap_or_default();
+            if !matches!(medium, "" | "Memory" | "HugePages") && !medium.starts_with("HugePages-") {
+                let list = spec.field("volumes");
+                let volume = list.index(index);
+                let dir = volume.field("emptyDir");
+                self.add(&dir.field("medium"), "use Memory, HugePages or HugePages-SIZE, or leave it out");
+            }
         }
     }
 

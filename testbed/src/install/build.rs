@@ -34,6 +34,9 @@ pub(super) fn build(source: &GoSource, place: &Place<'_>, progress: &mut dyn FnM
     };
     write("go.mod", source.module.go_mod)?;
     write("go.sum", source.module.go_sum)?;
+    for (name, text) in source.module.files {
+        write(name, text)?;
+    }
     let replacements = edit::replacements(source, place.go, work.path())?;
     write("go.mod", &format!("{}\n{replacements}", source.module.go_mod))?;
     let out = work.path().join("out/bin");

@@ -5,11 +5,15 @@ use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess, SeqAccess, Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
+use types::Quantity;
 
 use super::Unknown;
 use super::fault::TypeError;
 use crate::place::Path;
 use crate::tree::{Key, Node, Value};
+
+/// How the types begin that have no fields yet; they take any value.
+const WITHOUT_FIELDS: &str = "WorkloadPodGroup";
 
 type Record<'a> = &'a dyn Fn(Unknown<'_>);
 
@@ -56,6 +60,21 @@ impl<'a> Reader<'a> {
             Value::Text(text) => self.located(visitor.visit_str(text)),
             Value::List(items) => self.list(items, visitor),
             Value::Map(entries) => self.map(entries, &[], visitor),
+        }
+    }
+
+    /// A value that may be there and may have no fields.
+    fn no_fields<'de, V: Visitor<'de>>(&self, visitor: &V) -> Result<(), TypeError> {
+        match &self.node.value {
+            Value::Null => Ok(()),
+            Value::Map(entries) => {
+                for (key, _) in entries {
+                    let path = self.path.field(&key.name);
+                    (self.record)(Unknown { at: key.at, path: &path, name: &key.name, siblings: &[] });
+                }
+                Ok(())
+            }
+            _ => Err(self.refuse(visitor)),
         }
     }
 
@@ -126,10 +145,17 @@ impl<'de> Deserializer<'de> for Reader<'_> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _name: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, TypeError> {
         let (at, path) = (self.node.at, self.path);
+        // The type takes any text for an amount.
+        if let ("Quantity", Value::Text(text)) = (name, &self.node.value) {
+            text.parse::<Quantity>().map_err(|error| TypeError::custom(error).located(at, path))?;
+        }
+        if name.starts_with(WITHOUT_FIELDS) {
+            self.no_fields(&visitor)?;
+        }
         visitor.visit_newtype_struct(self).map_err(|error: TypeError| error.located(at, path))
     }
 

@@ -59,12 +59,12 @@ struct Sample {
 }
 
 impl Sample {
-    fn text(&self, path: &str) -> &'static str {
-        match (path, self.field) {
-            ("apiVersion", _) => self.api_version,
-            ("kind", _) => self.kind,
+    fn text(&self) -> &'static str {
+        match self.field {
+            "apiVersion" => self.api_version,
+            "kind" => self.kind,
             // Bytes come as base64.
-            (_, "bytes") => "",
+            "bytes" => "",
             _ => ANY_TEXT,
         }
     }
@@ -139,7 +139,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
 
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NoValue> {
         self.note(words(&visitor));
-        visitor.visit_str(self.text.text(&self.path))
+        visitor.visit_str(self.text.text())
     }
 
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NoValue> {
@@ -169,7 +169,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NoValue> {
         self.note("a map");
-        visitor.visit_map(Walk { tracer: self, names: &["*"], next: 0 })
+        visitor.visit_map(Walk { tracer: self, names: &["*"], next: 0, is_object: false })
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -179,7 +179,13 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         visitor: V,
     ) -> Result<V::Value, NoValue> {
         self.note(name);
-        visitor.visit_map(Walk { tracer: self, names: fields, next: 0 })
+        let is_object = ["apiVersion", "kind", "metadata"].iter().all(|field| fields.contains(field));
+        // An object inside of another is a claim in its template.
+        let text = match is_object && !self.path.is_empty() {
+            true => Sample { field: "", api_version: "v1", kind: name },
+            false => self.text,
+        };
+        visitor.visit_map(Walk { tracer: Self { text, ..self }, names: fields, next: 0, is_object })
     }
 
     forward_to_deserialize_any! {
@@ -201,6 +207,8 @@ struct Walk<'a> {
     tracer: Tracer<'a>,
     names: &'static [&'static str],
     next: usize,
+    /// Whether it has a version and a kind of its own, which are checked.
+    is_object: bool,
 }
 
 impl<'de> MapAccess<'de> for Walk<'_> {
@@ -213,13 +221,15 @@ impl<'de> MapAccess<'de> for Walk<'_> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, NoValue> {
         let name = self.names.get(self.next).copied().unwrap_or_default();
         self.next += 1;
-        seed.deserialize(self.tracer.below(name))
+        let mut tracer = self.tracer.below(name);
+        tracer.text.field = if self.is_object { name } else { "" };
+        seed.deserialize(tracer)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod, core::v1::Secret};
+    use k8s_openapi::api::{apps::v1::Deployment, apps::v1::StatefulSet, core::v1::Pod, core::v1::Secret};
 
     use super::*;
 
@@ -237,5 +247,8 @@ mod tests {
         assert!(schema.fields().len() > 1000, "{}", schema.fields().len());
         assert!(Schema::of::<Secret>().is_some());
         assert!(Schema::of::<Deployment>().is_some());
+        let set = Schema::of::<StatefulSet>().unwrap();
+        let path = "spec.volumeClaimTemplates[].spec.resources.requests.*";
+        assert!(set.fields().iter().any(|f| f.path == path), "the claims of a StatefulSet are objects");
     }
 }

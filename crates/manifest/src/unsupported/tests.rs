@@ -108,3 +108,18 @@ fn windows_is_refused_and_linux_is_not() {
     };
     assert_eq!((found("windows"), found("linux")), (1, 0));
 }
+
+#[test]
+fn a_medium_that_no_node_knows_is_refused() {
+    let found = |medium: &str| {
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nspec:\n  volumes: [{{name: v, emptyDir: {{medium: {medium}}}}}]\n  containers: [{{name: c}}]\n"
+        );
+        let reading = crate::read("p.yaml", text.as_bytes());
+        unsupported(&reading.objects[0].pod().unwrap()).iter().map(|f| f.path.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("Paper"), ["spec.volumes[0].emptyDir.medium"]);
+    for medium in ["''", "Memory", "HugePages", "HugePages-2Mi"] {
+        assert!(found(medium).is_empty(), "{medium}");
+    }
+}

@@ -16,6 +16,13 @@ pub(super) enum Role {
     Ephemeral,
 }
 
+/// A container with its role.
+#[derive(Clone, Copy)]
+pub(super) struct Member<'a> {
+    pub(super) container: &'a Container,
+    pub(super) role: Role,
+}
+
 impl Role {
     pub(super) fn of_init(container: &Container) -> Self {
         if container.restart_policy.as_deref() == Some("Always") { Self::Sidecar } else { Self::Init }
@@ -31,26 +38,33 @@ pub(super) fn all(report: &mut Report<'_>, path: &Path<'_>, pod: &Pod<'_>) {
     for (index, container) in pod.spec.containers.iter().enumerate() {
         let path = main.index(index);
         report.once(&path.field("name"), &container.name, &mut seen);
-        one(report, &path, container, Role::Main, pod);
+        one(report, &path, Member { container, role: Role::Main }, pod);
     }
     for (index, container) in each(pod.spec.init_containers.as_ref()) {
         let path = init.index(index);
         report.once(&path.field("name"), &container.name, &mut seen);
-        one(report, &path, container, Role::of_init(container), pod);
+        one(report, &path, Member { container, role: Role::of_init(container) }, pod);
+    }
+    let has_debug = pod.spec.ephemeral_containers.as_ref().is_some_and(|list| !list.is_empty());
+    if has_debug && !(pod.is_pod && pod.is_stored) {
+        report.forbidden(&path.field("ephemeralContainers"), "they are added to a pod that runs");
     }
     for (index, container) in each(pod.spec.ephemeral_containers.as_ref()) {
         let list = path.field("ephemeralContainers");
         let path = list.index(index);
         report.once(&path.field("name"), &container.name, &mut seen);
-        one(report, &path, &as_container(container), Role::Ephemeral, pod);
+        let as_other = as_container(container);
+        one(report, &path, Member { container: &as_other, role: Role::Ephemeral }, pod);
         target(report, &path, container, pod);
     }
     ports::host_ports(report, path, pod);
 }
 
-fn one(report: &mut Report<'_>, path: &Path<'_>, container: &Container, role: Role, pod: &Pod<'_>) {
+fn one(report: &mut Report<'_>, path: &Path<'_>, member: Member<'_>, pod: &Pod<'_>) {
+    let Member { container, role } = member;
     report.needs(&path.field("name"), &container.name, names::dns_label);
-    report.needs(&path.field("image"), container.image.as_deref().unwrap_or_default(), names::trimmed);
+    let rule: super::report::Rule = if pod.is_pod { names::trimmed } else { |_| Ok(()) };
+    report.needs(&path.field("image"), container.image.as_deref().unwrap_or_default(), rule);
     report.one_of(
         &path.field("imagePullPolicy"),
         container.image_pull_policy.as_ref(),
@@ -62,12 +76,19 @@ fn one(report: &mut Report<'_>, path: &Path<'_>, container: &Container, role: Ro
         &["File", "FallbackToLogsOnError"],
     );
     restart_rules(report, path, container);
-    ports::ports(report, &path.field("ports"), container, pod);
+    resize_policy(report, &path.field("resizePolicy"), member, pod);
+    ports::ports(report, &path.field("ports"), member, pod);
     env::env(report, path, container, pod);
     mounts::mounts(report, path, container, pod);
     mounts::devices(report, path, container, pod);
-    probes::all(report, path, container, role);
-    resources::container(report, &path.field("resources"), container.resources.as_ref());
+    if role != Role::Ephemeral {
+        probes::all(report, path, member, pod);
+    }
+    let resources = container.resources.as_ref();
+    resources::requirements(report, &path.field("resources"), resources, resources::Of::Container);
+    let claims = resources.and_then(|r| r.claims.as_ref());
+    let field = path.field("resources");
+    resources::claims(report, &field.field("claims"), claims, pod.spec.resource_claims.as_ref());
     if let Some(context) = container.security_context.as_ref() {
         security::container(report, &path.field("securityContext"), context, pod);
     }
@@ -78,23 +99,40 @@ fn one(report: &mut Report<'_>, path: &Path<'_>, container: &Container, role: Ro
 
 fn restart_rules(report: &mut Report<'_>, path: &Path<'_>, container: &Container) {
     let policy = container.restart_policy.as_ref();
-    report.one_of(&path.field("restartPolicy"), policy, &["Always", "OnFailure", "Never"]);
+    report.exactly(&path.field("restartPolicy"), policy, &["Always", "OnFailure", "Never"]);
     let rules = container.restart_policy_rules.as_ref();
     let path = path.field("restartPolicyRules");
     if rules.is_some_and(|r| !r.is_empty()) && policy.is_none() {
         report.forbidden(&path, "only with a restartPolicy of the container");
     }
-    if rules.map_or(0, Vec::len) > 20 {
-        report.invalid(&path, "more than 20", "there may be at most 20");
-    }
+    report.at_most(&path, rules.map_or(0, Vec::len), 20);
     for (index, rule) in each(rules) {
         let path = path.index(index);
-        report.one_of(&path.field("action"), Some(&rule.action), &["Restart", "RestartAllContainers"]);
+        report.choice(&path.field("action"), &rule.action, &["Restart", "RestartAllContainers"]);
         let Some(codes) = rule.exit_codes.as_ref() else {
             report.required(&path.field("exitCodes"));
             continue;
         };
-        report.one_of(&path.field("exitCodes").field("operator"), Some(&codes.operator), &["In", "NotIn"]);
+        let path = path.field("exitCodes");
+        report.choice(&path.field("operator"), &codes.operator, &["In", "NotIn"]);
+        report.at_most(&path.field("values"), codes.values.as_ref().map_or(0, Vec::len), 255);
+    }
+}
+
+/// Whether a container is started again when its resources change.
+fn resize_policy(report: &mut Report<'_>, path: &Path<'_>, member: Member<'_>, pod: &Pod<'_>) {
+    let Member { container, role } = member;
+    let mut seen = BTreeSet::new();
+    let is_never = pod.spec.restart_policy.as_deref() == Some("Never");
+    for (index, policy) in each(container.resize_policy.as_ref()) {
+        let path = path.index(index);
+        report.choice(&path.field("resourceName"), &policy.resource_name, &["cpu", "memory"]);
+        report.once(&path.field("resourceName"), &policy.resource_name, &mut seen);
+        let restart = path.field("restartPolicy");
+        report.choice(&restart, &policy.restart_policy, &["NotRequired", "RestartContainer"]);
+        if policy.restart_policy == "RestartContainer" && (is_never || role == Role::Init) {
+            report.forbidden(&restart, "only in a container that is started again");
+        }
     }
 }
 

@@ -1,8 +1,12 @@
-use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, EnvVarSource, ObjectFieldSelector};
+use k8s_openapi::api::core::v1::{
+    Container, EnvFromSource, EnvVar, EnvVarSource, ObjectFieldSelector, ResourceFieldSelector,
+};
 
-use super::names;
+use types::Quantity;
+
 use super::pod::Pod;
 use super::report::{Report, each, shown};
+use super::{names, resources};
 use crate::finding::Problem;
 use crate::place::Path;
 
@@ -39,18 +43,23 @@ fn value_from(report: &mut Report<'_>, path: &Path<'_>, source: &EnvVarSource, p
         field_ref(report, &path.field("fieldRef"), field, IN_ENV);
     }
     if let Some(key) = source.config_map_key_ref.as_ref() {
-        report.needs(&path.field("configMapKeyRef").field("key"), &key.key, names::config_key);
+        let path = path.field("configMapKeyRef");
+        report.needs(&path.field("key"), &key.key, names::config_key);
+        report.needs(&path.field("name"), &key.name, names::dns_subdomain);
     }
     if let Some(key) = source.secret_key_ref.as_ref() {
-        report.needs(&path.field("secretKeyRef").field("key"), &key.key, names::config_key);
+        let path = path.field("secretKeyRef");
+        report.needs(&path.field("key"), &key.key, names::config_key);
+        report.needs(&path.field("name"), &key.name, names::dns_subdomain);
     }
     if let Some(resource) = source.resource_field_ref.as_ref() {
-        report.needs(&path.field("resourceFieldRef").field("resource"), &resource.resource, resource_name);
+        self::resource(report, &path.field("resourceFieldRef"), resource);
     }
     if let Some(file) = source.file_key_ref.as_ref() {
         let path = path.field("fileKeyRef");
         report.needs(&path.field("key"), &file.key, names::env_name);
-        report.needs(&path.field("path"), &file.path, names::local_path);
+        report.needs(&path.field("path"), &file.path, names::no_climbing);
+        report.needs(&path.field("volumeName"), &file.volume_name, names::dns_label);
         let is_empty_dir =
             |v: &k8s_openapi::api::core::v1::Volume| v.name == file.volume_name && v.empty_dir.is_some();
         if !pod.spec.volumes.iter().flatten().any(is_empty_dir) {
@@ -66,10 +75,10 @@ fn from(report: &mut Report<'_>, path: &Path<'_>, source: &EnvFromSource) {
         [("configMapRef", source.config_map_ref.is_some()), ("secretRef", source.secret_ref.is_some())];
     report.just_one(path, &refs);
     if let Some(map) = source.config_map_ref.as_ref() {
-        report.needs(&path.field("configMapRef").field("name"), &map.name, names::dns_subdomain);
+        report.needs(&path.field("configMapRef").field("name"), &map.name, names::start_or_name);
     }
     if let Some(secret) = source.secret_ref.as_ref() {
-        report.needs(&path.field("secretRef").field("name"), &secret.name, names::dns_subdomain);
+        report.needs(&path.field("secretRef").field("name"), &secret.name, names::start_or_name);
     }
 }
 
@@ -100,16 +109,36 @@ pub(super) fn field_ref(
     report.one_of(&path.field("apiVersion"), version, &["v1"]);
     let path = path.field("fieldPath");
     let value = &field.field_path;
-    let one_key =
-        ["metadata.labels['", "metadata.annotations['"].iter().find_map(|start| value.strip_prefix(start));
-    match one_key.and_then(|rest| rest.strip_suffix("']")) {
-        Some(key) => report.needs(&path, &key.to_ascii_lowercase(), names::qualified),
+    let of = |start: &str| value.strip_prefix(start).and_then(|rest| rest.strip_suffix("']"));
+    let annotation = of("metadata.annotations['").map(str::to_ascii_lowercase);
+    match of("metadata.labels['").map(str::to_owned).or(annotation) {
+        Some(key) => report.needs(&path, &key, names::qualified),
         None if value.is_empty() => report.required(&path),
         None => report.one_of(&path, Some(value), allowed),
     }
 }
 
-pub(super) fn resource_name(name: &str) -> Result<(), &'static str> {
+pub(super) fn resource(report: &mut Report<'_>, path: &Path<'_>, field: &ResourceFieldSelector) {
+    report.needs(&path.field("resource"), &field.resource, resource_name);
+    let Some(divisor) = field.divisor.as_ref() else { return };
+    let path = path.field("divisor");
+    let Some(amount) = resources::readable(report, &path, divisor) else { return };
+    let allowed: &[&str] = if field.resource.ends_with(".cpu") {
+        &["1m", "1"]
+    } else {
+        &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"]
+    };
+    let is_allowed = |text: &&str| text.parse::<Quantity>() == Ok(amount);
+    if amount != Quantity::ZERO && !allowed.iter().any(is_allowed) {
+        report.invalid(
+            &path,
+            shown(&divisor.0),
+            "must be one of its unit: 1m or 1 for cpu, else 1, 1k to 1E, 1Ki to 1Ei",
+        );
+    }
+}
+
+fn resource_name(name: &str) -> Result<(), &'static str> {
     let kinds = ["cpu", "memory", "ephemeral-storage"];
     let is_known = name.split_once('.').is_some_and(|(side, kind)| {
         matches!(side, "limits" | "requests") && (kinds.contains(&kind) || kind.starts_with("hugepages-"))

@@ -19,10 +19,8 @@ pub(super) fn pod(report: &mut Report<'_>, path: &Path<'_>, pod: &Pod<'_>) {
     }
     match pod.os {
         Some("windows") => windows(report, path, pod),
-        Some("linux") | None => {}
-        Some(other) => {
-            report.one_of(&path.field("os").field("name"), Some(&other.to_owned()), &["linux", "windows"])
-        }
+        Some(other) => report.choice(&path.field("os").field("name"), other, &["linux", "windows"]),
+        None => {}
     }
 }
 
@@ -47,7 +45,7 @@ pub(super) fn devices(report: &mut Report<'_>, path: &Path<'_>, pod: &Pod<'_>) {
 
 /// All of /proc is only safe to see from a user namespace.
 pub(super) fn proc_mount(report: &mut Report<'_>, path: &Path<'_>, value: Option<&String>, pod: &Pod<'_>) {
-    report.one_of(path, value, &["Default", "Unmasked"]);
+    report.exactly(path, value, &["Default", "Unmasked"]);
     if value.is_some_and(|v| v == "Unmasked") && !pod.is_isolated {
         report.invalid(path, "Unmasked", "only with hostUsers: false");
     }
@@ -76,8 +74,8 @@ fn windows(report: &mut Report<'_>, path: &Path<'_>, pod: &Pod<'_>) {
     let spec = pod.spec;
     let context = spec.security_context.clone().unwrap_or_default();
     let own = [
-        ("hostPID", spec.host_pid.is_some()),
-        ("hostIPC", spec.host_ipc.is_some()),
+        ("hostPID", spec.host_pid == Some(true)),
+        ("hostIPC", spec.host_ipc == Some(true)),
         ("hostUsers", spec.host_users.is_some()),
         ("shareProcessNamespace", spec.share_process_namespace.is_some()),
     ];

@@ -1,20 +1,32 @@
 //! What the API server would say to an object, and what a node needs of it to run it.
 
+mod annotations;
+mod claims;
 mod containers;
 mod env;
 mod host;
+mod in_tree;
+mod iscsi;
+mod jobs;
 mod metadata;
 mod mounts;
 mod names;
 mod objects;
+mod placement;
 mod pod;
+mod pod_resources;
 mod ports;
 mod probes;
+mod projected;
 mod report;
 mod resources;
+mod schedule;
 mod security;
+mod selectors;
 mod sources;
 mod volumes;
+mod windows;
+mod workloads;
 
 use plan::Gates;
 
@@ -31,12 +43,12 @@ pub(crate) use volumes::kinds as volume_kinds;
 pub fn validate(object: &Object, gates: &Gates) -> Vec<Finding> {
     let mut report = Report::of(object);
     let root = Path::Under(&object.prefix);
-    metadata::object(&mut report, &root, object.resource.metadata());
+    metadata::object(&mut report, &root, &object.resource);
     match &object.resource {
         Resource::ConfigMap(map) => objects::config_map(&mut report, &root, map),
         Resource::Secret(secret) => objects::secret(&mut report, &root, secret),
-        Resource::PersistentVolumeClaim(claim) => objects::claim(&mut report, &root, claim.spec.as_ref()),
-        Resource::PersistentVolume(volume) => objects::volume(&mut report, &root, volume.spec.as_ref()),
+        Resource::PersistentVolumeClaim(claim) => claims::object(&mut report, &root, claim),
+        Resource::PersistentVolume(volume) => claims::volume(&mut report, &root, volume),
         Resource::CsiDriver(driver) => objects::csi_driver(&mut report, &root, driver),
         Resource::RuntimeClass(class) => objects::runtime_class(&mut report, &root, class),
         Resource::StorageClass(class) => objects::storage_class(&mut report, &root, class),
@@ -48,6 +60,12 @@ pub fn validate(object: &Object, gates: &Gates) -> Vec<Finding> {
 
 fn pods(report: &mut Report<'_>, object: &Object, gates: &Gates) {
     let root = Path::Under(&object.prefix);
+    workloads::all(report, &root, &object.resource);
+    match &object.resource {
+        Resource::Job(job) => jobs::job(report, &root, job),
+        Resource::CronJob(job) => jobs::cron_job(report, &root, job),
+        _ => {}
+    }
     match object.pod() {
         Some(found) => under(&root, found.steps, &mut |path| pod::pod(report, path, &found, gates)),
         None => report.required(&root.field("spec")),

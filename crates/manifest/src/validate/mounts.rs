@@ -18,9 +18,7 @@ pub(super) fn mounts(report: &mut Report<'_>, path: &Path<'_>, container: &Conta
         let path = list.index(index);
         exists(report, &path.field("name"), &mount.name, &known);
         let at = path.field("mountPath");
-        report.needs(&at, &mount.mount_path, |p| {
-            if p.contains(':') { Err("must not contain ':'") } else { Ok(()) }
-        });
+        report.present(&at, &mount.mount_path);
         report.once(&at, &mount.mount_path, &mut seen);
         if devices.contains(mount.mount_path.as_str()) {
             report.invalid(&at, shown(&mount.mount_path), "is a device in volumeDevices already");
@@ -63,7 +61,7 @@ fn propagation(report: &mut Report<'_>, path: &Path<'_>, mount: &VolumeMount, co
 
 fn recursive_read_only(report: &mut Report<'_>, path: &Path<'_>, mount: &VolumeMount) {
     let value = mount.recursive_read_only.as_ref();
-    report.one_of(path, value, &["Disabled", "IfPossible", "Enabled"]);
+    report.exactly(path, value, &["Disabled", "IfPossible", "Enabled"]);
     if !value.is_some_and(|v| v == "IfPossible" || v == "Enabled") {
         return;
     }

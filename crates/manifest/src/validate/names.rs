@@ -1,5 +1,7 @@
 //! How things may be named.
 
+use std::net::IpAddr;
+
 fn is_lower(b: u8) -> bool {
     b.is_ascii_lowercase() || b.is_ascii_digit()
 }
@@ -119,7 +121,12 @@ pub(super) fn absolute_path(path: &str) -> Result<(), &'static str> {
 }
 
 pub(super) fn ip(text: &str) -> Result<(), &'static str> {
-    rule(text.parse::<std::net::IpAddr>().is_ok(), "must be an IP address")
+    let is_plain = match text.parse::<IpAddr>() {
+        Ok(IpAddr::V6(address)) => address.to_ipv4_mapped().is_none(),
+        Ok(IpAddr::V4(_)) => true,
+        Err(_) => false,
+    };
+    rule(is_plain, "must be an IP address, not one of IPv4 in the form of IPv6")
 }
 
 pub(super) fn csi_driver(name: &str) -> Result<(), &'static str> {
@@ -127,6 +134,91 @@ pub(super) fn csi_driver(name: &str) -> Result<(), &'static str> {
         name.len() <= 63 && is_dns_subdomain(&name.to_ascii_lowercase()),
         "must be at most 63 letters, digits, '-' and '.', a letter or digit at both ends",
     )
+}
+
+/// The start of a name with something after it: the server adds letters and digits.
+pub(super) fn completed(start: &str) -> String {
+    match start.strip_suffix('-') {
+        Some(rest) if !rest.is_empty() => {
+            let mut kept: String = rest.chars().take(rest.chars().count() - 1).collect();
+            kept.push('a');
+            kept
+        }
+        _ => start.to_owned(),
+    }
+}
+
+/// A name, or the start of one, which may end with a dash.
+pub(super) fn start_or_name(text: &str) -> Result<(), &'static str> {
+    dns_subdomain(&completed(text))
+}
+
+/// What must happen before an object is deleted: a name with a domain, or one of Kubernetes' own.
+pub(super) fn finalizer(text: &str) -> Result<(), &'static str> {
+    qualified(text)?;
+    let is_known = matches!(text, "kubernetes" | "orphan" | "foregroundDeletion");
+    rule(is_known || text.contains('/'), "must have a domain and '/' before it")
+}
+
+/// `v1` or `apps/v1`.
+pub(super) fn group_version(text: &str) -> Result<(), &'static str> {
+    let holds = text.matches('/').count() <= 1 && !text.ends_with('/');
+    rule(holds, "must be VERSION or GROUP/VERSION")
+}
+
+/// A domain and a path: `acme.io/controller`.
+pub(super) fn domain_path(text: &str) -> Result<(), &'static str> {
+    let is_path = |b: u8| b.is_ascii_alphanumeric() || b"/%-._~!$&'()*+,;=:".contains(&b);
+    let holds = text.len() <= 63
+        && text.split_once('/').is_some_and(|(domain, path)| {
+            is_dns_subdomain(domain) && !path.is_empty() && path.bytes().all(is_path)
+        });
+    rule(holds, "must be at most 63 characters: a domain, '/' and a path")
+}
+
+/// A domain to search in: also '_' is taken, a dot at the end, or nothing but one.
+pub(super) fn search_domain(text: &str) -> Result<(), &'static str> {
+    let is_label = |label: &str| {
+        let bytes = label.strip_prefix('_').unwrap_or(label).as_bytes();
+        let ends = [bytes.first(), bytes.last()];
+        ends.iter().all(|end| end.is_some_and(|b| is_lower(*b)))
+            && bytes.iter().all(|b| is_lower(*b) || b"-_".contains(b))
+    };
+    let name = text.strip_suffix('.').unwrap_or(text);
+    rule(
+        text == "." || (name.len() <= 253 && name.split('.').all(is_label)),
+        "must be a DNS name of lower-case letters, digits, '-', '_' and '.'",
+    )
+}
+
+/// A signer of certificates: a domain of at least two parts, '/' and a name.
+pub(super) fn signer(text: &str) -> Result<(), &'static str> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let holds = match parts.as_slice() {
+        [domain, path] => {
+            domain.len() <= 253
+                && domain.contains('.')
+                && domain.split('.').all(is_dns_label)
+                && path.split('.').all(is_dns_subdomain)
+                && text.len() <= 571
+        }
+        _ => false,
+    };
+    rule(holds, "must be a domain and a name, such as example.com/signer")
+}
+
+/// The name of a ClusterTrustBundle: that of its signer, with ':' for '/', comes before it.
+pub(super) fn trust_bundle(text: &str) -> Result<(), &'static str> {
+    let holds = match text.rsplit_once(':') {
+        Some((signer, name)) => !signer.is_empty() && !signer.contains('/') && is_dns_subdomain(name),
+        None => is_dns_subdomain(text),
+    };
+    rule(holds, "must be a DNS name, with or without DOMAIN:SIGNER: before it")
+}
+
+/// Whether a path is the root, whatever it takes to say so.
+pub(super) fn is_root(path: &str) -> bool {
+    path.starts_with('/') && path.split('/').all(|part| part.is_empty() || part == ".")
 }
 
 /// A kernel setting: parts of small letters, digits, '-' and '_', apart by '.' or '/'.

@@ -1,10 +1,13 @@
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{HostAlias, PodDNSConfig, PodSpec, Toleration};
+use k8s_openapi::api::core::v1::{HostAlias, PodDNSConfig, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use plan::{Gate, Gates};
 
 use super::report::{Report, each, shown};
-use super::{containers, host, metadata, names, security, volumes};
+use super::{
+    annotations, containers, host, metadata, names, placement, pod_resources, resources, security, volumes,
+};
 use crate::finding::Problem;
 use crate::object::{PodRef, Resource};
 use crate::place::Path;
@@ -12,6 +15,14 @@ use crate::place::Path;
 /// A pod under its gates, as far as its parts depend on it.
 pub(super) struct Pod<'a> {
     pub(super) spec: &'a PodSpec,
+    /// Its metadata, or that of the template.
+    pub(super) metadata: Option<&'a ObjectMeta>,
+    /// Whether it is one, and not what a workload makes its pods from.
+    pub(super) is_pod: bool,
+    /// Whether a server has stored it: what is refused only when an object is created does not count.
+    pub(super) is_stored: bool,
+    /// Whether it stands for a static pod: admission gives it no service account.
+    pub(super) is_mirror: bool,
     /// Volumes that its owner makes for it.
     claimed: Vec<&'a str>,
     pub(super) gates: &'a Gates,
@@ -24,6 +35,10 @@ pub(super) fn pod(report: &mut Report<'_>, root: &Path<'_>, found: &PodRef<'_>, 
     let spec = found.spec;
     let pod = Pod {
         spec,
+        metadata: found.metadata,
+        is_pod: found.steps.is_empty(),
+        is_stored: metadata::is_stored(found.object.resource.metadata()),
+        is_mirror: found.steps.is_empty() && annotations::is_mirror(found.metadata),
         claimed: found.claim_templates().collect(),
         gates,
         is_isolated: spec.host_users == Some(false) && gates.on(Gate::UserNamespacesSupport),
@@ -35,11 +50,20 @@ pub(super) fn pod(report: &mut Report<'_>, root: &Path<'_>, found: &PodRef<'_>, 
     let path = root.field("spec");
     restart_policy(report, &path, found);
     plain_fields(report, &path, spec);
+    // A StatefulSet gives its pods their own names.
+    if !matches!(found.object.resource, Resource::StatefulSet(_)) {
+        report.may(&path.field("hostname"), spec.hostname.as_ref(), names::dns_label);
+        report.may(&path.field("subdomain"), spec.subdomain.as_ref(), names::dns_label);
+    }
     dns(report, &path, spec);
     each(spec.host_aliases.as_ref())
         .for_each(|(i, alias)| host_alias(report, &path.field("hostAliases").index(i), alias));
-    each(spec.tolerations.as_ref())
-        .for_each(|(i, t)| toleration(report, &path.field("tolerations").index(i), t));
+    let labels = found.metadata.filter(|_| pod.is_pod && !pod.is_stored).and_then(|m| m.labels.as_ref());
+    placement::all(report, &path, spec, labels);
+    annotations::all(report, root, &pod);
+    scheduling(report, &path, &pod);
+    resources::overhead(report, &path.field("overhead"), spec.overhead.as_ref());
+    pod_resources::all(report, &path, &pod);
     host::pod(report, &path, &pod);
     security::pod(report, &path, &pod);
     volumes::volumes(report, &path, &pod);
@@ -64,18 +88,19 @@ fn restart_policy(report: &mut Report<'_>, path: &Path<'_>, found: &PodRef<'_>) 
 }
 
 fn plain_fields(report: &mut Report<'_>, path: &Path<'_>, spec: &PodSpec) {
-    report.may(&path.field("hostname"), spec.hostname.as_ref(), names::dns_label);
-    report.may(&path.field("subdomain"), spec.subdomain.as_ref(), names::dns_label);
     report.may(&path.field("nodeName"), spec.node_name.as_ref(), names::dns_subdomain);
-    report.may(&path.field("serviceAccountName"), spec.service_account_name.as_ref(), names::dns_subdomain);
-    report.may(&path.field("runtimeClassName"), spec.runtime_class_name.as_ref(), names::dns_subdomain);
+    let account = spec.service_account_name.as_ref().filter(|name| !name.is_empty());
+    let field = if account.is_some() { "serviceAccountName" } else { "serviceAccount" };
+    report.may(&path.field(field), account.or(spec.service_account.as_ref()), names::dns_subdomain);
+    if let Some(class) = spec.runtime_class_name.as_ref() {
+        report.needs(&path.field("runtimeClassName"), class, names::dns_subdomain);
+    }
     report.may(&path.field("priorityClassName"), spec.priority_class_name.as_ref(), names::dns_subdomain);
-    report.one_of(
+    report.exactly(
         &path.field("preemptionPolicy"),
         spec.preemption_policy.as_ref(),
         &["Never", "PreemptLowerPriority"],
     );
-    metadata::labels(report, &path.field("nodeSelector"), spec.node_selector.as_ref());
     if let Some(seconds) = spec.active_deadline_seconds.filter(|s| !(1..=i64::from(i32::MAX)).contains(s)) {
         report.invalid(&path.field("activeDeadlineSeconds"), seconds, "must be from 1 to 2147483647");
     }
@@ -123,6 +148,9 @@ fn dns_config(report: &mut Report<'_>, path: &Path<'_>, config: &PodDNSConfig) {
     }
     let searches = path.field("searches");
     let list = config.searches.as_ref();
+    for (index, domain) in each(list) {
+        report.needs(&searches.index(index), domain, names::search_domain);
+    }
     let length: usize = list.into_iter().flatten().map(|s| s.len() + 1).sum();
     if list.map_or(0, Vec::len) > 32 || length > 2049 {
         report.invalid(
@@ -145,23 +173,36 @@ fn host_alias(report: &mut Report<'_>, path: &Path<'_>, alias: &HostAlias) {
     }
 }
 
-fn toleration(report: &mut Report<'_>, path: &Path<'_>, toleration: &Toleration) {
-    report.one_of(&path.field("operator"), toleration.operator.as_ref(), &["Exists", "Equal", "Lt", "Gt"]);
-    report.one_of(
-        &path.field("effect"),
-        toleration.effect.as_ref(),
-        &["NoSchedule", "PreferNoSchedule", "NoExecute"],
-    );
-    let exists = toleration.operator.as_deref() == Some("Exists");
-    report.may(&path.field("key"), toleration.key.as_ref(), names::qualified);
-    if toleration.key.as_deref().unwrap_or_default().is_empty() && !exists {
-        report.invalid(&path.field("operator"), "Equal", "must be Exists when there is no key");
+/// What keeps a pod from being placed, and what it is placed with.
+fn scheduling(report: &mut Report<'_>, path: &Path<'_>, pod: &Pod<'_>) {
+    let mut seen = BTreeSet::new();
+    let gates = path.field("schedulingGates");
+    for (index, gate) in each(pod.spec.scheduling_gates.as_ref()) {
+        let path = gates.index(index);
+        report.needs(&path.field("name"), &gate.name, names::qualified);
+        report.once(&path.field("name"), &gate.name, &mut seen);
     }
-    if exists && toleration.value.as_ref().is_some_and(|v| !v.is_empty()) {
-        report.invalid(&path.field("operator"), "Exists", "must not be with a value");
+    let is_placed = pod.spec.node_name.as_ref().is_some_and(|name| !name.is_empty());
+    if pod.is_pod && is_placed && !seen.is_empty() {
+        report.forbidden(&path.field("nodeName"), "not while there are schedulingGates");
     }
-    if toleration.toleration_seconds.is_some() && toleration.effect.as_deref() != Some("NoExecute") {
-        report.forbidden(&path.field("tolerationSeconds"), "only with effect NoExecute");
+    let mut seen = BTreeSet::new();
+    for (index, claim) in each(pod.spec.resource_claims.as_ref()) {
+        let list = path.field("resourceClaims");
+        let path = list.index(index);
+        report.needs(&path.field("name"), &claim.name, names::dns_label);
+        report.once(&path.field("name"), &claim.name, &mut seen);
+        let (own, template) =
+            (claim.resource_claim_name.as_ref(), claim.resource_claim_template_name.as_ref());
+        report.just_one(
+            &path,
+            &[("resourceClaimName", own.is_some()), ("resourceClaimTemplateName", template.is_some())],
+        );
+        for (field, name) in [("resourceClaimName", own), ("resourceClaimTemplateName", template)] {
+            if let Some(name) = name {
+                report.needs(&path.field(field), name, names::dns_subdomain);
+            }
+        }
     }
 }
 

@@ -1,11 +1,20 @@
-use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Probe};
+use k8s_openapi::api::core::v1::{HTTPGetAction, LifecycleHandler, Probe};
 
-use super::containers::Role;
+use super::containers::{Member, Role};
+use super::pod::Pod;
 use super::ports;
 use super::report::{Report, each};
 use crate::place::Path;
 
-pub(super) fn all(report: &mut Report<'_>, path: &Path<'_>, container: &Container, role: Role) {
+/// How long a pod's containers have to end, which no hook may sleep longer.
+fn grace_period(pod: &Pod<'_>) -> i64 {
+    let seconds = pod.spec.termination_grace_period_seconds.unwrap_or(30);
+    // The server takes a pod's negative one for the shortest.
+    if pod.is_pod && seconds < 0 { 1 } else { seconds }
+}
+
+pub(super) fn all(report: &mut Report<'_>, path: &Path<'_>, member: Member<'_>, pod: &Pod<'_>) {
+    let Member { container, role } = member;
     let list = [
         ("livenessProbe", container.liveness_probe.as_ref()),
         ("readinessProbe", container.readiness_probe.as_ref()),
@@ -21,7 +30,7 @@ pub(super) fn all(report: &mut Report<'_>, path: &Path<'_>, container: &Containe
             (None, _) => {}
         }
     }
-    lifecycle(report, &path.field("lifecycle"), container, role);
+    lifecycle(report, &path.field("lifecycle"), member, pod);
 }
 
 fn probe(report: &mut Report<'_>, path: &Path<'_>, field: &str, probe: &Probe) {
@@ -42,9 +51,7 @@ fn probe(report: &mut Report<'_>, path: &Path<'_>, field: &str, probe: &Probe) {
         ("failureThreshold", probe.failure_threshold),
     ];
     for (name, number) in numbers {
-        if let Some(number) = number.filter(|n| *n < 0) {
-            report.invalid(&path.field(name), number, "must not be negative");
-        }
+        report.natural(&path.field(name), number);
     }
     if field != "readinessProbe" && probe.success_threshold.is_some_and(|n| n > 1) {
         report.invalid(
@@ -99,15 +106,17 @@ fn header_name(name: &str) -> Result<(), &'static str> {
     if holds { Ok(()) } else { Err("must be letters, digits and '-'") }
 }
 
-fn lifecycle(report: &mut Report<'_>, path: &Path<'_>, container: &Container, role: Role) {
-    let Some(found) = container.lifecycle.as_ref() else { return };
+fn lifecycle(report: &mut Report<'_>, path: &Path<'_>, member: Member<'_>, pod: &Pod<'_>) {
+    let Some(found) = member.container.lifecycle.as_ref() else { return };
+    // A stop signal alone is dropped under the server's default gates.
+    let is_signal = found.stop_signal.is_some() && found.post_start.is_none() && found.pre_stop.is_none();
+    if member.role == Role::Init && !is_signal {
+        return report.forbidden(path, "only in an init container with restartPolicy: Always");
+    }
     let hooks = [("postStart", found.post_start.as_ref()), ("preStop", found.pre_stop.as_ref())];
     for (field, hook) in hooks {
         if let Some(hook) = hook {
-            if role == Role::Init {
-                report.forbidden(&path.field(field), "only in an init container with restartPolicy: Always");
-            }
-            self::hook(report, &path.field(field), hook);
+            self::hook(report, &path.field(field), hook, pod);
         }
     }
     let signal = found.stop_signal.as_ref();
@@ -120,7 +129,7 @@ fn signal_name(name: &str) -> Result<(), &'static str> {
     if holds { Ok(()) } else { Err("must be a signal, such as SIGTERM") }
 }
 
-fn hook(report: &mut Report<'_>, path: &Path<'_>, hook: &LifecycleHandler) {
+fn hook(report: &mut Report<'_>, path: &Path<'_>, hook: &LifecycleHandler, pod: &Pod<'_>) {
     report.just_one(
         path,
         &[
@@ -136,7 +145,14 @@ fn hook(report: &mut Report<'_>, path: &Path<'_>, hook: &LifecycleHandler) {
     if let Some(get) = hook.http_get.as_ref() {
         http_get(report, &path.field("httpGet"), get);
     }
-    if let Some(sleep) = hook.sleep.as_ref().filter(|s| s.seconds < 0) {
-        report.invalid(&path.field("sleep").field("seconds"), sleep.seconds, "must not be negative");
+    if let Some(socket) = hook.tcp_socket.as_ref() {
+        ports::number_or_name(report, &path.field("tcpSocket").field("port"), &socket.port);
+    }
+    if let Some(sleep) = hook.sleep.as_ref().filter(|s| !(0..=grace_period(pod)).contains(&s.seconds)) {
+        report.invalid(
+            &path.field("sleep").field("seconds"),
+            sleep.seconds,
+            "must be from 0 to the pod's terminationGracePeriodSeconds",
+        );
     }
 }

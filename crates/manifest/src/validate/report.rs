@@ -70,6 +70,54 @@ impl<'a> Report<'a> {
         }
     }
 
+    /// Text that must be one of these if it is there; an empty one is not.
+    pub(super) fn exactly(&mut self, path: &Path<'_>, value: Option<&String>, allowed: &[&'static str]) {
+        match value {
+            Some(value) if value.is_empty() => self.required(path),
+            value => self.one_of(path, value, allowed),
+        }
+    }
+
+    /// Text that must be there and be one of these.
+    pub(super) fn choice(&mut self, path: &Path<'_>, value: &str, allowed: &[&'static str]) {
+        self.exactly(path, Some(&value.to_owned()), allowed);
+    }
+
+    /// Text that must be there, whatever it is.
+    pub(super) fn present(&mut self, path: &Path<'_>, value: &str) {
+        if value.is_empty() {
+            self.required(path);
+        }
+    }
+
+    /// A number that must be in the range if it is there.
+    pub(super) fn ranged(
+        &mut self,
+        path: &Path<'_>,
+        value: Option<impl Into<i64>>,
+        range: std::ops::RangeInclusive<i64>,
+    ) {
+        let Some(value) = value.map(Into::into).filter(|value| !range.contains(value)) else { return };
+        let rule = match (*range.start(), *range.end()) {
+            (0, i64::MAX) => "must not be negative".to_owned(),
+            (start, i64::MAX) => format!("must be at least {start}"),
+            (start, end) => format!("must be from {start} to {end}"),
+        };
+        self.invalid(path, value, &rule);
+    }
+
+    /// A number that must not be negative if it is there.
+    pub(super) fn natural(&mut self, path: &Path<'_>, value: Option<impl Into<i64>>) {
+        self.ranged(path, value, 0..=i64::MAX);
+    }
+
+    /// A list that may have at most so many items.
+    pub(super) fn at_most(&mut self, path: &Path<'_>, count: usize, limit: usize) {
+        if count > limit {
+            self.invalid(path, count, &format!("there may be at most {limit}"));
+        }
+    }
+
     /// Text that is there only once among `seen`.
     pub(super) fn once<'v>(&mut self, path: &Path<'_>, value: &'v str, seen: &mut BTreeSet<&'v str>) {
         if !value.is_empty() && !seen.insert(value) {

@@ -4,13 +4,14 @@ use k8s_openapi::api::core::v1::{PodSecurityContext, SecurityContext};
 use plan::Gate;
 
 use super::report::{Report, each};
-use super::{host, names, pod::Pod};
+use super::{host, names, pod::Pod, windows};
 use crate::place::Path;
 
 /// A container sees IDs up to this one in a pod's fields.
 const MAX_ID: i64 = 2_147_483_647;
 
 pub(super) fn pod(report: &mut Report<'_>, path: &Path<'_>, pod: &Pod<'_>) {
+    windows::host_processes(report, path, pod);
     let Some(context) = pod.spec.security_context.as_ref() else { return };
     let path = path.field("securityContext");
     id(report, &path.field("runAsUser"), context.run_as_user);
@@ -19,12 +20,12 @@ pub(super) fn pod(report: &mut Report<'_>, path: &Path<'_>, pod: &Pod<'_>) {
     for (index, group) in each(context.supplemental_groups.as_ref()) {
         id(report, &path.field("supplementalGroups").index(index), Some(*group));
     }
-    report.one_of(
+    report.exactly(
         &path.field("fsGroupChangePolicy"),
         context.fs_group_change_policy.as_ref(),
         &["OnRootMismatch", "Always"],
     );
-    report.one_of(
+    report.exactly(
         &path.field("supplementalGroupsPolicy"),
         context.supplemental_groups_policy.as_ref(),
         &["Merge", "Strict"],
@@ -37,6 +38,7 @@ pub(super) fn pod(report: &mut Report<'_>, path: &Path<'_>, pod: &Pod<'_>) {
     let apparmor =
         context.app_armor_profile.as_ref().map(|p| (p.type_.as_str(), p.localhost_profile.as_deref()));
     apparmor_profile(report, &path.field("appArmorProfile"), apparmor);
+    windows::options(report, &path.field("windowsOptions"), context.windows_options.as_ref());
     if context.windows_options.is_some() && pod.os == Some("linux") {
         report.forbidden(&path.field("windowsOptions"), "not in a pod for Linux");
     }
@@ -53,6 +55,7 @@ pub(super) fn container(report: &mut Report<'_>, path: &Path<'_>, context: &Secu
         context.app_armor_profile.as_ref().map(|p| (p.type_.as_str(), p.localhost_profile.as_deref()));
     apparmor_profile(report, &path.field("appArmorProfile"), apparmor);
     escalation(report, &path.field("allowPrivilegeEscalation"), context);
+    windows::options(report, &path.field("windowsOptions"), context.windows_options.as_ref());
     if context.windows_options.is_some() && pod.os == Some("linux") {
         report.forbidden(&path.field("windowsOptions"), "not in a pod for Linux");
     }

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Volume;
 
 use super::pod::Pod;
-use super::report::{Report, each};
+use super::report::{Report, each, shown};
 use super::{names, sources};
 use crate::place::Path;
 
@@ -16,7 +16,25 @@ pub(super) fn volumes(report: &mut Report<'_>, path: &Path<'_>, pod: &Pod<'_>) {
         report.once(&path.field("name"), &volume.name, &mut seen);
         let set: Vec<(&str, bool)> = kinds(volume).collect();
         report.just_one(&path, &set);
-        sources::source(report, &path, volume);
+        sources::source(report, &path, volume, pod);
+        own_claim(report, &path, volume, pod);
+    }
+}
+
+/// The claim that is made for a volume gets the names of both; no other volume may name it.
+fn own_claim(report: &mut Report<'_>, path: &Path<'_>, volume: &Volume, pod: &Pod<'_>) {
+    let Some(name) = pod.metadata.filter(|_| pod.is_pod).and_then(|m| m.name.as_ref()) else { return };
+    if volume.ephemeral.is_some() && !name.is_empty() {
+        let made = format!("{name}-{}", volume.name);
+        if let Err(rule) = names::dns_subdomain(&made) {
+            report.invalid(&path.field("name"), shown(&made), rule);
+        }
+    }
+    let Some(claim) = volume.persistent_volume_claim.as_ref() else { return };
+    let made = pod.spec.volumes.iter().flatten().filter(|other| other.ephemeral.is_some());
+    if made.into_iter().any(|other| format!("{name}-{}", other.name) == claim.claim_name) {
+        let path = path.field("persistentVolumeClaim");
+        report.invalid(&path.field("claimName"), shown(&claim.claim_name), "is made for another volume");
     }
 }
 

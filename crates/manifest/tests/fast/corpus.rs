@@ -4,7 +4,7 @@ use crate::support;
 
 use manifest::{Problem, Schema, read, validate};
 use plan::Gates;
-use support::{Verdict, corpus, doc_for, pod_fields};
+use support::{Case, Verdict, corpus, doc_for, found, pod_fields};
 
 /// What is wrong with a text, from reading it or from checking what was read.
 fn faults(text: &str) -> Vec<manifest::Finding> {
@@ -18,9 +18,51 @@ fn faults(text: &str) -> Vec<manifest::Finding> {
 fn every_manifest_of_the_corpus_gets_its_verdict() {
     let corpus = corpus();
     assert!(corpus.len() >= 300, "{}", corpus.len());
+    all_get_their_verdicts(&corpus);
+}
+
+#[test]
+fn what_has_no_fields_takes_none() {
+    let job = |mode: &str| {
+        faults(&format!(
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a}}\nspec:\n  scheduling: {{disruptionMode: {mode}}}\n  \
+             template: {{spec: {{restartPolicy: Never, containers: [{{name: c, image: i}}]}}}}\n"
+        ))
+    };
+    assert!(job("{all: {}}").is_empty());
+    for mode in ["{all: 5}", "{all: {a: b}}"] {
+        assert!(job(mode)[0].path.starts_with("spec.scheduling.disruptionMode.all"), "{mode}");
+    }
+}
+
+#[test]
+fn a_stored_object_is_taken_with_what_a_server_adds_to_it() {
+    let pod = |version: &str| {
+        let meta = format!("{{name: a, resourceVersion: {version}}}");
+        let spec = "{containers: [{name: c, image: i}], ephemeralContainers: [{name: e, image: i}]}";
+        faults(&format!("apiVersion: v1\nkind: Pod\nmetadata: {meta}\nspec: {spec}\n")).len()
+    };
+    assert_eq!((pod("''"), pod("'7'")), (1, 0));
+    let job = |version: &str| {
+        let meta = format!("{{name: a, resourceVersion: {version}}}");
+        let labels = "{controller-uid: u, job-name: a}";
+        faults(&format!(
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {meta}\nspec:\n  selector: {{matchLabels: {{controller-uid: u}}}}\n  \
+             template: {{metadata: {{labels: {labels}}}, spec: {{restartPolicy: Never, containers: [{{name: c, image: i}}]}}}}\n"
+        ))
+    };
+    assert!(!job("''").is_empty() && job("'7'").is_empty());
+}
+
+#[test]
+fn every_difference_that_was_found_is_gone() {
+    all_get_their_verdicts(&found());
+}
+
+fn all_get_their_verdicts(corpus: &[Case]) {
     let mut names = std::collections::BTreeSet::new();
     let mut wrong = Vec::new();
-    for case in &corpus {
+    for case in corpus {
         assert!(names.insert(&case.name), "two are named {}", case.name);
         let found = faults(&case.text);
         let holds = match case.verdict {

@@ -5,4 +5,5 @@
 mod support;
 
 mod api_server;
+mod oracle;
 mod pod_security;

@@ -4,7 +4,7 @@ use super::{Case, Verdict};
 
 /// A pod of which one part is given: `SPEC` in the pod's spec, `CONTAINER` in its container, `META` in its
 /// metadata. The volumes `v`, `w` and the claim `p` exist unless the part says `volumes:`.
-fn pod(part: &str) -> String {
+pub fn pod(part: &str) -> String {
     let (place, body) = part.split_once(' ').unwrap();
     let mut meta = "name: a".to_owned();
     let mut spec = String::new();

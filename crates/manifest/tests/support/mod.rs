@@ -9,6 +9,7 @@
 )]
 
 mod cases;
+mod found;
 mod typos;
 
 /// What must become of a manifest.
@@ -36,4 +37,5 @@ pub fn corpus() -> Vec<Case> {
     all
 }
 
+pub use found::found;
 pub use typos::{doc_for, pod_fields};
