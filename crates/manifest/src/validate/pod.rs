@@ -75,7 +75,7 @@ fn restart_policy(report: &mut Report<'_>, path: &Path<'_>, found: &PodRef<'_>) 
     let policy = found.spec.restart_policy.as_ref();
     match &found.object.resource {
         Resource::Pod(_) => report.one_of(&path, policy, &["Always", "OnFailure", "Never"]),
-        Resource::Job(_) | Resource::CronJob(_) if policy.is_none() => report.add(
+        Resource::Job(_) | Resource::CronJob(_) if policy.is_none_or(String::is_empty) => report.add(
             &path,
             Problem::NotSupported {
                 value: "Always (the default)".into(),

@@ -160,5 +160,5 @@ fn empty_dir(report: &mut Report<'_>, path: &Path<'_>, dir: &EmptyDirVolumeSourc
     if let Some(limit) = dir.size_limit.as_ref() {
         resources::quantity(report, &path.field("sizeLimit"), limit);
     }
-    mode(report, &path.field("mode"), dir.mode);
+    report.ranged(&path.field("mode"), dir.mode, 0..=0o1777);
 }

@@ -222,6 +222,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("serviceName", "STATEFULSET serviceName: a.b"),
     ("whenScaled", "STATEFULSET persistentVolumeClaimRetentionPolicy: {whenScaled: Keep}"),
     ("rollingUpdate", "STATEFULSET updateStrategy: {type: OnDelete, rollingUpdate: {}}"),
+    ("restartPolicy", "JOB template: {spec: {restartPolicy: '', containers: [{name: c, image: i}]}}"),
     ("completions", "JOB completions: -1"),
     ("completions", "JOB parallelism: 1 ;; completionMode: Indexed"),
     ("selector", "JOB selector: {matchLabels: {app: a}}"),
