@@ -103,8 +103,8 @@ impl Mounter<'_> {
         let planned = self.planned(container, mount);
         let sub_path = sub_path(mount, variables)?;
         let listed = self.context.spec.volumes.iter().flatten().find(|v| v.name == mount.name);
-        if listed.is_some_and(|volume| volume.image.is_some()) {
-            return Ok(self.image(mount, sub_path.as_ref()));
+        if let Some(image) = listed.and_then(|v| v.image.as_ref()) {
+            return Ok(self.image(image.reference.as_deref().unwrap_or_default(), mount, sub_path.as_ref()));
         }
         let field = || format!("container {:?}", container.name);
         let wanted = WantedMount {
