@@ -32,6 +32,7 @@ use crate::pod::lock::PodLock;
 use crate::pod::mounts;
 use crate::pod::notices;
 use crate::pod::orders::{Order, Orders};
+use crate::pod::owners::{Owners, SHARED_BLOCK};
 use crate::pod::running::{Running, RunningPods};
 use crate::pod::spec;
 use crate::pod::store::{Place, PodRecord, Stored};
@@ -42,8 +43,6 @@ use crate::shared::{Shared, blocking};
 use crate::sources::watch::Watch;
 use admission::Admitted;
 
-/// Holder of the shared lease that pods with a shared user namespace join.
-const SHARED_BLOCK: &str = "shared-block";
 /// Exists where SELinux is on, enforcing or not.
 const SELINUX: &str = "/sys/fs/selinux/enforce";
 
@@ -225,7 +224,8 @@ impl Agent {
     async fn claim(&self, admitted: &Admitted) -> Result<Claimed> {
         loop {
             let (shared, wanted) = (Arc::clone(&self.shared), admitted.clone());
-            let claim = move || claim(&shared.state, &shared.endpoint, &wanted);
+            let owners = Owners::of(&shared, &wanted.pod).await?;
+            let claim = move || claim(&shared.state, &shared.endpoint, &wanted, &owners);
             let claimed = blocking("claiming a pod", claim).await?;
             let request = claimed.place.stop_request();
             let what = match (&request, claimed.origin) {

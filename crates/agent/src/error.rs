@@ -2,7 +2,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cri::CallError;
-use types::reason;
+use types::{PodUid, reason};
 
 /// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -104,6 +104,16 @@ pub enum Error {
         /// The pod.
         pod: String,
     },
+    /// The pod's `metadata.uid` belongs to another pod, or to another holder of a lease.
+    #[error("pod {pod}: metadata.uid {:?} belongs to {owner}", uid.as_str())]
+    UidTaken {
+        /// The pod.
+        pod: String,
+        /// The UID.
+        uid: PodUid,
+        /// The owner, as far as it is known.
+        owner: String,
+    },
     /// The block in an adopted pod's record is not the one that the ledger has leased to the pod.
     #[error("pod {pod}: the ledger has another block of host IDs for it than it was started with")]
     OtherBlock {
@@ -156,6 +166,7 @@ impl Error {
             Self::Config { .. } => "add the object to one of the manifests, or make the reference optional",
             Self::Managed { .. } => "`wardlet ps` shows it; `wardlet stop` ends it",
             Self::Other { .. } => "end it first with `wardlet stop`, or give this one another name",
+            Self::UidTaken { .. } => "remove metadata.uid from the manifest: the pod gets a UID of its own",
             Self::OtherBlock { .. } => "end it with `wardlet stop`, then start it anew",
             Self::Call(error) => return error.hint().map(str::to_owned),
             Self::Record { .. } => {

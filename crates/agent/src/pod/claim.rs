@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::pod::change::{self, Change};
 use crate::pod::context::hash;
 use crate::pod::lock::{Names, PodLock};
+use crate::pod::owners::{Owners, valid_uid};
 use crate::pod::store::{Parts, Place, PodRecord, Stored, stored, sweep};
 use admission::Admitted;
 
@@ -39,25 +40,28 @@ pub(crate) enum Origin {
 /// does not count.
 ///
 /// # Errors
-/// If another process manages the pod, if it runs with a definition that this one is not an update of, or if
-/// a record cannot be read or written.
-pub(crate) fn claim(state: &Path, endpoint: &str, admitted: &Admitted) -> Result<Claimed> {
+/// If another process manages the pod, if it runs with a definition that this one is not an update of, if its
+/// `metadata.uid` has another owner, or if a record cannot be read or written.
+pub(crate) fn claim(state: &Path, endpoint: &str, admitted: &Admitted, owners: &Owners) -> Result<Claimed> {
     let names = Names::lock(state)?;
     sweep(state, &names)?;
     let metadata = &admitted.pod.metadata;
     let name = metadata.name.clone().unwrap_or_default();
     let namespace = metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
+    let title = format!("{namespace}/{name}");
     let (known, wrong) = stored(state)?;
-    if let Some(error) = wrong.into_iter().find(|error| is_of(error, &namespace, &name)) {
+    owners.check_others(&title, &known)?;
+    let is_taken = |error: &Error| is_of(error, &namespace, &name) || owners.has_record_at(error);
+    if let Some(error) = wrong.into_iter().find(is_taken) {
         return Err(error);
     }
     let same = known.into_iter().find(|s| s.record.namespace == namespace && s.record.name == name);
     if let Some(known) = same {
         return left(state, endpoint, admitted, known);
     }
-    let uid = uid(metadata.uid.as_deref())?;
+    owners.check_unrecorded(&title)?;
+    let uid = owners.uid().map_or_else(new_uid, |uid| Ok(uid.clone()))?;
     let place = Place::new(state, &uid, &namespace, &name);
-    let title = format!("{namespace}/{name}");
     let lock = place.take()?.ok_or(Error::Managed { pod: title })?;
     let record = PodRecord::new(Parts {
         pod: with_uid(&admitted.pod, &uid),
@@ -82,7 +86,8 @@ fn is_of(error: &Error, namespace: &str, name: &str) -> bool {
     (word("namespace"), word("name")) == (namespace, name)
 }
 
-/// Adopts a recorded pod with its new definition, if that is an update of the recorded one.
+/// Adopts a recorded pod with its new definition, if that is an update of the recorded one. One that has ended or is
+/// being stopped is adopted with its recorded definition, whatever the new one.
 fn left(state: &Path, endpoint: &str, admitted: &Admitted, known: Stored) -> Result<Claimed> {
     let Stored { record, is_managed, status, .. } = known;
     let title = format!("{}/{}", record.namespace, record.name);
@@ -96,15 +101,19 @@ fn left(state: &Path, endpoint: &str, admitted: &Admitted, known: Stored) -> Res
     let change = change::between(&record.pod, &admitted.pod);
     let has_ended = status.is_some_and(|status| status.is_terminated());
     let is_other = has_other_users || matches!(change, Change::Immutable(_));
-    if record.endpoint != endpoint || (is_other && !has_ended) {
+    let place = Place::new(state, &record.uid, &record.namespace, &record.name);
+    let is_ending = place.stop_request().is_some();
+    if record.endpoint != endpoint || (is_other && !has_ended && !is_ending) {
         return Err(Error::Other { pod: title });
     }
-    let place = Place::new(state, &record.uid, &record.namespace, &record.name);
     let lock = place.take()?.ok_or(Error::Managed { pod: title })?;
     if has_ended {
         return Ok(Claimed { place, lock, record, origin: Origin::Ended });
     }
     let record = record.managed_by_this_process();
+    if is_ending {
+        return Ok(Claimed { place, lock, record, origin: Origin::Left });
+    }
     let record = match change {
         Change::Update(_) => record.updated(admitted.pod.clone(), definition(&admitted.pod, users)),
         Change::None | Change::Immutable(_) => record,
@@ -123,16 +132,15 @@ pub(crate) fn definition(pod: &Pod, users: UserNamespacePlan) -> u64 {
     hash(&(&pod.spec, &pod.metadata.labels, &pod.metadata.annotations, users))
 }
 
-fn uid(given: Option<&str>) -> Result<PodUid> {
-    let text = match given.filter(|uid| !uid.is_empty()) {
-        Some(given) => given.to_owned(),
-        None => std::fs::read_to_string(UUID).map_err(Error::file("read", Path::new(UUID)))?,
-    };
-    PodUid::new(text.trim()).map_err(|e| Error::config("metadata.uid", e.to_string()))
+fn new_uid() -> Result<PodUid> {
+    let text = std::fs::read_to_string(UUID).map_err(Error::file("read", Path::new(UUID)))?;
+    valid_uid(text.trim())
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::pod::owners::GivenUid;
+    use crate::pod::store::StopRequest;
     use plan::{Gates, Intent, Namespaces, Owner, Plan, PodIdentity, UserNamespaceMode};
 
     use super::*;
@@ -181,7 +189,7 @@ mod tests {
     #[test]
     fn a_pod_that_was_left_is_adopted_by_an_update_and_by_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
-        let claim = |admitted: &Admitted| claim(dir.path(), RUNTIME, admitted);
+        let claim = |admitted: &Admitted| claim(dir.path(), RUNTIME, admitted, &Owners::default());
         let own = UserNamespaceMode::Own;
         let first = claim(&admitted("first", "i:1", own)).unwrap();
         assert_eq!(first.origin, Origin::New);
@@ -209,13 +217,56 @@ mod tests {
             assert!(matches!(refused, Error::Other { .. }), "{refused}");
         }
 
-        // The definition of a pod that has ended does not count.
+        // The definition of a pod that was being stopped does not count: it is stopped first.
+        let place = Place::new(dir.path(), &uid, "shop", "web");
+        place.write_stop(&StopRequest { grace: None }).unwrap();
+        for other in others() {
+            let left = claim(&other).unwrap();
+            assert_eq!((left.origin, &left.record.uid), (Origin::Left, &uid));
+            assert_eq!(left.record.pod.spec.unwrap().containers[0].image.as_deref(), Some("i:2"));
+        }
+
+        // Nor does that of a pod that has ended.
         let status = serde_json::json!({"phase": "Succeeded", "stage": "Terminated", "started": 1, "ips": [],
             "conditions": [], "init": [], "containers": []});
-        let place = Place::new(dir.path(), &uid, "shop", "web");
         place.write_status(&serde_json::from_value(status).unwrap()).unwrap();
         for other in others() {
             assert_eq!(claim(&other).unwrap().origin, Origin::Ended);
         }
+    }
+
+    /// A pod with the UID of one whose process was killed ran in that one's sandbox, with its volumes.
+    #[test]
+    fn a_pod_does_not_take_over_the_uid_of_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = UserNamespaceMode::Own;
+        let web = claim(dir.path(), RUNTIME, &admitted("a", "i:1", own), &Owners::default()).unwrap();
+        let uid = web.record.uid.clone();
+        let with_uid = |lease: Option<&str>| {
+            let lease = lease.map(str::to_owned);
+            Owners(Some(GivenUid { uid: uid.clone(), sandboxes: Vec::new(), lease }))
+        };
+        let mut thief = admitted("a", "i:1", own);
+        (thief.pod.metadata.namespace, thief.pod.metadata.name) = (Some("evil".into()), Some("thief".into()));
+        let refused = |owners: &Owners| claim(dir.path(), RUNTIME, &thief, owners).err().unwrap();
+        let path = web.place.dir.join("agent.json");
+        drop(web);
+        let error = refused(&with_uid(None)).to_string();
+        assert!(error.contains("evil/thief: metadata.uid") && error.ends_with("pod shop/web"), "{error}");
+
+        // The pod itself is adopted, with the lease that it has.
+        let leased = with_uid(Some("a holder"));
+        let again = claim(dir.path(), RUNTIME, &admitted("a", "i:1", own), &leased).unwrap();
+        assert_eq!((again.origin, &again.record.uid), (Origin::Left, &uid));
+        let place = again.place.clone();
+        drop(again);
+
+        std::fs::write(&path, "rubbish").unwrap();
+        assert!(matches!(refused(&with_uid(None)), Error::Record { .. }));
+        std::fs::remove_file(&path).unwrap();
+        let error = refused(&leased);
+        assert!(matches!(&error, Error::UidTaken { owner, .. } if owner == "a holder"), "{error}");
+        assert!(!place.dir.exists(), "a refused pod left a directory");
+        assert_eq!(claim(dir.path(), RUNTIME, &thief, &with_uid(None)).unwrap().record.uid, uid);
     }
 }

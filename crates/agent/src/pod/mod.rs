@@ -14,6 +14,7 @@ pub(crate) mod lock;
 pub(crate) mod mounts;
 pub(crate) mod notices;
 pub(crate) mod orders;
+pub(crate) mod owners;
 pub(crate) mod payload;
 pub(crate) mod running;
 pub(crate) mod spec;

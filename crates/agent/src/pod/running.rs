@@ -27,16 +27,27 @@ impl Running {
     }
 }
 
-type Pods = HashMap<(String, String), Running>;
+type Key = (String, String);
+type Pods = HashMap<Key, Running>;
 
 /// The pods that this process runs, by namespace and name. A pod is listed until it is removed, also after
 /// its end.
 #[derive(Default)]
-pub(crate) struct RunningPods(Mutex<Pods>);
+pub(crate) struct RunningPods {
+    pods: Mutex<Pods>,
+    /// The UID of the pod of each name that this process removed last.
+    removed: Mutex<HashMap<Key, PodUid>>,
+}
 
 impl RunningPods {
     fn pods(&self) -> MutexGuard<'_, Pods> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The UID of the pod of this name that this process removed last.
+    pub(crate) fn removed(&self, namespace: &str, name: &str) -> Option<PodUid> {
+        let removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
+        removed.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
     pub(crate) fn insert(&self, namespace: &str, name: &str, running: Running) {
@@ -65,6 +76,7 @@ impl RunningPods {
         let key = (pod.namespace.clone(), pod.name.clone());
         if pods.get(&key).is_some_and(|running| running.uid == pod.uid) {
             pods.remove(&key);
+            self.removed.lock().unwrap_or_else(PoisonError::into_inner).insert(key, pod.uid.clone());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The desired pods of the manifests, and how they change.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use manifest::k8s_openapi::api::core::v1::Pod;
 use manifest::{Object, Resource};
@@ -8,9 +9,9 @@ use manifest::{Object, Resource};
 /// Namespace and name.
 pub(crate) type Key = (String, String);
 
-/// The desired pods, as of the last read of the manifests.
+/// The desired pods, as of the last read of the manifests, each with its file.
 #[derive(Debug, Default)]
-pub(crate) struct Desired(BTreeMap<Key, Pod>);
+pub(crate) struct Desired(BTreeMap<Key, (Arc<str>, Pod)>);
 
 /// The changes in the manifests, in the order in which they are applied.
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ pub(crate) struct Changes<'a> {
     pub(crate) removed: Vec<Key>,
     /// Pods that are new or have another definition.
     pub(crate) applied: Vec<&'a Object>,
-    /// Duplicates: pods whose namespace and name another pod in the manifests has. The first one is used.
+    /// Pods of the same namespace and name as one that runs from another file, or as one before them.
     pub(crate) doubled: Vec<&'a Object>,
 }
 
@@ -27,26 +28,30 @@ impl Desired {
     /// Replaces the desired pods by those among these objects, and returns the changes.
     pub(crate) fn replace<'a>(&mut self, objects: &'a [Object]) -> Changes<'a> {
         let (mut now, mut changes, mut seen) = (BTreeMap::new(), Changes::default(), BTreeSet::new());
+        let mut objects: Vec<&Object> = objects.iter().collect();
+        objects.sort_by_key(|o| self.0.get(&key(o)).is_some_and(|(file, _)| *file != o.file));
         for object in objects {
             let Resource::Pod(pod) = &object.resource else { continue };
-            let key = (object.namespace().to_owned(), object.name().to_owned());
+            let key = key(object);
             if !seen.insert(key.clone()) {
                 changes.doubled.push(object);
                 continue;
             }
-            if self.0.get(&key) != Some(&**pod) {
+            if self.0.get(&key).map(|(_, known)| known) != Some(&**pod) {
                 changes.applied.push(object);
             }
-            now.insert(key, (**pod).clone());
+            now.insert(key, (Arc::clone(&object.file), (**pod).clone()));
         }
         // New pods first, as in the kubelet.
-        changes.applied.sort_by_key(|object| {
-            self.0.contains_key(&(object.namespace().to_owned(), object.name().to_owned()))
-        });
+        changes.applied.sort_by_key(|object| self.0.contains_key(&key(object)));
         changes.removed = self.0.keys().filter(|key| !now.contains_key(*key)).cloned().collect();
         self.0 = now;
         changes
     }
+}
+
+fn key(object: &Object) -> Key {
+    (object.namespace().to_owned(), object.name().to_owned())
 }
 
 #[cfg(test)]
@@ -78,5 +83,18 @@ mod tests {
         assert_eq!(names(&changes.doubled), ["new"]);
         let again = desired.replace(&second);
         assert!(again.removed.is_empty() && again.applied.is_empty());
+    }
+
+    #[test]
+    fn a_pod_that_runs_keeps_its_name_whatever_the_order_of_the_files() {
+        let of = |file: &str, image: &str| manifest::read(file, pod("web", image).as_bytes()).objects;
+        let mut desired = Desired::default();
+        let (ours, new) = (of("50-web.yaml", "i:1"), of("10-other.yaml", "i:2"));
+        desired.replace(&ours);
+        let both = [new.clone(), ours].concat();
+        let changes = desired.replace(&both);
+        assert!(changes.applied.is_empty() && changes.removed.is_empty());
+        assert_eq!(&*changes.doubled[0].file, "10-other.yaml");
+        assert_eq!(desired.replace(&new).applied.len(), 1);
     }
 }

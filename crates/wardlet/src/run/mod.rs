@@ -28,32 +28,26 @@ impl From<Error> for Failure {
             Error::Managed { .. }
             | Error::Other { .. }
             | Error::OtherBlock { .. }
+            | Error::UidTaken { .. }
             | Error::Immutable { .. }
             | Error::Admission(_)
             | Error::Volumes(_) => Self::refused(message),
             _ => Self::unknown(message),
         };
-        match e.hint() {
-            Some(hint) => failure.with_hint(hint),
-            None => failure,
-        }
+        e.hint().into_iter().fold(failure, Self::with_hint)
     }
 }
 
 impl From<cri::CallError> for Failure {
     fn from(e: cri::CallError) -> Self {
         let failure = Self::unknown(e.to_string());
-        match e.hint() {
-            Some(hint) => failure.with_hint(hint),
-            None => failure,
-        }
+        e.hint().into_iter().fold(failure, Self::with_hint)
     }
 }
 
 impl From<cri::Error> for Failure {
     fn from(e: cri::Error) -> Self {
-        let hint = e.hint();
-        Self::unknown(e.to_string()).with_hint(hint)
+        Self::unknown(e.to_string()).with_hint(e.hint())
     }
 }
 
@@ -63,10 +57,7 @@ impl From<ConnectError> for Failure {
             ConnectError::Runtime(runtime::Error::Closed { .. }) => Self::refused(e.to_string()),
             _ => Self::unknown(e.to_string()),
         };
-        match e.hint() {
-            Some(hint) => failure.with_hint(hint),
-            None => failure,
-        }
+        e.hint().into_iter().fold(failure, Self::with_hint)
     }
 }
 

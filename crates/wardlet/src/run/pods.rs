@@ -89,17 +89,20 @@ impl Run<'_> {
             return Err(refused_twice(twice));
         }
         let agent = self.agent()?;
-        let mut supervisor = PodSupervisor::new(Vec::new(), self.args);
+        let mut handles = Vec::new();
         for pod in pods {
             match agent.sync(PodUpdate::Apply(Box::new(pod))).await {
-                Ok(Synced::Started(handle)) => supervisor.add(handle),
+                Ok(Synced::Started(handle)) => handles.push(handle),
                 Ok(_) => {}
                 Err(error) => {
-                    end_all(supervisor).await;
+                    // Pods that ran before this run are left running.
+                    handles.retain(|handle| !handle.is_adopted());
+                    end_all(PodSupervisor::new(handles, self.args)).await;
                     return Err(error.into());
                 }
             }
         }
+        let mut supervisor = PodSupervisor::new(handles, self.args);
         let mut source = FileSource::new(&self.args.files, reading);
         let mut asked = 0;
         let mut unstarted = None;

@@ -1,6 +1,7 @@
 //! Attacks on a node, its pods and its users through this program: each once worked, and must fail. Needs root.
 //! docs/threat-model.md has the table.
 
+mod borrowed_uid;
 mod covered_namespace;
 mod descriptor_flood;
 mod host_setuid;
