@@ -48,7 +48,7 @@ pub use pod::orders::Orders;
 pub use pod::store::{PodRecord, StopRequest, Stored, ask_to_stop, stored, stored_one};
 pub use pod::update::{PodUpdate, Synced};
 pub use sources::files::{FileProblem, FileSet, FileSource};
-pub use sources::manifests::{Unreadable, read_manifests};
+pub use sources::manifests::{Unreadable, read_complete_manifests, read_manifests};
 pub use sources::objects::Objects;
 pub use status::events::EventLog;
 pub use status::sink::StatusFiles;

@@ -10,6 +10,7 @@
 //! | [`probe`](mod@probe) | what this kernel and this filesystem can do, by trying it |
 //! | [`calls`](mod@calls) | [`Kernel`]: the calls that change something, as a trait; [`Live`] makes them, [`Recorder`] also records them, [`Dry`] makes none |
 //! | [`filter_devices`] | which devices a cgroup v2 may use |
+//! | [`is_open_for_writing`] | whether a file has a writer |
 //! | [`interrupt`] | SIGINT, SIGTERM and SIGHUP, as a flag that can be polled |
 //!
 //! This is the only crate with `unsafe` in it.
@@ -34,6 +35,7 @@ mod signals;
 mod spawn_detached;
 mod undumpable;
 pub mod userns;
+mod writers;
 
 pub use calls::{Call, Dry, Kernel, Live, Recorder, Tell};
 pub use cloexec::{inherited, set_cloexec};
@@ -62,3 +64,4 @@ pub use signals::{default_signals, exec, with_callers_signals};
 pub use spawn_detached::spawn_detached;
 pub use undumpable::set_undumpable;
 pub use userns::{Charge, IdMaps, UsernsCache, UsernsFd};
+pub use writers::is_open_for_writing;

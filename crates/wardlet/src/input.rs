@@ -1,17 +1,14 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use manifest::{Finding, Reading};
 
 use crate::failure::Failure;
 use crate::words;
 
-/// Everything that the named files hold. A directory stands for the manifests directly in it.
-pub(crate) fn read(names: &[PathBuf]) -> Result<Reading, Failure> {
-    agent::read_manifests(names).map_err(|error| {
-        Failure::unknown(error.to_string())
-            .with_hint("name a manifest, a directory of manifests, or - for standard input")
-    })
+/// The failure to read manifests.
+pub(crate) fn unreadable(error: &agent::Unreadable) -> Failure {
+    Failure::unknown(error.to_string())
+        .with_hint("name a manifest, a directory of manifests, or - for standard input")
 }
 
 /// Says what is wrong, each finding with its place and the way out.

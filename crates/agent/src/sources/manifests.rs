@@ -2,13 +2,19 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use manifest::{MAX_BYTES, Reading};
+
+use crate::sources::open::{Content, open_regular, read_complete};
 
 /// The name of standard input.
 const STANDARD_INPUT: &str = "-";
 /// Extensions of manifests in a directory.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// Maximum time to wait for a writer that keeps a file open.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A file or directory that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +32,32 @@ pub struct Unreadable {
 /// # Errors
 /// If a file or directory cannot be read.
 pub fn read_manifests(names: &[PathBuf]) -> Result<Reading, Unreadable> {
+    read_each(names, |file| open_regular(file).and_then(limited))
+}
+
+/// As [`read_manifests`], for manifests that are applied: a file that a process has open for writing is waited for.
+///
+/// # Errors
+/// If a file or directory cannot be read, or is still open for writing after some seconds.
+pub fn read_complete_manifests(names: &[PathBuf]) -> Result<Reading, Unreadable> {
+    read_each(names, |file| {
+        let start = Instant::now();
+        loop {
+            match read_complete(file, None)? {
+                Content::Whole(bytes) | Content::Doubtful(bytes) => return Ok(bytes),
+                Content::Written if start.elapsed() < PATIENCE => std::thread::sleep(PATIENCE / 100),
+                Content::Written => {
+                    return Err(io::Error::other("another process has it open for writing"));
+                }
+            }
+        }
+    })
+}
+
+fn read_each(
+    names: &[PathBuf],
+    read_regular: impl Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Result<Reading, Unreadable> {
     let mut reading = Reading::default();
     for name in names {
         if name == Path::new(STANDARD_INPUT) {
@@ -36,12 +68,24 @@ pub fn read_manifests(names: &[PathBuf]) -> Result<Reading, Unreadable> {
         }
         for file in files(name).map_err(|cause| unreadable(&name.display().to_string(), cause))? {
             let shown = file.display().to_string();
+            // A pipe that is named, as by a shell's `<(...)`, is read to its end.
+            let is_regular = file.is_file() || file != *name;
             let bytes =
-                std::fs::File::open(&file).and_then(limited).map_err(|cause| unreadable(&shown, cause))?;
-            reading.extend(manifest::read(&shown, &bytes));
+                if is_regular { read_regular(&file) } else { std::fs::File::open(&file).and_then(limited) };
+            reading.extend(manifest::read(&shown, &bytes.map_err(|cause| unreadable(&shown, cause))?));
         }
     }
     Ok(reading)
+}
+
+/// Whether this name can change: standard input and pipes are read once. A file that is missing may come back.
+pub(super) fn is_watched(name: &Path) -> bool {
+    match name.metadata() {
+        Ok(found) => found.is_dir() || found.is_file(),
+        Err(_) => {
+            name != Path::new(STANDARD_INPUT) && !["/dev", "/proc"].iter().any(|dir| name.starts_with(dir))
+        }
+    }
 }
 
 fn unreadable(name: &str, cause: io::Error) -> Unreadable {
@@ -71,4 +115,39 @@ pub(super) fn files(name: &Path) -> io::Result<Vec<PathBuf>> {
     found.retain(is_manifest);
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// The first half of a manifest is not what its author wants to run.
+    #[test]
+    fn a_file_that_is_being_written_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.yaml");
+        let half = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\n";
+        let mut file = std::fs::File::create(&path).unwrap();
+        file.write_all(half.as_bytes()).unwrap();
+        let names = [path];
+        assert_eq!(read_manifests(&names).unwrap().objects.len(), 1);
+        let refused = read_complete_manifests(&names).unwrap_err();
+        assert!(refused.to_string().ends_with("another process has it open for writing"), "{refused}");
+        std::thread::scope(|scope| {
+            let read = scope.spawn(|| read_complete_manifests(&names).unwrap());
+            file.write_all(format!("---\n{half}").as_bytes()).unwrap();
+            drop(file);
+            assert_eq!(read.join().unwrap().objects.len(), 2);
+        });
+    }
+
+    #[test]
+    fn a_file_of_the_kernel_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/proc/kmsg", dir.path().join("a.yaml")).unwrap();
+        let refused = read_complete_manifests(&[dir.path().to_owned()]).unwrap_err();
+        assert!(refused.to_string().ends_with("it is a file of the kernel, not a regular file"), "{refused}");
+    }
 }

@@ -3,4 +3,6 @@
 pub(crate) mod files;
 pub(crate) mod manifests;
 pub(crate) mod objects;
+pub(crate) mod open;
+pub(crate) mod tracked;
 pub(crate) mod watch;

@@ -16,11 +16,22 @@ pub(crate) struct Watch(AsyncFd<OwnedFd>);
 
 /// An event in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) struct Seen {
+    /// The watch descriptor of the directory.
+    pub(crate) watch: i32,
+    /// The entry's name; none if the event is about the directory, or if events were lost.
+    pub(crate) name: Option<OsString>,
+    /// What happened.
+    pub(crate) kind: SeenKind,
+}
+
+/// What happened to an entry of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SeenKind {
     /// A file is being written.
-    Writing(OsString),
+    Writing,
     /// A file that was open for writing was closed.
-    Closed(OsString),
+    Closed,
     /// An entry appeared, disappeared or was renamed, or the directory did; or events were lost.
     Other,
 }
@@ -44,10 +55,10 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Adds a directory to the watch. A directory that is already watched is not added twice.
-    pub(crate) fn add(&self, dir: &Path, flags: WatchFlags) -> io::Result<()> {
-        inotify::add_watch(&self.0, dir, flags)?;
-        Ok(())
+    /// Adds a directory to the watch, and returns its watch descriptor: that of a directory that is already
+    /// watched is the same as before.
+    pub(crate) fn add(&self, dir: &Path, flags: WatchFlags) -> io::Result<i32> {
+        Ok(inotify::add_watch(&self.0, dir, flags)?)
     }
 
     /// Waits for events, and returns all since the last call. Cancel safe.
@@ -71,11 +82,12 @@ fn read_all(fd: &OwnedFd) -> io::Result<Vec<Seen>> {
         match reader.next() {
             Ok(event) => {
                 let name = event.file_name().map(|name| OsString::from_vec(name.to_bytes().to_vec()));
-                all.push(match name {
-                    Some(name) if event.events().contains(ReadFlags::CLOSE_WRITE) => Seen::Closed(name),
-                    Some(name) if event.events().contains(ReadFlags::MODIFY) => Seen::Writing(name),
-                    _ => Seen::Other,
-                });
+                let kind = match event.events() {
+                    events if events.contains(ReadFlags::CLOSE_WRITE) => SeenKind::Closed,
+                    events if events.contains(ReadFlags::MODIFY) => SeenKind::Writing,
+                    _ => SeenKind::Other,
+                };
+                all.push(Seen { watch: event.wd(), name, kind });
             }
             Err(Errno::INTR) => {}
             Err(Errno::WOULDBLOCK) => return Ok(all),
@@ -94,16 +106,17 @@ mod tests {
         let watch = Watch::on(dir.path()).unwrap();
         std::fs::write(dir.path().join("new"), "x").unwrap();
         std::fs::rename(dir.path().join("new"), dir.path().join("stop.json")).unwrap();
-        assert_eq!(watch.changed().await.unwrap(), [Seen::Other]);
+        let seen = watch.changed().await.unwrap();
+        assert!(matches!(&seen[..], [Seen { kind: SeenKind::Other, .. }]), "{seen:?}");
     }
 
     #[tokio::test]
     async fn a_file_that_is_written_is_told_from_one_that_is_whole() {
         let dir = tempfile::tempdir().unwrap();
         let watch = Watch::new().unwrap();
-        watch.add(dir.path(), WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE).unwrap();
+        let id = watch.add(dir.path(), WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE).unwrap();
         std::fs::write(dir.path().join("a"), "x").unwrap();
-        let name = || OsString::from("a");
-        assert_eq!(watch.changed().await.unwrap(), [Seen::Writing(name()), Seen::Closed(name())]);
+        let seen = |kind| Seen { watch: id, name: Some(OsString::from("a")), kind };
+        assert_eq!(watch.changed().await.unwrap(), [seen(SeenKind::Writing), seen(SeenKind::Closed)]);
     }
 }

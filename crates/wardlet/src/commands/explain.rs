@@ -12,7 +12,7 @@ use crate::words;
 
 pub(super) fn run(session: &Session, args: &ExplainArgs) -> Result<Answer, Failure> {
     let gates = gates(args.kubernetes, &args.feature_gates)?;
-    let reading = input::read(&args.files)?;
+    let reading = agent::read_manifests(&args.files).map_err(|error| input::unreadable(&error))?;
     input::say_skipped(&reading);
     let doubts = admission::doubts(&reading, &gates);
     if !doubts.is_empty() {

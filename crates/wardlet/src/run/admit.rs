@@ -14,7 +14,7 @@ use crate::words;
 
 /// Reads the manifests, and refuses them if one of them has an error or an ambiguity.
 pub(crate) fn read(args: &RunArgs) -> Result<Reading, Failure> {
-    let reading = input::read(&args.files)?;
+    let reading = agent::read_complete_manifests(&args.files).map_err(|error| input::unreadable(&error))?;
     input::say_skipped(&reading);
     let doubts = admission::doubts(&reading, &Gates::default());
     if let Some(first) = doubts.first() {

@@ -14,7 +14,6 @@ use kernel::{Live, Recorder};
 use ledger::Ledger;
 use manifest::{Object, Reading};
 use node::{Node, host_ip, host_name};
-use plan::Gates;
 use runtime::connect::Connected;
 use telemetry::metrics::Registry;
 
@@ -150,10 +149,6 @@ impl Run<'_> {
     ) {
         set.problems.iter().for_each(say_problem);
         let reading = Reading { objects: set.objects, ..Reading::default() };
-        let doubts = admission::doubts(&reading, &Gates::default());
-        if !doubts.is_empty() {
-            return input::say(&doubts);
-        }
         if self.objects.replace(&reading.objects) {
             agent.refresh().await;
         }
@@ -238,13 +233,7 @@ fn refused_twice(pod: &Object) -> Failure {
 fn say_problem(problem: &FileProblem) {
     match problem {
         FileProblem::Invalid(findings) => input::say(findings),
-        FileProblem::Unreadable { path, cause } => {
-            words::warning(&format!("cannot read {}: {cause}; its pods stay as they are", path.display()));
-        }
-        FileProblem::Empty { path } => words::warning(&format!(
-            "{} is empty; its pods stay as they are: remove the file to end them",
-            path.display()
-        )),
+        other => words::warning(&other.to_string()),
     }
 }
 
