@@ -53,7 +53,10 @@ fn in_tree() -> [(&'static str, Value); 7] {
     [
         ("ebs.csi.aws.com", json!({"awsElasticBlockStore": {"volumeID": "vol-1"}})),
         ("pd.csi.storage.gke.io", json!({"gcePersistentDisk": {"pdName": "d"}})),
-        ("disk.csi.azure.com", json!({"azureDisk": {"diskName": "d", "diskURI": "/u/d", "kind": "Managed"}})),
+        (
+            "disk.csi.azure.com",
+            json!({"azureDisk": {"diskName": "d", "diskURI": "/subscriptions/u/d", "kind": "Managed"}}),
+        ),
         ("file.csi.azure.com", json!({"azureFile": {"secretName": "a", "shareName": "s"}})),
         ("cinder.csi.openstack.org", json!({"cinder": {"volumeID": "c"}})),
         ("csi.vsphere.vmware.com", json!({"vsphereVolume": {"volumePath": "p"}})),
