@@ -47,7 +47,7 @@ impl Trees<'_> {
         let job = ChownOnce { tree: &tree, journal: &journal, ids: &ids };
         let began = Instant::now();
         let shifted = job.give(&mut |_| {}).map_err(failed(volume))?;
-        Ok(cost(volume, given, (shifted, "given to the pod's host IDs"), began.elapsed()))
+        Ok(cost(volume, given, shifted, "given to the pod's host IDs", began.elapsed()))
     }
 
     /// Makes sure that no pod of another block has any of the trees, for as long as the returned value lives: by then
@@ -91,7 +91,7 @@ impl Trees<'_> {
         let job = ChownOnce { tree: &tree, journal: &journal, ids: &ids };
         let began = Instant::now();
         let shifted = job.take_back(&mut |_| {}).map_err(failed(volume))?;
-        Ok(Some(cost(volume, given, (shifted, "taken back from the pod's host IDs"), began.elapsed())))
+        Ok(Some(cost(volume, given, shifted, "taken back from the pod's host IDs", began.elapsed())))
     }
 
     /// The directory of the journals, locked: whether another pod has a tree cannot change meanwhile.
@@ -114,7 +114,7 @@ impl Trees<'_> {
 }
 
 /// What it took to change the owners of a tree.
-fn cost(volume: &VolumeName, given: &Given, (shifted, what): (Shifted, &str), took: Duration) -> Notice {
+fn cost(volume: &VolumeName, given: &Given, shifted: Shifted, what: &str, took: Duration) -> Notice {
     let Shifted { files, stripped, .. } = shifted;
     let (path, seconds) = (given.path.display(), took.as_secs_f64());
     let mut text = format!("{files} files of {path} were {what} in {seconds:.1} s (chownOnce)");

@@ -162,7 +162,6 @@ fn fields_of_a_pod_that_run_refuses_are_refused_with_their_place() {
         ("schedulingGates: [{name: example.com/wait}]", "schedulingGates"),
         ("resources: {limits: {cpu: '1'}}", "resources"),
         ("overhead: {cpu: '1'}", "overhead"),
-        ("ephemeralContainers: [{name: debug, image: 'registry.example/debug:1'}]", "ephemeralContainers"),
     ] {
         let host = host_with(&["hostUsers: false", line]);
         assert_eq!(host.run("explain HOST/pod.yaml").code, Some(1), "{field}");
@@ -176,6 +175,13 @@ fn fields_of_a_pod_that_run_refuses_are_refused_with_their_place() {
         assert!(!found["hint"].as_str().unwrap().is_empty(), "{pod}");
         assert!(found["at"].as_str().unwrap().ends_with("/pod.yaml:7:3"), "{pod}");
     }
+    // The API refuses these when a pod is created.
+    let line = "ephemeralContainers: [{name: debug, image: 'registry.example/debug:1'}]";
+    let pod = &host_with(&["hostUsers: false", line]).json("explain HOST/pod.yaml")["pods"][0];
+    assert_eq!(
+        (&pod["verdict"], &pod["refusals"][0]["field"]),
+        (&"refused".into(), &"spec.ephemeralContainers".into())
+    );
     let host = Host::new();
     host.write("shop.yaml", &deployment(&["schedulingGates: [{name: example.com/wait}]"]));
     let refusals = &host.json("explain HOST/shop.yaml")["pods"][0]["refusals"];
