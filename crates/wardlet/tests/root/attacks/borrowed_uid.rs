@@ -33,7 +33,8 @@ fn a_pod_does_not_get_the_lease_of_another_holder_by_its_uid() {
     assert!(machine.pods().is_empty());
 
     // A UID that was its own before is no other's.
-    let job = pod("job", "exit 0", "  restartPolicy: Never\n").replace("{name: job}", "{name: job, uid: own}");
+    let job =
+        pod("job", "exit 0", "  restartPolicy: Never\n").replace("{name: job}", "{name: job, uid: own}");
     let job = machine.manifest("job.yaml", &job);
     machine.done(&["run", &job]);
     machine.done(&["run", &job]);
