@@ -195,7 +195,7 @@ async fn events_of_a_file_of_the_same_name_elsewhere_end_no_wait() {
     let above = tempfile::tempdir().unwrap();
     let dir = above.path().join("m");
     fs::create_dir(&dir).unwrap();
-    let mut source = FileSource::new(&[dir.clone()], &Reading::default());
+    let mut source = FileSource::new(std::slice::from_ref(&dir), &Reading::default());
     soon(&mut source).await;
     let mut file = fs::File::create(dir.join("a.yaml")).unwrap();
     file.write_all(pod("half").as_bytes()).unwrap();
@@ -217,7 +217,7 @@ async fn files_that_never_settle_delay_no_other_file() {
     let dir = above.path().join("m");
     fs::create_dir(&dir).unwrap();
     fs::write(dir.join("one.yaml"), pod("one")).unwrap();
-    let mut source = FileSource::new(&[dir.clone()], &Reading::default());
+    let mut source = FileSource::new(std::slice::from_ref(&dir), &Reading::default());
     until(&mut source, &["one"]).await;
     let mut held = fs::File::create(dir.join("held.yaml")).unwrap();
     let beside = above.path().to_owned();
