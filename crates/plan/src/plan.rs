@@ -148,14 +148,25 @@ fn mount_plans(
         let presented = isolation.volumes.iter().find(|v| v.volume.name == mount.volume);
         let owners = presented.map_or("the pod has the host's users", |v| &v.why);
         // The runtime mounts an image, read-only and with nothing below it.
-        let is_image = intent.volume(&mount.volume).is_some_and(|v| v.source == VolumeSource::Image);
+        let source = intent.volume(&mount.volume).map(|v| &v.source);
+        let is_image = source == Some(&VolumeSource::Image);
+        // wardlet writes these; a pod may not.
+        let is_written = matches!(
+            source,
+            Some(
+                VolumeSource::ConfigMap
+                    | VolumeSource::Secret
+                    | VolumeSource::DownwardApi
+                    | VolumeSource::Projected
+            )
+        );
         Some(MountPlan {
             container: container.name.clone(),
             volume: mount.volume.clone(),
             path: mount.path.clone(),
             idmap: idmap(isolation.mode, volume.owners),
             label: labelling::of_mount(&volume.label, container, intent, facts),
-            read_only: mount.read_only || is_image,
+            read_only: mount.read_only || is_image || is_written,
             recursive_read_only: mount.recursive_read_only != RecursiveReadOnly::Disabled
                 && !is_image
                 && rro(intent, facts),
