@@ -1,12 +1,12 @@
 //! Manifests that are read once: from files, directories and standard input.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use manifest::{MAX_BYTES, Reading};
+use manifest::Reading;
 
-use crate::sources::open::{Content, open_regular, read_complete};
+use crate::sources::open::{Content, limited, open_regular, read_complete};
 
 /// The name of standard input.
 const STANDARD_INPUT: &str = "-";
@@ -90,14 +90,6 @@ pub(super) fn is_watched(name: &Path) -> bool {
 
 fn unreadable(name: &str, cause: io::Error) -> Unreadable {
     Unreadable { name: name.to_owned(), cause }
-}
-
-/// One byte more than is allowed is enough to report the size.
-pub(super) fn limited(from: impl Read) -> io::Result<Vec<u8>> {
-    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
-    let mut bytes = Vec::new();
-    from.take(limit).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// The manifests of a name: the file itself, or those directly in the directory.

@@ -1,14 +1,13 @@
 //! Opens manifests, and tells whether they are complete.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use manifest::MAX_BYTES;
 use rustix::fs::{FileType, FsWord, Mode, OFlags, PROC_SUPER_MAGIC, fstat, fstatfs, open};
-
-use crate::sources::manifests::limited;
 
 /// Filesystems with files that seem regular, and that wait, never end, or lose what is read: proc(5), sysfs(5),
 /// debugfs and tracefs.
@@ -90,4 +89,12 @@ pub(crate) fn read_complete(path: &Path, expected: Option<Stamp>) -> io::Result<
         return Ok(Content::Written);
     }
     Ok(if is_written.is_ok() { Content::Whole(bytes) } else { Content::Doubtful(bytes) })
+}
+
+/// One byte more than is allowed is enough to report the size.
+pub(super) fn limited(from: impl Read) -> io::Result<Vec<u8>> {
+    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+    let mut bytes = Vec::new();
+    from.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
