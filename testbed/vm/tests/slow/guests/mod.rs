@@ -140,9 +140,10 @@ fn panic_on_purpose(vm: &Vm) -> Error {
     vm.exec(&["sh", "-c", "echo 1 >/proc/sys/kernel/sysrq; echo c >/proc/sysrq-trigger"]).unwrap_err()
 }
 
-/// The agent is stopped, so nothing in the guest answers or reads any more.
+/// The agent is stopped, so nothing in the guest answers or reads any more. The command stays: the thread of the agent
+/// that the signal is for may be the last to run, and until then another one would report the end of the command.
 fn hang_on_purpose(vm: &Vm) -> Error {
-    let stop = Exec::new(&["sh", "-c", "kill -STOP $PPID"]).input(vec![0; 8 << 20]);
+    let stop = Exec::new(&["sh", "-c", "kill -STOP $PPID; exec sleep 1000"]).input(vec![0; 8 << 20]);
     vm.run(&stop.limit(Duration::from_secs(1))).unwrap_err()
 }
 
