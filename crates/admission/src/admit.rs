@@ -1,6 +1,8 @@
+use std::collections::BTreeMap;
+
 use manifest::k8s_openapi::api::core::v1::Pod;
 use manifest::{Cluster, Finding, Object, Reading, Resource, defaulted};
-use plan::{Facts, Gates, Intent, Plan, Policy};
+use plan::{Facts, Gates, Intent, Plan, Policy, UserNamespacePlan};
 
 use crate::candidate::{Candidate, Refused};
 use crate::error::Result;
@@ -13,9 +15,23 @@ pub struct Admitted {
     pub pod: Pod,
     /// What it wants.
     pub intent: Intent,
-    /// What will be done.
-    pub plan: Plan,
+    /// What will be done with a pod that is created; a refusal for one that may only be adopted, because it runs.
+    pub plan: std::result::Result<Plan, Refused>,
+    /// What will be done with the pod that runs under this name, which keeps its user namespace.
+    pub running: Option<Plan>,
 }
+
+impl Admitted {
+    /// The plan that applies as far as is known: that of the running pod if there is one.
+    #[must_use]
+    pub fn expected(&self) -> Option<&Plan> {
+        self.running.as_ref().or(self.plan.as_ref().ok())
+    }
+}
+
+/// The user namespaces of the pods that run on this node, by namespace and name.
+#[derive(Debug, Clone, Default)]
+pub struct RunningPods(pub BTreeMap<(String, String), UserNamespacePlan>);
 
 /// What became of the pods of one request.
 #[derive(Debug)]
@@ -67,23 +83,42 @@ pub fn consider<'a>(objects: &'a [Object], gates: &Gates) -> Vec<Candidate<'a>> 
     with_pods.map(|object| Candidate::new(object, &cluster, gates)).collect()
 }
 
-/// Which of the candidates may run on the node of this name. A workload is neither admitted nor refused for being one:
-/// the caller refuses it before.
+/// Which of the candidates may run on the node of this name. A pod that runs already is admitted as far as it can keep its
+/// user namespace. A workload is neither admitted nor refused for being one: the caller refuses it before.
 #[must_use]
-pub fn admit<'a>(candidates: &[Candidate<'a>], facts: &Facts, policy: &Policy, node: &str) -> Decision<'a> {
+pub fn admit<'a>(
+    candidates: &[Candidate<'a>],
+    facts: &Facts,
+    policy: &Policy,
+    node: &str,
+    running: &RunningPods,
+) -> Decision<'a> {
     let mut decision = Decision { admitted: Vec::new(), refused: Vec::new() };
     for candidate in candidates {
         let object = candidate.object;
-        let outcome = candidate.judge(facts, policy, Some(node)).outcome;
-        match (outcome, &candidate.intent, &object.resource) {
-            (Ok(plan), Some(intent), Resource::Pod(pod)) => {
-                let mut pod = defaulted((**pod).clone());
-                pod.metadata.namespace = Some(object.namespace().to_owned());
-                decision.admitted.push(Admitted { pod, intent: intent.clone(), plan });
+        let (Some(intent), Resource::Pod(pod)) = (&candidate.intent, &object.resource) else {
+            if let Err(refusals) = candidate.judge(facts, policy, Some(node)).outcome {
+                decision.refused.push(RefusedPod { object, refusals });
             }
-            (Err(refusals), ..) => decision.refused.push(RefusedPod { object, refusals }),
-            _ => {}
-        }
+            continue;
+        };
+        let kept = running.0.get(&(object.namespace().to_owned(), object.name().to_owned()));
+        let kept =
+            kept.and_then(|users| candidate.judge_running(facts, policy, Some(node), *users).outcome.ok());
+        let plan = match (candidate.judge(facts, policy, Some(node)).outcome, &kept) {
+            (Ok(plan), _) => Ok(plan),
+            (Err(refusals), Some(_)) => match refusals.into_iter().next() {
+                Some(first) => Err(first),
+                None => continue,
+            },
+            (Err(refusals), None) => {
+                decision.refused.push(RefusedPod { object, refusals });
+                continue;
+            }
+        };
+        let mut pod = defaulted((**pod).clone());
+        pod.metadata.namespace = Some(object.namespace().to_owned());
+        decision.admitted.push(Admitted { pod, intent: intent.clone(), plan, running: kept });
     }
     decision
 }

@@ -1,5 +1,5 @@
 use manifest::{Cluster, Finding, Node, Object, PodRef, Position, Resource, Value};
-use plan::{Facts, Gates, Intent, Plan, Policy, Refusal};
+use plan::{Facts, Gates, Intent, Plan, Policy, Refusal, UserNamespacePlan};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -10,7 +10,9 @@ use crate::{hostname, placement, sysctls, unsupported};
 pub struct Candidate<'a> {
     /// The object as it was read.
     pub object: &'a Object,
-    /// What the API does not allow, and what is not run here.
+    /// What the API does not allow under the gates of the node.
+    invalid: Vec<Finding>,
+    /// What is not run here, and what could not be made out.
     faults: Vec<Finding>,
     /// What the pod asks the planner for; `None` if it could not be made out, which is then among the faults.
     pub intent: Option<Intent>,
@@ -29,7 +31,7 @@ pub struct Verdict<'a> {
 }
 
 /// Why a pod does not start, and where that is written.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refused {
     /// The field, from the top of its document where the manifest is the cause, else from the pod.
     pub field: String,
@@ -45,9 +47,9 @@ impl<'a> Candidate<'a> {
     /// Reads the pod of an object, or the pod template of a workload, in the light of the objects that it names.
     #[must_use]
     pub fn new(object: &'a Object, cluster: &Cluster<'_>, gates: &Gates) -> Self {
-        let mut faults = manifest::validate(object, gates);
+        let invalid = manifest::validate(object, gates);
         let pod: Option<PodRef<'_>> = object.pod();
-        faults.extend(pod.iter().flat_map(manifest::unsupported));
+        let mut faults: Vec<Finding> = pod.iter().flat_map(manifest::unsupported).collect();
         let intent = match pod.map(|pod| manifest::lower(&pod, cluster)) {
             Some(Ok(intent)) => Some(intent),
             Some(Err(found)) => {
@@ -56,7 +58,7 @@ impl<'a> Candidate<'a> {
             }
             None => None,
         };
-        Self { object, faults, intent }
+        Self { object, invalid, faults, intent }
     }
 
     /// What becomes of it on these facts, for `run` and `explain` alike; all reasons to refuse it at once. Where the node's
@@ -64,10 +66,39 @@ impl<'a> Candidate<'a> {
     #[must_use]
     pub fn judge(&self, facts: &Facts, policy: &Policy, node: Option<&str>) -> Verdict<'a> {
         let planned = self.intent.as_ref().map(|intent| plan::plan(intent, facts, policy));
+        self.verdict(planned, &self.invalid, policy, node)
+    }
+
+    /// What becomes of a pod that runs in this user namespace: it keeps it.
+    #[must_use]
+    pub fn judge_running(
+        &self,
+        facts: &Facts,
+        policy: &Policy,
+        node: Option<&str>,
+        running: UserNamespacePlan,
+    ) -> Verdict<'a> {
+        let planned = self.intent.as_ref().map(|intent| plan::plan_running(intent, facts, policy, running));
+        // Whether a field is valid can depend on the user namespace that the pod has.
+        let gates = match running.length {
+            Some(_) => policy.gates.for_running_user_namespaces(),
+            None => policy.gates.clone(),
+        };
+        self.verdict(planned, &manifest::validate(self.object, &gates), policy, node)
+    }
+
+    fn verdict(
+        &self,
+        planned: Option<Result<Plan, Vec<Refusal>>>,
+        invalid: &[Finding],
+        policy: &Policy,
+        node: Option<&str>,
+    ) -> Verdict<'a> {
+        let faults: Vec<Finding> = invalid.iter().chain(&self.faults).cloned().collect();
         let (plan, mut refusals) = match planned {
-            Some(Ok(plan)) => (Some(plan), refused(&self.faults, &[])),
-            Some(Err(refusals)) => (None, refused(&self.faults, &refusals)),
-            None => (None, refused(&self.faults, &[])),
+            Some(Ok(plan)) => (Some(plan), refused(&faults, &[])),
+            Some(Err(refusals)) => (None, refused(&faults, &refusals)),
+            None => (None, refused(&faults, &[])),
         };
         refusals.extend(self.forbidden_sysctls(&policy.rules.allowed_unsafe_sysctls));
         let allowed = refusals.is_empty();

@@ -14,6 +14,7 @@ use telemetry::log::pod_span;
 use telemetry::metrics::Registry;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{Instrument, info, warn};
+use types::reason;
 use volumes::{LocalDriver, PodVolumes, VolumeManager};
 
 use crate::cri::calls::{Cri, Journal};
@@ -38,7 +39,7 @@ use crate::pod::spec;
 use crate::pod::store::{Place, PodRecord, Stored};
 use crate::pod::update::{PodUpdate, Synced};
 use crate::pod::worker::{Answers, Worker};
-use crate::ports::{Clock, EventSink, ObjectStore, StatusSink};
+use crate::ports::{Clock, EventSink, EventType, ObjectStore, StatusSink};
 use crate::shared::{Shared, blocking};
 use crate::sources::watch::Watch;
 use admission::Admitted;
@@ -194,8 +195,8 @@ impl Agent {
         let spec = admitted.pod.spec.clone().unwrap_or_default();
         admission::runnable(&admitted.pod, &self.shared.node)?;
         let pod = spec::lowered(&spec)?;
-        let Claimed { place, lock, record, origin } = self.claim(&admitted).await?;
-        let context = self.context(&record, Some(admitted.plan));
+        let Claimed { place, lock, record, origin, plan } = self.claim(&admitted).await?;
+        let context = self.context(&record, plan);
         let span = context.span.clone();
         if origin == Origin::Left {
             info!(
@@ -205,6 +206,12 @@ impl Agent {
         }
         match self.prepare(context, record, &place).await {
             Ok(context) => {
+                if let Some(gate) = context.plan.as_ref().and_then(|plan| plan.closed_gate) {
+                    let message =
+                        format!("the pod asks for a user namespace and runs without: {gate} is off");
+                    let events = self.shared.events_of(&context);
+                    events.pod(EventType::Warning, reason::USER_NAMESPACE_DISABLED, message);
+                }
                 let seen = (origin == Origin::New).then_some(seen);
                 Ok(self.supervise(context, LockedPlace { place, lock }, pod, seen))
             }

@@ -120,6 +120,18 @@ pub enum Error {
         /// The pod.
         pod: String,
     },
+    /// The pod may not be created: it was admitted only because it ran under this name, and it has ended.
+    #[error("pod {pod}: {field}: {cause}")]
+    NotAdmitted {
+        /// The pod.
+        pod: String,
+        /// The field.
+        field: String,
+        /// Why it cannot be honoured.
+        cause: String,
+        /// What to do about it.
+        hint: String,
+    },
     /// A task of the agent panicked or was cancelled before it finished.
     #[error("{what} failed: its task panicked or was cancelled")]
     BrokeOff {
@@ -157,6 +169,7 @@ impl Error {
         let text = match self {
             Self::Volumes(error) => return error.hint(),
             Self::Ledger(error) => return error.hint(),
+            Self::NotAdmitted { hint, .. } => return Some(hint.clone()),
             Self::Malformed(error) => error.hint(),
             Self::Admission(error) => error.hint(),
             Self::NeverPull { .. } => {

@@ -35,6 +35,7 @@ mod status;
 
 pub use self::cri::call_log::CallLog;
 pub use self::cri::calls::Journal;
+pub use self::cri::facts::runtime_facts;
 pub use self::cri::journal::{Call, MountAsked, UserNamespaceAsked};
 pub use admission::Admitted;
 pub use agent::{Agent, Options};
@@ -42,6 +43,7 @@ pub use error::{Error, Result};
 pub use housekeeping::logs;
 pub use lifecycle::Settings;
 pub use logs::{LogFiles, LogRotation, LogSize};
+pub use pod::claim::running_pods;
 pub use pod::handle::Handle;
 pub use pod::orders::Orders;
 

@@ -56,7 +56,7 @@ pub fn examine(node: &Node, endpoint: Option<&Endpoint>) -> Report {
     checks.extend(selinux::checks(host_root));
     checks.extend(wrapper::checks(node, &runtime.behind));
     checks.extend(runtime.checks);
-    checks.extend(gates::checks());
+    checks.extend(gates::checks(node));
     Report::new(checks)
 }
 

@@ -3,6 +3,7 @@
 //! - [`Node`]: configuration, pool, census and ledger, each read when it is asked for.
 //! - [`Settings`]: the one typed configuration. Every setting has a default, and serialising [`Settings::default`] shows
 //!   them all. [`load`] reads the file strictly.
+//! - [`GateFlags`]: the feature gates, as configuration and command line set them.
 //! - [`pool`]: the blocks that the configuration gives, or that subuid and subgid give ([`subid`]).
 //! - [`ledger`]: the ledger that goes with it.
 //! - [`facts`]: what the kernel, the filesystems, SELinux and the pool allow, found out by trying, or read from a file.
@@ -16,6 +17,7 @@
 mod category_pairs;
 mod error;
 pub mod facts;
+mod gates;
 mod host;
 mod instance;
 pub mod ledger;
@@ -28,13 +30,16 @@ pub mod subid;
 mod unknown;
 mod wrapper;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ids::{BlockLength, HostSpan};
+use plan::KubernetesVersion;
 use serde::{Deserialize, Serialize};
 
 pub use category_pairs::LedgerPairs;
 pub use error::{Error, SettingsError};
+pub use gates::{GateFlags, GatesError};
 pub use host::{host_ip, host_name};
 pub use instance::Instance;
 pub use node::{Location, Node};
@@ -63,6 +68,10 @@ pub struct Settings {
     pub ledger: LedgerSettings,
     /// Where a kubelet keeps its records.
     pub kubelet: KubeletSettings,
+    /// The Kubernetes version whose feature gates this node has.
+    pub kubernetes_version: KubernetesVersion,
+    /// Feature gates that are not at their default in that version.
+    pub feature_gates: BTreeMap<String, bool>,
     /// What the operator decided about isolation, volumes and closed gates.
     pub policy: plan::Rules,
     /// What `wardlet-oci` goes by.

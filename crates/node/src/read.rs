@@ -5,7 +5,7 @@ use ids::BlockLength;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{Config, Settings, SettingsError, unknown, wrapper};
+use crate::{Config, GateFlags, GatesError, Settings, SettingsError, unknown, wrapper};
 
 /// The configuration in `named`, or in `default` if that is there.
 pub fn load(named: Option<&Path>, default: &Path) -> Result<Config, SettingsError> {
@@ -134,10 +134,21 @@ fn checked(settings: Settings) -> Result<Settings, Wrong> {
         let way_out = "it is the directory pods under the kubelet's root";
         ("kubelet.podsDir", "it is no absolute path that ends in /pods", way_out)
     } else {
+        check_gates(&settings)?;
         wrapper::check(&settings.wrapper)?;
         return Ok(settings);
     };
     Err(Wrong { field: field.to_owned(), cause: cause.to_owned(), way_out: way_out.to_owned() })
+}
+
+/// Gates that this version does not have, or does not let be set so.
+fn check_gates(settings: &Settings) -> Result<(), Wrong> {
+    let wrong = |error: GatesError| Wrong {
+        field: "featureGates".to_owned(),
+        cause: error.to_string(),
+        way_out: error.hint(),
+    };
+    settings.gates(GateFlags::default()).map(drop).map_err(wrong)
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A feature gate that we know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Gate {
     /// Pods may have a user namespace.
     UserNamespacesSupport,
@@ -21,9 +21,15 @@ pub enum Gate {
     SelinuxMount,
 }
 
-/// A Kubernetes version 1.x of which we know the gates' defaults.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A Kubernetes version 1.x of which we know the gates' defaults. As text, `1.37`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct KubernetesVersion(u16);
+
+/// The name of [`Gate::UserNamespacesSupport`] before Kubernetes 1.28.
+pub(crate) const FORMER_NAME: &str = "UserNamespacesStatelessPodsSupport";
+/// The first version that has the gate under its present name.
+const RENAMED: KubernetesVersion = KubernetesVersion(28);
 
 /// Text that is no Kubernetes version, or one whose defaults are not known here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,6 +79,42 @@ impl Gate {
         }
     }
 
+    /// The first version that has it.
+    #[must_use]
+    pub fn since(self) -> KubernetesVersion {
+        match self {
+            Self::UserNamespacesSupport | Self::SelinuxMountReadWriteOncePod => KubernetesVersion(25),
+            Self::UserNamespacesHostNetworkSupport => KubernetesVersion(35),
+            Self::SelinuxChangePolicy => KubernetesVersion(32),
+            Self::SelinuxMount => KubernetesVersion(30),
+        }
+    }
+
+    /// The first version that has it locked on: there it cannot be set off.
+    fn locked_since(self) -> Option<KubernetesVersion> {
+        match self {
+            Self::UserNamespacesSupport | Self::SelinuxMountReadWriteOncePod | Self::SelinuxChangePolicy => {
+                Some(KubernetesVersion(36))
+            }
+            Self::UserNamespacesHostNetworkSupport | Self::SelinuxMount => None,
+        }
+    }
+
+    /// Whether this version has it locked to its default.
+    #[must_use]
+    pub fn is_locked_in(self, version: KubernetesVersion) -> bool {
+        self.locked_since().is_some_and(|since| version >= since)
+    }
+
+    /// Its name in this version; `None` if the version does not have it.
+    #[must_use]
+    pub fn name_in(self, version: KubernetesVersion) -> Option<&'static str> {
+        match self {
+            Self::UserNamespacesSupport if version < RENAMED => Some(FORMER_NAME),
+            _ => (version >= self.since()).then(|| self.name()),
+        }
+    }
+
     /// Whether this version has it on by default.
     #[must_use]
     pub fn default_in(self, version: KubernetesVersion) -> bool {
@@ -103,6 +145,26 @@ impl FromStr for KubernetesVersion {
         };
         let known = Self::OLDEST.0..=Self::NEWEST.0;
         minor(text).filter(|m| known.contains(m)).map(Self).ok_or_else(|| UnknownVersion(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for KubernetesVersion {
+    type Error = UnknownVersion;
+
+    fn try_from(text: String) -> Result<Self, UnknownVersion> {
+        text.parse()
+    }
+}
+
+impl From<KubernetesVersion> for String {
+    fn from(version: KubernetesVersion) -> Self {
+        version.to_string()
+    }
+}
+
+impl Default for KubernetesVersion {
+    fn default() -> Self {
+        Self::NEWEST
     }
 }
 
@@ -156,6 +218,38 @@ mod tests {
                 assert!(gate.prerequisites().iter().all(|p| p.default_in(version)), "{gate} in {version}");
             }
         }
+    }
+
+    /// One row a version: which gates it has (lower case) and has locked on (upper case), in the order of [`Gate::ALL`].
+    const KNOWN: [(&str, &str); 13] = [
+        ("1.25", "u-r--"),
+        ("1.26", "u-r--"),
+        ("1.27", "u-r--"),
+        ("1.28", "u-r--"),
+        ("1.29", "u-r--"),
+        ("1.30", "u-r-m"),
+        ("1.31", "u-r-m"),
+        ("1.32", "u-rcm"),
+        ("1.33", "u-rcm"),
+        ("1.34", "u-rcm"),
+        ("1.35", "uhrcm"),
+        ("1.36", "UhRCm"),
+        ("1.37", "UhRCm"),
+    ];
+
+    #[test]
+    fn every_version_knows_and_locks_the_gates_it_was_released_with() {
+        for (version, row) in KNOWN {
+            let version: KubernetesVersion = version.parse().unwrap();
+            for (gate, letter) in Gate::ALL.into_iter().zip(row.chars()) {
+                assert_eq!(gate.name_in(version).is_some(), letter != '-', "{gate} in {version}");
+                assert_eq!(gate.is_locked_in(version), letter.is_uppercase(), "{gate} in {version}");
+                assert!(!gate.is_locked_in(version) || gate.default_in(version), "{gate} in {version}");
+            }
+        }
+        let name = |version: &str| Gate::UserNamespacesSupport.name_in(version.parse().unwrap());
+        assert_eq!(name("1.27"), Some("UserNamespacesStatelessPodsSupport"));
+        assert_eq!(name("1.28"), Some("UserNamespacesSupport"));
     }
 
     #[test]

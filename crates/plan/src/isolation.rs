@@ -6,9 +6,10 @@ use types::{Refusal, keys};
 
 use crate::facts::Facts;
 use crate::gate::Gate;
+use crate::gates::GateOrigin;
 use crate::intent::Intent;
 use crate::notes::Notes;
-use crate::outcome::UserNamespaceMode;
+use crate::outcome::{UserNamespaceMode, UserNamespacePlan};
 use crate::policy::{Isolate, OnClosedGate, Policy};
 use crate::volumes::{Presented, Way};
 use crate::warning::Warning;
@@ -50,8 +51,54 @@ pub(crate) fn isolate<'a>(
     }
 }
 
+/// The user namespace of a pod that runs: the one that it has, whatever the gates and the policy are by now.
+pub(crate) fn keep<'a>(
+    intent: &'a Intent,
+    facts: &Facts,
+    policy: &Policy,
+    running: UserNamespacePlan,
+    notes: &mut Notes,
+) -> Isolation<'a> {
+    match running.length {
+        None => {
+            let asked = intent.host_users == Some(false);
+            if asked {
+                let text = "asked for and not isolated: the pod runs with the host's users, and keeps them until it is \
+                            created anew";
+                notes.warn(Warning::new(&intent.asked_by, text));
+            }
+            notes.reason("user namespace: the host's, because the running pod has it");
+            Isolation { closed_gate: asked.then_some(Gate::UserNamespacesSupport), ..HOST }
+        }
+        Some(length) => {
+            let volumes = volumes::present(intent, facts, policy);
+            for refusal in volumes.iter().filter_map(|v| v.how.as_ref().err()) {
+                notes.refuse(refusal.clone());
+            }
+            host_programs::check(intent, &volumes, facts, policy, notes);
+            let shared = volumes.iter().find(|v| v.how == Ok(Way::Shared));
+            if let Some(presented) = shared.filter(|_| running.mode != UserNamespaceMode::Shared) {
+                notes.refuse(Refusal::hinted(
+                    &presented.volume.field,
+                    "the policy has changed: the volume takes the shared block, and the running pod has its own",
+                    "stop the pod, and start it anew",
+                ));
+            }
+            notes.reason(format!(
+                "user namespace: the running pod keeps its {} block of {length} IDs",
+                if running.mode == UserNamespaceMode::Shared { "shared" } else { "own" }
+            ));
+            Isolation { mode: running.mode, length: Some(length), closed_gate: None, volumes }
+        }
+    }
+}
+
 fn closed(intent: &Intent, policy: &Policy, notes: &mut Notes) -> Isolation<'static> {
     let gate = Gate::UserNamespacesSupport;
+    let way_out = match policy.gates.origin(gate) {
+        GateOrigin::Disabled => format!("remove {gate} from policy.disabledFeatures"),
+        _ => format!("set {gate}=true"),
+    };
     match policy.rules.on_closed_gate {
         OnClosedGate::AsBefore => {
             let text = format!("asked for and not isolated: feature gate {gate} is off");
@@ -61,7 +108,7 @@ fn closed(intent: &Intent, policy: &Policy, notes: &mut Notes) -> Isolation<'sta
         OnClosedGate::Refuse => notes.refuse(Refusal::hinted(
             &intent.asked_by,
             format!("feature gate {gate} is off"),
-            format!("set {gate}=true, or onClosedGate to asBefore to run such pods without"),
+            format!("{way_out}, or set policy.onClosedGate to asBefore to run such pods without"),
         )),
     }
     Isolation { closed_gate: Some(gate), ..HOST }

@@ -32,7 +32,7 @@ pub use facts::{
     SetuidFacts, Support,
 };
 pub use gate::{Gate, KubernetesVersion, UnknownVersion};
-pub use gates::{GateError, GateOrigin, GateRequests, GateState, Gates, ResolvedGates};
+pub use gates::{GateError, GateOrigin, GateRequests, GateSettings, GateState, Gates, ResolvedGates};
 pub use intent::{
     Capabilities, Container, Device, HostNamespaces, Intent, Mount, PodIdentity, ProcMount,
     RecursiveReadOnly, Stage, VolumeChoice,
@@ -41,7 +41,7 @@ pub use outcome::{
     HowLabelled, Idmap, LabelPlan, MountPlan, Namespaces, Owner, Owners, Plan, UserNamespaceMode,
     UserNamespacePlan, VolumePlan,
 };
-pub use plan::plan;
+pub use plan::{plan, plan_running};
 pub use policy::{
     CannotIdmap, HostSetuid, Isolate, OnClosedGate, Policy, Rules, VolumePolicy, VolumeRule, VolumeRuleFor,
 };

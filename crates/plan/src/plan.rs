@@ -21,11 +21,34 @@ use crate::warning::Warning;
 pub fn plan(intent: &Intent, facts: &Facts, policy: &Policy) -> Result<Plan, Vec<Refusal>> {
     let mut notes = Notes::default();
     let isolation = isolation::isolate(intent, facts, policy, &mut notes);
+    complete(intent, facts, policy, &isolation, notes)
+}
+
+/// Plans a pod that runs in this user namespace, and so keeps it: a gate or a rule that has changed since then is for
+/// pods that are created anew.
+pub fn plan_running(
+    intent: &Intent,
+    facts: &Facts,
+    policy: &Policy,
+    running: UserNamespacePlan,
+) -> Result<Plan, Vec<Refusal>> {
+    let mut notes = Notes::default();
+    let isolation = isolation::keep(intent, facts, policy, running, &mut notes);
+    complete(intent, facts, policy, &isolation, notes)
+}
+
+fn complete(
+    intent: &Intent,
+    facts: &Facts,
+    policy: &Policy,
+    isolation: &Isolation<'_>,
+    mut notes: Notes,
+) -> Result<Plan, Vec<Refusal>> {
     labelling::check(intent, facts, policy, &mut notes);
-    check_containers(intent, &isolation, facts, &mut notes);
-    warn_of_cost(&isolation, &mut notes);
-    let volumes = volume_plans(labelling::decide_all(intent, facts, policy, &mut notes), &isolation);
-    let mounts = mount_plans(intent, &isolation, facts, &volumes);
+    check_containers(intent, isolation, facts, &mut notes);
+    warn_of_cost(isolation, &mut notes);
+    let volumes = volume_plans(labelling::decide_all(intent, facts, policy, &mut notes), isolation);
+    let mounts = mount_plans(intent, isolation, facts, &volumes);
     if !notes.refusals.is_empty() {
         return Err(notes.refusals);
     }

@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use types::ChangePolicy;
 
+use crate::gate::Gate;
 use crate::gates::Gates;
 use crate::intent::VolumeChoice;
 use crate::volume::VolumeKind;
@@ -21,6 +22,9 @@ pub struct Policy {
 pub struct Rules {
     /// How volumes are presented to pods with a user namespace.
     pub volumes: VolumePolicy,
+    /// Features that are off on this node, by their gates' names, also where the Kubernetes version has them locked on.
+    /// Pods that run in a user namespace keep it.
+    pub disabled_features: Vec<Gate>,
     /// What happens to a pod that asks for what a closed gate withholds.
     pub on_closed_gate: OnClosedGate,
     /// What happens to a pod that leaves `hostUsers` unset.

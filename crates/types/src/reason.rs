@@ -6,6 +6,8 @@ pub const COMPLETED: &str = "Completed";
 pub const ERROR: &str = "Error";
 /// The kernel killed the container because memory ran out.
 pub const OOM_KILLED: &str = "OOMKilled";
+/// A pod that asks for a user namespace runs without one, because the operator switched it off.
+pub const USER_NAMESPACE_DISABLED: &str = "UserNamespaceDisabled";
 /// The container was never started, and the pod has no init containers.
 pub const CONTAINER_CREATING: &str = "ContainerCreating";
 /// The container was never started, and the pod has init containers.

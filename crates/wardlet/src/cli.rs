@@ -5,6 +5,7 @@ use clap::{Args, Parser, Subcommand};
 use cri::Endpoint;
 use images::Reference;
 use ledger::Holder;
+use node::GateFlags;
 use plan::KubernetesVersion;
 
 use crate::log::LogArgs;
@@ -51,7 +52,7 @@ pub(crate) enum Command {
     #[command(subcommand, after_help = EXIT_CODES)]
     Ids(IdsCommand),
     /// Show the plan for each pod of these manifests on this node, with reasons
-    #[command(after_help = examples("wardlet explain pod.yaml\n  wardlet explain manifests/ --kubernetes 1.36\n  kubectl get pods -A -o yaml | wardlet explain - -o json\n  wardlet explain pod.yaml --feature-gates UserNamespacesSupport=false\n\nNo pod is started. Exit code 1 if a pod would be refused, 2 if a manifest cannot be parsed."))]
+    #[command(after_help = examples("wardlet explain pod.yaml\n  wardlet explain manifests/ --kubernetes 1.36\n  kubectl get pods -A -o yaml | wardlet explain - -o json\n  wardlet explain pod.yaml --kubernetes 1.35 --feature-gates UserNamespacesSupport=false\n\nNo pod is started. Exit code 1 if a pod would be refused, 2 if a manifest cannot be parsed."))]
     Explain(ExplainArgs),
     /// Check whether this node can run pods in user namespaces; each failure has a cause and a fix
     #[command(after_help = examples("wardlet doctor\n  wardlet doctor -o json | jq '.checks[] | select(.holds | not)'\n  wardlet doctor --runtime-endpoint unix:///run/containerd/containerd.sock\n\nThe tests leave nothing behind. Exit code 1 if a check that pods need fails, 2 if none fails but\none could not be determined, as without root."))]
@@ -194,12 +195,24 @@ pub(crate) struct ExplainArgs {
     /// Facts of another node, in YAML or JSON, instead of this one's
     #[arg(long, value_name = "FILE")]
     pub(crate) facts: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) gates: GateArgs,
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct GateArgs {
     /// Feature gates that are not at their default: A=true,B=false
     #[arg(long, value_name = "GATES")]
     pub(crate) feature_gates: Vec<String>,
-    /// Kubernetes version whose defaults of feature gates apply
-    #[arg(long, value_name = "VERSION", default_value_t = KubernetesVersion::NEWEST)]
-    pub(crate) kubernetes: KubernetesVersion,
+    /// Kubernetes version whose feature gates apply [default: kubernetesVersion of the configuration, 1.37]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kubernetes: Option<KubernetesVersion>,
+}
+
+impl GateArgs {
+    pub(crate) fn flags(&self) -> GateFlags<'_> {
+        GateFlags { version: self.kubernetes, requests: &self.feature_gates }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -287,6 +300,8 @@ pub(crate) struct RunArgs {
     /// Print no logs
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) gates: GateArgs,
     #[command(flatten)]
     pub(crate) log: LogArgs,
     /// Rotate a container's log when it has this size

@@ -4,6 +4,7 @@ pub(crate) mod call_log;
 pub(crate) mod calls;
 pub(crate) mod container;
 pub(crate) mod dns;
+pub(crate) mod facts;
 pub(crate) mod journal;
 pub(crate) mod mappings;
 pub(crate) mod notifier;

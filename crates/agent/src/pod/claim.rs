@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use admission::RunningPods;
+use ids::BlockLength;
 use manifest::k8s_openapi::api::core::v1::Pod;
-use plan::UserNamespacePlan;
+use plan::{Plan, UserNamespaceMode, UserNamespacePlan};
 use types::PodUid;
 
 use crate::error::{Error, Result};
@@ -12,6 +14,7 @@ use crate::pod::context::hash;
 use crate::pod::lock::{Names, PodLock};
 use crate::pod::owners::{Owners, valid_uid};
 use crate::pod::store::{Parts, Place, PodRecord, Stored, stored, sweep};
+use crate::status::view::PodStatus;
 use admission::Admitted;
 
 const UUID: &str = "/proc/sys/kernel/random/uuid";
@@ -23,6 +26,8 @@ pub(crate) struct Claimed {
     /// The pod's record, which is on disk.
     pub(crate) record: PodRecord,
     pub(crate) origin: Origin,
+    /// How the pod is run; `None` for one that is only removed.
+    pub(crate) plan: Option<Plan>,
 }
 
 /// Whether a claimed pod is new or adopted.
@@ -59,6 +64,7 @@ pub(crate) fn claim(state: &Path, endpoint: &str, admitted: &Admitted, owners: &
     if let Some(known) = same {
         return left(state, endpoint, admitted, known);
     }
+    let plan = to_create(admitted, &title)?;
     owners.check_unrecorded(&title)?;
     let uid = owners.uid().map_or_else(new_uid, |uid| Ok(uid.clone()))?;
     let place = Place::new(state, &uid, &namespace, &name);
@@ -68,12 +74,61 @@ pub(crate) fn claim(state: &Path, endpoint: &str, admitted: &Admitted, owners: &
         uid,
         namespace,
         name,
-        hash: definition(&admitted.pod, admitted.plan.user_namespace),
+        hash: definition(&admitted.pod, plan.user_namespace),
         endpoint: endpoint.to_owned(),
         handler: admitted.intent.runtime_handler.clone(),
     });
     place.write_record(&record)?;
-    Ok(Claimed { place, lock, record, origin: Origin::New })
+    Ok(Claimed { place, lock, record, origin: Origin::New, plan: Some(plan.clone()) })
+}
+
+/// The plan of a pod that is created.
+fn to_create<'a>(admitted: &'a Admitted, title: &str) -> Result<&'a Plan> {
+    admitted.plan.as_ref().map_err(|refused| Error::NotAdmitted {
+        pod: title.to_owned(),
+        field: refused.field.clone(),
+        cause: refused.cause.clone(),
+        hint: refused.hint.clone(),
+    })
+}
+
+/// The plan under which a recorded pod is adopted: the one that gives it the user namespace that it has. Nothing of a
+/// pod whose record was written and that has no block yet was created, so it gets the plan of a new one.
+fn to_adopt<'a>(record: &PodRecord, admitted: &'a Admitted) -> Option<&'a Plan> {
+    let has = |users: UserNamespacePlan| record.hash == format!("{:016x}", definition(&record.pod, users));
+    let fresh = admitted.plan.as_ref().ok();
+    let host = UserNamespacePlan { mode: UserNamespaceMode::Host, length: None };
+    let is_unprepared = record.uids.is_empty() && !has(host);
+    let of_record = fresh.into_iter().chain(&admitted.running).find(|plan| has(plan.user_namespace));
+    of_record.or(fresh.filter(|_| is_unprepared))
+}
+
+/// The user namespaces of the pods in this state directory that a process which has ended left running. A new definition
+/// of such a pod is planned for the user namespace that it has.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn running_pods(state: &Path) -> Result<RunningPods> {
+    let (known, _) = stored(state)?;
+    let left = known
+        .into_iter()
+        .filter(|pod| !pod.is_managed && !pod.status.as_ref().is_some_and(PodStatus::is_terminated));
+    let users = left.map(|Stored { record, .. }| {
+        let users = users_of(&record);
+        ((record.namespace, record.name), users)
+    });
+    Ok(RunningPods(users.collect()))
+}
+
+/// The user namespace of a recorded pod, as its plan has it.
+fn users_of(record: &PodRecord) -> UserNamespacePlan {
+    let length = record.uids.first().and_then(|line| BlockLength::try_from(line.length()).ok());
+    let mode = match record.mode.as_str() {
+        "own" => UserNamespaceMode::Own,
+        "shared" => UserNamespaceMode::Shared,
+        _ => UserNamespaceMode::Host,
+    };
+    UserNamespacePlan { mode, length }
 }
 
 /// Whether a record that cannot be read is of this pod, by the namespace and name in it. Such a pod may be
@@ -94,13 +149,10 @@ fn left(state: &Path, endpoint: &str, admitted: &Admitted, known: Stored) -> Res
     if is_managed {
         return Err(Error::Managed { pod: title });
     }
-    let users = admitted.plan.user_namespace;
-    // A hash of the recorded definition and the user namespace of the new plan: it differs if the user
-    // namespace does.
-    let has_other_users = record.hash != format!("{:016x}", definition(&record.pod, users));
+    let plan = to_adopt(&record, admitted);
     let change = change::between(&record.pod, &admitted.pod);
     let has_ended = status.is_some_and(|status| status.is_terminated());
-    let is_other = has_other_users || matches!(change, Change::Immutable(_));
+    let is_other = plan.is_none() || matches!(change, Change::Immutable(_));
     let place = Place::new(state, &record.uid, &record.namespace, &record.name);
     let is_ending = place.stop_request().is_some();
     if record.endpoint != endpoint || (is_other && !has_ended && !is_ending) {
@@ -108,17 +160,18 @@ fn left(state: &Path, endpoint: &str, admitted: &Admitted, known: Stored) -> Res
     }
     let lock = place.take()?.ok_or(Error::Managed { pod: title })?;
     if has_ended {
-        return Ok(Claimed { place, lock, record, origin: Origin::Ended });
+        return Ok(Claimed { place, lock, record, origin: Origin::Ended, plan: None });
     }
     let record = record.managed_by_this_process();
     if is_ending {
-        return Ok(Claimed { place, lock, record, origin: Origin::Left });
+        return Ok(Claimed { place, lock, record, origin: Origin::Left, plan: None });
     }
-    let record = match change {
-        Change::Update(_) => record.updated(admitted.pod.clone(), definition(&admitted.pod, users)),
-        Change::None | Change::Immutable(_) => record,
+    let record = match plan {
+        // Also the hash of a pod that was not prepared and gets another user namespace.
+        Some(plan) => record.updated(admitted.pod.clone(), definition(&admitted.pod, plan.user_namespace)),
+        None => record,
     };
-    Ok(Claimed { place, lock, record, origin: Origin::Left })
+    Ok(Claimed { place, lock, record, origin: Origin::Left, plan: plan.cloned() })
 }
 
 fn with_uid(pod: &Pod, uid: &PodUid) -> Pod {
@@ -141,7 +194,7 @@ fn new_uid() -> Result<PodUid> {
 mod tests {
     use crate::pod::owners::GivenUid;
     use crate::pod::store::StopRequest;
-    use plan::{Gates, Intent, Namespaces, Owner, Plan, PodIdentity, UserNamespaceMode};
+    use plan::{Gates, Intent, Namespaces, Owner, PodIdentity};
 
     use super::*;
 
@@ -183,7 +236,12 @@ mod tests {
             warnings: Vec::new(),
             reasons: Vec::new(),
         };
-        Admitted { pod: serde_json::from_str(&text).unwrap(), intent: intent(), plan }
+        Admitted {
+            pod: serde_json::from_str(&text).unwrap(),
+            intent: intent(),
+            plan: Ok(plan),
+            running: None,
+        }
     }
 
     #[test]
@@ -233,6 +291,61 @@ mod tests {
         for other in others() {
             assert_eq!(claim(&other).unwrap().origin, Origin::Ended);
         }
+    }
+
+    /// A gate that was switched off and on again changes the user namespace of new pods only.
+    #[test]
+    fn a_pod_that_was_left_keeps_its_user_namespace_and_a_new_one_gets_the_planned_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let claim = |admitted: &Admitted| claim(dir.path(), RUNTIME, admitted, &Owners::default());
+        let (own, host) = (UserNamespaceMode::Own, UserNamespaceMode::Host);
+        let mode = |claimed: &Claimed| claimed.plan.as_ref().unwrap().user_namespace.mode;
+        for (first, second) in [(own, host), (host, own)] {
+            let started = claim(&admitted("a", "i:1", first)).unwrap();
+            let mut record = started.record.clone();
+            record.mode = if first == own { "own" } else { "host" }.to_owned();
+            let line = ids::IdMapping::new(0, 65_536, 65_536).unwrap();
+            record.uids = (first == own).then_some(line).into_iter().collect();
+            started.place.write_record(&record).unwrap();
+            drop(started);
+
+            let key = ("shop".to_owned(), "web".to_owned());
+            assert_eq!(running_pods(dir.path()).unwrap().0[&key].mode, first);
+            let switched = admitted("a", "i:1", second);
+            assert!(matches!(claim(&switched).err().unwrap(), Error::Other { .. }));
+            let kept = Admitted { running: admitted("a", "i:1", first).plan.ok(), ..switched };
+            let adopted = claim(&kept).unwrap();
+            assert_eq!((adopted.origin, mode(&adopted)), (Origin::Left, first));
+            assert_eq!(adopted.record.hash, record.hash);
+
+            // The plan of a pod that ran is never that of a new one.
+            adopted.place.remove().unwrap();
+            drop(adopted);
+            let anew = claim(&kept).unwrap();
+            assert_eq!((anew.origin, mode(&anew)), (Origin::New, second));
+            anew.place.remove().unwrap();
+            drop(anew);
+            let refused = admission::Refused {
+                field: "spec.hostUsers".into(),
+                cause: "off".into(),
+                hint: String::new(),
+                at: None,
+            };
+            let only_running = Admitted { plan: Err(refused), ..kept };
+            assert!(matches!(claim(&only_running).err().unwrap(), Error::NotAdmitted { .. }));
+        }
+    }
+
+    /// Nothing of it was created, so it has nothing to keep.
+    #[test]
+    fn a_pod_that_was_recorded_and_not_prepared_gets_the_planned_user_namespace() {
+        let dir = tempfile::tempdir().unwrap();
+        let claim = |mode| claim(dir.path(), RUNTIME, &admitted("a", "i:1", mode), &Owners::default());
+        drop(claim(UserNamespaceMode::Own).unwrap());
+        let again = claim(UserNamespaceMode::Host).unwrap();
+        assert_eq!(again.origin, Origin::Left);
+        let host = UserNamespacePlan { mode: UserNamespaceMode::Host, length: None };
+        assert_eq!(again.record.hash, format!("{:016x}", definition(&again.record.pod, host)));
     }
 
     /// A pod with the UID of one whose process was killed ran in that one's sandbox, with its volumes.

@@ -235,10 +235,12 @@ mod tests {
             );
             let reading = manifest::read("p.yaml", text.as_bytes());
             let candidates = admission::consider(&reading.objects, &plan::Gates::default());
-            let admitted = admission::admit(&candidates, &facts, &plan::Policy::default(), "node-1").admitted;
+            let running = admission::RunningPods::default();
+            let admitted =
+                admission::admit(&candidates, &facts, &plan::Policy::default(), "node-1", &running).admitted;
             let spec = admitted[0].pod.spec.clone().unwrap();
             let asked = &spec.containers[0].volume_mounts.as_ref().unwrap()[0];
-            let planned = &admitted[0].plan.mounts[0];
+            let planned = &admitted[0].plan.as_ref().unwrap().mounts[0];
             let access = access(asked, Some(planned));
             assert_eq!(planned.read_only, access != MountAccess::ReadWrite, "{more}");
             assert_eq!(planned.recursive_read_only, access == MountAccess::RecursiveReadOnly, "{more}");

@@ -1,11 +1,11 @@
 //! The same pod under other feature gates.
 
 use manifest::{read, validate};
-use plan::{GateRequests, Gates, KubernetesVersion};
+use plan::{GateRequests, GateSettings, Gates};
 
 fn gates(version: &str, requests: &str) -> Gates {
-    let version: KubernetesVersion = version.parse().unwrap();
-    Gates::resolve(version, &GateRequests::parse(requests).unwrap()).unwrap().gates
+    let (version, requests) = (version.parse().unwrap(), GateRequests::parse(requests).unwrap());
+    Gates::resolve(&GateSettings { version, requests, disabled: Vec::new() }).unwrap().gates
 }
 
 fn faults(spec: &str, gates: &Gates) -> Vec<String> {

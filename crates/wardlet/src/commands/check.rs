@@ -2,6 +2,7 @@ use check::cluster::{self, Access};
 use check::{Problem, Question, Report, Version, input, judge};
 use inventory::{Lens, Objects};
 use node::facts;
+use node::{GateFlags, Settings};
 use plan::{Gates, KubernetesVersion};
 use report::{html, junit, patches, sarif};
 
@@ -86,7 +87,9 @@ fn question(args: &CheckArgs) -> Result<Question, Failure> {
             .with_hint("name the older version first"));
     }
     let from = Version { version: from, gates: Gates::defaults(from) };
-    let to = Version { version: args.to, gates: gates(args.to, &args.feature_gates)? };
+    // A question about the cluster: this node's own settings do not count.
+    let flags = GateFlags { version: Some(args.to), requests: &args.feature_gates };
+    let to = Version { version: args.to, gates: gates(&Settings::default(), flags)? };
     Ok(Question { from, to, facts: args.facts.as_deref().map(facts::from_file).transpose()? })
 }
 

@@ -11,7 +11,7 @@ use crate::input;
 use crate::words;
 
 pub(super) fn run(session: &Session, args: &ExplainArgs) -> Result<Answer, Failure> {
-    let gates = gates(args.kubernetes, &args.feature_gates)?;
+    let gates = gates(&session.node.config.settings, args.gates.flags())?;
     let reading = agent::read_manifests(&args.files).map_err(|error| input::unreadable(&error))?;
     input::say_skipped(&reading);
     let doubts = admission::doubts(&reading, &gates);

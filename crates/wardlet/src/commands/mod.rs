@@ -25,8 +25,8 @@ mod verify;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use node::{Location, Node};
-use plan::{GateError, GateRequests, Gates, KubernetesVersion};
+use node::{GateFlags, GatesError, Location, Node, Settings};
+use plan::Gates;
 
 use crate::cli::{Cli, Command, Globals, IdsCommand};
 use crate::failure::{Answer, Failure};
@@ -112,15 +112,11 @@ fn pods_under(dir: &Path) -> Result<PathBuf, Failure> {
         .with_hint("name the kubelet's root directory, such as /var/lib/kubelet"))
 }
 
-/// The gates of a version with those that `--feature-gates` asks for; what is odd about them is said.
-fn gates(version: KubernetesVersion, asked: &[String]) -> Result<Gates, Failure> {
-    let wrong = |errors: Vec<GateError>| {
-        let list = |of: fn(&GateError) -> String| errors.iter().map(of).collect::<Vec<_>>().join("; ");
-        Failure::unknown(format!("--feature-gates: {}", list(ToString::to_string)))
-            .with_hint(list(GateError::hint))
-    };
-    let requests = GateRequests::parse(&asked.join(",")).map_err(wrong)?;
-    let resolved = Gates::resolve(version, &requests).map_err(wrong)?;
+/// These gates with those of the command line; what is odd about them is said.
+pub(crate) fn gates(settings: &Settings, flags: GateFlags<'_>) -> Result<Gates, Failure> {
+    let wrong =
+        |error: GatesError| Failure::unknown(format!("--feature-gates: {error}")).with_hint(error.hint());
+    let resolved = settings.gates(flags).map_err(wrong)?;
     resolved.warnings.iter().for_each(|text| words::warning(text));
     Ok(resolved.gates)
 }

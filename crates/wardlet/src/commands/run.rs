@@ -2,10 +2,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use agent::{Objects, StartReport, Stored};
+use agent::{Admitted, Objects, StartReport, Stored};
 use ledger::Ledger;
 use manifest::Reading;
-use plan::UserNamespaceMode;
+use plan::{Plan, UserNamespaceMode};
 use report::pods::PodView;
 use runtime::Settings;
 use runtime::connect::{Target, own_endpoint};
@@ -70,13 +70,14 @@ async fn attached(session: &Session, args: &RunArgs, reading: &Reading) -> Resul
     made.map_err(|e| Failure::unknown(format!("cannot make {}: {e}", state.display())))?;
     let runtime = tokio::spawn(which(session, args)?.connect());
     // While the runtime gets ready.
-    let ready = get_ready(session, reading);
+    let ready = get_ready(session, args, reading);
     let broke_off = |e| Failure::unknown(format!("the runtime failed: {e}"));
     let runtime = runtime.await.map_err(broke_off)??;
     let done = async {
         let (considered, ledger) = ready?;
         let pods = admit::pods(considered, &runtime.client, &session.node, args).await?;
-        if pods.iter().any(|pod| pod.plan.user_namespace.mode != UserNamespaceMode::Host) {
+        let isolates = |plan: &Plan| plan.user_namespace.mode != UserNamespaceMode::Host;
+        if pods.iter().filter_map(Admitted::expected).any(isolates) {
             runtime.check_isolation()?;
         }
         let objects = Objects::of(&reading.objects);
@@ -90,9 +91,10 @@ async fn attached(session: &Session, args: &RunArgs, reading: &Reading) -> Resul
 /// All that can be done before the runtime answers.
 fn get_ready<'a>(
     session: &Session,
+    args: &RunArgs,
     reading: &'a Reading,
 ) -> Result<(admit::Considered<'a>, Arc<Ledger>), Failure> {
-    let considered = admit::consider(&session.node, reading)?;
+    let considered = admit::consider(&session.node, args, reading)?;
     Ok((considered, Arc::new(session.node.ledger_to_lease()?)))
 }
 

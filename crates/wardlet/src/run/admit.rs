@@ -1,13 +1,11 @@
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use admission::{Admitted, Candidate, RefusedPod};
 use cri::client::Client;
 use manifest::{Object, Reading, Resource};
 use node::{Node, facts, host_name};
-use plan::{Facts, Gates, HandlerFacts, Intent, Isolate, Policy, RuntimeFacts, UserNamespaceMode};
+use plan::{Facts, Gates, Intent, Isolate, Policy, UserNamespaceMode};
 
 use crate::cli::RunArgs;
+use crate::commands::gates;
 use crate::failure::Failure;
 use crate::input;
 use crate::words;
@@ -42,28 +40,6 @@ pub(crate) fn no_pod(workload: &Object) -> Failure {
         .with_hint("give its pod template as a Pod: only a cluster makes pods from workloads")
 }
 
-/// Timeout of the runtime's Status call.
-const DEADLINE: Duration = Duration::from_secs(120);
-
-/// The facts of the runtime, from its Status call.
-async fn runtime(client: &Client) -> Result<RuntimeFacts, Failure> {
-    let status = client.status(DEADLINE).await?;
-    let handlers: BTreeMap<String, HandlerFacts> = status
-        .runtime_handlers
-        .into_iter()
-        .map(|handler| {
-            let features = handler.features.unwrap_or_default();
-            let facts = HandlerFacts {
-                user_namespaces: features.user_namespaces,
-                recursive_read_only_mounts: features.recursive_read_only_mounts,
-            };
-            (handler.name, facts)
-        })
-        .collect();
-    let with_host_network = status.features.is_some_and(|f| f.user_namespaces_host_network);
-    Ok(RuntimeFacts { handlers, user_namespaces_host_network: with_host_network })
-}
-
 /// The pods and the facts of this node, without those of the runtime.
 pub(crate) struct Considered<'a> {
     candidates: Vec<Candidate<'a>>,
@@ -75,8 +51,12 @@ pub(crate) struct Considered<'a> {
 ///
 /// # Errors
 /// If there is no pod among the objects, or the facts of the node cannot be read.
-pub(crate) fn consider<'a>(node: &Node, reading: &'a Reading) -> Result<Considered<'a>, Failure> {
-    let gates = Gates::default();
+pub(crate) fn consider<'a>(
+    node: &Node,
+    args: &RunArgs,
+    reading: &'a Reading,
+) -> Result<Considered<'a>, Failure> {
+    let gates = gates(&node.config.settings, args.gates.flags())?;
     let candidates = admission::consider(&reading.objects, &gates);
     if candidates.is_empty() {
         return Err(
@@ -100,13 +80,14 @@ pub(crate) async fn pods(
     args: &RunArgs,
 ) -> Result<Vec<Admitted>, Failure> {
     let Considered { candidates, facts, gates } = considered;
-    let facts = Facts { runtime: runtime(client).await?, ..facts };
+    let facts = Facts { runtime: agent::runtime_facts(client).await?, ..facts };
     let mut policy = Policy { gates, rules: node.config.settings.policy.clone() };
     if args.isolate {
         policy.rules.isolate = Isolate::WhenSafe;
     }
     // All pods are planned before the first one is started.
-    let decision = admission::admit(&candidates, &facts, &policy, &host_name());
+    let running = agent::running_pods(node.state_dir())?;
+    let decision = admission::admit(&candidates, &facts, &policy, &host_name(), &running);
     say_refused(&decision.refused)?;
     decision.admitted.iter().for_each(|pod| say_plan(pod, args));
     Ok(decision.admitted)
@@ -132,12 +113,12 @@ fn say_refused(refused: &[RefusedPod<'_>]) -> Result<(), Failure> {
 
 /// Logs the warnings of a plan, and with `--isolate` why a pod is in the host's user namespace.
 fn say_plan(admitted: &Admitted, args: &RunArgs) {
-    let title = format!("{}/{}", admitted.plan.pod.namespace, admitted.plan.pod.name);
-    for warning in &admitted.plan.warnings {
+    let Some(plan) = admitted.expected() else { return };
+    let title = format!("{}/{}", plan.pod.namespace, plan.pod.name);
+    for warning in &plan.warnings {
         words::warning(&format!("{title}: {warning}"));
     }
-    let is_left = admitted.plan.user_namespace.mode == UserNamespaceMode::Host;
-    if args.isolate && is_left {
-        words::note(&format!("{title} keeps the host's users: {}", admitted.plan.reasons.join("; ")));
+    if args.isolate && plan.user_namespace.mode == UserNamespaceMode::Host {
+        words::note(&format!("{title} keeps the host's users: {}", plan.reasons.join("; ")));
     }
 }

@@ -29,6 +29,7 @@ impl From<Error> for Failure {
             | Error::Other { .. }
             | Error::OtherBlock { .. }
             | Error::UidTaken { .. }
+            | Error::NotAdmitted { .. }
             | Error::Immutable { .. }
             | Error::Admission(_)
             | Error::Volumes(_) => Self::refused(message),

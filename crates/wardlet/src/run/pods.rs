@@ -182,7 +182,7 @@ impl Run<'_> {
         let beside = reading.objects.iter().filter(|object| !admission::has_pods(object));
         let objects = beside.chain([pod]).cloned().collect();
         let reading = Reading { objects, ..Reading::default() };
-        let considered = admit::consider(self.node, &reading)?;
+        let considered = admit::consider(self.node, self.args, &reading)?;
         let admitted = admit::pods(considered, &self.runtime.client, self.node, self.args).await?;
         let gone = || Failure::unknown(format!("{}: no admission decision on pod {}", pod.file, pod.name()));
         admitted.into_iter().next().map(Box::new).ok_or_else(gone)

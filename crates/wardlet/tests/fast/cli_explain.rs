@@ -89,7 +89,7 @@ fn one_doubtful_manifest_among_good_ones_keeps_all_from_being_planned() {
 #[test]
 fn a_closed_gate_leaves_the_pod_as_before_but_not_silently() {
     let host = host_with(&["hostUsers: false"]);
-    let words = "explain HOST/pod.yaml --feature-gates UserNamespacesSupport=false";
+    let words = "explain HOST/pod.yaml --kubernetes 1.35 --feature-gates UserNamespacesSupport=false";
     let pod = &host.json(words)["pods"][0];
     assert_eq!(pod["userNamespace"], json!({"mode": "host", "length": null}));
     assert_eq!(pod["closedGate"], "UserNamespacesSupport");
@@ -114,9 +114,52 @@ fn gates_that_cannot_be_are_refused_with_the_way_out() {
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("hint: did you mean UserNamespacesSupport?"), "{ran:?}");
     let ran = host
-        .run("explain HOST/pod.yaml --feature-gates SELinuxMount=true,SELinuxMountReadWriteOncePod=false");
+        .run("explain HOST/pod.yaml --kubernetes 1.35 --feature-gates SELinuxMount=true,SELinuxMountReadWriteOncePod=false");
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("SELinuxMountReadWriteOncePod=true"), "{ran:?}");
+    let ran = host.run("explain HOST/pod.yaml --feature-gates UserNamespacesSupport=false");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("Kubernetes 1.37 has it locked to true"), "{ran:?}");
+    assert!(ran.stderr.contains("policy.disabledFeatures"), "{ran:?}");
+    let ran = host.run("explain HOST/pod.yaml --kubernetes 1.31 --feature-gates SELinuxChangePolicy=true");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("Kubernetes 1.31 has no feature gate SELinuxChangePolicy"), "{ran:?}");
+}
+
+#[test]
+fn the_nodes_configuration_sets_gates_and_switches_features_off_on_every_version() {
+    let host = host_with(&["hostUsers: false"]);
+    host.config("kubernetesVersion: \"1.35\"\nfeatureGates: {UserNamespacesSupport: false}\n");
+    assert_eq!(mode(&host, "explain HOST/pod.yaml"), "host");
+    assert_eq!(mode(&host, "explain HOST/pod.yaml --feature-gates UserNamespacesSupport=true"), "own");
+    assert_eq!(mode(&host, "explain HOST/pod.yaml --kubernetes 1.37"), "own");
+    host.config("policy: {disabledFeatures: [UserNamespacesSupport]}\n");
+    for version in ["1.33", "1.36", "1.37"] {
+        let words = format!("explain HOST/pod.yaml --kubernetes {version}");
+        assert_eq!(mode(&host, &words), "host");
+        assert_eq!(host.json(&words)["pods"][0]["closedGate"], "UserNamespacesSupport");
+    }
+    let refused = [
+        ("featureGates: {UserNamespacesSupport: false}\n", "locked to true"),
+        ("featureGates: {UserNamespaceSupport: true}\n", "did you mean UserNamespacesSupport?"),
+        (
+            "kubernetesVersion: \"1.31\"\nfeatureGates: {SELinuxChangePolicy: true}\n",
+            "it came with Kubernetes 1.32",
+        ),
+        ("kubernetesVersion: \"1.99\"\n", "kubernetesVersion"),
+        ("policy: {disabledFeatures: [UserNamespaces]}\n", "policy.disabledFeatures"),
+        (
+            "featureGates: {SELinuxMount: true}\npolicy: {disabledFeatures: [SELinuxMount]}\n",
+            "policy.disabledFeatures has it off",
+        ),
+    ];
+    for (config, said) in refused {
+        host.config(config);
+        let ran = host.run("explain HOST/pod.yaml");
+        assert_eq!(ran.code, Some(2), "{config}: {ran:?}");
+        let words = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(said), "{config}: {ran:?}");
+    }
 }
 
 #[test]
@@ -370,7 +413,7 @@ fn the_operators_policy_decides_for_pods_that_say_nothing() {
 #[test]
 fn a_closed_gate_refuses_where_the_operator_says_so() {
     let host = host_with(&["hostUsers: false"]);
-    let words = "explain HOST/pod.yaml --feature-gates UserNamespacesSupport=false";
+    let words = "explain HOST/pod.yaml --kubernetes 1.35 --feature-gates UserNamespacesSupport=false";
     assert_eq!(host.run(words).code, Some(0));
     host.config("policy: {onClosedGate: refuse}\n");
     assert_eq!(host.run(words).code, Some(1));

@@ -17,6 +17,7 @@ mod image;
 mod machine;
 mod run_beside;
 mod run_end;
+mod run_gates;
 mod run_start;
 mod verify;
 mod verify_many;

@@ -67,7 +67,7 @@ fn explain_options(dice: &mut Dice, facts: &[String]) -> Vec<String> {
         &[][..],
         &["--kubernetes", "1.33"],
         &["--kubernetes", "1.36"],
-        &["--feature-gates", "UserNamespacesSupport=false"],
+        &["--kubernetes", "1.35", "--feature-gates", "UserNamespacesSupport=false"],
         &["--feature-gates", "UserNamespacesHostNetworkSupport=true"],
         &["--feature-gates", "SELinuxMount=false"],
     ]);
