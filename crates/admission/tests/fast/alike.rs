@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use admission::{admit, consider, runnable};
+use admission::{RunningPods, admit, consider, runnable};
 use manifest::Object;
 use plan::{Facts, Gates, Policy};
 
@@ -104,7 +104,7 @@ fn decided(objects: &[Object]) -> (bool, bool) {
     let (gates, policy) = (Gates::default(), Policy::default());
     let candidates = consider(objects, &gates);
     let explained = candidates[0].judge(&facts, &policy, Some(NODE)).outcome;
-    let decision = admit(&candidates, &facts, &policy, NODE);
+    let decision = admit(&candidates, &facts, &policy, NODE, &RunningPods::default());
     // The agent looks once more, and must find nothing.
     let is_run = |admitted: &admission::Admitted| runnable(&admitted.pod, NODE).is_ok();
     if let (Err(said), Some(refused)) = (&explained, decision.refused.first()) {

@@ -194,6 +194,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 isolate,
                 default_change_policy: None,
                 allowed_unsafe_sysctls: Vec::new(),
+                disabled_features: Vec::new(),
             },
         },
     )
