@@ -8,6 +8,7 @@ use ids::pool::IdPool;
 use ids::witness::{Sighting, Witness, WitnessError};
 use ids::{BlockLength, IdMapping};
 use ledger::{BootId, Holder, LeaseRequest, Ledger, Options};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::foreign::Foreign;
@@ -162,8 +163,22 @@ fn directories_of_pods_that_were_being_removed_are_removed_by_the_next_stop() {
     assert_eq!(entries(&machine.path("state/pods")), ["foreign"]);
 }
 
-/// In another boot nothing of a pod runs, and its IDs are in no process.
-fn in_another_boot(machine: &Machine<'_>) {
+/// Ends all processes of the machine's pods, the monitors first: they record no exit in a reboot either.
+fn end_processes(machine: &Machine<'_>) {
+    for entry in fs::read_dir(run_dir(machine).join("sandboxes")).unwrap().flatten() {
+        let record: Value =
+            serde_json::from_slice(&fs::read(entry.path().join("monitor.json")).unwrap()).unwrap();
+        let pid = record["pid"].as_i64().unwrap();
+        assert_eq!(fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().trim(), "wardlet-monitor");
+        kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+    }
+    let cgroup = node::Instance::of(&machine.path("state")).cgroup();
+    cgroups::Group::open(&cgroups::Hierarchies::find().unwrap(), &cgroup).unwrap().kill_all().unwrap();
+}
+
+/// As a reboot does: all processes end, and records are of another boot.
+fn reboot(machine: &Machine<'_>) {
+    end_processes(machine);
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let runtime = machine.path("state/runtime");
     let records = [("sandboxes", "sandbox.json"), ("containers", "started.json")];
@@ -185,7 +200,7 @@ fn after_a_reboot_a_recorded_pod_gets_its_block_again_and_the_rest_is_released()
     let (kept, lost) = (left(&machine, "kept", VOLUMES), left(&machine, "lost", VOLUMES));
     let of = |name: &str| machine.pods().into_iter().find(|pod| pod["name"] == name).unwrap();
     let block = of("kept")["uidMappings"].clone();
-    in_another_boot(&machine);
+    reboot(&machine);
     fs::remove_file(dir(&machine, &lost).join("agent.json")).unwrap();
     let said = machine.done(&["run", "-d", machine.path("kept.yaml").to_str().unwrap()]);
     assert!(said.contains(&format!("default/lost ({lost})")), "{said}");
@@ -193,7 +208,8 @@ fn after_a_reboot_a_recorded_pod_gets_its_block_again_and_the_rest_is_released()
     assert_eq!((again["uid"].as_str(), &again["uidMappings"]), (Some(kept.as_str()), &block));
     assert_eq!(entries(&machine.path("state/pods")), [kept.as_str()]);
     assert!(has_lease(&machine, &kept) && !has_lease(&machine, &lost), "{:?}", leases(&machine));
-    machine.done(&["exec", "kept", "--", "true"]);
+    let runs = || machine.output(&["exec", "kept", "--", "true"]).status.success();
+    testkit::wait_until("a new container of it runs", runs);
 }
 
 /// Sees no use of any ID.
@@ -236,12 +252,11 @@ fn leases_of_earlier_boots_are_released_where_they_are_of_pods_without_a_record(
 fn a_user_namespace_that_was_pinned_without_a_record_goes_with_its_pod() {
     let lan = Lan::new();
     let machine = Machine::new(&lan);
-    left(&machine, "web", "");
-    let mappings = |key: &str| -> Vec<IdMapping> {
-        let found = machine.pods()[0][key].clone();
-        serde_json::from_value(found).unwrap()
-    };
-    let maps = kernel::IdMaps::new(&mappings("uidMappings"), &mappings("gidMappings"));
+    let uid = left(&machine, "web", "");
+    let record: Value =
+        serde_json::from_slice(&fs::read(dir(&machine, &uid).join("agent.json")).unwrap()).unwrap();
+    let mappings = |key: &str| -> Vec<IdMapping> { serde_json::from_value(record[key].clone()).unwrap() };
+    let maps = kernel::IdMaps::new(&mappings("uids"), &mappings("gids"));
     let pins = run_dir(&machine).join("userns");
     drop(kernel::UsernsCache::pinned_in(&pins).get(&maps).unwrap());
     assert_eq!(entries(&pins).len(), 1);
