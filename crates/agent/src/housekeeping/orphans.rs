@@ -159,7 +159,7 @@ fn of_state(state: &Path, found: &mut Found) {
         let has = |name: &&str| entry.path().join(name).symlink_metadata().is_ok();
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_dir
-            && ENTRIES.iter().any(|name| has(name))
+            && ENTRIES.iter().any(has)
             && let Some(uid) = entry.file_name().to_str().and_then(|name| PodUid::new(name).ok())
         {
             found.entry(uid).or_default().has_directory = true;
