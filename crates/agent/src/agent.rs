@@ -22,7 +22,9 @@ use crate::cri::notifier::PodNotifier;
 use crate::cri::observe::PodObserver;
 use crate::error::{Error, Result};
 use crate::housekeeping::logs::{LogRotation, Rotator};
-use crate::housekeeping::teardown;
+use crate::housekeeping::orphans;
+use crate::housekeeping::teardown::{self, Block};
+use crate::instance::InstanceId;
 use crate::metrics::Metrics;
 use crate::pod::change::{self, Change};
 use crate::pod::claim::{Claimed, Origin, claim};
@@ -36,14 +38,16 @@ use crate::pod::orders::{Order, Orders};
 use crate::pod::owners::{Owners, SHARED_BLOCK};
 use crate::pod::running::{Running, RunningPods};
 use crate::pod::spec;
+use crate::pod::stop_requests::StopRequests;
 use crate::pod::store::{Place, PodRecord, Stored};
 use crate::pod::update::{PodUpdate, Synced};
 use crate::pod::worker::{Answers, Worker};
 use crate::ports::{Clock, EventSink, EventType, ObjectStore, StatusSink};
 use crate::shared::{Shared, blocking};
-use crate::sources::watch::Watch;
 use admission::Admitted;
 
+/// How long the start of pods waits for the removal of orphans.
+const ORPHANS_PATIENCE: Duration = Duration::from_secs(10);
 /// Exists where SELinux is on, enforcing or not.
 const SELINUX: &str = "/sys/fs/selinux/enforce";
 
@@ -105,14 +109,18 @@ impl Agent {
         let state = std::path::absolute(&options.state).map_err(Error::file("find", &options.state))?;
         let metrics = Metrics::register(&options.metrics)?;
         let notifier = Arc::new(PodNotifier::default());
+        let local = PodVolumes::open(&state, options.kernel)?;
         let shared = Shared {
-            volumes: VolumeManager::new(vec![Arc::new(LocalDriver::new(PodVolumes::open(
-                &state,
-                options.kernel,
-            )?))]),
-            state,
+            volumes: VolumeManager::new(vec![Arc::new(LocalDriver::new(local.clone()))]),
+            local,
             endpoint: options.endpoint,
-            cri: Cri { client: options.client.clone(), journal: options.journal, metrics: metrics.clone() },
+            cri: Cri {
+                client: options.client.clone(),
+                instance: InstanceId::of(&state)?,
+                journal: options.journal,
+                metrics: metrics.clone(),
+            },
+            state,
             ledger: options.ledger,
             objects: options.objects,
             statuses: options.statuses,
@@ -128,6 +136,17 @@ impl Agent {
         };
         tokio::spawn(PodNotifier::listen(Arc::downgrade(&notifier), options.client));
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Removes what pods of this state directory have in the runtime, in the state directory and in the ledger without
+    /// a record of the pod. What other instances and other clients of the runtime have is left. Call it once, before
+    /// the first update; pods of other processes of this state directory are safe. Nothing fails: what cannot be removed
+    /// is logged. If it takes long, it is continued in the background.
+    pub async fn collect_orphans(&self) {
+        let collecting = tokio::spawn(orphans::collect(Arc::clone(&self.shared)));
+        if tokio::time::timeout(ORPHANS_PATIENCE, collecting).await.is_err() {
+            info!("pods are started while pods without a record are still being removed");
+        }
     }
 
     /// Applies an update to a pod: starts it, changes it while it runs, or stops it. If the process that
@@ -217,7 +236,7 @@ impl Agent {
             }
             Err(error) => {
                 if origin == Origin::New
-                    && let Err(left) = teardown::all(&self.shared, &place).await
+                    && let Err(left) = teardown::all(&self.shared, &place, Block::Settled).await
                 {
                     warn!(parent: &span, "cannot remove the pod after its start failed: {left}");
                 }
@@ -282,6 +301,7 @@ impl Agent {
             is_selinux_on: Path::new(SELINUX).exists(),
             handler: record.handler.clone(),
             node: self.shared.node.clone(),
+            instance: self.shared.cri.instance.clone(),
             profiles: self.shared.state.join("seccomp"),
             span: pod_span(&record.namespace, &record.name, record.uid.as_str()),
         }
@@ -345,7 +365,7 @@ impl Agent {
             orders: inbox,
             status,
             wakeup: self.shared.notifier.of(&uid),
-            watch: Watch::on(&place.dir).ok(),
+            requests: StopRequests::of(&place),
             lock,
             answers: Answers::default(),
             starting_since: seen,

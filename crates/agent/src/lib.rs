@@ -16,7 +16,8 @@
 //! | `cri/` | CRI calls, the observed state of a pod, requests for sandboxes and containers, [`Call`] |
 //! | `probe/` | probes and hooks |
 //! | `status/` | statuses and events, and their first sinks |
-//! | `housekeeping/` | the removal of ended pods, [`logs`] |
+//! | `instance` | the ID of a state directory, in the annotations of its sandboxes and containers |
+//! | `housekeeping/` | the removal of ended pods, and of what has no record; [`logs`] |
 //! | `metrics` | the agent's metrics, under the kubelet's names |
 //!
 //! It uses CRI only: this crate depends on no runtime.
@@ -25,6 +26,7 @@ mod agent;
 mod cri;
 mod error;
 mod housekeeping;
+mod instance;
 mod metrics;
 mod pod;
 pub mod ports;
@@ -41,13 +43,14 @@ pub use admission::Admitted;
 pub use agent::{Agent, Options};
 pub use error::{Error, Result};
 pub use housekeeping::logs;
+pub use instance::InstanceId;
 pub use lifecycle::Settings;
 pub use logs::{LogFiles, LogRotation, LogSize};
 pub use pod::claim::running_pods;
 pub use pod::handle::Handle;
 pub use pod::orders::Orders;
-
 pub use pod::store::{PodRecord, StopRequest, Stored, ask_to_stop, stored, stored_one};
+pub use pod::sweep::sweep_state;
 pub use pod::update::{PodUpdate, Synced};
 pub use sources::files::{FileProblem, FileSet, FileSource};
 pub use sources::manifests::{Unreadable, read_complete_manifests, read_manifests};

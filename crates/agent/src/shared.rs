@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ledger::Ledger;
-use volumes::VolumeManager;
+use volumes::{PodVolumes, VolumeManager};
 
 use crate::cri::calls::Cri;
 use crate::cri::notifier::PodNotifier;
@@ -22,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) cri: Cri,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) volumes: VolumeManager,
+    /// The volumes that the node makes itself.
+    pub(crate) local: PodVolumes,
     pub(crate) objects: Arc<dyn ObjectStore>,
     pub(crate) statuses: Arc<dyn StatusSink>,
     pub(crate) events: Arc<dyn EventSink>,

@@ -17,7 +17,11 @@ impl Turn<'_> {
                     self.state.stopped_sandboxes.insert(*attempt);
                 }
                 Outcome::ContainerStopped { container, attempt } => {
-                    self.state.stopped_containers.insert((container.clone(), *attempt));
+                    let instance = (container.clone(), *attempt);
+                    if let Some(kill) = self.state.kills.get_mut(&instance) {
+                        kill.stopped = Some(self.now);
+                    }
+                    self.state.stopped_containers.insert(instance);
                 }
                 _ => {}
             }

@@ -8,10 +8,14 @@ use crate::pod::Role;
 use crate::state::{InstanceKey, Kill};
 use crate::turn::{Turn, key};
 
+/// How long the runtime may list a container as running after it was stopped. Under load a runtime that learns of an
+/// exit by an event lists it a little later.
+const LIST_DELAY: Duration = Duration::from_secs(1);
+
 impl Turn<'_> {
     /// Marks an instance for a kill by `deadline`. The first reason stands; the deadline can only get earlier.
     pub(crate) fn mark_for_kill(&mut self, instance: InstanceKey, reason: StopReason, deadline: Moment) {
-        let fresh = Kill { reason, deadline, pre_stop_done: false, kill_at: None };
+        let fresh = Kill { reason, deadline, pre_stop_done: false, kill_at: None, stopped: None };
         let kill = self.state.kills.entry(instance).or_insert(fresh);
         kill.deadline = kill.deadline.min(deadline);
     }
@@ -83,7 +87,7 @@ impl Turn<'_> {
             && self.is_still_needed(&instance.0)
     }
 
-    /// Issues the stop, again if none was issued yet or the issued one has a later deadline.
+    /// Issues the stop, again if the issued one has a later deadline or the container still runs after it.
     fn stop(&mut self, instance: &InstanceKey, kill: &Kill) {
         let grace = kill.deadline.since(self.now).max(self.state.settings.least_grace);
         let kill_at = self.now.after(grace);
@@ -92,6 +96,10 @@ impl Turn<'_> {
         let issued = kill.kill_at.filter(|_| self.is_under_way(&task));
         if issued.is_some_and(|issued| issued <= kill_at) {
             return;
+        }
+        let listed_by = kill.stopped.map(|at| at.after(LIST_DELAY)).filter(|at| self.now < *at);
+        if let Some(listed_by) = listed_by.filter(|_| issued.is_none()) {
+            return self.wake_at(listed_by);
         }
         let action = Action::StopContainer { container, attempt, grace, reason: kill.reason };
         let is_ordered = if issued.is_some() {

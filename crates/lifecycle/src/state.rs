@@ -123,6 +123,8 @@ pub(crate) struct Kill {
     pub(crate) pre_stop_done: bool,
     /// The deadline that the runtime got with the stop.
     pub(crate) kill_at: Option<Moment>,
+    /// When the last stop succeeded.
+    pub(crate) stopped: Option<Moment>,
 }
 
 /// A stop of everything in the pod.

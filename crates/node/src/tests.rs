@@ -25,7 +25,10 @@ fn an_unknown_key_is_refused_with_the_nearest_name() {
     assert_eq!(message, "c.yaml: userNamespaces.idsPerPods: there is no such setting");
     assert_eq!(hint, "did you mean userNamespaces.idsPerPod?");
     assert_eq!(failure("quarantineSeconds: 1\n").1, "did you mean userNamespaces.quarantineSeconds?");
-    assert_eq!(failure("zzz: 1\n").1, "known here: featureGates, kubelet, kubernetesVersion, ledger, policy, userNamespaces, wrapper");
+    assert_eq!(
+        failure("zzz: 1\n").1,
+        "known here: featureGates, kubelet, kubernetesVersion, ledger, policy, userNamespaces, wrapper"
+    );
     assert_eq!(failure("ledgr:\n").1, "did you mean ledger?");
 }
 

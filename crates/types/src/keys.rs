@@ -7,6 +7,9 @@ pub const IDS: &str = "wardlet.dev/ids";
 /// Annotation of a pod: what becomes of volumes that cannot be idmapped.
 pub const VOLUME_POLICY: &str = "wardlet.dev/volume-policy";
 
+/// Annotation of sandboxes and containers: the ID of the state directory of the agent that created them.
+pub const INSTANCE: &str = "wardlet.dev/instance";
+
 /// Annotation of gVisor's: runs a pod in a user namespace (`true`).
 pub const GVISOR_USER_NAMESPACE: &str = "dev.gvisor.spec.user-namespace";
 /// Annotations of CRI-O's: run a pod in a user namespace (`auto`), the older one first.

@@ -12,6 +12,7 @@ use types::keys::POD_UID;
 
 use crate::cri::journal::Call;
 use crate::error::Result;
+use crate::instance::InstanceId;
 use crate::metrics::Metrics;
 
 /// The kubelet's timeout of CRI calls.
@@ -33,6 +34,8 @@ pub type Journal = Arc<dyn Fn(&Call) + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Cri {
     pub(crate) client: Client,
+    /// The instance whose sandboxes and containers are listed.
+    pub(crate) instance: InstanceId,
     pub(crate) journal: Option<Journal>,
     pub(crate) metrics: Metrics,
 }
@@ -76,20 +79,48 @@ impl Cri {
         }
     }
 
+    /// The sandboxes of a pod of this instance.
     pub(crate) async fn sandboxes(&self, uid: &str) -> Result<Vec<cri::PodSandbox>> {
-        let filter = cri::PodSandboxFilter { label_selector: of_pod(uid), ..Default::default() };
+        let listed = self.list_sandboxes(of_pod(uid)).await?;
+        Ok(listed.into_iter().filter(|sandbox| self.instance.owns(&sandbox.annotations)).collect())
+    }
+
+    /// The sandboxes with this UID, whichever client of the runtime created them.
+    pub(crate) async fn sandboxes_of_all_clients(&self, uid: &str) -> Result<Vec<cri::PodSandbox>> {
+        self.list_sandboxes(of_pod(uid)).await
+    }
+
+    /// All sandboxes of this instance.
+    pub(crate) async fn all_sandboxes(&self) -> Result<Vec<cri::PodSandbox>> {
+        let listed = self.list_sandboxes(BTreeMap::new()).await?;
+        Ok(listed.into_iter().filter(|sandbox| self.instance.owns(&sandbox.annotations)).collect())
+    }
+
+    async fn list_sandboxes(&self, labels: BTreeMap<String, String>) -> Result<Vec<cri::PodSandbox>> {
+        let filter = cri::PodSandboxFilter { label_selector: labels, ..Default::default() };
         let request = cri::ListPodSandboxRequest { filter: Some(filter) };
         let listed =
             self.call(PATIENCE, "ListPodSandbox", self.client.runtime().list_pod_sandbox(request)).await?;
         Ok(listed.items)
     }
 
+    /// The containers of a pod of this instance.
     pub(crate) async fn containers(&self, uid: &str) -> Result<Vec<cri::Container>> {
-        let filter = cri::ContainerFilter { label_selector: of_pod(uid), ..Default::default() };
+        self.list_containers(of_pod(uid)).await
+    }
+
+    /// All containers of this instance.
+    pub(crate) async fn all_containers(&self) -> Result<Vec<cri::Container>> {
+        self.list_containers(BTreeMap::new()).await
+    }
+
+    async fn list_containers(&self, labels: BTreeMap<String, String>) -> Result<Vec<cri::Container>> {
+        let filter = cri::ContainerFilter { label_selector: labels, ..Default::default() };
         let request = cri::ListContainersRequest { filter: Some(filter) };
         let listed =
             self.call(PATIENCE, "ListContainers", self.client.runtime().list_containers(request)).await?;
-        Ok(listed.containers)
+        let own = |container: &cri::Container| self.instance.owns(&container.annotations);
+        Ok(listed.containers.into_iter().filter(own).collect())
     }
 
     /// `None` if the sandbox does not exist.

@@ -42,7 +42,7 @@ pub(crate) fn config(context: &PodContext, container: &Container, ready: Ready) 
         args: words(&container.args),
         working_dir: container.working_dir.clone().unwrap_or_default(),
         labels: labels(context, container),
-        annotations: annotations(container, ready.attempt),
+        annotations: annotations(context, container, ready.attempt),
         log_path: log_path(&container.name, ready.attempt),
         stdin: container.stdin == Some(true),
         stdin_once: container.stdin_once == Some(true),
@@ -66,9 +66,10 @@ fn labels(context: &PodContext, container: &Container) -> BTreeMap<String, Strin
     all
 }
 
-fn annotations(container: &Container, attempt: u32) -> BTreeMap<String, String> {
+fn annotations(context: &PodContext, container: &Container, attempt: u32) -> BTreeMap<String, String> {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     BTreeMap::from([
+        context.instance.annotation(),
         (REVISION.to_owned(), format!("{:016x}", hash(container))),
         ("io.kubernetes.container.restartCount".to_owned(), attempt.to_string()),
         (

@@ -10,5 +10,6 @@ pub(crate) mod mappings;
 pub(crate) mod notifier;
 pub(crate) mod observe;
 pub(crate) mod resources;
+pub(crate) mod running;
 pub(crate) mod sandbox;
 pub(crate) mod security;

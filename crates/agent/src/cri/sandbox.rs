@@ -17,7 +17,6 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// The sandbox's configuration. It differs between attempts only in their number.
 pub(crate) fn config(context: &PodContext, attempt: u32, logs: &Path) -> PodSandboxConfig {
-    let metadata = &context.pod.metadata;
     PodSandboxConfig {
         metadata: Some(PodSandboxMetadata {
             name: context.name.clone(),
@@ -34,7 +33,7 @@ pub(crate) fn config(context: &PodContext, attempt: u32, logs: &Path) -> PodSand
         dns_config: Some(dns::of(&context.spec, Path::new(RESOLV_CONF))),
         port_mappings: ports(context),
         labels: labels(context),
-        annotations: metadata.annotations.clone().unwrap_or_default().into_iter().collect(),
+        annotations: annotations(context),
         linux: Some(LinuxPodSandboxConfig {
             security_context: Some(security::of_sandbox(context)),
             sysctls: sysctls(context),
@@ -46,6 +45,12 @@ pub(crate) fn config(context: &PodContext, attempt: u32, logs: &Path) -> PodSand
 fn labels(context: &PodContext) -> BTreeMap<String, String> {
     let own = context.pod.metadata.labels.clone().unwrap_or_default();
     own.into_iter().chain(identity(context)).collect()
+}
+
+/// The pod's annotations, and the instance's, which a manifest cannot replace.
+fn annotations(context: &PodContext) -> BTreeMap<String, String> {
+    let own = context.pod.metadata.annotations.clone().unwrap_or_default();
+    own.into_iter().chain([context.instance.annotation()]).collect()
 }
 
 /// The labels that name the pod.
@@ -88,6 +93,8 @@ fn port(port: &ContainerPort) -> PortMapping {
 
 #[cfg(test)]
 mod tests {
+    use types::keys::INSTANCE;
+
     use super::*;
 
     #[test]
@@ -96,6 +103,16 @@ mod tests {
             r#"{"containers":[],"securityContext":{"sysctls":[{"name":"net/ipv4/tcp_rmem","value":"1"}]}}"#;
         let found = sysctls(&PodContext::for_test(text));
         assert_eq!(found, BTreeMap::from([("net.ipv4.tcp_rmem".to_owned(), "1".to_owned())]));
+    }
+
+    /// By it a later process knows whose sandbox it is.
+    #[test]
+    fn the_annotation_of_the_instance_is_not_the_manifests() {
+        let mut context = PodContext::for_test(r#"{"containers":[]}"#);
+        let [forged, other] = [(INSTANCE, "another"), ("a", "b")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        context.pod.metadata.annotations = Some(BTreeMap::from([forged, other.clone()]));
+        let found = config(&context, 0, Path::new("/logs")).annotations;
+        assert_eq!(found, BTreeMap::from([context.instance.annotation(), other]));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Removal of ended pods, and rotation of logs.
+//! Removal of ended pods and of orphans, and rotation of logs.
 
 pub mod logs;
+pub(crate) mod orphans;
 pub(crate) mod teardown;

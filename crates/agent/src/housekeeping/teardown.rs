@@ -16,11 +16,20 @@ use crate::shared::{Shared, blocking};
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Removes the pod of this directory, whose name is the pod's UID.
-pub(crate) async fn all(shared: &Arc<Shared>, place: &Place) -> Result<()> {
+/// What becomes of the pod's block of host IDs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Block {
+    /// It is released, and a census decides whether it is in use.
+    Settled,
+    /// It is released. The caller has the ledger settle the blocks of several pods at once.
+    Released,
+}
+
+/// Removes the pod of this directory, whose name is the pod's UID. The caller holds the pod's lock.
+pub(crate) async fn all(shared: &Arc<Shared>, place: &Place, block: Block) -> Result<()> {
     let uid = place.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     let mut tried = 0;
-    while let Err(error) = once(shared, &uid, place).await {
+    while let Err(error) = once(shared, &uid, place, block).await {
         tried += 1;
         if tried == TRIES {
             return Err(error);
@@ -30,7 +39,7 @@ pub(crate) async fn all(shared: &Arc<Shared>, place: &Place) -> Result<()> {
     Ok(())
 }
 
-async fn once(shared: &Arc<Shared>, uid: &str, place: &Place) -> Result<()> {
+async fn once(shared: &Arc<Shared>, uid: &str, place: &Place, block: Block) -> Result<()> {
     for container in shared.cri.containers(uid).await? {
         shared.cri.remove(&container.id).await?;
     }
@@ -39,17 +48,29 @@ async fn once(shared: &Arc<Shared>, uid: &str, place: &Place) -> Result<()> {
         shared.cri.remove_sandbox(&sandbox.id).await?;
     }
     let pod = PodUid::new(uid).map_err(|e| Error::config("metadata.uid", e.to_string()))?;
+    let holder = Holder::new(uid).map_err(|e| Error::config("metadata.uid", e.to_string()))?;
+    let (of_shared, of_holder, of_pod) = (Arc::clone(shared), holder.clone(), pod.clone());
+    blocking("releasing a user namespace", move || users(&of_shared, of_holder, &of_pod)).await?;
     notices::log(&shared.volumes.tear_down(&pod).await?, &place.span());
-    let (shared, place, uid) = (Arc::clone(shared), place.clone(), uid.to_owned());
-    blocking("removing a pod", move || files_and_ids(&shared, &uid, &place)).await
+    let (shared, place) = (Arc::clone(shared), place.clone());
+    blocking("removing a pod", move || files_and_ids(&shared, holder, &place, block)).await
 }
 
-fn files_and_ids(shared: &Shared, uid: &str, place: &Place) -> Result<()> {
-    let wrong = |cause: String| Error::config("metadata.uid", cause);
+/// Releases the user namespace that a killed process has pinned without a record: it would keep the block in use.
+fn users(shared: &Shared, holder: Holder, pod: &PodUid) -> Result<()> {
+    match shared.ledger.get(holder)? {
+        Some(lease) => Ok(shared.local.forget_unrecorded_users(pod, &lease.user_namespace())?),
+        None => Ok(()),
+    }
+}
+
+fn files_and_ids(shared: &Shared, holder: Holder, place: &Place, block: Block) -> Result<()> {
     place.remove_logs()?;
     // The released block is draining: it is free only when a census has found no use of its IDs.
-    shared.ledger.release(Holder::new(uid).map_err(|e| wrong(e.to_string()))?)?;
+    shared.ledger.release(holder)?;
     place.remove()?;
-    shared.ledger.settle()?;
+    if block == Block::Settled {
+        shared.ledger.settle()?;
+    }
     Ok(())
 }

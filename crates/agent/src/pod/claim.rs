@@ -9,15 +9,15 @@ use plan::{Plan, UserNamespaceMode, UserNamespacePlan};
 use types::PodUid;
 
 use crate::error::{Error, Result};
+use crate::instance::random_uuid;
 use crate::pod::change::{self, Change};
 use crate::pod::context::hash;
 use crate::pod::lock::{Names, PodLock};
 use crate::pod::owners::{Owners, valid_uid};
-use crate::pod::store::{Parts, Place, PodRecord, Stored, stored, sweep};
+use crate::pod::store::{Parts, Place, PodRecord, Stored, stored};
+use crate::pod::sweep::sweep;
 use crate::status::view::PodStatus;
 use admission::Admitted;
-
-const UUID: &str = "/proc/sys/kernel/random/uuid";
 
 /// A pod whose lock this process holds.
 pub(crate) struct Claimed {
@@ -49,7 +49,7 @@ pub(crate) enum Origin {
 /// `metadata.uid` has another owner, or if a record cannot be read or written.
 pub(crate) fn claim(state: &Path, endpoint: &str, admitted: &Admitted, owners: &Owners) -> Result<Claimed> {
     let names = Names::lock(state)?;
-    sweep(state, &names)?;
+    sweep(state, &names);
     let metadata = &admitted.pod.metadata;
     let name = metadata.name.clone().unwrap_or_default();
     let namespace = metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
@@ -186,8 +186,7 @@ pub(crate) fn definition(pod: &Pod, users: UserNamespacePlan) -> u64 {
 }
 
 fn new_uid() -> Result<PodUid> {
-    let text = std::fs::read_to_string(UUID).map_err(Error::file("read", Path::new(UUID)))?;
-    valid_uid(text.trim())
+    valid_uid(&random_uuid()?)
 }
 
 #[cfg(test)]

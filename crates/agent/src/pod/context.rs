@@ -12,6 +12,7 @@ use tracing::Span;
 use types::PodUid;
 
 use crate::cri::mappings::id_mappings;
+use crate::instance::InstanceId;
 use crate::ports::PodRef;
 
 /// A pod with its host IDs.
@@ -31,6 +32,8 @@ pub(crate) struct PodContext {
     pub(crate) is_selinux_on: bool,
     pub(crate) handler: String,
     pub(crate) node: String,
+    /// The instance that the pod is of.
+    pub(crate) instance: InstanceId,
     /// Directory of the node's `Localhost` seccomp profiles.
     pub(crate) profiles: PathBuf,
     /// The tracing span of the pod.
@@ -107,6 +110,7 @@ impl PodContext {
             is_selinux_on: false,
             handler: String::new(),
             node: "node-1".to_owned(),
+            instance: InstanceId::for_test("instance-1"),
             profiles: PathBuf::from("/state/seccomp"),
             span: Span::none(),
         }

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, Result};
-use crate::housekeeping::teardown;
+use crate::housekeeping::teardown::{self, Block};
 use crate::pod::context::PodContext;
 use crate::pod::lock::PodLock;
 use crate::pod::orders::Orders;
@@ -116,7 +116,7 @@ impl Handle {
     /// If one of them cannot be removed. The call can be repeated: it removes the rest.
     pub async fn remove(&mut self) -> Result<()> {
         self.ended().await?;
-        teardown::all(&self.shared, &self.place).await?;
+        teardown::all(&self.shared, &self.place, Block::Settled).await?;
         self.shared.notifier.forget(self.context.uid.as_str());
         self.shared.running.forget(&self.context.reference());
         self.lock = None;

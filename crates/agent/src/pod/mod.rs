@@ -18,6 +18,8 @@ pub(crate) mod owners;
 pub(crate) mod payload;
 pub(crate) mod running;
 pub(crate) mod spec;
+pub(crate) mod stop_requests;
 pub(crate) mod store;
+pub(crate) mod sweep;
 pub(crate) mod update;
 pub(crate) mod worker;

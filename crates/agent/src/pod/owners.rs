@@ -42,7 +42,7 @@ impl Owners {
         let namespace = metadata.namespace.as_deref().unwrap_or("default");
         let removed = shared.running.removed(namespace, metadata.name.as_deref().unwrap_or_default());
         let before = if removed.as_ref() == Some(&uid) { Before::Own } else { Before::Unknown };
-        let listed = shared.cri.sandboxes(uid.as_str()).await?;
+        let listed = shared.cri.sandboxes_of_all_clients(uid.as_str()).await?;
         let title = |sandbox: cri::PodSandbox| {
             let metadata = sandbox.metadata.unwrap_or_default();
             format!("{}/{}", metadata.namespace, metadata.name)

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The record is written right after the lock is taken, and removed right before the lock file, so that a
-//! directory without a record has only files that [`sweep`] may remove.
+//! directory without a record has only files that [`sweep`](crate::pod::sweep) may remove.
 
 use std::fs;
 use std::io;
@@ -27,7 +27,7 @@ use tracing::Span;
 use types::PodUid;
 
 use crate::error::{Error, Result};
-use crate::pod::lock::{LOCK, Names, PodLock, is_managed};
+use crate::pod::lock::{LOCK, PodLock, is_managed};
 use crate::pod::spec::grace;
 use crate::status::view::PodStatus;
 
@@ -209,42 +209,44 @@ impl Place {
         Ok(())
     }
 
+    /// Whether the pod has a record, readable or not.
+    pub(crate) fn has_record(&self) -> bool {
+        self.dir.join(RECORD).symlink_metadata().is_ok()
+    }
+
     /// Removes the files of the pod. The record goes last but one, so that a pod whose removal failed is
-    /// found again; the lock goes last, so that no other process adopts the pod before.
+    /// found again; the lock goes last, so that no other process adopts the pod before. The caller holds the lock.
     pub(crate) fn remove(&self) -> Result<()> {
         let containers = self.dir.join(CONTAINERS);
         gone(fs::remove_dir_all(&containers)).map_err(Error::file("remove", &containers))?;
         let begun = [RECORD, STATUS, STOP].map(|name| Path::new(name).with_extension(NEW));
         let begun = begun.iter().filter_map(|name| name.to_str());
-        for name in begun.chain([HOSTS, STOP, STATUS, RECORD, LOCK]) {
-            let path = self.dir.join(name);
-            gone(fs::remove_file(&path)).map_err(Error::file("remove", &path))?;
+        for name in begun.chain([HOSTS, STOP, STATUS]) {
+            self.remove_file(name)?;
         }
-        gone(fs::remove_dir(&self.dir)).map_err(Error::file("remove", &self.dir))
+        self.check_empty()?;
+        self.remove_file(RECORD)?;
+        self.remove_file(LOCK)?;
+        match fs::remove_dir(&self.dir) {
+            // Another process has taken the lock of the directory since, and removes it or has a pod there.
+            Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            removed => gone(removed).map_err(Error::file("remove", &self.dir)),
+        }
     }
-}
 
-/// Removes directories of pods without a record: a process was killed before it wrote the record or after it
-/// removed it.
-///
-/// # Errors
-/// If such a directory cannot be removed.
-pub(crate) fn sweep(state: &Path, _names: &Names) -> Result<()> {
-    for entry in fs::read_dir(state.join("pods")).into_iter().flatten().flatten() {
-        let place = Place { dir: entry.path(), logs: PathBuf::new() };
-        let is_bare = |dir: &Path| !dir.join(RECORD).exists() && dir.join(LOCK).exists();
-        if is_bare(&place.dir)
-            && let Some(_lock) = place.take()?
-            && is_bare(&place.dir)
-        {
-            match place.remove() {
-                // It has files that are not of a pod's record: keep it.
-                Err(Error::File { cause, .. }) if cause.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-                swept => swept?,
-            }
+    fn remove_file(&self, name: &str) -> Result<()> {
+        let path = self.dir.join(name);
+        gone(fs::remove_file(&path)).map_err(Error::file("remove", &path))
+    }
+
+    /// Fails if there is more than the record and the lock: while the record exists, the rest is found again.
+    fn check_empty(&self) -> Result<()> {
+        let mut entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        match entries.find(|entry| entry.file_name() != RECORD && entry.file_name() != LOCK) {
+            None => Ok(()),
+            Some(_) => Err(Error::file("remove", &self.dir)(io::ErrorKind::DirectoryNotEmpty.into())),
         }
     }
-    Ok(())
 }
 
 fn gone(done: io::Result<()>) -> io::Result<()> {
@@ -361,18 +363,24 @@ mod tests {
         assert!(!place.dir.exists());
     }
 
+    /// Between the removal of the lock and that of the directory, another process can lock the directory anew: its
+    /// files were removed by a second try.
     #[test]
-    fn a_directory_without_a_record_is_swept_unless_somebody_has_it() {
+    fn files_that_are_not_of_the_record_keep_the_record() {
         let dir = tempfile::tempdir().unwrap();
-        let place = |uid: &str| Place::new(dir.path(), &PodUid::new(uid).unwrap(), "default", "web");
-        let (left, taken, foreign) = (place("left"), place("taken"), place("foreign"));
-        drop(left.take().unwrap());
-        fs::write(left.dir.join("agent.new"), "{").unwrap();
-        let _lock = taken.take().unwrap();
-        fs::create_dir_all(&foreign.dir).unwrap();
-        fs::write(foreign.dir.join("file"), "x").unwrap();
-        sweep(dir.path(), &Names::lock(dir.path()).unwrap()).unwrap();
-        assert!(!left.dir.exists() && taken.dir.exists() && foreign.dir.join("file").exists());
+        let record = record();
+        let place = Place::new(dir.path(), &record.uid, "default", "web");
+        let _lock = place.take().unwrap();
+        place.write_record(&record).unwrap();
+        fs::write(place.dir.join("file"), "x").unwrap();
+        let kept = place.remove().unwrap_err();
+        assert!(
+            matches!(&kept, Error::File { cause, .. } if cause.kind() == io::ErrorKind::DirectoryNotEmpty)
+        );
+        assert!(place.has_record() && place.dir.join(LOCK).exists());
+        fs::remove_file(place.dir.join("file")).unwrap();
+        place.remove().unwrap();
+        assert!(!place.dir.exists());
     }
 
     #[test]

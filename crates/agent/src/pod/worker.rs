@@ -21,10 +21,10 @@ use crate::pod::lock::PodLock;
 use crate::pod::mounts::wanted;
 use crate::pod::orders::Order;
 use crate::pod::spec;
+use crate::pod::stop_requests::StopRequests;
 use crate::pod::store::StopRequest;
 use crate::ports::EventType;
 use crate::shared::blocking;
-use crate::sources::watch::Watch;
 use crate::status::view::{ContainerView, ExitView, PodStatus};
 
 /// Period of a relist without an event of the runtime, in case an event was lost.
@@ -44,7 +44,7 @@ pub(crate) struct Worker {
     pub(crate) orders: mpsc::Receiver<Order>,
     pub(crate) status: watch::Sender<Option<PodStatus>>,
     pub(crate) wakeup: Arc<Notify>,
-    pub(crate) watch: Option<Watch>,
+    pub(crate) requests: StopRequests,
     /// Held for as long as the worker runs: no other process manages the pod.
     pub(crate) lock: PodLock,
     /// Whether the last relist succeeded.
@@ -102,6 +102,9 @@ impl Worker {
         let mut outcomes = Vec::new();
         self.hear_requests();
         loop {
+            if self.requests.is_polled() {
+                self.hear_requests();
+            }
             let tasks = under_way.tasks();
             let Ok(snapshot) = self.observe().await else {
                 let again = self.now().after(UNANSWERED);
@@ -219,7 +222,7 @@ impl Worker {
                     }
                     None => {}
                 },
-                () = changed(self.watch.as_ref()) => if self.hear_requests() {
+                () = self.requests.changed() => if self.hear_requests() {
                     return None;
                 },
             }
@@ -260,7 +263,7 @@ impl Worker {
 
     /// Applies a stop request of another process. Returns whether there is one.
     fn hear_requests(&mut self) -> bool {
-        let Some(request) = self.executor.place.stop_request() else { return false };
+        let Some(request) = self.requests.get() else { return false };
         self.delete(request.grace.map(Duration::from_secs));
         true
     }
@@ -336,17 +339,6 @@ fn new_end<'a>(known: Option<&ContainerView>, container: &'a ContainerView) -> O
 
 fn is_same_back_off(known: &ContainerView, now: &ContainerView) -> bool {
     (known.back_off(), known.restarts) == (now.back_off(), now.restarts)
-}
-
-async fn changed(watch: Option<&Watch>) {
-    match watch {
-        // Without inotify the worker does not see the request; `wardlet stop` then stops the pod itself.
-        Some(watch) => match watch.changed().await {
-            Ok(_) => {}
-            Err(_) => std::future::pending().await,
-        },
-        None => std::future::pending().await,
-    }
 }
 
 fn observed(snapshot: &PodSnapshot, under_way: BTreeSet<Task>, outcomes: Vec<Outcome>) -> Observed {

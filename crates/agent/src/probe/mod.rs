@@ -189,7 +189,9 @@ mod tests {
         // These probes send no request to the runtime.
         let (ours, _theirs) = tokio::io::duplex(4096);
         let metrics = Metrics::register(&telemetry::metrics::Registry::default()).unwrap();
-        let cri = Cri { client: cri::client::Client::over(ours).await.unwrap(), journal: None, metrics };
+        let client = cri::client::Client::over(ours).await.unwrap();
+        let instance = crate::instance::InstanceId::for_test("instance-1");
+        let cri = Cri { client, instance, journal: None, metrics };
         let serving = async {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut asked = [0; 1024];

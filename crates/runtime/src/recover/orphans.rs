@@ -1,5 +1,6 @@
 //! What has no record, wherever it may be: processes first, then what they were in, their directories last,
-//! since these are how the next server finds what this one could not remove.
+//! since these are how the next server finds what this one could not remove. Each removal is one line of the log; one
+//! that fails keeps no other.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,18 +26,31 @@ pub(super) async fn remove(node: &Arc<Node>, known: &Known) {
     warn_of(blocking(move || watchers(&on_node, &kept)).await);
     // A process that starts a container holds a lock that this waits for.
     for id in &known.orphans.containers {
-        warn_of(ended::clean_unknown(node, &node.layout.container(id)).await);
+        let cleaned = ended::clean_unknown(node, &node.layout.container(id)).await;
+        log(cleaned, &format!("the processes and mounts of container {id}"));
     }
     let (on_node, kept) = (Arc::clone(node), known.clone());
     warn_of(blocking(move || all_but_network(&on_node, &kept)).await);
     warn_of(leases(node, |id| known.sandboxes.contains(id)).await);
     let (on_node, kept) = (Arc::clone(node), known.clone());
-    warn_of(blocking(move || states(&on_node, &kept)).await);
+    let removed = move || {
+        states(&on_node, &kept);
+        Ok(())
+    };
+    warn_of(blocking(removed).await);
 }
 
 fn warn_of(outcome: Result<()>) {
     if let Err(error) = outcome {
         warn!("what has no record is not all removed: {error}");
+    }
+}
+
+/// Logs what has come of one removal.
+fn log(outcome: Result<()>, what: &str) {
+    match outcome {
+        Ok(()) => info!("removed {what}, which has no record"),
+        Err(error) => warn!("cannot remove {what}, which has no record: {error}"),
     }
 }
 
@@ -53,10 +67,10 @@ fn watchers(node: &Node, known: &Known) -> Result<()> {
 fn all_but_network(node: &Node, known: &Known) -> Result<()> {
     warn_of(groups(node, known));
     for id in ids(&node.layout.sandbox_runs())?.iter().filter(|id| !known.sandboxes.contains(id)) {
-        warn_of(run_dir(node, id));
+        log(run_dir(node, id), &format!("the namespaces of sandbox {id}"));
     }
     for id in ids(&node.layout.container_runs())?.iter().filter(|id| !known.containers.contains(id)) {
-        warn_of(container_run_dir(&node.layout.container(id)));
+        log(container_run_dir(&node.layout.container(id)), &format!("the run directory of container {id}"));
     }
     images(node, |id| known.containers.contains(id))
 }
@@ -66,7 +80,6 @@ fn run_dir(node: &Node, id: &Id) -> Result<()> {
     let places = node.layout.sandbox(id);
     watchers::end_init(&places.run)?;
     namespaces::unmake(&places)?;
-    info!(sandbox = %id, "removed what was left of sandbox {id}, which has no record");
     remove_dir(&places.run)
 }
 
@@ -79,7 +92,7 @@ fn container_run_dir(places: &ContainerPlaces) -> Result<()> {
 /// Control groups below our own, and those of what had a directory, wherever the caller wanted them.
 fn groups(node: &Node, known: &Known) -> Result<()> {
     for path in own_strays(node, known)? {
-        warn_of(end_group(node, &path));
+        log(end_group(node, &path), &format!("control group {path}"));
     }
     let orphans = &known.orphans;
     if orphans.sandboxes.is_empty() && orphans.containers.is_empty() {
@@ -87,7 +100,7 @@ fn groups(node: &Node, known: &Known) -> Result<()> {
     }
     let had = |id: &Id| orphans.sandboxes.contains(id) || orphans.containers.contains(id);
     for path in node.groups.named(|name| Id::parse(name).is_some_and(|id| had(&id)))? {
-        warn_of(end_group(node, &path));
+        log(end_group(node, &path), &format!("control group {path}"));
     }
     Ok(())
 }
@@ -122,8 +135,9 @@ fn images(node: &Node, known: impl Fn(&Id) -> bool) -> Result<()> {
     for holder in node.images.list()?.images.into_iter().flat_map(|image| image.users) {
         let rest = holder.strip_prefix(HOLDER).unwrap_or_default();
         let id = rest.split('-').next().and_then(Id::parse);
-        if id.is_some_and(|id| !known(&id)) {
-            node.images.release(&holder)?;
+        if let Some(id) = id.filter(|id| !known(id)) {
+            let released = node.images.release(&holder).map_err(Into::into);
+            log(released, &format!("the use of an image by container {id}"));
         }
     }
     Ok(())
@@ -132,19 +146,19 @@ fn images(node: &Node, known: impl Fn(&Id) -> bool) -> Result<()> {
 /// Addresses of sandboxes that are gone.
 async fn leases(node: &Node, known: impl Fn(&Id) -> bool) -> Result<()> {
     for lease in node.network.leases().await? {
-        if Id::parse(&lease).is_some_and(|id| !known(&id)) {
-            node.network.tear_down(&lease, None).await?;
+        if let Some(id) = Id::parse(&lease).filter(|id| !known(id)) {
+            let torn_down = node.network.tear_down(&lease, None).await.map_err(Into::into);
+            log(torn_down, &format!("the network of sandbox {id}"));
         }
     }
     Ok(())
 }
 
-fn states(node: &Node, known: &Known) -> Result<()> {
+fn states(node: &Node, known: &Known) {
     for id in &known.orphans.sandboxes {
-        warn_of(remove_dir(&node.layout.sandbox(id).state));
+        log(remove_dir(&node.layout.sandbox(id).state), &format!("the directory of sandbox {id}"));
     }
     for id in &known.orphans.containers {
-        warn_of(remove_dir(&node.layout.container(id).state));
+        log(remove_dir(&node.layout.container(id).state), &format!("the directory of container {id}"));
     }
-    Ok(())
 }

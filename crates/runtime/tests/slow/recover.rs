@@ -235,8 +235,14 @@ async fn what_a_damaged_record_stood_for_is_ended_and_the_rest_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_no_record_is_removed_and_what_is_not_ours_is_not() {
     let (mut house, before) = scene().await;
+    // A neighbour with a server that was killed: it has directories and a control group of its own.
+    let mut neighbour = House::open(Options::default()).await;
+    let theirs =
+        run_shell(&neighbour.client().await, &pod(&neighbour, "theirs"), "sleep 1000").await.unwrap();
+    neighbour.kill();
     let (kept, lost) = (make(&house, 1, "sleep 1000").await, make(&house, 2, "sleep 1000").await);
     house.kill();
+    house.said.lock().unwrap().clear();
     // All of a pod but its records, and groups of nobody's with somebody in them.
     remove_tree(&sandbox_dir(&house, &lost));
     remove_tree(&container_dir(&house, &lost));
@@ -263,6 +269,23 @@ async fn what_has_no_record_is_removed_and_what_is_not_ours_is_not() {
     assert!(fourth.lives() && beside.group().exists(), "one that is not even below ours");
     assert!(directory.exists());
     fs::remove_dir(&directory).unwrap();
+    let said = house.said.lock().unwrap().clone();
+    let parts = [
+        format!("the namespaces of sandbox {}", lost.sandbox),
+        format!("the network of sandbox {}", lost.sandbox),
+        format!("the use of an image by container {}", lost.container),
+        format!("control group {}", own.0),
+        format!("control group {}", inside.0),
+    ];
+    for part in parts {
+        let line = format!("removed {part}, which has no record");
+        assert_eq!(said.iter().filter(|said| said.contains(&line)).count(), 1, "{line}: {said:#?}");
+    }
+    assert!(!said.iter().any(|line| line.contains(&kept.container) && line.contains("removed")), "{said:#?}");
+    neighbour.start().await;
+    let found = status(&neighbour.client().await, &theirs.1).await.unwrap();
+    assert_eq!(found.state(), ContainerState::ContainerRunning, "a neighbour's pod");
+    remove_pod(&neighbour.client().await, &theirs.0).await;
     drop((third, fourth, other, beside));
     remove_pod(&client, &kept.sandbox).await;
     nothing_is_left(&house, &before).await;

@@ -20,6 +20,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ids::UserNamespace;
 use kernel::{Dir, Kernel};
 
 use crate::error::{Error, Result};
@@ -159,6 +160,17 @@ impl PodVolumes {
         }
         Record::remove(pod.dir())?;
         pod.remove().map(|()| notices)
+    }
+
+    /// Releases the user namespace of a pod whose volumes have no record, unless another pod has it by its record: a
+    /// process that was killed while it tried the pod's volumes has pinned it. The tear-down of recorded volumes does
+    /// that itself.
+    pub fn forget_unrecorded_users(&self, pod: &PodUid, users: &UserNamespace) -> Result<()> {
+        let namespaces = self.namespaces();
+        match namespaces.users_of(pod)? {
+            Some(_) => Ok(()),
+            None => namespaces.forget(&record::Users::of(users), Some(pod)),
+        }
     }
 
     /// Every pod that has a directory here.

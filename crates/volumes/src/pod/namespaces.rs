@@ -31,7 +31,8 @@ impl Namespaces<'_> {
         }))
     }
 
-    fn users_of(&self, pod: &PodUid) -> Result<Option<Users>> {
+    /// The users that the pod's volumes were made for, by its record.
+    pub(crate) fn users_of(&self, pod: &PodUid) -> Result<Option<Users>> {
         let Some(dir) = dir::peek(self.state, pod, IfMissing::Leave)? else { return Ok(None) };
         Ok(Record::read(&dir)?.and_then(|record| record.users))
     }

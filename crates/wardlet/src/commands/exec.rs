@@ -2,14 +2,11 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use agent::{InstanceId, Stored};
 use cri::client::Client;
-use cri::{
-    Container, ContainerFilter, ContainerState, ContainerStateValue, ExecRequest, ListContainersRequest,
-};
-use cri::{Endpoint, within};
+use cri::{Endpoint, ExecRequest, within};
 use report::Pieces;
 use streaming::client::{Output, Session as Command, run as run_at};
-use types::keys::{CONTAINER_NAME, POD_UID};
 
 use super::Session;
 use crate::cli::ExecArgs;
@@ -31,7 +28,6 @@ pub(super) fn run(session: &Session, args: &ExecArgs) -> Result<ExitCode, Failur
         );
     }
     let pod = find::one(session.node.state_dir(), &args.pod)?;
-    let endpoint: Endpoint = pod.record.endpoint.parse()?;
     let spec = pod.record.pod.spec.clone().unwrap_or_default();
     let all = || spec.init_containers.iter().flatten().chain(&spec.containers).map(|c| c.name.as_str());
     let container = match args.container.as_deref() {
@@ -41,7 +37,7 @@ pub(super) fn run(session: &Session, args: &ExecArgs) -> Result<ExitCode, Failur
         Some(named) => named,
         None => spec.containers.first().map(|c| c.name.as_str()).unwrap_or_default(),
     };
-    match threads()?.block_on(exec(&endpoint, pod.record.uid.as_str(), container, args)) {
+    match threads()?.block_on(exec(session, &pod, container, args)) {
         // The supervisors of pods serve the built-in runtime.
         Err(failure) if !pod.is_managed => {
             Err(failure.with_hint("no supervisor runs for this pod: run `wardlet run` with its file again"))
@@ -50,10 +46,14 @@ pub(super) fn run(session: &Session, args: &ExecArgs) -> Result<ExitCode, Failur
     }
 }
 
-async fn exec(endpoint: &Endpoint, uid: &str, name: &str, args: &ExecArgs) -> Result<ExitCode, Failure> {
-    let client = Client::connect(endpoint).await?;
+async fn exec(session: &Session, pod: &Stored, name: &str, args: &ExecArgs) -> Result<ExitCode, Failure> {
+    let endpoint: Endpoint = pod.record.endpoint.parse()?;
+    let client = Client::connect(&endpoint).await?;
+    let own = InstanceId::of(session.node.state_dir())?;
+    let found = own.running_container(&client, &pod.record.uid, name).await?;
+    let ended = || Failure::refused(format!("container {name} does not run"));
     let request = ExecRequest {
-        container_id: running(&client, uid, name).await?,
+        container_id: found.ok_or_else(|| ended().with_hint("`wardlet ps -o json` shows why"))?,
         cmd: args.command.clone(),
         tty: args.tty,
         stdin: args.stdin,
@@ -122,16 +122,4 @@ fn write(output: Output, bytes: &[u8]) {
         }
         Output::Stderr => std::io::stderr().lock().write_all(bytes),
     };
-}
-
-async fn running(client: &Client, uid: &str, name: &str) -> Result<String, Failure> {
-    let labels = [(POD_UID.to_owned(), uid.to_owned()), (CONTAINER_NAME.to_owned(), name.to_owned())];
-    let state = Some(ContainerStateValue { state: ContainerState::ContainerRunning.into() });
-    let filter = ContainerFilter { state, label_selector: labels.into(), ..ContainerFilter::default() };
-    let request = ListContainersRequest { filter: Some(filter) };
-    let listed = within(DEADLINE, "ListContainers", client.runtime().list_containers(request)).await?;
-    let first = |all: Vec<Container>| all.into_iter().next().map(|container| container.id);
-    first(listed.containers).ok_or_else(|| {
-        Failure::refused(format!("container {name} does not run")).with_hint("`wardlet ps -o json` shows why")
-    })
 }

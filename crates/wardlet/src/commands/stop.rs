@@ -42,6 +42,7 @@ pub(super) fn run(session: &Session, args: &StopArgs) -> Result<Answer, Failure>
             }
         }
     }
+    agent::sweep_state(state)?;
     failed.map_or(Ok(Answer::Holds), Err)
 }
 

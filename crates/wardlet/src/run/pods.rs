@@ -88,6 +88,7 @@ impl Run<'_> {
             return Err(refused_twice(twice));
         }
         let agent = self.agent()?;
+        agent.collect_orphans().await;
         let mut handles = Vec::new();
         for pod in pods {
             match agent.sync(PodUpdate::Apply(Box::new(pod))).await {

@@ -1,6 +1,8 @@
 //! Tests of this crate: what needs root and a real kernel.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
 
+#[path = "../foreign/mod.rs"]
+mod foreign;
 #[path = "../fuse/mod.rs"]
 mod fuse;
 #[path = "../run_support/mod.rs"]
@@ -15,6 +17,7 @@ mod draining;
 mod explain;
 mod image;
 mod machine;
+mod orphans;
 mod run_beside;
 mod run_end;
 mod run_gates;

@@ -3,6 +3,8 @@
 
 #[path = "../support/browser.rs"]
 mod browser;
+#[path = "../foreign/mod.rs"]
+mod foreign;
 #[path = "../run_support/mod.rs"]
 mod run_support;
 #[path = "../stage/mod.rs"]
@@ -27,6 +29,7 @@ mod run_exec;
 mod run_fields;
 mod run_https;
 mod run_logs;
+mod run_orphans;
 mod run_pull;
 mod run_stop;
 mod run_updates;

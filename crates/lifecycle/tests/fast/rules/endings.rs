@@ -224,6 +224,25 @@ fn a_stop_that_failed_is_tried_again_after_a_while() {
     assert_eq!(stopped(&stage.orders_at(10)), ["a 2s Deleted"]);
 }
 
+/// Under load a runtime lists a container as running for a moment after it was stopped: it was stopped twice.
+#[test]
+fn a_stopped_container_is_stopped_again_only_if_it_still_runs_a_second_later() {
+    let mut stage = Stage::running(one());
+    stage.delete(None);
+    assert_eq!(stopped(&stage.orders()), ["a 30s Deleted"]);
+    stage.now = 3;
+    let told = || lifecycle::Outcome::ContainerStopped { container: name("a"), attempt: 0 };
+    stage.done(&Task::Stop(name("a"), 0));
+    stage.observed.outcomes.push(told());
+    assert_eq!((stopped(&stage.orders()), stage.wake), (vec![], Some(4)));
+    assert_eq!(stopped(&stage.orders()), NOTHING);
+    assert_eq!(stopped(&stage.orders_at(4)), ["a 26s Deleted"]);
+    assert_eq!(stopped(&stage.orders_at(5)), NOTHING);
+    stage.exits("a", 0, 0);
+    stage.observed.outcomes.push(told());
+    assert_eq!(stage.orders(), [Action::StopSandbox { attempt: 0 }]);
+}
+
 #[test]
 fn a_container_of_which_nothing_is_known_does_not_keep_a_pod_from_ending() {
     let mut stage = Stage::running(one());
