@@ -1,11 +1,11 @@
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use admission::{Admitted, Candidate, RefusedPod};
+use cri::StatusResponse;
 use cri::client::Client;
 use manifest::{Object, Reading, Resource};
 use node::{Node, facts, host_name};
-use plan::{Facts, Gates, HandlerFacts, Intent, Isolate, Policy, RuntimeFacts, UserNamespaceMode};
+use plan::{Facts, Gates, Intent, Isolate, Policy, RuntimeFacts, UserNamespaceMode};
 
 use crate::cli::RunArgs;
 use crate::failure::Failure;
@@ -43,25 +43,13 @@ pub(crate) fn no_pod(workload: &Object) -> Failure {
 }
 
 /// Timeout of the runtime's Status call.
-const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The facts of the runtime, from its Status call.
-async fn runtime(client: &Client) -> Result<RuntimeFacts, Failure> {
-    let status = client.status(DEADLINE).await?;
-    let handlers: BTreeMap<String, HandlerFacts> = status
-        .runtime_handlers
-        .into_iter()
-        .map(|handler| {
-            let features = handler.features.unwrap_or_default();
-            let facts = HandlerFacts {
-                user_namespaces: features.user_namespaces,
-                recursive_read_only_mounts: features.recursive_read_only_mounts,
-            };
-            (handler.name, facts)
-        })
-        .collect();
-    let with_host_network = status.features.is_some_and(|f| f.user_namespaces_host_network);
-    Ok(RuntimeFacts { handlers, user_namespaces_host_network: with_host_network })
+/// The facts of the runtime, from its status and the programs behind it. Logs claims that do not hold.
+pub(crate) fn runtime(status: &StatusResponse) -> RuntimeFacts {
+    let offers = doctor::runtime_offers(status);
+    offers.contradicted.iter().for_each(|text| words::warning(text));
+    offers.facts
 }
 
 /// The pods and the facts of this node, without those of the runtime.
@@ -84,7 +72,7 @@ pub(crate) fn consider<'a>(node: &Node, reading: &'a Reading) -> Result<Consider
         );
     }
     let intents: Vec<&Intent> = candidates.iter().filter_map(|c| c.intent.as_ref()).collect();
-    let (facts, notes) = facts::of_node(node, &intents)?;
+    let (facts, notes) = facts::of_node(node, &intents, None)?;
     notes.for_intents(&[]).iter().for_each(|note| words::note(note));
     Ok(Considered { candidates, facts, gates })
 }
@@ -100,7 +88,8 @@ pub(crate) async fn pods(
     args: &RunArgs,
 ) -> Result<Vec<Admitted>, Failure> {
     let Considered { candidates, facts, gates } = considered;
-    let facts = Facts { runtime: runtime(client).await?, ..facts };
+    let status = client.status(DEADLINE).await?;
+    let facts = Facts { runtime: tokio::task::block_in_place(|| runtime(&status)), ..facts };
     let mut policy = Policy { gates, rules: node.config.settings.policy.clone() };
     if args.isolate {
         policy.rules.isolate = Isolate::WhenSafe;

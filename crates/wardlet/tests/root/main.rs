@@ -18,6 +18,7 @@ mod machine;
 mod run_beside;
 mod run_end;
 mod run_start;
+mod run_volumes;
 mod verify;
 mod verify_many;
 mod verify_watch;
