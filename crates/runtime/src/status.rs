@@ -156,6 +156,7 @@ fn within(mut command: Command, limit: Duration) -> std::io::Result<(Option<Exit
 pub fn without_server(state_dir: &Path) -> Option<StatusResponse> {
     let programs = Programs::beside_this().ok()?;
     // The state directory may be made later, on the filesystem of what is above it.
+    let state_dir = &std::path::absolute(state_dir).ok()?;
     let existing = state_dir.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("/"));
     let mut abilities = probe(existing);
     abilities.user_namespaces &= try_engine(&programs.container, &Engine::Libcontainer).is_ok();
