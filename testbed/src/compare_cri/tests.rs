@@ -212,5 +212,5 @@ fn the_status_of_an_image_may_be_asked_for_as_often_as_a_client_likes() {
     assert_eq!(undocumented(&noted, &[image_status(&with_note[2..], &[]), image_status(&[], &[])]), []);
     let other = [image_status(&[], &[]), image_status(&[], &bytes(18, b"app"))];
     assert_eq!(undocumented(&theirs, &other).len(), 1);
-    assert_eq!(undocumented(&theirs, &[]).len(), 2, "nobody asks");
+    assert_eq!(undocumented(&theirs, &[]).len(), 2, "no request at all");
 }

@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// With SELinux: a volume is relabelled for whom the plan says, and the label that the plan names has the level that the
+    /// With SELinux: a volume is relabelled where the plan says so, and the label that the plan names has the level that the
     /// runtime gets for the container.
     #[test]
     fn the_plan_says_of_labels_what_the_runtime_is_asked_for() {
