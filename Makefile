@@ -52,17 +52,10 @@ components: setup ## Installs what the full tests need: an API server, container
 test: setup lint components ## Everything that CI runs (root).
 	scripts/test.sh full
 
-test-conformance: setup ## Upstream's own tests on a real node, on containerd and on our runtime (root): docs/conformance.md.
+test-conformance: setup ## Upstream's own tests on a real node and beside our validation (root); writes docs/conformance.md.
 	cargo run -p testbed -- install node conformance
 	cargo build -p wardlet -p monitor -p wardlet-container -p wardlet-oci -p testbed
-	testbed/check-patches.sh target/debug/wardlet target/debug/testbed
-	target/debug/testbed show-userns
-	target/debug/testbed show-userns --containerd wardlet
-	target/debug/testbed e2e-userns
-	target/debug/testbed e2e-userns --containerd wardlet
-	target/debug/testbed critest
-	target/debug/testbed critest --containerd wardlet
-	scripts/test.sh node
+	scripts/conformance.sh target/debug
 
 bench: setup ## Measures us against the peers; table, JSON and plot in benches/results (root, Go).
 	testbed/peers/build.sh $(CACHE)/peers

@@ -83,6 +83,13 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "DIR", conflicts_with = "keep")]
         from: Option<PathBuf>,
     },
+    /// Writes commit, date and the results that were recorded (WARDLET_CONFORMANCE) into a document.
+    ConformanceReport {
+        /// The file of the results.
+        results: PathBuf,
+        /// The document, with a place for the table.
+        document: PathBuf,
+    },
     #[command(hide = true)]
     InternalKeep { name: String },
     #[command(hide = true)]

@@ -11,7 +11,7 @@ use clap::Parser;
 use testbed::cluster::{launch, record, supervise, sweep, testbed as cluster};
 use testbed::{
     Containerd, Error, Lifetime, Options, Parts, Record, Testbed, catalogue, compare_cri as comparison,
-    install, recorder, registry, yardstick,
+    conformance, install, recorder, registry, yardstick,
 };
 
 use cli::{Cli, Up, Verb};
@@ -49,6 +49,7 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::CompareCri { short, keep, from } => {
             return compare_cri(short, keep.as_deref(), from.as_deref());
         }
+        Verb::ConformanceReport { results, document } => conformance::write(&results, &document)?,
         Verb::InternalKeep { name } => supervise::keep(&name)?,
         Verb::InternalEnter { name } => launch::enter(&name)?,
         Verb::InternalSupervise { name } => supervise::supervise(&name)?,
@@ -147,6 +148,7 @@ fn show_userns(containerd: Containerd) -> Result<()> {
     eprintln!("a node is ready after {:.1} s", began.elapsed().as_secs_f64());
     println!("{}", yardstick::show_userns(&testbed)?);
     testbed.down()?;
+    conformance::record(&format!("show-userns {}", runtime(containerd)), "runs")?;
     Ok(())
 }
 
@@ -155,6 +157,7 @@ fn e2e_userns(containerd: Containerd) -> Result<ExitCode> {
     let began = Instant::now();
     let specs = yardstick::e2e(&testbed, "UserNamespacesSupport")?;
     testbed.down()?;
+    conformance::record(&format!("e2e-userns {}", runtime(containerd)), &counts(specs))?;
     Ok(summary("user-namespace specs", specs, began))
 }
 
@@ -165,6 +168,7 @@ fn critest(containerd: Containerd, focus: &str) -> Result<ExitCode> {
     let began = Instant::now();
     let specs = yardstick::critest(&testbed, &program, focus)?;
     testbed.down()?;
+    conformance::record(&format!("critest {}", runtime(containerd)), &counts(specs))?;
     Ok(summary("critest", specs, began))
 }
 
@@ -179,6 +183,19 @@ fn compare_cri(short: bool, keep: Option<&Path>, from: Option<&Path>) -> Result<
     let comparison::Outcome { pods, requests, documented, .. } = outcome;
     println!("{requests} requests of {pods} pods; {documented} documented differences");
     Ok(ExitCode::from(u8::from(!outcome.holds())))
+}
+
+/// The name of a runtime in the results.
+fn runtime(containerd: Containerd) -> &'static str {
+    if containerd == Containerd::Wardlet { "wardlet" } else { "containerd" }
+}
+
+fn counts(specs: yardstick::Specs) -> String {
+    let yardstick::Specs { ran, passed, known, .. } = specs;
+    match known {
+        0 => format!("{passed} of {ran}"),
+        known => format!("{passed} of {ran}; {known} fail on every runtime here"),
+    }
 }
 
 fn summary(what: &str, specs: yardstick::Specs, began: Instant) -> ExitCode {

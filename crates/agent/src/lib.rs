@@ -37,7 +37,6 @@ mod status;
 
 pub use self::cri::call_log::CallLog;
 pub use self::cri::calls::Journal;
-pub use self::cri::facts::runtime_facts;
 pub use self::cri::journal::{Call, MountAsked, UserNamespaceAsked};
 pub use admission::Admitted;
 pub use agent::{Agent, Options};

@@ -74,14 +74,14 @@ impl Client {
         }
     }
 
-    /// The runtime's status. It is asked for again if the server ended before it answered and another follows.
+    /// The runtime's verbose status. It is asked for again if the server ended before it answered and another follows.
     ///
     /// # Errors
     /// If the runtime answers with an error, or not before the deadline.
     pub async fn status(&self, deadline: Duration) -> std::result::Result<StatusResponse, CallError> {
         let over = Instant::now() + self.succession;
         loop {
-            let request = StatusRequest { verbose: false };
+            let request = StatusRequest { verbose: true };
             match within(deadline, "Status", self.runtime().status(request)).await {
                 Err(error) if error.is_of_transport() && Instant::now() < over => {
                     tokio::time::sleep(PAUSE).await

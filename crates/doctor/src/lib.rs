@@ -1,7 +1,7 @@
 //! Whether this node can give pods user namespaces: each need looked at, or tried for real.
 //!
 //! [`examine`] makes all checks and gives a [`Report`]: for each need what was found, and the cause and the fix where it
-//! does not hold. The crate prints nothing; the crate `report` has the text.
+//! does not hold. The crate prints nothing; the crate `report` has the text. [`runtime_offers`] is what plans rest on.
 //!
 //! - `check`: one need, what was found, and the fault where there is one; `report`: all of them.
 //! - By trial, on the running kernel: `trial`, `filesystems`. Nothing that is tried outlives the trial.
@@ -37,6 +37,7 @@ use plan::SelinuxState;
 pub use self::check::{Check, Evidence, Group, Severity, Verdict};
 use self::filesystems::Places;
 pub use self::report::{Overall, Report};
+pub use self::runtime::offers::{RuntimeOffers, runtime_offers};
 use self::runtime::{Runtime, Selinux};
 use self::trial::Spared;
 

@@ -17,7 +17,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::{Value, json};
 use types::Refusal;
 
-use crate::settings::Settings;
+use crate::settings::{Programs, Settings};
 
 /// The version of the contract between a kubelet and any runtime, which kubelets insist on.
 const KUBELET_API: &str = "0.1.0";
@@ -148,6 +148,27 @@ fn within(mut command: Command, limit: Duration) -> std::io::Result<(Option<Exit
     said.rewind()?;
     said.take(LONGEST).read_to_string(&mut text)?;
     Ok((status, text))
+}
+
+/// The status that a server with the built-in engine would report, found out without one: what is tried needs no server,
+/// and leaves nothing. The network is not tried. `None` if the programs that try it are not beside this one.
+#[must_use]
+pub fn without_server(state_dir: &Path) -> Option<StatusResponse> {
+    let programs = Programs::beside_this().ok()?;
+    // The state directory may be made later, on the filesystem of what is above it.
+    let state_dir = &std::path::absolute(state_dir).ok()?;
+    let existing = state_dir.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("/"));
+    let mut abilities = probe(existing);
+    abilities.user_namespaces &= try_engine(&programs.container, &Engine::Libcontainer).is_ok();
+    let facts = Facts {
+        runtime: Ok(()),
+        network: Ok(()),
+        unguarded: None,
+        handlers: &[Handler { name: handler_name(&Engine::Libcontainer), abilities }],
+        state_dir,
+        settings: Value::Null,
+    };
+    Some(status(&facts, Detail::Usual))
 }
 
 fn tried(said: &[u8]) -> Result<(), String> {

@@ -195,6 +195,9 @@ pub(crate) struct ExplainArgs {
     /// Facts of another node, in YAML or JSON, instead of this one's
     #[arg(long, value_name = "FILE")]
     pub(crate) facts: Option<PathBuf>,
+    /// The CRI socket of containerd or CRI-O [default: the built-in runtime, as for `run`]
+    #[arg(long, value_name = "ENDPOINT", conflicts_with = "facts")]
+    pub(crate) runtime_endpoint: Option<Endpoint>,
     #[command(flatten)]
     pub(crate) gates: GateArgs,
 }

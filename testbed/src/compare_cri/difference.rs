@@ -13,6 +13,9 @@ const DOCUMENT: &str = include_str!("../../../docs/reference/kubelet-differences
 /// In place of a field's value: the request has no such field, or there is no such call.
 const NONE: &str = "none";
 
+/// Calls that change nothing and that a client makes as often as it likes.
+const ASKED_AGAIN: &str = "ImageStatus ";
+
 /// In place of a field: the call as a whole.
 const CALL: &str = "call";
 
@@ -35,8 +38,9 @@ impl fmt::Display for Difference {
     }
 }
 
-/// All differences between the recording of a kubelet and ours, sorted.
-pub(crate) fn between(kubelet: &Recording, wardlet: &Recording) -> Vec<Difference> {
+/// All differences between the recording of a kubelet and ours, sorted. What is documented only decides which of several
+/// requests is taken for the counterpart of one.
+pub(crate) fn between(kubelet: &Recording, wardlet: &Recording, documented: &Documented) -> Vec<Difference> {
     let mut all = Vec::new();
     let pods: BTreeSet<&String> = kubelet.pods.keys().chain(wardlet.pods.keys()).collect();
     for pod in pods {
@@ -46,8 +50,22 @@ pub(crate) fn between(kubelet: &Recording, wardlet: &Recording) -> Vec<Differenc
             let requests = |of: Option<&BTreeMap<String, BTreeSet<Flat>>>| {
                 of.and_then(|calls| calls.get(call)).cloned().unwrap_or_default()
             };
-            for (field, kubelet, wardlet) in of_call(&requests(theirs), &requests(ours)) {
-                all.push(Difference { pod: pod.clone(), call: call.clone(), field, kubelet, wardlet });
+            let (theirs, ours) = (requests(theirs), requests(ours));
+            let named = |fields: Fields| -> Vec<Difference> {
+                let one = |(field, kubelet, wardlet)| Difference {
+                    pod: pod.clone(),
+                    call: call.clone(),
+                    field,
+                    kubelet,
+                    wardlet,
+                };
+                fields.into_iter().map(one).collect()
+            };
+            let is_asked_again = call.starts_with(ASKED_AGAIN) && !theirs.is_empty() && !ours.is_empty();
+            if is_asked_again {
+                all.extend(of_counterparts(&theirs, &ours, documented, named));
+            } else {
+                all.extend(named(of_call(&theirs, &ours)));
             }
         }
     }
@@ -55,8 +73,11 @@ pub(crate) fn between(kubelet: &Recording, wardlet: &Recording) -> Vec<Differenc
     all
 }
 
+/// Field, the kubelet's value, ours.
+type Fields = Vec<(String, String, String)>;
+
 /// Requests that both have are left out; the others are compared in their order.
-fn of_call(theirs: &BTreeSet<Flat>, ours: &BTreeSet<Flat>) -> Vec<(String, String, String)> {
+fn of_call(theirs: &BTreeSet<Flat>, ours: &BTreeSet<Flat>) -> Fields {
     let only_theirs: Vec<&Flat> = theirs.difference(ours).collect();
     let only_ours: Vec<&Flat> = ours.difference(theirs).collect();
     let mut all = Vec::new();
@@ -72,13 +93,34 @@ fn of_call(theirs: &BTreeSet<Flat>, ours: &BTreeSet<Flat>) -> Vec<(String, Strin
     all
 }
 
+/// Each request is compared with that of the other client from which it has the fewest undocumented differences. A kubelet asks
+/// for the status of an image with the pod's annotations before and after a pull, and without them for the image's user: how
+/// many distinct requests there are depends on the pods, so that they have no counterpart by their order.
+fn of_counterparts(
+    theirs: &BTreeSet<Flat>,
+    ours: &BTreeSet<Flat>,
+    documented: &Documented,
+    named: impl Fn(Fields) -> Vec<Difference>,
+) -> BTreeSet<Difference> {
+    let nearest = |candidates: Vec<Vec<Difference>>| {
+        let rank = |all: &Vec<Difference>| {
+            (all.iter().filter(|one| documented.row(one).is_none()).count(), all.len())
+        };
+        candidates.into_iter().min_by_key(rank).unwrap_or_default()
+    };
+    let compared = |their: &Flat, our: &Flat| named(of_fields(their, our));
+    let of_theirs = theirs.iter().map(|one| nearest(ours.iter().map(|other| compared(one, other)).collect()));
+    let of_ours = ours.iter().map(|one| nearest(theirs.iter().map(|other| compared(other, one)).collect()));
+    of_theirs.chain(of_ours).flatten().collect()
+}
+
 /// The fields of a request that only one client makes, as far as they fit on a line.
 fn brief(request: &Flat) -> String {
     let fields: Vec<String> = request.iter().map(|(path, text)| format!("{path}={text}")).collect();
     fields.join(" ").chars().take(120).collect()
 }
 
-fn of_fields(theirs: &Flat, ours: &Flat) -> Vec<(String, String, String)> {
+fn of_fields(theirs: &Flat, ours: &Flat) -> Fields {
     let paths: BTreeSet<&String> = theirs.keys().chain(ours.keys()).collect();
     let of = |side: &Flat, path: &String| side.get(path).cloned().unwrap_or_else(|| NONE.to_owned());
     let each = paths.into_iter().map(|path| (path.clone(), of(theirs, path), of(ours, path)));
@@ -148,7 +190,12 @@ impl Documented {
 
     /// Whether the documentation has this difference.
     pub(crate) fn has(&self, difference: &Difference) -> bool {
-        let found = self.0.iter().find(|row| {
+        self.row(difference).inspect(|row| row.used.set(true)).is_some()
+    }
+
+    /// The row that has this difference.
+    fn row(&self, difference: &Difference) -> Option<&Row> {
+        self.0.iter().find(|row| {
             let pairs = [
                 (&row.field, &difference.field),
                 (&row.kubelet, &difference.kubelet),
@@ -157,8 +204,7 @@ impl Documented {
             let of_pod = format!("{}: {}", difference.pod, difference.call);
             (matches(&row.call, &difference.call) || matches(&row.call, &of_pod))
                 && pairs.iter().all(|(pattern, text)| matches(pattern, text))
-        });
-        found.inspect(|row| row.used.set(true)).is_some()
+        })
     }
 
     /// Rows that no difference has matched, except those that are not in every run.

@@ -19,7 +19,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::{Part, Parts, Result, Testbed};
+use crate::{Part, Parts, Result, Testbed, conformance};
 use difference::{Difference, Documented};
 use run::Runs;
 
@@ -53,6 +53,15 @@ impl Outcome {
     pub fn holds(&self) -> bool {
         self.undocumented.is_empty() && self.stale.is_empty()
     }
+
+    fn counts(&self) -> String {
+        let Self { pods, requests, documented, undocumented, stale } = self;
+        let (undocumented, stale) = (undocumented.len(), stale.len());
+        format!(
+            "{requests} requests of {pods} pods: {undocumented} undocumented differences, {documented} documented; {stale} rows \
+             of the documentation not found"
+        )
+    }
 }
 
 /// Runs the pods by a kubelet and by `wardlet run`, and compares what they asked of containerd. What was recorded stays
@@ -68,7 +77,11 @@ pub fn compare(extent: Extent, keep: Option<&Path>) -> Result<Outcome> {
     let testbed = Testbed::start(Parts::of(&[Part::Kubelet, Part::Recorder, Part::Registry]))?;
     let runs = run::run(&testbed, &pods, keep);
     testbed.down()?;
-    Ok(outcome(extent, &runs?))
+    let outcome = outcome(extent, &runs?);
+    if extent == Extent::Whole {
+        conformance::record("compare-cri", &outcome.counts())?;
+    }
+    Ok(outcome)
 }
 
 /// Compares what an earlier comparison has kept in a directory.
@@ -81,7 +94,7 @@ pub fn compare_kept(extent: Extent, dir: &Path) -> Result<Outcome> {
 
 fn outcome(extent: Extent, runs: &Runs) -> Outcome {
     let documented = Documented::read();
-    let all = difference::between(&runs.kubelet, &runs.wardlet);
+    let all = difference::between(&runs.kubelet, &runs.wardlet, &documented);
     let (known, new): (Vec<Difference>, Vec<Difference>) =
         all.into_iter().partition(|one| documented.has(one));
     let stale = match extent {

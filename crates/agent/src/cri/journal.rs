@@ -17,6 +17,8 @@ pub struct Call {
     pub container: Option<String>,
     /// The requested user namespace.
     pub user_namespace: Option<UserNamespaceAsked>,
+    /// The requested SELinux options, as `USER:ROLE:TYPE:LEVEL` with what is named of them.
+    pub selinux: Option<String>,
     /// The requested mounts.
     pub mounts: Vec<MountAsked>,
 }
@@ -73,6 +75,10 @@ fn namespace(options: Option<&cri::NamespaceOption>) -> Option<UserNamespaceAske
     Some(UserNamespaceAsked { mode: mode.into(), uids: lines(&asked.uids), gids: lines(&asked.gids) })
 }
 
+fn label(options: Option<&cri::SeLinuxOption>) -> Option<String> {
+    options.map(|asked| format!("{}:{}:{}:{}", asked.user, asked.role, asked.r#type, asked.level))
+}
+
 impl Call {
     pub(crate) fn sandbox(config: &cri::PodSandboxConfig) -> Self {
         let metadata = config.metadata.clone().unwrap_or_default();
@@ -83,6 +89,7 @@ impl Call {
             pod: metadata.name,
             container: None,
             user_namespace: namespace(context.and_then(|c| c.namespace_options.as_ref())),
+            selinux: label(context.and_then(|c| c.selinux_options.as_ref())),
             mounts: Vec::new(),
         }
     }
@@ -105,6 +112,7 @@ impl Call {
             call: "CreateContainer",
             container: config.metadata.as_ref().map(|m| m.name.clone()),
             user_namespace: namespace(context.and_then(|c| c.namespace_options.as_ref())),
+            selinux: label(context.and_then(|c| c.selinux_options.as_ref())),
             mounts: mounts.collect(),
             ..of_pod
         })

@@ -4,7 +4,6 @@ pub(crate) mod call_log;
 pub(crate) mod calls;
 pub(crate) mod container;
 pub(crate) mod dns;
-pub(crate) mod facts;
 pub(crate) mod journal;
 pub(crate) mod mappings;
 pub(crate) mod notifier;

@@ -116,10 +116,7 @@ impl Mounter<'_> {
             sub_path,
             access: access(mount, planned),
             propagation: propagation(mount),
-            relabel: match planned.map(|p| p.label.how) {
-                Some(HowLabelled::Relabel) => Relabel::Yes,
-                _ => Relabel::No,
-            },
+            relabel: relabel(planned),
         };
         Ok(lowered(&self.volumes.host_mount(self.wanted, &wanted)?))
     }
@@ -168,6 +165,13 @@ fn access(mount: &VolumeMount, planned: Option<&MountPlan>) -> MountAccess {
     }
 }
 
+fn relabel(planned: Option<&MountPlan>) -> Relabel {
+    match planned.map(|p| p.label.how) {
+        Some(HowLabelled::Relabel) => Relabel::Yes,
+        _ => Relabel::No,
+    }
+}
+
 fn propagation(mount: &VolumeMount) -> MountPropagation {
     mount.mount_propagation.as_deref().and_then(MountPropagation::from_name).unwrap_or_default()
 }
@@ -194,6 +198,8 @@ fn lowered(mount: &HostMount) -> cri::Mount {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cri::security::of_container;
+    use crate::pod::images::ImageUser;
 
     #[test]
     fn a_mount_is_carried_on_and_closed_as_it_says() {
@@ -245,6 +251,46 @@ mod tests {
             assert_eq!(planned.read_only, access != MountAccess::ReadWrite, "{more}");
             assert_eq!(planned.recursive_read_only, access == MountAccess::RecursiveReadOnly, "{more}");
             assert_eq!(planned.propagation, propagation(asked), "{more}");
+        }
+    }
+
+    /// With SELinux: a volume is relabelled where the plan says so, and the label that the plan names has the level that the
+    /// runtime gets for the container.
+    #[test]
+    fn the_plan_says_of_labels_what_the_runtime_is_asked_for() {
+        let file = "system_u:object_r:container_file_t:s0";
+        let enforcing = format!(
+            r#"{{"state":"enforcing","defaults":{{"process":"system_u:system_r:container_t:s0","file":"{file}","readOnlyFile":"{file}"}}}}"#
+        );
+        let facts = FACTS.replace(r#"{"state":"disabled","defaults":null}"#, &enforcing);
+        let facts: plan::Facts = serde_json::from_str(&facts).unwrap();
+        let pod_level = "securityContext: {seLinuxOptions: {level: 's0:c1,c2'}}, ";
+        let own_level = ", securityContext: {seLinuxOptions: {level: 's0:c3,c4'}}";
+        for (pod, container, relabels, level) in [
+            (pod_level, "", true, Some("s0:c1,c2")),
+            ("", own_level, true, Some("s0:c3,c4")),
+            (pod_level, own_level, true, Some("s0:c3,c4")),
+            // The runtime picks the level, or finds the leased one in the request.
+            ("", "", true, None),
+            (pod_level, ", securityContext: {privileged: true}", false, None),
+        ] {
+            let text = format!(
+                "{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {{{pod}containers: [{{name: c, image: i{container}, \
+                 volumeMounts: [{{name: v, mountPath: /v}}]}}], volumes: [{{name: v, emptyDir: {{}}}}]}}}}"
+            );
+            let reading = manifest::read("p.yaml", text.as_bytes());
+            let candidates = admission::consider(&reading.objects, &plan::Gates::default());
+            let admitted = admission::admit(&candidates, &facts, &plan::Policy::default(), "node-1").admitted;
+            let spec = admitted[0].pod.spec.clone().unwrap();
+            let context = PodContext::for_test(&serde_json::to_string(&spec).unwrap());
+            let asked = of_container(&context, &spec.containers[0], &ImageUser::default());
+            let planned = &admitted[0].plan.mounts[0];
+            assert_eq!(relabel(Some(planned)) == Relabel::Yes, relabels, "{text}: {planned:?}");
+            let of_plan = planned.label.context.as_ref().map(ToString::to_string);
+            assert_eq!(of_plan, level.map(|level| file.replace("s0", level)), "{text}");
+            if level.is_some() {
+                assert_eq!(asked.selinux_options.map(|options| options.level).as_deref(), level, "{text}");
+            }
         }
     }
 

@@ -108,7 +108,7 @@ fn newer(program: &Path) -> String {
 
 const IGNORED: &str = "a runtime without support for ID-mapped mounts ignores the mappings: the files of the pod's volumes would have the overflow ID 65534 inside the pod";
 
-fn lack(features: Features) -> &'static str {
+pub(super) fn lack(features: Features) -> &'static str {
     match features {
         Features { user_namespaces: false, .. } => "knows no user namespaces",
         _ => "cannot idmap mounts, as runc before 1.2",

@@ -5,6 +5,7 @@ mod config;
 mod features;
 mod gvisor;
 mod handlers;
+pub(super) mod offers;
 
 use std::path::PathBuf;
 

@@ -51,8 +51,12 @@ pub fn from_file(file: &Path) -> Result<Facts, Error> {
 }
 
 /// The facts of this node, as far as these intents need them. User namespaces and idmapped mounts are tried; what is
-/// tried is undone. No container runtime is asked.
-pub fn of_node(node: &Node, intents: &[&Intent]) -> Result<(Facts, Assumptions), Error> {
+/// tried is undone. Without facts of the runtime it is assumed to do what the pods need.
+pub fn of_node(
+    node: &Node,
+    intents: &[&Intent],
+    runtime: Option<RuntimeFacts>,
+) -> Result<(Facts, Assumptions), Error> {
     let mut notes = Assumptions::default();
     let volumes = intents.iter().flat_map(|intent| &intent.volumes);
     let subject = Subject {
@@ -62,13 +66,13 @@ pub fn of_node(node: &Node, intents: &[&Intent]) -> Result<(Facts, Assumptions),
     };
     let (kernel, filesystems) = probe::tried(&subject, &mut notes);
     let selinux = selinux::facts(node.host_root(), &mut notes);
-    let runtime = runtime(intents, &mut notes);
+    let runtime = runtime.unwrap_or_else(|| assumed(intents, &mut notes));
     let pool = pool::facts(&node.pool()?, node.config.settings.user_namespaces.max_ids_per_pod);
     Ok((Facts { kernel, filesystems, runtime, selinux, pool }, notes))
 }
 
-/// No runtime is asked: each handler that the pods name is assumed to do what they need.
-fn runtime(intents: &[&Intent], notes: &mut Assumptions) -> RuntimeFacts {
+/// No runtime was asked: each handler that the pods name is assumed to do what they need.
+fn assumed(intents: &[&Intent], notes: &mut Assumptions) -> RuntimeFacts {
     notes.of_isolation(
         "the container runtime was not asked: it is taken to support user namespaces, but not with the host's network"
             .to_owned(),

@@ -115,10 +115,7 @@ fn cgroup(text: &str) -> Result<String, Failure> {
 impl From<runtime::Error> for Failure {
     fn from(e: runtime::Error) -> Self {
         let failure = Self::unknown(e.to_string());
-        match e.hint() {
-            Some(hint) => failure.with_hint(hint),
-            None => failure,
-        }
+        e.hint().into_iter().fold(failure, Self::with_hint)
     }
 }
 

@@ -1,13 +1,17 @@
 use admission::Candidate;
+use cri::StatusResponse;
+use cri::client::Client;
 use manifest::Object;
 use node::{facts, host_name};
 use plan::{Facts, Gates, Intent, Policy};
 use report::explain::Explanation;
+use runtime::status::without_server;
 
 use super::{Session, gates};
 use crate::cli::ExplainArgs;
 use crate::failure::{Answer, Failure};
 use crate::input;
+use crate::run::{admit, threads};
 use crate::words;
 
 pub(super) fn run(session: &Session, args: &ExplainArgs) -> Result<Answer, Failure> {
@@ -49,8 +53,20 @@ fn facts_for(
     match &args.facts {
         Some(file) => Ok((facts::from_file(file)?, Vec::new())),
         None => {
-            let (facts, notes) = facts::of_node(&session.node, intents)?;
+            let runtime = status(session, args)?.as_ref().map(admit::runtime);
+            let (facts, notes) = facts::of_node(&session.node, intents, runtime)?;
             Ok((facts, notes.for_intents(intents)))
         }
     }
+}
+
+/// What the runtime reports that `run` would use: the named one, or else the built-in one, tried without a server. `None`
+/// if it cannot be tried: without root, for another host root, and where its programs are missing.
+fn status(session: &Session, args: &ExplainArgs) -> Result<Option<StatusResponse>, Failure> {
+    if let Some(endpoint) = &args.runtime_endpoint {
+        let ask = async { Ok(Client::connect(endpoint).await?.status(admit::DEADLINE).await?) };
+        return threads()?.block_on(ask).map(Some);
+    }
+    let is_here = session.node.host_root().is_own() && node::mounts::is_root();
+    Ok(is_here.then(|| without_server(session.node.state_dir())).flatten())
 }

@@ -1,8 +1,11 @@
+use std::time::Duration;
+
 use admission::{Admitted, Candidate, RefusedPod};
+use cri::StatusResponse;
 use cri::client::Client;
 use manifest::{Object, Reading, Resource};
 use node::{Node, facts, host_name};
-use plan::{Facts, Gates, Intent, Isolate, Policy, UserNamespaceMode};
+use plan::{Facts, Gates, Intent, Isolate, Policy, RuntimeFacts, UserNamespaceMode};
 
 use crate::cli::RunArgs;
 use crate::commands::gates;
@@ -40,6 +43,16 @@ pub(crate) fn no_pod(workload: &Object) -> Failure {
         .with_hint("give its pod template as a Pod: only a cluster makes pods from workloads")
 }
 
+/// Timeout of the runtime's Status call.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+
+/// The facts of the runtime, from its status and the programs behind it. Logs claims that do not hold.
+pub(crate) fn runtime(status: &StatusResponse) -> RuntimeFacts {
+    let offers = doctor::runtime_offers(status);
+    offers.contradicted.iter().for_each(|text| words::warning(text));
+    offers.facts
+}
+
 /// The pods and the facts of this node, without those of the runtime.
 pub(crate) struct Considered<'a> {
     candidates: Vec<Candidate<'a>>,
@@ -64,7 +77,7 @@ pub(crate) fn consider<'a>(
         );
     }
     let intents: Vec<&Intent> = candidates.iter().filter_map(|c| c.intent.as_ref()).collect();
-    let (facts, notes) = facts::of_node(node, &intents)?;
+    let (facts, notes) = facts::of_node(node, &intents, None)?;
     notes.for_intents(&[]).iter().for_each(|note| words::note(note));
     Ok(Considered { candidates, facts, gates })
 }
@@ -80,7 +93,8 @@ pub(crate) async fn pods(
     args: &RunArgs,
 ) -> Result<Vec<Admitted>, Failure> {
     let Considered { candidates, facts, gates } = considered;
-    let facts = Facts { runtime: agent::runtime_facts(client).await?, ..facts };
+    let status = client.status(DEADLINE).await?;
+    let facts = Facts { runtime: tokio::task::block_in_place(|| runtime(&status)), ..facts };
     let mut policy = Policy { gates, rules: node.config.settings.policy.clone() };
     if args.isolate {
         policy.rules.isolate = Isolate::WhenSafe;

@@ -17,8 +17,12 @@ fn explained(dir: &Path, host_path: &Path) -> Value {
     );
     std::fs::write(dir.join("pod.yaml"), manifest).unwrap();
     std::fs::write(dir.join("config.yaml"), CONFIG).unwrap();
+    answer_of(dir, &["explain", "pod.yaml"])
+}
+
+fn answer_of(dir: &Path, words: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wardlet"));
-    command.args(["explain", "pod.yaml", "--config", "config.yaml", "-o", "json", "--state-dir", "state"]);
+    command.args(words).args(["--config", "config.yaml", "-o", "json", "--state-dir", "state"]);
     let output = command.current_dir(dir).output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"))
 }
@@ -34,6 +38,40 @@ fn the_kernel_is_tried_on_the_filesystem_of_a_host_path() {
     assert!(!facts["filesystems"]["idmap"][filesystem].is_null(), "{facts}");
     let notes = answer["notes"].to_string();
     assert!(!notes.contains("the kernel was not tried"), "{notes}");
+}
+
+/// `explain` took every handler for one that has user namespaces, and `run` refused the pod.
+#[test]
+fn the_built_in_runtime_is_tried_and_has_no_other_handler() {
+    let dir = tempfile::tempdir().unwrap();
+    let answer = explained(dir.path(), dir.path());
+    let handlers = &answer["facts"]["runtime"]["handlers"];
+    let able = serde_json::json!({"userNamespaces": true, "recursiveReadOnlyMounts": true});
+    assert_eq!(*handlers, serde_json::json!({"": able, "libcontainer": able}), "{answer}");
+    assert_eq!(answer["facts"]["runtime"]["userNamespacesHostNetwork"], true);
+    assert!(!answer["notes"].to_string().contains("was not asked"), "{answer}");
+
+    let class =
+        "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: other}\nhandler: other\n---\n";
+    let pod = std::fs::read_to_string(dir.path().join("pod.yaml")).unwrap();
+    let pod = pod.replace("hostUsers: false", "hostUsers: false\n  runtimeClassName: other");
+    std::fs::write(dir.path().join("other.yaml"), format!("{class}{pod}")).unwrap();
+    let answer = answer_of(dir.path(), &["explain", "other.yaml"]);
+    let cause = &answer["pods"][0]["refusals"][0]["cause"];
+    assert_eq!(*cause, "the container runtime has no handler \"other\"", "{answer}");
+}
+
+#[test]
+fn a_runtime_that_was_named_and_does_not_answer_is_no_basis_for_a_plan() {
+    let dir = tempfile::tempdir().unwrap();
+    explained(dir.path(), dir.path());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wardlet"));
+    let socket = dir.path().join("none.sock");
+    command.arg("explain").arg(dir.path().join("pod.yaml")).arg("--runtime-endpoint").arg(&socket);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(socket.to_str().unwrap()) && output.stdout.is_empty(), "{said}");
 }
 
 /// A link to a filesystem that cannot be idmapped must not be taken for the one that it lies on.

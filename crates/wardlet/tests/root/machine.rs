@@ -76,6 +76,13 @@ impl<'a> Machine<'a> {
         machine
     }
 
+    /// Adds settings to the node's configuration.
+    pub(crate) fn configure(&self, more: &str) {
+        let path = self.path("node.yaml");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(path, text + more).unwrap();
+    }
+
     /// Gives the directory above all others this mode.
     pub(crate) fn set_mode(&self, mode: u32) {
         fs::set_permissions(self.home.path(), fs::Permissions::from_mode(mode)).unwrap();

@@ -22,6 +22,7 @@ mod run_beside;
 mod run_end;
 mod run_gates;
 mod run_start;
+mod run_volumes;
 mod verify;
 mod verify_many;
 mod verify_watch;

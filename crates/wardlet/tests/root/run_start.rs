@@ -101,6 +101,9 @@ fn an_isolated_pod_below_a_directory_that_it_cannot_search_is_refused_with_the_d
 
     machine.set_mode(0o711);
     machine.done(&run);
+    // `verify` knows the pod by its name, whatever the run directory of its runtime is.
+    let verified = machine.done(&["verify", "default/web"]);
+    assert!(verified.contains("web"), "{verified}");
     machine.done(&["stop", "web", "--run-dir", run_dir.to_str().unwrap(), "--grace", "1"]);
 }
 

@@ -18,6 +18,7 @@ mod check_cluster;
 mod check_html;
 mod check_large;
 mod check_public;
+mod compare_cri;
 mod doctor;
 mod examples;
 mod image_registry;

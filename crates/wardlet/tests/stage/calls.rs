@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Stage, kernel_calls};
+use super::{By, Stage, kernel_calls};
 
 /// Files that the node gives to every container; they are nobody's volumes.
 const NODES_OWN: [&str; 2] = ["/etc/hosts", "/dev/termination-log"];
@@ -14,7 +14,7 @@ const NODES_OWN: [&str; 2] = ["/etc/hosts", "/dev/termination-log"];
 /// planned user namespace, and every mount that was planned, through the maps or not, relabelled or not, read-only or not
 /// and with the propagation as planned, and no other; of the kernel a trial of every idmap and every mount of the node's own that this takes.
 pub(crate) fn are_as_planned(stage: &Stage, file: &Path) {
-    let planned = stage.json(&["explain", file.to_str().unwrap()]);
+    let planned = explained(stage, file);
     let lines = std::fs::read_to_string(stage.path("calls")).unwrap();
     let calls: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let pods = planned["pods"].as_array().unwrap();
@@ -30,6 +30,16 @@ pub(crate) fn are_as_planned(stage: &Stage, file: &Path) {
         }
         of_pod.iter().filter(|call| call["call"] == "CreateContainer").for_each(|call| mounts(pod, call));
     }
+}
+
+/// What `explain` says of the runtime that runs the pods.
+fn explained(stage: &Stage, file: &Path) -> Value {
+    let (endpoint, file) = (stage.endpoint(), file.to_str().unwrap());
+    let of_containerd = ["explain", "--runtime-endpoint", &endpoint, file];
+    let words = if stage.by == By::Containerd { &of_containerd[..] } else { &["explain", file] };
+    let planned = stage.json(words);
+    assert!(!planned["notes"].to_string().contains("was not asked"), "{planned}");
+    planned
 }
 
 fn names(of: &[Value], field: &str) -> BTreeSet<String> {
@@ -71,6 +81,12 @@ fn mounts(pod: &Value, call: &Value) {
         let is_mapped = found["uids"] != serde_json::json!([]);
         assert_eq!(planned["idmap"] == "own", is_mapped, "{planned} {found}");
         assert_eq!(planned["label"]["how"] == "relabel", found["relabel"] == true, "{planned} {found}");
+        if let Some(context) = planned["label"]["context"].as_str() {
+            // USER:ROLE:TYPE:LEVEL, and only a level has colons of its own.
+            let level = |label: &str| label.splitn(4, ':').nth(3).map(str::to_owned);
+            let of_container = call["selinux"].as_str().and_then(level);
+            assert_eq!(level(context), of_container, "{planned} {call}");
+        }
         for asked in ["readOnly", "recursiveReadOnly", "propagation"] {
             assert_eq!(planned[asked], found[asked], "{asked}: {planned} {found}");
         }
@@ -82,7 +98,7 @@ fn mounts(pod: &Value, call: &Value) {
 
 /// The kernel's own record: in every process of the pods, what is planned to be idmapped is, and nothing else.
 pub(crate) fn are_as_the_kernel_shows(stage: &Stage, file: &Path) {
-    let planned = stage.json(&["explain", file.to_str().unwrap()]);
+    let planned = explained(stage, file);
     for pod in planned["pods"].as_array().unwrap() {
         let tables = mount_tables(stage, pod["name"].as_str().unwrap());
         for mount in pod["mounts"].as_array().unwrap() {

@@ -67,9 +67,10 @@ fn no_generated_object_is_accepted_here_and_refused_by_the_api_server() {
     let shapes = shapes();
     let tally = compare(&shapes, seed, 1..cases + 1);
     println!("WARDLET_SEED={seed}: {}", tally.report());
+    testbed::conformance::record("oracle", &format!("seed {seed}: {}", tally.counts())).unwrap();
     assert_eq!(tally.missing(), 0, "accepted here, refused by the API server: see above");
     assert!(tally.valid * 3 >= tally.objects, "too few valid ones: {} of {}", tally.valid, tally.objects);
-    let refused = tally.extra() + tally.documented;
+    let refused = tally.extra() + tally.documented();
     assert!(refused * 200 <= tally.valid, "refused here, accepted by the API server: {refused}");
 }
 
@@ -117,5 +118,7 @@ fn the_api_server_says_the_same_of_every_difference_that_was_found() {
             wrong.push(format!("{}: {said:?}", case.name));
         }
     }
+    let same = cases.len() - wrong.len();
+    testbed::conformance::record("found", &format!("{same} of {} alike", cases.len())).unwrap();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

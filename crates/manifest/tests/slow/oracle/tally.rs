@@ -28,7 +28,7 @@ pub(super) struct Tally {
     /// Meant valid and refused by both: what the generator has yet to learn.
     spoiled: BTreeMap<String, Class>,
     /// As `extra`, by one of the documented classes.
-    pub(super) documented: usize,
+    documented: BTreeMap<&'static str, usize>,
 }
 
 impl Tally {
@@ -42,8 +42,9 @@ impl Tally {
         self.valid += usize::from(said.accepted);
         let (classes, class) = match (said.accepted, found) {
             (true, [first, ..]) => {
-                if found.iter().all(is_documented) {
-                    self.documented += 1;
+                let documented: Option<Vec<&'static str>> = found.iter().map(documented).collect();
+                if let Some(class) = documented.as_deref().and_then(<[_]>::first) {
+                    *self.documented.entry(class).or_default() += 1;
                     return;
                 }
                 (&mut self.extra, format!("{}: {}", without_indices(&first.path), kind_of(&first.problem)))
@@ -74,17 +75,41 @@ impl Tally {
         self.extra.values().map(|class| class.count).sum()
     }
 
-    /// The classes of both kinds, the most frequent first, each with its smallest object.
-    pub(super) fn report(&self) -> String {
-        let mut text = format!(
+    /// Refused here for a documented reason.
+    pub(super) fn documented(&self) -> usize {
+        self.documented.values().sum()
+    }
+
+    /// All counts, in a sentence.
+    pub(super) fn counts(&self) -> String {
+        format!(
             "{} objects, {} valid; {} accepted here and refused by the server, {} refused here and accepted by the server \
-             ({} more are documented)\n",
+             ({} more are documented)",
             self.objects,
             self.valid,
             self.missing(),
             self.extra(),
-            self.documented
-        );
+            self.documented()
+        )
+    }
+
+    /// The classes of both kinds, the most frequent first, each with its smallest object.
+    pub(super) fn report(&self) -> String {
+        let mut text = format!("{}\n", self.counts());
+        for (title, classes) in [("accepted here", &self.missing), ("refused here", &self.extra)] {
+            let mut areas: BTreeMap<String, usize> = BTreeMap::new();
+            for (name, class) in classes {
+                *areas.entry(area(name)).or_default() += class.count;
+            }
+            let mut sorted: Vec<_> = areas.into_iter().collect();
+            sorted.sort_by_key(|(_, count)| usize::MAX - count);
+            for (name, count) in sorted {
+                let _ = writeln!(text, "{title}: {count} {name}");
+            }
+        }
+        for (class, count) in &self.documented {
+            let _ = writeln!(text, "documented: {count} {class}");
+        }
         let titles =
             [("accepted here", &self.missing), ("refused here", &self.extra), ("meant valid", &self.spoiled)];
         for (title, classes) in titles {
@@ -124,20 +149,40 @@ fn kind_of(problem: &Problem) -> String {
     }
 }
 
-/// Refusals that docs/explanation/strictness.md gives a reason for.
-fn is_documented(finding: &Finding) -> bool {
+/// The field of a class, as far as it tells classes of rules apart: two names below the spec of the pod or of its workload.
+fn area(class: &str) -> String {
+    let path = class.split([' ', ':']).next().unwrap_or_default();
+    let below = path.rsplit_once("emplate.").map_or(path, |(_, below)| below);
+    let names: Vec<&str> = below.split('.').filter(|name| *name != "spec").collect();
+    let is_list = names.first().is_some_and(|name| name.to_lowercase().ends_with("containers"));
+    let names = names.iter().take(if is_list { 2 } else { 1 }).copied().collect::<Vec<_>>().join(".");
+    names.replace("initContainers", "containers").replace("ephemeralContainers.", "containers.")
+}
+
+/// The class of docs/explanation/strictness.md that gives a reason for a refusal.
+fn documented(finding: &Finding) -> Option<&'static str> {
     let path = without_indices(&finding.path);
     let is_missing = matches!(finding.problem, Problem::Required);
-    match () {
-        () if path.ends_with("spec.volumes") => is_missing,
-        () if path.ends_with("projected.sources") => is_missing,
-        () if path.ends_with("volumeClaimTemplates") => matches!(finding.problem, Problem::WrongType { .. }),
-        () if path == "spec.flexVolume" => matches!(finding.problem, Problem::Forbidden { .. }),
-        () if path.ends_with("initContainers.ports.hostPort") => {
-            matches!(finding.problem, Problem::Duplicate { .. })
-        }
-        () if path.ends_with("fieldRef.fieldPath") => finding.to_string().contains("spec.host\""),
-        () if path.ends_with("sysctls.name") => finding.to_string().contains("user namespaces"),
-        () => path.ends_with("ports.hostIP") || path.ends_with("lifecycle.stopSignal"),
-    }
+    let ends = |end: &str| path.ends_with(end);
+    let classes = [
+        ("a volume without a source", ends("spec.volumes") && is_missing),
+        ("an empty projected source", ends("projected.sources") && is_missing),
+        (
+            "a claim template of another kind",
+            ends("volumeClaimTemplates") && matches!(finding.problem, Problem::WrongType { .. }),
+        ),
+        (
+            "flexVolume and another source",
+            path == "spec.flexVolume" && matches!(finding.problem, Problem::Forbidden { .. }),
+        ),
+        (
+            "a sidecar's hostPort twice",
+            ends("initContainers.ports.hostPort") && matches!(finding.problem, Problem::Duplicate { .. }),
+        ),
+        ("fieldPath: spec.host", ends("fieldRef.fieldPath") && finding.to_string().contains("spec.host\"")),
+        ("user. sysctls", ends("sysctls.name") && finding.to_string().contains("user namespaces")),
+        ("a hostIP that is no address", ends("ports.hostIP")),
+        ("a stopSignal that is no signal", ends("lifecycle.stopSignal")),
+    ];
+    classes.into_iter().find(|(_, is_it)| *is_it).map(|(class, _)| class)
 }

@@ -1,0 +1,156 @@
+//! Results of the conformance tests, and the table of them in docs/conformance.md.
+//!
+//! A command or a test [`record`]s its counts in the file that `WARDLET_CONFORMANCE` names; without that variable
+//! nothing is recorded. [`write()`] puts the table of all results into the document.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result, program};
+
+/// Names the file of the results.
+const FILE: &str = "WARDLET_CONFORMANCE";
+
+/// The lines between which the document has the table.
+const BEGIN: &str = "<!-- written by `make test-conformance`: begin -->";
+const END: &str = "<!-- written by `make test-conformance`: end -->";
+
+/// Every result of a whole run, by the name under which it is recorded, and what it is.
+const ROWS: [(&str, &str); 12] = [
+    ("e2e-userns containerd", "upstream's user namespace specs, containerd"),
+    ("e2e-userns wardlet", "upstream's user namespace specs, built-in runtime"),
+    ("critest containerd", "critest, containerd"),
+    ("critest wardlet", "critest, built-in runtime"),
+    ("show-userns containerd", "one pod with `hostUsers: false` by hand, containerd"),
+    ("show-userns wardlet", "one pod with `hostUsers: false` by hand, built-in runtime"),
+    ("check-patches", "a patch of `wardlet check` on a real node"),
+    ("compare-cri", "CRI requests against a kubelet's"),
+    ("oracle", "generated objects against the API server's validation"),
+    ("found", "named cases against the API server's validation"),
+    ("pod-security", "Pod Security fixtures against upstream's evaluator"),
+    ("node", "tests that need a node to themselves"),
+];
+
+/// One result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Outcome {
+    name: String,
+    counts: String,
+}
+
+/// Records the counts of tests if `WARDLET_CONFORMANCE` names a file. A later result takes the place of an earlier one.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn record(name: &str, counts: &str) -> Result<()> {
+    match std::env::var_os(FILE) {
+        Some(file) => append(Path::new(&file), name, counts),
+        None => Ok(()),
+    }
+}
+
+fn append(file: &Path, name: &str, counts: &str) -> Result<()> {
+    let outcome = Outcome { name: name.to_owned(), counts: counts.replace(['\n', '|'], " ") };
+    let line = serde_json::to_string(&outcome).unwrap_or_default();
+    let opened = File::options().create(true).append(true).open(file);
+    opened.and_then(|mut out| writeln!(out, "{line}")).map_err(Error::file("write", file))
+}
+
+/// Writes commit, date and all results into the document.
+///
+/// # Errors
+/// If a file cannot be read or written, the document has no place for the table, or git does not know the commit.
+pub fn write(results: &Path, document: &Path) -> Result<()> {
+    let run =
+        Run { commit: commit(document)?, date: program::text(Command::new("date").args(["-u", "+%F"]))? };
+    let lines = fs::read_to_string(results).map_err(Error::file("read", results))?;
+    let text = fs::read_to_string(document).map_err(Error::file("read", document))?;
+    let wrong = |said: String| Error::Record { path: document.to_owned(), said };
+    let next = with_table(&text, &table(&run, &outcomes(results, &lines)?)).map_err(wrong)?;
+    fs::write(document, next).map_err(Error::file("write", document))
+}
+
+/// What was tested, and when.
+struct Run {
+    commit: String,
+    date: String,
+}
+
+/// The commit, and whether anything but the document differs from it.
+fn commit(document: &Path) -> Result<String> {
+    let dir = document.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
+    let git = |words: &[&str]| program::text(Command::new("git").arg("-C").arg(&dir).args(words));
+    let name = document.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let changed =
+        git(&["status", "--porcelain", "--untracked-files=no", "--", ":/", &format!(":(exclude){name}")])?;
+    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
+    Ok(if changed.is_empty() { commit } else { format!("{commit} with changes") })
+}
+
+fn outcomes(file: &Path, lines: &str) -> Result<Vec<Outcome>> {
+    let wrong = |error: serde_json::Error| Error::Record { path: file.to_owned(), said: error.to_string() };
+    lines.lines().map(|line| serde_json::from_str(line).map_err(wrong)).collect()
+}
+
+fn table(run: &Run, outcomes: &[Outcome]) -> String {
+    let mut text = format!("Commit {}, {}.\n\n| tests | result |\n|---|---|\n", run.commit, run.date);
+    for (name, what) in ROWS {
+        let last = outcomes.iter().rev().find(|outcome| outcome.name == name);
+        text.push_str(&format!(
+            "| {what} | {} |\n",
+            last.map_or("not run", |outcome| outcome.counts.as_str())
+        ));
+    }
+    text
+}
+
+fn with_table(document: &str, table: &str) -> Result<String, String> {
+    let missing = || format!("there is no place for the results between {BEGIN:?} and {END:?}");
+    let (before, rest) = document.split_once(BEGIN).ok_or_else(missing)?;
+    let (_, after) = rest.split_once(END).ok_or_else(missing)?;
+    Ok(format!("{before}{BEGIN}\n\n{table}\n{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run() -> Run {
+        Run { commit: "abc".into(), date: "2026-01-02".into() }
+    }
+
+    #[test]
+    fn the_last_result_of_each_test_is_in_the_table_and_what_is_missing_was_not_run() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("results");
+        for (name, counts) in
+            [("oracle", "old"), ("critest wardlet", "112 of 114"), ("oracle", "20000 | all")]
+        {
+            append(&file, name, counts).expect("written");
+        }
+        let lines = fs::read_to_string(&file).expect("read");
+        let text = table(&run(), &outcomes(&file, &lines).expect("results"));
+        assert!(text.starts_with("Commit abc, 2026-01-02.\n"), "{text}");
+        let row = |line: &str| text.lines().any(|found| found == line);
+        assert!(row("| generated objects against the API server's validation | 20000   all |"), "{text}");
+        assert!(row("| critest, built-in runtime | 112 of 114 |"), "{text}");
+        assert!(row("| critest, containerd | not run |"), "{text}");
+        assert_eq!(text.matches("not run").count(), ROWS.len() - 2);
+    }
+
+    #[test]
+    fn the_document_keeps_all_but_its_table() {
+        let document = include_str!("../../docs/conformance.md");
+        let once = with_table(document, "| one |\n").expect("a place for the table");
+        assert_eq!(with_table(&once, "| one |\n").expect("still"), once);
+        assert!(once.contains("| one |"));
+        let (before, rest) = document.split_once(BEGIN).expect("it begins");
+        let (_, after) = rest.split_once(END).expect("it ends");
+        assert!(once.starts_with(before) && once.ends_with(after) && !after.is_empty());
+        assert!(with_table("no place", "").is_err());
+    }
+}
