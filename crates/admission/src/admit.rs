@@ -75,6 +75,12 @@ pub fn has_pods(object: &Object) -> bool {
     )
 }
 
+/// Whether an object is a workload: it has a pod template and is not a pod.
+#[must_use]
+pub fn is_workload(object: &Object) -> bool {
+    has_pods(object) && !matches!(object.resource, Resource::Pod(_))
+}
+
 /// The pods among these objects, and the pods that their workloads would make; empty if there are none.
 #[must_use]
 pub fn consider<'a>(objects: &'a [Object], gates: &Gates) -> Vec<Candidate<'a>> {

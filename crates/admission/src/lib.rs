@@ -23,7 +23,9 @@ mod placement;
 mod sysctls;
 mod unsupported;
 
-pub use admit::{Admitted, Decision, RefusedPod, RunningPods, admit, consider, doubts, has_pods, runnable};
+pub use admit::{
+    Admitted, Decision, RefusedPod, RunningPods, admit, consider, doubts, has_pods, is_workload, runnable,
+};
 pub use candidate::{Candidate, Refused, Verdict};
 pub use error::Error;
 pub use hostname::Hostname;

@@ -280,11 +280,18 @@ mod tests {
             );
             let reading = manifest::read("p.yaml", text.as_bytes());
             let candidates = admission::consider(&reading.objects, &plan::Gates::default());
-            let admitted = admission::admit(&candidates, &facts, &plan::Policy::default(), "node-1").admitted;
+            let admitted = admission::admit(
+                &candidates,
+                &facts,
+                &plan::Policy::default(),
+                "node-1",
+                &admission::RunningPods::default(),
+            )
+            .admitted;
             let spec = admitted[0].pod.spec.clone().unwrap();
             let context = PodContext::for_test(&serde_json::to_string(&spec).unwrap());
             let asked = of_container(&context, &spec.containers[0], &ImageUser::default());
-            let planned = &admitted[0].plan.mounts[0];
+            let planned = &admitted[0].plan.as_ref().unwrap().mounts[0];
             assert_eq!(relabel(Some(planned)) == Relabel::Yes, relabels, "{text}: {planned:?}");
             let of_plan = planned.label.context.as_ref().map(ToString::to_string);
             assert_eq!(of_plan, level.map(|level| file.replace("s0", level)), "{text}");

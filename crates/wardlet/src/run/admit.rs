@@ -3,7 +3,7 @@ use std::time::Duration;
 use admission::{Admitted, Candidate, RefusedPod};
 use cri::StatusResponse;
 use cri::client::Client;
-use manifest::{Object, Reading, Resource};
+use manifest::{Object, Reading};
 use node::{Node, facts, host_name};
 use plan::{Facts, Gates, Intent, Isolate, Policy, RuntimeFacts, UserNamespaceMode};
 
@@ -25,15 +25,10 @@ pub(crate) fn read(args: &RunArgs) -> Result<Reading, Failure> {
         let hint = first.hint().or((more > 0).then(|| format!("{more} more are named above")));
         return Err(hint.into_iter().fold(failure, Failure::with_hint));
     }
-    if let Some(workload) = reading.objects.iter().find(|object| is_workload(object)) {
+    if let Some(workload) = reading.objects.iter().find(|object| admission::is_workload(object)) {
         return Err(no_pod(workload));
     }
     Ok(reading)
-}
-
-/// Whether an object is a workload: it has a pod template and is not a pod.
-pub(crate) fn is_workload(object: &Object) -> bool {
-    admission::has_pods(object) && !matches!(object.resource, Resource::Pod(_))
 }
 
 /// The refusal of a workload.

@@ -153,7 +153,7 @@ impl Run<'_> {
         if self.objects.replace(&reading.objects) {
             agent.refresh().await;
         }
-        let workloads = reading.objects.iter().filter(|object| admit::is_workload(object));
+        let workloads = reading.objects.iter().filter(|object| admission::is_workload(object));
         workloads.for_each(|workload| words::failure(&admit::no_pod(workload)));
         let changes = desired.replace(&reading.objects);
         changes.doubled.into_iter().for_each(|twice| words::failure(&refused_twice(twice)));
