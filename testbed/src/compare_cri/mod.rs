@@ -103,7 +103,7 @@ fn outcome(extent: Extent, runs: &Runs) -> Outcome {
     };
     let requests = runs.kubelet.pods.values().flat_map(BTreeMap::values).map(|set| set.len()).sum();
     Outcome {
-        pods: runs.kubelet.pods.len(),
+        pods: runs.kubelet.pods.keys().filter(|name| *name != recording::NO_POD).count(),
         requests,
         documented: known.len(),
         undocumented: difference::grouped(&new),

@@ -28,6 +28,9 @@ pub(crate) const COMPARED: [&str; 7] = [
     "ImageStatus",
 ];
 
+/// In place of a pod for calls that do not say which pod they are for.
+pub(crate) const NO_POD: &str = "images";
+
 /// The calls of one client: by pod, then by call, each distinct request once.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Recording {
@@ -90,7 +93,7 @@ impl Recording {
         let pod = match method.as_str() {
             "RunPodSandbox" => text(tree, "/config/metadata/name"),
             "CreateContainer" | "PullImage" => text(tree, "/sandbox_config/metadata/name"),
-            "ImageStatus" => "images",
+            "ImageStatus" => NO_POD,
             _ => objects.owners.get(id).map(String::as_str).unwrap_or_default(),
         };
         let unknown = Known::default();

@@ -183,6 +183,7 @@ fn documented(finding: &Finding) -> Option<&'static str> {
         ("user. sysctls", ends("sysctls.name") && finding.to_string().contains("user namespaces")),
         ("a hostIP that is no address", ends("ports.hostIP")),
         ("a stopSignal that is no signal", ends("lifecycle.stopSignal")),
+        ("an emptyDir's mode beyond 01777", ends("emptyDir.mode")),
     ];
     classes.into_iter().find(|(_, is_it)| *is_it).map(|(class, _)| class)
 }
