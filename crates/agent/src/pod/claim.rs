@@ -262,7 +262,10 @@ mod tests {
         assert_eq!((updated.origin, &updated.record.uid), (Origin::Left, &uid));
         assert_eq!(updated.record.pod.metadata.uid.as_deref(), Some(uid.as_str()));
         assert_eq!(updated.record.pod.metadata.labels.clone().unwrap()["app"], "second");
-        updated.place.write_record(&updated.record).unwrap();
+        // It has its block: something of it may run.
+        let block = vec![ids::IdMapping::new(0, 65_536, 65_536).unwrap()];
+        let prepared = PodRecord { uids: block, mode: "own".to_owned(), ..updated.record.clone() };
+        updated.place.write_record(&prepared).unwrap();
         drop(updated);
 
         // The next definition is compared with the recorded one.

@@ -24,6 +24,8 @@ ledger:
   lockSeconds: 30
 kubelet:
   podsDir: /var/lib/kubelet/pods
+kubernetesVersion: \"1.37\"
+featureGates: {}
 policy:
   volumes:
     rules: []
@@ -33,6 +35,7 @@ policy:
     podsMayChoose:
     - refuse
     - ephemeralOnly
+  disabledFeatures: []
   onClosedGate: asBefore
   isolate: whenAsked
   defaultChangePolicy: null
