@@ -27,7 +27,7 @@ use crate::housekeeping::teardown::{self, Block};
 use crate::instance::InstanceId;
 use crate::metrics::Metrics;
 use crate::pod::change::{self, Change};
-use crate::pod::claim::{Claimed, Origin, claim};
+use crate::pod::claim::{Claimed, Origin, Sandbox, claim, recorded};
 use crate::pod::context::PodContext;
 use crate::pod::executor::ActionExecutor;
 use crate::pod::handle::Handle;
@@ -226,8 +226,9 @@ impl Agent {
         match self.prepare(context, record, &place).await {
             Ok(context) => {
                 if let Some(gate) = context.plan.as_ref().and_then(|plan| plan.closed_gate) {
-                    let message =
-                        format!("the pod asks for a user namespace and runs without: {gate} is off");
+                    let message = format!(
+                        "the pod asks for a user namespace and runs without: {gate} is off, or was when the pod was created"
+                    );
                     let events = self.shared.events_of(&context);
                     events.pod(EventType::Warning, reason::USER_NAMESPACE_DISABLED, message);
                 }
@@ -251,7 +252,8 @@ impl Agent {
         loop {
             let (shared, wanted) = (Arc::clone(&self.shared), admitted.clone());
             let owners = Owners::of(&shared, &wanted.pod).await?;
-            let claim = move || claim(&shared.state, &shared.endpoint, &wanted, &owners);
+            let sandbox = self.sandbox(&wanted.pod).await?;
+            let claim = move || claim(&shared.state, &shared.endpoint, &wanted, &owners, sandbox);
             let claimed = blocking("claiming a pod", claim).await?;
             let request = claimed.place.stop_request();
             let what = match (&request, claimed.origin) {
@@ -268,6 +270,16 @@ impl Agent {
             let Claimed { place, lock, .. } = claimed;
             self.supervise(context, LockedPlace { place, lock }, pod, None).remove().await?;
         }
+    }
+
+    /// Whether the runtime has a ready sandbox of the recorded pod of this name.
+    async fn sandbox(&self, pod: &api::Pod) -> Result<Sandbox> {
+        let (shared, pod) = (Arc::clone(&self.shared), pod.clone());
+        let uid = blocking("reading records", move || recorded(&shared.state, &pod)).await?;
+        let Some(uid) = uid else { return Ok(Sandbox::None) };
+        let sandboxes = self.shared.cri.sandboxes(uid.as_str()).await?;
+        let is_ready = |sandbox: &cri::PodSandbox| sandbox.state() == cri::PodSandboxState::SandboxReady;
+        Ok(if sandboxes.iter().any(is_ready) { Sandbox::Ready } else { Sandbox::None })
     }
 
     /// Adopts a pod whose process has ended, and stops it within `grace` if that is less than its own grace

@@ -25,8 +25,10 @@ pub(crate) const TRIAL: &str = "look-around";
 const BUILT_IN: &str = "libcontainer";
 /// Where trials have their places.
 const PLACES: &str = "/run";
-/// Any block that no lease has: what belongs to it is gone when the trial is over.
-const BLOCK: u64 = 4_000_000_000 - 4_000_000_000 % 65_536;
+/// The IDs of the trial, which no lease can have: a block of the last 65536 IDs would contain 4294967295, which is no ID.
+/// What belongs to them is gone when the trial is over.
+const IDS: u64 = 4_294_901_760;
+const LENGTH: u64 = 65_535;
 
 /// Prints what is known of an engine: the built-in one by its name, others by their path.
 pub(crate) fn command(engine: &str, args: &[&str]) -> Result<(), Failure> {
@@ -150,8 +152,7 @@ pub(crate) fn trial(volume: &Path) -> u8 {
 }
 
 fn start(place: &Path, id: &str, program: &Path) -> Result<ContainerSpec, Failure> {
-    let line =
-        IdMapping::new(0, BLOCK, 65_536).map_err(|cause| Failure::during("the trial's maps", cause))?;
+    let line = IdMapping::new(0, IDS, LENGTH).map_err(|cause| Failure::during("the trial's maps", cause))?;
     let ids = IdMappings { uids: vec![line], gids: vec![line] };
     let new = || NamespaceSpec::New;
     let word = |text: &Path| text.display().to_string();

@@ -25,7 +25,7 @@ use crate::cri::calls::{POD_NAME, POD_NAMESPACE};
 use crate::error::{Error, Result};
 use crate::housekeeping::teardown::{self, Block};
 use crate::pod::lock::{LOCK, Names, PodLock};
-use crate::pod::store::Place;
+use crate::pod::store::{Place, remove_tree};
 use crate::shared::{Shared, blocking};
 
 const PODS: &str = "pods";
@@ -58,6 +58,13 @@ struct Traces {
 }
 
 type Found = BTreeMap<PodUid, Traces>;
+
+impl Traces {
+    /// Whether a pod of this state directory made any of it for certain.
+    fn is_pods(&self) -> bool {
+        self.sandboxes > 0 || self.containers > 0 || self.has_directory || self.has_lease
+    }
+}
 
 impl fmt::Display for Traces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,6 +145,8 @@ async fn find(shared: &Arc<Shared>) -> Result<Found> {
         for holder in leased(&shared.state, &shared.ledger.list()?) {
             found.entry(holder).or_default().has_lease = true;
         }
+        // A directory below `logs` alone may be anything.
+        found.retain(|_, traces| traces.is_pods());
         found.retain(|uid, _| !place(&shared.state, uid, &Traces::default()).has_record());
         Ok(found)
     })
@@ -165,7 +174,10 @@ fn of_state(state: &Path, found: &mut Found) {
             found.entry(uid).or_default().has_directory = true;
         }
     }
-    for entry in fs::read_dir(state.join(LOGS)).into_iter().flatten().flatten() {
+    // A link there may lead to the logs of others.
+    let logs = state.join(LOGS);
+    let is_own = fs::symlink_metadata(&logs).is_ok_and(|found| found.is_dir());
+    for entry in fs::read_dir(&logs).into_iter().filter(|_| is_own).flatten().flatten() {
         let name = entry.file_name().into_string().unwrap_or_default();
         let mut parts = name.splitn(3, '_');
         if let (Some(namespace), Some(pod), Some(uid)) = (parts.next(), parts.next(), parts.next())
@@ -221,7 +233,7 @@ async fn remove(shared: &Arc<Shared>, uid: &PodUid, traces: &Traces) -> Result<R
     drop(lock);
     removed?;
     for logs in traces.logs.iter().skip(1) {
-        fs::remove_dir_all(logs).map_err(Error::file("remove", logs))?;
+        remove_tree(logs)?;
     }
     Ok(Removal::Done)
 }

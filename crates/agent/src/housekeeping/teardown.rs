@@ -1,10 +1,12 @@
 //! Removal of a pod: its containers, sandboxes, volumes, logs, host IDs and record. Each step can be
 //! repeated.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::Holder;
+use ledger::{Holder, Lease};
 use types::PodUid;
 
 use crate::error::{Error, Result};
@@ -50,15 +52,23 @@ async fn once(shared: &Arc<Shared>, uid: &str, place: &Place, block: Block) -> R
     let pod = PodUid::new(uid).map_err(|e| Error::config("metadata.uid", e.to_string()))?;
     let holder = Holder::new(uid).map_err(|e| Error::config("metadata.uid", e.to_string()))?;
     let (of_shared, of_holder, of_pod) = (Arc::clone(shared), holder.clone(), pod.clone());
-    blocking("releasing a user namespace", move || users(&of_shared, of_holder, &of_pod)).await?;
+    let dir = place.dir.clone();
+    blocking("releasing a user namespace", move || users(&of_shared, of_holder, &of_pod, &dir)).await?;
     notices::log(&shared.volumes.tear_down(&pod).await?, &place.span());
     let (shared, place) = (Arc::clone(shared), place.clone());
     blocking("removing a pod", move || files_and_ids(&shared, holder, &place, block)).await
 }
 
+/// Whether a lease was taken for the pod of this directory: the directory is its place, or it is the block that pods
+/// share. A lease of the same name that was taken by hand is its holder's.
+fn is_pods(lease: &Lease, dir: &Path) -> bool {
+    let real = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+    lease.members.is_some() || lease.places.iter().any(|place| place == dir || *place == real)
+}
+
 /// Releases the user namespace that a killed process has pinned without a record: it would keep the block in use.
-fn users(shared: &Shared, holder: Holder, pod: &PodUid) -> Result<()> {
-    match shared.ledger.get(holder)? {
+fn users(shared: &Shared, holder: Holder, pod: &PodUid, dir: &Path) -> Result<()> {
+    match shared.ledger.get(holder)?.filter(|lease| is_pods(lease, dir)) {
         Some(lease) => Ok(shared.local.forget_unrecorded_users(pod, &lease.user_namespace())?),
         None => Ok(()),
     }
@@ -67,7 +77,9 @@ fn users(shared: &Shared, holder: Holder, pod: &PodUid) -> Result<()> {
 fn files_and_ids(shared: &Shared, holder: Holder, place: &Place, block: Block) -> Result<()> {
     place.remove_logs()?;
     // The released block is draining: it is free only when a census has found no use of its IDs.
-    shared.ledger.release(holder)?;
+    if shared.ledger.get(holder.clone())?.is_some_and(|lease| is_pods(&lease, &place.dir)) {
+        shared.ledger.release(holder)?;
+    }
     place.remove()?;
     if block == Block::Settled {
         shared.ledger.settle()?;

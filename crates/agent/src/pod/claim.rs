@@ -41,13 +41,35 @@ pub(crate) enum Origin {
     Ended,
 }
 
+/// Whether the runtime has a ready sandbox of the recorded pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sandbox {
+    Ready,
+    /// Nothing of the pod runs: its process was killed before it was started, or the node was rebooted.
+    None,
+}
+
+/// The recorded pod of this namespace and name.
+pub(crate) fn recorded(state: &Path, pod: &Pod) -> Result<Option<PodUid>> {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let mut known = stored(state)?.0.into_iter().map(|known| known.record);
+    Ok(known.find(|record| record.namespace == namespace && record.name == name).map(|record| record.uid))
+}
+
 /// Claims the recorded pod of this namespace and name, or records a new one. The definition of a pod that has ended
 /// does not count.
 ///
 /// # Errors
 /// If another process manages the pod, if it runs with a definition that this one is not an update of, if its
 /// `metadata.uid` has another owner, or if a record cannot be read or written.
-pub(crate) fn claim(state: &Path, endpoint: &str, admitted: &Admitted, owners: &Owners) -> Result<Claimed> {
+pub(crate) fn claim(
+    state: &Path,
+    endpoint: &str,
+    admitted: &Admitted,
+    owners: &Owners,
+    sandbox: Sandbox,
+) -> Result<Claimed> {
     let names = Names::lock(state)?;
     sweep(state, &names);
     let metadata = &admitted.pod.metadata;
@@ -62,7 +84,7 @@ pub(crate) fn claim(state: &Path, endpoint: &str, admitted: &Admitted, owners: &
     }
     let same = known.into_iter().find(|s| s.record.namespace == namespace && s.record.name == name);
     if let Some(known) = same {
-        return left(state, endpoint, admitted, known);
+        return left(state, endpoint, admitted, known, sandbox);
     }
     let plan = to_create(admitted, &title)?;
     owners.check_unrecorded(&title)?;
@@ -93,13 +115,15 @@ fn to_create<'a>(admitted: &'a Admitted, title: &str) -> Result<&'a Plan> {
 }
 
 /// The plan under which a recorded pod is adopted: the one that gives it the user namespace that it has. Nothing of a
-/// pod whose record was written and that has no block yet was created, so it gets the plan of a new one.
-fn to_adopt<'a>(record: &PodRecord, admitted: &'a Admitted) -> Option<&'a Plan> {
+/// pod whose record was written and that has no block yet was created, so it gets the plan of a new one. So does a pod with
+/// the host's users of which nothing runs: it keeps no isolation that it could lose.
+fn to_adopt<'a>(record: &PodRecord, admitted: &'a Admitted, sandbox: Sandbox) -> Option<&'a Plan> {
     let has = |users: UserNamespacePlan| record.hash == format!("{:016x}", definition(&record.pod, users));
     let fresh = admitted.plan.as_ref().ok();
     let host = UserNamespacePlan { mode: UserNamespaceMode::Host, length: None };
-    let is_unprepared = record.uids.is_empty() && !has(host);
-    let of_record = fresh.into_iter().chain(&admitted.running).find(|plan| has(plan.user_namespace));
+    let is_unprepared = record.uids.is_empty() && (!has(host) || sandbox == Sandbox::None);
+    let running = admitted.running.iter().filter(|_| !is_unprepared);
+    let of_record = fresh.into_iter().chain(running).find(|plan| has(plan.user_namespace));
     of_record.or(fresh.filter(|_| is_unprepared))
 }
 
@@ -143,19 +167,29 @@ fn is_of(error: &Error, namespace: &str, name: &str) -> bool {
 
 /// Adopts a recorded pod with its new definition, if that is an update of the recorded one. One that has ended or is
 /// being stopped is adopted with its recorded definition, whatever the new one.
-fn left(state: &Path, endpoint: &str, admitted: &Admitted, known: Stored) -> Result<Claimed> {
+fn left(
+    state: &Path,
+    endpoint: &str,
+    admitted: &Admitted,
+    known: Stored,
+    sandbox: Sandbox,
+) -> Result<Claimed> {
     let Stored { record, is_managed, status, .. } = known;
     let title = format!("{}/{}", record.namespace, record.name);
     if is_managed {
         return Err(Error::Managed { pod: title });
     }
-    let plan = to_adopt(&record, admitted);
+    let plan = to_adopt(&record, admitted, sandbox);
     let change = change::between(&record.pod, &admitted.pod);
     let has_ended = status.is_some_and(|status| status.is_terminated());
     let is_other = plan.is_none() || matches!(change, Change::Immutable(_));
     let place = Place::new(state, &record.uid, &record.namespace, &record.name);
     let is_ending = place.stop_request().is_some();
     if record.endpoint != endpoint || (is_other && !has_ended && !is_ending) {
+        if sandbox == Sandbox::None {
+            // Nothing of it runs: the reason is that it may not be created.
+            to_create(admitted, &title)?;
+        }
         return Err(Error::Other { pod: title });
     }
     let lock = place.take()?.ok_or(Error::Managed { pod: title })?;
@@ -246,7 +280,8 @@ mod tests {
     #[test]
     fn a_pod_that_was_left_is_adopted_by_an_update_and_by_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
-        let claim = |admitted: &Admitted| claim(dir.path(), RUNTIME, admitted, &Owners::default());
+        let claim =
+            |admitted: &Admitted| claim(dir.path(), RUNTIME, admitted, &Owners::default(), Sandbox::Ready);
         let own = UserNamespaceMode::Own;
         let first = claim(&admitted("first", "i:1", own)).unwrap();
         assert_eq!(first.origin, Origin::New);
@@ -299,7 +334,8 @@ mod tests {
     #[test]
     fn a_pod_that_was_left_keeps_its_user_namespace_and_a_new_one_gets_the_planned_one() {
         let dir = tempfile::tempdir().unwrap();
-        let claim = |admitted: &Admitted| claim(dir.path(), RUNTIME, admitted, &Owners::default());
+        let claim =
+            |admitted: &Admitted| claim(dir.path(), RUNTIME, admitted, &Owners::default(), Sandbox::Ready);
         let (own, host) = (UserNamespaceMode::Own, UserNamespaceMode::Host);
         let mode = |claimed: &Claimed| claimed.plan.as_ref().unwrap().user_namespace.mode;
         for (first, second) in [(own, host), (host, own)] {
@@ -338,11 +374,33 @@ mod tests {
         }
     }
 
+    /// A pod that was recorded while the feature was off, and that was killed before its start or by a reboot, started with
+    /// the host's users although the feature was on again, and although new pods were to be refused.
+    #[test]
+    fn a_pod_of_which_nothing_runs_does_not_keep_the_hosts_users() {
+        let dir = tempfile::tempdir().unwrap();
+        let (own, host) = (UserNamespaceMode::Own, UserNamespaceMode::Host);
+        let claim =
+            |admitted: &Admitted, sandbox| claim(dir.path(), RUNTIME, admitted, &Owners::default(), sandbox);
+        drop(claim(&admitted("a", "i:1", host), Sandbox::None).unwrap());
+        let kept = Admitted { running: admitted("a", "i:1", host).plan.ok(), ..admitted("a", "i:1", own) };
+        let mode = |claimed: Claimed| claimed.plan.unwrap().user_namespace.mode;
+        assert_eq!(mode(claim(&kept, Sandbox::Ready).unwrap()), host);
+        assert_eq!(mode(claim(&kept, Sandbox::None).unwrap()), own);
+        let (field, cause) = ("spec.hostUsers".to_owned(), "off".to_owned());
+        let refused = admission::Refused { field, cause, hint: String::new(), at: None };
+        let refused = Admitted { plan: Err(refused), ..kept };
+        assert_eq!(mode(claim(&refused, Sandbox::Ready).unwrap()), host);
+        let error = claim(&refused, Sandbox::None).err().unwrap();
+        assert!(matches!(error, Error::NotAdmitted { .. }), "{error}");
+    }
+
     /// Nothing of it was created, so it has nothing to keep.
     #[test]
     fn a_pod_that_was_recorded_and_not_prepared_gets_the_planned_user_namespace() {
         let dir = tempfile::tempdir().unwrap();
-        let claim = |mode| claim(dir.path(), RUNTIME, &admitted("a", "i:1", mode), &Owners::default());
+        let claim =
+            |mode| claim(dir.path(), RUNTIME, &admitted("a", "i:1", mode), &Owners::default(), Sandbox::None);
         drop(claim(UserNamespaceMode::Own).unwrap());
         let again = claim(UserNamespaceMode::Host).unwrap();
         assert_eq!(again.origin, Origin::Left);
@@ -355,7 +413,8 @@ mod tests {
     fn a_pod_does_not_take_over_the_uid_of_another() {
         let dir = tempfile::tempdir().unwrap();
         let own = UserNamespaceMode::Own;
-        let web = claim(dir.path(), RUNTIME, &admitted("a", "i:1", own), &Owners::default()).unwrap();
+        let web = claim(dir.path(), RUNTIME, &admitted("a", "i:1", own), &Owners::default(), Sandbox::Ready)
+            .unwrap();
         let uid = web.record.uid.clone();
         let with_uid = |lease: Option<&str>| {
             let lease = lease.map(str::to_owned);
@@ -363,7 +422,8 @@ mod tests {
         };
         let mut thief = admitted("a", "i:1", own);
         (thief.pod.metadata.namespace, thief.pod.metadata.name) = (Some("evil".into()), Some("thief".into()));
-        let refused = |owners: &Owners| claim(dir.path(), RUNTIME, &thief, owners).err().unwrap();
+        let refused =
+            |owners: &Owners| claim(dir.path(), RUNTIME, &thief, owners, Sandbox::Ready).err().unwrap();
         let path = web.place.dir.join("agent.json");
         drop(web);
         let error = refused(&with_uid(None)).to_string();
@@ -371,7 +431,7 @@ mod tests {
 
         // The pod itself is adopted, with the lease that it has.
         let leased = with_uid(Some("a holder"));
-        let again = claim(dir.path(), RUNTIME, &admitted("a", "i:1", own), &leased).unwrap();
+        let again = claim(dir.path(), RUNTIME, &admitted("a", "i:1", own), &leased, Sandbox::Ready).unwrap();
         assert_eq!((again.origin, &again.record.uid), (Origin::Left, &uid));
         let place = again.place.clone();
         drop(again);
@@ -382,6 +442,9 @@ mod tests {
         let error = refused(&leased);
         assert!(matches!(&error, Error::UidTaken { owner, .. } if owner == "a holder"), "{error}");
         assert!(!place.dir.exists(), "a refused pod left a directory");
-        assert_eq!(claim(dir.path(), RUNTIME, &thief, &with_uid(None)).unwrap().record.uid, uid);
+        assert_eq!(
+            claim(dir.path(), RUNTIME, &thief, &with_uid(None), Sandbox::Ready).unwrap().record.uid,
+            uid
+        );
     }
 }

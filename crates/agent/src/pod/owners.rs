@@ -38,6 +38,15 @@ impl Owners {
             return Ok(Self(None));
         };
         let uid = valid_uid(text.trim())?;
+        if !is_unique(uid.as_str()) {
+            let cause = format!("{:?} is not a UUID", uid.as_str());
+            return Err(Error::NotAdmitted {
+                pod: shown(pod),
+                field: "metadata.uid".to_owned(),
+                cause,
+                hint: "remove metadata.uid from the manifest: the pod gets a UID of its own".to_owned(),
+            });
+        }
         let metadata = &pod.metadata;
         let namespace = metadata.namespace.as_deref().unwrap_or("default");
         let removed = shared.running.removed(namespace, metadata.name.as_deref().unwrap_or_default());
@@ -95,6 +104,20 @@ impl GivenUid {
     fn taken(&self, pod: &str, owner: String) -> Error {
         Error::UidTaken { pod: pod.to_owned(), uid: self.uid.clone(), owner }
     }
+}
+
+/// `namespace/name`.
+fn shown(pod: &Pod) -> String {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
+    format!("{namespace}/{}", pod.metadata.name.as_deref().unwrap_or_default())
+}
+
+/// Whether a UID has the form that Kubernetes gives to UIDs: a UUID, or the 32 digits of a static pod. Leases and pods
+/// that an administrator names have other names, so that no manifest can name one of them.
+fn is_unique(uid: &str) -> bool {
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let lengths: Vec<usize> = uid.split('-').map(str::len).collect();
+    uid.split('-').all(digits) && (lengths == [8, 4, 4, 4, 12] || lengths == [32])
 }
 
 /// Checks a UID, which becomes the name of a directory.

@@ -203,7 +203,7 @@ impl Place {
     }
 
     pub(crate) fn remove_logs(&self) -> Result<()> {
-        gone(fs::remove_dir_all(&self.logs)).map_err(Error::file("remove", &self.logs))?;
+        remove_tree(&self.logs)?;
         // The parent is not empty unless this was the last pod.
         let _ = self.logs.parent().map(fs::remove_dir);
         Ok(())
@@ -218,7 +218,7 @@ impl Place {
     /// found again; the lock goes last, so that no other process adopts the pod before. The caller holds the lock.
     pub(crate) fn remove(&self) -> Result<()> {
         let containers = self.dir.join(CONTAINERS);
-        gone(fs::remove_dir_all(&containers)).map_err(Error::file("remove", &containers))?;
+        remove_tree(&containers)?;
         let begun = [RECORD, STATUS, STOP].map(|name| Path::new(name).with_extension(NEW));
         let begun = begun.iter().filter_map(|name| name.to_str());
         for name in begun.chain([HOSTS, STOP, STATUS]) {
@@ -247,6 +247,16 @@ impl Place {
             Some(_) => Err(Error::file("remove", &self.dir)(io::ErrorKind::DirectoryNotEmpty.into())),
         }
     }
+}
+
+/// Removes a directory with all below it; a missing one is no error. No link is followed, and no mount is entered.
+pub(crate) fn remove_tree(path: &Path) -> Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    if !parent.exists() {
+        return Ok(());
+    }
+    let removed = kernel::Dir::open(parent).and_then(|dir| dir.remove_tree(name));
+    removed.map(drop).map_err(|cause| Error::file("remove", path)(io::Error::other(cause.to_string())))
 }
 
 fn gone(done: io::Result<()>) -> io::Result<()> {

@@ -132,16 +132,17 @@ fn stop_leaves_a_sandbox_that_another_client_made_with_the_same_uid() {
     let lan = Lan::new();
     let machine = Machine::new(&lan);
     let (_server, mut foreign) = serve(&machine);
-    let own = pod("web", SLEEPS, "").replace("{name: web}", "{name: web, uid: same}");
+    let own = pod("web", SLEEPS, "")
+        .replace("{name: web}", "{name: web, uid: 5f3b1c1e-8d7a-4f60-9b0e-2a61d6a0c113}");
     let run = machine.start(&["run", &machine.manifest("web.yaml", &own)]);
     machine.await_phase("web", "Running");
-    let theirs = foreign.make("same");
+    let theirs = foreign.make("5f3b1c1e-8d7a-4f60-9b0e-2a61d6a0c113");
     assert_eq!(foreign.list().len(), 2);
     machine.done(&["exec", "web", "--", "true"]);
     machine.done(&["stop", "web"]);
     drop(run);
     assert_eq!(foreign.ready(), [theirs]);
-    assert!(machine.pods().is_empty() && !has_lease(&machine, "same"));
+    assert!(machine.pods().is_empty() && !has_lease(&machine, "5f3b1c1e-8d7a-4f60-9b0e-2a61d6a0c113"));
 }
 
 /// A process was killed after it had removed the record and before it removed the directory, or before it wrote the
@@ -263,4 +264,17 @@ fn a_user_namespace_that_was_pinned_without_a_record_goes_with_its_pod() {
     let stopped = machine.output(&["stop", "web"]);
     assert!(stopped.status.success(), "{}", text(&stopped));
     assert_eq!(entries(&pins), Vec::<String>::new());
+}
+
+/// Anything below `logs` whose name has two underscores was taken for the logs of a pod and deleted, through links and mounts.
+#[test]
+fn directories_that_only_look_like_logs_of_a_pod_are_left() {
+    let lan = Lan::new();
+    let machine = Machine::new(&lan);
+    let kept = machine.path("state/logs/my_old_backup");
+    fs::create_dir_all(&kept).unwrap();
+    fs::write(kept.join("file"), "kept").unwrap();
+    let job = pod("job", "exit 0", "  restartPolicy: Never\n");
+    machine.done(&["run", &machine.manifest("job.yaml", &job)]);
+    assert_eq!(fs::read_to_string(kept.join("file")).unwrap(), "kept");
 }

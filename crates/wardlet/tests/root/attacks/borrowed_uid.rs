@@ -25,19 +25,37 @@ fn refused(machine: &Machine<'_>, files: &[&str], owner: &str) {
 fn a_pod_does_not_get_the_lease_of_another_holder_by_its_uid() {
     let lan = Lan::new();
     let machine = Machine::new(&lan);
-    machine.done(&["ids", "lease", "victim"]);
-    refused(&machine, &[&machine.manifest("thief.yaml", &thief("victim"))], "another holder of a lease");
+    let victim = "5f3b1c1e-8d7a-4f60-9b0e-2a61d6a0c110";
+    machine.done(&["ids", "lease", victim]);
+    refused(&machine, &[&machine.manifest("thief.yaml", &thief(victim))], "another holder of a lease");
     let listed = machine.output(&["ids", "list", "-o", "json"]);
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert!(listed.to_string().contains(r#""state":"leased""#), "{listed}");
     assert!(machine.pods().is_empty());
 
     // A UID that was its own before is no other's.
-    let job =
-        pod("job", "exit 0", "  restartPolicy: Never\n").replace("{name: job}", "{name: job, uid: own}");
+    let job = pod("job", "exit 0", "  restartPolicy: Never\n")
+        .replace("{name: job}", "{name: job, uid: 5f3b1c1e-8d7a-4f60-9b0e-2a61d6a0c111}");
     let job = machine.manifest("job.yaml", &job);
     machine.done(&["run", &job]);
     machine.done(&["run", &job]);
+}
+
+/// The pod came first, then the lease of its name: the pod's stop released the lease, or `ids lease` gave out the pod's
+/// block.
+#[test]
+fn a_pod_cannot_be_named_like_a_lease_that_an_administrator_takes_later() {
+    let lan = Lan::new();
+    let machine = Machine::new(&lan);
+    refused(&machine, &[&machine.manifest("thief.yaml", &thief("db"))], "is not a UUID");
+    let uid = "5f3b1c1e-8d7a-4f60-9b0e-2a61d6a0c112";
+    let host = thief(uid).replace("hostUsers: false", "hostUsers: true");
+    machine.done(&["run", "-d", &machine.manifest("host.yaml", &host)]);
+    machine.done(&["ids", "lease", uid]);
+    machine.done(&["stop", "evil/thief", "--grace", "0"]);
+    let listed = machine.output(&["ids", "list", "-o", "json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(listed[0]["state"], "leased", "{listed}");
 }
 
 /// Both pods ran in one sandbox. A run that had adopted the first pod ended it when it refused the second.
