@@ -22,7 +22,7 @@ use types::PodUid;
 use types::keys::POD_UID;
 
 use crate::cri::calls::{POD_NAME, POD_NAMESPACE};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::housekeeping::teardown::{self, Block};
 use crate::pod::lock::{LOCK, Names, PodLock};
 use crate::pod::store::{Place, remove_tree};

@@ -298,8 +298,9 @@ mod tests {
         assert_eq!(updated.record.pod.metadata.uid.as_deref(), Some(uid.as_str()));
         assert_eq!(updated.record.pod.metadata.labels.clone().unwrap()["app"], "second");
         // It has its block: something of it may run.
-        let block = vec![ids::IdMapping::new(0, 65_536, 65_536).unwrap()];
-        let prepared = PodRecord { uids: block, mode: "own".to_owned(), ..updated.record.clone() };
+        let mut prepared = updated.record.clone();
+        prepared.uids = vec![ids::IdMapping::new(0, 65_536, 65_536).unwrap()];
+        prepared.mode = "own".to_owned();
         updated.place.write_record(&prepared).unwrap();
         drop(updated);
 
