@@ -7,13 +7,17 @@ use std::process::Command;
 
 use support::*;
 
-/// Kibibytes.
-const MOST: u64 = 1024;
+/// The most kibibytes that are a monitor's own.
+const MOST_OWN: u64 = 320;
+/// The most kibibytes of one monitor of ten, with its part of what they share. The part of a single monitor is not
+/// limited: it would be all of the program that happens to be in the page cache, and of the libraries what no other
+/// process of the host uses.
+const MOST_AMONG_TEN: u64 = 512;
 
-/// Kibibytes of memory that are this process's own, and its part of what it shares with others.
-fn pss(pid: u32) -> u64 {
+/// A line of `/proc/<pid>/smaps_rollup`, in kibibytes.
+fn memory(pid: u32, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
@@ -32,10 +36,12 @@ fn idle(pod: &Pod) {
 }
 
 /// Waits until the monitor takes no more than this.
-fn comes_down_to(pod: &Pod, most: u64) -> u64 {
+fn comes_down_to(pod: &Pod, name: &str, most: u64) -> u64 {
     let pid = pod.monitor().pid;
-    wait_until(&format!("{} KiB come down to {most}", pss(pid)), || pss(pid) <= most);
-    pss(pid)
+    wait_until(&format!("{name}: {} KiB come down to {most}", memory(pid, name)), || {
+        memory(pid, name) <= most
+    });
+    memory(pid, name)
 }
 
 /// The program as it is shipped.
@@ -52,7 +58,7 @@ fn released() -> PathBuf {
 }
 
 #[test]
-fn an_idle_monitor_costs_at_most_a_mebibyte_alone_and_less_among_others() {
+fn an_idle_monitor_has_little_memory_of_its_own_and_shares_the_rest_with_others() {
     let shipped = released();
     let launched = || {
         let mut pod = Pod::new();
@@ -60,9 +66,8 @@ fn an_idle_monitor_costs_at_most_a_mebibyte_alone_and_less_among_others() {
         idle(&pod);
         pod
     };
-    let first = launched();
-    println!("as shipped, alone: {} KiB", comes_down_to(&first, MOST));
-    let others: Vec<Pod> = (0..9).map(|_| launched()).collect();
-    let all: u64 = others.iter().chain([&first]).map(|pod| comes_down_to(pod, MOST)).sum();
-    println!("as shipped, one of ten: {} KiB", all / 10);
+    let all: Vec<Pod> = (0..10).map(|_| launched()).collect();
+    let most = |name, limit| all.iter().map(|pod| comes_down_to(pod, name, limit)).max();
+    println!("as shipped, its own: {:?} KiB", most("Anonymous", MOST_OWN));
+    println!("as shipped, one of ten: {:?} KiB", most("Pss", MOST_AMONG_TEN));
 }
