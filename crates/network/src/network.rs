@@ -9,7 +9,7 @@ use durable::{Guard, Lock};
 use crate::bridge::{self, Bridge};
 use crate::cni::Cni;
 use crate::error::{Error, Result};
-use crate::firewall::Firewall;
+use crate::firewall::{Connection, Firewall};
 use crate::lease::Book;
 use crate::pod::{Addresses, Interface, Pod, check_id};
 use crate::settings::{self, Kind, Settings};
@@ -235,7 +235,7 @@ impl Maker {
 /// If they cannot, with what the kernel says.
 pub fn try_guard(netns: &Path) -> Result<()> {
     let rules = Firewall { bridge: settings::BRIDGE.to_owned(), subnets: vec![] };
-    Netns::open(netns)?.run(|| rules.install_own(&[]))
+    Netns::open(netns)?.run(|| rules.install_own(&Connection::default(), &[]))
 }
 
 /// Takes the lock of the state. A process that was killed may have been about to start a program, which holds the lock

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use self::device::Guard;
 use crate::error::{Error, Result};
-use crate::firewall::{Family, Firewall, Forward, Port};
+use crate::firewall::{Connection, Family, Firewall, Forward, Port};
 use crate::lease::{Book, Record};
 use crate::netlink::Socket;
 use crate::netlink::route::{self, Link};
@@ -53,6 +53,7 @@ pub(crate) struct Bridge {
     firewall: Mutex<Option<String>>,
     /// The same for the rules that keep pods from using each other's addresses.
     own: Mutex<Option<String>>,
+    nft: Connection,
     /// The owner, as in the bridge's alias.
     owner: String,
 }
@@ -71,6 +72,7 @@ impl Bridge {
             held: Held::default(),
             firewall: Mutex::new(None),
             own: Mutex::new(None),
+            nft: Connection::default(),
             owner,
         };
         words.extend(bridge.restore()?);
@@ -99,14 +101,14 @@ impl Bridge {
         device::own(&mut socket, &self.name, &self.owner)?;
         // Before any pod is attached.
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        *own = self.rules().install_own(&self.ports()).err().map(|error| error.to_string());
+        *own = self.rules().install_own(&self.nft, &self.ports()).err().map(|error| error.to_string());
         if let Some(why) = &*own {
             words.push(format!("pods are not kept from taking each other's addresses: {why}"));
         }
         drop(own);
         words.extend(outside::tidy(&mut socket, &self.name, &records)?);
         let mut firewall = self.firewall.lock().unwrap_or_else(PoisonError::into_inner);
-        *firewall = self.rules().install(&self.forwards()).err().map(|error| error.to_string());
+        *firewall = self.rules().install(&self.nft, &self.forwards()).err().map(|error| error.to_string());
         let guard = if firewall.is_none() { Guard::There } else { Guard::Missing };
         device::route_loopback(&self.name, guard)?;
         if let Some(why) = &*firewall {
@@ -164,7 +166,7 @@ impl Bridge {
     /// removed after it.
     fn watch(&self) -> Result<()> {
         let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        if own.is_some() { Ok(()) } else { self.rules().watch(&self.ports()) }
+        if own.is_some() { Ok(()) } else { self.rules().watch(&self.nft, &self.ports()) }
     }
 
     fn ports(&self) -> Vec<Port> {
@@ -183,16 +185,18 @@ impl Bridge {
     pub(crate) fn ready(&self) -> Result<()> {
         self.device(&mut Socket::route()?)?;
         let firewall = self.firewall.lock().unwrap_or_else(PoisonError::into_inner);
-        if firewall.is_none() && !self.rules().is_installed(Family::V4)? {
-            self.rules().install(&self.forwards())?;
+        if firewall.is_none() && !self.rules().is_installed(&self.nft, Family::V4)? {
+            self.rules().install(&self.nft, &self.forwards())?;
         }
         drop(firewall);
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         match &*own {
-            None if self.rules().is_installed(Family::Bridge)? => {}
-            None => self.rules().install_own(&self.ports())?,
+            None if self.rules().is_installed(&self.nft, Family::Bridge)? => {}
+            None => self.rules().install_own(&self.nft, &self.ports())?,
             // A module may have been loaded since.
-            Some(_) => *own = self.rules().install_own(&self.ports()).err().map(|error| error.to_string()),
+            Some(_) => {
+                *own = self.rules().install_own(&self.nft, &self.ports()).err().map(|error| error.to_string())
+            }
         }
         Ok(())
     }
@@ -239,7 +243,7 @@ impl Bridge {
     fn forward(&self) -> Result<()> {
         let firewall = self.firewall.lock().unwrap_or_else(PoisonError::into_inner);
         // Without rules there is nothing to remove, and nothing is added.
-        if firewall.is_some() { Ok(()) } else { self.rules().forward(&self.forwards()) }
+        if firewall.is_some() { Ok(()) } else { self.rules().forward(&self.nft, &self.forwards()) }
     }
 
     fn forwards(&self) -> Vec<Forward> {
@@ -275,8 +279,8 @@ mod tests {
         let firewall = Mutex::new(Some("Protocol not supported".to_owned()));
         let own = Mutex::new(Some("Protocol not supported".to_owned()));
         let owner = "wardlet here".to_owned();
-        let held = Held::default();
-        let bridge = Bridge { name: "wardlet0".to_owned(), mtu: None, book, held, firewall, own, owner };
+        let (held, nft) = (Held::default(), Connection::default());
+        let bridge = Bridge { name: "wardlet0".to_owned(), mtu: None, book, held, firewall, own, nft, owner };
         let mut pod = Pod {
             id: "0123456789abcdef".to_owned(),
             name: "web".to_owned(),

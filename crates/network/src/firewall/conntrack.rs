@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use rustix::io::Errno;
 
-use super::{Forward, converse};
+use super::{Connection, Forward};
 use crate::error::{Error, Result};
 use crate::netlink::{Attributes, More, Request, Socket, find, flags};
 use crate::pod::Protocol;
@@ -54,7 +54,7 @@ pub(super) fn forget_unled(forwards: &[Forward]) -> Result<()> {
 fn forget(chosen: impl Fn(Direction, Direction) -> bool) -> Result<()> {
     for _ in 0..ROUNDS {
         let some = some(&chosen)?;
-        converse(|socket| some.iter().try_for_each(|tuple| forget_one(socket, tuple)))?;
+        Connection::default().with(|socket| some.iter().try_for_each(|tuple| forget_one(socket, tuple)))?;
         if some.len() < AT_ONCE {
             break;
         }
@@ -80,7 +80,7 @@ fn some(chosen: impl Fn(Direction, Direction) -> bool) -> Result<Vec<Vec<u8>>> {
         found.extend(tuple.map(<[u8]>::to_vec));
         if found.len() < AT_ONCE { More::Wanted } else { More::Enough }
     };
-    let heard = converse(|socket| socket.each("list the known connections", request, hear));
+    let heard = Connection::default().with(|socket| socket.each("list the known connections", request, hear));
     match heard {
         // A kernel that cannot list them.
         Err(Error::Netlink { errno: Errno::OPNOTSUPP | Errno::INVAL, .. }) => Ok(Vec::new()),

@@ -8,6 +8,7 @@ mod own;
 mod ruleset;
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 
@@ -40,25 +41,65 @@ pub(crate) struct Firewall {
     pub(crate) subnets: Vec<Subnets>,
 }
 
+/// A connection to the nftables of the network namespace in which it is first used. It is kept: the kernel closes one only
+/// after an RCU grace period, also after a mere query, and until then no other connection can change rules.
+#[derive(Default)]
+pub(crate) struct Connection(Mutex<Option<Socket>>);
+
+impl Connection {
+    /// Commits a batch: all of it or nothing.
+    fn change(&self, what: &str, batch: &[Request]) -> Result<()> {
+        self.with(|socket| socket.send(what, batch)).map(drop)
+    }
+
+    fn with<T>(&self, talk: impl FnOnce(&mut Socket) -> Result<T>) -> Result<T> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut socket = kept.take().map_or_else(Socket::netfilter, Ok)?;
+        let outcome = talk(&mut socket);
+        // After an error, replies may be left unread.
+        if outcome.is_ok() {
+            *kept = Some(socket)
+        } else {
+            close(socket)
+        }
+        outcome
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let kept = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        kept.into_iter().for_each(close);
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
+/// Closes it in another thread. The rules are in force already, so that the caller need not wait.
+fn close(socket: Socket) {
+    let _ = std::thread::Builder::new().name("firewall-close".to_owned()).spawn(move || drop(socket));
+}
+
 impl Firewall {
     /// Replaces all rules.
-    pub(crate) fn install(&self, forwards: &[Forward]) -> Result<()> {
-        let batch = ruleset::whole(self, forwards);
-        change("make the firewall's rules", &batch)
+    pub(crate) fn install(&self, nft: &Connection, forwards: &[Forward]) -> Result<()> {
+        nft.change("make the firewall's rules", &ruleset::whole(self, forwards))
     }
 
     /// Replaces all rules on source addresses.
-    pub(crate) fn install_own(&self, ports: &[Port]) -> Result<()> {
-        let batch = own::whole(self, ports);
-        change("make the rules about pods' own addresses", &batch)
+    pub(crate) fn install_own(&self, nft: &Connection, ports: &[Port]) -> Result<()> {
+        nft.change("make the rules about pods' own addresses", &own::whole(self, ports))
     }
 
     /// Replaces the checked ports.
-    pub(crate) fn watch(&self, ports: &[Port]) -> Result<()> {
-        let batch = own::holders(self, ports);
-        match change("say whose addresses are whose", &batch) {
+    pub(crate) fn watch(&self, nft: &Connection, ports: &[Port]) -> Result<()> {
+        match nft.change("say whose addresses are whose", &own::holders(self, ports)) {
             // Another process has removed our rules.
-            Err(Error::Netlink { errno: Errno::NOENT, .. }) => self.install_own(ports),
+            Err(Error::Netlink { errno: Errno::NOENT, .. }) => self.install_own(nft, ports),
             other => other,
         }
     }
@@ -75,37 +116,21 @@ impl Firewall {
     }
 
     /// Replaces the forwarded ports.
-    pub(crate) fn forward(&self, forwards: &[Forward]) -> Result<()> {
-        let batch = ruleset::ports(self, forwards);
-        match change("forward the host's ports", &batch) {
+    pub(crate) fn forward(&self, nft: &Connection, forwards: &[Forward]) -> Result<()> {
+        match nft.change("forward the host's ports", &ruleset::ports(self, forwards)) {
             // Another process has removed our rules.
-            Err(Error::Netlink { errno: Errno::NOENT, .. }) => self.install(forwards),
+            Err(Error::Netlink { errno: Errno::NOENT, .. }) => self.install(nft, forwards),
             other => other,
         }
     }
 
     /// Whether the table of a family exists.
-    pub(crate) fn is_installed(&self, family: Family) -> Result<bool> {
+    pub(crate) fn is_installed(&self, nft: &Connection, family: Family) -> Result<bool> {
         let request = nft::get_table(family, &self.bridge);
-        match converse(|socket| socket.call("look at the firewall's rules", request)) {
+        match nft.with(|socket| socket.call("look at the firewall's rules", request)) {
             Ok(_) => Ok(true),
             Err(Error::Netlink { errno: Errno::NOENT, .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
-}
-
-/// Commits a batch: all of it or nothing.
-fn change(what: &str, batch: &[Request]) -> Result<()> {
-    converse(|socket| socket.send(what, batch)).map(drop)
-}
-
-/// Runs a netlink transaction on nftables, and closes its socket in another thread. Closing an nftables socket, also
-/// after a mere query, waits for an RCU grace period until all deleted rules are freed. The rules are in force before
-/// that, so that the caller need not wait.
-fn converse<T>(talk: impl FnOnce(&mut Socket) -> Result<T>) -> Result<T> {
-    let mut socket = Socket::netfilter()?;
-    let outcome = talk(&mut socket);
-    let _ = std::thread::Builder::new().name("firewall-close".to_owned()).spawn(move || drop(socket));
-    outcome
 }
