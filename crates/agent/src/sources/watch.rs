@@ -11,6 +11,10 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
+/// About how many events a call returns. Whoever writes to a directory without a pause must neither keep the reader from
+/// its other work nor grow its memory; what the kernel's queue cannot hold is reported as lost.
+const MOST: usize = 1024;
+
 /// Reports changes in the watched directories. Must be created within a tokio runtime.
 pub(crate) struct Watch(AsyncFd<OwnedFd>);
 
@@ -61,12 +65,15 @@ impl Watch {
         Ok(inotify::add_watch(&self.0, dir, flags)?)
     }
 
-    /// Waits for events, and returns all since the last call. Cancel safe.
+    /// Waits for events, and returns those since the last call, or the first of very many. Cancel safe.
     pub(crate) async fn changed(&self) -> io::Result<Vec<Seen>> {
         loop {
             let mut guard = self.0.readable().await?;
-            let seen = read_all(self.0.get_ref())?;
-            guard.clear_ready();
+            let Batch { seen, queue } = read(self.0.get_ref())?;
+            match queue {
+                Queue::Empty => guard.clear_ready(),
+                Queue::MayHaveMore => guard.retain_ready(),
+            }
             if !seen.is_empty() {
                 return Ok(seen);
             }
@@ -74,11 +81,24 @@ impl Watch {
     }
 }
 
-fn read_all(fd: &OwnedFd) -> io::Result<Vec<Seen>> {
+/// Events that were read.
+struct Batch {
+    seen: Vec<Seen>,
+    queue: Queue,
+}
+
+/// The kernel's queue of events after a read.
+enum Queue {
+    Empty,
+    MayHaveMore,
+}
+
+fn read(fd: &OwnedFd) -> io::Result<Batch> {
     let mut buffer = [MaybeUninit::uninit(); 4096];
     let mut reader = inotify::Reader::new(fd, &mut buffer);
-    let mut all = Vec::new();
-    loop {
+    let mut seen = Vec::new();
+    // An event that is left in the buffer would be lost.
+    while seen.len() < MOST || !reader.is_buffer_empty() {
         match reader.next() {
             Ok(event) => {
                 let name = event.file_name().map(|name| OsString::from_vec(name.to_bytes().to_vec()));
@@ -87,13 +107,14 @@ fn read_all(fd: &OwnedFd) -> io::Result<Vec<Seen>> {
                     events if events.contains(ReadFlags::MODIFY) => SeenKind::Writing,
                     _ => SeenKind::Other,
                 };
-                all.push(Seen { watch: event.wd(), name, kind });
+                seen.push(Seen { watch: event.wd(), name, kind });
             }
             Err(Errno::INTR) => {}
-            Err(Errno::WOULDBLOCK) => return Ok(all),
+            Err(Errno::WOULDBLOCK) => return Ok(Batch { seen, queue: Queue::Empty }),
             Err(error) => return Err(error.into()),
         }
     }
+    Ok(Batch { seen, queue: Queue::MayHaveMore })
 }
 
 #[cfg(test)]
@@ -118,5 +139,24 @@ mod tests {
         std::fs::write(dir.path().join("a"), "x").unwrap();
         let seen = |kind| Seen { watch: id, name: Some(OsString::from("a")), kind };
         assert_eq!(watch.changed().await.unwrap(), [seen(SeenKind::Writing), seen(SeenKind::Closed)]);
+    }
+
+    #[tokio::test]
+    async fn very_many_events_come_in_several_batches() {
+        let dir = tempfile::tempdir().unwrap();
+        let watch = Watch::new().unwrap();
+        watch.add(dir.path(), WatchFlags::CREATE | WatchFlags::DELETE).unwrap();
+        let names: Vec<_> = (0..3 * MOST).map(|number| dir.path().join(number.to_string())).collect();
+        for name in &names {
+            std::fs::write(name, "").unwrap();
+        }
+        let mut seen = Vec::new();
+        while seen.len() < names.len() {
+            let batch = watch.changed().await.unwrap();
+            assert!(batch.len() < 2 * MOST, "{}", batch.len());
+            seen.extend(batch);
+        }
+        let last = seen.last().and_then(|seen| seen.name.clone());
+        assert_eq!(last.as_deref(), names.last().and_then(|name| name.file_name()));
     }
 }
