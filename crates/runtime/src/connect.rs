@@ -103,6 +103,15 @@ pub fn own_endpoint(run_dir: &Path) -> Result<Endpoint, ConnectError> {
     Ok(Endpoint::try_from(dir.join("cri.sock"))?)
 }
 
+/// Takes a socket's path for a server, and makes its directory, for root alone, where there is none.
+///
+/// # Errors
+/// If the directory cannot be made, another process serves there, or the path is something else.
+pub async fn claim(endpoint: &Endpoint) -> Result<Claim, ConnectError> {
+    make_dir(endpoint)?;
+    Ok(Claim::take(endpoint).await?)
+}
+
 fn make_dir(endpoint: &Endpoint) -> Result<(), ConnectError> {
     let dir = endpoint.socket().parent().unwrap_or(Path::new("/"));
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);

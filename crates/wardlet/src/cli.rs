@@ -79,7 +79,7 @@ pub(crate) enum Command {
     #[command(after_help = examples("wardlet stop web\n  wardlet stop web db --grace 5\n  wardlet stop --all"))]
     Stop(StopArgs),
     /// Serve the built-in runtime as a CRI endpoint, for a kubelet or crictl
-    #[command(after_help = examples("wardlet cri\n  wardlet cri --engine /usr/sbin/runc --network none\n  wardlet cri --listen unix:///run/test/cri.sock --state-dir /var/lib/test --run-dir /run/test\n  kubelet --container-runtime-endpoint unix:///run/wardlet/cri.sock ...\n\nIt serves until SIGTERM or SIGINT (Ctrl-C) and logs to stderr, one line per event.\nPods keep running without it; the next server on the same directories adopts them. The socket\nis printed when it is ready."))]
+    #[command(after_help = examples("wardlet cri\n  wardlet cri --engine /usr/sbin/runc --network none\n  wardlet cri --state-dir /var/lib/test --run-dir /run/test --listen unix:///run/test/own.sock\n  kubelet --container-runtime-endpoint unix:///run/wardlet/cri.sock ...\n\nIt serves until SIGTERM or SIGINT (Ctrl-C) and logs to stderr, one line per event.\nPods keep running without it; the next server on the same directories adopts them. The socket\nis printed when it is ready."))]
     Cri(CriArgs),
     /// Show which workloads can have user namespaces, and which volumes conflict after an upgrade
     #[command(after_help = examples("wardlet check manifests/\n  kubectl get pods,deploy,sts,ds,rs,jobs,cronjobs,pv,pvc,csidrivers,sc,runtimeclasses,nodes -A -o json | wardlet check -\n  wardlet check dump/ --to 1.37 --gate\n  wardlet check --cluster --to 1.37 -o html > report.html\n  wardlet check dump/ --write-patches patches --patch-format kustomize\n\nNothing is changed. With --gate, exit code 1 if the upgrade would break something, and 2 if no\nbreak was found but not every object could be read. Without, 2 only if no object could be read."))]
@@ -376,12 +376,13 @@ pub(crate) struct StopArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CriArgs {
-    /// The socket to listen on
-    #[arg(long, value_name = "ENDPOINT", default_value = "unix:///run/wardlet/cri.sock")]
-    pub(crate) listen: Endpoint,
-    /// Directory for sockets and pinned namespaces: on a tmpfs, with a short path
-    #[arg(long, value_name = "DIR", default_value = "/run/wardlet")]
-    pub(crate) run_dir: PathBuf,
+    /// The socket to listen on [default: cri.sock in the run directory, as unix:///run/wardlet/cri.sock]
+    #[arg(long, value_name = "ENDPOINT")]
+    pub(crate) listen: Option<Endpoint>,
+    /// Directory for sockets and pinned namespaces: on a tmpfs, with a short path [default: /run/wardlet, and one of
+    /// its own with another --state-dir]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) run_dir: Option<PathBuf>,
     /// What starts containers: libcontainer (built in), or the path of an OCI runtime
     #[arg(long, value_name = "ENGINE", default_value = "libcontainer")]
     pub(crate) engine: String,

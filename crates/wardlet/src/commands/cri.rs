@@ -2,13 +2,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use container::{Engine, Owners};
-use cri::server::Claim;
+use cri::Endpoint;
 use images::Registries;
 use network::Kind;
+use runtime::connect::{claim, own_endpoint};
 use runtime::{Programs, Runtime, Settings};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Session;
+use super::run::run_dir;
 use crate::cli::{CriArgs, NetworkKind, OwnersHow};
 use crate::failure::{Answer, Failure};
 use crate::words;
@@ -21,18 +23,19 @@ pub(super) fn run(session: &Session, args: &CriArgs) -> Result<Answer, Failure> 
         return Err(Failure::unknown("the runtime needs root").with_hint("run this as root"));
     }
     let settings = settings(session, args)?;
+    let endpoint = args.listen.clone().map_or_else(|| own_endpoint(&settings.run), Ok)?;
     let threads = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|e| Failure::unknown(format!("cannot start threads: {e}")))?;
-    threads.block_on(serve(settings, args))
+    threads.block_on(serve(settings, &endpoint))
 }
 
-async fn serve(settings: Settings, args: &CriArgs) -> Result<Answer, Failure> {
+async fn serve(settings: Settings, endpoint: &Endpoint) -> Result<Answer, Failure> {
     // Caught before anything is made: a signal in the midst of it would leave it half made.
     let (mut terminate, mut interrupt) = (caught(SignalKind::terminate())?, caught(SignalKind::interrupt())?);
     // Before anything is touched: a server that cannot serve must not adopt the pods of another server.
-    let claim = Claim::take(&args.listen).await.map_err(runtime::Error::from)?;
+    let claim = claim(endpoint).await?;
     let runtime = Runtime::open(settings).await?;
     let told = async move {
         tokio::select! {
@@ -58,7 +61,7 @@ pub(super) fn settings(session: &Session, args: &CriArgs) -> Result<Settings, Fa
     };
     Ok(Settings {
         state: absolute(session.node.state_dir())?,
-        run: absolute(&args.run_dir)?,
+        run: absolute(&run_dir(session, args.run_dir.as_deref()))?,
         engine: engine(&args.engine)?,
         network: kind(session, args),
         streaming: args.streaming_address,

@@ -121,7 +121,6 @@ fn settings(session: &Session, args: &RunArgs) -> Result<Settings, Failure> {
     let Ok(Cli { command: Command::Cri(defaults), .. }) = parsed else {
         return Err(Failure::unknown("the built-in runtime has no defaults"));
     };
-    let run_dir = run_dir(session, args.run_dir.as_deref());
-    let own = CriArgs { run_dir, programs: args.programs.clone(), ..defaults };
+    let own = CriArgs { run_dir: args.run_dir.clone(), programs: args.programs.clone(), ..defaults };
     cri::settings(session, &own)
 }

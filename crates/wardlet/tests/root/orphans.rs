@@ -23,20 +23,11 @@ fn run_dir(machine: &Machine<'_>) -> PathBuf {
     node::Instance::of(&machine.path("state")).run_dir()
 }
 
-/// The machine's runtime, served beside all runs, and another client of it.
+/// The machine's runtime, served beside all runs, and another client of it. The run directory and the socket follow
+/// the state directory.
 fn serve(machine: &Machine<'_>) -> (Running, Foreign) {
-    let dir = run_dir(machine);
-    let socket = dir.join("cri.sock");
-    let (listen, programs) = (format!("--listen=unix://{}", socket.display()), testkit::programs());
-    let words = [
-        "cri",
-        &listen,
-        &format!("--run-dir={}", dir.display()),
-        &format!("--programs={}", programs.display()),
-    ];
-    fs::create_dir_all(&dir).unwrap();
-    let server = machine.start(&words);
-    let client = Foreign::connect(&socket);
+    let server = machine.start(&["cri", &format!("--programs={}", testkit::programs().display())]);
+    let client = Foreign::connect(&run_dir(machine).join("cri.sock"));
     (server, client)
 }
 
