@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use ids::pool::IdPool;
@@ -268,4 +269,53 @@ fn directories_that_only_look_like_logs_of_a_pod_are_left() {
     let job = pod("job", "exit 0", "  restartPolicy: Never\n");
     machine.done(&["run", &machine.manifest("job.yaml", &job)]);
     assert_eq!(fs::read_to_string(kept.join("file")).unwrap(), "kept");
+}
+
+/// A mount that ends with the test.
+struct Tmpfs(PathBuf);
+
+impl Tmpfs {
+    fn at(dir: PathBuf) -> Self {
+        fs::create_dir(&dir).unwrap();
+        let done = Command::new("mount").args(["-t", "tmpfs", "wardlet-test"]).arg(&dir).status().unwrap();
+        assert!(done.success());
+        Self(dir)
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+/// Logs of a pod without a record were deleted as host root through a link or a mount below them.
+#[test]
+fn what_is_behind_a_link_or_a_mount_in_the_logs_of_a_pod_without_a_record_is_left() {
+    let lan = Lan::new();
+    let machine = Machine::new(&lan);
+    let (_server, _foreign) = serve(&machine);
+    let outside = machine.path("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("file"), "kept").unwrap();
+    let lost = ["linked", "mounted"].map(|name| (name, left(&machine, name, "")));
+    let lost = lost.map(|(name, uid)| {
+        for name in ["agent.json", "status.json", "agent.lock"] {
+            fs::remove_file(dir(&machine, &uid).join(name)).unwrap();
+        }
+        machine.path(&format!("state/logs/default_{name}_{uid}"))
+    });
+    let [linked, mounted] = &lost;
+    std::os::unix::fs::symlink(&outside, linked.join("link")).unwrap();
+    let tmpfs = Tmpfs::at(mounted.join("mount"));
+    fs::write(tmpfs.0.join("file"), "kept").unwrap();
+
+    let said = machine.done(&["run", &job(&machine)]);
+    assert!(!linked.exists(), "{said}");
+    assert_eq!(fs::read_to_string(outside.join("file")).unwrap(), "kept");
+    assert_eq!(fs::read_to_string(tmpfs.0.join("file")).unwrap(), "kept", "{said}");
+    assert!(said.contains(&tmpfs.0.display().to_string()), "the mount in the way is named: {said}");
+    drop(tmpfs);
+    machine.done(&["run", &job(&machine)]);
+    assert!(!mounted.exists(), "it is removed once the mount is gone");
 }
