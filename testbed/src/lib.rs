@@ -40,5 +40,6 @@ pub use cluster::parts::{Containerd, Part, Parts};
 pub use cluster::record::{Lifetime, Record};
 pub use cluster::shared::shared;
 pub use cluster::testbed::{Options, Testbed};
+pub use cluster::{User, Validity};
 pub use error::{Error, Result};
 pub use process::ProcessId;

@@ -17,6 +17,7 @@ pub mod testbed;
 mod users;
 
 pub(crate) use pki::authority;
+pub use pki::{User, Validity};
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;

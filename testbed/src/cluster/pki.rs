@@ -2,30 +2,54 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    KeyUsagePurpose, SanType, date_time_ymd,
 };
 
 use super::addresses::{NODE_IP, NODE_NAME, SERVICE_IP};
 use crate::{Error, Result};
 
 /// The subject of a certificate.
-struct Subject {
+struct Subject<'a> {
     /// The file's stem.
-    file: &'static str,
-    common_name: &'static str,
-    organization: Option<&'static str>,
+    file: &'a str,
+    common_name: &'a str,
+    organization: Option<&'a str>,
     /// Names and addresses it serves under; empty for a client.
     serves: &'static [&'static str],
     /// Where its kubeconfig finds the API server; none if it needs no kubeconfig.
     server: Option<&'static str>,
+    validity: Validity,
 }
 
-const fn client(file: &'static str, common_name: &'static str) -> Subject {
-    Subject { file, common_name, organization: None, serves: &[], server: Some(ADMIN_SERVER) }
+/// Whether a certificate is valid now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Validity {
+    /// For as long as any testbed lives.
+    Valid,
+    /// It ended years ago.
+    Expired,
+}
+
+/// A user of a testbed's cluster beside those that every testbed has.
+#[derive(Debug, Clone, Copy)]
+pub struct User<'a> {
+    /// The stem of its files.
+    pub file: &'a str,
+    /// The name that the API server knows it by: `system:node:NAME`.
+    pub common_name: &'a str,
+    /// Its group: `system:nodes`.
+    pub organization: Option<&'a str>,
+    /// Whether its certificate is valid.
+    pub validity: Validity,
+}
+
+const fn client<'a>(file: &'a str, common_name: &'a str) -> Subject<'a> {
+    let (server, validity) = (Some(ADMIN_SERVER), Validity::Valid);
+    Subject { file, common_name, organization: None, serves: &[], server, validity }
 }
 
 /// Nodes reach the API server by the node's address, all other clients by loopback: so a node can be cut off from the
@@ -33,7 +57,7 @@ const fn client(file: &'static str, common_name: &'static str) -> Subject {
 const NODE_SERVER: &str = "https://10.240.0.10:6443";
 const ADMIN_SERVER: &str = "https://127.0.0.1:6443";
 
-const SUBJECTS: &[Subject] = &[
+const SUBJECTS: &[Subject<'static>] = &[
     Subject {
         serves: &[
             "127.0.0.1",
@@ -66,10 +90,7 @@ const SUBJECTS: &[Subject] = &[
 /// Makes everything in `dir`.
 pub(crate) fn make(dir: &Path) -> Result<()> {
     fs::create_dir_all(dir).map_err(Error::file("make", dir))?;
-    let write = |name: String, text: &str| {
-        let path = dir.join(name);
-        fs::write(&path, text).map_err(Error::file("write", path))
-    };
+    let write = |name: String, text: &str| write(dir, name, text);
     let key = KeyPair::generate().map_err(Error::crypto("the authority's key"))?;
     let params = authority("testbed-ca")?;
     let certificate = params.self_signed(&key).map_err(Error::crypto("the authority"))?;
@@ -77,17 +98,31 @@ pub(crate) fn make(dir: &Path) -> Result<()> {
     write("ca.key".into(), &key.serialize_pem())?;
     let issuer = Issuer::new(params, key);
     for subject in SUBJECTS {
-        let key = KeyPair::generate().map_err(Error::crypto(subject.file))?;
-        let certificate = subject.params()?.signed_by(&key, &issuer).map_err(Error::crypto(subject.file))?;
-        write(format!("{}.crt", subject.file), &certificate.pem())?;
-        write(format!("{}.key", subject.file), &key.serialize_pem())?;
-        if let Some(server) = subject.server {
-            write(format!("{}.kubeconfig", subject.file), &kubeconfig(dir, subject.file, server))?;
-        }
+        subject.write(dir, &issuer)?;
     }
     let account = KeyPair::generate().map_err(Error::crypto("the service-account key"))?;
     write("sa.key".into(), &account.serialize_pem())?;
     write("sa.pub".into(), &account.public_key_pem())
+}
+
+/// Makes a certificate and a kubeconfig for another user, in the `dir` that [`make`] has filled. Its server is the nodes'.
+pub(crate) fn add(dir: &Path, user: &User<'_>) -> Result<PathBuf> {
+    let path = dir.join("ca.key");
+    let key = fs::read_to_string(&path).map_err(Error::file("read", &path))?;
+    let key = KeyPair::from_pem(&key).map_err(Error::crypto("the authority's key"))?;
+    let subject = Subject {
+        organization: user.organization,
+        server: Some(NODE_SERVER),
+        validity: user.validity,
+        ..client(user.file, user.common_name)
+    };
+    subject.write(dir, &Issuer::new(authority("testbed-ca")?, key))?;
+    Ok(dir.join(format!("{}.kubeconfig", user.file)))
+}
+
+fn write(dir: &Path, name: String, text: &str) -> Result<()> {
+    let path = dir.join(name);
+    fs::write(&path, text).map_err(Error::file("write", path))
 }
 
 /// The parameters of a self-signed authority.
@@ -99,7 +134,20 @@ pub(crate) fn authority(name: &str) -> Result<CertificateParams> {
     Ok(params)
 }
 
-impl Subject {
+impl Subject<'_> {
+    fn write(&self, dir: &Path, issuer: &Issuer<'_, KeyPair>) -> Result<()> {
+        let key = KeyPair::generate().map_err(Error::crypto(self.file))?;
+        let certificate = self.params()?.signed_by(&key, issuer).map_err(Error::crypto(self.file))?;
+        write(dir, format!("{}.crt", self.file), &certificate.pem())?;
+        write(dir, format!("{}.key", self.file), &key.serialize_pem())?;
+        match self.server {
+            Some(server) => {
+                write(dir, format!("{}.kubeconfig", self.file), &kubeconfig(dir, self.file, server))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn params(&self) -> Result<CertificateParams> {
         let mut params = CertificateParams::new(Vec::new()).map_err(Error::crypto(self.file))?;
         params.distinguished_name.push(DnType::CommonName, self.common_name);
@@ -107,6 +155,10 @@ impl Subject {
             params.distinguished_name.push(DnType::OrganizationName, organization);
         }
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        if self.validity == Validity::Expired {
+            params.not_before = date_time_ymd(2020, 1, 1);
+            params.not_after = date_time_ymd(2021, 1, 1);
+        }
         let usage = if self.serves.is_empty() {
             ExtendedKeyUsagePurpose::ClientAuth
         } else {

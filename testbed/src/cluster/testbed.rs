@@ -1,19 +1,21 @@
 //! A running testbed, as tests and the command line hold it.
 
 use std::fs::{self, File};
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::control::{self, Request};
 use super::handlers::Handler;
 use super::launch::{await_ready, check, create, last_words, spawn_keeper};
 use super::parts::{Containerd, Part, Parts};
 use super::record::{Lifetime, Record};
-use super::{lock, supervise, sweep};
+use super::{User, lock, pki, supervise, sweep};
 use crate::process::ProcessId;
 use crate::{Error, Result};
 
@@ -119,6 +121,33 @@ impl Testbed {
     #[must_use]
     pub fn node_kubeconfig(&self) -> PathBuf {
         self.record.places.pki().join("kubelet.kubeconfig")
+    }
+
+    /// The kubeconfig of another user, made now: of a second node, or of one without rights.
+    ///
+    /// # Errors
+    /// If its files cannot be written.
+    pub fn user_kubeconfig(&self, user: &User<'_>) -> Result<PathBuf> {
+        pki::add(&self.record.places.pki(), user)
+    }
+
+    /// Runs `work` on a thread of its own in the network of the testbed: what it connects to is what daemons see.
+    ///
+    /// # Errors
+    /// If the network namespace cannot be entered.
+    pub fn in_network<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        let pid = self.record.supervisor.map_or(0, |process| process.pid);
+        let path = PathBuf::from(format!("/proc/{pid}/ns/net"));
+        let namespace = File::open(&path).map_err(Error::file("open", &path))?;
+        let entered = || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                .map_err(|error| Error::file("enter", &path)(error.into()))?;
+            Ok(work())
+        };
+        std::thread::scope(|scope| match scope.spawn(entered).join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
     }
 
     /// containerd's socket, which is reached from outside too.

@@ -1,0 +1,43 @@
+//! The Node object of this machine.
+//!
+//! Pure: [`NodeSettings`] and [`NodeState`] in, [`new_node`] and [`updated_node`] out, and [`status_patch`] for what has
+//! changed. All lists have one order, so that the same state gives the same object.
+//!
+//! On the machine: [`read_machine`], [`addresses`].
+//!
+//! At the API server: [`spawn`] registers the Node, keeps its status up to date, and watches it.
+
+mod addresses;
+mod conditions;
+mod facts;
+mod images;
+mod labels;
+mod machine;
+mod object;
+mod patch;
+mod quantity;
+mod resources;
+mod seen;
+mod settings;
+mod sync;
+mod watch;
+
+pub use addresses::{AddressError, addresses};
+pub use conditions::{Cause, NodeConditions, NotReady};
+pub use facts::{MachineFacts, NodeFacts, NodeImage, NodeState, RuntimeFacts, RuntimeHandler};
+pub use machine::{MachineError, MachinePaths, read_machine};
+pub use object::{adopted_node, new_node, updated_node};
+pub use patch::{differs, status_patch};
+pub use settings::{HardEviction, NodeSettings, Reservation, Threshold};
+pub use sync::{NodeHandle, NodeTiming, spawn};
+
+use types::Refusal;
+
+impl NodeSettings {
+    /// Settings that the API server would refuse, or that leave nothing for pods.
+    #[must_use]
+    pub fn validate(&self, machine: &MachineFacts) -> Vec<Refusal> {
+        let labels = self.labels.iter().filter_map(|(key, value)| labels::check(key, value));
+        labels.chain(resources::check(self, machine)).collect()
+    }
+}

@@ -1,0 +1,55 @@
+//! Amounts in the form that the API server writes: a different form would look like a change.
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+/// Bytes, with the largest binary suffix that leaves a whole number.
+pub(super) fn bytes(bytes: u64) -> Quantity {
+    if bytes < 1024 {
+        return count(bytes);
+    }
+    suffixed(bytes, 1024, &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])
+}
+
+/// A number of things, with the largest decimal suffix that leaves a whole number.
+pub(super) fn count(number: u64) -> Quantity {
+    suffixed(number, 1000, &["", "k", "M", "G", "T", "P", "E"])
+}
+
+/// Thousandths of a processor.
+pub(super) fn millis(millis: u64) -> Quantity {
+    if millis.is_multiple_of(1000) { count(millis / 1000) } else { Quantity(format!("{millis}m")) }
+}
+
+fn suffixed(mut number: u64, base: u64, suffixes: &[&str]) -> Quantity {
+    let mut suffix = "";
+    for larger in suffixes.iter().skip(1) {
+        if number == 0 || !number.is_multiple_of(base) {
+            break;
+        }
+        number /= base;
+        suffix = larger;
+    }
+    Quantity(format!("{number}{suffix}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_written_as_the_api_server_writes_them() {
+        let texts = [
+            bytes(0).0,
+            bytes(1000).0,
+            bytes(1025).0,
+            bytes(24_056_364 << 10).0,
+            bytes(1 << 30).0,
+            count(110).0,
+            count(2000).0,
+            millis(1900).0,
+            millis(2000).0,
+            millis(0).0,
+        ];
+        assert_eq!(texts, ["0", "1k", "1025", "24056364Ki", "1Gi", "110", "2k", "1900m", "2", "0"]);
+    }
+}
