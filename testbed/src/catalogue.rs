@@ -268,6 +268,12 @@ pub static COMPONENTS: &[Component] = &[
         megabytes: 50,
     },
     Component {
+        name: manifests::KUBELET_TYPES,
+        version: "pinned",
+        source: Source::Files(manifests::KUBELET_TYPES_MODULES),
+        megabytes: 400,
+    },
+    Component {
         name: "tools",
         version: "debian",
         source: Source::Debian(&[
@@ -343,6 +349,7 @@ const SETS: &[(&str, &[&str])] = &[
             "runsc-shim",
             manifests::COMPONENT,
             manifests::POD_SECURITY,
+            manifests::KUBELET_TYPES,
         ],
     ),
     ("node", &["podman", "kube-controller-manager", "kube-scheduler"]),

@@ -157,7 +157,7 @@ impl Error {
         match self {
             Self::NotInstalled { component, .. } => Some(format!("testbed install {component}")),
             Self::Digest { .. } => Some(
-                "the file was changed on its way or in the cache: remove the cache's public-manifests and install them \
+                "the file was changed on its way or in the cache: remove its component from the cache and install it \
                  again; after a change of version, correct testbed/src/manifests.rs"
                     .into(),
             ),

@@ -1,8 +1,8 @@
 //! Published manifests of other projects, for the test of what `wardlet check` says about them, and upstream's fixtures
-//! of the Pod Security Standards.
+//! of the Pod Security Standards; and the Go files that define the kubelet's configuration, flags and feature gates.
 //!
 //! None of them is in this repository. Each is a file or a directory of a Go module; `testbed install public-manifests
-//! pod-security-fixtures` takes it out of the module and into the cache, unchanged. The tables name modules, versions,
+//! pod-security-fixtures kubelet-types` takes it out of the module and into the cache, unchanged. The tables name modules, versions,
 //! paths and digests, and nothing else decides which bytes a test reads.
 
 use std::fs;
@@ -18,6 +18,8 @@ use crate::{Error, Result};
 pub const COMPONENT: &str = "public-manifests";
 /// The component that the pods of upstream's tests of the Pod Security Standards are installed as.
 pub const POD_SECURITY: &str = "pod-security-fixtures";
+/// The component that the definitions of the kubelet's configuration are installed as.
+pub const KUBELET_TYPES: &str = "kubelet-types";
 
 /// A Go module that files are taken from.
 #[derive(Debug)]
@@ -111,6 +113,15 @@ pub fn pod_security_fixtures() -> Result<PathBuf> {
     Ok(verified(POD_SECURITY, POD_SECURITY_MODULES)?.join("pods"))
 }
 
+/// The directory with the Go files that define the kubelet's configuration, its flags and the feature gates, verified
+/// against their digests; [`KUBELET_TYPES_MODULES`] has their names.
+///
+/// # Errors
+/// As [`directory`].
+pub fn kubelet_types() -> Result<PathBuf> {
+    verified(KUBELET_TYPES, KUBELET_TYPES_MODULES)
+}
+
 fn verified(name: &str, modules: &[Module]) -> Result<PathBuf> {
     let component = component(name)?;
     let missing = |file: &str| Error::NotInstalled {
@@ -146,6 +157,70 @@ pub static POD_SECURITY_MODULES: &[Module] = &[Module {
         sha256: "6a6a394a0bb0839bc85aeb343c3c9754f620bdda330e7c497f85bffa967cbc1d",
     }],
 }];
+
+/// The type KubeletConfiguration with the types of its fields, its defaults, the flags, and the list of feature gates.
+pub static KUBELET_TYPES_MODULES: &[Module] = &[
+    Module {
+        path: "k8s.io/kubelet",
+        version: "v0.37.1",
+        files: &[ModuleFile {
+            name: "config.go",
+            path: "config/v1beta1/types.go",
+            sha256: "3abd4719f96df831bd96177306ac1d4a735fd9b4bf08dd164d05d5517ab0b532",
+        }],
+    },
+    Module {
+        path: "k8s.io/component-base",
+        version: "v0.37.1",
+        files: &[
+            ModuleFile {
+                name: "logging.go",
+                path: "logs/api/v1/types.go",
+                sha256: "29676adfac2648808bae66fc05ec5e85c55fe49e00b6585714bb7f0001a6ed93",
+            },
+            ModuleFile {
+                name: "logging-flags.go",
+                path: "logs/api/v1/options.go",
+                sha256: "bb98a81156d67aa0280191e5e1edf15ccc91bdef646863eb56ad04ee171f246a",
+            },
+            ModuleFile {
+                name: "tracing.go",
+                path: "tracing/api/v1/types.go",
+                sha256: "3ec3932832e539b2b8fa1aa1fc148f18b290e40c23d87e04c624b0d529fe3b37",
+            },
+        ],
+    },
+    Module {
+        path: "k8s.io/api",
+        version: "v0.37.1",
+        files: &[ModuleFile {
+            name: "core.go",
+            path: "core/v1/types.go",
+            sha256: "64b70c914fe25eba63bfb325401a551bbd0871e37eb7fd9b9878283a53e6e062",
+        }],
+    },
+    Module {
+        path: "k8s.io/kubernetes",
+        version: "v1.37.1",
+        files: &[
+            ModuleFile {
+                name: "defaults.go",
+                path: "pkg/kubelet/apis/config/v1beta1/defaults.go",
+                sha256: "e92bb04df3750111d64ddfac4859298bde0330206ef4ffea7a77fc74066ab6bb",
+            },
+            ModuleFile {
+                name: "flags.go",
+                path: "cmd/kubelet/app/options/options.go",
+                sha256: "552b3cbaf098da7ef3e897671979119323268c3b35e7bdcb8cb518ea29d0ef16",
+            },
+            ModuleFile {
+                name: "feature-gates.yaml",
+                path: "test/compatibility_lifecycle/reference/versioned_feature_list.yaml",
+                sha256: "16884579eec1804d882401cb4fc37b9e3a24805ecc1f517c26bbe9086f1e5549",
+            },
+        ],
+    },
+];
 
 /// Small modules, and Kubernetes itself, which other components are built from.
 pub static MODULES: &[Module] = &[
@@ -296,7 +371,8 @@ mod tests {
     #[test]
     fn every_manifest_has_a_name_of_its_own_a_path_in_its_module_and_a_digest() {
         let mut names = BTreeSet::new();
-        for file in MODULES.iter().chain(POD_SECURITY_MODULES).flat_map(|module| module.files) {
+        let modules = MODULES.iter().chain(POD_SECURITY_MODULES).chain(KUBELET_TYPES_MODULES);
+        for file in modules.flat_map(|module| module.files) {
             assert!(names.insert(file.name), "{} is there twice", file.name);
             assert!(!file.path.starts_with('/') && !file.path.contains(".."), "{}", file.path);
             let digits = file.sha256.bytes().filter(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));

@@ -9,6 +9,7 @@
 //! - [`facts`]: what the kernel, the filesystems, SELinux and the pool allow, found out by trying, or read from a file.
 //! - [`Instance`]: names on the host that go with the state directory; [`host_name`], [`host_ip`]: the node's own.
 //! - [`mounts`]: paths of the node and the filesystems under them; [`setuid`]: where set-user-ID bits count.
+//! - [`kubelet`]: the configuration file and the flags of a kubelet, for `wardlet agent`.
 //! - [`WrapperSettings`], [`find_runtime`]: what `wardlet-oci` goes by, and the runtime that it hands over to.
 //!
 //! `wardlet-oci` is started for each call of a runtime and uses this crate: no dependency may bring in machinery for
@@ -20,6 +21,7 @@ pub mod facts;
 mod gates;
 mod host;
 mod instance;
+pub mod kubelet;
 pub mod ledger;
 pub mod mounts;
 mod node;

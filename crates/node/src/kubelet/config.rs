@@ -1,0 +1,355 @@
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use ids::BlockLength;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use types::Quantity;
+
+use super::{EvictionSignal, GoDuration, Threshold};
+
+/// The fields of KubeletConfiguration that `wardlet agent` honours, with upstream's names and defaults.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[allow(missing_docs, reason = "each field is documented by upstream under its name")]
+pub struct KubeletConfig {
+    pub enable_server: bool,
+    pub static_pod_path: Option<PathBuf>,
+    pub pod_logs_dir: PathBuf,
+    pub sync_frequency: GoDuration,
+    pub file_check_frequency: GoDuration,
+    pub address: IpAddr,
+    pub port: u16,
+    /// 0: there is none.
+    pub read_only_port: u16,
+    pub tls_cert_file: Option<PathBuf>,
+    pub tls_private_key_file: Option<PathBuf>,
+    /// Empty: all that the agent offers.
+    #[serde(default)]
+    pub tls_cipher_suites: Vec<String>,
+    #[serde(rename = "tlsMinVersion")]
+    pub tls_min_version: Option<TlsVersion>,
+    pub rotate_certificates: bool,
+    #[serde(rename = "serverTLSBootstrap")]
+    pub server_tls_bootstrap: bool,
+    pub authentication: Authentication,
+    pub authorization: Authorization,
+    /// 0: no limit.
+    #[serde(rename = "registryPullQPS")]
+    pub registry_pull_qps: u32,
+    pub registry_burst: u32,
+    /// 0: no limit.
+    #[serde(rename = "eventRecordQPS")]
+    pub event_record_qps: u32,
+    pub event_burst: u32,
+    pub enable_debugging_handlers: bool,
+    /// 0: there is none.
+    pub healthz_port: u16,
+    pub healthz_bind_address: IpAddr,
+    pub oom_score_adj: i32,
+    pub cluster_domain: Option<String>,
+    #[serde(rename = "clusterDNS", default)]
+    pub cluster_dns: Vec<IpAddr>,
+    pub streaming_connection_idle_timeout: GoDuration,
+    pub node_status_update_frequency: GoDuration,
+    pub node_status_report_frequency: GoDuration,
+    pub node_lease_duration_seconds: u32,
+    #[serde(rename = "imageMinimumGCAge")]
+    pub image_minimum_gc_age: GoDuration,
+    /// Zero: images are not removed for their age.
+    #[serde(rename = "imageMaximumGCAge")]
+    pub image_maximum_gc_age: GoDuration,
+    #[serde(rename = "imageGCHighThresholdPercent")]
+    pub image_gc_high_threshold_percent: u8,
+    #[serde(rename = "imageGCLowThresholdPercent")]
+    pub image_gc_low_threshold_percent: u8,
+    /// Negative: volumes are not measured.
+    pub volume_stats_agg_period: GoDuration,
+    pub cgroup_root: Option<String>,
+    pub cgroup_driver: CgroupDriver,
+    #[serde(rename = "singleProcessOOMKill")]
+    pub single_process_oom_kill: Option<bool>,
+    pub runtime_request_timeout: GoDuration,
+    pub max_pods: u32,
+    #[serde(rename = "podCIDR")]
+    pub pod_cidr: Option<String>,
+    /// -1: what the node can give.
+    pub pod_pids_limit: i64,
+    /// Empty: pods inherit nothing.
+    pub resolv_conf: PathBuf,
+    #[serde(rename = "cpuCFSQuota")]
+    pub cpu_cfs_quota: bool,
+    #[serde(rename = "cpuCFSQuotaPeriod")]
+    pub cpu_cfs_quota_period: GoDuration,
+    /// -1: all.
+    pub node_status_max_images: i32,
+    pub serialize_image_pulls: bool,
+    pub max_parallel_image_pulls: Option<u32>,
+    /// Without thresholds of 0% and 100%, which turn a signal off.
+    #[serde(default, deserialize_with = "enabled_thresholds")]
+    pub eviction_hard: BTreeMap<EvictionSignal, Threshold>,
+    /// Without thresholds of 0% and 100%, which turn a signal off.
+    #[serde(default, deserialize_with = "enabled_thresholds")]
+    pub eviction_soft: BTreeMap<EvictionSignal, Threshold>,
+    #[serde(default)]
+    pub eviction_soft_grace_period: BTreeMap<EvictionSignal, GoDuration>,
+    pub eviction_pressure_transition_period: GoDuration,
+    /// Negative: what the pod says.
+    pub eviction_max_pod_grace_period: i32,
+    #[serde(default)]
+    pub eviction_minimum_reclaim: BTreeMap<EvictionSignal, Threshold>,
+    /// Already applied to `eviction_hard`.
+    pub merge_default_eviction_settings: bool,
+    /// 0: no limit by processors.
+    pub pods_per_core: u32,
+    pub protect_kernel_defaults: bool,
+    /// Gates that are set, whether to their default or not.
+    #[serde(default)]
+    pub feature_gates: BTreeMap<String, bool>,
+    pub fail_swap_on: bool,
+    pub memory_swap: MemorySwap,
+    /// Negative: logs are not rotated.
+    #[serde(serialize_with = "write_quantity", deserialize_with = "read_quantity")]
+    pub container_log_max_size: Quantity,
+    pub container_log_max_files: u32,
+    pub container_log_max_workers: u32,
+    pub container_log_monitor_interval: GoDuration,
+    /// By cpu, memory, ephemeral-storage and pid.
+    #[serde(default, serialize_with = "write_quantities", deserialize_with = "read_quantities")]
+    pub system_reserved: BTreeMap<String, Quantity>,
+    /// By cpu, memory, ephemeral-storage and pid.
+    #[serde(default, serialize_with = "write_quantities", deserialize_with = "read_quantities")]
+    pub kube_reserved: BTreeMap<String, Quantity>,
+    /// As a list of processors: `0-1,4`.
+    #[serde(rename = "reservedSystemCPUs")]
+    pub reserved_system_cpus: Option<String>,
+    /// `pods`, `none`, or nothing.
+    #[serde(default)]
+    pub enforce_node_allocatable: Vec<String>,
+    #[serde(default)]
+    pub allowed_unsafe_sysctls: Vec<String>,
+    #[serde(rename = "providerID")]
+    pub provider_id: Option<String>,
+    pub enable_system_log_handler: bool,
+    pub shutdown_grace_period: GoDuration,
+    pub shutdown_grace_period_critical_pods: GoDuration,
+    #[serde(default)]
+    pub shutdown_grace_period_by_pod_priority: Vec<ShutdownGracePeriod>,
+    pub crash_loop_back_off: CrashLoopBackOff,
+    pub seccomp_default: bool,
+    #[serde(default)]
+    pub register_with_taints: Vec<Taint>,
+    pub register_node: bool,
+    pub local_storage_capacity_isolation: bool,
+    pub container_runtime_endpoint: String,
+    /// Nothing: the same as `container_runtime_endpoint`.
+    pub image_service_endpoint: Option<String>,
+    #[serde(rename = "failCgroupV1")]
+    pub fail_cgroup_v1: bool,
+    pub user_namespaces: UserNamespaces,
+}
+
+impl KubeletConfig {
+    /// Whether a feature gate is on: as it is set, or else by its default in Kubernetes 1.37.
+    #[must_use]
+    pub fn is_gate_on(&self, name: &str) -> bool {
+        let default = || super::feature_gates().any(|gate| gate.name == name && gate.default);
+        self.feature_gates.get(name).copied().unwrap_or_else(default)
+    }
+}
+
+/// How clients of port 10250 prove their identity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Authentication {
+    /// By certificate.
+    #[serde(default)]
+    pub x509: X509Authentication,
+    /// By a bearer token, which the API server reviews.
+    pub webhook: WebhookAuthentication,
+    /// Not at all.
+    pub anonymous: AnonymousAuthentication,
+}
+
+/// Authentication by certificate.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct X509Authentication {
+    /// The authorities that sign clients' certificates; nothing: certificates are not accepted.
+    #[serde(rename = "clientCAFile")]
+    pub client_ca_file: Option<PathBuf>,
+}
+
+/// Authentication by TokenReview.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebhookAuthentication {
+    /// Whether tokens are accepted.
+    pub enabled: bool,
+    /// How long an answer is kept.
+    #[serde(rename = "cacheTTL")]
+    pub cache_ttl: GoDuration,
+}
+
+/// Requests without an identity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnonymousAuthentication {
+    /// Whether they are accepted, as system:anonymous.
+    pub enabled: bool,
+}
+
+/// What clients of port 10250 may do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Authorization {
+    /// Which component decides.
+    pub mode: AuthorizationMode,
+    /// How long the API server's answers are kept.
+    pub webhook: WebhookAuthorization,
+}
+
+/// Which component decides what a client may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AuthorizationMode {
+    /// None: a client may do everything.
+    AlwaysAllow,
+    /// The API server, by SubjectAccessReview.
+    Webhook,
+}
+
+/// How long answers to SubjectAccessReview are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebhookAuthorization {
+    /// Where the client may.
+    #[serde(rename = "cacheAuthorizedTTL")]
+    pub cache_authorized_ttl: GoDuration,
+    /// Where the client may not.
+    #[serde(rename = "cacheUnauthorizedTTL")]
+    pub cache_unauthorized_ttl: GoDuration,
+}
+
+/// The oldest version of TLS that is served. The agent never serves one before 1.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum TlsVersion {
+    /// 1.0; 1.2 is served.
+    VersionTLS10,
+    /// 1.1; 1.2 is served.
+    VersionTLS11,
+    /// 1.2.
+    VersionTLS12,
+    /// 1.3.
+    VersionTLS13,
+}
+
+/// How cgroups are made. What the runtime reports over CRI wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CgroupDriver {
+    /// As directories.
+    Cgroupfs,
+    /// By systemd.
+    Systemd,
+}
+
+/// What pods may do with swap.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MemorySwap {
+    /// What they may do.
+    pub swap_behavior: SwapBehavior,
+}
+
+/// What pods may do with swap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SwapBehavior {
+    /// They do not swap.
+    NoSwap,
+    /// Burstable pods swap, in proportion to their memory.
+    LimitedSwap,
+}
+
+/// How long pods of a priority have when the node shuts down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ShutdownGracePeriod {
+    /// The least priority that it is for.
+    #[serde(default)]
+    pub priority: i32,
+    /// How long.
+    #[serde(default)]
+    pub shutdown_grace_period_seconds: i64,
+}
+
+/// How long a container waits that ends again and again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CrashLoopBackOff {
+    /// At most.
+    pub max_container_restart_period: GoDuration,
+}
+
+/// A taint that the node is registered with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Taint {
+    /// Its key.
+    pub key: String,
+    /// Its value; empty if it has none.
+    #[serde(default)]
+    pub value: String,
+    /// What it does to pods without a toleration.
+    pub effect: TaintEffect,
+}
+
+/// What a taint does to pods without a toleration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TaintEffect {
+    /// They are not scheduled.
+    NoSchedule,
+    /// They are scheduled elsewhere if possible.
+    PreferNoSchedule,
+    /// They are evicted.
+    NoExecute,
+}
+
+/// User namespaces of pods.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UserNamespaces {
+    /// The length of a pod's block.
+    pub ids_per_pod: BlockLength,
+}
+
+fn enabled_thresholds<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<EvictionSignal, Threshold>, D::Error> {
+    let all: BTreeMap<EvictionSignal, Threshold> = BTreeMap::deserialize(deserializer)?;
+    Ok(all.into_iter().filter(|(_, threshold)| !threshold.is_disabled()).collect())
+}
+
+fn write_quantity<S: Serializer>(quantity: &Quantity, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(quantity)
+}
+
+fn read_quantity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Quantity, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+fn write_quantities<S: Serializer>(
+    quantities: &BTreeMap<String, Quantity>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(quantities.iter().map(|(name, quantity)| (name, quantity.to_string())))
+}
+
+fn read_quantities<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, Quantity>, D::Error> {
+    let texts: BTreeMap<String, String> = BTreeMap::deserialize(deserializer)?;
+    let read = |(name, text): (String, String)| {
+        text.parse().map(|quantity| (name, quantity)).map_err(serde::de::Error::custom)
+    };
+    texts.into_iter().map(read).collect()
+}

@@ -1,0 +1,5 @@
+//! Tests of this crate: what needs a component of others, or time.
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
+
+mod go;
+mod kubelet_schema;
