@@ -11,9 +11,9 @@
 //! stops none of them: they keep what they know and try again.
 
 mod backoff;
-//EVENTS
+pub mod events;
 mod follow;
-//OBJECTS
+pub mod objects;
 pub mod pods;
 mod raw;
 pub mod status;

@@ -9,6 +9,7 @@ mod merge;
 mod sink;
 mod writer;
 
+pub(crate) use containers::cut;
 pub use convert::{CleanUp, StatusNode, pod_status};
 pub use merge::patch;
 pub use sink::ApiStatuses;
