@@ -10,10 +10,10 @@
 //! All of them take a `kube::Client` and run as tasks of the current tokio runtime. An API server that cannot be reached
 //! stops none of them: they keep what they know and try again.
 
-mod backoff;
 pub mod events;
 mod follow;
 pub mod objects;
 pub mod pods;
 mod raw;
+mod retry;
 pub mod status;

@@ -62,7 +62,8 @@ impl From<Map<String, Value>> for RawObject {
         let mut meta = ObjectMeta::default();
         if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
             metadata.remove("managedFields");
-            meta = serde_json::from_value(Value::Object(metadata.clone())).unwrap_or_else(|_| known(metadata));
+            meta =
+                serde_json::from_value(Value::Object(metadata.clone())).unwrap_or_else(|_| known(metadata));
         }
         Self { meta, fields }
     }

@@ -160,7 +160,8 @@ mod tests {
     #[test]
     fn many_messages_of_one_reason_become_one_event() {
         let (mut correlator, now) = (Correlator::new(), Instant::now());
-        let mut observe = |number: u32| correlator.observe(&event("web", &format!("try {number}")), now).unwrap();
+        let mut observe =
+            |number: u32| correlator.observe(&event("web", &format!("try {number}")), now).unwrap();
         let all: Vec<Correlated> = (0..12).map(&mut observe).collect();
         assert_eq!(all[8].message, "try 8");
         assert_eq!(all[9].message, "(combined from similar events): try 9");

@@ -76,12 +76,16 @@ mod tests {
 
     #[test]
     fn contents_are_decoded_and_never_printed() {
-        let map = read(ObjectKind::ConfigMap, json!({"data": {"a": "b"}, "binaryData": {"c": "AAE="}})).unwrap();
+        let map =
+            read(ObjectKind::ConfigMap, json!({"data": {"a": "b"}, "binaryData": {"c": "AAE="}})).unwrap();
         let Payload::ConfigMap(map) = map else { panic!("{map:?}") };
         assert_eq!((map.data["a"].as_str(), &map.binary_data["c"][..]), ("b", &[0, 1][..]));
         let secret = read(ObjectKind::Secret, json!({"data": {"password": "aHVudGVyMg=="}})).unwrap();
         assert_eq!(format!("{secret:?}"), "Secret(..)");
-        assert_eq!(secret, Payload::Secret(Secret { data: [("password".into(), b"hunter2".to_vec())].into() }));
+        assert_eq!(
+            secret,
+            Payload::Secret(Secret { data: [("password".into(), b"hunter2".to_vec())].into() })
+        );
         let error = read(ObjectKind::Secret, json!({"data": {"password": "hunter2!"}})).unwrap_err();
         assert_eq!(error, "data[\"password\"] is not base64");
     }

@@ -115,9 +115,7 @@ mod tests {
 
     #[test]
     fn every_place_that_names_an_object_is_found() {
-        let env = |kind: &str, name: &str| {
-            json!({"name": "V", "valueFrom": {format!("{kind}KeyRef"): {"name": name, "key": "k"}}})
-        };
+        let env = |kind: &str, name: &str| json!({"name": "V", "valueFrom": {format!("{kind}KeyRef"): {"name": name, "key": "k"}}});
         let pod = json!({
             "metadata": {"namespace": "shop"},
             "spec": {

@@ -5,7 +5,7 @@ mod set;
 mod source;
 mod store;
 
-pub(crate) use pod::{MIRROR, is_mirror, is_terminal};
 pub use pod::{ApiPod, Definition, Deletion};
+pub(crate) use pod::{MIRROR, is_mirror, is_terminal};
 pub use set::{PodSet, PodsView};
 pub use source::PodWatch;

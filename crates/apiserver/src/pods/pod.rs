@@ -66,10 +66,10 @@ impl ApiPod {
         Some(Self {
             definition: definition(&pod, raw),
             pod,
-            deletion: meta.deletion_timestamp.as_ref().map(|time| Deletion {
-                deadline: moment(time),
-                grace: grace.map(Duration::from_secs),
-            }),
+            deletion: meta
+                .deletion_timestamp
+                .as_ref()
+                .map(|time| Deletion { deadline: moment(time), grace: grace.map(Duration::from_secs) }),
             generation: meta.generation.filter(|generation| *generation > 0),
             created: meta.creation_timestamp.as_ref().map(moment),
             phase: raw.field("status").get("phase").and_then(Value::as_str).unwrap_or_default().to_owned(),
@@ -152,7 +152,10 @@ mod tests {
             "spec": {"containers": [{"name": "a", "image": "i"}]},
             "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "lastProbeTime": null}]}
         }));
-        assert_eq!((pod.generation, pod.phase.as_str(), pod.mirror.as_deref()), (Some(3), "Running", Some("abc")));
+        assert_eq!(
+            (pod.generation, pod.phase.as_str(), pod.mirror.as_deref()),
+            (Some(3), "Running", Some("abc"))
+        );
         let deadline = Moment::from_millis(1_772_368_260_000);
         assert_eq!(pod.deletion, Some(Deletion { deadline, grace: Some(Duration::from_secs(30)) }));
         assert_eq!(pod.created, Some(Moment::from_millis(1_772_368_205_000)));
@@ -164,7 +167,10 @@ mod tests {
         let pod = read(json!({"spec": {"containers": [{"name": "a", "image": "i", "wobble": 1}]}}));
         let warnings = &pod.object().unwrap().warnings;
         assert_eq!(warnings.len(), 1);
-        assert_eq!((warnings[0].path.as_str(), &*warnings[0].file), ("spec.containers[0].wobble", "pod shop/web"));
+        assert_eq!(
+            (warnings[0].path.as_str(), &*warnings[0].file),
+            ("spec.containers[0].wobble", "pod shop/web")
+        );
     }
 
     #[test]

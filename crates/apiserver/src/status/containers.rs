@@ -88,7 +88,8 @@ impl Containers<'_> {
             end.insert("startedAt".into(), json!(stamp(started / 1000)));
         }
         end.insert("finishedAt".into(), json!(stamp(exit.finished / 1000)));
-        let texts = [("reason", exit.reason.as_str()), ("message", message), ("containerID", id.unwrap_or_default())];
+        let texts =
+            [("reason", exit.reason.as_str()), ("message", message), ("containerID", id.unwrap_or_default())];
         Value::Object(with_texts(end, &texts))
     }
 }

@@ -13,3 +13,6 @@ pub(crate) use containers::cut;
 pub use convert::{CleanUp, StatusNode, pod_status};
 pub use merge::patch;
 pub use sink::ApiStatuses;
+
+#[cfg(test)]
+mod tests;

@@ -96,7 +96,8 @@ impl Writer {
                 return !entry.is_seen && !is_over;
             };
             entry.is_seen = true;
-            let is_deletable = entry.clean_up == CleanUp::Finished && shown.deletion.is_some() && shown.mirror.is_none();
+            let is_deletable =
+                entry.clean_up == CleanUp::Finished && shown.deletion.is_some() && shown.mirror.is_none();
             let is_other = || pass == Pass::All && self.differs(entry, shown);
             if entry.version != entry.sent || is_deletable || is_other() {
                 due.push(Due { entry: entry.clone(), shown: Arc::clone(shown) });
@@ -163,7 +164,8 @@ impl Writer {
             return Ok(Sent::Stale(revived));
         }
         if let Some(patch) = patch(&known, &desired) {
-            live = asked(api.patch_status(&pod.name, &PatchParams::default(), &Patch::Strategic(&patch))).await?;
+            live = asked(api.patch_status(&pod.name, &PatchParams::default(), &Patch::Strategic(&patch)))
+                .await?;
         }
         let phase = live.field("status").get("phase").and_then(Value::as_str).unwrap_or_default();
         let is_deleted = live.meta().deletion_timestamp.is_some() && !is_mirror(&live);
