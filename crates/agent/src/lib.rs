@@ -57,4 +57,4 @@ pub use sources::objects::Objects;
 pub use status::events::EventLog;
 pub use status::sink::StatusFiles;
 pub use status::startup::{START_PATIENCE, StartReport, StartWatch, Startup, any_changed};
-pub use status::view::{ConditionView, ContainerView, ExitView, PodStatus, StateView};
+pub use status::view::{ConditionView, ContainerView, ExitView, InstanceView, PodStatus, StateView};

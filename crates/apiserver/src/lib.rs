@@ -1,15 +1,28 @@
 //! This node at the API server of a cluster: what a kubelet reports and reads there.
 //!
-//! - [`client`]: from a kubeconfig to clients, each request with a deadline, each error with a hint.
-//! - [`node`]: the Node object: computed from settings and facts, registered, and kept up to date.
-//! - [`lease`]: the heartbeat: the lease of this node, renewed every ten seconds.
+//! | where | what |
+//! |---|---|
+//! | [`client`] | from a kubeconfig to clients, each request with a deadline, each error with a hint |
+//! | [`node`] | the Node object: computed from settings and facts, registered, and kept up to date |
+//! | [`lease`] | the heartbeat: the lease of this node, renewed every ten seconds |
+//! | [`pods`] | the pods of this node as a [`PodSource`](agent::ports::PodSource) |
+//! | [`status`] | the statuses of pods as a [`StatusSink`](agent::ports::StatusSink) |
+//! | [`events`] | events as an [`EventSink`](agent::ports::EventSink) |
+//! | [`objects`] | ConfigMaps and Secrets as an [`ObjectStore`](agent::ports::ObjectStore) |
 //!
-//! An unreachable API server is no error at start: each task retries until the server answers.
+//! An API server that cannot be reached is no error, at the start or later: each task keeps what it knows and tries again.
 
 mod backoff;
 pub mod client;
+pub mod events;
+mod follow;
 pub mod lease;
 pub mod node;
+pub mod objects;
+pub mod pods;
 mod problem;
+mod raw;
+mod retry;
+pub mod status;
 
 pub use problem::Problem;

@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::housekeeping::logs;
 use crate::housekeeping::logs::Running;
 use crate::pod::files;
+use crate::status::view::InstanceView;
 
 /// An observed sandbox.
 #[derive(Debug, Clone)]
@@ -26,6 +27,10 @@ pub(crate) struct ObservedSandbox {
 #[derive(Debug, Clone)]
 pub(crate) struct ObservedContainer {
     pub(crate) id: String,
+    /// Its image, as the runtime names it.
+    pub(crate) image: String,
+    /// The runtime's reference to the image.
+    pub(crate) image_ref: String,
     pub(crate) seen: Instance,
 }
 
@@ -55,6 +60,19 @@ impl PodSnapshot {
             attempt: one.seen.attempt,
         };
         self.containers.iter().filter(runs).map(running).collect()
+    }
+
+    /// The instances of a container, newest first.
+    pub(crate) fn instances(&self, name: &str) -> Vec<InstanceView> {
+        let named = self.containers.iter().filter(|one| one.seen.container.as_str() == name);
+        let mut found: Vec<&ObservedContainer> = named.collect();
+        found.sort_by_key(|one| std::cmp::Reverse(one.seen.attempt));
+        let view = |one: &ObservedContainer| InstanceView {
+            id: one.id.clone(),
+            image: one.image.clone(),
+            image_id: one.image_ref.clone(),
+        };
+        found.into_iter().map(view).collect()
     }
 
     pub(crate) fn container(&self, name: &ContainerName, attempt: u32) -> Option<&ObservedContainer> {
@@ -145,6 +163,8 @@ impl PodObserver {
         };
         Some(ObservedContainer {
             id: listed.id.clone(),
+            image: status.image.as_ref().map(|image| image.image.clone()).unwrap_or_default(),
+            image_ref: status.image_ref.clone(),
             seen: Instance { container, attempt, sandbox, revision, state },
         })
     }

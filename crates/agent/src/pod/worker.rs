@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lifecycle::{Action, Deletion, Moment, Observed, Outcome, Pod, Stage, State, Task, step};
+use lifecycle::{Action, Deletion, Moment, Observed, Outcome, Pod, Stage, State, Status, Task, step};
 use manifest::k8s_openapi::api::core::v1 as api;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{Id, JoinSet};
@@ -126,7 +126,7 @@ impl Worker {
                 ips.unwrap_or_else(|| self.status.borrow().iter().flat_map(|s| s.ips.clone()).collect());
             self.ending.send_replace(status.stage != Stage::Syncing);
             let is_over = status.stage == Stage::Terminated && under_way.tasks.is_empty();
-            let status = PodStatus::new(&status, ips);
+            let status = self.view(&status, ips, &snapshot);
             if status.is_up()
                 && let Some(since) = self.starting_since.take()
             {
@@ -159,6 +159,13 @@ impl Worker {
         }
         self.answers = answers;
         looked
+    }
+
+    /// The pod's status with its addresses, the runtime's IDs of its containers and the generation of its spec.
+    fn view(&self, status: &Status, ips: Vec<String>, snapshot: &PodSnapshot) -> PodStatus {
+        let generation = self.executor.context.pod.metadata.generation;
+        let status = PodStatus { generation, ..PodStatus::new(status, ips) };
+        status.identified(self.status.borrow().as_ref(), |name| snapshot.instances(name))
     }
 
     async fn publish(&self, status: &PodStatus) {

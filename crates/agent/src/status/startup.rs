@@ -155,7 +155,16 @@ mod tests {
     use crate::status::view::ExitView;
 
     fn container(name: &str, state: StateView) -> ContainerView {
-        ContainerView { name: name.into(), state, last: None, ready: false, started: false, restarts: 0 }
+        ContainerView {
+            name: name.into(),
+            state,
+            last: None,
+            ready: false,
+            started: false,
+            restarts: 0,
+            instance: None,
+            previous_id: None,
+        }
     }
 
     fn waiting(reason: &str, message: &str) -> StateView {
@@ -177,6 +186,7 @@ mod tests {
             conditions: vec![],
             init: vec![],
             containers,
+            generation: None,
         }
     }
 

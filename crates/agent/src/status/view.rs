@@ -29,6 +29,9 @@ pub struct PodStatus {
     pub init: Vec<ContainerView>,
     /// Its regular containers.
     pub containers: Vec<ContainerView>,
+    /// The generation of the spec that the status is about; `None` for a pod that is not of an API server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
 }
 
 /// One condition of a pod.
@@ -38,6 +41,12 @@ pub struct ConditionView {
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
+    /// The reason, as Kubernetes names it; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// A message for people; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
     /// Time of the last transition: milliseconds since 1970.
     pub since: u64,
 }
@@ -58,6 +67,24 @@ pub struct ContainerView {
     pub started: bool,
     /// The number of restarts.
     pub restarts: u32,
+    /// Its newest instance in the runtime; `None` before there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<InstanceView>,
+    /// The runtime's ID of the instance before the newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_id: Option<String>,
+}
+
+/// An instance of a container in the runtime.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceView {
+    /// The runtime's ID of it.
+    pub id: String,
+    /// Its image, as the runtime names it.
+    pub image: String,
+    /// The runtime's reference to the image, usually with its digest.
+    pub image_id: String,
 }
 
 /// The state of a container.
@@ -109,7 +136,35 @@ impl PodStatus {
             conditions: status.conditions.iter().map(ConditionView::new).collect(),
             init: views(&status.init),
             containers: views(&status.containers),
+            generation: None,
         }
+    }
+
+    /// Adds each container's instances in the runtime, newest first. A container without one keeps those of `before`:
+    /// the runtime forgets containers of a pod that has ended.
+    pub(crate) fn identified(
+        mut self,
+        before: Option<&Self>,
+        instances: impl Fn(&str) -> Vec<InstanceView>,
+    ) -> Self {
+        let known = |name: &str| {
+            before.into_iter().flat_map(Self::all_containers).find(|container| container.name == name)
+        };
+        for container in self.init.iter_mut().chain(&mut self.containers) {
+            let mut found = instances(&container.name).into_iter();
+            container.instance = found.next();
+            container.previous_id = found.next().map(|instance| instance.id);
+            if let (None, Some(known)) = (&container.instance, known(&container.name)) {
+                container.instance.clone_from(&known.instance);
+                container.previous_id.clone_from(&known.previous_id);
+            }
+        }
+        self
+    }
+
+    /// Its init containers, then its regular containers.
+    fn all_containers(&self) -> impl Iterator<Item = &ContainerView> {
+        self.init.iter().chain(&self.containers)
     }
 
     /// Whether the pod has terminated: no container runs, and none will be started.
@@ -178,6 +233,8 @@ impl ContainerView {
             ready: status.ready,
             started: status.started,
             restarts: status.restart_count,
+            instance: None,
+            previous_id: None,
         }
     }
 
@@ -261,6 +318,8 @@ impl ConditionView {
         Self {
             kind: condition.kind.to_string(),
             status: format!("{:?}", condition.status),
+            reason: condition.reason.to_owned(),
+            message: condition.message.clone(),
             since: condition.since.millis(),
         }
     }
@@ -292,7 +351,18 @@ mod tests {
     fn ended(code: i32) -> ContainerView {
         let exit = ExitView { code, reason: "x".into(), message: String::new(), started: None, finished: 5 };
         let state = StateView::Terminated(exit);
-        ContainerView { name: "a".into(), state, last: None, ready: false, started: false, restarts: 2 }
+        let (instance, previous_id) = (None, None);
+        let name = "a".into();
+        ContainerView {
+            name,
+            state,
+            last: None,
+            ready: false,
+            started: false,
+            restarts: 2,
+            instance,
+            previous_id,
+        }
     }
 
     fn pod(phase: &str, containers: Vec<ContainerView>) -> PodStatus {
@@ -303,9 +373,16 @@ mod tests {
             message: None,
             started: 3,
             ips: vec![],
-            conditions: vec![ConditionView { kind: "Ready".into(), status: "False".into(), since: 4 }],
+            conditions: vec![ConditionView {
+                kind: "Ready".into(),
+                status: "False".into(),
+                reason: String::new(),
+                message: String::new(),
+                since: 4,
+            }],
             init: vec![],
             containers,
+            generation: None,
         }
     }
 
@@ -320,6 +397,24 @@ mod tests {
     fn a_sidecar_that_was_told_to_go_does_not_make_its_pod_fail() {
         let status = PodStatus { init: vec![ended(143)], ..pod("Succeeded", vec![ended(0)]) };
         assert_eq!(status.exit_code(), 0);
+    }
+
+    #[test]
+    fn a_container_that_the_runtime_has_forgotten_keeps_its_id() {
+        let instance = |id: &str| InstanceView { id: id.into(), image: "i".into(), image_id: "sha".into() };
+        let first = pod("Running", vec![ended(1)]).identified(None, |_| vec![instance("2"), instance("1")]);
+        assert_eq!(first.containers[0].instance, Some(instance("2")));
+        assert_eq!(first.containers[0].previous_id.as_deref(), Some("1"));
+        let later = pod("Failed", vec![ended(1)]).identified(Some(&first), |_| vec![]);
+        assert_eq!(later.containers[0].instance, Some(instance("2")));
+    }
+
+    #[test]
+    fn a_status_without_the_newer_fields_is_read() {
+        let old = r#"{"name":"a","state":{"running":{"since":1}},"last":null,"ready":true,"started":true,"restarts":0}"#;
+        let view: ContainerView = serde_json::from_str(old).unwrap();
+        assert_eq!(view.instance, None);
+        assert_eq!(serde_json::to_string(&view).unwrap(), old);
     }
 
     #[test]

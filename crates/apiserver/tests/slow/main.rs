@@ -1,7 +1,13 @@
-//! A node at a real API server with the Node authorizer and NodeRestriction.
+//! This crate at a real API server with the Node authorizer and NodeRestriction, with the credentials of a node.
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
 
+mod cluster;
 mod errors;
+mod events;
 mod lease;
 mod node;
+mod objects;
 mod outage;
+mod pods;
+mod status;
 mod support;

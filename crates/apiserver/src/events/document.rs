@@ -1,0 +1,113 @@
+//! Events as the API has them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use agent::ports::{Event, EventType};
+use serde_json::{Map, Value, json};
+use types::time::stamp;
+
+use crate::events::correlate::Correlated;
+use crate::status::cut;
+
+/// The component that events name, as the kubelet does: tools look for it.
+const COMPONENT: &str = "kubelet";
+/// The longest name of an object.
+const NAME_BYTES: usize = 253;
+/// The longest message.
+const MESSAGE_BYTES: usize = 4096;
+
+/// A new event in the API.
+pub(super) fn document(event: &Event, correlated: &Correlated, node: &str, name: &str) -> Value {
+    let pod = &event.object.pod;
+    let mut object = Map::new();
+    for (key, value) in [
+        ("kind", "Pod"),
+        ("apiVersion", "v1"),
+        ("namespace", &pod.namespace),
+        ("name", &pod.name),
+        ("uid", pod.uid.as_str()),
+    ] {
+        object.insert(key.to_owned(), json!(value));
+    }
+    if let Some(path) = &event.object.field_path {
+        object.insert("fieldPath".to_owned(), json!(path));
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": pod.namespace},
+        "involvedObject": object,
+        "reason": event.reason,
+        "message": cut(&correlated.message, MESSAGE_BYTES),
+        "type": match event.kind {
+            EventType::Normal => "Normal",
+            EventType::Warning => "Warning",
+        },
+        "source": {"component": COMPONENT, "host": node},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": node,
+        "firstTimestamp": stamp(correlated.first.millis() / 1000),
+        "lastTimestamp": stamp(event.time.millis() / 1000),
+        "count": correlated.count,
+    })
+}
+
+/// The change of an event that is repeated.
+pub(super) fn repeated(event: &Event, correlated: &Correlated) -> Value {
+    json!({
+        "count": correlated.count,
+        "lastTimestamp": stamp(event.time.millis() / 1000),
+        "message": cut(&correlated.message, MESSAGE_BYTES),
+    })
+}
+
+/// A name for an event of this pod that no other has: the pod's name and the time.
+pub(super) fn unique_name(pod: &str, now: SystemTime, number: u64) -> String {
+    let nanoseconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let suffix = format!(".{:x}", nanoseconds.wrapping_add(u128::from(number)));
+    let kept = cut(pod, NAME_BYTES.saturating_sub(suffix.len())).trim_end_matches(['.', '-']);
+    format!("{kept}{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use agent::ports::{EventObject, PodRef};
+    use lifecycle::Moment;
+    use tokio::time::Instant;
+    use types::PodUid;
+
+    use super::*;
+    use crate::events::correlate::Correlator;
+
+    #[test]
+    fn an_event_names_pod_container_node_and_times() {
+        let pod = PodRef { namespace: "shop".into(), name: "web".into(), uid: PodUid::new("u-1").unwrap() };
+        let event = Event {
+            kind: EventType::Normal,
+            reason: "Started",
+            object: EventObject { pod, field_path: Some("spec.containers{app}".into()) },
+            image: None,
+            message: "Container started".into(),
+            time: Moment::from_millis(1_772_368_205_999),
+        };
+        let correlated = Correlator::new().observe(&event, Instant::now()).unwrap();
+        let expected = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": "web.1", "namespace": "shop"},
+            "involvedObject": {"kind": "Pod", "apiVersion": "v1", "namespace": "shop", "name": "web", "uid": "u-1",
+                "fieldPath": "spec.containers{app}"},
+            "reason": "Started", "message": "Container started", "type": "Normal",
+            "source": {"component": "kubelet", "host": "node0"},
+            "reportingComponent": "kubelet", "reportingInstance": "node0",
+            "firstTimestamp": "2026-03-01T12:30:05Z", "lastTimestamp": "2026-03-01T12:30:05Z", "count": 1
+        });
+        assert_eq!(document(&event, &correlated, "node0", "web.1"), expected);
+    }
+
+    #[test]
+    fn names_fit_and_differ() {
+        let long = "p".repeat(253);
+        let name = |number| unique_name(&long, UNIX_EPOCH, number);
+        assert!(name(u64::MAX).len() <= 253 && name(1) != name(2));
+        assert_eq!(unique_name("web", UNIX_EPOCH, 255), "web.ff");
+    }
+}

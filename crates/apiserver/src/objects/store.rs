@@ -1,0 +1,238 @@
+//! The API server as a store of objects: one watch for each object that a pod references.
+//!
+//! The Node authorizer lets a node read only objects that pods bound to it reference, and only by name.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use agent::Error;
+use agent::ports::ObjectStore;
+use kube::{Api, Client};
+use kube_runtime::watcher::{Config, Event};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use types::PodUid;
+use volumes::payload::{ConfigMap, Secret};
+
+use crate::follow::{Followed, follow};
+use crate::objects::payload::{Payload, is_immutable, payload};
+use crate::objects::references::{ObjectKey, ObjectKind};
+use crate::raw::{RawObject, core};
+
+/// How long a caller waits for the first answer of the API server.
+const FIRST_SYNC: Duration = Duration::from_secs(1);
+/// The server ends a watch after so many seconds, and a new one is begun.
+const WATCH_SECONDS: u32 = 290;
+
+/// The ConfigMaps and Secrets that registered pods reference. Clones share the objects. While the API server cannot be
+/// reached, the objects stay as they were. `Debug` prints no content.
+#[derive(Clone)]
+pub struct ApiObjects {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: Client,
+    handle: Handle,
+    entries: Mutex<HashMap<ObjectKey, Entry>>,
+    synced: Condvar,
+    changes: watch::Sender<u64>,
+}
+
+/// An object that pods reference.
+struct Entry {
+    pods: BTreeSet<PodUid>,
+    state: State,
+    task: AbortHandle,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What is known of an object.
+#[derive(Debug, Clone, PartialEq)]
+enum State {
+    /// The API server has not answered yet, or only with an error.
+    Unsynced(Option<String>),
+    /// There is no such object.
+    Absent,
+    /// Its content.
+    Present(Payload),
+    /// Its content is invalid; what is wrong.
+    Invalid(String),
+}
+
+impl fmt::Debug for ApiObjects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entries = self.shared.entries();
+        f.debug_set().entries(entries.keys().map(ToString::to_string)).finish()
+    }
+}
+
+impl ApiObjects {
+    /// A store without objects. Must be called within a tokio runtime, which runs the watches.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        let shared = Shared {
+            client,
+            handle: Handle::current(),
+            entries: Mutex::default(),
+            synced: Condvar::new(),
+            changes: watch::Sender::new(0),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Sets the objects that a pod references, and watches them. Objects that it referenced before and no longer does are
+    /// watched for its sake no more. Call it before the pod is started, and when it is changed.
+    pub fn register(&self, pod: &PodUid, objects: &BTreeSet<ObjectKey>) {
+        let mut entries = self.shared.entries();
+        for key in objects {
+            let entry = entries.entry(key.clone()).or_insert_with(|| Entry {
+                pods: BTreeSet::new(),
+                state: State::Unsynced(None),
+                task: self.watch(key),
+            });
+            entry.pods.insert(pod.clone());
+        }
+        entries.retain(|key, entry| objects.contains(key) || entry.is_used_without(pod));
+    }
+
+    /// Forgets a pod, once its volumes are gone: its objects are no longer watched for its sake.
+    pub fn unregister(&self, pod: &PodUid) {
+        self.shared.entries().retain(|_, entry| entry.is_used_without(pod));
+    }
+
+    /// Notifies of changes: the number grows with each object that appears, changes or disappears. The files of pods are
+    /// then to be written again ([`Agent::refresh`](agent::Agent::refresh)).
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+
+    /// The objects that are watched or, if they are immutable, kept.
+    #[must_use]
+    pub fn registered(&self) -> BTreeSet<ObjectKey> {
+        self.shared.entries().keys().cloned().collect()
+    }
+
+    fn watch(&self, key: &ObjectKey) -> AbortHandle {
+        let resource = match key.kind {
+            ObjectKind::ConfigMap => core("ConfigMap", "configmaps"),
+            ObjectKind::Secret => core("Secret", "secrets"),
+        };
+        let api = Api::namespaced_with(self.shared.client.clone(), &key.namespace, &resource);
+        let config = Config::default().fields(&format!("metadata.name={}", key.name)).timeout(WATCH_SECONDS);
+        let (key, shared) = (key.clone(), Arc::downgrade(&self.shared));
+        let task = self.shared.handle.spawn(async move {
+            let mut is_listed = false;
+            let title = key.to_string();
+            follow(api, config, &title, |followed| {
+                let Some(shared) = shared.upgrade() else { return ControlFlow::Break(()) };
+                match followed {
+                    Followed::Failed(cause) => shared.failed(&key, cause),
+                    Followed::Event(event) => return shared.observe(&key, &event, &mut is_listed),
+                }
+                ControlFlow::Continue(())
+            })
+            .await;
+        });
+        task.abort_handle()
+    }
+
+    /// The state of an object, for whose first sync it waits a moment.
+    fn state(&self, key: &ObjectKey) -> agent::Result<Option<Payload>> {
+        let error = |cause: String| Error::Config { field: key.to_string(), cause };
+        let is_unsynced = |entries: &mut HashMap<ObjectKey, Entry>| {
+            entries.get(key).is_some_and(|entry| matches!(entry.state, State::Unsynced(_)))
+        };
+        let entries = self.shared.entries();
+        let waited = self.shared.synced.wait_timeout_while(entries, FIRST_SYNC, is_unsynced);
+        let (entries, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match entries.get(key).map(|entry| entry.state.clone()) {
+            Some(State::Present(payload)) => Ok(Some(payload)),
+            Some(State::Absent) => Ok(None),
+            Some(State::Invalid(cause)) => Err(error(cause)),
+            Some(State::Unsynced(cause)) => {
+                let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+                Err(error(format!("it could not be read from the API server yet{cause}")))
+            }
+            None => Err(error("it is not registered for any pod of this node".to_owned())),
+        }
+    }
+}
+
+impl Shared {
+    fn entries(&self) -> MutexGuard<'_, HashMap<ObjectKey, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a failure. An object that is known stays as it is.
+    fn failed(&self, key: &ObjectKey, cause: String) {
+        if let Some(Entry { state: State::Unsynced(last), .. }) = self.entries().get_mut(key) {
+            *last = Some(cause);
+        }
+    }
+
+    /// Applies an event. Breaks off once the object can no longer change.
+    fn observe(&self, key: &ObjectKey, event: &Event<RawObject>, is_listed: &mut bool) -> ControlFlow<()> {
+        match event {
+            Event::Init => *is_listed = false,
+            Event::InitApply(raw) | Event::Apply(raw) => {
+                *is_listed = true;
+                self.set(key, payload(key, raw).map_or_else(State::Invalid, State::Present));
+                if is_immutable(raw) {
+                    return ControlFlow::Break(());
+                }
+            }
+            Event::InitDone if *is_listed => {}
+            Event::InitDone | Event::Delete(_) => self.set(key, State::Absent),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn set(&self, key: &ObjectKey, state: State) {
+        let mut entries = self.entries();
+        let Some(entry) = entries.get_mut(key) else { return };
+        let is_other = entry.state != state;
+        entry.state = state;
+        drop(entries);
+        self.synced.notify_all();
+        if is_other {
+            self.changes.send_modify(|count| *count += 1);
+        }
+    }
+}
+
+impl Entry {
+    /// Whether a pod other than this one references it. Removes the reference of this pod.
+    fn is_used_without(&mut self, pod: &PodUid) -> bool {
+        self.pods.remove(pod);
+        !self.pods.is_empty()
+    }
+}
+
+impl ObjectStore for ApiObjects {
+    fn config_map(&self, namespace: &str, name: &str) -> agent::Result<Option<ConfigMap>> {
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        Ok(match self.state(&ObjectKey { kind: ObjectKind::ConfigMap, namespace, name })? {
+            Some(Payload::ConfigMap(map)) => Some(map),
+            _ => None,
+        })
+    }
+
+    fn secret(&self, namespace: &str, name: &str) -> agent::Result<Option<Secret>> {
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        Ok(match self.state(&ObjectKey { kind: ObjectKind::Secret, namespace, name })? {
+            Some(Payload::Secret(secret)) => Some(secret),
+            _ => None,
+        })
+    }
+}

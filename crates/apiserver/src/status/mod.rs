@@ -1,0 +1,18 @@
+//! The statuses of pods in the API.
+//!
+//! `convert` makes the API's status of the agent's, `merge` the patch for what differs in the API; both are pure. The
+//! writer sends it.
+
+mod containers;
+mod convert;
+mod merge;
+mod sink;
+mod writer;
+
+pub(crate) use containers::cut;
+pub use convert::{CleanUp, StatusNode, pod_status};
+pub use merge::patch;
+pub use sink::ApiStatuses;
+
+#[cfg(test)]
+mod tests;

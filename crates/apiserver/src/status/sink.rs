@@ -1,0 +1,146 @@
+//! The API server as a sink of statuses, behind the state directory.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use agent::PodStatus;
+use agent::ports::{BoxFuture, PodRef, StatusSink};
+use kube::Client;
+use lifecycle::Moment;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::pods::PodsView;
+use crate::status::convert::{CleanUp, StatusNode};
+use crate::status::writer::Writer;
+
+/// Publishes statuses to a local sink, which keeps the last ones for a later process, and then to the API server, by one
+/// task, the newest status of each pod only. The task ends when this value is dropped.
+pub struct ApiStatuses {
+    local: Arc<dyn StatusSink>,
+    queue: Arc<Queue>,
+    task: AbortHandle,
+}
+
+/// The newest status of each pod.
+#[derive(Default)]
+pub(super) struct Queue {
+    entries: Mutex<HashMap<String, Entry>>,
+    pub(super) wake: Notify,
+}
+
+/// The newest status of a pod, and whether the API has it.
+#[derive(Clone)]
+pub(super) struct Entry {
+    pub(super) pod: PodRef,
+    pub(super) status: Arc<PodStatus>,
+    pub(super) clean_up: CleanUp,
+    /// Counts the changes.
+    pub(super) version: u64,
+    /// The version that the API has.
+    pub(super) sent: u64,
+    /// Whether the pod has been seen in the API.
+    pub(super) is_seen: bool,
+    /// Why it could not be sent, as it was logged.
+    pub(super) failure: Option<String>,
+}
+
+impl ApiStatuses {
+    /// Starts to write statuses of the pods in `pods`. `local` must keep the last status of each pod beyond the process,
+    /// as [`StatusFiles`](agent::StatusFiles) does. Must be called within a tokio runtime.
+    #[must_use]
+    pub fn start(client: Client, pods: PodsView, node: StatusNode, local: Arc<dyn StatusSink>) -> Self {
+        let queue = Arc::new(Queue::default());
+        let writer = Writer { client, pods, node, queue: Arc::clone(&queue) };
+        let task = tokio::spawn(writer.run()).abort_handle();
+        Self { local, queue, task }
+    }
+
+    /// Tells the API server that nothing of the pod is left on this node: no container, no volume, no cgroup. A pod that
+    /// is being deleted is removed from the API once its phase there is `Succeeded` or `Failed`.
+    pub fn finish(&self, pod: &PodRef) {
+        let last = || self.local.last(pod).unwrap_or_else(|| ended("Pending", None, None, 0));
+        self.queue.change(pod, last, |entry| entry.clean_up = CleanUp::Finished);
+    }
+
+    /// Tells the API server that this node does not run the pod: phase `Failed` with this reason and message. It is final.
+    pub fn reject(&self, pod: &PodRef, reason: &str, message: &str, now: Moment) {
+        let status = ended("Failed", Some(reason), Some(message), now.millis());
+        self.queue.put(pod, status);
+        self.finish(pod);
+    }
+}
+
+/// The status of a pod of which no container was ever made.
+fn ended(phase: &str, reason: Option<&str>, message: Option<&str>, started: u64) -> PodStatus {
+    PodStatus {
+        phase: phase.to_owned(),
+        stage: "Terminated".to_owned(),
+        reason: reason.map(str::to_owned),
+        message: message.map(str::to_owned),
+        started,
+        ips: Vec::new(),
+        conditions: Vec::new(),
+        init: Vec::new(),
+        containers: Vec::new(),
+        generation: None,
+    }
+}
+
+impl StatusSink for ApiStatuses {
+    fn publish<'a>(&'a self, pod: &'a PodRef, status: &'a PodStatus) -> BoxFuture<'a, agent::Result<()>> {
+        Box::pin(async move {
+            let kept = self.local.publish(pod, status).await;
+            // A status that cannot be kept here is no less true for the API.
+            self.queue.put(pod, status.clone());
+            kept
+        })
+    }
+
+    fn last(&self, pod: &PodRef) -> Option<PodStatus> {
+        self.local.last(pod)
+    }
+}
+
+impl Drop for ApiStatuses {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Queue {
+    pub(super) fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the status of a pod.
+    fn put(&self, pod: &PodRef, status: PodStatus) {
+        let status = Arc::new(status);
+        let set = Arc::clone(&status);
+        self.change(pod, || PodStatus::clone(&status), move |entry| entry.status = set);
+    }
+
+    fn change(&self, pod: &PodRef, new: impl FnOnce() -> PodStatus, change: impl FnOnce(&mut Entry)) {
+        let is_known = self.entries().contains_key(pod.uid.as_str());
+        // The status on disk is read without the lock.
+        let new = (!is_known).then(|| Arc::new(new()));
+        let mut entries = self.entries();
+        if let Some(status) = new {
+            entries.entry(pod.uid.as_str().to_owned()).or_insert_with(|| Entry {
+                pod: pod.clone(),
+                status,
+                clean_up: CleanUp::Pending,
+                version: 0,
+                sent: 0,
+                is_seen: false,
+                failure: None,
+            });
+        }
+        if let Some(entry) = entries.get_mut(pod.uid.as_str()) {
+            change(entry);
+            entry.version += 1;
+        }
+        drop(entries);
+        self.wake.notify_one();
+    }
+}

@@ -1,0 +1,211 @@
+use agent::{ConditionView, ContainerView, ExitView, InstanceView, PodStatus, StateView};
+use serde_json::{Map, Value, json};
+
+use super::convert::revived;
+use super::{CleanUp, StatusNode, patch, pod_status};
+
+const SINCE: u64 = 1_772_368_205_999;
+const STAMP: &str = "2026-03-01T12:30:05Z";
+
+fn container(name: &str, state: StateView) -> ContainerView {
+    let (ready, started) = (matches!(state, StateView::Running { .. }), true);
+    let instance = InstanceView { id: "b".into(), image: "i:1".into(), image_id: "sha256:1".into() };
+    ContainerView {
+        name: name.into(),
+        state,
+        last: None,
+        ready,
+        started,
+        restarts: 1,
+        instance: Some(instance),
+        previous_id: Some("a".into()),
+    }
+}
+
+fn exit(code: i32, message: &str) -> ExitView {
+    let reason = if code == 0 { "Completed" } else { "Error" };
+    ExitView { code, reason: reason.into(), message: message.into(), started: Some(SINCE), finished: SINCE }
+}
+
+fn condition(kind: &str, status: &str) -> ConditionView {
+    ConditionView {
+        kind: kind.into(),
+        status: status.into(),
+        reason: String::new(),
+        message: String::new(),
+        since: SINCE,
+    }
+}
+
+fn status(phase: &str, containers: Vec<ContainerView>) -> PodStatus {
+    PodStatus {
+        phase: phase.into(),
+        stage: "Syncing".into(),
+        reason: None,
+        message: None,
+        started: SINCE,
+        ips: vec!["fd00::7".into(), "10.88.0.7".into(), "10.88.0.8".into()],
+        conditions: vec![
+            condition("PodScheduled", "True"),
+            condition("Ready", "True"),
+            condition("DisruptionTarget", "True"),
+        ],
+        init: vec![],
+        containers,
+        generation: Some(3),
+    }
+}
+
+fn running() -> PodStatus {
+    status("Running", vec![container("app", StateView::Running { since: SINCE })])
+}
+
+fn live(status: Value) -> Value {
+    json!({"metadata": {"uid": "u-1"}, "spec": {"restartPolicy": "Never", "initContainers": [{"name": "z"}, {"name": "a"}],
+        "containers": [{"name": "app", "image": "app:2", "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": true},
+            {"name": "w", "mountPath": "/w"}]}, {"name": "b"}]}, "status": status})
+}
+
+fn converted(status: &PodStatus, live: &Value, clean_up: CleanUp) -> Map<String, Value> {
+    let node = StatusNode { addresses: vec!["10.240.0.10".into()], runtime: "containerd".into() };
+    pod_status(status, live, &node, clean_up)
+}
+
+fn desired(status: &PodStatus, known: Value) -> Map<String, Value> {
+    converted(status, &live(known), CleanUp::Pending)
+}
+
+/// What the API server has after the patch, as far as these tests need it.
+fn applied(known: &Value, patch: &Value) -> Value {
+    let mut after = known.clone();
+    for (key, value) in patch["status"].as_object().unwrap() {
+        if !key.starts_with('$') {
+            let kept = |entry: &&Value| entry.get("$patch").is_none();
+            let list = value.as_array().map(|list| list.iter().filter(kept).cloned().collect());
+            after["status"][key] = list.map_or(value.clone(), Value::Array);
+        }
+    }
+    after
+}
+
+#[test]
+fn a_running_pod_is_told_in_the_words_of_the_api() {
+    let status = desired(&running(), json!({"phase": "Pending", "startTime": "2026-03-01T00:00:00Z"}));
+    assert_eq!((&status["phase"], &status["reason"]), (&json!("Running"), &Value::Null));
+    assert_eq!(status["startTime"], "2026-03-01T00:00:00Z", "the first start sticks");
+    assert_eq!(status["podIPs"], json!([{"ip": "10.88.0.7"}, {"ip": "fd00::7"}]), "the node's family first");
+    assert_eq!((&status["podIP"], &status["hostIP"]), (&json!("10.88.0.7"), &json!("10.240.0.10")));
+    let expected = json!([{
+        "name": "app", "state": {"running": {"startedAt": STAMP}}, "lastState": {}, "ready": true, "started": true,
+        "restartCount": 1, "image": "i:1", "imageID": "sha256:1", "containerID": "containerd://b",
+        "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": true, "recursiveReadOnly": "Disabled"},
+            {"name": "w", "mountPath": "/w"}]
+    }]);
+    assert_eq!(status["containerStatuses"], expected);
+    let kinds: Vec<&Value> =
+        status["conditions"].as_array().unwrap().iter().map(|one| &one["type"]).collect();
+    assert_eq!(kinds, ["Ready", "PodScheduled"], "an eviction is told with the end of the pod");
+}
+
+#[test]
+fn containers_are_ordered_by_name_and_init_containers_as_in_the_spec() {
+    let wait = || StateView::Waiting { reason: "PodInitializing".into(), message: String::new() };
+    let mut pod = status("Pending", vec![container("b", wait()), container("app", wait())]);
+    pod.init = vec![container("a", wait()), container("z", wait())];
+    let status = desired(&pod, json!({}));
+    let names =
+        |key: &str| status[key].as_array().unwrap().iter().map(|one| one["name"].clone()).collect::<Vec<_>>();
+    assert_eq!(names("containerStatuses"), ["app", "b"]);
+    assert_eq!(names("initContainerStatuses"), ["z", "a"]);
+    assert_eq!(status["containerStatuses"][0]["state"], json!({"waiting": {"reason": "PodInitializing"}}));
+}
+
+#[test]
+fn ends_name_their_instance_and_messages_share_a_limit() {
+    let long = "ä".repeat(10_000);
+    let back_off = StateView::Waiting { reason: "CrashLoopBackOff".into(), message: "x".into() };
+    let waiting = ContainerView { last: Some(exit(1, &long)), ..container("app", back_off) };
+    let running =
+        ContainerView { last: Some(exit(1, "")), ..container("b", StateView::Running { since: SINCE }) };
+    let status = desired(&status("Running", vec![waiting, running]), json!({}));
+    let last = |index: usize| status["containerStatuses"][index]["lastState"]["terminated"].clone();
+    assert_eq!(last(0)["containerID"], "containerd://b");
+    assert_eq!(last(1)["containerID"], "containerd://a");
+    assert_eq!(last(0)["message"].as_str().unwrap().len(), 12288 / 2);
+}
+
+#[test]
+fn a_terminal_phase_waits_for_the_last_container_and_never_reverts() {
+    let ended = || PodStatus { reason: Some("Evicted".into()), ..status("Failed", vec![]) };
+    let before = desired(&ended(), json!({"phase": "Running"}));
+    assert_eq!((&before["phase"], &before["reason"]), (&json!("Running"), &Value::Null));
+    let over = PodStatus { stage: "Terminated".into(), ..ended() };
+    let after = desired(&over, json!({"phase": "Running"}));
+    assert_eq!((&after["phase"], &after["reason"]), (&json!("Failed"), &json!("Evicted")));
+    let conditions = after["conditions"].as_array().unwrap();
+    assert_eq!(conditions[0]["type"], "DisruptionTarget");
+    assert_eq!((&conditions[1]["status"], &conditions[1]["reason"]), (&json!("False"), &json!("PodFailed")));
+    let again = desired(&running(), json!({"phase": "Succeeded", "message": "done"}));
+    assert_eq!((&again["phase"], &again["message"]), (&json!("Succeeded"), &json!("done")));
+    assert_eq!(again["conditions"][1]["type"], "Ready");
+    assert_eq!(again["conditions"][1]["reason"], "PodCompleted");
+}
+
+#[test]
+fn after_the_clean_up_no_container_runs() {
+    let status = converted(&running(), &live(json!({"phase": "Running"})), CleanUp::Finished);
+    assert_eq!(status["phase"], "Failed");
+    let container = &status["containerStatuses"][0];
+    let end = &container["state"]["terminated"];
+    assert_eq!((&end["exitCode"], &end["reason"]), (&json!(137), &json!("ContainerStatusUnknown")));
+    assert_eq!((&container["ready"], &container["started"]), (&json!(false), &json!(false)));
+    let mut mirror = live(json!({"phase": "Running"}));
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
+    assert_eq!(converted(&running(), &mirror, CleanUp::Finished)["phase"], "Running");
+}
+
+#[test]
+fn a_container_that_ended_for_good_is_not_revived() {
+    let end = |code: i32| json!({"containerStatuses": [{"name": "app", "state": {"terminated": {"exitCode": code}}}]});
+    let found = |policy: &str, code: i32| {
+        let mut live = live(end(code));
+        live["spec"]["restartPolicy"] = json!(policy);
+        revived(&live, &converted(&running(), &live, CleanUp::Pending))
+    };
+    assert_eq!(found("Never", 1), ["app"]);
+    assert_eq!(found("OnFailure", 0), ["app"]);
+    assert!(found("OnFailure", 1).is_empty() && found("Always", 0).is_empty());
+}
+
+#[test]
+fn what_is_in_the_api_is_not_sent_again() {
+    let known = live(json!({"phase": "Pending", "message": "old", "podIPs": [{"ip": "10.0.0.1"}]}));
+    let first = patch(&known, &converted(&running(), &known, CleanUp::Pending)).unwrap();
+    assert_eq!(first["metadata"], json!({"uid": "u-1"}));
+    assert_eq!(first["status"]["message"], Value::Null);
+    let ips = json!([{"ip": "10.88.0.7"}, {"ip": "fd00::7"}, {"$patch": "replace"}]);
+    assert_eq!(first["status"]["podIPs"], ips);
+    let after = applied(&known, &first);
+    assert_eq!(patch(&after, &converted(&running(), &after, CleanUp::Pending)), None);
+}
+
+#[test]
+fn conditions_of_others_stay_and_ours_change_their_time_only_when_they_flip() {
+    let foreign = json!({"type": "example.com/gate", "status": "True"});
+    let time = "2026-01-01T00:00:00Z";
+    let ready =
+        json!({"type": "Ready", "status": "True", "lastTransitionTime": time, "observedGeneration": 9});
+    let known = live(json!({"phase": "Running", "conditions": [ready, foreign], "observedGeneration": 9}));
+    let desired = converted(&running(), &known, CleanUp::Pending);
+    assert_eq!(desired["observedGeneration"], 9, "never lowered");
+    assert_eq!(desired["conditions"][0]["lastTransitionTime"], time);
+    let sent = patch(&known, &desired).unwrap();
+    let kinds: Vec<&Value> =
+        sent["status"]["conditions"].as_array().unwrap().iter().map(|one| &one["type"]).collect();
+    assert_eq!(kinds, ["PodScheduled"]);
+    let order = json!([{"type": "example.com/gate"}, {"type": "Ready"}, {"type": "PodScheduled"}]);
+    assert_eq!(sent["status"]["$setElementOrder/conditions"], order);
+    let mut unready = running();
+    unready.conditions = vec![condition("Ready", "False")];
+    assert_eq!(converted(&unready, &known, CleanUp::Pending)["conditions"][0]["lastTransitionTime"], STAMP);
+}

@@ -1,0 +1,204 @@
+//! The task that writes statuses to the API server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::{Api, Client, Resource as _};
+use serde_json::Value;
+use tracing::{debug, info, warn};
+
+use crate::pods::{ApiPod, PodSet, PodsView, is_mirror, is_terminal};
+use crate::raw::{RawObject, cause, code, core};
+use crate::status::convert::{CleanUp, StatusNode, pod_status, revived};
+use crate::status::merge::patch;
+use crate::status::sink::{Entry, Queue};
+
+/// The time between two passes over all pods.
+const PASS: Duration = Duration::from_secs(10);
+/// How long a request may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+pub(super) struct Writer {
+    pub(super) client: Client,
+    pub(super) pods: PodsView,
+    pub(super) node: StatusNode,
+    pub(super) queue: Arc<Queue>,
+}
+
+/// Which pods are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// Those with a status that the API does not have.
+    Changed,
+    /// Also those whose status was changed in the API.
+    All,
+}
+
+/// What became of a status.
+enum Sent {
+    /// The API has it.
+    Done,
+    /// The pod is not in the API, or no longer.
+    Gone,
+    /// The status is older than what the API has.
+    Stale(Vec<String>),
+    /// The server refused it.
+    Refused(String),
+    /// The server did not answer.
+    Unreachable(String),
+}
+
+/// Why a request failed.
+enum Failure {
+    NotFound,
+    Refused(String),
+    Unreachable(String),
+}
+
+impl From<Failure> for Sent {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NotFound => Self::Gone,
+            Failure::Refused(cause) => Self::Refused(cause),
+            Failure::Unreachable(cause) => Self::Unreachable(cause),
+        }
+    }
+}
+
+impl Writer {
+    pub(super) async fn run(mut self) {
+        let mut passes = tokio::time::interval(PASS);
+        passes.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let pass = tokio::select! {
+                () = self.queue.wake.notified() => Pass::Changed,
+                () = self.pods.changed() => Pass::Changed,
+                _ = passes.tick() => Pass::All,
+            };
+            // Until the pods are known, it is not known which of them are in the API.
+            let Some(set) = self.pods.current() else { continue };
+            for due in self.due(&set, pass) {
+                if self.write(due).await.is_err() {
+                    // The next pods would wait as long for the same answer.
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The pods to write. Forgets those that are no longer in the API.
+    fn due(&self, set: &PodSet, pass: Pass) -> Vec<Due> {
+        let mut due = Vec::new();
+        self.queue.entries().retain(|_, entry| {
+            let Some(shown) = set.shown(&entry.pod) else {
+                let is_over = pass == Pass::All && entry.status.is_terminated();
+                return !entry.is_seen && !is_over;
+            };
+            entry.is_seen = true;
+            let is_deletable =
+                entry.clean_up == CleanUp::Finished && shown.deletion.is_some() && shown.mirror.is_none();
+            let is_other = || pass == Pass::All && self.differs(entry, shown);
+            if entry.version != entry.sent || is_deletable || is_other() {
+                due.push(Due { entry: entry.clone(), shown: Arc::clone(shown) });
+            }
+            true
+        });
+        due
+    }
+
+    /// Whether the API's status of a pod is not ours. A status that was just written may differ until the watch has it;
+    /// the pod is read again before anything is written.
+    fn differs(&self, entry: &Entry, shown: &ApiPod) -> bool {
+        let live = shown.live();
+        patch(&live, &pod_status(&entry.status, &live, &self.node, entry.clean_up)).is_some()
+    }
+
+    /// Writes the status of a pod. `Err` if the server cannot be reached.
+    async fn write(&self, due: Due) -> Result<(), ()> {
+        let Due { entry, shown } = &due;
+        let pod = &shown.pod;
+        let title = format!("pod {}/{}", pod.namespace, pod.name);
+        let sent = self.send(entry, shown).await;
+        let mut entries = self.queue.entries();
+        let Some(kept) = entries.get_mut(entry.pod.uid.as_str()) else { return Ok(()) };
+        let failure = match &sent {
+            Sent::Gone => {
+                debug!("{title} is no longer in the API; its status is forgotten");
+                entries.remove(entry.pod.uid.as_str());
+                return Ok(());
+            }
+            Sent::Done => None,
+            Sent::Stale(containers) => {
+                let names = containers.join(", ");
+                warn!("{title}: container {names} has ended for good in the API; an older status is dropped");
+                None
+            }
+            Sent::Refused(cause) | Sent::Unreachable(cause) => Some(cause.clone()),
+        };
+        if let Some(cause) = failure.as_ref().filter(|cause| kept.failure.as_ref() != Some(cause)) {
+            warn!("{title}: cannot write its status to the API: {cause}; it is tried again");
+        } else if failure.is_none() {
+            kept.sent = kept.sent.max(entry.version);
+        }
+        kept.failure = failure;
+        if matches!(sent, Sent::Unreachable(_)) { Err(()) } else { Ok(()) }
+    }
+
+    async fn send(&self, entry: &Entry, shown: &ApiPod) -> Sent {
+        self.try_send(entry, shown).await.unwrap_or_else(Sent::from)
+    }
+
+    async fn try_send(&self, entry: &Entry, shown: &ApiPod) -> Result<Sent, Failure> {
+        let pod = &shown.pod;
+        let api: Api<RawObject> =
+            Api::namespaced_with(self.client.clone(), &pod.namespace, &core("Pod", "pods"));
+        let mut live = asked(api.get(&pod.name)).await?;
+        if live.uid() != pod.uid.as_str() {
+            return Ok(Sent::Gone);
+        }
+        let known = Value::Object(live.fields().clone());
+        let desired = pod_status(&entry.status, &known, &self.node, entry.clean_up);
+        let revived = revived(&known, &desired);
+        if !revived.is_empty() {
+            return Ok(Sent::Stale(revived));
+        }
+        if let Some(patch) = patch(&known, &desired) {
+            live = asked(api.patch_status(&pod.name, &PatchParams::default(), &Patch::Strategic(&patch)))
+                .await?;
+        }
+        let phase = live.field("status").get("phase").and_then(Value::as_str).unwrap_or_default();
+        let is_deleted = live.meta().deletion_timestamp.is_some() && !is_mirror(&live);
+        if entry.clean_up != CleanUp::Finished || !is_deleted || !is_terminal(phase) {
+            return Ok(Sent::Done);
+        }
+        let uid = Some(pod.uid.as_str().to_owned());
+        let params = DeleteParams {
+            grace_period_seconds: Some(0),
+            preconditions: Some(Preconditions { uid, resource_version: None }),
+            ..DeleteParams::default()
+        };
+        asked(api.delete(&pod.name, &params)).await?;
+        info!("pod {}/{} is removed from the API", pod.namespace, pod.name);
+        Ok(Sent::Gone)
+    }
+}
+
+/// A pod whose status is to be written.
+struct Due {
+    entry: Entry,
+    shown: Arc<ApiPod>,
+}
+
+/// The answer of the server.
+async fn asked<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+    match tokio::time::timeout(DEADLINE, request).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(match code(&error) {
+            Some(404) => Failure::NotFound,
+            Some(_) => Failure::Refused(cause(&error)),
+            None => Failure::Unreachable(cause(&error)),
+        }),
+        Err(_) => Err(Failure::Unreachable(format!("no answer within {} s", DEADLINE.as_secs()))),
+    }
+}
