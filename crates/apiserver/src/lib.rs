@@ -8,6 +8,7 @@
 //! | [`pods`] | the pods of this node as a [`PodSource`](agent::ports::PodSource) |
 //! | [`status`] | the statuses of pods as a [`StatusSink`](agent::ports::StatusSink) |
 //! | [`events`] | events as an [`EventSink`](agent::ports::EventSink) |
+//! | [`reconcile`] | the pods that are bound to this node, run by the agent |
 //! | [`objects`] | ConfigMaps and Secrets as an [`ObjectStore`](agent::ports::ObjectStore) |
 //!
 //! An API server that cannot be reached is no error, at the start or later: each task keeps what it knows and tries again.
@@ -22,6 +23,7 @@ pub mod objects;
 pub mod pods;
 mod problem;
 mod raw;
+pub mod reconcile;
 mod retry;
 pub mod status;
 

@@ -5,10 +5,13 @@
 //!
 //! On the machine: [`read_machine`], [`addresses`].
 //!
+//! At the runtime: [`RuntimeProbe`].
+//!
 //! At the API server: [`spawn`] registers the Node, keeps its status up to date, and watches it.
 
 mod addresses;
 mod conditions;
+mod config;
 mod facts;
 mod images;
 mod labels;
@@ -17,6 +20,7 @@ mod object;
 mod patch;
 mod quantity;
 mod resources;
+mod runtime;
 mod seen;
 mod settings;
 mod sync;
@@ -28,6 +32,7 @@ pub use facts::{MachineFacts, NodeFacts, NodeImage, NodeState, RuntimeFacts, Run
 pub use machine::{MachineError, MachinePaths, read_machine};
 pub use object::{adopted_node, new_node, updated_node};
 pub use patch::{differs, status_patch};
+pub use runtime::RuntimeProbe;
 pub use settings::{HardEviction, NodeSettings, Reservation, Threshold};
 pub use sync::{NodeHandle, NodeTiming, spawn};
 

@@ -6,7 +6,7 @@ use agent::ports::PodRef;
 use kube::Resource as _;
 use lifecycle::Moment;
 use manifest::k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use manifest::{Finding, Listed, Object, Unknowns, read_listed};
+use manifest::{Finding, Listed, Object, Resource, Unknowns, read_listed};
 use serde_json::{Value, json};
 use types::PodUid;
 
@@ -86,6 +86,21 @@ impl ApiPod {
             Definition::Read(object) => Some(object),
             Definition::Refused(_) => None,
         }
+    }
+
+    /// Whether it asks for the same as another version of the pod: labels, annotations and spec are equal.
+    pub(crate) fn asks_the_same(&self, other: &Self) -> bool {
+        let asked = |pod: &Self| match &pod.definition {
+            Definition::Read(object) => match &object.resource {
+                Resource::Pod(pod) => {
+                    let metadata = &pod.metadata;
+                    Some((metadata.labels.clone(), metadata.annotations.clone(), pod.spec.clone()))
+                }
+                _ => None,
+            },
+            Definition::Refused(_) => None,
+        };
+        asked(self) == asked(other)
     }
 
     /// The pod as JSON, as far as its status depends on it.

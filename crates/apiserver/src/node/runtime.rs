@@ -1,0 +1,142 @@
+//! The state of the container runtime, as a Node tells it.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use cri::client::Client;
+use cri::{ListImagesRequest, RuntimeCondition, StatusResponse, VersionRequest};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::conditions::{Cause, NodeConditions, NotReady};
+use super::facts::{MachineFacts, NodeFacts, NodeImage, NodeState, RuntimeFacts, RuntimeHandler};
+
+/// How often the runtime is asked.
+const PERIOD: Duration = Duration::from_secs(5);
+/// How often the images are listed.
+const IMAGES: Duration = Duration::from_secs(30);
+/// How long an answer may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// A runtime that has not answered for so long is down.
+const DOWN: Duration = Duration::from_secs(30);
+
+/// Asks the runtime for its state every few seconds. The task ends when this value is dropped.
+#[derive(Debug)]
+pub struct RuntimeProbe {
+    state: watch::Receiver<NodeState>,
+    task: AbortHandle,
+}
+
+impl RuntimeProbe {
+    /// Starts to ask. Must be called within a tokio runtime.
+    #[must_use]
+    pub fn start(client: Client, machine: MachineFacts, addresses: Vec<IpAddr>) -> Self {
+        let facts = NodeFacts { machine, addresses, ..NodeFacts::default() };
+        let (sender, state) = watch::channel(NodeState { facts, ..NodeState::default() });
+        Self { state, task: tokio::spawn(probe(client, sender)).abort_handle() }
+    }
+
+    /// The state of the node, as of the last answer.
+    #[must_use]
+    pub fn state(&self) -> watch::Receiver<NodeState> {
+        self.state.clone()
+    }
+}
+
+impl Drop for RuntimeProbe {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn probe(client: Client, sender: watch::Sender<NodeState>) {
+    let (mut answered, mut listed): (Option<Instant>, Option<Instant>) = (None, None);
+    let began = Instant::now();
+    loop {
+        if let Some(runtime) = runtime(&client).await {
+            answered = Some(Instant::now());
+            sender.send_if_modified(|state| {
+                let conditions =
+                    NodeConditions { not_ready: runtime.not_ready.clone(), ..state.conditions.clone() };
+                let is_new =
+                    state.facts.runtime.as_ref() != Some(&runtime.facts) || state.conditions != conditions;
+                state.facts.runtime = Some(runtime.facts.clone());
+                state.conditions = conditions;
+                is_new
+            });
+        } else if answered.unwrap_or(began).elapsed() > DOWN {
+            sender.send_if_modified(|state| {
+                let not_ready = vec![NotReady::RuntimeDown];
+                let is_new = state.conditions.not_ready != not_ready;
+                state.conditions.not_ready = not_ready;
+                is_new
+            });
+        }
+        if listed.is_none_or(|at| at.elapsed() > IMAGES)
+            && let Some(images) = images(&client).await
+        {
+            listed = Some(Instant::now());
+            sender.send_if_modified(|state| {
+                let is_new = state.facts.images != images;
+                state.facts.images = images;
+                is_new
+            });
+        }
+        tokio::time::sleep(PERIOD).await;
+    }
+}
+
+/// What the runtime answered.
+struct Answer {
+    facts: RuntimeFacts,
+    not_ready: Vec<NotReady>,
+}
+
+async fn runtime(client: &Client) -> Option<Answer> {
+    let version = client.runtime().version(VersionRequest { version: "v1".to_owned() });
+    let version = tokio::time::timeout(DEADLINE, version).await.ok()?.ok()?.into_inner();
+    let status = client.status(DEADLINE).await.ok()?;
+    let handlers = status.runtime_handlers.iter().map(|handler| {
+        let features = handler.features.unwrap_or_default();
+        RuntimeHandler {
+            name: handler.name.clone(),
+            recursive_read_only_mounts: features.recursive_read_only_mounts,
+            user_namespaces: features.user_namespaces,
+        }
+    });
+    let features = status.features.unwrap_or_default();
+    let facts = RuntimeFacts {
+        name: version.runtime_name,
+        version: version.runtime_version,
+        handlers: handlers.collect(),
+        supplemental_groups_policy: features.supplemental_groups_policy,
+    };
+    Some(Answer { facts, not_ready: not_ready(&status) })
+}
+
+fn not_ready(status: &StatusResponse) -> Vec<NotReady> {
+    let conditions = status.status.iter().flat_map(|status| &status.conditions);
+    let cause = |condition: &RuntimeCondition| Cause {
+        reason: condition.reason.clone(),
+        message: condition.message.clone(),
+    };
+    let lacking = conditions.filter(|condition| !condition.status);
+    let reason = lacking.filter_map(|condition| match condition.r#type.as_str() {
+        "RuntimeReady" => Some(NotReady::RuntimeNotReady(cause(condition))),
+        "NetworkReady" => Some(NotReady::NetworkNotReady(cause(condition))),
+        _ => None,
+    });
+    reason.collect()
+}
+
+async fn images(client: &Client) -> Option<Vec<NodeImage>> {
+    let (mut service, request) = (client.images(), ListImagesRequest::default());
+    let listed = tokio::time::timeout(DEADLINE, service.list_images(request)).await.ok()?.ok()?;
+    let image = |image: cri::Image| NodeImage {
+        repo_digests: image.repo_digests,
+        repo_tags: image.repo_tags,
+        size: image.size,
+    };
+    Some(listed.into_inner().images.into_iter().map(image).collect())
+}
