@@ -197,13 +197,8 @@ mod tests {
     }
 
     fn words(condition: &NodeCondition) -> [&str; 4] {
-        let text = |text: &'_ Option<String>| text.as_deref().unwrap().to_owned().leak() as &str;
-        [
-            condition.type_.clone().leak(),
-            condition.status.clone().leak(),
-            text(&condition.reason),
-            text(&condition.message),
-        ]
+        let [reason, message] = [&condition.reason, &condition.message].map(|text| text.as_deref().unwrap());
+        [&condition.type_, &condition.status, reason, message]
     }
 
     #[test]

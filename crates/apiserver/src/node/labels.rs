@@ -83,7 +83,7 @@ fn is_value(value: &str) -> bool {
     value.len() <= 63 && value.chars().all(inner) && has_alphanumeric_ends(value)
 }
 
-fn is_dns_name(name: &str) -> bool {
+pub(super) fn is_dns_name(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let part = |part: &str| !part.is_empty() && part.chars().all(inner) && has_alphanumeric_ends(part);
     name.len() <= 253 && name.split('.').all(part)

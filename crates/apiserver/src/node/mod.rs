@@ -42,7 +42,27 @@ impl NodeSettings {
     /// Settings that the API server would refuse, or that leave nothing for pods.
     #[must_use]
     pub fn validate(&self, machine: &MachineFacts) -> Vec<Refusal> {
+        let name = (!labels::is_dns_name(&self.name)).then(|| {
+            let hint = "lower-case letters, digits, - and .; set --hostname-override or the host name";
+            Refusal::hinted("node name", format!("{:?} is not a name of a Node", self.name), hint)
+        });
         let labels = self.labels.iter().filter_map(|(key, value)| labels::check(key, value));
-        labels.chain(resources::check(self, machine)).collect()
+        name.into_iter().chain(labels).chain(resources::check(self, machine)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_name_a_wrong_label_and_too_large_a_reservation_are_refused_together() {
+        let machine = MachineFacts { cpus: 1, memory: 1 << 30, ..MachineFacts::default() };
+        let mut settings = NodeSettings::new("worker-1.example", "v1.37.1");
+        assert_eq!(settings.validate(&machine), []);
+        settings.name = "Worker_1".to_owned();
+        settings.labels.insert("k8s.io/x".to_owned(), String::new());
+        settings.kube_reserved.cpu_millis = 1001;
+        assert_eq!(settings.validate(&machine).len(), 3);
     }
 }

@@ -6,11 +6,15 @@ use futures_util::TryStreamExt as _;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{ListParams, WatchEvent};
+use tokio::time::Instant;
 
 use super::seen::Seen;
 use crate::backoff::Backoff;
 use crate::client::{ApiClient, ApiError, Watch};
 use crate::problem::Problems;
+
+/// A watch that ends earlier was not ended by its timeout.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// Lists and watches the Node until the task ends.
 pub(super) async fn watch(client: ApiClient, name: String, seen: Seen) {
@@ -25,8 +29,11 @@ pub(super) async fn watch(client: ApiClient, name: String, seen: Seen) {
     let mut backoff = Backoff::new(Duration::from_millis(800), Duration::from_secs(30));
     let mut version = None;
     loop {
+        let began = Instant::now();
         match watcher.round(&mut version, &problems).await {
-            Ok(()) => backoff.reset(),
+            Ok(()) if began.elapsed() >= SHORTEST => backoff.reset(),
+            // A server or proxy that ends each watch at once is not asked without a pause.
+            Ok(()) => tokio::time::sleep(backoff.after_failure()).await,
             Err(error) => {
                 // The version may be the cause; a list of one object costs little.
                 version = None;
