@@ -51,6 +51,7 @@ pub use pod::orders::Orders;
 pub use pod::store::{PodRecord, StopRequest, Stored, ask_to_stop, stored, stored_one};
 pub use pod::sweep::sweep_state;
 pub use pod::update::{PodUpdate, Synced};
+pub use sources::desired::{Changes, Desired, Key};
 pub use sources::files::{FileProblem, FileSet, FileSource};
 pub use sources::manifests::{Unreadable, read_complete_manifests, read_manifests};
 pub use sources::objects::Objects;

@@ -2,13 +2,12 @@
 //!
 //! - [`admit`]: admission of the pods in manifests, with the features that the runtime reports.
 //! - [`pods`]: runs all pods from their start to their end; [`supervisor`]: a task for each pod.
-//! - [`desired`]: changes of the desired pods; [`signals`]: signals that stop the pods.
+//! - [`signals`]: signals that stop the pods.
 //! - [`detach`]: `run --detach`, by a process in the background.
 //! - [`terminal`]: the terminal of `exec --tty`.
 //! - [`find`]: recorded pods by name, `namespace/name` or UID.
 
 pub(crate) mod admit;
-pub(crate) mod desired;
 pub(crate) mod detach;
 pub(crate) mod find;
 pub(crate) mod pods;

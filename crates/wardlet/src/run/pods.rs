@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use agent::ports::{PodSource, SystemClock};
 use agent::{
-    Admitted, Agent, CallLog, Error, EventLog, FileProblem, FileSet, FileSource, LogRotation, Objects,
+    Admitted, Agent, CallLog, Desired, Error, EventLog, FileProblem, FileSet, FileSource, LogRotation, Objects,
     Options, PodUpdate, StatusFiles, Synced,
 };
 use kernel::{Live, Recorder};
@@ -18,7 +18,6 @@ use runtime::connect::Connected;
 use telemetry::metrics::Registry;
 
 use super::admit;
-use super::desired::Desired;
 use super::signals::Signals;
 use super::supervisor::PodSupervisor;
 use crate::cli::RunArgs;

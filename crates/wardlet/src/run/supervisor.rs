@@ -3,14 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use agent::{Admitted, Handle, Orders, PodStatus, StartReport, StartWatch, Startup, any_changed};
+use agent::{Admitted, Handle, Key, Orders, PodStatus, StartReport, StartWatch, Startup, any_changed};
 use ids::IdKind;
 use report::table;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::info;
 
-use super::desired::Key;
 use super::detach::{self, STAYS};
 use crate::cli::RunArgs;
 use crate::failure::Failure;

@@ -7,26 +7,26 @@ use manifest::k8s_openapi::api::core::v1::Pod;
 use manifest::{Object, Resource};
 
 /// Namespace and name.
-pub(crate) type Key = (String, String);
+pub type Key = (String, String);
 
 /// The desired pods, as of the last read of the manifests, each with its file.
 #[derive(Debug, Default)]
-pub(crate) struct Desired(BTreeMap<Key, (Arc<str>, Pod)>);
+pub struct Desired(BTreeMap<Key, (Arc<str>, Pod)>);
 
 /// The changes in the manifests, in the order in which they are applied.
 #[derive(Debug, Default)]
-pub(crate) struct Changes<'a> {
+pub struct Changes<'a> {
     /// Pods that are no longer in the manifests.
-    pub(crate) removed: Vec<Key>,
+    pub removed: Vec<Key>,
     /// Pods that are new or have another definition.
-    pub(crate) applied: Vec<&'a Object>,
+    pub applied: Vec<&'a Object>,
     /// Pods of the same namespace and name as one that runs from another file, or as one before them.
-    pub(crate) doubled: Vec<&'a Object>,
+    pub doubled: Vec<&'a Object>,
 }
 
 impl Desired {
     /// Replaces the desired pods by those among these objects, and returns the changes.
-    pub(crate) fn replace<'a>(&mut self, objects: &'a [Object]) -> Changes<'a> {
+    pub fn replace<'a>(&mut self, objects: &'a [Object]) -> Changes<'a> {
         let (mut now, mut changes, mut seen) = (BTreeMap::new(), Changes::default(), BTreeSet::new());
         let mut objects: Vec<&Object> = objects.iter().collect();
         objects.sort_by_key(|o| self.0.get(&key(o)).is_some_and(|(file, _)| *file != o.file));
