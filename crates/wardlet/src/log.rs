@@ -35,6 +35,7 @@ pub(crate) fn of(command: &Command) -> Log {
     let (args, server) = match command {
         Command::Run(args) => (args.log, None),
         Command::Cri(args) => (args.log, Some("wardlet cri")),
+        Command::Agent(args) => (args.log, Some("wardlet agent")),
         _ => (LogArgs::default(), None),
     };
     let format = match args.log_format {

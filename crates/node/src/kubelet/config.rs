@@ -11,79 +11,116 @@ use super::{EvictionSignal, GoDuration, Threshold};
 /// The fields of KubeletConfiguration that `wardlet agent` honours, with upstream's names and defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[allow(missing_docs, reason = "each field is documented by upstream under its name")]
 pub struct KubeletConfig {
+    /// Whether port 10250 is served.
     pub enable_server: bool,
+    /// The file or directory of static pods.
     pub static_pod_path: Option<PathBuf>,
+    /// Where the logs of pods are.
     pub pod_logs_dir: PathBuf,
+    /// How often a pod is reconciled at least.
     pub sync_frequency: GoDuration,
+    /// How often static pods are read again.
     pub file_check_frequency: GoDuration,
+    /// The address of ports 10250 and 10255.
     pub address: IpAddr,
+    /// The port of the API of the node.
     pub port: u16,
     /// 0: there is none.
     pub read_only_port: u16,
+    /// The serving certificate.
     pub tls_cert_file: Option<PathBuf>,
+    /// The key of the serving certificate.
     pub tls_private_key_file: Option<PathBuf>,
     /// Empty: all that the agent offers.
     #[serde(default)]
     pub tls_cipher_suites: Vec<String>,
+    /// The oldest version of TLS that is served.
     #[serde(rename = "tlsMinVersion")]
     pub tls_min_version: Option<TlsVersion>,
+    /// Whether the client certificate is renewed.
     pub rotate_certificates: bool,
+    /// Whether the serving certificate is requested from the API server.
     #[serde(rename = "serverTLSBootstrap")]
     pub server_tls_bootstrap: bool,
+    /// How clients prove their identity.
     pub authentication: Authentication,
+    /// What clients may do.
     pub authorization: Authorization,
     /// 0: no limit.
     #[serde(rename = "registryPullQPS")]
     pub registry_pull_qps: u32,
+    /// How many pulls may start at once.
     pub registry_burst: u32,
     /// 0: no limit.
     #[serde(rename = "eventRecordQPS")]
     pub event_record_qps: u32,
+    /// How many events may be sent at once.
     pub event_burst: u32,
+    /// Whether exec, attach, port-forward and logs are served.
     pub enable_debugging_handlers: bool,
     /// 0: there is none.
     pub healthz_port: u16,
+    /// The address of the healthz port.
     pub healthz_bind_address: IpAddr,
+    /// The agent's own oom_score_adj.
     pub oom_score_adj: i32,
+    /// The domain that pods search.
     pub cluster_domain: Option<String>,
+    /// The DNS servers of pods.
     #[serde(rename = "clusterDNS", default)]
     pub cluster_dns: Vec<IpAddr>,
+    /// How long exec, attach and port-forward may be idle.
     pub streaming_connection_idle_timeout: GoDuration,
+    /// How often the node's status is computed.
     pub node_status_update_frequency: GoDuration,
+    /// How often an unchanged status is sent.
     pub node_status_report_frequency: GoDuration,
+    /// How long the lease of the node is valid.
     pub node_lease_duration_seconds: u32,
+    /// How long an unused image is kept at least.
     #[serde(rename = "imageMinimumGCAge")]
     pub image_minimum_gc_age: GoDuration,
     /// Zero: images are not removed for their age.
     #[serde(rename = "imageMaximumGCAge")]
     pub image_maximum_gc_age: GoDuration,
+    /// How full the disk is when images are removed.
     #[serde(rename = "imageGCHighThresholdPercent")]
     pub image_gc_high_threshold_percent: u8,
+    /// How full the disk is when no more images are removed.
     #[serde(rename = "imageGCLowThresholdPercent")]
     pub image_gc_low_threshold_percent: u8,
     /// Negative: volumes are not measured.
     pub volume_stats_agg_period: GoDuration,
+    /// The cgroup that the cgroups of pods are in.
     pub cgroup_root: Option<String>,
+    /// How cgroups are made.
     pub cgroup_driver: CgroupDriver,
+    /// Whether the kernel kills one process of a container and not all; nothing: not on cgroup v2.
     #[serde(rename = "singleProcessOOMKill")]
     pub single_process_oom_kill: Option<bool>,
+    /// How long a CRI request may take.
     pub runtime_request_timeout: GoDuration,
+    /// How many pods may run.
     pub max_pods: u32,
+    /// The addresses of pods where there is no API server.
     #[serde(rename = "podCIDR")]
     pub pod_cidr: Option<String>,
     /// -1: what the node can give.
     pub pod_pids_limit: i64,
     /// Empty: pods inherit nothing.
     pub resolv_conf: PathBuf,
+    /// Whether limits of processors are enforced.
     #[serde(rename = "cpuCFSQuota")]
     pub cpu_cfs_quota: bool,
+    /// The period of that limit.
     #[serde(rename = "cpuCFSQuotaPeriod")]
     pub cpu_cfs_quota_period: GoDuration,
     /// -1: all.
     pub node_status_max_images: i32,
+    /// Whether one image is pulled after the other.
     pub serialize_image_pulls: bool,
+    /// How many images are pulled at once; nothing: no limit.
     pub max_parallel_image_pulls: Option<u32>,
     /// Without thresholds of 0% and 100%, which turn a signal off.
     #[serde(default, deserialize_with = "enabled_thresholds")]
@@ -91,28 +128,37 @@ pub struct KubeletConfig {
     /// Without thresholds of 0% and 100%, which turn a signal off.
     #[serde(default, deserialize_with = "enabled_thresholds")]
     pub eviction_soft: BTreeMap<EvictionSignal, Threshold>,
+    /// How long a soft threshold must be met.
     #[serde(default)]
     pub eviction_soft_grace_period: BTreeMap<EvictionSignal, GoDuration>,
+    /// How long a pressure condition stays.
     pub eviction_pressure_transition_period: GoDuration,
     /// Negative: what the pod says.
     pub eviction_max_pod_grace_period: i32,
+    /// How much is reclaimed at least.
     #[serde(default)]
     pub eviction_minimum_reclaim: BTreeMap<EvictionSignal, Threshold>,
     /// Already applied to `eviction_hard`.
     pub merge_default_eviction_settings: bool,
     /// 0: no limit by processors.
     pub pods_per_core: u32,
+    /// Whether the agent refuses kernel settings that are not a kubelet's, and does not change them.
     pub protect_kernel_defaults: bool,
     /// Gates that are set, whether to their default or not.
     #[serde(default)]
     pub feature_gates: BTreeMap<String, bool>,
+    /// Whether the agent refuses a node with swap.
     pub fail_swap_on: bool,
+    /// What pods may do with swap.
     pub memory_swap: MemorySwap,
     /// Negative: logs are not rotated.
     #[serde(serialize_with = "write_quantity", deserialize_with = "read_quantity")]
     pub container_log_max_size: Quantity,
+    /// How many files of a log are kept.
     pub container_log_max_files: u32,
+    /// How many logs are rotated at once.
     pub container_log_max_workers: u32,
+    /// How often the size of logs is measured.
     pub container_log_monitor_interval: GoDuration,
     /// By cpu, memory, ephemeral-storage and pid.
     #[serde(default, serialize_with = "write_quantities", deserialize_with = "read_quantities")]
@@ -126,26 +172,40 @@ pub struct KubeletConfig {
     /// `pods`, `none`, or nothing.
     #[serde(default)]
     pub enforce_node_allocatable: Vec<String>,
+    /// Unsafe sysctls that pods may set; `*` at the end stands for any.
     #[serde(default)]
     pub allowed_unsafe_sysctls: Vec<String>,
+    /// The cloud's ID of the node.
     #[serde(rename = "providerID")]
     pub provider_id: Option<String>,
+    /// Whether files of /var/log are served.
     pub enable_system_log_handler: bool,
+    /// How long a shutdown of the node waits for pods; zero: it does not.
     pub shutdown_grace_period: GoDuration,
+    /// The part of that for critical pods.
     pub shutdown_grace_period_critical_pods: GoDuration,
+    /// The same by the priority of pods.
     #[serde(default)]
     pub shutdown_grace_period_by_pod_priority: Vec<ShutdownGracePeriod>,
+    /// How long a container waits that ends again and again.
     pub crash_loop_back_off: CrashLoopBackOff,
+    /// Whether containers have the runtime's seccomp profile by default.
     pub seccomp_default: bool,
+    /// Taints that the node is registered with.
     #[serde(default)]
     pub register_with_taints: Vec<Taint>,
+    /// Whether the agent creates its Node object.
     pub register_node: bool,
+    /// Whether limits of ephemeral storage are enforced.
     pub local_storage_capacity_isolation: bool,
+    /// The CRI endpoint.
     pub container_runtime_endpoint: String,
     /// Nothing: the same as `container_runtime_endpoint`.
     pub image_service_endpoint: Option<String>,
+    /// Whether the agent refuses a node with cgroup v1.
     #[serde(rename = "failCgroupV1")]
     pub fail_cgroup_v1: bool,
+    /// User namespaces of pods.
     pub user_namespaces: UserNamespaces,
 }
 

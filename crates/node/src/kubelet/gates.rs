@@ -114,7 +114,7 @@ fn verdict(name: &str, on: bool) -> Verdict {
     }
     match (gate.is_of_nodes, on) {
         (false, _) => Verdict::NoEffect("the gate is not one of nodes"),
-        (true, false) => Verdict::NoEffect("the agent does not turn this feature on by its gate"),
+        (true, false) => Verdict::NoEffect("the agent has no switch for this feature"),
         (true, true) => Verdict::Problem {
             kind: ProblemKind::Refused,
             cause: "the agent does not have this feature".to_owned(),

@@ -2,4 +2,5 @@
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
 
 mod go;
+mod kubelet_effective;
 mod kubelet_schema;

@@ -1,5 +1,6 @@
 //! One file for each command: it asks the node and prints the answer.
 
+mod agent;
 mod audit;
 mod check;
 mod config;
@@ -71,6 +72,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         Command::Exec(args) => return exec::run(&session, args),
         // It works in a child process, with a session of that one's own.
         Command::Verify(args) => return verify::run(&cli.globals, args),
+        Command::Agent(args) => agent::run(&session, args),
         Command::Config => config::run(&session),
         Command::Doctor(args) => doctor::run(&session, args),
         Command::Explain(args) => explain::run(&session, args),

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use admission::{Admitted, Candidate, RefusedPod};
+use admission::{Admitted, Candidate, Decision, RefusedPod};
 use cri::StatusResponse;
 use cri::client::Client;
 use manifest::{Object, Reading};
@@ -87,6 +87,22 @@ pub(crate) async fn pods(
     node: &Node,
     args: &RunArgs,
 ) -> Result<Vec<Admitted>, Failure> {
+    let decision = decide(considered, client, node, args).await?;
+    say_refused(&decision.refused)?;
+    decision.admitted.iter().for_each(|pod| say_plan(pod, args));
+    Ok(decision.admitted)
+}
+
+/// Plans the pods.
+///
+/// # Errors
+/// If the runtime does not respond.
+pub(crate) async fn decide<'a>(
+    considered: Considered<'a>,
+    client: &Client,
+    node: &Node,
+    args: &RunArgs,
+) -> Result<Decision<'a>, Failure> {
     let Considered { candidates, facts, gates } = considered;
     let status = client.status(DEADLINE).await?;
     let facts = Facts { runtime: tokio::task::block_in_place(|| runtime(&status)), ..facts };
@@ -96,10 +112,7 @@ pub(crate) async fn pods(
     }
     // All pods are planned before the first one is started.
     let running = agent::running_pods(node.state_dir())?;
-    let decision = admission::admit(&candidates, &facts, &policy, &host_name(), &running);
-    say_refused(&decision.refused)?;
-    decision.admitted.iter().for_each(|pod| say_plan(pod, args));
-    Ok(decision.admitted)
+    Ok(admission::admit(&candidates, &facts, &policy, &host_name(), &running))
 }
 
 fn say_refused(refused: &[RefusedPod<'_>]) -> Result<(), Failure> {

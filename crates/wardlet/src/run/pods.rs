@@ -38,11 +38,11 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Opens an agent on this runtime.
+    /// What an agent on this runtime needs.
     ///
     /// # Errors
-    /// If the run directory, the file of `--calls` or the state directory cannot be used.
-    pub(crate) fn agent(&self) -> Result<Agent, Failure> {
+    /// If the run directory or the file of `--calls` cannot be used.
+    pub(crate) fn options(&self) -> Result<Options, Failure> {
         let run_dir = self.args.run_dir.clone().unwrap_or_else(|| self.node.instance().run_dir());
         let pins = run_dir.join("userns");
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&pins);
@@ -50,7 +50,7 @@ impl Run<'_> {
         let calls = self.args.calls.as_deref().map(CallLog::create).transpose();
         let calls = calls.map_err(|error| Failure::unknown(error.to_string()))?;
         let live = Live::pinning_in(&pins);
-        let options = Options {
+        Ok(Options {
             state: self.node.state_dir().to_owned(),
             client: self.runtime.client.clone(),
             endpoint: self.runtime.endpoint.to_string(),
@@ -72,8 +72,7 @@ impl Run<'_> {
             host_ip: host_ip(),
             metrics: Registry::default(),
             journal: calls.map(CallLog::of_runtime),
-        };
-        Ok(Agent::open(options)?)
+        })
     }
 
     /// Runs until all pods have ended. Returns the exit code of the first pod that failed.
@@ -86,7 +85,7 @@ impl Run<'_> {
         if let Some(twice) = desired.replace(&reading.objects).doubled.first() {
             return Err(refused_twice(twice));
         }
-        let agent = self.agent()?;
+        let agent = Agent::open(self.options()?)?;
         agent.collect_orphans().await;
         let mut handles = Vec::new();
         for pod in pods {
