@@ -59,7 +59,7 @@ fn taint(taint: &::node::kubelet::Taint) -> Taint {
         TaintEffect::PreferNoSchedule => "PreferNoSchedule",
         TaintEffect::NoExecute => "NoExecute",
     };
-    Taint { key: taint.key.clone(), value: taint.value.clone(), effect: effect.to_owned(), time_added: None }
+    Taint { key: taint.key.clone(), value: Some(taint.value.clone()).filter(|value| !value.is_empty()), effect: effect.to_owned(), time_added: None }
 }
 
 fn reservation(of: &BTreeMap<String, Quantity>) -> Reservation {

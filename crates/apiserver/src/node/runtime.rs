@@ -94,7 +94,8 @@ struct Answer {
 }
 
 async fn runtime(client: &Client) -> Option<Answer> {
-    let version = client.runtime().version(VersionRequest { version: "v1".to_owned() });
+    let mut service = client.runtime();
+    let version = service.version(VersionRequest { version: "v1".to_owned() });
     let version = tokio::time::timeout(DEADLINE, version).await.ok()?.ok()?.into_inner();
     let status = client.status(DEADLINE).await.ok()?;
     let handlers = status.runtime_handlers.iter().map(|handler| {
