@@ -175,6 +175,10 @@ fn a_container_that_ended_for_good_is_not_revived() {
     assert_eq!(found("Never", 1), ["app"]);
     assert_eq!(found("OnFailure", 0), ["app"]);
     assert!(found("OnFailure", 1).is_empty() && found("Always", 0).is_empty());
+    let mut over = live(end(0));
+    over["spec"]["restartPolicy"] = json!("Always");
+    over["status"]["phase"] = json!("Succeeded");
+    assert_eq!(revived(&over, &converted(&running(), &over, CleanUp::Pending)), ["app"], "the pod is over");
 }
 
 #[test]
