@@ -19,9 +19,9 @@ const LIST_PATIENCE: Duration = Duration::from_secs(30);
 const RELIST_AFTER: u32 = 3;
 
 /// What a watch reports.
-pub(crate) enum Followed {
+pub(crate) enum Followed<'a> {
     /// An event of the watcher.
-    Event(Event<RawObject>),
+    Event(&'a Event<RawObject>),
     /// The watch has failed and is tried again; the cause.
     Failed(String),
 }
@@ -31,7 +31,7 @@ pub(crate) async fn follow(
     api: Api<RawObject>,
     config: Config,
     title: &str,
-    mut handle: impl FnMut(Followed) -> ControlFlow<()>,
+    mut handle: impl FnMut(Followed<'_>) -> ControlFlow<()>,
 ) {
     let mut backoff = Backoff::new();
     let mut health = Health { title, is_failing: false };
@@ -47,7 +47,7 @@ pub(crate) async fn follow(
             };
             let failure = match next {
                 Some(Some(Ok(event))) => {
-                    is_listing = match event {
+                    is_listing = match &event {
                         Event::Init => true,
                         Event::InitDone => false,
                         _ => is_listing,
@@ -56,7 +56,7 @@ pub(crate) async fn follow(
                         refusals = 0;
                         health.works();
                     }
-                    if handle(Followed::Event(event)).is_break() {
+                    if handle(Followed::Event(&event)).is_break() {
                         return;
                     }
                     continue;

@@ -138,7 +138,7 @@ impl ApiObjects {
                 let Some(shared) = shared.upgrade() else { return ControlFlow::Break(()) };
                 match followed {
                     Followed::Failed(cause) => shared.failed(&key, cause),
-                    Followed::Event(event) => return shared.observe(&key, &event, &mut is_listed),
+                    Followed::Event(event) => return shared.observe(&key, event, &mut is_listed),
                 }
                 ControlFlow::Continue(())
             })

@@ -39,7 +39,7 @@ impl PodWatch {
             let api = Api::all_with(client, &core("Pod", "pods"));
             follow(api, config, &title, |followed| {
                 if let Followed::Event(event) = followed
-                    && let Some(set) = store.apply(&event)
+                    && let Some(set) = store.apply(event)
                 {
                     sender.send_replace(Some(Arc::new(set)));
                 }

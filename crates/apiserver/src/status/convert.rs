@@ -84,6 +84,8 @@ pub fn pod_status(
 /// be sent: it is older than the one in the API.
 pub(super) fn revived(live: &Value, desired: &Map<String, Value>) -> Vec<String> {
     let spec = live.get("spec").unwrap_or(&Value::Null);
+    let phase = live.get("status").map(|status| text(status, "phase")).unwrap_or_default();
+    let is_over = is_terminal(phase);
     let lists = [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")];
     let mut found = Vec::new();
     for (statuses, list) in lists {
@@ -93,7 +95,7 @@ pub(super) fn revived(live: &Value, desired: &Map<String, Value>) -> Vec<String>
             let now = desired.get(statuses).and_then(Value::as_array).into_iter().flatten();
             let now = now.into_iter().find(|now| name(now) == name(one));
             let runs = now.is_some_and(|now| now.get("state").and_then(|s| s.get("terminated")).is_none());
-            if runs && !is_restarted(spec, list, name(one), end) {
+            if runs && (is_over || !is_restarted(spec, list, name(one), end)) {
                 found.push(name(one).to_owned());
             }
         }

@@ -60,7 +60,7 @@ fn running() -> PodStatus {
     status("Running", vec![container("app", StateView::Running { since: SINCE })])
 }
 
-fn live(status: Value) -> Value {
+fn live(status: &Value) -> Value {
     json!({"metadata": {"uid": "u-1"}, "spec": {"restartPolicy": "Never", "initContainers": [{"name": "z"}, {"name": "a"}],
         "containers": [{"name": "app", "image": "app:2", "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": true},
             {"name": "w", "mountPath": "/w"}]}, {"name": "b"}]}, "status": status})
@@ -71,7 +71,7 @@ fn converted(status: &PodStatus, live: &Value, clean_up: CleanUp) -> Map<String,
     pod_status(status, live, &node, clean_up)
 }
 
-fn desired(status: &PodStatus, known: Value) -> Map<String, Value> {
+fn desired(status: &PodStatus, known: &Value) -> Map<String, Value> {
     converted(status, &live(known), CleanUp::Pending)
 }
 
@@ -90,7 +90,7 @@ fn applied(known: &Value, patch: &Value) -> Value {
 
 #[test]
 fn a_running_pod_is_told_in_the_words_of_the_api() {
-    let status = desired(&running(), json!({"phase": "Pending", "startTime": "2026-03-01T00:00:00Z"}));
+    let status = desired(&running(), &json!({"phase": "Pending", "startTime": "2026-03-01T00:00:00Z"}));
     assert_eq!((&status["phase"], &status["reason"]), (&json!("Running"), &Value::Null));
     assert_eq!(status["startTime"], "2026-03-01T00:00:00Z", "the first start sticks");
     assert_eq!(status["podIPs"], json!([{"ip": "10.88.0.7"}, {"ip": "fd00::7"}]), "the node's family first");
@@ -112,7 +112,7 @@ fn containers_are_ordered_by_name_and_init_containers_as_in_the_spec() {
     let wait = || StateView::Waiting { reason: "PodInitializing".into(), message: String::new() };
     let mut pod = status("Pending", vec![container("b", wait()), container("app", wait())]);
     pod.init = vec![container("a", wait()), container("z", wait())];
-    let status = desired(&pod, json!({}));
+    let status = desired(&pod, &json!({}));
     let names =
         |key: &str| status[key].as_array().unwrap().iter().map(|one| one["name"].clone()).collect::<Vec<_>>();
     assert_eq!(names("containerStatuses"), ["app", "b"]);
@@ -127,7 +127,7 @@ fn ends_name_their_instance_and_messages_share_a_limit() {
     let waiting = ContainerView { last: Some(exit(1, &long)), ..container("app", back_off) };
     let running =
         ContainerView { last: Some(exit(1, "")), ..container("b", StateView::Running { since: SINCE }) };
-    let status = desired(&status("Running", vec![waiting, running]), json!({}));
+    let status = desired(&status("Running", vec![waiting, running]), &json!({}));
     let last = |index: usize| status["containerStatuses"][index]["lastState"]["terminated"].clone();
     assert_eq!(last(0)["containerID"], "containerd://b");
     assert_eq!(last(1)["containerID"], "containerd://a");
@@ -137,15 +137,15 @@ fn ends_name_their_instance_and_messages_share_a_limit() {
 #[test]
 fn a_terminal_phase_waits_for_the_last_container_and_never_reverts() {
     let ended = || PodStatus { reason: Some("Evicted".into()), ..status("Failed", vec![]) };
-    let before = desired(&ended(), json!({"phase": "Running"}));
+    let before = desired(&ended(), &json!({"phase": "Running"}));
     assert_eq!((&before["phase"], &before["reason"]), (&json!("Running"), &Value::Null));
     let over = PodStatus { stage: "Terminated".into(), ..ended() };
-    let after = desired(&over, json!({"phase": "Running"}));
+    let after = desired(&over, &json!({"phase": "Running"}));
     assert_eq!((&after["phase"], &after["reason"]), (&json!("Failed"), &json!("Evicted")));
     let conditions = after["conditions"].as_array().unwrap();
     assert_eq!(conditions[0]["type"], "DisruptionTarget");
     assert_eq!((&conditions[1]["status"], &conditions[1]["reason"]), (&json!("False"), &json!("PodFailed")));
-    let again = desired(&running(), json!({"phase": "Succeeded", "message": "done"}));
+    let again = desired(&running(), &json!({"phase": "Succeeded", "message": "done"}));
     assert_eq!((&again["phase"], &again["message"]), (&json!("Succeeded"), &json!("done")));
     assert_eq!(again["conditions"][1]["type"], "Ready");
     assert_eq!(again["conditions"][1]["reason"], "PodCompleted");
@@ -153,13 +153,13 @@ fn a_terminal_phase_waits_for_the_last_container_and_never_reverts() {
 
 #[test]
 fn after_the_clean_up_no_container_runs() {
-    let status = converted(&running(), &live(json!({"phase": "Running"})), CleanUp::Finished);
+    let status = converted(&running(), &live(&json!({"phase": "Running"})), CleanUp::Finished);
     assert_eq!(status["phase"], "Failed");
     let container = &status["containerStatuses"][0];
     let end = &container["state"]["terminated"];
     assert_eq!((&end["exitCode"], &end["reason"]), (&json!(137), &json!("ContainerStatusUnknown")));
     assert_eq!((&container["ready"], &container["started"]), (&json!(false), &json!(false)));
-    let mut mirror = live(json!({"phase": "Running"}));
+    let mut mirror = live(&json!({"phase": "Running"}));
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
     assert_eq!(converted(&running(), &mirror, CleanUp::Finished)["phase"], "Running");
 }
@@ -168,18 +168,22 @@ fn after_the_clean_up_no_container_runs() {
 fn a_container_that_ended_for_good_is_not_revived() {
     let end = |code: i32| json!({"containerStatuses": [{"name": "app", "state": {"terminated": {"exitCode": code}}}]});
     let found = |policy: &str, code: i32| {
-        let mut live = live(end(code));
+        let mut live = live(&end(code));
         live["spec"]["restartPolicy"] = json!(policy);
         revived(&live, &converted(&running(), &live, CleanUp::Pending))
     };
     assert_eq!(found("Never", 1), ["app"]);
     assert_eq!(found("OnFailure", 0), ["app"]);
     assert!(found("OnFailure", 1).is_empty() && found("Always", 0).is_empty());
+    let mut over = live(&end(0));
+    over["spec"]["restartPolicy"] = json!("Always");
+    over["status"]["phase"] = json!("Succeeded");
+    assert_eq!(revived(&over, &converted(&running(), &over, CleanUp::Pending)), ["app"], "the pod is over");
 }
 
 #[test]
 fn what_is_in_the_api_is_not_sent_again() {
-    let known = live(json!({"phase": "Pending", "message": "old", "podIPs": [{"ip": "10.0.0.1"}]}));
+    let known = live(&json!({"phase": "Pending", "message": "old", "podIPs": [{"ip": "10.0.0.1"}]}));
     let first = patch(&known, &converted(&running(), &known, CleanUp::Pending)).unwrap();
     assert_eq!(first["metadata"], json!({"uid": "u-1"}));
     assert_eq!(first["status"]["message"], Value::Null);
@@ -195,7 +199,7 @@ fn conditions_of_others_stay_and_ours_change_their_time_only_when_they_flip() {
     let time = "2026-01-01T00:00:00Z";
     let ready =
         json!({"type": "Ready", "status": "True", "lastTransitionTime": time, "observedGeneration": 9});
-    let known = live(json!({"phase": "Running", "conditions": [ready, foreign], "observedGeneration": 9}));
+    let known = live(&json!({"phase": "Running", "conditions": [ready, foreign], "observedGeneration": 9}));
     let desired = converted(&running(), &known, CleanUp::Pending);
     assert_eq!(desired["observedGeneration"], 9, "never lowered");
     assert_eq!(desired["conditions"][0]["lastTransitionTime"], time);

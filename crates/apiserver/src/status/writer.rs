@@ -111,7 +111,8 @@ impl Writer {
     /// the pod is read again before anything is written.
     fn differs(&self, entry: &Entry, shown: &ApiPod) -> bool {
         let live = shown.live();
-        patch(&live, &pod_status(&entry.status, &live, &self.node, entry.clean_up)).is_some()
+        let desired = pod_status(&entry.status, &live, &self.node, entry.clean_up);
+        revived(&live, &desired).is_empty() && patch(&live, &desired).is_some()
     }
 
     /// Writes the status of a pod. `Err` if the server cannot be reached.

@@ -9,7 +9,7 @@ use tokio::task::block_in_place;
 
 use crate::cluster::{Cluster, eventually, pod, reference};
 
-fn object(kind: &str, namespace: &str, name: &str, data: Value) -> Value {
+fn object(kind: &str, namespace: &str, name: &str, data: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}, "data": data})
 }
 
@@ -20,9 +20,9 @@ fn objects_of_pods_are_read_watched_and_forgotten() {
     cluster.run(move |client| async move {
         let cluster = inside;
         let namespace = cluster.namespace("objects");
-        cluster.create(&object("ConfigMap", &namespace, "colours", json!({"sky": "blue"})));
-        cluster.create(&object("Secret", &namespace, "login", json!({"password": "aHVudGVyMg=="})));
-        let mut fixed = object("Secret", &namespace, "fixed", json!({"key": "YQ=="}));
+        cluster.create(&object("ConfigMap", &namespace, "colours", &json!({"sky": "blue"})));
+        cluster.create(&object("Secret", &namespace, "login", &json!({"password": "aHVudGVyMg=="})));
+        let mut fixed = object("Secret", &namespace, "fixed", &json!({"key": "YQ=="}));
         fixed["immutable"] = json!(true);
         cluster.create(&fixed);
         let mut web = pod(&namespace, "web");

@@ -128,7 +128,7 @@ fn a_status_is_written_kept_and_final() {
         patch_status(
             &written,
             "web",
-            json!({"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"$patch": "replace"}]}}),
+            &json!({"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"$patch": "replace"}]}}),
         );
         let is_ours = |pod: &Value| pod["status"]["podIPs"] == json!([{"ip": "10.88.0.7"}]);
         written.until("the address", "web", is_ours).await;
@@ -153,7 +153,7 @@ fn a_status_is_written_kept_and_final() {
     });
 }
 
-fn patch_status(written: &Written, name: &str, patch: Value) {
+fn patch_status(written: &Written, name: &str, patch: &Value) {
     let patch = patch.to_string();
     let arguments = ["patch", "pod", "-n", &written.namespace, name, "--subresource=status", "-p", &patch];
     written.cluster.kubectl(&arguments);
