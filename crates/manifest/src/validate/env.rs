@@ -128,8 +128,8 @@ pub(super) fn resource(report: &mut Report<'_>, path: &Path<'_>, field: &Resourc
     } else {
         &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"]
     };
-    let is_allowed = |text: &&str| text.parse::<Quantity>() == Ok(amount);
-    if amount != Quantity::ZERO && !allowed.iter().any(is_allowed) {
+    // The server compares texts, and some ways to write the same amount are not the same text to it: +1, 1e0, 01.
+    if amount != Quantity::ZERO && !allowed.contains(&divisor.0.as_str()) {
         report.invalid(
             &path,
             shown(&divisor.0),

@@ -30,6 +30,8 @@ pub(super) fn all(report: &mut Report<'_>, path: &Path<'_>, pod: &Pod<'_>) {
     if pod.is_pod && !(limits.is_empty() && requests.is_empty()) {
         of_containers.fill(&mut requests, &mut limits, pod);
     }
+    // The server sets what the pod does not say from its containers first.
+    resources::huge_pages(report, &path, limits.keys().chain(requests.keys()).map(String::as_str));
     for (name, limit) in &limits {
         let request = requests.get(name).copied().unwrap_or(*limit);
         let is_huge = name.starts_with("hugepages-");

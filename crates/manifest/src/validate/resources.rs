@@ -35,7 +35,14 @@ pub(super) fn requirements(
             &Pair { name, request: *request, limit: limits.get(name).copied() },
         );
     }
-    let named: BTreeSet<&str> = limits.keys().chain(requests.keys()).copied().collect();
+    if of == Of::Container {
+        huge_pages(report, path, limits.keys().chain(requests.keys()).copied());
+    }
+}
+
+/// Huge pages alone are not enough for a container or pod; `named` are the resources that it has.
+pub(super) fn huge_pages<'a>(report: &mut Report<'_>, path: &Path<'_>, named: impl Iterator<Item = &'a str>) {
+    let named: BTreeSet<&str> = named.collect();
     let has_pages = named.iter().any(|name| name.starts_with("hugepages-"));
     if has_pages && !named.contains("cpu") && !named.contains("memory") {
         report.forbidden(path, "huge pages only with cpu or memory");
@@ -46,10 +53,7 @@ pub(super) fn requirements(
 pub(super) fn overhead(report: &mut Report<'_>, path: &Path<'_>, overhead: Option<&Amounts>) {
     let as_limits = ResourceRequirements { limits: overhead.cloned(), ..ResourceRequirements::default() };
     let read = amounts(report, path, as_limits.limits.as_ref(), Of::Container);
-    let has_pages = read.keys().any(|name| name.starts_with("hugepages-"));
-    if has_pages && !read.contains_key("cpu") && !read.contains_key("memory") {
-        report.forbidden(path, "huge pages only with cpu or memory");
-    }
+    huge_pages(report, path, read.keys().copied());
 }
 
 /// Devices that a container takes from the claims of its pod.

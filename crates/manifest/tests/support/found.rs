@@ -168,6 +168,18 @@ const REFUSED: &[(&str, &str)] = &[
     ("lifecycle", "SPEC initContainers: [{name: x, image: i, lifecycle: {}}]"),
     (
         "divisor",
+        "CONTAINER env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu, divisor: '+1'}}}]",
+    ),
+    (
+        "divisor",
+        "CONTAINER env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu, divisor: '1e0'}}}]",
+    ),
+    (
+        "divisor",
+        "CONTAINER env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.memory, divisor: 1048576}}}]",
+    ),
+    (
+        "divisor",
         "CONTAINER env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu, divisor: 2}}}]",
     ),
     ("name", "CONTAINER env: [{name: A, valueFrom: {secretKeyRef: {key: k}}}]"),
@@ -264,6 +276,7 @@ const REFUSED: &[(&str, &str)] = &[
 
 /// Accepted by the API server; each of these was refused here.
 const ACCEPTED: &[&str] = &[
+    "SPEC resources: {limits: {hugepages-2Mi: 2Mi}} ;; containers: [{name: c, image: i, resources: {requests: {memory: 1Gi}}}]",
     "SPEC volumes: [{name: v, emptyDir: {medium: other}}]",
     "SPEC hostNetwork: true ;; initContainers: [{name: x, image: i, ports: [{containerPort: 1, hostPort: 2}]}]",
     "SPEC os: {name: windows} ;; hostPID: false",

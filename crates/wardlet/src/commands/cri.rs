@@ -9,8 +9,7 @@ use runtime::connect::{claim, own_endpoint};
 use runtime::{Programs, Runtime, Settings};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::Session;
-use super::run::run_dir;
+use super::{Session, run::run_dir};
 use crate::cli::{CriArgs, NetworkKind, OwnersHow};
 use crate::failure::{Answer, Failure};
 use crate::words;

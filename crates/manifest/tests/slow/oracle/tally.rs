@@ -182,6 +182,9 @@ fn documented(finding: &Finding) -> Option<&'static str> {
         ("fieldPath: spec.host", ends("fieldRef.fieldPath") && finding.to_string().contains("spec.host\"")),
         ("user. sysctls", ends("sysctls.name") && finding.to_string().contains("user namespaces")),
         ("a hostIP that is no address", ends("ports.hostIP")),
+        ("a quantity that is null", finding.to_string().contains("expected Quantity, found unit value")),
+        ("a divisor in another spelling", ends("resourceFieldRef.divisor")),
+        ("an empty localhostProfile", ends("seccompProfile.localhostProfile") && is_missing),
         ("a stopSignal that is no signal", ends("lifecycle.stopSignal")),
         ("an emptyDir's mode beyond 01777", ends("emptyDir.mode")),
     ];
