@@ -33,9 +33,10 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<Answer, Failure
     let mut flags = KubeletFlags::default();
     for flag in &args.flags {
         let (name, value) = flag.split_once('=').unwrap_or((flag, "true"));
-        flags.set(name.trim_start_matches('-'), value)?;
+        flags.set(name.trim_start_matches('-'), value).map_err(|e| hinted(&e, e.hint()))?;
     }
-    let loaded = KubeletConfig::load(flags.node.config.as_deref(), flags.node.config_dir.as_deref(), &flags)?;
+    let loaded = KubeletConfig::load(flags.node.config.as_deref(), flags.node.config_dir.as_deref(), &flags);
+    let loaded = loaded.map_err(|e| hinted(&e, e.hint()))?;
     loaded.notices.iter().for_each(|notice| words::note(&notice.to_string()));
     let Some(kubeconfig) = flags.node.kubeconfig.clone() else {
         return Err(Failure::unknown("there is no kubeconfig: pods come from an API server")
@@ -56,7 +57,7 @@ async fn serve(session: &Session, args: &AgentArgs, given: &Configuration) -> Re
     let state = session.node.state_dir().to_owned();
     let made = std::fs::create_dir_all(&state);
     made.map_err(|e| Failure::unknown(format!("cannot make {}: {e}", state.display())))?;
-    let clients = Clients::from_kubeconfig(&given.kubeconfig).await.map_err(|e| hinted(&e, Some(e.hint())))?;
+    let clients = Clients::from_kubeconfig(&given.kubeconfig).await.map_err(|e| hinted(&e, Some(e.hint().to_owned())))?;
     let name = flags.hostname_override.clone().unwrap_or_else(|| host_name().to_lowercase());
     let run = RunArgs { run_dir: args.run_dir.clone(), programs: args.programs.clone(), ..RunArgs::default() };
     let runtime_endpoint = match args.builtin_runtime {
@@ -68,12 +69,13 @@ async fn serve(session: &Session, args: &AgentArgs, given: &Configuration) -> Re
     runtime.check_isolation()?;
 
     let paths = MachinePaths { host_root: Path::new("/"), storage: &state };
-    let machine = read_machine(paths).map_err(|e| hinted(&e, Some(e.hint())))?;
+    let machine = read_machine(paths).map_err(|e| hinted(&e, Some(e.hint().to_owned())))?;
     let settings = NodeSettings::of(config, flags, &name, VERSION);
     if let Some(refusal) = settings.validate(&machine).first() {
-        return Err(Failure::refused(format!("{}: {}", refusal.field, refusal.cause)).with_hint(&refusal.hint));
+        let failure = Failure::refused(format!("{}: {}", refusal.field, refusal.cause));
+        return Err(refusal.hint.iter().fold(failure, |failure, hint| failure.with_hint(hint.as_str())));
     }
-    let addresses = addresses(&name, &settings.node_ips).map_err(|e| hinted(&e, Some(e.hint())))?;
+    let addresses = addresses(&name, &settings.node_ips).map_err(|e| hinted(&e, Some(e.hint().to_owned())))?;
     let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let probe = RuntimeProbe::start(runtime.client.clone(), machine, addresses);
     let node = apiserver::node::spawn(&clients, settings, config.into(), probe.state());
@@ -114,7 +116,7 @@ async fn serve(session: &Session, args: &AgentArgs, given: &Configuration) -> Re
     Ok(Answer::Holds)
 }
 
-fn hinted(error: &dyn std::error::Error, hint: Option<&str>) -> Failure {
+fn hinted(error: &dyn std::error::Error, hint: Option<String>) -> Failure {
     hint.into_iter().fold(Failure::unknown(error.to_string()), Failure::with_hint)
 }
 

@@ -38,6 +38,14 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Opens an agent on this runtime.
+    ///
+    /// # Errors
+    /// If the run directory, the file of `--calls` or the state directory cannot be used.
+    pub(crate) fn agent(&self) -> Result<Agent, Failure> {
+        Ok(Agent::open(self.options()?)?)
+    }
+
     /// What an agent on this runtime needs.
     ///
     /// # Errors
@@ -85,7 +93,7 @@ impl Run<'_> {
         if let Some(twice) = desired.replace(&reading.objects).doubled.first() {
             return Err(refused_twice(twice));
         }
-        let agent = Agent::open(self.options()?)?;
+        let agent = self.agent()?;
         agent.collect_orphans().await;
         let mut handles = Vec::new();
         for pod in pods {
