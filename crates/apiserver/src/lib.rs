@@ -8,6 +8,7 @@
 //! | [`pods`] | the pods of this node as a [`PodSource`](agent::ports::PodSource) |
 //! | [`status`] | the statuses of pods as a [`StatusSink`](agent::ports::StatusSink) |
 //! | [`events`] | events as an [`EventSink`](agent::ports::EventSink) |
+//! | [`node_agent`] | all of it in one: this machine as a node |
 //! | [`reconcile`] | the pods that are bound to this node, run by the agent |
 //! | [`objects`] | ConfigMaps and Secrets as an [`ObjectStore`](agent::ports::ObjectStore) |
 //!
@@ -19,6 +20,7 @@ pub mod events;
 mod follow;
 pub mod lease;
 pub mod node;
+pub mod node_agent;
 pub mod objects;
 pub mod pods;
 mod problem;

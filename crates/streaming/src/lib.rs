@@ -3,7 +3,7 @@
 //! - [`Server`]: gives out URLs, each valid for one client within a minute, and serves clients over WebSocket or
 //!   SPDY/3.1, as Kubernetes' clients speak them.
 //! - [`Handler`]: what the runtime does for them, with [`Streams`] of bytes.
-//! - [`client`]: the other end, for a command.
+//! - [`client`]: the other end, for a command; [`terminal`]: the terminal of such a command.
 //! - [`enum@Error`]: why there is no URL.
 //!
 //! A client's request becomes an upgrade (`connection`, `negotiate`); each kind of connection (`websocket`, `spdy`)
@@ -25,6 +25,7 @@ mod resize;
 mod server;
 mod spdy;
 mod status;
+pub mod terminal;
 mod tokens;
 mod websocket;
 

@@ -7,12 +7,12 @@ use cri::client::Client;
 use cri::{Endpoint, ExecRequest, within};
 use report::Pieces;
 use streaming::client::{Output, Session as Command, run as run_at};
+use streaming::terminal::{Raw, input, is_interactive, sizes};
 
 use super::Session;
 use crate::cli::ExecArgs;
 use crate::failure::Failure;
 use crate::run::signals::Signals;
-use crate::run::terminal::{Raw, input, is_interactive, sizes};
 use crate::run::{find, threads};
 use crate::words;
 
@@ -64,11 +64,11 @@ async fn exec(session: &Session, pod: &Stored, name: &str, args: &ExecArgs) -> R
     let url = within(DEADLINE, "Exec", client.runtime().exec(request)).await?.url;
     let mut signals = Signals::catch()?;
     let command = Command {
-        stdin: args.stdin.then(input).transpose()?,
-        sizes: args.tty.then(sizes).transpose()?,
+        stdin: args.stdin.then(input).transpose().map_err(no_terminal)?,
+        sizes: args.tty.then(sizes).transpose().map_err(no_terminal)?,
         output: Sink::new(args).into_output(),
     };
-    let _raw = (args.stdin && args.tty).then(Raw::take).transpose()?;
+    let _raw = (args.stdin && args.tty).then(Raw::take).transpose().map_err(no_terminal)?;
     tokio::select! {
         ended = run_at(&url, command) => match ended {
             Ok(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
@@ -81,6 +81,10 @@ async fn exec(session: &Session, pod: &Stored, name: &str, args: &ExecArgs) -> R
         },
         () = signals.next() => Ok(ExitCode::from(TERMINATED)),
     }
+}
+
+fn no_terminal(error: std::io::Error) -> Failure {
+    Failure::unknown(format!("cannot use the terminal: {error}"))
 }
 
 /// Where a command's output goes. A command that was given our terminal may use it as it likes; the output of any

@@ -4,7 +4,6 @@
 //! - [`pods`]: runs all pods from their start to their end; [`supervisor`]: a task for each pod.
 //! - [`signals`]: signals that stop the pods.
 //! - [`detach`]: `run --detach`, by a process in the background.
-//! - [`terminal`]: the terminal of `exec --tty`.
 //! - [`find`]: recorded pods by name, `namespace/name` or UID.
 
 pub(crate) mod admit;
@@ -13,7 +12,6 @@ pub(crate) mod find;
 pub(crate) mod pods;
 pub(crate) mod signals;
 pub(crate) mod supervisor;
-pub(crate) mod terminal;
 
 use agent::Error;
 use runtime::connect::ConnectError;

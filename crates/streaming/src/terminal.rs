@@ -5,14 +5,13 @@ use std::io::{self, Read, Stdin, stdin, stdout};
 use std::os::fd::AsFd;
 
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
-use streaming::Size;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::failure::Failure;
+use crate::Size;
 
 /// The terminal in raw mode. Its previous settings are restored on drop.
-pub(crate) struct Raw {
+pub struct Raw {
     terminal: Stdin,
     before: Termios,
 }
@@ -22,13 +21,12 @@ impl Raw {
     ///
     /// # Errors
     /// If standard input is not a terminal.
-    pub(crate) fn take() -> Result<Self, Failure> {
+    pub fn take() -> io::Result<Self> {
         let terminal = stdin();
-        let failed = |e: rustix::io::Errno| Failure::unknown(format!("cannot use the terminal: {e}"));
-        let before = tcgetattr(&terminal).map_err(failed)?;
+        let before = tcgetattr(&terminal)?;
         let mut raw = before.clone();
         raw.make_raw();
-        tcsetattr(&terminal, OptionalActions::Now, &raw).map_err(failed)?;
+        tcsetattr(&terminal, OptionalActions::Now, &raw)?;
         Ok(Self { terminal, before })
     }
 }
@@ -40,7 +38,8 @@ impl Drop for Raw {
 }
 
 /// Whether standard input is a terminal.
-pub(crate) fn is_interactive() -> bool {
+#[must_use]
+pub fn is_interactive() -> bool {
     isatty(stdin())
 }
 
@@ -49,7 +48,7 @@ pub(crate) fn is_interactive() -> bool {
 ///
 /// # Errors
 /// If the thread cannot be spawned.
-pub(crate) fn input() -> Result<mpsc::Receiver<Vec<u8>>, Failure> {
+pub fn input() -> io::Result<mpsc::Receiver<Vec<u8>>> {
     let (sender, pieces) = mpsc::channel(4);
     let read = move || {
         let mut buffer = vec![0; 16 << 10];
@@ -65,7 +64,7 @@ pub(crate) fn input() -> Result<mpsc::Receiver<Vec<u8>>, Failure> {
         }
     };
     let started = std::thread::Builder::new().name("input".to_owned()).spawn(read);
-    started.map(|_| pieces).map_err(|e| Failure::unknown(format!("cannot start a thread: {e}")))
+    started.map(|_| pieces)
 }
 
 fn size_of(terminal: impl AsFd) -> Option<Size> {
@@ -77,10 +76,12 @@ fn size() -> Option<Size> {
     size_of(stdout()).or_else(|| size_of(stdin())).filter(|size| size.rows > 0 && size.columns > 0)
 }
 
-/// The terminal's size now, and after each SIGWINCH.
-pub(crate) fn sizes() -> Result<mpsc::Receiver<Size>, Failure> {
-    let failed = |e: io::Error| Failure::unknown(format!("cannot catch signals: {e}"));
-    let mut changed = signal(SignalKind::window_change()).map_err(failed)?;
+/// The terminal's size now, and after each SIGWINCH. Must be called within a tokio runtime.
+///
+/// # Errors
+/// If the signal cannot be caught.
+pub fn sizes() -> io::Result<mpsc::Receiver<Size>> {
+    let mut changed = signal(SignalKind::window_change())?;
     let (sender, sizes) = mpsc::channel(1);
     tokio::spawn(async move {
         loop {

@@ -1,0 +1,123 @@
+//! This machine as a node of a cluster: the Node, its lease, and the pods that are bound to it, in one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ::node::kubelet::{KubeletConfig, NodeFlags};
+use agent::ports::{EventSink, StatusSink, SystemClock};
+use agent::{Agent, Options, StatusFiles};
+use types::Refusal;
+
+use crate::client::Clients;
+use crate::events::ApiEvents;
+use crate::node::{
+    AddressError, MachineError, MachinePaths, NodeSettings, RuntimeProbe, addresses, read_machine,
+};
+use crate::objects::ApiObjects;
+use crate::pods::PodWatch;
+use crate::reconcile::{self, Admission, Ports};
+use crate::status::{ApiStatuses, StatusNode};
+use crate::{lease, node};
+
+/// The version of Kubernetes whose kubelet this agent stands in for.
+pub const KUBELET_VERSION: &str = "v1.37.1";
+
+/// What a node agent needs.
+pub struct NodeAgent<'a> {
+    /// The node's name.
+    pub name: String,
+    /// The kubelet's configuration.
+    pub config: &'a KubeletConfig,
+    /// Flags of the node itself.
+    pub flags: &'a NodeFlags,
+    /// The clients of the API server.
+    pub clients: Clients,
+    /// What the agent that runs the pods needs; its objects, statuses, events, node and address are set here.
+    pub options: Options,
+    /// Decides on each pod.
+    pub admission: Arc<dyn Admission>,
+    /// Where the root directory of the host is seen.
+    pub host_root: PathBuf,
+}
+
+/// Why a machine cannot be a node.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeAgentError {
+    /// The machine cannot be read.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// It has no usable address.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The API server would refuse the node.
+    #[error("{}: {}", .0.field, .0.cause)]
+    Settings(Refusal),
+    /// The agent that runs the pods cannot be opened.
+    #[error(transparent)]
+    Agent(#[from] agent::Error),
+}
+
+impl NodeAgentError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Machine(error) => Some(error.hint().to_owned()),
+            Self::Address(error) => Some(error.hint().to_owned()),
+            Self::Settings(refusal) => refusal.hint.clone(),
+            Self::Agent(error) => error.hint(),
+        }
+    }
+}
+
+impl NodeAgent<'_> {
+    /// Registers the node and runs its pods until `shutdown` is done; the pods keep running then. The API server need not be
+    /// reachable at the start.
+    ///
+    /// # Errors
+    /// If this machine cannot be a node with these settings.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), NodeAgentError> {
+        let Self { name, config, flags, clients, mut options, admission, host_root } = self;
+        let state = options.state.clone();
+        let machine = read_machine(MachinePaths { host_root: &host_root, storage: &state })?;
+        let settings = NodeSettings::of(config, flags, &name, KUBELET_VERSION);
+        if let Some(refusal) = settings.validate(&machine).into_iter().next() {
+            return Err(NodeAgentError::Settings(refusal));
+        }
+        let addresses = addresses(&name, &settings.node_ips)?;
+        let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        let probe = RuntimeProbe::start(options.client.clone(), machine, addresses);
+        let node = node::spawn(&clients, settings, config.into(), probe.state());
+        let _lease = lease::spawn(&clients, &name, config.into(), node.node());
+        tokio::pin!(shutdown);
+        let (mut seen, mut state_of_node) = (node.node(), probe.state());
+        let ready = async {
+            // Both senders live as long as `node` and `probe`.
+            let _ = seen.wait_for(Option::is_some).await;
+            let runtime = state_of_node.wait_for(|state| state.facts.runtime.is_some()).await;
+            runtime.ok().and_then(|state| state.facts.runtime.clone()).unwrap_or_default()
+        };
+        let runtime = tokio::select! {
+            runtime = ready => runtime,
+            () = &mut shutdown => return Ok(()),
+        };
+        let client = clients.main.kube();
+        let source = PodWatch::start(client.clone(), &name);
+        let local: Arc<dyn StatusSink> = Arc::new(StatusFiles::new(state.clone()));
+        let of_node = StatusNode { addresses: shown.clone(), runtime: runtime.name };
+        let statuses = Arc::new(ApiStatuses::start(client.clone(), source.view(), of_node, local));
+        let events: Arc<dyn EventSink> = Arc::new(ApiEvents::start(client.clone(), &name));
+        let objects = ApiObjects::new(client);
+        options.statuses = Arc::clone(&statuses) as _;
+        options.events = Arc::clone(&events);
+        options.objects = Arc::new(objects.clone());
+        options.node = name;
+        options.host_ip = shown.into_iter().next().unwrap_or_default();
+        let agent = Agent::open(options)?;
+        agent.collect_orphans().await;
+        let clock = Arc::new(SystemClock);
+        let ports = Ports { agent, state, admission, statuses, events, objects, clock };
+        reconcile::run(ports, source, shutdown).await;
+        Ok(())
+    }
+}
