@@ -59,7 +59,12 @@ fn taint(taint: &::node::kubelet::Taint) -> Taint {
         TaintEffect::PreferNoSchedule => "PreferNoSchedule",
         TaintEffect::NoExecute => "NoExecute",
     };
-    Taint { key: taint.key.clone(), value: Some(taint.value.clone()).filter(|value| !value.is_empty()), effect: effect.to_owned(), time_added: None }
+    Taint {
+        key: taint.key.clone(),
+        value: Some(taint.value.clone()).filter(|value| !value.is_empty()),
+        effect: effect.to_owned(),
+        time_added: None,
+    }
 }
 
 fn reservation(of: &BTreeMap<String, Quantity>) -> Reservation {
@@ -104,7 +109,8 @@ mod tests {
                     evictionHard: {memory.available: 200Mi, nodefs.available: 5%}\n\
                     registerWithTaints: [{key: a, effect: NoSchedule}]\nnodeLeaseDurationSeconds: 20\n";
         std::fs::write(&file, text).unwrap();
-        let loaded = KubeletConfig::load(Some(&file), None, &::node::kubelet::KubeletFlags::default()).unwrap();
+        let loaded =
+            KubeletConfig::load(Some(&file), None, &::node::kubelet::KubeletFlags::default()).unwrap();
         let settings = NodeSettings::of(&loaded.config, &NodeFlags::default(), "worker", "v1.37.1");
         assert_eq!((settings.max_pods, settings.reserved_cpus), (30, Some(3)));
         let reserved = Reservation { cpu_millis: 500, memory: 1 << 30, ephemeral_storage: 0 };

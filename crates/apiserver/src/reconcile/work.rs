@@ -57,9 +57,7 @@ impl From<Error> for StartError {
 pub(super) async fn start(ports: Arc<Ports>, wanted: Arc<ApiPod>) -> Done {
     let pod = wanted.pod.clone();
     match apply(&ports, &wanted).await {
-        Ok(Synced::Started(handle)) => {
-            Done::Started { pod, applied: Some(wanted), handle: Box::new(handle) }
-        }
+        Ok(Synced::Started(handle)) => Done::Started { pod, applied: Some(wanted), handle: Box::new(handle) },
         Ok(_) => {
             let message = "a pod of the same name is still being stopped on this node".to_owned();
             Done::NotStarted { pod, error: StartError::refused(message) }

@@ -61,18 +61,21 @@ async fn serve(
     let runtime = which(session, &run)?.connect().await?;
     runtime.check_isolation()?;
     let ledger = Arc::new(session.node.ledger_to_lease()?);
-    let pods = Run { node: &session.node, args: &run, runtime: &runtime, objects: Objects::default(), ledger };
+    let pods =
+        Run { node: &session.node, args: &run, runtime: &runtime, objects: Objects::default(), ledger };
     let options = pods.options()?;
+    let name = flags.node.hostname_override.clone().unwrap_or_else(|| host_name().to_lowercase());
     let agent = NodeAgent {
-        name: flags.node.hostname_override.clone().unwrap_or_else(|| host_name().to_lowercase()),
         config,
         flags: &flags.node,
         options,
         admission: Arc::new(NodeAdmission {
             node: session.node.clone(),
+            name: name.clone(),
             client: runtime.client.clone(),
             args: run,
         }),
+        name,
         host_root: session.node.host_root().path("/"),
         clients,
     };
@@ -90,6 +93,7 @@ fn hinted(error: &dyn Error, hint: Option<String>) -> Failure {
 /// Admission with the facts of this node and the features that its runtime reports.
 struct NodeAdmission {
     node: Node,
+    name: String,
     client: Client,
     args: RunArgs,
 }
@@ -99,8 +103,10 @@ impl Admission for NodeAdmission {
         Box::pin(async move {
             let reading = Reading { objects: vec![pod.clone()], ..Reading::default() };
             let text = |failure: Failure| failure.message().to_owned();
-            let considered = tokio::task::block_in_place(|| admit::consider(&self.node, &self.args, &reading));
-            let decision = admit::decide(considered.map_err(text)?, &self.client, &self.node, &self.args);
+            let considered =
+                tokio::task::block_in_place(|| admit::consider(&self.node, &self.args, &reading));
+            let considered = considered.map_err(text)?;
+            let decision = admit::decide(considered, &self.client, &self.node, &self.args, &self.name);
             let decision = decision.await.map_err(text)?;
             let refusals = decision.refused.iter().flat_map(|refused| &refused.refusals);
             let refused = refusals.map(|one| format!("{}: {}; {}", one.field, one.cause, one.hint));

@@ -87,13 +87,13 @@ pub(crate) async fn pods(
     node: &Node,
     args: &RunArgs,
 ) -> Result<Vec<Admitted>, Failure> {
-    let decision = decide(considered, client, node, args).await?;
+    let decision = decide(considered, client, node, args, &host_name()).await?;
     say_refused(&decision.refused)?;
     decision.admitted.iter().for_each(|pod| say_plan(pod, args));
     Ok(decision.admitted)
 }
 
-/// Plans the pods.
+/// Plans the pods, for a node of this name.
 ///
 /// # Errors
 /// If the runtime does not respond.
@@ -102,6 +102,7 @@ pub(crate) async fn decide<'a>(
     client: &Client,
     node: &Node,
     args: &RunArgs,
+    node_name: &str,
 ) -> Result<Decision<'a>, Failure> {
     let Considered { candidates, facts, gates } = considered;
     let status = client.status(DEADLINE).await?;
@@ -112,7 +113,7 @@ pub(crate) async fn decide<'a>(
     }
     // All pods are planned before the first one is started.
     let running = agent::running_pods(node.state_dir())?;
-    Ok(admission::admit(&candidates, &facts, &policy, &host_name(), &running))
+    Ok(admission::admit(&candidates, &facts, &policy, node_name, &running))
 }
 
 fn say_refused(refused: &[RefusedPod<'_>]) -> Result<(), Failure> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use agent::ports::{PodSource, SystemClock};
 use agent::{
-    Admitted, Agent, CallLog, Desired, Error, EventLog, FileProblem, FileSet, FileSource, LogRotation, Objects,
-    Options, PodUpdate, StatusFiles, Synced,
+    Admitted, Agent, CallLog, Desired, Error, EventLog, FileProblem, FileSet, FileSource, LogRotation,
+    Objects, Options, PodUpdate, StatusFiles, Synced,
 };
 use kernel::{Live, Recorder};
 use ledger::Ledger;
