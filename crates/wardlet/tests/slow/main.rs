@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
 
 #[path = "../support/browser.rs"]
+mod agent;
 mod browser;
 #[path = "../foreign/mod.rs"]
 mod foreign;
