@@ -2,7 +2,6 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
 
 #[path = "../support/browser.rs"]
-mod agent;
 mod browser;
 #[path = "../foreign/mod.rs"]
 mod foreign;
@@ -15,6 +14,7 @@ mod support;
 #[path = "../terminal/mod.rs"]
 mod terminal;
 
+mod agent;
 mod check_cluster;
 mod check_html;
 mod check_large;
