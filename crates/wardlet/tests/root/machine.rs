@@ -157,6 +157,11 @@ impl Drop for Machine<'_> {
             let _ = self.output(&["run", &job]);
         }
         let _ = fs::remove_dir_all(run_dir);
+        // Empty once the pods are gone; the kernel refuses to remove any other.
+        let cgroup = node::Instance::of(&self.path("state")).cgroup();
+        for hierarchy in fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
+            let _ = fs::remove_dir(hierarchy.path().join(cgroup.trim_start_matches('/')));
+        }
     }
 }
 
