@@ -11,8 +11,8 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
-/// About how many events a call returns. Whoever writes to a directory without a pause must neither keep the reader from
-/// its other work nor grow its memory; what the kernel's queue cannot hold is reported as lost.
+/// About how many events a call returns. A process that writes to a directory without a pause must neither keep the reader
+/// from its other work nor grow its memory; what the kernel's queue cannot hold is reported as lost.
 const MOST: usize = 1024;
 
 /// Reports changes in the watched directories. Must be created within a tokio runtime.
