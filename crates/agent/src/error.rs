@@ -210,9 +210,9 @@ impl From<durable::Error> for Error {
             Cause::Version { path, found, .. } => {
                 Self::Record { path, cause: format!("version {found} is not known here") }
             }
-            Cause::TooLarge { ref path, .. } | Cause::Locked { ref path, .. } => {
-                Self::Record { path: path.clone(), cause: error.to_string() }
-            }
+            Cause::TooLarge { ref path, .. }
+            | Cause::Untrusted { ref path, .. }
+            | Cause::Locked { ref path, .. } => Self::Record { path: path.clone(), cause: error.to_string() },
         }
     }
 }

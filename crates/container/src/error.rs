@@ -238,6 +238,7 @@ impl From<durable::Error> for Error {
             Cause::Damaged { ref path, .. }
             | Cause::Version { ref path, .. }
             | Cause::TooLarge { ref path, .. }
+            | Cause::Untrusted { ref path, .. }
             | Cause::Locked { ref path, .. } => {
                 Self::File { what: "use", path: path.clone(), cause: std::io::Error::other(error) }
             }

@@ -69,6 +69,10 @@ pub enum Error {
         /// The kernel's error.
         source: io::Error,
     },
+    /// The socket's directory or its lock cannot be used.
+    #[cfg(feature = "server")]
+    #[error(transparent)]
+    Lock(#[from] durable::Error),
     /// Serving ended by an error.
     #[error("serving ended: {cause}")]
     Serve {
@@ -95,6 +99,11 @@ impl Error {
             Self::Silent { .. } => "look into the container runtime's log: it hangs, or it speaks no CRI",
             Self::Taken { .. } => "end the other process, or choose another socket",
             Self::NoSocket { .. } => "remove it, or choose another path",
+            Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+                "another process made a socket there just now: end it, or choose another socket"
+            }
+            #[cfg(feature = "server")]
+            Self::Lock(error) => error.hint().unwrap_or("make the directory, with the right to write to it"),
             Self::Listen { .. } => "make the directory, with the right to write to it",
             Self::Serve { .. } => "look into the log for what came before",
         }

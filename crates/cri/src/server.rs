@@ -1,11 +1,12 @@
 //! Being a runtime.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::future::Future;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use durable::{Guard, Lock};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio_stream::StreamExt;
@@ -37,7 +38,7 @@ struct SocketFile {
     inode: (u64, u64),
     /// Held against others of our kind: between the look at a socket and its making, two that start at once
     /// would each take it for one that was left.
-    _lock: File,
+    _lock: Guard,
 }
 
 /// A reserved socket path on which no client can connect yet: for a server that has to prepare what no other server
@@ -45,14 +46,15 @@ struct SocketFile {
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,
-    lock: File,
+    lock: Guard,
 }
 
 impl Claim {
     /// Takes the place; a socket that an ended process has left there is removed. Needs a tokio runtime.
     ///
     /// # Errors
-    /// If another process serves there, if the path is something else, or if the directory is not ours to write to.
+    /// If another process serves there, if the path is something else, or if we cannot write to the directory, or
+    /// another user can.
     pub async fn take(endpoint: &Endpoint) -> Result<Self> {
         let path = endpoint.socket().to_owned();
         let lock = lock(&path)?;
@@ -165,24 +167,12 @@ impl<R: RuntimeService, I: ImageService> Services<R, I> {
     }
 }
 
-fn lock(path: &Path) -> Result<File> {
+/// Takes the lock beside the socket, in a directory that no other user can change: what stands at a path there is ours.
+fn lock(path: &Path) -> Result<Guard> {
+    durable::check_ownership(path.parent().unwrap_or(Path::new("/")))?;
     let mut name = path.to_owned().into_os_string();
     name.push(".lock");
-    let name = PathBuf::from(name);
-    let failed = |action| {
-        let path = name.clone();
-        move |source| Error::Listen { action, path, source }
-    };
-    let mut options = File::options();
-    let file = options.write(true).create(true).truncate(false).mode(MODE).open(&name);
-    let file = file.map_err(failed("make"))?;
-    // A process that may open it could hold the lock for ever; a left-over file may be open to others.
-    file.set_permissions(fs::Permissions::from_mode(MODE)).map_err(failed("close to others"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::Taken { socket: path.to_owned() }),
-        Err(TryLockError::Error(source)) => Err(failed("lock")(source)),
-    }
+    Lock::at(name).try_acquire()?.ok_or_else(|| Error::Taken { socket: path.to_owned() })
 }
 
 /// Removes a left-over socket at `path`; not one that is in use, and no other kind of file.

@@ -46,6 +46,14 @@ pub enum Error {
         /// The largest size that is read.
         limit: u64,
     },
+    /// Another user owns the file or directory, or can replace it.
+    #[error("cannot use {}: it {reason}", path.display())]
+    Untrusted {
+        /// The file or directory.
+        path: PathBuf,
+        /// The user that can change it.
+        reason: String,
+    },
     /// Another process holds the lock.
     #[error("{} is locked by {}, and was not released within {waited:?}", path.display(), Holder::name(holder.as_ref()))]
     Locked {
@@ -113,6 +121,9 @@ impl Error {
             Self::Damaged { .. } | Self::TooLarge { .. } => {
                 Some("restore the file from a copy, or move it away")
             }
+            Self::Untrusted { .. } => Some(
+                "name a directory that only root can write to, below directories of which the same is true",
+            ),
             Self::Locked { .. } => Some("see what that process does; the lock ends with it"),
         }
     }

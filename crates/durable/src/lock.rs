@@ -6,18 +6,21 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Stat, flock, fstat, major, minor};
+use rustix::fs::{FlockOperation, OFlags, Stat, flock, fstat, major, minor};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::error::{Error, Result};
+use crate::ownership::foreign_owner;
 
 /// How often a lock file that another process removes is created anew before the lock counts as taken.
 const ATTEMPTS: u32 = 100;
+/// A user that can open a lock file can hold it for ever.
+const MODE: u32 = 0o600;
 
 /// A lock file. It is opened anew for each acquisition, so that threads of one process exclude each other too.
 #[derive(Debug, Clone)]
@@ -26,8 +29,8 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// The lock of the file at `path`, which the first acquisition creates with mode 0600: a user that can open a lock
-    /// file can hold it for ever.
+    /// The lock of the file at `path`, which the first acquisition creates with mode 0600. A symbolic link, a file
+    /// with several names and one of another user are refused.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
@@ -72,10 +75,22 @@ impl Lock {
         retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockShared)) == Err(Errno::WOULDBLOCK)
     }
 
+    /// Opens the lock file, and closes one that was left open to others.
     fn open(&self) -> Result<File> {
-        let open =
-            File::options().create(true).truncate(false).read(true).write(true).mode(0o600).open(&self.path);
-        open.map_err(Error::io("open", &self.path))
+        let mut options = File::options();
+        options.create(true).truncate(false).read(true).write(true).mode(MODE);
+        // A link would have a file made or closed elsewhere, and a FIFO would block.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let file = options.custom_flags(flags).open(&self.path).map_err(Error::io("open", &self.path))?;
+        let found = file.metadata().map_err(Error::io("read", &self.path))?;
+        if let Some(reason) = weakness(&found) {
+            return Err(Error::Untrusted { path: self.path.clone(), reason });
+        }
+        if found.permissions().mode() & 0o077 != 0 {
+            let closed = file.set_permissions(fs::Permissions::from_mode(MODE));
+            closed.map_err(Error::io("close to others", &self.path))?;
+        }
+        Ok(file)
     }
 
     /// Whether the path still leads to the file that was locked: the lock of one that was removed since excludes no
@@ -84,6 +99,17 @@ impl Lock {
         let held = fstat(guard).map_err(Error::io("read", &self.path))?;
         Ok(fs::metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == (held.st_dev, held.st_ino)))
     }
+}
+
+/// Why a file is not used as a lock, if it is not.
+fn weakness(found: &fs::Metadata) -> Option<String> {
+    if !found.is_file() {
+        return Some("is not a regular file".to_owned());
+    }
+    if found.nlink() > 1 {
+        return Some(format!("has {} names (hard links)", found.nlink()));
+    }
+    foreign_owner(found.uid())
 }
 
 /// A lock that is held until this is dropped.

@@ -285,7 +285,9 @@ impl From<durable::Error> for Error {
             Cause::Io { action, path, cause } => Self::io(action, &path)(cause),
             Cause::Locked { path, waited, .. } => Self::Stuck { path, waited },
             Cause::Damaged { path, cause } => Self::Record { path, why: cause.to_string() },
-            Cause::Version { ref path, .. } | Cause::TooLarge { ref path, .. } => {
+            Cause::Version { ref path, .. }
+            | Cause::TooLarge { ref path, .. }
+            | Cause::Untrusted { ref path, .. } => {
                 Self::Record { path: path.clone(), why: error.to_string() }
             }
         }

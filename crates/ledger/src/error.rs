@@ -252,7 +252,8 @@ impl From<durable::Error> for LedgerError {
             }
             durable::Error::Damaged { ref path, .. }
             | durable::Error::Version { ref path, .. }
-            | durable::Error::TooLarge { ref path, .. } => {
+            | durable::Error::TooLarge { ref path, .. }
+            | durable::Error::Untrusted { ref path, .. } => {
                 Self::io("use", path, std::io::Error::other(error.to_string()))
             }
         }

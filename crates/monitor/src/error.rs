@@ -112,6 +112,7 @@ impl From<durable::Error> for Error {
         use durable::Error as Cause;
         match error {
             Cause::Io { action, path, cause } => Self::File { what: action, path, cause },
+            Cause::Untrusted { path, reason } => Self::Record { path, why: format!("it {reason}") },
             Cause::TooLarge { path, limit } => {
                 Self::Record { path, why: format!("it has more than {limit} bytes") }
             }

@@ -281,6 +281,7 @@ impl From<durable::Error> for Error {
                 path,
                 why: format!("it is of version {found}; this wardlet knows version {known}"),
             },
+            Cause::Untrusted { path, reason } => Self::Record { path, why: format!("it {reason}") },
             Cause::TooLarge { path, limit } => {
                 Self::Record { path, why: format!("it has more than {limit} bytes") }
             }

@@ -112,10 +112,14 @@ pub async fn claim(endpoint: &Endpoint) -> Result<Claim, ConnectError> {
     Ok(Claim::take(endpoint).await?)
 }
 
+/// Makes the directory of the socket, where no other user can put a socket or a link of theirs.
 fn make_dir(endpoint: &Endpoint) -> Result<(), ConnectError> {
     let dir = endpoint.socket().parent().unwrap_or(Path::new("/"));
+    durable::check_ownership(dir).map_err(cri::Error::from)?;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.map_err(|cause| ConnectError::Dir { path: dir.to_owned(), cause })
+    made.map_err(|cause| ConnectError::Dir { path: dir.to_owned(), cause })?;
+    // One that another user made just now.
+    Ok(durable::check_ownership(dir).map_err(cri::Error::from)?)
 }
 
 /// The runtime to connect to.

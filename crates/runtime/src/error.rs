@@ -303,6 +303,11 @@ impl From<durable::Error> for Error {
             Cause::Version { path, found, known } if found > u64::from(known.newest) => {
                 Self::Newer { path, version: u32::try_from(found).unwrap_or(u32::MAX) }
             }
+            Cause::Untrusted { path, reason } => Self::Step {
+                step: format!("use {}", path.display()),
+                cause: format!("it {reason}"),
+                hint: hint.map(Into::into),
+            },
             Cause::Version { ref path, .. }
             | Cause::TooLarge { ref path, .. }
             | Cause::Locked { ref path, .. } => Self::Step {

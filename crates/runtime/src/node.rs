@@ -57,6 +57,7 @@ impl std::fmt::Debug for Node {
 impl Node {
     /// Opens the state directories and locks them against other servers.
     pub(crate) async fn open(settings: Settings) -> Result<Arc<Self>> {
+        durable::check_ownership(&settings.run)?;
         let layout = Layout::make(&settings.state, &settings.run)?;
         let locks = [lock(&layout.lock())?, lock(&layout.run_lock())?];
         let groups = Groups::find()?;

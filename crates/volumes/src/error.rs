@@ -332,6 +332,7 @@ impl From<durable::Error> for Error {
             }
             Cause::Version { ref path, .. }
             | Cause::TooLarge { ref path, .. }
+            | Cause::Untrusted { ref path, .. }
             | Cause::Locked { ref path, .. } => {
                 Self::DamagedRecord { path: path.clone(), cause: error.to_string() }
             }

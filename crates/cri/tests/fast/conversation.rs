@@ -167,6 +167,46 @@ async fn the_lock_of_a_socket_is_roots_alone_also_if_it_was_left_open_to_others(
     claim.listen().unwrap();
 }
 
+/// The attack: a user who can write to the directory puts a link where root makes its lock.
+#[tokio::test]
+async fn a_link_at_the_lock_makes_and_changes_no_other_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (victim, absent) = (dir.path().join("victim"), dir.path().join("absent"));
+    std::fs::write(&victim, "precious").unwrap();
+    std::fs::set_permissions(&victim, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let (path, lock) = (dir.path().join("cri.sock"), dir.path().join("cri.sock.lock"));
+    for target in [&victim, &absent] {
+        std::os::unix::fs::symlink(target, &lock).unwrap();
+        let error = Claim::take(&endpoint(&path)).await.unwrap_err();
+        assert!(matches!(error, Error::Lock(_)), "{error}");
+        std::fs::remove_file(&lock).unwrap();
+    }
+    assert_eq!(std::fs::metadata(&victim).unwrap().permissions().mode() & 0o777, 0o644);
+    assert!(!absent.exists());
+    std::fs::hard_link(&victim, &lock).unwrap();
+    let error = Claim::take(&endpoint(&path)).await.unwrap_err();
+    assert!(error.to_string().contains("hard links"), "{error}");
+    assert_eq!(std::fs::metadata(&victim).unwrap().permissions().mode() & 0o777, 0o644);
+}
+
+/// Whoever can write there could put a socket of theirs in our socket's place.
+#[tokio::test]
+async fn no_socket_is_made_where_another_user_can_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = dir.path().join("open");
+    std::fs::create_dir(&open).unwrap();
+    for mode in [0o777, 0o1777] {
+        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(mode)).unwrap();
+        let error = Listener::bind(&endpoint(&open.join("cri.sock"))).await.unwrap_err();
+        assert!(
+            error.to_string().contains(&format!("{}: it can be written to by every user", open.display())),
+            "{error}"
+        );
+        assert!(error.hint().contains("only root can write to"), "{}", error.hint());
+        assert_eq!(std::fs::read_dir(&open).unwrap().count(), 0);
+    }
+}
+
 #[tokio::test]
 async fn both_sides_understand_each_other_over_a_pipe() {
     let (ours, theirs) = tokio::io::duplex(4096);

@@ -179,6 +179,7 @@ pub(super) fn step(error: durable::Error) -> Error {
         durable::Error::Damaged { ref path, .. }
         | durable::Error::Version { ref path, .. }
         | durable::Error::TooLarge { ref path, .. }
+        | durable::Error::Untrusted { ref path, .. }
         | durable::Error::Locked { ref path, .. } => failed("use", path)(io::Error::other(error.to_string())),
     }
 }

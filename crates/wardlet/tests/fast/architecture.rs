@@ -21,7 +21,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("plan", &["types", "ids", "selinux"]),
     ("manifest", &["types", "plan", "selinux"]),
     ("conflicts", &["types", "selinux"]),
-    ("cri", &[]),
+    ("cri", &["durable"]),
     ("images", &["types", "ids", "durable", "kernel"]),
     ("container", &["types", "ids", "durable", "kernel", "cgroups"]),
     ("volumes", &["types", "ids", "plan", "durable", "kernel"]),

@@ -4,6 +4,7 @@
 mod borrowed_uid;
 mod covered_namespace;
 mod descriptor_flood;
+mod foreign_directory;
 mod host_setuid;
 pub(crate) mod left_pod;
 mod log_size;
