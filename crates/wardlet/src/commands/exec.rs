@@ -64,11 +64,11 @@ async fn exec(session: &Session, pod: &Stored, name: &str, args: &ExecArgs) -> R
     let url = within(DEADLINE, "Exec", client.runtime().exec(request)).await?.url;
     let mut signals = Signals::catch()?;
     let command = Command {
-        stdin: args.stdin.then(input).transpose().map_err(no_terminal)?,
-        sizes: args.tty.then(sizes).transpose().map_err(no_terminal)?,
+        stdin: args.stdin.then(input).transpose().map_err(|e| no_terminal(&e))?,
+        sizes: args.tty.then(sizes).transpose().map_err(|e| no_terminal(&e))?,
         output: Sink::new(args).into_output(),
     };
-    let _raw = (args.stdin && args.tty).then(Raw::take).transpose().map_err(no_terminal)?;
+    let _raw = (args.stdin && args.tty).then(Raw::take).transpose().map_err(|e| no_terminal(&e))?;
     tokio::select! {
         ended = run_at(&url, command) => match ended {
             Ok(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
@@ -83,7 +83,7 @@ async fn exec(session: &Session, pod: &Stored, name: &str, args: &ExecArgs) -> R
     }
 }
 
-fn no_terminal(error: std::io::Error) -> Failure {
+fn no_terminal(error: &std::io::Error) -> Failure {
     Failure::unknown(format!("cannot use the terminal: {error}"))
 }
 

@@ -51,7 +51,8 @@ impl Cluster {
         let organization = Some("system:nodes");
         let user = User { file: NODE, common_name: &common_name, organization, validity: Validity::Valid };
         let kubeconfig = self.testbed.user_kubeconfig(&user).unwrap();
-        let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
+        let log =
+            std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
         let mut command = self.wardlet();
         command.args(["agent", "--builtin-runtime", "--run-dir"]).arg(self.dir.path().join("run"));
         command.arg("--").arg(format!("--kubeconfig={}", kubeconfig.display()));
@@ -60,7 +61,8 @@ impl Cluster {
     }
 
     fn get(&self, what: &[&str]) -> Option<Value> {
-        let output = self.testbed.command("kubectl").arg("get").args(what).args(["-o", "json"]).output().unwrap();
+        let output =
+            self.testbed.command("kubectl").arg("get").args(what).args(["-o", "json"]).output().unwrap();
         serde_json::from_slice(&output.stdout).ok()
     }
 
@@ -121,7 +123,8 @@ fn pods_of_an_api_server_run_in_blocks_of_their_own_and_outlive_the_agent() {
     let started = ["one", "two"].map(|name| cluster.running(name));
     let ids = |pod: &Value| pod["status"]["containerStatuses"][0]["containerID"].clone();
     assert!(started.iter().all(|pod| ids(pod).as_str().unwrap().starts_with("wardlet://")), "{started:#?}");
-    let blocks: Vec<Value> = cluster.leases().iter().map(|lease| lease["uidMappings"][0]["hostId"].clone()).collect();
+    let blocks: Vec<Value> =
+        cluster.leases().iter().map(|lease| lease["uidMappings"][0]["hostId"].clone()).collect();
     assert_eq!(blocks.len(), 2);
     assert_ne!(blocks[0], blocks[1]);
 
