@@ -9,6 +9,7 @@
 //! | [`status`] | the statuses of pods as a [`StatusSink`](agent::ports::StatusSink) |
 //! | [`events`] | events as an [`EventSink`](agent::ports::EventSink) |
 //! | [`node_agent`] | all of it in one: this machine as a node |
+//! | [`static_pods`] | pods of this node's own files as a [`PodSource`](agent::ports::PodSource), and their mirror pods |
 //! | [`reconcile`] | the pods that are bound to this node, run by the agent |
 //! | [`objects`] | ConfigMaps and Secrets as an [`ObjectStore`](agent::ports::ObjectStore) |
 //!
@@ -27,6 +28,7 @@ mod problem;
 mod raw;
 pub mod reconcile;
 mod retry;
+pub mod static_pods;
 pub mod status;
 
 pub use problem::Problem;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::node::kubelet::{KubeletConfig, NodeFlags};
-use agent::ports::{EventSink, StatusSink, SystemClock};
+use agent::ports::{StatusSink, SystemClock};
 use agent::{Agent, Options, StatusFiles};
 use types::Refusal;
 
@@ -15,7 +15,8 @@ use crate::node::{
 };
 use crate::objects::ApiObjects;
 use crate::pods::PodWatch;
-use crate::reconcile::{self, Admission, Ports};
+use crate::reconcile::{self, Admission, Cluster, Ports, Sources};
+use crate::static_pods::{Mirrors, StaticPods};
 use crate::status::{ApiStatuses, StatusNode};
 use crate::{lease, node};
 
@@ -30,8 +31,8 @@ pub struct NodeAgent<'a> {
     pub config: &'a KubeletConfig,
     /// Flags of the node itself.
     pub flags: &'a NodeFlags,
-    /// The clients of the API server.
-    pub clients: Clients,
+    /// The clients of the API server; `None` for a node that only has static pods.
+    pub clients: Option<Clients>,
     /// What the agent that runs the pods needs; its objects, statuses, events, node and address are set here.
     pub options: Options,
     /// Decides on each pod.
@@ -72,7 +73,7 @@ impl NodeAgentError {
 
 impl NodeAgent<'_> {
     /// Registers the node and runs its pods until `shutdown` is done; the pods keep running then. The API server need not be
-    /// reachable at the start.
+    /// reachable at the start: static pods run without it.
     ///
     /// # Errors
     /// If this machine cannot be a node with these settings.
@@ -87,37 +88,45 @@ impl NodeAgent<'_> {
         let addresses = addresses(&name, &settings.node_ips)?;
         let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         let probe = RuntimeProbe::start(options.client.clone(), machine, addresses);
-        let node = node::spawn(&clients, settings, config.into(), probe.state());
-        let _lease = lease::spawn(&clients, &name, config.into(), node.node());
+        options.node.clone_from(&name);
+        options.host_ip = shown.first().cloned().unwrap_or_default();
+        let rescan = config.file_check_frequency.to_std();
+        let files = config.static_pod_path.as_deref().map(|dir| StaticPods::start(dir, &name, rescan));
+        let mut sources = Sources { api: None, files };
         tokio::pin!(shutdown);
-        let (mut seen, mut state_of_node) = (node.node(), probe.state());
-        let ready = async {
-            // Both senders live as long as `node` and `probe`.
-            let _ = seen.wait_for(Option::is_some).await;
-            let runtime = state_of_node.wait_for(|state| state.facts.runtime.is_some()).await;
-            runtime.ok().and_then(|state| state.facts.runtime.clone()).unwrap_or_default()
-        };
-        let runtime = tokio::select! {
-            runtime = ready => runtime,
-            () = &mut shutdown => return Ok(()),
-        };
-        let client = clients.main.kube();
-        let source = PodWatch::start(client.clone(), &name);
-        let local: Arc<dyn StatusSink> = Arc::new(StatusFiles::new(state.clone()));
-        let of_node = StatusNode { addresses: shown.clone(), runtime: runtime.name };
-        let statuses = Arc::new(ApiStatuses::start(client.clone(), source.view(), of_node, local));
-        let events: Arc<dyn EventSink> = Arc::new(ApiEvents::start(client.clone(), &name));
-        let objects = ApiObjects::new(client);
-        options.statuses = Arc::clone(&statuses) as _;
-        options.events = Arc::clone(&events);
-        options.objects = Arc::new(objects.clone());
-        options.node = name;
-        options.host_ip = shown.into_iter().next().unwrap_or_default();
+        let mut registered = None;
+        let mut cluster = None;
+        if let Some(clients) = clients {
+            let node = node::spawn(&clients, settings, config.into(), probe.state());
+            let lease = lease::spawn(&clients, &name, config.into(), node.node());
+            let mut facts = probe.state();
+            let runtime = tokio::select! {
+                // The sender lives as long as `probe`.
+                state = facts.wait_for(|state| state.facts.runtime.is_some()) => {
+                    state.ok().and_then(|state| state.facts.runtime.clone()).unwrap_or_default()
+                }
+                () = &mut shutdown => return Ok(()),
+            };
+            let client = clients.main.kube();
+            let watch = PodWatch::start(client.clone(), &name);
+            let local: Arc<dyn StatusSink> = Arc::new(StatusFiles::new(state.clone()));
+            let of_node = StatusNode { addresses: shown, runtime: runtime.name };
+            let statuses = Arc::new(ApiStatuses::start(client.clone(), watch.view(), of_node, local));
+            let mirrors = Mirrors::start(client.clone(), watch.view(), node.node());
+            let objects = ApiObjects::new(client.clone());
+            options.statuses = Arc::clone(&statuses) as _;
+            options.events = Arc::new(ApiEvents::start(client, &name));
+            options.objects = Arc::new(objects.clone());
+            sources.api = Some(watch);
+            cluster = Some(Cluster { statuses, objects, mirrors });
+            registered = Some((node, lease));
+        }
+        let events = Arc::clone(&options.events);
         let agent = Agent::open(options)?;
         agent.collect_orphans().await;
-        let clock = Arc::new(SystemClock);
-        let ports = Ports { agent, state, admission, statuses, events, objects, clock };
-        reconcile::run(ports, source, shutdown).await;
+        let ports = Ports { agent, state, admission, events, cluster, clock: Arc::new(SystemClock) };
+        reconcile::run(ports, sources, shutdown).await;
+        drop(registered);
         Ok(())
     }
 }

@@ -69,7 +69,7 @@ impl From<Map<String, Value>> for RawObject {
     }
 }
 
-/// The fields without which an object cannot be told from others.
+/// The fields without which an object cannot be distinguished from others.
 fn known(metadata: &Map<String, Value>) -> ObjectMeta {
     let text = |key: &str| metadata.get(key).and_then(Value::as_str).map(str::to_owned);
     ObjectMeta {

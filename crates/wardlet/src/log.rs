@@ -41,7 +41,10 @@ pub(crate) fn of(command: &Command) -> Log {
     let format = match args.log_format {
         LogFormat::Text => {
             let runtime = Prefix::Words(server.unwrap_or("runtime"));
-            Format::Text(Text::default().with("agent", Prefix::Pod).with("runtime", runtime))
+            let text = Text::default().with("agent", Prefix::Pod).with("runtime", runtime);
+            Format::Text(
+                ["apiserver", "kubelet_api"].into_iter().fold(text, |text, name| text.with(name, runtime)),
+            )
         }
         LogFormat::Json => Format::Json,
     };
@@ -57,7 +60,8 @@ fn filter(verbose: u8, quiet_runtime: LevelFilter) -> Filter {
         (1, LevelFilter::OFF) => (LevelFilter::OFF, LevelFilter::INFO, LevelFilter::INFO),
         _ => (LevelFilter::WARN, LevelFilter::DEBUG, LevelFilter::DEBUG),
     };
-    Filter::new(others).with("wardlet", own).with("node", own).with("agent", own).with("runtime", runtime)
+    let own_crates = ["wardlet", "node", "agent", "apiserver", "kubelet_api"];
+    own_crates.into_iter().fold(Filter::new(others), |all, name| all.with(name, own)).with("runtime", runtime)
 }
 
 /// Writes a line to stderr; on a terminal without control characters, because the line may quote pods, images and
@@ -76,7 +80,7 @@ mod tests {
     fn run_shows_the_runtime_only_when_asked_and_cri_always() {
         let levels = |verbose, quiet| {
             let filter = filter(verbose, quiet);
-            ["agent", "node", "runtime", "hyper"].map(|name| filter.level(name))
+            ["apiserver", "node", "runtime", "hyper"].map(|name| filter.level(name))
         };
         let (off, warn) = (LevelFilter::OFF, LevelFilter::WARN);
         let (info, debug) = (LevelFilter::INFO, LevelFilter::DEBUG);

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::ports::{BoxFuture, PodSource};
-use crate::sources::manifests::{files, is_watched};
+use crate::sources::manifests::{Names, files, is_watched};
 use crate::sources::open::Stamp;
 use crate::sources::tracked::{DueFile, OnDisk, PATIENCE, ReadFile, SETTLED, Tracked};
 use crate::sources::watch::{Seen, SeenKind, Watch};
@@ -43,6 +43,8 @@ pub struct FileSet {
 /// A source of pods from files and directories of files.
 pub struct FileSource {
     names: Vec<PathBuf>,
+    /// Which files of a directory are read.
+    in_dirs: Names,
     rescan: Duration,
     watch: Option<Watch>,
     /// The watched directories, by watch descriptor.
@@ -88,6 +90,7 @@ impl FileSource {
         }
         Self {
             names,
+            in_dirs: Names::ByEnding,
             rescan: RESCAN,
             // Without inotify the periodic scan finds changes.
             watch: Watch::new().ok(),
@@ -100,6 +103,13 @@ impl FileSource {
             writing: HashMap::new(),
             next_scan: Instant::now(),
         }
+    }
+
+    /// A source of the kubelet's directory of static pods: all of its files that are not hidden, scanned at least so
+    /// often. Must be called within a tokio runtime.
+    #[must_use]
+    pub fn static_pods(dir: &Path, rescan: Duration) -> Self {
+        Self { in_dirs: Names::All, rescan, ..Self::new(&[dir.to_owned()], &Reading::default()) }
     }
 
     /// Waits until the files may have changed.
@@ -180,7 +190,7 @@ impl FileSource {
         let mut found = BTreeMap::new();
         let unreadable = |error: std::io::Error| OnDisk::Unreadable(error.to_string());
         for name in &self.names {
-            match files(name) {
+            match files(name, self.in_dirs) {
                 Ok(listed) => {
                     found.insert(name.clone(), OnDisk::Directory);
                     for file in listed {

@@ -66,7 +66,9 @@ fn read_each(
             reading.extend(manifest::read(shown, &bytes));
             continue;
         }
-        for file in files(name).map_err(|cause| unreadable(&name.display().to_string(), cause))? {
+        for file in
+            files(name, Names::ByEnding).map_err(|cause| unreadable(&name.display().to_string(), cause))?
+        {
             let shown = file.display().to_string();
             // A pipe that is named, as by a shell's `<(...)`, is read to its end.
             let is_regular = file.is_file() || file != *name;
@@ -92,16 +94,31 @@ fn unreadable(name: &str, cause: io::Error) -> Unreadable {
     Unreadable { name: name.to_owned(), cause }
 }
 
+/// Which files of a directory are manifests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    /// Those that end in `.yaml`, `.yml` or `.json`.
+    ByEnding,
+    /// All that are not hidden, as in the kubelet's directory of static pods.
+    All,
+}
+
+impl Names {
+    fn include(self, path: &Path) -> bool {
+        match self {
+            Self::ByEnding => path.extension().and_then(|e| e.to_str()).is_some_and(|e| ENDINGS.contains(&e)),
+            Self::All => path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b".")),
+        }
+    }
+}
+
 /// The manifests of a name: the file itself, or those directly in the directory.
-pub(super) fn files(name: &Path) -> io::Result<Vec<PathBuf>> {
+pub(super) fn files(name: &Path, names: Names) -> io::Result<Vec<PathBuf>> {
     // A directory that is being replaced is missing for a moment: that is an error here, and not a file.
     if !name.metadata()?.is_dir() {
         return Ok(vec![name.to_owned()]);
     }
-    let is_manifest = |path: &PathBuf| {
-        let ending = path.extension().and_then(|e| e.to_str());
-        ending.is_some_and(|e| ENDINGS.contains(&e)) && path.is_file()
-    };
+    let is_manifest = |path: &PathBuf| names.include(path) && path.is_file();
     let entries = std::fs::read_dir(name)?.map(|entry| entry.map(|e| e.path()));
     let mut found = entries.collect::<io::Result<Vec<PathBuf>>>()?;
     found.retain(is_manifest);

@@ -113,7 +113,7 @@ struct Sync {
 
 /// What is known from earlier rounds.
 struct Last {
-    /// Whether the API server was told that the node is ready; `None` before it was told anything.
+    /// Whether the API server has been sent that the node is ready; `None` before anything was sent.
     ready: Option<bool>,
     /// When the status is sent even without a change.
     report_at: Instant,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use agent::ports::PodRef;
 use kube::Resource as _;
 use lifecycle::Moment;
+use manifest::k8s_openapi::api::core::v1::Pod;
 use manifest::k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use manifest::{Finding, Listed, Object, Resource, Unknowns, read_listed};
 use serde_json::{Value, json};
@@ -32,6 +33,8 @@ pub struct ApiPod {
     pub phase: String,
     /// The hash of its static pod, if it is a mirror pod: it only shows a static pod, and is never run itself.
     pub mirror: Option<String>,
+    /// Whether it is a static pod: one of the node's own files, which the API shows by a mirror pod.
+    pub is_static: bool,
     /// Its status in the API, as JSON; `Null` if it has none.
     pub status: Value,
     /// Its version in the API.
@@ -74,9 +77,18 @@ impl ApiPod {
             created: meta.creation_timestamp.as_ref().map(moment),
             phase: raw.field("status").get("phase").and_then(Value::as_str).unwrap_or_default().to_owned(),
             mirror: raw.annotation(MIRROR).map(str::to_owned),
+            is_static: false,
             status: raw.field("status").clone(),
             resource_version: meta.resource_version.clone().unwrap_or_default(),
         })
+    }
+
+    /// A static pod, as [`manifest::static_pod`] returns it. `None` if its UID cannot be one.
+    pub(crate) fn of_file(pod: &Pod) -> Option<Self> {
+        // Serialising the fields of a pod cannot fail; an empty map has no UID.
+        let fields = serde_json::to_value(pod).ok().and_then(|value| value.as_object().cloned());
+        let raw = RawObject::from(fields.unwrap_or_default());
+        Some(Self { is_static: true, ..Self::read(&raw)? })
     }
 
     /// The pod, if it could be read.

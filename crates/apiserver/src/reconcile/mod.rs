@@ -1,5 +1,7 @@
-//! Reconciles the pods that the API server has bound to this node with those that the agent runs.
+//! Reconciles the pods that the API server has bound to this node, and those of its own files, with those that the agent
+//! runs.
 //!
+//! Nothing is stopped because it is missing from a set before each source has delivered a complete one.
 //! Each pod passes through stages ([`Stage`]); slow steps are tasks, so that no pod waits for another. A pod that cannot
 //! be started stays Pending and is tried again: a refusal for good would make a controller create pods without end.
 
@@ -13,12 +15,14 @@ use std::time::Duration;
 use agent::ports::{BoxFuture, Clock, Event, EventObject, EventSink, EventType, PodRef, PodSource};
 use agent::{Admitted, Agent, Handle, PodUpdate};
 use manifest::Object;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::objects::ApiObjects;
 use crate::pods::{ApiPod, PodSet, PodWatch};
+use crate::static_pods::{MirrorTarget, Mirrors, StaticPods};
 use crate::status::ApiStatuses;
 use work::{Done, StartError};
 
@@ -39,14 +43,30 @@ pub struct Ports {
     pub state: PathBuf,
     /// Decides on each pod before it is started or changed.
     pub admission: Arc<dyn Admission>,
-    /// Receives the end of pods.
-    pub statuses: Arc<ApiStatuses>,
     /// Receives why pods cannot be started.
     pub events: Arc<dyn EventSink>,
-    /// The ConfigMaps and Secrets that pods reference.
-    pub objects: ApiObjects,
+    /// The API server; `None` for a node that only has static pods.
+    pub cluster: Option<Cluster>,
     /// The source of the current time.
     pub clock: Arc<dyn Clock>,
+}
+
+/// The ports of the API server.
+pub struct Cluster {
+    /// Receives the end of pods.
+    pub statuses: Arc<ApiStatuses>,
+    /// The ConfigMaps and Secrets that pods reference.
+    pub objects: ApiObjects,
+    /// The mirror pods of static pods.
+    pub mirrors: Mirrors,
+}
+
+/// Where pods come from.
+pub struct Sources {
+    /// The API server; `None` for a node that only has static pods.
+    pub api: Option<PodWatch>,
+    /// The directory of static pods, if there is one.
+    pub files: Option<StaticPods>,
 }
 
 /// Where a pod is on its way through this node.
@@ -64,7 +84,7 @@ enum Stage {
     },
     /// No container of it runs, and none will. Its logs stay until it is deleted.
     Ended(Box<Handle>),
-    /// A task removes what is left of it.
+    /// A task removes the rest of it.
     Removing,
     /// Nothing of it is left on this node.
     Finished,
@@ -77,23 +97,58 @@ struct Grace(Option<Duration>);
 struct Managed {
     pod: PodRef,
     stage: Stage,
+    is_static: bool,
 }
 
-/// Runs the pods of the source until `shutdown` is done. The pods keep running then.
-pub async fn run(ports: Ports, mut source: PodWatch, shutdown: impl Future<Output = ()>) {
-    let mut changes = ports.objects.subscribe();
+/// The newest set of each source; `None` until its first complete one.
+#[derive(Default)]
+struct Wanted {
+    api: Option<Arc<PodSet>>,
+    files: Option<Arc<PodSet>>,
+}
+
+impl Wanted {
+    fn is_complete(&self) -> bool {
+        self.api.is_some() && self.files.is_some()
+    }
+
+    /// The pods that this node is to run. Mirror pods only show static pods.
+    fn pods(&self) -> impl Iterator<Item = &Arc<ApiPod>> {
+        let own = self.api.iter().flat_map(|set| &set.pods).filter(|pod| pod.mirror.is_none());
+        self.files.iter().flat_map(|set| &set.pods).chain(own)
+    }
+
+    fn by_uid(&self, uid: &str) -> Option<&Arc<ApiPod>> {
+        self.pods().find(|pod| pod.pod.uid.as_str() == uid)
+    }
+}
+
+/// Runs the pods of the sources until `shutdown` is done. The pods keep running then.
+pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = ()>) {
+    let Sources { mut api, mut files } = sources;
+    let mut changes = ports.cluster.as_ref().map(|cluster| cluster.objects.subscribe());
+    let none = || Some(Arc::new(PodSet::default()));
+    // A source that there is not has delivered its only set.
+    let wanted = Wanted {
+        api: if api.is_none() { none() } else { None },
+        files: if files.is_none() { none() } else { None },
+    };
+    let ports = Arc::new(ports);
     let mut reconciler =
-        Reconciler { ports: Arc::new(ports), set: None, pods: HashMap::new(), tasks: JoinSet::new() };
+        Reconciler { ports, wanted, is_cleaned: false, pods: HashMap::new(), tasks: JoinSet::new() };
     tokio::pin!(shutdown);
     loop {
         let retry = reconciler.next_retry();
         tokio::select! {
             () = &mut shutdown => return,
-            set = source.next() => {
+            set = next(&mut api) => {
                 let Some(set) = set else { return };
-                if reconciler.set.replace(set).is_none() {
-                    reconciler.end_unbound().await;
-                }
+                reconciler.wanted.api = Some(set);
+                reconciler.reconcile().await;
+            }
+            set = next(&mut files) => {
+                let Some(set) = set else { return };
+                reconciler.wanted.files = Some(set);
                 reconciler.reconcile().await;
             }
             Some(done) = reconciler.tasks.join_next() => {
@@ -103,11 +158,7 @@ pub async fn run(ports: Ports, mut source: PodWatch, shutdown: impl Future<Outpu
                 }
                 reconciler.reconcile().await;
             }
-            changed = changes.changed() => {
-                if changed.is_ok() {
-                    reconciler.ports.agent.refresh().await;
-                }
-            }
+            () = changed(&mut changes) => reconciler.ports.agent.refresh().await,
             () = tokio::time::sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {
                 reconciler.reconcile().await;
             }
@@ -115,13 +166,40 @@ pub async fn run(ports: Ports, mut source: PodWatch, shutdown: impl Future<Outpu
     }
 }
 
+/// The next set of a source; never, if there is no such source.
+async fn next<S: PodSource>(source: &mut Option<S>) -> Option<S::Set> {
+    match source {
+        Some(source) => source.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a change of an object that a pod references.
+async fn changed<T>(changes: &mut Option<watch::Receiver<T>>) {
+    if let Some(changes) = changes
+        && changes.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
+}
+
 struct Reconciler {
     ports: Arc<Ports>,
-    /// The newest set of pods; `None` until the first complete one.
-    set: Option<Arc<PodSet>>,
+    wanted: Wanted,
+    /// Whether the pods of earlier processes that are no longer wanted were found.
+    is_cleaned: bool,
     /// By UID.
     pods: HashMap<String, Managed>,
     tasks: JoinSet<Done>,
+}
+
+impl Ports {
+    fn finish(&self, pod: &PodRef) {
+        if let Some(cluster) = &self.cluster {
+            cluster.statuses.finish(pod);
+        }
+    }
 }
 
 impl Reconciler {
@@ -133,9 +211,8 @@ impl Reconciler {
         until.min()
     }
 
-    /// Ends the recorded pods of earlier processes that are bound to this node no more. Only a complete set shows that.
-    async fn end_unbound(&mut self) {
-        let Some(set) = self.set.clone() else { return };
+    /// Ends the recorded pods of earlier processes that no source has any more.
+    async fn end_unwanted(&mut self) {
         let state = self.ports.state.clone();
         let stored = tokio::task::spawn_blocking(move || agent::stored(&state)).await;
         let (stored, unreadable) = match stored {
@@ -146,7 +223,7 @@ impl Reconciler {
         unreadable.iter().for_each(|cause| warn!("a pod of an earlier process is left as it is: {cause}"));
         for stored in stored {
             let record = &stored.record;
-            if set.by_uid(record.uid.as_str()).is_some() {
+            if self.wanted.by_uid(record.uid.as_str()).is_some() {
                 continue;
             }
             let pod = PodRef {
@@ -154,31 +231,44 @@ impl Reconciler {
                 name: record.name.clone(),
                 uid: record.uid.clone(),
             };
-            info!("pod {}/{} is bound to this node no more; it is stopped", pod.namespace, pod.name);
-            self.manage(&pod, Stage::Starting);
+            info!("pod {}/{} is wanted on this node no more; it is stopped", pod.namespace, pod.name);
+            self.manage(&pod, Stage::Starting, false);
             self.tasks.spawn(work::end(Arc::clone(&self.ports), pod, None));
         }
     }
 
     /// Takes each pod one step further, as far as it is known what to do.
     async fn reconcile(&mut self) {
-        let Some(set) = self.set.clone() else { return };
-        let own = set.pods.iter().filter(|pod| pod.mirror.is_none());
-        for wanted in own {
+        if self.wanted.is_complete() && !self.is_cleaned {
+            self.is_cleaned = true;
+            self.end_unwanted().await;
+        }
+        let pods: Vec<Arc<ApiPod>> = self.wanted.pods().cloned().collect();
+        for wanted in &pods {
             match self.pods.contains_key(wanted.pod.uid.as_str()) {
                 true => self.step(wanted.pod.uid.as_str(), Some(wanted)).await,
                 false => self.begin(wanted),
             }
         }
-        let gone: BTreeSet<String> =
-            self.pods.keys().filter(|uid| set.by_uid(uid).is_none()).cloned().collect();
-        for uid in gone {
-            self.step(&uid, None).await;
+        if self.wanted.is_complete() {
+            let is_gone = |uid: &&String| self.wanted.by_uid(uid).is_none();
+            let gone: BTreeSet<String> = self.pods.keys().filter(is_gone).cloned().collect();
+            for uid in gone {
+                self.step(&uid, None).await;
+            }
         }
+        self.mirror();
     }
 
-    /// Starts a pod that is new here.
+    /// Starts a pod that is new here, once no other pod of its name is left.
     fn begin(&mut self, wanted: &Arc<ApiPod>) {
+        let is_in_use = |other: &Managed| {
+            (&other.pod.namespace, &other.pod.name) == (&wanted.pod.namespace, &wanted.pod.name)
+                && !matches!(other.stage, Stage::Finished)
+        };
+        if self.pods.values().any(is_in_use) {
+            return;
+        }
         let ports = Arc::clone(&self.ports);
         if wanted.deletion.is_none() && !wanted.is_terminal() {
             self.tasks.spawn(work::start(ports, Arc::clone(wanted)));
@@ -186,7 +276,16 @@ impl Reconciler {
             let grace = wanted.deletion.and_then(|deletion| deletion.grace);
             self.tasks.spawn(work::end(ports, wanted.pod.clone(), grace));
         }
-        self.manage(&wanted.pod, Stage::Starting);
+        self.manage(&wanted.pod, Stage::Starting, wanted.is_static);
+    }
+
+    /// Sets which mirror pods there should be.
+    fn mirror(&self) {
+        let (Some(cluster), Some(files)) = (&self.ports.cluster, &self.wanted.files) else { return };
+        let is_stopping = |one: &&Managed| one.is_static && !matches!(one.stage, Stage::Finished);
+        let stopping = self.pods.values().filter(is_stopping);
+        let stopping = stopping.map(|one| (one.pod.namespace.clone(), one.pod.name.clone())).collect();
+        cluster.mirrors.set(MirrorTarget { pods: files.pods.clone(), stopping });
     }
 
     /// Takes a known pod a step further; `wanted` is `None` if it is bound to this node no more.
@@ -230,7 +329,12 @@ impl Reconciler {
             (Stage::Finished, None) => {
                 self.pods.remove(uid);
             }
-            (Stage::Finished, Some(_)) if deletion.is_some() => self.ports.statuses.finish(&managed.pod),
+            // Its file was away for a while.
+            (Stage::Finished, Some(wanted)) if managed.is_static => {
+                self.pods.remove(uid);
+                self.begin(wanted);
+            }
+            (Stage::Finished, Some(_)) if deletion.is_some() => self.ports.finish(&managed.pod),
             (Stage::Waiting { .. } | Stage::Ended(_) | Stage::Finished, _) => {}
         }
     }
@@ -239,29 +343,52 @@ impl Reconciler {
     fn note(&mut self, done: Done) {
         match done {
             Done::Started { pod, applied, handle } => {
-                self.manage(&pod, Stage::Running { applied, deletion: None });
+                if let Some(cluster) = self.ports.cluster.as_ref().filter(|_| handle.is_adopted()) {
+                    cluster.statuses.resume(&pod);
+                }
+                self.set_stage(&pod, Stage::Running { applied, deletion: None });
                 self.tasks.spawn(work::ended(pod, handle));
             }
             Done::NotStarted { pod, error } => {
                 self.say(&pod, &error);
-                self.manage(&pod, Stage::Waiting { until: Instant::now() + RETRY });
+                self.set_stage(&pod, Stage::Waiting { until: Instant::now() + RETRY });
             }
             Done::Updated { pod, outcome } => {
                 if let Err(error) = outcome {
                     self.say(&pod, &error);
                 }
             }
-            Done::Ended { pod, handle } => self.manage(&pod, Stage::Ended(handle)),
+            Done::Ended { pod, handle } => {
+                let stage = self.pods.get(pod.uid.as_str()).map(|managed| &managed.stage);
+                // A deletion that was ordered is final, also if the file of a static pod is back.
+                if matches!(stage, Some(Stage::Running { deletion: Some(_), .. })) {
+                    self.set_stage(&pod, Stage::Removing);
+                    self.tasks.spawn(work::remove(pod, handle));
+                } else {
+                    self.set_stage(&pod, Stage::Ended(handle));
+                }
+            }
             Done::Removed { pod } => {
-                self.ports.objects.unregister(&pod.uid);
-                self.ports.statuses.finish(&pod);
-                self.manage(&pod, Stage::Finished);
+                let is_static = self.pods.get(pod.uid.as_str()).is_some_and(|managed| managed.is_static);
+                if let Some(cluster) = &self.ports.cluster {
+                    cluster.objects.unregister(&pod.uid);
+                }
+                if !is_static {
+                    self.ports.finish(&pod);
+                }
+                self.set_stage(&pod, Stage::Finished);
             }
         }
     }
 
-    fn manage(&mut self, pod: &PodRef, stage: Stage) {
-        self.pods.insert(pod.uid.as_str().to_owned(), Managed { pod: pod.clone(), stage });
+    fn manage(&mut self, pod: &PodRef, stage: Stage, is_static: bool) {
+        self.pods.insert(pod.uid.as_str().to_owned(), Managed { pod: pod.clone(), stage, is_static });
+    }
+
+    fn set_stage(&mut self, pod: &PodRef, stage: Stage) {
+        if let Some(managed) = self.pods.get_mut(pod.uid.as_str()) {
+            managed.stage = stage;
+        }
     }
 
     /// Says why a pod could not be started or changed, in the log and as an event.

@@ -77,8 +77,8 @@ async fn apply(ports: &Ports, wanted: &ApiPod) -> Result<Synced, StartError> {
         Definition::Read(object) => object,
         Definition::Refused(findings) => return Err(StartError::refused(unreadable(findings))),
     };
-    if let Resource::Pod(pod) = &object.resource {
-        ports.objects.register(&wanted.pod.uid, &references(pod));
+    if let (Resource::Pod(pod), Some(cluster)) = (&object.resource, &ports.cluster) {
+        cluster.objects.register(&wanted.pod.uid, &references(pod));
     }
     let admitted = ports.admission.admit(object).await.map_err(StartError::refused)?;
     Ok(ports.agent.sync(PodUpdate::Apply(admitted)).await?)
@@ -116,7 +116,7 @@ pub(super) async fn ended(pod: PodRef, mut handle: Box<Handle>) -> Done {
     Done::Ended { pod, handle }
 }
 
-/// Removes what is left of a pod that has ended, however often it takes.
+/// Removes the rest of a pod that has ended, however often it takes.
 pub(super) async fn remove(pod: PodRef, mut handle: Box<Handle>) -> Done {
     while let Err(cause) = handle.remove().await {
         warn!("pod {}/{} cannot be removed completely: {cause}", pod.namespace, pod.name);

@@ -169,7 +169,7 @@ fn conditions(status: &PodStatus, before: &Value, outcome: &Outcome) -> Vec<Valu
         let Some(condition) = status.conditions.iter().find(|condition| condition.kind == kind) else {
             continue;
         };
-        // An eviction is told together with the phase that it leads to.
+        // An eviction is reported together with the phase that it leads to.
         if kind == "DisruptionTarget" && !is_over {
             continue;
         }

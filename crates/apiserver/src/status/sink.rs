@@ -56,6 +56,13 @@ impl ApiStatuses {
         Self { local, queue, task }
     }
 
+    /// Sends the last status of a pod that was adopted: an earlier process may have ended before the API had it.
+    pub fn resume(&self, pod: &PodRef) {
+        if let Some(last) = self.local.last(pod) {
+            self.queue.change(pod, || last, |_| {});
+        }
+    }
+
     /// Tells the API server that nothing of the pod is left on this node: no container, no volume, no cgroup. A pod that
     /// is being deleted is removed from the API once its phase there is `Succeeded` or `Failed`.
     pub fn finish(&self, pod: &PodRef) {

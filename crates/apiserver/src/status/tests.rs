@@ -104,7 +104,7 @@ fn a_running_pod_is_told_in_the_words_of_the_api() {
     assert_eq!(status["containerStatuses"], expected);
     let kinds: Vec<&Value> =
         status["conditions"].as_array().unwrap().iter().map(|one| &one["type"]).collect();
-    assert_eq!(kinds, ["Ready", "PodScheduled"], "an eviction is told with the end of the pod");
+    assert_eq!(kinds, ["Ready", "PodScheduled"], "an eviction is reported with the end of the pod");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::status::convert::{CleanUp, StatusNode, pod_status, revived};
 use crate::status::merge::patch;
 use crate::status::sink::{Entry, Queue};
 
-/// The time between two passes over all pods.
+/// The time between two rounds through all pods.
 const PASS: Duration = Duration::from_secs(10);
 /// How long a request may take.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -92,8 +92,10 @@ impl Writer {
         let mut due = Vec::new();
         self.queue.entries().retain(|_, entry| {
             let Some(shown) = set.shown(&entry.pod) else {
-                let is_over = pass == Pass::All && entry.status.is_terminated();
-                return !entry.is_seen && !is_over;
+                // The mirror pod of a static pod that runs is created again, and then needs its status.
+                entry.sent = 0;
+                let is_over = entry.is_seen || pass == Pass::All;
+                return !(is_over && entry.status.is_terminated());
             };
             entry.is_seen = true;
             let is_deletable =
@@ -125,8 +127,10 @@ impl Writer {
         let Some(kept) = entries.get_mut(entry.pod.uid.as_str()) else { return Ok(()) };
         let failure = match &sent {
             Sent::Gone => {
-                debug!("{title} is no longer in the API; its status is forgotten");
-                entries.remove(entry.pod.uid.as_str());
+                debug!("{title} is no longer in the API");
+                if entry.status.is_terminated() {
+                    entries.remove(entry.pod.uid.as_str());
+                }
                 return Ok(());
             }
             Sent::Done => None,

@@ -1,4 +1,4 @@
-use k8s_openapi::api::core::v1::{Pod, PodStatus, Toleration};
+use k8s_openapi::api::core::v1::{Container, Pod, PodStatus, Toleration, Volume};
 
 use super::defaulted;
 use crate::finding::{Finding, Problem};
@@ -32,25 +32,91 @@ fn finding(object: &Object, path: &Path<'_>, problem: Problem) -> Finding {
 }
 
 fn cluster_only(object: &Object, pod: &Pod) -> Vec<Finding> {
-    let mut found = Vec::new();
     let root = Path::Under(&object.prefix);
     let spec_path = root.field("spec");
-    let Some(spec) = pod.spec.as_ref() else { return found };
-    let rule = || Problem::forbidden("a static pod has no API server to ask for it");
-    if spec.resource_claims.as_ref().is_some_and(|c| !c.is_empty()) {
-        found.push(finding(object, &spec_path.field("resourceClaims"), rule()));
-    }
+    let Some(spec) = pod.spec.as_ref() else { return Vec::new() };
+    let mut refused = Refused { object, found: Vec::new() };
+    let account = spec.service_account_name.as_ref().or(spec.service_account.as_ref());
+    refused.if_set(account.is_some_and(|name| !name.is_empty()), &spec_path.field("serviceAccountName"));
+    refused.if_set(is_filled(spec.resource_claims.as_ref()), &spec_path.field("resourceClaims"));
+    refused.if_set(is_filled(spec.image_pull_secrets.as_ref()), &spec_path.field("imagePullSecrets"));
     for (index, volume) in spec.volumes.iter().flatten().enumerate() {
-        let volumes = spec_path.field("volumes");
-        let volume_path = volumes.index(index);
-        let projected = volume_path.field("projected");
-        let sources = projected.field("sources");
-        let list = volume.projected.iter().flat_map(|p| p.sources.iter().flatten()).enumerate();
-        for (index, _) in list.filter(|(_, s)| s.cluster_trust_bundle.is_some()) {
-            found.push(finding(object, &sources.index(index).field("clusterTrustBundle"), rule()));
+        refused.volume(volume, &spec_path.field("volumes").index(index));
+    }
+    let lists = [("initContainers", spec.init_containers.as_ref()), ("containers", Some(&spec.containers))];
+    for (name, containers) in lists {
+        for (index, container) in containers.into_iter().flatten().enumerate() {
+            refused.variables(container, &spec_path.field(name).index(index));
         }
     }
-    found
+    refused.found
+}
+
+fn is_filled<T>(list: Option<&Vec<T>>) -> bool {
+    list.is_some_and(|list| !list.is_empty())
+}
+
+/// What a static pod names and only a cluster has.
+struct Refused<'a> {
+    object: &'a Object,
+    found: Vec<Finding>,
+}
+
+impl Refused<'_> {
+    fn if_set(&mut self, is_set: bool, path: &Path<'_>) {
+        if is_set {
+            let problem = Problem::forbidden("a static pod has no API server to ask for it");
+            self.found.push(finding(self.object, path, problem));
+        }
+    }
+
+    fn volume(&mut self, volume: &Volume, path: &Path<'_>) {
+        let kinds = [
+            ("secret", volume.secret.is_some()),
+            ("configMap", volume.config_map.is_some()),
+            ("persistentVolumeClaim", volume.persistent_volume_claim.is_some()),
+            ("ephemeral", volume.ephemeral.is_some()),
+            ("csi", volume.csi.is_some()),
+            ("azureFile", volume.azure_file.is_some()),
+            ("glusterfs", volume.glusterfs.is_some()),
+        ];
+        for (kind, is_set) in kinds {
+            self.if_set(is_set, &path.field(kind));
+        }
+        let projected = path.field("projected");
+        let sources = projected.field("sources");
+        for (index, source) in volume.projected.iter().flat_map(|p| p.sources.iter().flatten()).enumerate() {
+            let kinds = [
+                ("secret", source.secret.is_some()),
+                ("configMap", source.config_map.is_some()),
+                ("serviceAccountToken", source.service_account_token.is_some()),
+                ("clusterTrustBundle", source.cluster_trust_bundle.is_some()),
+                ("podCertificate", source.pod_certificate.is_some()),
+            ];
+            for (kind, is_set) in kinds {
+                self.if_set(is_set, &sources.index(index).field(kind));
+            }
+        }
+    }
+
+    fn variables(&mut self, container: &Container, path: &Path<'_>) {
+        for (index, from) in container.env_from.iter().flatten().enumerate() {
+            let from_path = path.field("envFrom");
+            self.if_set(from.config_map_ref.is_some(), &from_path.index(index).field("configMapRef"));
+            self.if_set(from.secret_ref.is_some(), &from_path.index(index).field("secretRef"));
+        }
+        for (index, variable) in container.env.iter().flatten().enumerate() {
+            let (env, from) = (path.field("env"), variable.value_from.as_ref());
+            let variable_path = env.index(index);
+            let from_path = variable_path.field("valueFrom");
+            let is_set = |set: Option<bool>| set.unwrap_or_default();
+            self.if_set(
+                is_set(from.map(|f| f.config_map_key_ref.is_some())),
+                &from_path.field("configMapKeyRef"),
+            );
+            self.if_set(is_set(from.map(|f| f.secret_key_ref.is_some())), &from_path.field("secretKeyRef"));
+        }
+    }
 }
 
 fn on_node(pod: Pod, source: StaticSource<'_>) -> Pod {

@@ -41,12 +41,19 @@ async fn serve(
     flags: &KubeletFlags,
 ) -> Result<Answer, Failure> {
     let mut signals = Signals::catch()?;
-    let Some(kubeconfig) = &flags.node.kubeconfig else {
-        return Err(Failure::unknown("there is no kubeconfig: pods come from an API server")
-            .with_hint("name one, as in `wardlet agent -- --kubeconfig=FILE`; `wardlet run` needs none"));
+    let clients = match &flags.node.kubeconfig {
+        Some(kubeconfig) => {
+            let clients = Clients::from_kubeconfig(kubeconfig).await;
+            Some(clients.map_err(|e| hinted(&e, Some(e.hint().to_owned())))?)
+        }
+        None if config.static_pod_path.is_some() => None,
+        None => {
+            let text = "there is neither a kubeconfig nor a directory of static pods: no pod can come";
+            return Err(Failure::unknown(text).with_hint(
+                "name one, as in `wardlet agent -- --kubeconfig=FILE` or `-- --pod-manifest-path=DIR`",
+            ));
+        }
     };
-    let clients = Clients::from_kubeconfig(kubeconfig).await;
-    let clients = clients.map_err(|e| hinted(&e, Some(e.hint().to_owned())))?;
     let state = session.node.state_dir();
     std::fs::create_dir_all(state)
         .map_err(|e| Failure::unknown(format!("cannot make {}: {e}", state.display())))?;
@@ -79,7 +86,8 @@ async fn serve(
         host_root: session.node.host_root().path("/"),
         clients,
     };
-    words::say(&format!("wardlet agent: node {} of {}", agent.name, agent.clients.main.server()));
+    let of = agent.clients.as_ref().map_or("no cluster", |clients| clients.main.server());
+    words::say(&format!("wardlet agent: node {} of {of}", agent.name));
     agent.run(async { signals.next().await }).await.map_err(|e| hinted(&e, e.hint()))?;
     words::say("wardlet agent: it stops; pods keep running, and the next agent adopts them");
     runtime.end().await;

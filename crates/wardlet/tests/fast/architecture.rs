@@ -84,7 +84,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "admission",
         ],
     ),
-    ("apiserver", &["types", "lifecycle", "manifest", "volumes", "agent"]),
+    ("apiserver", &["types", "lifecycle", "cri", "manifest", "volumes", "node", "agent"]),
     ("admission", &["plan", "manifest"]),
     ("inventory", &["types", "selinux", "plan", "manifest", "conflicts"]),
     ("check", &["types", "ids", "selinux", "plan", "conflicts", "inventory"]),

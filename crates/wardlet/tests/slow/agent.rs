@@ -25,6 +25,20 @@ impl Drop for Agent {
     }
 }
 
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.log());
+        }
+        let _ = self.wardlet().args(["stop", "--all", "--grace", "0"]).output();
+        let cgroup = node::Instance::of(&self.dir.path().join("state")).cgroup();
+        // Empty once the pods are gone; the kernel refuses to remove any other.
+        for hierarchy in std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
+            let _ = std::fs::remove_dir(hierarchy.path().join(cgroup.trim_start_matches('/')));
+        }
+    }
+}
+
 impl Cluster {
     fn start() -> Self {
         let testbed = Testbed::start(Parts::control_plane()).unwrap();
@@ -46,18 +60,25 @@ impl Cluster {
         command
     }
 
-    fn agent(&self) -> Agent {
+    /// The flag that makes it a node of the API server.
+    fn kubeconfig(&self) -> String {
         let common_name = format!("system:node:{NODE}");
         let organization = Some("system:nodes");
         let user = User { file: NODE, common_name: &common_name, organization, validity: Validity::Valid };
-        let kubeconfig = self.testbed.user_kubeconfig(&user).unwrap();
-        let log =
-            std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
+        format!("--kubeconfig={}", self.testbed.user_kubeconfig(&user).unwrap().display())
+    }
+
+    fn agent(&self, flags: &[&str]) -> Agent {
+        let log = self.dir.path().join("log");
+        let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
         let mut command = self.wardlet();
         command.args(["agent", "--builtin-runtime", "--run-dir"]).arg(self.dir.path().join("run"));
-        command.arg("--").arg(format!("--kubeconfig={}", kubeconfig.display()));
-        command.args([&format!("--hostname-override={NODE}"), "--node-ip=10.240.0.10"]);
+        command.arg("--").args(flags).args([&format!("--hostname-override={NODE}"), "--node-ip=10.240.0.10"]);
         Agent(command.stdin(Stdio::null()).stderr(log).spawn().unwrap())
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
     fn get(&self, what: &[&str]) -> Option<Value> {
@@ -70,11 +91,13 @@ impl Cluster {
         yardstick::apply(&self.testbed, &pod.to_string()).unwrap();
     }
 
+    /// The pod, once it satisfies this.
+    fn pod(&self, pod: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        wait_for(&format!("pod {pod} {what}"), || self.get(&["pod", pod]).filter(&holds))
+    }
+
     fn running(&self, pod: &str) -> Value {
-        let log = || std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
-        wait_for(&format!("{pod} runs: {}", log()), || {
-            self.get(&["pod", pod]).filter(|found| found["status"]["phase"] == "Running")
-        })
+        self.pod(pod, "runs", |found| found["status"]["phase"] == "Running")
     }
 
     fn leases(&self) -> Vec<Value> {
@@ -87,6 +110,10 @@ impl Cluster {
         let deleted = self.testbed.command("kubectl").args(["delete", "pod", pod, "--timeout=60s"]).status();
         assert!(deleted.unwrap().success());
     }
+}
+
+fn container_id(pod: &Value) -> Value {
+    pod["status"]["containerStatuses"][0]["containerID"].clone()
 }
 
 fn pod(name: &str) -> Value {
@@ -112,7 +139,8 @@ fn pods_of_an_api_server_run_in_blocks_of_their_own_and_outlive_the_agent() {
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"},
         "data": {"key": "value"},
     }));
-    let agent = cluster.agent();
+    let kubeconfig = cluster.kubeconfig();
+    let agent = cluster.agent(&[&kubeconfig]);
     wait_until("the node is ready", || {
         let conditions = cluster.get(&["node", NODE]).unwrap_or_default()["status"]["conditions"].clone();
         let ready = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
@@ -121,8 +149,10 @@ fn pods_of_an_api_server_run_in_blocks_of_their_own_and_outlive_the_agent() {
     cluster.apply(&pod("one"));
     cluster.apply(&pod("two"));
     let started = ["one", "two"].map(|name| cluster.running(name));
-    let ids = |pod: &Value| pod["status"]["containerStatuses"][0]["containerID"].clone();
-    assert!(started.iter().all(|pod| ids(pod).as_str().unwrap().starts_with("wardlet://")), "{started:#?}");
+    assert!(
+        started.iter().all(|pod| container_id(pod).as_str().unwrap().starts_with("wardlet://")),
+        "{started:#?}"
+    );
     let blocks: Vec<Value> =
         cluster.leases().iter().map(|lease| lease["uidMappings"][0]["hostId"].clone()).collect();
     assert_eq!(blocks.len(), 2);
@@ -132,12 +162,70 @@ fn pods_of_an_api_server_run_in_blocks_of_their_own_and_outlive_the_agent() {
     drop(agent);
     let deleted = cluster.testbed.command("kubectl").args(["delete", "pod", "two", "--wait=false"]).status();
     assert!(deleted.unwrap().success());
-    let _agent = cluster.agent();
+    let _agent = cluster.agent(&[&kubeconfig]);
     wait_until("the deleted pod is gone", || cluster.get(&["pod", "two"]).is_none());
     let adopted = cluster.running("one");
-    assert_eq!(ids(&adopted), ids(&started[0]));
+    assert_eq!(container_id(&adopted), container_id(&started[0]));
     assert_eq!(adopted["status"]["containerStatuses"][0]["restartCount"], 0);
 
     cluster.delete("one");
+    wait_until("every block is returned", || cluster.leases().is_empty());
+}
+
+/// Without an API server at first, and then as a node of one, which shows the pod by a mirror pod.
+#[test]
+fn a_static_pod_runs_without_an_api_server_and_is_shown_by_a_mirror_pod_with_one() {
+    let cluster = Cluster::start();
+    let manifests = cluster.dir.path().join("manifests");
+    std::fs::create_dir(&manifests).unwrap();
+    let mut web = pod("web");
+    web["spec"].as_object_mut().unwrap().retain(|key, _| !["volumes", "nodeName"].contains(&key.as_str()));
+    web["spec"]["containers"][0].as_object_mut().unwrap().remove("volumeMounts");
+    let file = |content: &Value| {
+        let next = manifests.join(".next");
+        std::fs::write(&next, content.to_string()).unwrap();
+        std::fs::rename(next, manifests.join("web.json")).unwrap();
+    };
+    file(&web);
+    let path = format!("--pod-manifest-path={}", manifests.display());
+    let alone = cluster.agent(&[&path]);
+    let name = format!("web-{NODE}");
+    let listed = || {
+        let output = cluster.wardlet().args(["ps", "-o", "json"]).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default()
+    };
+    wait_until("the static pod runs", || {
+        let listed = listed();
+        listed.to_string().contains(&name) && listed.to_string().contains("Running")
+    });
+    let blocks = cluster.leases();
+    assert_eq!(blocks.len(), 1);
+    drop(alone);
+
+    let _agent = cluster.agent(&[&path, &cluster.kubeconfig()]);
+    let mirror = cluster.running(&name);
+    let hash = mirror["metadata"]["annotations"]["kubernetes.io/config.mirror"].clone();
+    assert_eq!(mirror["metadata"]["annotations"]["kubernetes.io/config.hash"], hash);
+    assert_eq!(mirror["metadata"]["ownerReferences"][0]["kind"], "Node");
+    assert_eq!(mirror["status"]["containerStatuses"][0]["restartCount"], 0);
+    assert_eq!(cluster.leases(), blocks, "it was adopted with its block");
+
+    // A mirror pod that is deleted comes back, and the pod goes on.
+    cluster.delete(&name);
+    let again = cluster.running(&name);
+    assert_ne!(again["metadata"]["uid"], mirror["metadata"]["uid"]);
+    assert_eq!(container_id(&again), container_id(&mirror));
+
+    // A changed file is another pod of the same name.
+    web["metadata"]["labels"] = json!({"version": "2"});
+    file(&web);
+    let changed = cluster.pod(&name, "is the changed one", |found| {
+        found["metadata"]["labels"]["version"] == "2" && found["status"]["phase"] == "Running"
+    });
+    assert_ne!(changed["metadata"]["annotations"]["kubernetes.io/config.mirror"], hash);
+    assert_ne!(container_id(&changed), container_id(&mirror));
+
+    std::fs::remove_file(manifests.join("web.json")).unwrap();
+    wait_until("the mirror pod is gone", || cluster.get(&["pod", &name]).is_none());
     wait_until("every block is returned", || cluster.leases().is_empty());
 }
