@@ -10,7 +10,7 @@
 //! | [`events`] | events as an [`EventSink`](agent::ports::EventSink) |
 //! | [`node_agent`] | all of it in one: this machine as a node |
 //! | [`reconcile`] | the pods that are bound to this node, run by the agent |
-//! | [`objects`] | ConfigMaps and Secrets as an [`ObjectStore`](agent::ports::ObjectStore) |
+//! | [`objects`] | ConfigMaps, Secrets, tokens and services as an [`ObjectStore`](agent::ports::ObjectStore) |
 //!
 //! An API server that cannot be reached is no error, at the start or later: each task keeps what it knows and tries again.
 
@@ -27,6 +27,8 @@ mod problem;
 mod raw;
 pub mod reconcile;
 mod retry;
+mod services;
 pub mod status;
+mod tokens;
 
 pub use problem::Problem;

@@ -107,7 +107,8 @@ impl NodeAgent<'_> {
         let of_node = StatusNode { addresses: shown.clone(), runtime: runtime.name };
         let statuses = Arc::new(ApiStatuses::start(client.clone(), source.view(), of_node, local));
         let events: Arc<dyn EventSink> = Arc::new(ApiEvents::start(client.clone(), &name));
-        let objects = ApiObjects::new(client);
+        let clock = Arc::new(SystemClock);
+        let objects = ApiObjects::new(client, Arc::clone(&clock) as _);
         options.statuses = Arc::clone(&statuses) as _;
         options.events = Arc::clone(&events);
         options.objects = Arc::new(objects.clone());
@@ -115,7 +116,6 @@ impl NodeAgent<'_> {
         options.host_ip = shown.into_iter().next().unwrap_or_default();
         let agent = Agent::open(options)?;
         agent.collect_orphans().await;
-        let clock = Arc::new(SystemClock);
         let ports = Ports { agent, state, admission, statuses, events, objects, clock };
         reconcile::run(ports, source, shutdown).await;
         Ok(())
