@@ -158,4 +158,14 @@ mod tests {
         state.apply(&Event::InitDone);
         assert_eq!(names(&state).as_deref(), Some("e"));
     }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn without_an_answer_there_are_no_variables_and_the_error_says_why() {
+        let refusing = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let config = kube::Config::new(format!("http://{refusing}").parse().unwrap());
+        let services = Services::start(Client::try_from(config).unwrap());
+        let found = tokio::task::spawn_blocking(move || services.variables("shop", ServiceLinks::Enabled));
+        let Err(Error::Services { cause }) = found.await.unwrap() else { panic!() };
+        assert!(!cause.is_empty());
+    }
 }
