@@ -76,12 +76,13 @@ async fn create(client: &Client, request: &TokenRequest) -> Result<Issued, Failu
 
 fn body(request: &TokenRequest) -> Value {
     let pod = &request.pod;
-    let mut spec = json!({
+    // The list is empty for the API server's own audience.
+    let audiences: Vec<&String> = request.audience.iter().collect();
+    let spec = json!({
+        "audiences": audiences,
         "expirationSeconds": request.expiration_seconds,
         "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid.as_str()},
     });
-    // Always there, and empty for the API server's own audience.
-    spec["audiences"] = request.audience.iter().cloned().collect();
     json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})
 }
 
