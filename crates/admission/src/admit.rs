@@ -6,6 +6,7 @@ use plan::{Facts, Gates, Intent, Plan, Policy, UserNamespacePlan};
 
 use crate::candidate::{Candidate, Refused};
 use crate::error::Result;
+use crate::origin::PodOrigin;
 use crate::{hostname, placement, unsupported};
 
 /// A pod that was read, found valid and planned.
@@ -129,13 +130,13 @@ pub fn admit<'a>(
     decision
 }
 
-/// Whether a pod can be run on the node of this name.
+/// Whether a pod of this origin can be run on the node of this name.
 ///
 /// # Errors
 /// At the first field that is not run, or that is for another node.
-pub fn runnable(pod: &Pod, node: &str) -> Result<()> {
+pub fn runnable(pod: &Pod, node: &str, origin: PodOrigin) -> Result<()> {
     let spec = pod.spec.clone().unwrap_or_default();
-    unsupported::check(&spec)?;
+    unsupported::check(&spec, origin)?;
     let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
     hostname::check(&spec, namespace, pod.metadata.name.as_deref().unwrap_or_default())?;
     placement::check(&spec, node)

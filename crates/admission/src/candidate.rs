@@ -3,6 +3,7 @@ use plan::{Facts, Gates, Intent, Plan, Policy, Refusal, UserNamespacePlan};
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::origin::PodOrigin;
 use crate::{hostname, placement, sysctls, unsupported};
 
 /// A pod, or what a workload makes its pods from, before it is planned.
@@ -10,6 +11,8 @@ use crate::{hostname, placement, sysctls, unsupported};
 pub struct Candidate<'a> {
     /// The object as it was read.
     pub object: &'a Object,
+    /// Where it comes from: from manifests, unless the caller sets another origin.
+    pub origin: PodOrigin,
     /// What the API does not allow under the gates of the node.
     invalid: Vec<Finding>,
     /// What is not run here, and what could not be made out.
@@ -58,7 +61,7 @@ impl<'a> Candidate<'a> {
             }
             None => None,
         };
-        Self { object, invalid, faults, intent }
+        Self { object, origin: PodOrigin::default(), invalid, faults, intent }
     }
 
     /// What becomes of it on these facts, for `run` and `explain` alike; all reasons to refuse it at once. Where the node's
@@ -125,7 +128,7 @@ impl<'a> Candidate<'a> {
     /// What wardlet does not run, or not on the node of this name.
     fn not_run(&self, node: Option<&str>) -> Vec<Refused> {
         let Some(pod) = self.object.pod() else { return Vec::new() };
-        let mut found: Vec<Refused> = unsupported::all(pod.spec)
+        let mut found: Vec<Refused> = unsupported::all(pod.spec, self.origin)
             .into_iter()
             .map(|found| {
                 let cause = format!("{} is not run here", found.what);

@@ -11,6 +11,7 @@
 //! | `candidate` | a pod before and after planning, with the reasons of the reader and of the planner as one list |
 //! | `admit` | the decision for all pods of a request |
 //! | `unsupported`, `placement`, `hostname` | fields that are not run, fields for another node, the name in the UTS namespace |
+//! | `origin` | whether pods come from manifests or from an API server |
 //! | `sysctls` | sysctls that are neither safe nor allowed by the node's configuration |
 //!
 //! The crate is pure: it reads no file, asks no runtime and keeps no state.
@@ -19,6 +20,7 @@ mod admit;
 mod candidate;
 mod error;
 mod hostname;
+mod origin;
 mod placement;
 mod sysctls;
 mod unsupported;
@@ -29,4 +31,5 @@ pub use admit::{
 pub use candidate::{Candidate, Refused, Verdict};
 pub use error::Error;
 pub use hostname::Hostname;
+pub use origin::PodOrigin;
 pub use sysctls::dotted as sysctl_name;

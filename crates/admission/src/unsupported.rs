@@ -4,6 +4,7 @@
 use manifest::k8s_openapi::api::core::v1::{Container, PodSpec, Volume, VolumeProjection};
 
 use crate::error::{Error, Result};
+use crate::origin::PodOrigin;
 
 /// Something that is not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,17 +17,21 @@ pub(crate) struct NotRun {
     pub(crate) hint: &'static str,
 }
 
+/// What to do about a source that only an API server has.
+const NO_API_SERVER: &str =
+    "leave it out: there is no API server that could give it; `wardlet agent` runs pods of an API server";
+
 /// # Errors
 /// At the first field that is not run.
-pub(crate) fn check(spec: &PodSpec) -> Result<()> {
-    match all(spec).into_iter().next() {
+pub(crate) fn check(spec: &PodSpec, origin: PodOrigin) -> Result<()> {
+    match all(spec, origin).into_iter().next() {
         Some(NotRun { field, what, hint }) => Err(Error::NotRun { field, what: what.to_owned(), hint }),
         None => Ok(()),
     }
 }
 
-/// Every field that is not run.
-pub(crate) fn all(spec: &PodSpec) -> Vec<NotRun> {
+/// Every field that is not run in a pod of this origin.
+pub(crate) fn all(spec: &PodSpec, origin: PodOrigin) -> Vec<NotRun> {
     let mut found: Vec<NotRun> = of_pod(spec).collect();
     let init = spec.init_containers.as_deref().unwrap_or_default();
     for (list, containers) in [("initContainers", init), ("containers", &spec.containers)] {
@@ -35,7 +40,7 @@ pub(crate) fn all(spec: &PodSpec) -> Vec<NotRun> {
             .extend(containers.iter().enumerate().flat_map(|(i, container)| of_container(&at(i), container)));
     }
     let volumes = spec.volumes.iter().flatten().enumerate();
-    found.extend(volumes.flat_map(|(i, volume)| of_volume(&format!("spec.volumes[{i}]"), volume)));
+    found.extend(volumes.flat_map(|(i, volume)| of_volume(&format!("spec.volumes[{i}]"), volume, origin)));
     found
 }
 
@@ -86,7 +91,7 @@ fn of_container(at: &str, container: &Container) -> Vec<NotRun> {
     found
 }
 
-fn of_volume(at: &str, volume: &Volume) -> Vec<NotRun> {
+fn of_volume(at: &str, volume: &Volume, origin: PodOrigin) -> Vec<NotRun> {
     let kinds = [
         ("persistentVolumeClaim", volume.persistent_volume_claim.is_some()),
         ("ephemeral", volume.ephemeral.is_some()),
@@ -106,29 +111,33 @@ fn of_volume(at: &str, volume: &Volume) -> Vec<NotRun> {
     found.extend(
         sources
             .enumerate()
-            .flat_map(|(i, source)| of_source(&format!("{at}.projected.sources[{i}]"), source)),
+            .flat_map(|(i, source)| of_source(&format!("{at}.projected.sources[{i}]"), source, origin)),
     );
     found
 }
 
-fn of_source(at: &str, source: &VolumeProjection) -> Vec<NotRun> {
+fn of_source(at: &str, source: &VolumeProjection, origin: PodOrigin) -> Vec<NotRun> {
+    let is_alone = origin == PodOrigin::Manifests;
+    let has_token = is_alone && source.service_account_token.is_some();
     let kinds = [
-        ("serviceAccountToken", "a service account's token", source.service_account_token.is_some()),
+        ("serviceAccountToken", "a service account's token", has_token),
         ("clusterTrustBundle", "a bundle of the cluster's", source.cluster_trust_bundle.is_some()),
     ];
     let not_run = |(kind, what, _): (&str, &'static str, bool)| NotRun {
         field: format!("{at}.{kind}"),
         what,
-        hint: "leave it out: there is no API server that could give it",
+        hint: if is_alone { NO_API_SERVER } else { "leave it out, or run the pod on another node" },
     };
     kinds.into_iter().filter(|(.., is_set)| *is_set).map(not_run).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     fn refusal(spec: &str) -> Option<String> {
         let pod = serde_json::from_str(&format!(r#"{{"metadata":{{"name":"p"}},"spec":{spec}}}"#)).unwrap();
-        crate::runnable(&pod, "node-1").err().map(|e| e.to_string())
+        crate::runnable(&pod, "node-1", PodOrigin::Manifests).err().map(|e| e.to_string())
     }
 
     fn of_pod(more: &str) -> Option<String> {
@@ -187,6 +196,19 @@ mod tests {
             let error = of_container(text).unwrap_or_else(|| panic!("{kind}.{field} is run"));
             assert!(error.contains(field), "{error}");
         }
+    }
+
+    #[test]
+    fn a_token_is_run_for_pods_of_an_api_server_and_refused_in_manifests() {
+        let source = |kind: &str| {
+            let text = format!(
+                r#"{{"containers":[],"volumes":[{{"name":"v","projected":{{"sources":[{{"{kind}":{{"path":"t"}}}}]}}}}]}}"#
+            );
+            let spec: PodSpec = serde_json::from_str(&text).unwrap();
+            [PodOrigin::Manifests, PodOrigin::ApiServer].map(|origin| all(&spec, origin).len())
+        };
+        assert_eq!(source("serviceAccountToken"), [1, 0]);
+        assert_eq!(source("clusterTrustBundle"), [1, 1]);
     }
 
     /// What a type has that only fields have which are not run.

@@ -64,7 +64,7 @@ pub struct Options {
     pub ledger: Arc<Ledger>,
     /// The system calls for mounts and user namespaces of volumes.
     pub kernel: Arc<dyn kernel::Kernel>,
-    /// The ConfigMaps and Secrets that pods reference.
+    /// What pods get from objects: ConfigMaps, Secrets, tokens, services.
     pub objects: Arc<dyn ObjectStore>,
     /// Receives the status of each pod.
     pub statuses: Arc<dyn StatusSink>,
@@ -187,7 +187,7 @@ impl Agent {
 
     async fn update(&self, running: &Running, mut pod: api::Pod) -> Result<Synced> {
         let title = running.title();
-        admission::runnable(&pod, &self.shared.node)?;
+        admission::runnable(&pod, &self.shared.node, self.shared.objects.pod_origin())?;
         let fields = match change::between(&running.pod, &pod) {
             Change::None => return Ok(Synced::Unchanged),
             Change::Immutable(fields) => return Err(Error::Immutable { pod: title, fields }),
@@ -212,7 +212,7 @@ impl Agent {
     async fn start(&self, admitted: Admitted) -> Result<Handle> {
         let seen = Instant::now();
         let spec = admitted.pod.spec.clone().unwrap_or_default();
-        admission::runnable(&admitted.pod, &self.shared.node)?;
+        admission::runnable(&admitted.pod, &self.shared.node, self.shared.objects.pod_origin())?;
         let pod = spec::lowered(&spec)?;
         let Claimed { place, lock, record, origin, plan } = self.claim(&admitted).await?;
         let context = self.context(&record, plan);

@@ -58,6 +58,20 @@ pub enum Error {
         /// What is wrong.
         cause: String,
     },
+    /// There is no token of a service account for the pod.
+    #[error("service account {account}: no token for the pod: {cause}")]
+    Token {
+        /// The service account, as `namespace/name`.
+        account: String,
+        /// The API server's answer, or why there is none.
+        cause: String,
+    },
+    /// The variables of services cannot be made: no services are known yet.
+    #[error("the services have not been read from the API server yet: {cause}")]
+    Services {
+        /// Why not.
+        cause: String,
+    },
     /// wardlet or this node does not support a field of the pod.
     #[error(transparent)]
     Admission(#[from] admission::Error),
@@ -177,6 +191,12 @@ impl Error {
             }
             Self::Pull { .. } => "check the image's name, and that this node can reach its registry",
             Self::Config { .. } => "add the object to one of the manifests, or make the reference optional",
+            Self::Token { .. } => {
+                "check that the service account exists and that this node may request its tokens; the request is repeated"
+            }
+            Self::Services { .. } => {
+                "check that the API server can be reached and that this node may list services; the start is repeated"
+            }
             Self::Managed { .. } => "`wardlet ps` shows it; `wardlet stop` ends it",
             Self::Other { .. } => "end it first with `wardlet stop`, or give this one another name",
             Self::UidTaken { .. } => "remove metadata.uid from the manifest: the pod gets a UID of its own",

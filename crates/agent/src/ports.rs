@@ -3,19 +3,22 @@
 //! | port | direction | first implementation |
 //! |---|---|---|
 //! | [`PodSource`] | the pods that this node is to run | [`FileSource`](crate::FileSource) |
-//! | [`ObjectStore`] | ConfigMaps and Secrets that pods name | [`Objects`](crate::Objects) |
+//! | [`ObjectStore`] | what pods get from objects: ConfigMaps, Secrets, tokens, services | [`Objects`](crate::Objects) |
 //! | [`StatusSink`] | the status of each pod | [`StatusFiles`](crate::StatusFiles) |
 //! | [`EventSink`] | events of pods, as in Kubernetes | [`EventLog`](crate::EventLog) |
 //! | [`Clock`] | the time | [`SystemClock`] |
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::pin::Pin;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use admission::PodOrigin;
 use lifecycle::Moment;
 use types::PodUid;
 use volumes::payload;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::status::view::PodStatus;
 
 /// A future that a port returns.
@@ -32,7 +35,7 @@ pub trait PodSource: Send {
     fn next(&mut self) -> BoxFuture<'_, Option<Self::Set>>;
 }
 
-/// The ConfigMaps and Secrets that pods reference. Called on threads that may block; an implementation may
+/// What pods get from objects outside of their definition. Called on threads that may block; an implementation may
 /// wait for its cache.
 pub trait ObjectStore: Send + Sync {
     /// The ConfigMap as it is now; `None` if there is none.
@@ -46,6 +49,84 @@ pub trait ObjectStore: Send + Sync {
     /// # Errors
     /// If the store cannot be read: the operation on the pod is retried.
     fn secret(&self, namespace: &str, name: &str) -> Result<Option<payload::Secret>>;
+
+    /// Where the pods of this store come from. Tokens and services are asked for only if that is an API server.
+    fn pod_origin(&self) -> PodOrigin {
+        PodOrigin::Manifests
+    }
+
+    /// A token of a service account for a pod. It is refreshed before it expires: a later call may return another.
+    ///
+    /// # Errors
+    /// If there is none: the operation on the pod is retried.
+    fn token(&self, request: &TokenRequest) -> Result<Token> {
+        Err(Error::Token {
+            account: request.account(),
+            cause: "there is no API server that could issue it".to_owned(),
+        })
+    }
+
+    /// The variables by which containers of a pod in this namespace find services, as they are now.
+    ///
+    /// # Errors
+    /// If the services are not known yet: the operation on the pod is retried.
+    fn service_variables(&self, _namespace: &str, _links: ServiceLinks) -> Result<BTreeMap<String, String>> {
+        Ok(BTreeMap::new())
+    }
+}
+
+/// Which services a pod has variables of: its `enableServiceLinks`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServiceLinks {
+    /// Those of its namespace, and the API server's.
+    Enabled,
+    /// Only the API server's.
+    Disabled,
+}
+
+/// A request for a token that is bound to a pod: it is invalid once the pod is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TokenRequest {
+    /// The pod.
+    pub pod: PodRef,
+    /// The name of the service account, in the pod's namespace.
+    pub service_account: String,
+    /// The audience that the token is for; the API server's own if it is `None`.
+    pub audience: Option<String>,
+    /// How long the token is to be valid. The API server may decide otherwise.
+    pub expiration_seconds: i64,
+}
+
+impl TokenRequest {
+    /// The service account as `namespace/name`, for messages.
+    #[must_use]
+    pub fn account(&self) -> String {
+        format!("{}/{}", self.pod.namespace, self.service_account)
+    }
+}
+
+/// A token. `Debug` does not print it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// A token with this text.
+    #[must_use]
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// Its text: for the file in the pod, never for logs or records.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
 }
 
 /// A pod, as statuses and events refer to it.

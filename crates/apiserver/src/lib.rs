@@ -11,7 +11,7 @@
 //! | [`node_agent`] | all of it in one: this machine as a node |
 //! | [`static_pods`] | pods of this node's own files as a [`PodSource`](agent::ports::PodSource), and their mirror pods |
 //! | [`reconcile`] | the pods that are bound to this node, run by the agent |
-//! | [`objects`] | ConfigMaps and Secrets as an [`ObjectStore`](agent::ports::ObjectStore) |
+//! | [`objects`] | ConfigMaps, Secrets, tokens and services as an [`ObjectStore`](agent::ports::ObjectStore) |
 //!
 //! An API server that cannot be reached is no error, at the start or later: each task keeps what it knows and tries again.
 
@@ -28,7 +28,9 @@ mod problem;
 mod raw;
 pub mod reconcile;
 mod retry;
+mod services;
 pub mod static_pods;
 pub mod status;
+mod tokens;
 
 pub use problem::Problem;

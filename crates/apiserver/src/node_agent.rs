@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::node::kubelet::{KubeletConfig, NodeFlags};
-use agent::ports::{StatusSink, SystemClock};
+use agent::ports::{Clock, StatusSink, SystemClock};
 use agent::{Agent, Options, StatusFiles};
 use types::Refusal;
 
@@ -96,6 +96,7 @@ impl NodeAgent<'_> {
         tokio::pin!(shutdown);
         let mut registered = None;
         let mut cluster = None;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         if let Some(clients) = clients {
             let node = node::spawn(&clients, settings, config.into(), probe.state());
             let lease = lease::spawn(&clients, &name, config.into(), node.node());
@@ -113,7 +114,7 @@ impl NodeAgent<'_> {
             let of_node = StatusNode { addresses: shown, runtime: runtime.name };
             let statuses = Arc::new(ApiStatuses::start(client.clone(), watch.view(), of_node, local));
             let mirrors = Mirrors::start(client.clone(), watch.view(), node.node());
-            let objects = ApiObjects::new(client.clone());
+            let objects = ApiObjects::new(client.clone(), Arc::clone(&clock));
             options.statuses = Arc::clone(&statuses) as _;
             options.events = Arc::new(ApiEvents::start(client, &name));
             options.objects = Arc::new(objects.clone());
@@ -124,7 +125,7 @@ impl NodeAgent<'_> {
         let events = Arc::clone(&options.events);
         let agent = Agent::open(options)?;
         agent.collect_orphans().await;
-        let ports = Ports { agent, state, admission, events, cluster, clock: Arc::new(SystemClock) };
+        let ports = Ports { agent, state, admission, events, cluster, clock };
         reconcile::run(ports, sources, shutdown).await;
         drop(registered);
         Ok(())

@@ -43,7 +43,7 @@ impl Backoff {
 }
 
 /// A random duration below `limit`, so that nodes do not return at the same moment.
-fn random_below(limit: Duration) -> Duration {
+pub(crate) fn random_below(limit: Duration) -> Duration {
     let random = RandomState::new().build_hasher().finish();
     let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1);
     Duration::from_millis(random % millis)

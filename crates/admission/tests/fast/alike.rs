@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use admission::{RunningPods, admit, consider, runnable};
+use admission::{PodOrigin, RunningPods, admit, consider, runnable};
 use manifest::Object;
 use plan::{Facts, Gates, Policy};
 
@@ -106,7 +106,7 @@ fn decided(objects: &[Object]) -> (bool, bool) {
     let explained = candidates[0].judge(&facts, &policy, Some(NODE)).outcome;
     let decision = admit(&candidates, &facts, &policy, NODE, &RunningPods::default());
     // The agent looks once more, and must find nothing.
-    let is_run = |admitted: &admission::Admitted| runnable(&admitted.pod, NODE).is_ok();
+    let is_run = |admitted: &admission::Admitted| runnable(&admitted.pod, NODE, PodOrigin::Manifests).is_ok();
     if let (Err(said), Some(refused)) = (&explained, decision.refused.first()) {
         assert!(!said.is_empty() && *said == refused.refusals, "{said:?}");
     }

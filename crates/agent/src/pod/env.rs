@@ -8,7 +8,7 @@ use volumes::payload::PodFields;
 use crate::error::{Error, Result};
 use crate::pod::context::PodContext;
 use crate::pod::fields;
-use crate::ports::ObjectStore;
+use crate::ports::{ObjectStore, ServiceLinks};
 
 /// Sources of variables besides the container's definition.
 pub(crate) struct Surroundings<'a> {
@@ -20,12 +20,15 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) host_ip: &'a str,
 }
 
-/// The variables of a container: envFrom, then env, as in the API. A later one overrides an earlier one.
+/// The annotation of a pod by which it is known that it does not come from the API server.
+const SOURCE: &str = "kubernetes.io/config.source";
+
+/// The variables of a container: those of services, envFrom, then env, as in the API. A later one overrides an earlier one.
 ///
 /// # Errors
-/// If a ConfigMap, Secret or key that is not optional does not exist, or a field reference is invalid.
+/// If services are not known yet, if a ConfigMap, Secret or key that is not optional does not exist, or a field reference is invalid.
 pub(crate) fn of(container: &Container, around: &Surroundings<'_>) -> Result<BTreeMap<String, String>> {
-    let mut all = BTreeMap::new();
+    let mut all = of_services(around)?;
     for from in container.env_from.iter().flatten() {
         let prefix = from.prefix.as_deref().unwrap_or_default();
         let found = if let Some(map) = &from.config_map_ref {
@@ -48,6 +51,20 @@ pub(crate) fn of(container: &Container, around: &Surroundings<'_>) -> Result<BTr
         }
     }
     Ok(all)
+}
+
+/// The variables of services. A static pod does not wait for them: it may run before there is an API server.
+fn of_services(around: &Surroundings<'_>) -> Result<BTreeMap<String, String>> {
+    let context = around.context;
+    let links = match context.spec.enable_service_links {
+        Some(false) => ServiceLinks::Disabled,
+        _ => ServiceLinks::Enabled,
+    };
+    let found = around.objects.service_variables(&context.namespace, links);
+    let annotations = context.pod.metadata.annotations.as_ref();
+    let is_static =
+        annotations.and_then(|all| all.get(SOURCE)).is_some_and(|source| source.as_str() != "api");
+    if is_static { Ok(found.unwrap_or_default()) } else { found }
 }
 
 /// Resolves the `env` entries of one container.
@@ -194,6 +211,67 @@ mod tests {
             let error = of(false, source).unwrap_err();
             assert_eq!(error, format!("envFrom: there is no {source} \"x\""));
         }
+    }
+
+    /// Services of a store whose services were read, or were not.
+    struct Services(bool);
+
+    impl ObjectStore for Services {
+        fn config_map(&self, _: &str, _: &str) -> Result<Option<volumes::payload::ConfigMap>> {
+            let data = [("DB_PORT", "of the map"), ("MAP", "m")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+            Ok(Some(volumes::payload::ConfigMap { data: data.into(), ..Default::default() }))
+        }
+
+        fn secret(&self, _: &str, _: &str) -> Result<Option<volumes::payload::Secret>> {
+            Ok(None)
+        }
+
+        fn service_variables(
+            &self,
+            namespace: &str,
+            links: ServiceLinks,
+        ) -> Result<BTreeMap<String, String>> {
+            if !self.0 {
+                return Err(Error::Services { cause: "no answer".to_owned() });
+            }
+            assert_eq!(namespace, "shop");
+            let all = [("DB_SERVICE_HOST", "10.0.0.5"), ("DB_PORT", "tcp://"), ("WEB", "w")];
+            let all = all.map(|(k, v)| (k.to_owned(), v.to_owned()));
+            Ok(if links == ServiceLinks::Enabled { all.into() } else { BTreeMap::new() })
+        }
+    }
+
+    #[test]
+    fn variables_of_services_come_first_and_are_overridden_and_referred_to() {
+        let of = |fields: &str, is_read: bool, source: &str| {
+            let text = format!(
+                r#"{{{fields}"containers":[{{"name":"a","envFrom":[{{"configMapRef":{{"name":"x"}}}}],
+                    "env":[{{"name":"WEB","value":"own"}},{{"name":"URL","value":"$(DB_SERVICE_HOST)/$(DB_PORT)"}}]}}]}}"#
+            );
+            let mut context = PodContext::for_test(&text);
+            context.pod.metadata.annotations = Some([(SOURCE.to_owned(), source.to_owned())].into());
+            let objects = &Services(is_read);
+            of(
+                &context.spec.containers[0],
+                &Surroundings { context: &context, objects, ips: &[], host_ip: "" },
+            )
+        };
+        let shown = |variables: BTreeMap<String, String>| {
+            variables.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            shown(of("", true, "api").unwrap()),
+            "DB_PORT=of the map DB_SERVICE_HOST=10.0.0.5 MAP=m URL=10.0.0.5/of the map WEB=own"
+        );
+        let without = r#""enableServiceLinks":false,"#;
+        assert_eq!(
+            shown(of(without, true, "api").unwrap()),
+            "DB_PORT=of the map MAP=m URL=$(DB_SERVICE_HOST)/of the map WEB=own"
+        );
+        let error = of("", false, "api").unwrap_err();
+        assert!(matches!(error, Error::Services { .. }), "{error}");
+        assert_eq!(error.reason(), "CreateContainerConfigError");
+        assert!(of("", false, "file").is_ok(), "a static pod does not wait");
     }
 
     #[test]

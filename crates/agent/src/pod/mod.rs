@@ -22,4 +22,5 @@ pub(crate) mod stop_requests;
 pub(crate) mod store;
 pub(crate) mod sweep;
 pub(crate) mod update;
+pub(crate) mod users;
 pub(crate) mod worker;

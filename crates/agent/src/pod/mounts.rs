@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ids::{ContainerId, IdKind};
+use ids::IdKind;
 use manifest::k8s_openapi::api::core::v1::{Container, Volume, VolumeMount};
 use plan::{HowLabelled, MountPlan, Owners};
 use types::MountPropagation;
@@ -20,19 +20,19 @@ use crate::pod::context::PodContext;
 use crate::pod::fields;
 use crate::pod::images;
 use crate::pod::payload::Writer;
+use crate::pod::users;
 use crate::ports::ObjectStore;
 
 /// The desired volumes of a pod, with the current contents of their files.
 pub(crate) fn wanted(context: &PodContext, objects: &dyn ObjectStore) -> Result<Wanted> {
     let fields = fields::of(context);
-    let writer = Writer { namespace: &context.namespace, fields: &fields, objects };
+    let writer = Writer { context, fields: &fields, objects };
     let listed = context.spec.volumes.iter().flatten();
     let volumes = listed.filter(|v| v.image.is_none()).map(|volume| one(context, volume, &writer));
-    let group = context.security_context().fs_group.and_then(|n| u64::try_from(n).ok());
     Ok(Wanted {
         pod: context.uid.clone(),
         users: context.users.clone(),
-        fs_group: group.and_then(|n| ContainerId::try_from(n).ok()),
+        fs_group: users::fs_group(context),
         volumes: volumes.collect::<Result<_>>()?,
     })
 }

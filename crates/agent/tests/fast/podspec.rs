@@ -59,6 +59,11 @@ const HELD: &[(&str, &str, &[&str])] = &[
         "nodeSelector",
         &["admission/src/placement.rs labels_that_every_node_has_are_matched_and_others_are_not_there"],
     ),
+    (
+        "PodSpec",
+        "enableServiceLinks",
+        &["agent/src/pod/env.rs variables_of_services_come_first_and_are_overridden_and_referred_to"],
+    ),
     ("PodSpec", "affinity", &[NODES]),
     ("PodSpec", "os", &["manifest/src/unsupported/tests.rs windows_is_refused_and_linux_is_not"]),
     ("PodOS", "name", &["manifest/src/unsupported/tests.rs windows_is_refused_and_linux_is_not"]),

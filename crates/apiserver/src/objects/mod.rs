@@ -1,4 +1,4 @@
-//! The ConfigMaps and Secrets that pods of this node reference.
+//! What pods of this node get from objects of the API server: ConfigMaps, Secrets, tokens, variables of services.
 
 mod payload;
 mod references;

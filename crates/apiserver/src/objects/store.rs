@@ -1,15 +1,16 @@
-//! The API server as a store of objects: one watch for each object that a pod references.
+//! The API server as a store of objects: one watch for each ConfigMap and Secret that a pod references, one for all services,
+//! and the tokens of pods.
 //!
 //! The Node authorizer lets a node read only objects that pods bound to it reference, and only by name.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use agent::Error;
-use agent::ports::ObjectStore;
+use agent::ports::{Clock, ObjectStore, ServiceLinks, Token, TokenRequest};
+use agent::{Error, PodOrigin};
 use kube::{Api, Client};
 use kube_runtime::watcher::{Config, Event};
 use tokio::runtime::Handle;
@@ -22,13 +23,18 @@ use crate::follow::{Followed, follow};
 use crate::objects::payload::{Payload, is_immutable, payload};
 use crate::objects::references::{ObjectKey, ObjectKind};
 use crate::raw::{RawObject, core};
+use crate::services::Services;
+use crate::tokens::{Tokens, issue};
 
 /// How long a caller waits for the first answer of the API server.
 const FIRST_SYNC: Duration = Duration::from_secs(1);
 /// The server ends a watch after so many seconds, and a new one is begun.
 const WATCH_SECONDS: u32 = 290;
 
-/// The ConfigMaps and Secrets that registered pods reference. Clones share the objects. While the API server cannot be
+/// The time between two searches for tokens that have to be refreshed.
+const TOKEN_CHECK: Duration = Duration::from_secs(30);
+
+/// The ConfigMaps and Secrets that registered pods reference, their tokens, and the services. Clones share the objects. While the API server cannot be
 /// reached, the objects stay as they were. `Debug` prints no content.
 #[derive(Clone)]
 pub struct ApiObjects {
@@ -41,6 +47,8 @@ struct Shared {
     entries: Mutex<HashMap<ObjectKey, Entry>>,
     synced: Condvar,
     changes: watch::Sender<u64>,
+    tokens: Tokens,
+    services: Services,
 }
 
 /// An object that pods reference.
@@ -77,17 +85,36 @@ impl fmt::Debug for ApiObjects {
 }
 
 impl ApiObjects {
-    /// A store without objects. Must be called within a tokio runtime, which runs the watches.
+    /// A store without objects. Must be called within a tokio runtime, which runs the watches. The clock tells when tokens
+    /// have to be refreshed.
     #[must_use]
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: Client, clock: Arc<dyn Clock>) -> Self {
         let shared = Shared {
+            tokens: Tokens::new(issue(client.clone()), clock),
+            services: Services::start(client.clone()),
             client,
             handle: Handle::current(),
             entries: Mutex::default(),
             synced: Condvar::new(),
             changes: watch::Sender::new(0),
         };
-        Self { shared: Arc::new(shared) }
+        let store = Self { shared: Arc::new(shared) };
+        store.refresh_tokens();
+        store
+    }
+
+    /// Refreshes tokens for as long as the store exists.
+    fn refresh_tokens(&self) {
+        let shared = Arc::downgrade(&self.shared);
+        self.shared.handle.spawn(async move {
+            loop {
+                tokio::time::sleep(TOKEN_CHECK).await;
+                let Some(shared) = shared.upgrade() else { return };
+                if shared.tokens.refresh().await {
+                    shared.changed();
+                }
+            }
+        });
     }
 
     /// Sets the objects that a pod references, and watches them. Objects that it referenced before and no longer does are
@@ -105,12 +132,13 @@ impl ApiObjects {
         entries.retain(|key, entry| objects.contains(key) || entry.is_used_without(pod));
     }
 
-    /// Forgets a pod, once its volumes are gone: its objects are no longer watched for its sake.
+    /// Forgets a pod, once its volumes are gone: its tokens are dropped, and its objects no longer watched for its sake.
     pub fn unregister(&self, pod: &PodUid) {
         self.shared.entries().retain(|_, entry| entry.is_used_without(pod));
+        self.shared.tokens.forget(pod);
     }
 
-    /// Notifies of changes: the number grows with each object that appears, changes or disappears. The files of pods are
+    /// Notifies of changes: the number grows with each object that appears, changes or disappears, and with new tokens. The files of pods are
     /// then to be written again ([`Agent::refresh`](agent::Agent::refresh)).
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<u64> {
@@ -206,8 +234,12 @@ impl Shared {
         drop(entries);
         self.synced.notify_all();
         if is_other {
-            self.changes.send_modify(|count| *count += 1);
+            self.changed();
         }
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
     }
 }
 
@@ -234,5 +266,21 @@ impl ObjectStore for ApiObjects {
             Some(Payload::Secret(secret)) => Some(secret),
             _ => None,
         })
+    }
+
+    fn pod_origin(&self) -> PodOrigin {
+        PodOrigin::ApiServer
+    }
+
+    fn token(&self, request: &TokenRequest) -> agent::Result<Token> {
+        self.shared.handle.block_on(self.shared.tokens.get(request))
+    }
+
+    fn service_variables(
+        &self,
+        namespace: &str,
+        links: ServiceLinks,
+    ) -> agent::Result<BTreeMap<String, String>> {
+        self.shared.services.variables(namespace, links)
     }
 }

@@ -45,7 +45,9 @@ impl StartError {
 impl From<Error> for StartError {
     fn from(error: Error) -> Self {
         let reason = match error {
-            Error::Volumes(_) | Error::Config { .. } => reason::FAILED_MOUNT,
+            Error::Volumes(_) | Error::Payload(_) | Error::Config { .. } | Error::Token { .. } => {
+                reason::FAILED_MOUNT
+            }
             _ => reason::FAILED_CREATE_POD_SANDBOX,
         };
         let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();

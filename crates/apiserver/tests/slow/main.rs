@@ -9,5 +9,7 @@ mod node;
 mod objects;
 mod outage;
 mod pods;
+mod services;
 mod status;
 mod support;
+mod tokens;

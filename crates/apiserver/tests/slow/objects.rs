@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::ports::ObjectStore;
+use agent::ports::{ObjectStore, SystemClock};
 use apiserver::objects::{ApiObjects, references};
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
@@ -33,7 +33,7 @@ fn objects_of_pods_are_read_watched_and_forgotten() {
         let keys = references(&serde_json::from_value(web.clone()).unwrap());
         assert_eq!(keys.len(), 4);
 
-        let objects = ApiObjects::new(client);
+        let objects = ApiObjects::new(client, Arc::new(SystemClock));
         let config_map = |name: &str| block_in_place(|| objects.config_map(&namespace, name));
         let secret = |name: &str| block_in_place(|| objects.secret(&namespace, name));
         let mut changes = objects.subscribe();

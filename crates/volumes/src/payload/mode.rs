@@ -12,6 +12,8 @@ pub struct ModeOutOfRange(pub u32);
 impl Mode {
     /// What files of a volume have unless the pod says otherwise.
     pub const DEFAULT: Self = Self(0o644);
+    /// What a token has that belongs to one user or group.
+    pub const PRIVATE: Self = Self(0o600);
     /// What directories of a volume have.
     pub const DIRECTORY: Self = Self(0o755);
 

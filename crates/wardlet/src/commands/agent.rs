@@ -113,7 +113,7 @@ impl Admission for NodeAdmission {
             let text = |failure: Failure| failure.message().to_owned();
             let considered =
                 tokio::task::block_in_place(|| admit::consider(&self.node, &self.args, &reading));
-            let considered = considered.map_err(text)?;
+            let considered = considered.map_err(text)?.of_api_server();
             let decision = admit::decide(considered, &self.client, &self.node, &self.args, &self.name);
             let decision = decision.await.map_err(text)?;
             let refusals = decision.refused.iter().flat_map(|refused| &refused.refusals);

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use admission::{Admitted, Candidate, Decision, RefusedPod};
+use admission::{Admitted, Candidate, Decision, PodOrigin, RefusedPod};
 use cri::StatusResponse;
 use cri::client::Client;
 use manifest::{Object, Reading};
@@ -53,6 +53,14 @@ pub(crate) struct Considered<'a> {
     candidates: Vec<Candidate<'a>>,
     facts: Facts,
     gates: Gates,
+}
+
+impl Considered<'_> {
+    /// The same, for pods of an API server.
+    pub(crate) fn of_api_server(mut self) -> Self {
+        self.candidates.iter_mut().for_each(|candidate| candidate.origin = PodOrigin::ApiServer);
+        self
+    }
 }
 
 /// Reads the pods' intents and the node's facts. The runtime is not needed yet.

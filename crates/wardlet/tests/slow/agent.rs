@@ -229,3 +229,63 @@ fn a_static_pod_runs_without_an_api_server_and_is_shown_by_a_mirror_pod_with_one
     wait_until("the mirror pod is gone", || cluster.get(&["pod", &name]).is_none());
     wait_until("every block is returned", || cluster.leases().is_empty());
 }
+
+/// The beginning of every token of the API server: `{"alg":` in base64.
+const TOKEN: &str = "eyJhbGciOi";
+
+/// Says which user its token belongs to, its mode, whether it is one, what is beside it, and where the API server is.
+const INQUIRY: &str = r#"cd /var/run/secrets/kubernetes.io/serviceaccount
+{ stat -L -c "%u %a" token; head -c 10 token; echo; cat namespace; echo; cat ca.crt; echo; id -u; echo $KUBERNETES_SERVICE_PORT
+} > /dev/termination-log"#;
+
+#[test]
+fn a_pod_of_a_user_has_its_token_and_finds_the_api_server() {
+    let cluster = Cluster::start();
+    let _agent = cluster.agent(&[&cluster.kubeconfig()]);
+    let asking = |name: &str, user: Option<u32>| {
+        let mut pod = pod(name);
+        let spec = pod["spec"].as_object_mut().unwrap();
+        ["automountServiceAccountToken", "volumes"].map(|field| spec.remove(field));
+        spec.insert("restartPolicy".into(), json!("Never"));
+        spec.insert("securityContext".into(), json!({"runAsUser": user}));
+        let container = spec["containers"][0].as_object_mut().unwrap();
+        container.remove("volumeMounts");
+        container.insert("command".into(), json!(["sh", "-c", INQUIRY]));
+        cluster.apply(&pod);
+    };
+    asking("plain", None);
+    asking("own", Some(1000));
+    // What a controller of the cluster writes into every namespace. The pods wait for it.
+    wait_until("the missing object is reported", || {
+        let events = cluster.get(&["events"]).unwrap_or_default()["items"].clone();
+        let is_reported = |event: &Value| {
+            event["reason"] == "FailedMount"
+                && event["message"].as_str().is_some_and(|text| text.contains("kube-root-ca.crt"))
+        };
+        events.as_array().is_some_and(|all| all.iter().any(is_reported))
+    });
+    cluster.apply(&json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt", "namespace": "default"},
+        "data": {"ca.crt": "the cluster's certificate"},
+    }));
+    let said = |name: &str| {
+        let pod = cluster.pod(name, "succeeds", |pod| pod["status"]["phase"] == "Succeeded");
+        let state = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
+        state["message"].as_str().unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let rest = |user: &str| ["default", "the cluster's certificate", user, "443"].map(str::to_owned);
+    let plain = said("plain");
+    assert_eq!((plain[0].as_str(), plain[1].as_str()), ("0 644", TOKEN));
+    assert_eq!(plain[2..], rest("0"));
+    let own = said("own");
+    assert_eq!((own[0].as_str(), own[1].as_str()), ("1000 600", TOKEN));
+    assert_eq!(own[2..], rest("1000"));
+
+    // Tokens are in memory only: in no file on the disk, but for the beginnings that the pods have said themselves.
+    let mut search = Command::new("find");
+    search.arg(cluster.dir.path()).args(["-xdev", "-type", "f", "-size", "-9000k"]);
+    let found =
+        search.args(["-exec", "grep", "-la", &format!("{TOKEN}[A-Za-z0-9]"), "{}", "+"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "");
+    ["plain", "own"].map(|name| cluster.delete(name));
+}
