@@ -56,7 +56,10 @@ impl Claim {
     /// If another process serves there, if the path is something else, or if we cannot write to the directory, or
     /// another user can.
     pub async fn take(endpoint: &Endpoint) -> Result<Self> {
-        let path = endpoint.socket().to_owned();
+        let given = endpoint.socket();
+        let name = given.file_name().ok_or_else(|| Error::NoSocket { socket: given.to_owned() })?;
+        // By the path without links: what stands there is ours, and stays so.
+        let path = durable::check_ownership(given.parent().unwrap_or(Path::new("/")))?.join(name);
         let lock = lock(&path)?;
         clear(&path).await?;
         Ok(Self { path, lock })
@@ -167,9 +170,8 @@ impl<R: RuntimeService, I: ImageService> Services<R, I> {
     }
 }
 
-/// Takes the lock beside the socket, in a directory that no other user can change: what stands at a path there is ours.
+/// Takes the lock beside the socket.
 fn lock(path: &Path) -> Result<Guard> {
-    durable::check_ownership(path.parent().unwrap_or(Path::new("/")))?;
     let mut name = path.to_owned().into_os_string();
     name.push(".lock");
     Lock::at(name).try_acquire()?.ok_or_else(|| Error::Taken { socket: path.to_owned() })

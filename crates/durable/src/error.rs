@@ -122,7 +122,8 @@ impl Error {
                 Some("restore the file from a copy, or move it away")
             }
             Self::Untrusted { .. } => Some(
-                "name a directory that only root can write to, below directories of which the same is true",
+                "name a directory that only root can write to, below directories of which the same is true, \
+                 and without files of other users in it",
             ),
             Self::Locked { .. } => Some("see what that process does; the lock ends with it"),
         }

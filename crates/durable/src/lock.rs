@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, OFlags, Stat, flock, fstat, major, minor};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::error::{Error, Result};
-use crate::ownership::foreign_owner;
+use crate::ownership::{foreign_owner, untrusted};
 
 /// How often a lock file that another process removes is created anew before the lock counts as taken.
 const ATTEMPTS: u32 = 100;
@@ -81,10 +81,16 @@ impl Lock {
         options.create(true).truncate(false).read(true).write(true).mode(MODE);
         // A link would have a file made or closed elsewhere, and a FIFO would block.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-        let file = options.custom_flags(flags).open(&self.path).map_err(Error::io("open", &self.path))?;
+        let file =
+            options.custom_flags(flags).open(&self.path).map_err(|cause| {
+                match Errno::from_io_error(&cause) {
+                    Some(Errno::LOOP) => untrusted(&self.path, "is a symbolic link".to_owned()),
+                    _ => Error::io("open", &self.path)(cause),
+                }
+            })?;
         let found = file.metadata().map_err(Error::io("read", &self.path))?;
         if let Some(reason) = weakness(&found) {
-            return Err(Error::Untrusted { path: self.path.clone(), reason });
+            return Err(untrusted(&self.path, reason));
         }
         if found.permissions().mode() & 0o077 != 0 {
             let closed = file.set_permissions(fs::Permissions::from_mode(MODE));

@@ -1,8 +1,11 @@
-//! Whether a user other than root and the one that this process runs as can change what a path leads to.
+//! Directories that no user can change but root and the one that this process runs as, nor the path to them.
 
-use std::fs::{Metadata, canonicalize, symlink_metadata};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, absolute};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{DirBuilder, Metadata, read_link, symlink_metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Component, Path, PathBuf, absolute};
 
 use rustix::process::geteuid;
 
@@ -12,26 +15,114 @@ const ROOT: u32 = 0;
 const GROUP_WRITE: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
+/// As many symbolic links as the kernel follows.
+const LINKS: usize = 40;
 
-/// Refuses a directory that another user owns or can write to, or can replace through a directory or symbolic link on
-/// the path to it. A directory that does not exist yet is judged by those above it.
+/// Resolves a directory, and refuses one that another user owns or can write to, or can replace through a directory or
+/// symbolic link on the way. Each directory that a link leads through is judged, too. Components that do not exist yet are
+/// appended to the resolved path.
 ///
 /// A directory with the sticky bit, such as /tmp, may be on the path, because no user can replace another user's entry
-/// there; as the directory itself it is refused, because every user can create entries in it.
-pub fn check_ownership(dir: &Path) -> Result<()> {
+/// there; as the directory itself it is refused, because every user can create entries in it. An access control list that
+/// allows another user to write shows as a group that can write.
+pub fn check_ownership(dir: &Path) -> Result<PathBuf> {
+    let walked = walk(dir)?;
+    Ok(walked.missing.iter().fold(walked.existing, |path, name| path.join(name)))
+}
+
+/// [`check_ownership`] where this process runs as root. Another user has no more rights to lose than its own.
+pub fn check_ownership_as_root(dir: &Path) -> Result<()> {
+    if geteuid().is_root() { check_ownership(dir).map(drop) } else { Ok(()) }
+}
+
+/// Creates the directory with this mode and those above it that are missing, one by one, each judged before the next, and
+/// returns its resolved path.
+///
+/// # Errors
+/// As [`check_ownership`], and if one cannot be created.
+pub fn make_owned_dirs(dir: &Path, mode: u32) -> Result<PathBuf> {
+    loop {
+        let walked = walk(dir)?;
+        let Some(next) = walked.missing.front() else { return Ok(walked.existing) };
+        let path = walked.existing.join(next);
+        match DirBuilder::new().mode(mode).create(&path) {
+            // Another process was faster: its directory is judged next.
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(Error::io("make", &path))?,
+        }
+    }
+}
+
+/// A resolved path.
+struct Walked {
+    existing: PathBuf,
+    missing: VecDeque<OsString>,
+}
+
+/// Follows a path one component at a time. What was judged cannot be changed by another user afterwards.
+fn walk(dir: &Path) -> Result<Walked> {
     let given = absolute(dir).map_err(Error::io("resolve", dir))?;
-    let Some(existing) = given.ancestors().find(|path| symlink_metadata(path).is_ok()) else { return Ok(()) };
-    let resolved = canonicalize(existing).map_err(Error::io("resolve", existing))?;
-    for path in [existing, &resolved] {
-        for (distance, path) in path.ancestors().enumerate() {
-            let is_last = distance == 0 && existing == given;
-            let found = symlink_metadata(path).map_err(Error::io("read", path))?;
-            if let Some(reason) = weakness(&found, is_last) {
-                return Err(Error::Untrusted { path: path.to_owned(), reason });
+    let mut ahead: VecDeque<OsString> = names(&given);
+    let (mut at, mut links) = (PathBuf::from("/"), 0);
+    judge(&at, ahead.is_empty())?;
+    while let Some(name) = ahead.pop_front() {
+        if name == ".." {
+            at.pop();
+            continue;
+        }
+        let next = at.join(&name);
+        match symlink_metadata(&next) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                ahead.push_front(name);
+                if ahead.iter().any(|name| name == "..") {
+                    let reason = "does not exist, and the path goes back from it (\"..\")".to_owned();
+                    return Err(Error::Untrusted { path: next, reason });
+                }
+                return Ok(Walked { existing: at, missing: ahead });
+            }
+            Err(cause) => return Err(Error::io("read", &next)(cause)),
+            Ok(found) if found.is_symlink() => {
+                links += 1;
+                if links > LINKS {
+                    return Err(Error::io("resolve", dir)(io::Error::other("too many symbolic links")));
+                }
+                weakness(&found, false).map_or(Ok(()), |reason| Err(untrusted(&next, reason)))?;
+                let target = read_link(&next).map_err(Error::io("read", &next))?;
+                if target.is_absolute() {
+                    at = PathBuf::from("/");
+                }
+                names(&target).into_iter().rev().for_each(|name| ahead.push_front(name));
+            }
+            Ok(found) if !found.is_dir() => {
+                return Err(Error::Untrusted { path: next, reason: "is not a directory".to_owned() });
+            }
+            Ok(_) => {
+                judge(&next, ahead.is_empty())?;
+                at = next;
             }
         }
     }
-    Ok(())
+    // A path that ends with ".." or with a link to / ends in a directory that was judged as one on the way.
+    judge(&at, true)?;
+    Ok(Walked { existing: at, missing: ahead })
+}
+
+fn names(path: &Path) -> VecDeque<OsString> {
+    let names = path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir => None,
+    });
+    names.collect()
+}
+
+fn judge(path: &Path, is_last: bool) -> Result<()> {
+    let found = symlink_metadata(path).map_err(Error::io("read", path))?;
+    weakness(&found, is_last).map_or(Ok(()), |reason| Err(untrusted(path, reason)))
+}
+
+pub(crate) fn untrusted(path: &Path, reason: String) -> Error {
+    Error::Untrusted { path: path.to_owned(), reason }
 }
 
 /// Why the file is not under our control, if it is not.
@@ -42,11 +133,13 @@ fn weakness(found: &Metadata, is_last: bool) -> Option<String> {
     if found.is_symlink() || (found.mode() & STICKY != 0 && !is_last) {
         return None;
     }
-    if found.mode() & OTHERS_WRITE != 0 {
-        return Some(format!("can be written to by every user (mode {:04o})", found.mode() & 0o7777));
+    let mode = found.mode() & 0o7777;
+    if mode & OTHERS_WRITE != 0 {
+        return Some(format!("can be written to by every user (mode {mode:04o})"));
     }
-    (found.mode() & GROUP_WRITE != 0 && found.gid() != ROOT)
-        .then(|| format!("can be written to by group {} (mode {:04o})", found.gid(), found.mode() & 0o7777))
+    (mode & GROUP_WRITE != 0).then(|| {
+        format!("can be written to by group {} or an access control list (mode {mode:04o})", found.gid())
+    })
 }
 
 /// Why a file of this user is not under our control, if it is not.
@@ -110,7 +203,48 @@ mod tests {
         symlink(&open, &back).unwrap();
         assert_refused(&back, &open, "every user");
         symlink(home.path().join("nowhere"), real.join("dangling")).unwrap();
-        assert!(check_ownership(&real.join("dangling")).is_err());
+        let resolved = check_ownership(&real.join("dangling/below")).unwrap();
+        assert_eq!(resolved, home.path().join("nowhere/below"));
+    }
+
+    /// A link of ours that leads through a directory of another user: that user can move the rest of the way.
+    #[test]
+    fn each_directory_that_a_chain_of_links_leads_through_is_judged() {
+        let home = tempfile::tempdir().unwrap();
+        let (open, real) = (home.path().join("open"), home.path().join("real"));
+        create_dir(&open).unwrap();
+        create_dir(&real).unwrap();
+        chmod(&open, 0o777);
+        chmod(&real, 0o755);
+        symlink(&real, open.join("theirs")).unwrap();
+        let ours = home.path().join("ours");
+        symlink(open.join("theirs"), &ours).unwrap();
+        assert_refused(&ours, &open, "every user");
+        let relative = real.join("relative");
+        symlink("../open/../real", &relative).unwrap();
+        assert_refused(&relative, &open, "every user");
+        let circle = real.join("circle");
+        symlink("circle", &circle).unwrap();
+        assert!(check_ownership(&circle).is_err());
+    }
+
+    #[test]
+    fn directories_are_made_where_no_other_user_can_write() {
+        let home = tempfile::tempdir().unwrap();
+        let made = make_owned_dirs(&home.path().join("a/b/c"), 0o711).unwrap();
+        assert_eq!(made, home.path().join("a/b/c"));
+        for dir in ["a", "a/b", "a/b/c"] {
+            let mode = home.path().join(dir).metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o7777, 0o711, "{dir}");
+        }
+        make_owned_dirs(&made, 0o711).unwrap();
+        let open = home.path().join("open");
+        create_dir(&open).unwrap();
+        chmod(&open, 0o777);
+        symlink(home.path(), open.join("link")).unwrap();
+        assert!(make_owned_dirs(&open.join("link/d"), 0o711).is_err());
+        assert!(make_owned_dirs(&home.path().join("missing/../open/d"), 0o711).is_err());
+        assert!(!home.path().join("d").exists() && !open.join("d").exists());
     }
 
     /// Needs root to give a file away; an ordinary user proves the first assertion alone.
@@ -128,7 +262,8 @@ mod tests {
             chmod(&dir, 0o775);
             assert_refused(&dir, &dir, "group 12345");
             chown(&dir, None, Some(ROOT)).unwrap();
-            check_ownership(&dir).unwrap();
+            // An access control list for another user has the same mode.
+            assert_refused(&dir, &dir, "group 0");
         }
     }
 }

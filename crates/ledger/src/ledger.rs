@@ -86,6 +86,7 @@ impl Ledger {
     /// Opens the ledger. Creates it if there is none, and rebuilds it if it is damaged; [`Ledger::take_notices`] then
     /// says so. Fails if the lock is held for too long, the files cannot be written, or a newer wardlet wrote them.
     pub fn open(options: Options) -> Result<Self, LedgerError> {
+        durable::check_ownership_as_root(&options.dir)?;
         let store = store(&options)?;
         Ok(Self::with(store, options))
     }

@@ -14,6 +14,9 @@ pub enum Error {
     /// The ledger cannot be opened or used.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// Another user can change the state directory.
+    #[error("the state directory cannot be used: {0}")]
+    StateDir(durable::Error),
     /// A file of facts cannot be read.
     #[error("{}: cannot be read: {cause}", file.display())]
     FactsUnreadable {
@@ -39,6 +42,7 @@ impl Error {
         match self {
             Self::Settings(e) => e.hint(),
             Self::Ledger(e) => e.hint(),
+            Self::StateDir(e) => e.hint().map(str::to_owned),
             Self::FactsUnreadable { .. } | Self::FactsInvalid { .. } => {
                 Some("`wardlet explain -o json` shows a node's facts under \"facts\"".to_owned())
             }

@@ -28,8 +28,11 @@ pub struct Node {
 }
 
 impl Node {
-    /// Reads the configuration of the node at this location. It fails if the configuration cannot be used.
+    /// Reads the configuration of the node at this location. It fails if the configuration cannot be used, or if this
+    /// process runs as root and another user can change the state directory.
     pub fn open(location: Location<'_>) -> Result<Self, Error> {
+        // Root would create, change and remove files wherever the other user's links lead.
+        durable::check_ownership_as_root(location.state_dir).map_err(Error::StateDir)?;
         let host_root = HostRoot::new(location.host_root);
         let config = load(location.config, &host_root.path(FILE))?;
         Ok(Self { state_dir: location.state_dir.to_owned(), host_root, config })

@@ -3,7 +3,6 @@
 //! already, the connection is to that one.
 
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -46,14 +45,6 @@ pub enum ConnectError {
         /// The cause that the system gave.
         cause: io::Error,
     },
-    /// The directory of the socket cannot be created.
-    #[error("cannot make {}: {cause}", path.display())]
-    Dir {
-        /// The directory.
-        path: PathBuf,
-        /// The cause that the kernel gave.
-        cause: io::Error,
-    },
     /// The built-in runtime is served, but does not answer.
     #[error("{endpoint}: the runtime does not answer")]
     NoAnswer {
@@ -72,7 +63,7 @@ impl ConnectError {
         match self {
             Self::Cri(error) => Some(error.hint().to_owned()),
             Self::Runtime(error) => error.hint(),
-            Self::Path { .. } | Self::Dir { .. } | Self::NoAnswer { .. } | Self::Task(_) => None,
+            Self::Path { .. } | Self::NoAnswer { .. } | Self::Task(_) => None,
         }
     }
 }
@@ -108,18 +99,16 @@ pub fn own_endpoint(run_dir: &Path) -> Result<Endpoint, ConnectError> {
 /// # Errors
 /// If the directory cannot be made, another process serves there, or the path is something else.
 pub async fn claim(endpoint: &Endpoint) -> Result<Claim, ConnectError> {
-    make_dir(endpoint)?;
-    Ok(Claim::take(endpoint).await?)
+    Ok(Claim::take(&make_dir(endpoint)?).await?)
 }
 
-/// Makes the directory of the socket, where no other user can put a socket or a link of theirs.
-fn make_dir(endpoint: &Endpoint) -> Result<(), ConnectError> {
-    let dir = endpoint.socket().parent().unwrap_or(Path::new("/"));
-    durable::check_ownership(dir).map_err(cri::Error::from)?;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.map_err(|cause| ConnectError::Dir { path: dir.to_owned(), cause })?;
-    // One that another user made just now.
-    Ok(durable::check_ownership(dir).map_err(cri::Error::from)?)
+/// Makes the directory of the socket, for root alone, where no other user can put a socket or a link of theirs. Returns the
+/// socket by its path without links.
+fn make_dir(endpoint: &Endpoint) -> Result<Endpoint, ConnectError> {
+    let socket = endpoint.socket();
+    let dir = durable::make_owned_dirs(socket.parent().unwrap_or(Path::new("/")), 0o700);
+    let dir = dir.map_err(cri::Error::from)?;
+    Ok(Endpoint::try_from(dir.join(socket.file_name().unwrap_or_default()))?)
 }
 
 /// The runtime to connect to.
@@ -153,7 +142,7 @@ impl Connected {
     /// To the built-in runtime, which this process serves whenever no other does: the process that serves now
     /// may end before this one.
     async fn built_in(endpoint: Endpoint, settings: Settings) -> Result<Self, ConnectError> {
-        make_dir(&endpoint)?;
+        let endpoint = make_dir(&endpoint)?;
         let (shutdown, told) = watch::channel(false);
         let mut keeper = Keeper { endpoint: endpoint.clone(), settings, told, serving: None };
         for _ in 0..PATIENCE {

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 
 /// A user that can read a record can read a pod's environment.
 const DIR_MODE: u32 = 0o700;
-const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Puts `value` in place of what the JSON file holds; it survives power loss when this returns.
 pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {

@@ -51,7 +51,8 @@ impl Layout {
     /// # Errors
     /// If one cannot be made.
     pub(crate) fn make(state: &Path, run: &Path) -> Result<Self> {
-        let layout = Self { state: state.join(OWN), run: run.to_owned() };
+        let (state, run) = (durable::make_owned_dirs(state, 0o700)?, durable::make_owned_dirs(run, 0o711)?);
+        let layout = Self { state: state.join(OWN), run };
         for dir in [layout.sandbox_states(), layout.container_states(), layout.sandbox_runs()] {
             files::make_dir(&dir)?;
         }

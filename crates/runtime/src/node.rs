@@ -1,10 +1,8 @@
-use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use cgroups::Groups;
-use durable::Guard;
+use durable::{Guard, Lock};
 use images::Images;
 use network::Network;
 use tokio::sync::Semaphore;
@@ -57,7 +55,6 @@ impl std::fmt::Debug for Node {
 impl Node {
     /// Opens the state directories and locks them against other servers.
     pub(crate) async fn open(settings: Settings) -> Result<Arc<Self>> {
-        durable::check_ownership(&settings.run)?;
         let layout = Layout::make(&settings.state, &settings.run)?;
         let locks = [lock(&layout.lock())?, lock(&layout.run_lock())?];
         let groups = Groups::find()?;
@@ -117,8 +114,9 @@ impl Node {
 
 /// Held for as long as the server lives, however it ends.
 fn lock(path: &Path) -> Result<Guard> {
-    // A user that can open it can hold it for ever.
-    let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path);
-    let file = file.map_err(|cause| Error::File { what: "make", path: path.to_owned(), cause })?;
-    files::lock(file, path)?.ok_or_else(|| Error::InUse { dir: path.parent().unwrap_or(path).to_owned() })
+    let lock = match Lock::at(path).acquire(files::LOCK_PATIENCE) {
+        Err(durable::Error::Locked { .. }) => None,
+        lock => Some(lock?),
+    };
+    lock.ok_or_else(|| Error::InUse { dir: path.parent().unwrap_or(path).to_owned() })
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use cgroups::Groups;
@@ -90,6 +90,15 @@ fn make_and_hold(groups: &Groups, cgroup: &str) -> Result<Held> {
     loop {
         let missing: Vec<&PathBuf> = dirs.iter().filter(|dir| !dir.exists()).collect();
         groups.make(cgroup)?;
+        for dir in missing.iter().filter(|dir| dir.exists()) {
+            // A user that can open the directory can hold its lock for ever.
+            let closed = std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700));
+            closed.map_err(|cause| Error::File {
+                what: "close to others",
+                path: dir.to_path_buf(),
+                cause,
+            })?;
+        }
         let mut held = Held(vec![]);
         for dir in &dirs {
             held.0.extend(hold(dir)?.map(|file| (dir.clone(), file)));

@@ -31,7 +31,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("oci-records", &["ids", "durable", "procfs", "ledger"]),
     ("monitor", &["durable", "procfs", "kernel"]),
     ("wardlet-container", &["ids", "durable", "procfs", "kernel", "cgroups", "container"]),
-    ("node", &["types", "ids", "selinux", "procfs", "kernel", "census", "ledger", "plan"]),
+    ("node", &["types", "ids", "selinux", "durable", "procfs", "kernel", "census", "ledger", "plan"]),
     (
         "wardlet-oci",
         &[

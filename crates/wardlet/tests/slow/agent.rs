@@ -245,7 +245,7 @@ fn a_pod_of_a_user_has_its_token_and_finds_the_api_server() {
     let asking = |name: &str, user: Option<u32>| {
         let mut pod = pod(name);
         let spec = pod["spec"].as_object_mut().unwrap();
-        ["automountServiceAccountToken", "volumes"].map(|field| spec.remove(field));
+        spec.retain(|field, _| !["automountServiceAccountToken", "volumes"].contains(&field.as_str()));
         spec.insert("restartPolicy".into(), json!("Never"));
         spec.insert("securityContext".into(), json!({"runAsUser": user}));
         let container = spec["containers"][0].as_object_mut().unwrap();
@@ -287,5 +287,5 @@ fn a_pod_of_a_user_has_its_token_and_finds_the_api_server() {
     let found =
         search.args(["-exec", "grep", "-la", &format!("{TOKEN}[A-Za-z0-9]"), "{}", "+"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&found.stdout), "");
-    ["plain", "own"].map(|name| cluster.delete(name));
+    ["plain", "own"].into_iter().for_each(|name| cluster.delete(name));
 }

@@ -75,3 +75,66 @@ fn no_pod_is_given_to_the_socket_of_another_user() {
     let connected = listener.accept().map(drop);
     assert_eq!(connected.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
+
+/// The attack: links in a state directory of another user had root empty, remove and close directories elsewhere.
+#[test]
+fn the_state_directory_of_another_user_is_refused_by_every_command() {
+    let lan = Lan::new();
+    let machine = Machine::new(&lan);
+    let (state, victim) = (machine.path("state"), machine.path("victim"));
+    fs::create_dir(&victim).unwrap();
+    fs::write(victim.join("precious"), "").unwrap();
+    fs::set_permissions(&victim, fs::Permissions::from_mode(0o755)).unwrap();
+    let work = state.join("images/work");
+    fs::remove_dir_all(&work).or_else(|_| fs::remove_file(&work)).unwrap_or_default();
+    symlink(&victim, &work).unwrap();
+    chown(&state, Some(USER), Some(USER)).unwrap();
+    let file = machine.manifest("pod.yaml", &pod("web", "sleep 1000", ""));
+    for args in [&["cri"][..], &["run", &file], &["image", "list"], &["ids", "list"], &["ps"]] {
+        assert_refused(&machine, args, &state);
+    }
+    assert!(victim.join("precious").exists());
+    assert_eq!(fs::metadata(&victim).unwrap().permissions().mode() & 0o777, 0o755);
+    fs::remove_file(&work).unwrap();
+    chown(&state, Some(0), Some(0)).unwrap();
+}
+
+/// The attack: root's link leads through a directory of the user, who leads it on to root's directory, and elsewhere later.
+#[test]
+fn a_link_through_the_directory_of_another_user_is_refused() {
+    let lan = Lan::new();
+    let machine = Machine::new(&lan);
+    let dir = theirs(&machine);
+    let (real, ours) = (machine.path("real"), machine.path("ours"));
+    fs::create_dir(&real).unwrap();
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o700)).unwrap();
+    symlink(&real, dir.join("link")).unwrap();
+    symlink(dir.join("link"), &ours).unwrap();
+    let socket = format!("unix://{}/cri.sock", ours.display());
+    assert_refused(&machine, &["cri", "--listen", &socket], &dir);
+    assert_refused(&machine, &["cri", "--run-dir", ours.to_str().unwrap()], &dir);
+    let back = machine.path("absent/../theirs/x");
+    let output = machine.output(&["cri", "--run-dir", back.to_str().unwrap()]);
+    assert!(text(&output).contains("the path goes back from it"), "{}", text(&output));
+    assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(fs::read_dir(&real).unwrap().count(), 0);
+}
+
+/// The attack: a user who can open the cgroup of all pods holds its lock, and no server starts again.
+#[test]
+fn the_cgroup_of_all_pods_cannot_be_opened_by_other_users() {
+    let lan = Lan::new();
+    let machine = Machine::new(&lan);
+    let file = machine.manifest("pod.yaml", &pod("web", "sleep 1000", ""));
+    machine.done(&["run", "-d", &file]);
+    let cgroup = node::Instance::of(&machine.path("state")).cgroup();
+    let mut found = 0;
+    for hierarchy in fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
+        if let Ok(group) = fs::metadata(hierarchy.path().join(cgroup.trim_start_matches('/'))) {
+            assert_eq!(group.permissions().mode() & 0o077, 0, "{}", hierarchy.path().display());
+            found += 1;
+        }
+    }
+    assert!(found > 0);
+    machine.done(&["stop", "web", "--grace", "0"]);
+}

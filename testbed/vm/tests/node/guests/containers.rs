@@ -82,7 +82,7 @@ pub(crate) fn layers_of_images_are_shown_as_one(vm: &Vm) {
 
 /// In namespaces of a pod's own: maps, capabilities, filter, groups, limits, label and all else.
 pub(crate) fn one_more_process_is_held_as_the_first_one(vm: &Vm) {
-    containers(vm, "/var/tmp", &["same::one_more_process_is_held_as_a_user_of_the_pods"]);
+    containers(vm, "/var/tmp", &["one_more_process_is_held_as_a_user_of_the_pods"]);
 }
 
 /// The same by the testbed's runc, in namespaces of the host's and of a pod's own.
