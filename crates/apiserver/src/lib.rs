@@ -27,6 +27,7 @@ mod problem;
 mod raw;
 pub mod reconcile;
 mod retry;
+mod served;
 pub mod status;
 
 pub use problem::Problem;

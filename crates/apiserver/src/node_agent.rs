@@ -16,6 +16,7 @@ use crate::node::{
 use crate::objects::ApiObjects;
 use crate::pods::PodWatch;
 use crate::reconcile::{self, Admission, Ports};
+use crate::served::NodePods;
 use crate::status::{ApiStatuses, StatusNode};
 use crate::{lease, node};
 
@@ -55,6 +56,9 @@ pub enum NodeAgentError {
     /// The agent that runs the pods cannot be opened.
     #[error(transparent)]
     Agent(#[from] agent::Error),
+    /// The kubelet's API cannot be served.
+    #[error(transparent)]
+    Api(#[from] kubelet_api::ServeError),
 }
 
 impl NodeAgentError {
@@ -66,6 +70,7 @@ impl NodeAgentError {
             Self::Address(error) => Some(error.hint().to_owned()),
             Self::Settings(refusal) => refusal.hint.clone(),
             Self::Agent(error) => error.hint(),
+            Self::Api(error) => error.hint(),
         }
     }
 }
@@ -86,6 +91,19 @@ impl NodeAgent<'_> {
         }
         let addresses = addresses(&name, &settings.node_ips)?;
         let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        let client = clients.main.kube();
+        let source = PodWatch::start(client.clone(), &name);
+        let served = NodePods { pods: source.view(), state: state.clone() };
+        let api = kubelet_api::Options {
+            config,
+            cert_dir: &flags.cert_dir,
+            node: &name,
+            client: client.clone(),
+            pods: Arc::new(served),
+            metrics: options.metrics.clone(),
+        };
+        // Before the node is registered: the Node names the port.
+        let _api = kubelet_api::serve(api).await?;
         let probe = RuntimeProbe::start(options.client.clone(), machine, addresses);
         let node = node::spawn(&clients, settings, config.into(), probe.state());
         let _lease = lease::spawn(&clients, &name, config.into(), node.node());
@@ -101,8 +119,6 @@ impl NodeAgent<'_> {
             runtime = ready => runtime,
             () = &mut shutdown => return Ok(()),
         };
-        let client = clients.main.kube();
-        let source = PodWatch::start(client.clone(), &name);
         let local: Arc<dyn StatusSink> = Arc::new(StatusFiles::new(state.clone()));
         let of_node = StatusNode { addresses: shown.clone(), runtime: runtime.name };
         let statuses = Arc::new(ApiStatuses::start(client.clone(), source.view(), of_node, local));
