@@ -8,6 +8,7 @@ use manifest::Resource;
 use manifest::k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Value, json};
 use tracing::warn;
+use types::PodUid;
 
 use crate::pods::{ApiPod, PodsView};
 
@@ -21,6 +22,16 @@ pub(crate) struct NodePods {
 impl NodePods {
     fn api_pods(&self) -> Vec<std::sync::Arc<ApiPod>> {
         self.pods.current().map(|set| set.pods.clone()).unwrap_or_default()
+    }
+
+    /// The agent's record of a pod. A mirror pod is annotated with the UID of its static pod; any user may have written
+    /// the annotation.
+    fn record_of(&self, pod: &ApiPod) -> Option<Stored> {
+        let uid = pod.mirror.as_deref().map_or_else(|| Ok(pod.pod.uid.clone()), PodUid::new).ok()?;
+        agent::stored_one(&self.state, uid.as_str()).unwrap_or_else(|error| {
+            warn!("the record of pod {}/{} cannot be read: {error}", pod.pod.namespace, pod.pod.name);
+            None
+        })
     }
 
     fn stored(&self) -> Vec<Stored> {
@@ -47,25 +58,18 @@ impl Pods for NodePods {
     fn find(&self, namespace: &str, name: &str) -> Option<ServedPod> {
         let is_it = |pod: &ApiPod| pod.pod.namespace == namespace && pod.pod.name == name;
         let known = self.api_pods().into_iter().find(|pod| is_it(pod));
+        let is_named = |stored: &Stored| stored.record.namespace == namespace && stored.record.name == name;
         let stored = match &known {
-            // A mirror pod is annotated with the UID of its static pod.
-            Some(pod) => {
-                let uid = pod.mirror.as_deref().unwrap_or(pod.pod.uid.as_str());
-                agent::stored_one(&self.state, uid).unwrap_or_else(|error| {
-                    warn!("the record of pod {namespace}/{name} cannot be read: {error}");
-                    None
-                })
-            }
-            None => self
-                .stored()
-                .into_iter()
-                .find(|stored| stored.record.namespace == namespace && stored.record.name == name),
+            Some(pod) => self.record_of(pod).filter(is_named),
+            None => self.stored().into_iter().find(is_named),
         };
         let spec = known.as_ref().and_then(|pod| pod.object()).and_then(|object| object.pod());
         let spec = spec.map(|pod| pod.spec).or_else(|| stored.as_ref()?.record.pod.spec.as_ref());
         let containers = spec.map(names).unwrap_or_default();
         match stored {
-            Some(Stored { status, logs, .. }) => Some(ServedPod { containers, statuses: statuses(status), logs }),
+            Some(Stored { status, logs, .. }) => {
+                Some(ServedPod { containers, statuses: statuses(status), logs })
+            }
             None => known.is_some().then(|| ServedPod { containers, ..ServedPod::default() }),
         }
     }
@@ -136,10 +140,46 @@ mod tests {
         let pods = NodePods { pods: PodsView(receiver), state: dir.path().to_owned() };
         let list = pods.list();
         assert_eq!(list.len(), 1);
-        assert_eq!((&list[0]["metadata"]["name"], &list[0]["status"]["phase"]), (&json!("web"), &json!("Pending")));
+        assert_eq!(
+            (&list[0]["metadata"]["name"], &list[0]["status"]["phase"]),
+            (&json!("web"), &json!("Pending"))
+        );
         assert!(list[0].get("kind").is_none() && list[0]["spec"]["containers"][0]["name"] == "a");
         let found = pods.find("shop", "web").unwrap();
         assert_eq!((found.containers, found.statuses), (vec!["a".to_owned(), "b".to_owned()], Vec::new()));
         assert_eq!(pods.find("other", "web"), None);
+    }
+
+    /// A user who may create pods in one namespace could read the logs of any other.
+    #[test]
+    fn an_annotation_does_not_lead_to_the_record_of_another_pod() {
+        let dir = tempfile::tempdir().unwrap();
+        let spec = json!({"containers": [{"name": "a", "image": "i"}]});
+        let record = json!({
+            "version": 1, "uid": "u-1", "namespace": "shop", "name": "web", "hash": "", "endpoint": "", "handler": "",
+            "mode": "own", "uids": [], "gids": [], "process": 1,
+            "pod": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec},
+        });
+        let place = dir.path().join("pods/u-1");
+        std::fs::create_dir_all(&place).unwrap();
+        std::fs::write(place.join("agent.json"), record.to_string()).unwrap();
+        let pod = |namespace: &str, name: &str, mirror: &str| {
+            let annotations = json!({"kubernetes.io/config.mirror": mirror});
+            let metadata =
+                json!({"namespace": namespace, "name": name, "uid": "u-9", "annotations": annotations});
+            api_pod(json!({"metadata": metadata, "spec": spec}))
+        };
+        let logs = |mirror: Option<&str>, namespace: &str| {
+            let pods = mirror.map(|mirror| pod(namespace, "web", mirror)).into_iter().collect();
+            let (_sender, receiver) = watch::channel(Some(Arc::new(PodSet { pods })));
+            let pods = NodePods { pods: PodsView(receiver), state: dir.path().to_owned() };
+            pods.find(namespace, "web").map(|found| found.logs)
+        };
+        let own = dir.path().join("logs/shop_web_u-1");
+        assert_eq!(logs(None, "shop"), Some(own.clone()));
+        assert_eq!(logs(Some("u-1"), "shop"), Some(own));
+        for stolen in ["u-1", "../pods/u-1", "..", ""] {
+            assert_eq!(logs(Some(stolen), "evil"), Some(PathBuf::new()), "{stolen}");
+        }
     }
 }

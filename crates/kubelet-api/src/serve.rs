@@ -85,7 +85,10 @@ fn auth(config: &KubeletConfig, node: &str, client: kube::Client) -> Result<Auth
     let access = match config.authorization.mode {
         AuthorizationMode::AlwaysAllow => {
             if authentication.anonymous.enabled {
-                warn!("every client of port {} may do everything: authentication.anonymous.enabled is true and authorization.mode AlwaysAllow", config.port);
+                warn!(
+                    "every client of port {} may do everything: authentication.anonymous.enabled is true and authorization.mode AlwaysAllow",
+                    config.port
+                );
             }
             Access::AlwaysAllow
         }

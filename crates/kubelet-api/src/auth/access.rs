@@ -47,7 +47,9 @@ impl Access {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 Err(cause) => {
-                    warn!("cannot ask whether user {name} may {verb} nodes/{subresource}, and the request is refused: {cause}");
+                    warn!(
+                        "cannot ask whether user {name} may {verb} nodes/{subresource}, and the request is refused: {cause}"
+                    );
                     return Err(Refusal::Unknown(format!(
                         "Authorization error (user={name}, verb={verb}, resource=nodes, subresource={subresource})"
                     )));
@@ -120,7 +122,8 @@ mod tests {
         let key = |user: User| {
             AccessQuestion { user, node: "n".into(), verb: "get".into(), subresource: "proxy".into() }.key()
         };
-        let grouped = |groups: &[&str]| User { groups: groups.iter().map(|g| (*g).to_owned()).collect(), ..user("a") };
+        let grouped =
+            |groups: &[&str]| User { groups: groups.iter().map(|g| (*g).to_owned()).collect(), ..user("a") };
         let keys = [key(user("a")), key(user("a\",")), key(grouped(&["b", "c"])), key(grouped(&["b,c"]))];
         let distinct: std::collections::BTreeSet<_> = keys.iter().collect();
         assert_eq!(distinct.len(), keys.len());

@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn each_method_has_its_verb_and_unknown_ones_none() {
-        let verbs = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "get"].map(|m| Attributes::of(m, "/").verb);
+        let verbs =
+            ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "get"].map(|m| Attributes::of(m, "/").verb);
         assert_eq!(verbs, ["get", "create", "update", "patch", "delete", "", ""]);
     }
 }

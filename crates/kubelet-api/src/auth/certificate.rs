@@ -31,8 +31,7 @@ impl ClientCertificates {
             for authority in certificates(&file)? {
                 roots.add(authority).map_err(|error| ServeError::file(&file, error))?;
             }
-            let builder =
-                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(provider()));
+            let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(provider()));
             builder.build().map_err(|error| ServeError::file(&file, error))
         };
         Ok(Self { authorities: Watched::open(vec![path.to_owned()], load)? })

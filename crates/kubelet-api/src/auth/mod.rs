@@ -11,7 +11,7 @@ mod token;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use tokio_rustls::rustls::pki_types::CertificateDer;
-use tracing::{debug, warn};
+use tracing::debug;
 
 pub(crate) use access::{Access, Ttls};
 pub(crate) use attributes::Attributes;
@@ -106,7 +106,7 @@ impl Auth {
                 Ok(Some(user)) => return Ok(user.authenticated()),
                 Ok(None) => is_wrong = true,
                 Err(cause) => {
-                    warn!("a bearer token cannot be reviewed, and the request is refused: {cause}");
+                    debug!("a bearer token is refused: {cause}");
                     is_wrong = true;
                 }
             }
@@ -143,7 +143,10 @@ mod tests {
         let read = |text: &str| bearer(&headers(text)).map(str::to_owned);
         assert_eq!(read("Bearer abc"), Some("abc".to_owned()));
         assert_eq!(read("bearer abc def"), Some("abc".to_owned()));
-        assert_eq!([read("Bearer "), read("Basic abc"), read("abc"), read("Bearer  abc")], [const { None }; 4]);
+        assert_eq!(
+            [read("Bearer "), read("Basic abc"), read("abc"), read("Bearer  abc")],
+            [const { None }; 4]
+        );
     }
 
     async fn outcome(auth: &Auth, headers: &HeaderMap) -> Result<(), Refusal> {

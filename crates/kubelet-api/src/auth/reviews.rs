@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use agent::ports::BoxFuture;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
-};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::sync::Semaphore;
@@ -40,8 +38,16 @@ impl AccessQuestion {
     /// A text that is different for each question.
     pub(super) fn key(&self) -> String {
         let user = &self.user;
-        serde_json::json!([user.name, user.uid, user.groups, user.extra, self.node, self.verb, self.subresource])
-            .to_string()
+        serde_json::json!([
+            user.name,
+            user.uid,
+            user.groups,
+            user.extra,
+            self.node,
+            self.verb,
+            self.subresource
+        ])
+        .to_string()
     }
 
     fn review(self) -> SubjectAccessReview {
@@ -97,7 +103,8 @@ impl Reviews for ApiReviews {
             let answer = self.ask(api.create(&PostParams::default(), &review)).await?;
             let status = answer.status.unwrap_or_default();
             if !status.authenticated.unwrap_or(false) {
-                return Ok(None);
+                // An error is no decision, and is not kept.
+                return status.error.filter(|error| !error.is_empty()).map_or(Ok(None), Err);
             }
             let user = status.user.unwrap_or_default();
             let name = user.username.filter(|name| !name.is_empty());
@@ -139,7 +146,10 @@ pub(super) mod tests {
     }
 
     impl Fixed {
-        pub(in crate::auth) fn new(token: Result<Option<User>, String>, access: Result<bool, String>) -> Self {
+        pub(in crate::auth) fn new(
+            token: Result<Option<User>, String>,
+            access: Result<bool, String>,
+        ) -> Self {
             Self { token, access, asked: AtomicUsize::new(0) }
         }
 

@@ -52,7 +52,10 @@ mod tests {
         assert_eq!(reviews.asked(), 2);
         let reviews = Arc::new(Fixed::new(Err("gone".to_owned()), Ok(true)));
         let tokens = Tokens::new(Arc::clone(&reviews) as _, minute);
-        assert_eq!([tokens.user("a").await, tokens.user("a").await], [const { Err(()) }; 2].map(|e: Result<Option<User>, ()>| e.map_err(|()| "gone".to_owned())));
+        assert_eq!(
+            [tokens.user("a").await, tokens.user("a").await],
+            [const { Err(()) }; 2].map(|e: Result<Option<User>, ()>| e.map_err(|()| "gone".to_owned()))
+        );
         assert_eq!(reviews.asked(), 2);
     }
 }

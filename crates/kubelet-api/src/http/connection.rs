@@ -74,7 +74,8 @@ async fn connection(
 ) -> Result<(), String> {
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let accepted = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await;
-    let stream = accepted.map_err(|_| "the TLS handshake took too long")?.map_err(|error| error.to_string())?;
+    let stream =
+        accepted.map_err(|_| "the TLS handshake took too long")?.map_err(|error| error.to_string())?;
     let (_, session) = stream.get_ref();
     let client = Arc::new(Client {
         handler,

@@ -9,10 +9,10 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tracing::error;
 
 use super::answer::{Answer, no_path, only_get, pieces, text, typed};
+use super::healthz;
 use super::metrics::RequestMetrics;
 use super::path::decoded;
 use super::route::Route;
-use super::healthz;
 use crate::auth::{Attributes, Auth, Credentials, Refusal};
 use crate::logs::{LogQuery, LogRequest, LogStream, QueryError, choose, open};
 use crate::pods::{Pods, ServedPod};
@@ -37,7 +37,11 @@ pub(super) struct Decided {
 
 impl Handler {
     /// Answers a request. Its body is not read before the client is authorized.
-    pub(super) async fn answer<B>(&self, request: &Request<B>, certificates: &[CertificateDer<'static>]) -> Decided {
+    pub(super) async fn answer<B>(
+        &self,
+        request: &Request<B>,
+        certificates: &[CertificateDer<'static>],
+    ) -> Decided {
         // What is authorized is what is routed: one path, decoded once.
         let path = decoded(request.uri().path());
         let method = request.method();
@@ -115,7 +119,9 @@ impl Handler {
             query,
         };
         let opened = open(request, found.logs, Arc::clone(&self.pods)).await;
-        let failed = |error| refused(format!("failed to read the log of container {container:?} in pod {pod:?}: {error}"));
+        let failed = |error| {
+            refused(format!("failed to read the log of container {container:?} in pod {pod:?}: {error}"))
+        };
         Ok(pieces(opened.map_err(failed)?))
     }
 

@@ -33,7 +33,10 @@ impl RequestMetrics {
                 LABELS,
             )?,
             seconds: registry.histogram(
-                Description::new("kubelet_http_requests_duration_seconds", "Duration until a request is answered"),
+                Description::new(
+                    "kubelet_http_requests_duration_seconds",
+                    "Duration until a request is answered",
+                ),
                 LABELS,
                 Buckets::new(&SECONDS)?,
             )?,

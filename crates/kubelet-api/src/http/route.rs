@@ -47,8 +47,17 @@ impl<'a> Route<'a> {
 /// The `path` label of metrics.
 pub(super) fn label(path: &str) -> Cow<'static, str> {
     const KNOWN: [&str; 11] = [
-        "attach", "checkpoint", "configz", "containerLogs", "exec", "healthz", "logs", "metrics", "pods",
-        "portForward", "stats",
+        "attach",
+        "checkpoint",
+        "configz",
+        "containerLogs",
+        "exec",
+        "healthz",
+        "logs",
+        "metrics",
+        "pods",
+        "portForward",
+        "stats",
     ];
     let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
     let known = KNOWN.into_iter().find(|known| *known == first);

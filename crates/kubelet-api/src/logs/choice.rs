@@ -30,9 +30,8 @@ pub(crate) fn choose(pod: &ServedPod, name: &str, container: &str, previous: boo
 
 /// Whether this instance of the container runs.
 pub(crate) fn is_running(pod: &ServedPod, container: &str, attempt: u32) -> bool {
-    find(pod, container).is_some_and(|status| {
-        status.restarts == attempt && matches!(status.state, StateView::Running { .. })
-    })
+    find(pod, container)
+        .is_some_and(|status| status.restarts == attempt && matches!(status.state, StateView::Running { .. }))
 }
 
 fn find<'a>(pod: &'a ServedPod, container: &str) -> Option<&'a ContainerView> {

@@ -93,7 +93,10 @@ mod tests {
             "2026-03-01T12:30:01.500000000Z one\n2026-03-01T12:30:02.123456789Z two\n2026-03-01T12:30:03.000000000Z three\n"
         );
         assert_eq!(written(LogQuery { stream: LogStream::Stderr, ..all }), "two\n");
-        assert_eq!(written(LogQuery { since: Some("2026-03-01T12:30:03Z".parse().unwrap()), ..all }), "three\n");
+        assert_eq!(
+            written(LogQuery { since: Some("2026-03-01T12:30:03Z".parse().unwrap()), ..all }),
+            "three\n"
+        );
         assert_eq!(written(LogQuery { limit_bytes: Some(6), ..all }), "one\ntw");
         assert_eq!(written(LogQuery { limit_bytes: Some(4), timestamps: true, ..all }), "2026");
     }

@@ -93,7 +93,8 @@ impl Values {
             })
             .collect();
         let get = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_ref());
-        let flag = |name: &str| get(name).is_some_and(|text| text != "0" && !text.eq_ignore_ascii_case("false"));
+        let flag =
+            |name: &str| get(name).is_some_and(|text| text != "0" && !text.eq_ignore_ascii_case("false"));
         let number = |name: &str| match get(name).map(str::parse) {
             Some(Err(_)) => Err(QueryError::Undecodable),
             Some(Ok(number)) => Ok(Some(number)),
@@ -149,7 +150,8 @@ mod tests {
     #[test]
     fn parameters_are_those_of_pod_log_options() {
         assert_eq!(parse(""), Ok(LogQuery::default()));
-        let all = parse("follow=true&previous=1&timestamps&tailLines=5&limitBytes=9&stream=All&container=x").unwrap();
+        let all = parse("follow=true&previous=1&timestamps&tailLines=5&limitBytes=9&stream=All&container=x")
+            .unwrap();
         let wanted = LogQuery {
             follow: true,
             previous: true,
@@ -170,14 +172,23 @@ mod tests {
     fn the_time_is_absolute_or_before_now() {
         let since = |query: &str| parse(query).unwrap().since;
         assert_eq!(since("sinceSeconds=5"), Some("2026-03-01T12:30:00.25Z".parse().unwrap()));
-        assert_eq!(since("sinceTime=2026-03-01T12%3A30%3A05%2B01:00"), Some("2026-03-01T11:30:05Z".parse().unwrap()));
+        assert_eq!(
+            since("sinceTime=2026-03-01T12%3A30%3A05%2B01:00"),
+            Some("2026-03-01T11:30:05Z".parse().unwrap())
+        );
         assert_eq!(since("sinceSeconds=9223372036854775807"), Some(Timestamp::MIN));
         assert_eq!(since("sinceTime="), None);
     }
 
     #[test]
     fn what_cannot_be_read_is_told_from_what_is_not_allowed() {
-        for query in ["tailLines=x", "tailLines=", "limitBytes=1.5", "sinceTime=yesterday", "sinceSeconds=99999999999999999999"] {
+        for query in [
+            "tailLines=x",
+            "tailLines=",
+            "limitBytes=1.5",
+            "sinceTime=yesterday",
+            "sinceSeconds=99999999999999999999",
+        ] {
             assert_eq!(parse(query), Err(QueryError::Undecodable), "{query}");
         }
         for query in [

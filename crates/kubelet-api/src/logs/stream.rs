@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::format::Format;
-use super::query::LogQuery;
 use super::is_running;
+use super::query::LogQuery;
 use crate::pods::Pods;
 
 /// How often a log that is followed is read.

@@ -79,6 +79,12 @@ mod tests {
         assert_eq!(count(&["TLS_AES_128_GCM_SHA256"]), 3);
         assert_eq!(count(&["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]), 4);
         assert_eq!(count(&["TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305"]), 4);
-        assert_eq!(count(&["TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"]), 5);
+        assert_eq!(
+            count(&[
+                "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+                "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+            ]),
+            5
+        );
     }
 }

@@ -87,7 +87,11 @@ mod tests {
         let own = blocks[0].parse_x509().unwrap();
         assert_eq!((blocks.len(), own.is_ca()), (2, false));
         assert!(own.subject().to_string().starts_with("CN=node-1@"), "{}", own.subject());
-        assert!(own.validity().is_valid() && own.validity().not_after.timestamp() > own.validity().not_before.timestamp() + 300 * 86_400);
+        assert!(
+            own.validity().is_valid()
+                && own.validity().not_after.timestamp()
+                    > own.validity().not_before.timestamp() + 300 * 86_400
+        );
         let mode = |path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&certificate), mode(&key)), (0o644, 0o600));
         make(&certificate, &key, "other").unwrap();

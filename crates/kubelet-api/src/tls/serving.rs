@@ -27,7 +27,11 @@ impl ResolvesServerCert for Serving {
 }
 
 /// The certificate that the configuration names, or one that the API server's signer has issued, or a self-signed one.
-pub(super) fn certificate(config: &KubeletConfig, cert_dir: &Path, node: &str) -> Result<Serving, ServeError> {
+pub(super) fn certificate(
+    config: &KubeletConfig,
+    cert_dir: &Path,
+    node: &str,
+) -> Result<Serving, ServeError> {
     if let (Some(certificate), Some(key)) = (&config.tls_cert_file, &config.tls_private_key_file) {
         return Ok(Serving(Watched::open(vec![certificate.clone(), key.clone()], loader(certificate, key))?));
     }
@@ -35,7 +39,10 @@ pub(super) fn certificate(config: &KubeletConfig, cert_dir: &Path, node: &str) -
         let both = cert_dir.join("kubelet-server-current.pem");
         let serving = Watched::expected(vec![both.clone()], loader(&both, &both));
         if serving.current().is_none() {
-            warn!("serverTLSBootstrap is set and there is no {}: TLS connections fail until there is", both.display());
+            warn!(
+                "serverTLSBootstrap is set and there is no {}: TLS connections fail until there is",
+                both.display()
+            );
         }
         return Ok(Serving(serving));
     }

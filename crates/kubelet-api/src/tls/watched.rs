@@ -67,7 +67,9 @@ impl<T: Clone> Watched<T> {
                     info!("{} has changed and is used", shown(&self.paths));
                     state.value = Some(value);
                 }
-                Err(error) => warn!("{} has changed: {error}; the last usable content stays", shown(&self.paths)),
+                Err(error) => {
+                    warn!("{} has changed: {error}; the last usable content stays", shown(&self.paths))
+                }
             }
         }
         state.value.clone()

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use agent::StateView;
 use kubelet_api::Server;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt, AsyncWriteExt as _};
 
 use crate::support::{Identity, OnePod, config, connect, ended, get, nowhere, running, start};
 
@@ -116,7 +116,11 @@ async fn no_file_is_read_through_a_link() {
     let answer = get(logs.address(), PATH).await;
     assert_eq!(answer.status, 400, "{answer:?}");
     assert!(!answer.body.contains("F secret"), "{answer:?}");
-    for path in ["/containerLogs/shop/web/..", "/containerLogs/shop/web/%2e%2e", "/containerLogs/shop/web/..%2f..%2fsecret"] {
+    for path in [
+        "/containerLogs/shop/web/..",
+        "/containerLogs/shop/web/%2e%2e",
+        "/containerLogs/shop/web/..%2f..%2fsecret",
+    ] {
         assert_eq!(get(logs.address(), path).await.status, 404, "{path}");
     }
 }

@@ -41,8 +41,10 @@ impl OnePod {
 }
 
 pub(crate) fn ended() -> ExitView {
-    serde_json::from_value(json!({"code": 0, "reason": "Completed", "message": "", "started": 1, "finished": 2}))
-        .unwrap()
+    serde_json::from_value(
+        json!({"code": 0, "reason": "Completed", "message": "", "started": 1, "finished": 2}),
+    )
+    .unwrap()
 }
 
 pub(crate) fn running() -> StateView {
@@ -70,7 +72,12 @@ pub(crate) fn config(dir: &Path, fields: &str) -> KubeletConfig {
 }
 
 /// Serves with this configuration. A test of decisions passes a client of a real API server.
-pub(crate) async fn start(config: &KubeletConfig, dir: &Path, client: kube::Client, pods: Arc<dyn Pods>) -> Server {
+pub(crate) async fn start(
+    config: &KubeletConfig,
+    dir: &Path,
+    client: kube::Client,
+    pods: Arc<dyn Pods>,
+) -> Server {
     let cert_dir = dir.join("pki");
     let options =
         Options { config, cert_dir: &cert_dir, node: "node0", client, pods, metrics: Registry::default() };

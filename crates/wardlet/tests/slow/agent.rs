@@ -56,8 +56,29 @@ impl Cluster {
         let mut command = self.wardlet();
         command.args(["agent", "--builtin-runtime", "--run-dir"]).arg(self.dir.path().join("run"));
         command.arg("--").arg(format!("--kubeconfig={}", kubeconfig.display()));
+        command.arg(format!("--config={}", self.kubelet_config().display()));
+        command.arg(format!("--cert-dir={}", self.dir.path().join("pki").display()));
         command.args([&format!("--hostname-override={NODE}"), "--node-ip=10.240.0.10"]);
         Agent(command.stdin(Stdio::null()).stderr(log).spawn().unwrap())
+    }
+
+    /// Port 10250 with a certificate that the API server accepts.
+    fn kubelet_config(&self) -> std::path::PathBuf {
+        let pki = |name: &str| self.testbed.kubeconfig().with_file_name(name).display().to_string();
+        let config = json!({
+            "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+            "tlsCertFile": pki("kubelet-serving.crt"), "tlsPrivateKeyFile": pki("kubelet-serving.key"),
+            "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
+        });
+        let file = self.dir.path().join("kubelet.json");
+        std::fs::write(&file, config.to_string()).unwrap();
+        file
+    }
+
+    /// What `kubectl logs` prints.
+    fn logs(&self, arguments: &[&str]) -> String {
+        let output = self.testbed.command("kubectl").arg("logs").args(arguments).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     }
 
     fn get(&self, what: &[&str]) -> Option<Value> {
@@ -139,5 +160,60 @@ fn pods_of_an_api_server_run_in_blocks_of_their_own_and_outlive_the_agent() {
     assert_eq!(adopted["status"]["containerStatuses"][0]["restartCount"], 0);
 
     cluster.delete("one");
+    wait_until("every block is returned", || cluster.leases().is_empty());
+}
+
+#[test]
+fn kubectl_reads_and_follows_logs_through_the_api_server() {
+    let cluster = Cluster::start();
+    let settings = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"},
+        "data": {"key": "value"},
+    });
+    cluster.apply(&settings);
+    let _agent = cluster.agent();
+    wait_until("the node is there", || cluster.get(&["node", NODE]).is_some());
+    let node = cluster.get(&["node", NODE]).unwrap();
+    assert_eq!(node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"], 10250);
+    let mut writes = pod("writes");
+    let script = "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo three; sleep 5; echo last";
+    writes["spec"]["containers"][0]["command"] = json!(["sh", "-c", script]);
+    writes["spec"]["restartPolicy"] = json!("Never");
+    let mut crashes = pod("crashes");
+    crashes["spec"]["containers"][0]["command"] =
+        json!(["sh", "-c", "cat /proc/sys/kernel/random/uuid; sleep 1; exit 1"]);
+    cluster.apply(&crashes);
+    cluster.apply(&writes);
+    cluster.running("writes");
+    wait_until("the log is there", || cluster.logs(&["writes"]).starts_with("one\ntwo\nthree\n"));
+    // Ends with the container.
+    assert_eq!(cluster.logs(&["writes", "--follow"]), "one\ntwo\nthree\nlast\n");
+    assert_eq!(cluster.logs(&["writes", "--tail=2"]), "three\nlast\n");
+    assert_eq!(cluster.logs(&["writes", "--limit-bytes=5"]), "one\nt");
+    assert_eq!(cluster.logs(&["writes", "--since=1h", "--tail=1"]), "last\n");
+    let stamped = cluster.logs(&["writes", "--timestamps", "--tail=1"]);
+    assert!(
+        stamped.ends_with("Z last\n") && stamped.len() == "2026-03-01T12:30:05.000000000Z last\n".len(),
+        "{stamped}"
+    );
+    assert!(
+        cluster
+            .logs(&["writes", "--previous"])
+            .contains("previous terminated container \"app\" in pod \"writes\" not found")
+    );
+    let (now, before) = wait_for("two instances have written", || {
+        let [now, before] =
+            [&["crashes"][..], &["crashes", "--previous"]].map(|arguments| cluster.logs(arguments));
+        let is_one = |text: &String| text.trim().len() == 36;
+        let count =
+            cluster.get(&["pod", "crashes"])?["status"]["containerStatuses"][0]["restartCount"].as_u64()?;
+        let is_running =
+            cluster.get(&["pod", "crashes"])?["status"]["containerStatuses"][0]["state"]["running"]
+                .is_object();
+        (count > 0 && is_running && is_one(&now) && is_one(&before) && now != before).then_some((now, before))
+    });
+    assert_ne!(now, before);
+    cluster.delete("crashes");
+    cluster.delete("writes");
     wait_until("every block is returned", || cluster.leases().is_empty());
 }
