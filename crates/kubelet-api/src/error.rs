@@ -30,7 +30,7 @@ pub enum ServeError {
 }
 
 impl ServeError {
-    pub(crate) fn file(path: &Path, cause: impl ToString) -> Self {
+    pub(crate) fn file(path: &Path, cause: &dyn std::fmt::Display) -> Self {
         Self::File { path: path.to_owned(), cause: cause.to_string() }
     }
 

@@ -29,10 +29,10 @@ impl ClientCertificates {
         let load = move || {
             let mut roots = RootCertStore::empty();
             for authority in certificates(&file)? {
-                roots.add(authority).map_err(|error| ServeError::file(&file, error))?;
+                roots.add(authority).map_err(|error| ServeError::file(&file, &error))?;
             }
             let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(provider()));
-            builder.build().map_err(|error| ServeError::file(&file, error))
+            builder.build().map_err(|error| ServeError::file(&file, &error))
         };
         Ok(Self { authorities: Watched::open(vec![path.to_owned()], load)? })
     }

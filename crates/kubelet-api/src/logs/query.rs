@@ -38,7 +38,7 @@ pub(crate) enum QueryError {
 }
 
 /// The values as they are sent.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Values {
     follow: bool,
     previous: bool,

@@ -13,17 +13,17 @@ use crate::ServeError;
 /// Makes a certificate for the name of the node, signed by an authority whose key is not kept, for a year. Files that
 /// exist are kept, as a kubelet keeps them.
 pub(super) fn make(certificate: &Path, key: &Path, node: &str) -> Result<(), ServeError> {
-    let has = |path: &Path| path.try_exists().map_err(|error| ServeError::file(path, error));
+    let has = |path: &Path| path.try_exists().map_err(|error| ServeError::file(path, &error));
     if has(certificate)? && has(key)? {
         return Ok(());
     }
     let made = generate(node).map_err(|error| ServeError::Tls(error.to_string()))?;
     for (path, mode, text) in [(certificate, 0o644, &made.certificates), (key, 0o600, &made.key)] {
         if let Some(dir) = path.parent() {
-            durable::make_dirs(dir, 0o755).map_err(|error| ServeError::file(dir, error))?;
+            durable::make_dirs(dir, 0o755).map_err(|error| ServeError::file(dir, &error))?;
         }
         let written = AtomicFile::at(path).mode(mode).replace(text.as_bytes());
-        written.map_err(|error| ServeError::file(path, error))?;
+        written.map_err(|error| ServeError::file(path, &error))?;
     }
     Ok(())
 }

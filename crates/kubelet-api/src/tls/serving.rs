@@ -59,6 +59,6 @@ fn loader(
     move || {
         let [certificate, key] = &paths;
         let both = CertifiedKey::from_der(certificates(certificate)?, private_key(key)?, &provider());
-        both.map(Arc::new).map_err(|error| ServeError::file(key, error))
+        both.map(Arc::new).map_err(|error| ServeError::file(key, &error))
     }
 }

@@ -105,8 +105,8 @@ mod tests {
         let read = {
             let path = path.clone();
             move || {
-                let text = fs::read_to_string(&path).map_err(|error| ServeError::file(&path, error))?;
-                text.parse::<u32>().map_err(|error| ServeError::file(&path, error))
+                let text = fs::read_to_string(&path).map_err(|error| ServeError::file(&path, &error))?;
+                text.parse::<u32>().map_err(|error| ServeError::file(&path, &error))
             }
         };
         assert!(Watched::open(vec![path.clone()], read.clone()).is_err());
