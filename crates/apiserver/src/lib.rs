@@ -28,6 +28,7 @@ mod problem;
 mod raw;
 pub mod reconcile;
 mod retry;
+mod served;
 mod services;
 pub mod static_pods;
 pub mod status;

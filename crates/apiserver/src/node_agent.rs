@@ -16,6 +16,7 @@ use crate::node::{
 use crate::objects::ApiObjects;
 use crate::pods::PodWatch;
 use crate::reconcile::{self, Admission, Cluster, Ports, Sources};
+use crate::served::NodePods;
 use crate::static_pods::{Mirrors, StaticPods};
 use crate::status::{ApiStatuses, StatusNode};
 use crate::{lease, node};
@@ -56,6 +57,9 @@ pub enum NodeAgentError {
     /// The agent that runs the pods cannot be opened.
     #[error(transparent)]
     Agent(#[from] agent::Error),
+    /// The kubelet's API cannot be served.
+    #[error(transparent)]
+    Api(#[from] kubelet_api::ServeError),
 }
 
 impl NodeAgentError {
@@ -67,6 +71,7 @@ impl NodeAgentError {
             Self::Address(error) => Some(error.hint().to_owned()),
             Self::Settings(refusal) => refusal.hint.clone(),
             Self::Agent(error) => error.hint(),
+            Self::Api(error) => error.hint(),
         }
     }
 }
@@ -98,6 +103,18 @@ impl NodeAgent<'_> {
         let mut cluster = None;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         if let Some(clients) = clients {
+            let client = clients.main.kube();
+            let watch = PodWatch::start(client.clone(), &name);
+            let api = kubelet_api::Options {
+                config,
+                cert_dir: &flags.cert_dir,
+                node: &name,
+                client: client.clone(),
+                pods: Arc::new(NodePods { pods: watch.view(), state: state.clone() }),
+                metrics: options.metrics.clone(),
+            };
+            // Before the node is registered: the Node names the port.
+            let api = kubelet_api::serve(api).await?;
             let node = node::spawn(&clients, settings, config.into(), probe.state());
             let lease = lease::spawn(&clients, &name, config.into(), node.node());
             let mut facts = probe.state();
@@ -108,8 +125,6 @@ impl NodeAgent<'_> {
                 }
                 () = &mut shutdown => return Ok(()),
             };
-            let client = clients.main.kube();
-            let watch = PodWatch::start(client.clone(), &name);
             let local: Arc<dyn StatusSink> = Arc::new(StatusFiles::new(state.clone()));
             let of_node = StatusNode { addresses: shown, runtime: runtime.name };
             let statuses = Arc::new(ApiStatuses::start(client.clone(), watch.view(), of_node, local));
@@ -120,7 +135,7 @@ impl NodeAgent<'_> {
             options.objects = Arc::new(objects.clone());
             sources.api = Some(watch);
             cluster = Some(Cluster { statuses, objects, mirrors });
-            registered = Some((node, lease));
+            registered = Some((node, lease, api));
         }
         let events = Arc::clone(&options.events);
         let agent = Agent::open(options)?;

@@ -60,15 +60,19 @@ impl Cluster {
         command
     }
 
-    /// The flag that makes it a node of the API server.
-    fn kubeconfig(&self) -> String {
+    /// The flags that make it a node of the API server.
+    fn joined(&self) -> [String; 3] {
         let common_name = format!("system:node:{NODE}");
         let organization = Some("system:nodes");
         let user = User { file: NODE, common_name: &common_name, organization, validity: Validity::Valid };
-        format!("--kubeconfig={}", self.testbed.user_kubeconfig(&user).unwrap().display())
+        [
+            format!("--kubeconfig={}", self.testbed.user_kubeconfig(&user).unwrap().display()),
+            format!("--config={}", self.kubelet_config().display()),
+            format!("--cert-dir={}", self.dir.path().join("pki").display()),
+        ]
     }
 
-    fn agent(&self, flags: &[&str]) -> Agent {
+    fn agent(&self, flags: &[String]) -> Agent {
         let log = self.dir.path().join("log");
         let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
         let mut command = self.wardlet();
@@ -79,6 +83,25 @@ impl Cluster {
 
     fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    /// Port 10250 with a certificate that the API server accepts.
+    fn kubelet_config(&self) -> std::path::PathBuf {
+        let pki = |name: &str| self.testbed.kubeconfig().with_file_name(name).display().to_string();
+        let config = json!({
+            "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+            "tlsCertFile": pki("kubelet-serving.crt"), "tlsPrivateKeyFile": pki("kubelet-serving.key"),
+            "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
+        });
+        let file = self.dir.path().join("kubelet.json");
+        std::fs::write(&file, config.to_string()).unwrap();
+        file
+    }
+
+    /// What `kubectl logs` prints.
+    fn logs(&self, arguments: &[&str]) -> String {
+        let output = self.testbed.command("kubectl").arg("logs").args(arguments).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     }
 
     fn get(&self, what: &[&str]) -> Option<Value> {
@@ -139,8 +162,7 @@ fn pods_of_an_api_server_run_in_blocks_of_their_own_and_outlive_the_agent() {
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"},
         "data": {"key": "value"},
     }));
-    let kubeconfig = cluster.kubeconfig();
-    let agent = cluster.agent(&[&kubeconfig]);
+    let agent = cluster.agent(&cluster.joined());
     wait_until("the node is ready", || {
         let conditions = cluster.get(&["node", NODE]).unwrap_or_default()["status"]["conditions"].clone();
         let ready = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
@@ -162,7 +184,7 @@ fn pods_of_an_api_server_run_in_blocks_of_their_own_and_outlive_the_agent() {
     drop(agent);
     let deleted = cluster.testbed.command("kubectl").args(["delete", "pod", "two", "--wait=false"]).status();
     assert!(deleted.unwrap().success());
-    let _agent = cluster.agent(&[&kubeconfig]);
+    let _agent = cluster.agent(&cluster.joined());
     wait_until("the deleted pod is gone", || cluster.get(&["pod", "two"]).is_none());
     let adopted = cluster.running("one");
     assert_eq!(container_id(&adopted), container_id(&started[0]));
@@ -188,7 +210,7 @@ fn a_static_pod_runs_without_an_api_server_and_is_shown_by_a_mirror_pod_with_one
     };
     file(&web);
     let path = format!("--pod-manifest-path={}", manifests.display());
-    let alone = cluster.agent(&[&path]);
+    let alone = cluster.agent(std::slice::from_ref(&path));
     let name = format!("web-{NODE}");
     let listed = || {
         let output = cluster.wardlet().args(["ps", "-o", "json"]).output().unwrap();
@@ -202,7 +224,7 @@ fn a_static_pod_runs_without_an_api_server_and_is_shown_by_a_mirror_pod_with_one
     assert_eq!(blocks.len(), 1);
     drop(alone);
 
-    let _agent = cluster.agent(&[&path, &cluster.kubeconfig()]);
+    let _agent = cluster.agent(&[&cluster.joined()[..], &[path]].concat());
     let mirror = cluster.running(&name);
     let hash = mirror["metadata"]["annotations"]["kubernetes.io/config.mirror"].clone();
     assert_eq!(mirror["metadata"]["annotations"]["kubernetes.io/config.hash"], hash);
@@ -241,7 +263,7 @@ const INQUIRY: &str = r#"cd /var/run/secrets/kubernetes.io/serviceaccount
 #[test]
 fn a_pod_of_a_user_has_its_token_and_finds_the_api_server() {
     let cluster = Cluster::start();
-    let _agent = cluster.agent(&[&cluster.kubeconfig()]);
+    let _agent = cluster.agent(&cluster.joined());
     let asking = |name: &str, user: Option<u32>| {
         let mut pod = pod(name);
         let spec = pod["spec"].as_object_mut().unwrap();
@@ -288,4 +310,59 @@ fn a_pod_of_a_user_has_its_token_and_finds_the_api_server() {
         search.args(["-exec", "grep", "-la", &format!("{TOKEN}[A-Za-z0-9]"), "{}", "+"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&found.stdout), "");
     ["plain", "own"].into_iter().for_each(|name| cluster.delete(name));
+}
+
+#[test]
+fn kubectl_reads_and_follows_logs_through_the_api_server() {
+    let cluster = Cluster::start();
+    let settings = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"},
+        "data": {"key": "value"},
+    });
+    cluster.apply(&settings);
+    let _agent = cluster.agent(&cluster.joined());
+    wait_until("the node is there", || cluster.get(&["node", NODE]).is_some());
+    let node = cluster.get(&["node", NODE]).unwrap();
+    assert_eq!(node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"], 10250);
+    let mut writes = pod("writes");
+    let script = "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo three; sleep 5; echo last";
+    writes["spec"]["containers"][0]["command"] = json!(["sh", "-c", script]);
+    writes["spec"]["restartPolicy"] = json!("Never");
+    let mut crashes = pod("crashes");
+    crashes["spec"]["containers"][0]["command"] =
+        json!(["sh", "-c", "cat /proc/sys/kernel/random/uuid; sleep 1; exit 1"]);
+    cluster.apply(&crashes);
+    cluster.apply(&writes);
+    cluster.running("writes");
+    wait_until("the log is there", || cluster.logs(&["writes"]).starts_with("one\ntwo\nthree\n"));
+    // Ends with the container.
+    assert_eq!(cluster.logs(&["writes", "--follow"]), "one\ntwo\nthree\nlast\n");
+    assert_eq!(cluster.logs(&["writes", "--tail=2"]), "three\nlast\n");
+    assert_eq!(cluster.logs(&["writes", "--limit-bytes=5"]), "one\nt");
+    assert_eq!(cluster.logs(&["writes", "--since=1h", "--tail=1"]), "last\n");
+    let stamped = cluster.logs(&["writes", "--timestamps", "--tail=1"]);
+    assert!(
+        stamped.ends_with("Z last\n") && stamped.len() == "2026-03-01T12:30:05.000000000Z last\n".len(),
+        "{stamped}"
+    );
+    assert!(
+        cluster
+            .logs(&["writes", "--previous"])
+            .contains("previous terminated container \"app\" in pod \"writes\" not found")
+    );
+    let (now, before) = wait_for("two instances have written", || {
+        let [now, before] =
+            [&["crashes"][..], &["crashes", "--previous"]].map(|arguments| cluster.logs(arguments));
+        let is_one = |text: &String| text.trim().len() == 36;
+        let count =
+            cluster.get(&["pod", "crashes"])?["status"]["containerStatuses"][0]["restartCount"].as_u64()?;
+        let is_running =
+            cluster.get(&["pod", "crashes"])?["status"]["containerStatuses"][0]["state"]["running"]
+                .is_object();
+        (count > 0 && is_running && is_one(&now) && is_one(&before) && now != before).then_some((now, before))
+    });
+    assert_ne!(now, before);
+    cluster.delete("crashes");
+    cluster.delete("writes");
+    wait_until("every block is returned", || cluster.leases().is_empty());
 }

@@ -10,6 +10,7 @@
 
 mod dir;
 mod files;
+mod instance;
 mod line;
 mod reader;
 mod rotate;
@@ -17,6 +18,7 @@ pub(crate) mod rotation;
 mod tail;
 
 pub(crate) use dir::{LogDir, remove};
+pub use instance::InstanceLog;
 pub use line::{Line, Stream};
 pub use reader::Reader;
 pub(crate) use rotate::{Rotator, Running};

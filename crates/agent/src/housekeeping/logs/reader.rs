@@ -7,6 +7,7 @@ use rustix::fs::Stat;
 
 use super::dir::LogDir;
 use super::files::LogFile;
+use super::instance::{InstanceLog, Position, last_lines};
 use super::line::{Line, Lines};
 
 /// Number of bytes of one read.
@@ -20,6 +21,8 @@ const LONGEST: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Reader {
     dir: PathBuf,
+    /// The only instance that is read; `None` for all.
+    attempt: Option<u32>,
     reading: Option<Reading>,
     /// Remaining number of bytes to read; `None` for a log that is followed.
     left: Option<u64>,
@@ -48,7 +51,7 @@ impl Reader {
     /// Reads the logs in a container's log directory from the beginning, and follows them as they grow.
     #[must_use]
     pub fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), reading: None, left: None }
+        Self { dir: dir.to_owned(), attempt: None, reading: None, left: None }
     }
 
     /// Reads only as many bytes as the logs have now: a container may write faster than its log is read.
@@ -75,6 +78,38 @@ impl Reader {
         Self { reading: newest.ok().flatten().and_then(at_end), ..Self::new(dir) }
     }
 
+    /// Reads the log of one instance of a container, with its rotated files.
+    ///
+    /// # Errors
+    /// If a log cannot be read. A log that does not exist counts as empty.
+    pub fn of_instance(dir: &Path, wanted: InstanceLog) -> io::Result<Self> {
+        let mut reader = Self { attempt: Some(wanted.attempt), ..Self::new(dir) };
+        let dir = LogDir::open(dir)?;
+        let mut logs = reader.listed(&dir)?;
+        let start = wanted.last_lines.map(|lines| last_lines(&dir, &logs, lines)).transpose()?.flatten();
+        if let Some(Position { log, offset }) = start {
+            logs.retain(|one| *one >= log);
+            reader.reading = Reading::open(&dir, log)?;
+            if let Some(reading) = &mut reader.reading {
+                reading.file.seek(SeekFrom::Start(offset))?;
+            }
+        }
+        if !wanted.follow {
+            let size = |log| Ok(dir.stat(log)?.map_or(0, |found| u64::try_from(found.st_size).unwrap_or(0)));
+            let sizes = logs.into_iter().map(size).collect::<io::Result<Vec<u64>>>()?;
+            let all = sizes.into_iter().fold(0, u64::saturating_add);
+            reader.left = Some(all.saturating_sub(start.map_or(0, |start| start.offset)));
+        }
+        Ok(reader)
+    }
+
+    /// The files to read, oldest first.
+    fn listed(&self, dir: &LogDir) -> io::Result<Vec<LogFile>> {
+        let mut logs = dir.logs()?;
+        logs.retain(|log| self.attempt.is_none_or(|attempt| log.attempt == attempt));
+        Ok(logs)
+    }
+
     /// A piece of the output since the last call; empty if there is no more.
     ///
     /// # Errors
@@ -84,7 +119,7 @@ impl Reader {
             // Search for a later file before this one is read: if there is one, this one will not grow any
             // more, and the read reaches its final end.
             let dir = LogDir::open(&self.dir)?;
-            let listed = dir.logs()?;
+            let listed = self.listed(&dir)?;
             let Some(reading) = &mut self.reading else {
                 let Some(first) = listed.first() else { return Ok(Vec::new()) };
                 match Reading::open(&dir, *first)? {
@@ -284,6 +319,40 @@ mod tests {
         logs.append("2.log", "t stdout F next instance\n");
         assert_eq!(texts(&mut reader), "new\nnext instance\n");
         assert_eq!(texts(&mut early), "old\nolder instance\nnew\nnext instance\n");
+    }
+
+    #[test]
+    fn one_instance_is_read_from_its_last_lines_on() {
+        let logs = Logs::new();
+        let log = |last_lines, follow| {
+            let wanted = InstanceLog { attempt: 1, last_lines, follow };
+            Reader::of_instance(logs.0.path(), wanted).unwrap()
+        };
+        assert_eq!(texts(&mut log(Some(3), false)), "");
+        logs.append("0.log", "t stdout F before\n");
+        logs.append("1.log.1", "t stdout F 1\nt stdout F 2\n");
+        logs.append("1.log", "t stdout F 3\nt stdout F 4\n");
+        logs.append("2.log", "t stdout F after\n");
+        let read = |lines| texts(&mut log(lines, false));
+        assert_eq!([None, Some(9), Some(4)].map(read), ["1\n2\n3\n4\n"; 3]);
+        assert_eq!([Some(3), Some(2)].map(read), ["2\n3\n4\n", "3\n4\n"]);
+        assert_eq!([Some(1), Some(0)].map(read), ["4\n", ""]);
+        let [mut one, mut none, mut ends] = [log(Some(1), true), log(Some(0), true), log(None, false)];
+        logs.append("1.log", "t stdout F 5\n");
+        assert_eq!([&mut one, &mut none, &mut ends].map(texts), ["4\n5\n", "5\n", "1\n2\n3\n4\n"]);
+        let long = format!("t stdout F {}\n", "x".repeat(100_000));
+        logs.append("1.log", &long.repeat(3));
+        assert_eq!(texts(&mut log(Some(2), false)).len(), 2 * 100_001);
+    }
+
+    #[test]
+    fn the_log_of_an_instance_is_not_read_through_a_link() {
+        let logs = Logs::new();
+        let victim = logs.0.path().join("victim");
+        fs::write(&victim, "t stdout F secret\n").unwrap();
+        std::os::unix::fs::symlink(&victim, logs.0.path().join("0.log")).unwrap();
+        let wanted = InstanceLog { attempt: 0, last_lines: Some(1), follow: false };
+        assert_eq!(texts(&mut Reader::of_instance(logs.0.path(), wanted).unwrap()), "");
     }
 
     #[test]

@@ -1,0 +1,94 @@
+//! What a request wants to do, in the words of RBAC: a verb on subresources of `nodes`.
+
+/// Paths with subresources of their own, which are asked before `proxy`.
+const FINE: [(&str, &str); 5] = [
+    ("/allocatedpods", "pods"),
+    ("/pods", "pods"),
+    ("/healthz", "healthz"),
+    ("/configz", "configz"),
+    ("/runningpods", "pods"),
+];
+/// Paths with a subresource instead of `proxy`.
+const INSTEAD: [(&str, &str); 6] = [
+    ("/stats", "stats"),
+    ("/metrics", "metrics"),
+    ("/logs", "log"),
+    ("/checkpoint", "checkpoint"),
+    ("/statusz", "statusz"),
+    ("/flagz", "configz"),
+];
+
+/// A verb on subresources of this node; one that is allowed suffices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Attributes {
+    /// Empty for a method that Kubernetes has no verb for.
+    pub(crate) verb: &'static str,
+    /// In the order in which they are asked.
+    pub(crate) subresources: Vec<&'static str>,
+}
+
+impl Attributes {
+    /// The attributes of a request with this method for this decoded path.
+    pub(crate) fn of(method: &str, path: &str) -> Self {
+        let verb = match method {
+            "POST" => "create",
+            "GET" => "get",
+            "PUT" => "update",
+            "PATCH" => "patch",
+            "DELETE" => "delete",
+            _ => "",
+        };
+        let find = |table: &[(&'static str, &'static str)]| {
+            table.iter().find(|(prefix, _)| is_below(path, prefix)).map(|(_, subresource)| *subresource)
+        };
+        let mut subresources = Vec::from_iter(find(&FINE));
+        subresources.push(find(&INSTEAD).unwrap_or("proxy"));
+        Self { verb, subresources }
+    }
+}
+
+fn is_below(path: &str, prefix: &str) -> bool {
+    path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_path_has_the_subresources_of_upstream() {
+        for (path, subresources) in [
+            ("/healthz", &["healthz", "proxy"][..]),
+            ("/healthz/ping", &["healthz", "proxy"]),
+            ("/pods", &["pods", "proxy"]),
+            ("/pods/", &["pods", "proxy"]),
+            ("/allocatedpods/a/b", &["pods", "proxy"]),
+            ("/runningpods/", &["pods", "proxy"]),
+            ("/configz", &["configz", "proxy"]),
+            ("/flagz", &["configz"]),
+            ("/statusz", &["statusz"]),
+            ("/stats/summary", &["stats"]),
+            ("/metrics", &["metrics"]),
+            ("/metrics/cadvisor", &["metrics"]),
+            ("/logs/syslog", &["log"]),
+            ("/checkpoint/a/b/c", &["checkpoint"]),
+            ("/containerLogs/a/b/c", &["proxy"]),
+            ("/exec/a/b/c", &["proxy"]),
+            ("/run/a/b/c", &["proxy"]),
+            ("/metricsandmore", &["proxy"]),
+            ("/podsx", &["proxy"]),
+            ("/", &["proxy"]),
+            ("", &["proxy"]),
+            ("/unknown", &["proxy"]),
+        ] {
+            assert_eq!(Attributes::of("GET", path).subresources, subresources, "{path}");
+        }
+    }
+
+    #[test]
+    fn each_method_has_its_verb_and_unknown_ones_none() {
+        let verbs =
+            ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "get"].map(|m| Attributes::of(m, "/").verb);
+        assert_eq!(verbs, ["get", "create", "update", "patch", "delete", "", ""]);
+    }
+}

@@ -1,0 +1,191 @@
+//! TokenReview and SubjectAccessReview at the API server.
+
+use std::future::Future;
+use std::time::Duration;
+
+use agent::ports::BoxFuture;
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::sync::Semaphore;
+
+use super::User;
+
+/// How long an answer may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// How many questions are asked at once: each client may cause one.
+const AT_ONCE: usize = 16;
+
+/// Questions to the API server. Errors say why there is no answer.
+pub(crate) trait Reviews: Send + Sync {
+    /// The user of a token; `None` if it is not valid.
+    fn token(&self, token: String) -> BoxFuture<'_, Result<Option<User>, String>>;
+    /// Whether a user may do something.
+    fn access(&self, question: AccessQuestion) -> BoxFuture<'_, Result<bool, String>>;
+}
+
+/// Whether a user may do something with a subresource of a node.
+#[derive(Debug, Clone)]
+pub(crate) struct AccessQuestion {
+    pub(crate) user: User,
+    pub(crate) node: String,
+    pub(crate) verb: String,
+    pub(crate) subresource: String,
+}
+
+impl AccessQuestion {
+    /// A text that is different for each question.
+    pub(super) fn key(&self) -> String {
+        let user = &self.user;
+        serde_json::json!([
+            user.name,
+            user.uid,
+            user.groups,
+            user.extra,
+            self.node,
+            self.verb,
+            self.subresource
+        ])
+        .to_string()
+    }
+
+    fn review(self) -> SubjectAccessReview {
+        let some = |text: String| Some(text).filter(|text| !text.is_empty());
+        let attributes = ResourceAttributes {
+            name: some(self.node),
+            resource: Some("nodes".to_owned()),
+            subresource: some(self.subresource),
+            verb: some(self.verb),
+            version: Some("v1".to_owned()),
+            ..ResourceAttributes::default()
+        };
+        let spec = SubjectAccessReviewSpec {
+            user: some(self.user.name),
+            uid: some(self.user.uid),
+            groups: Some(self.user.groups).filter(|groups| !groups.is_empty()),
+            extra: Some(self.user.extra).filter(|extra| !extra.is_empty()),
+            resource_attributes: Some(attributes),
+            ..SubjectAccessReviewSpec::default()
+        };
+        SubjectAccessReview { spec, ..SubjectAccessReview::default() }
+    }
+}
+
+/// The API server.
+pub(crate) struct ApiReviews {
+    client: Client,
+    turns: Semaphore,
+}
+
+impl ApiReviews {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, turns: Semaphore::new(AT_ONCE) }
+    }
+
+    async fn ask<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
+        let answer = async {
+            // The semaphore is never closed.
+            let _turn = self.turns.acquire().await.ok();
+            request.await.map_err(|error| error.to_string())
+        };
+        let late = || format!("no answer within {} s", DEADLINE.as_secs());
+        tokio::time::timeout(DEADLINE, answer).await.map_err(|_| late())?
+    }
+}
+
+impl Reviews for ApiReviews {
+    fn token(&self, token: String) -> BoxFuture<'_, Result<Option<User>, String>> {
+        Box::pin(async move {
+            let spec = TokenReviewSpec { token, audiences: None };
+            let review = TokenReview { spec, ..TokenReview::default() };
+            let api: Api<TokenReview> = Api::all(self.client.clone());
+            let answer = self.ask(api.create(&PostParams::default(), &review)).await?;
+            let status = answer.status.unwrap_or_default();
+            if !status.authenticated.unwrap_or(false) {
+                // An error is no decision, and is not kept.
+                return status.error.filter(|error| !error.is_empty()).map_or(Ok(None), Err);
+            }
+            let user = status.user.unwrap_or_default();
+            let name = user.username.filter(|name| !name.is_empty());
+            let Some(name) = name else { return Err("the answer names no user".to_owned()) };
+            Ok(Some(User {
+                name,
+                uid: user.uid.unwrap_or_default(),
+                groups: user.groups.unwrap_or_default(),
+                extra: user.extra.unwrap_or_default(),
+            }))
+        })
+    }
+
+    fn access(&self, question: AccessQuestion) -> BoxFuture<'_, Result<bool, String>> {
+        Box::pin(async move {
+            let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
+            let review = question.review();
+            let status = self.ask(api.create(&PostParams::default(), &review)).await?.status;
+            let Some(status) = status else { return Err("the answer has no status".to_owned()) };
+            if status.allowed && status.denied == Some(true) {
+                return Err("the answer both allows and denies".to_owned());
+            }
+            Ok(status.allowed)
+        })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Answers that do not depend on the question.
+    pub(in crate::auth) struct Fixed {
+        token: Result<Option<User>, String>,
+        access: Result<bool, String>,
+        asked: AtomicUsize,
+    }
+
+    impl Fixed {
+        pub(in crate::auth) fn new(
+            token: Result<Option<User>, String>,
+            access: Result<bool, String>,
+        ) -> Self {
+            Self { token, access, asked: AtomicUsize::new(0) }
+        }
+
+        pub(in crate::auth) fn asked(&self) -> usize {
+            self.asked.load(Ordering::SeqCst)
+        }
+    }
+
+    impl Reviews for Fixed {
+        fn token(&self, _: String) -> BoxFuture<'_, Result<Option<User>, String>> {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            Box::pin(std::future::ready(self.token.clone()))
+        }
+
+        fn access(&self, _: AccessQuestion) -> BoxFuture<'_, Result<bool, String>> {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            Box::pin(std::future::ready(self.access.clone()))
+        }
+    }
+
+    #[test]
+    fn a_question_names_user_node_and_subresource() {
+        let user = User {
+            name: "jane".into(),
+            uid: String::new(),
+            groups: vec!["devs".into()],
+            extra: [("scopes".to_owned(), vec!["a".to_owned()])].into(),
+        };
+        let question =
+            AccessQuestion { user, node: "n1".into(), verb: "get".into(), subresource: "metrics".into() };
+        let spec = serde_json::to_value(question.review().spec).unwrap();
+        let wanted = serde_json::json!({
+            "user": "jane", "groups": ["devs"], "extra": {"scopes": ["a"]},
+            "resourceAttributes":
+                {"name": "n1", "resource": "nodes", "subresource": "metrics", "verb": "get", "version": "v1"},
+        });
+        assert_eq!(spec, wanted);
+    }
+}

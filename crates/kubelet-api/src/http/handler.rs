@@ -1,0 +1,168 @@
+use std::sync::Arc;
+
+use hyper::header::{CONNECTION, HeaderValue};
+use hyper::{Method, Request, StatusCode, Version};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+use telemetry::metrics::{CONTENT_TYPE, Registry};
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tracing::error;
+
+use super::answer::{Answer, no_path, only_get, pieces, text, typed};
+use super::healthz;
+use super::metrics::RequestMetrics;
+use super::path::decoded;
+use super::route::Route;
+use crate::auth::{Attributes, Auth, Credentials, Refusal};
+use crate::logs::{LogQuery, LogRequest, LogStream, QueryError, choose, open};
+use crate::pods::{Pods, ServedPod};
+
+/// Answers the requests of port 10250.
+pub(crate) struct Handler {
+    pub(crate) auth: Auth,
+    pub(crate) pods: Arc<dyn Pods>,
+    pub(crate) registry: Registry,
+    pub(crate) metrics: RequestMetrics,
+    /// Whether logs, exec and their like are served.
+    pub(crate) has_debugging: bool,
+    /// Whether one of the streams of a log can be wanted.
+    pub(crate) splits_streams: bool,
+}
+
+/// An answer, and whether the client was allowed to ask.
+pub(super) struct Decided {
+    pub(super) answer: Answer,
+    pub(super) is_allowed: bool,
+}
+
+impl Handler {
+    /// Answers a request. Its body is not read before the client is authorized.
+    pub(super) async fn answer<B>(
+        &self,
+        request: &Request<B>,
+        certificates: &[CertificateDer<'static>],
+    ) -> Decided {
+        // What is authorized is what is routed: one path, decoded once.
+        let path = decoded(request.uri().path());
+        let method = request.method();
+        let _counted = self.metrics.begin(method.as_str(), &path);
+        let attributes = Attributes::of(method.as_str(), &path);
+        let credentials = Credentials { certificates, headers: request.headers() };
+        if let Err(refusal) = self.auth.check(credentials, &attributes).await {
+            let answer = match refusal {
+                Refusal::Unauthorized => unauthorized(request.version()),
+                Refusal::Forbidden(words) => text(StatusCode::FORBIDDEN, words),
+                Refusal::Unknown(words) => text(StatusCode::INTERNAL_SERVER_ERROR, words),
+            };
+            return Decided { answer, is_allowed: false };
+        }
+        let query = request.uri().query().unwrap_or_default();
+        let answer = match Route::of(&path, self.has_debugging) {
+            Route::Unknown => no_path(),
+            Route::Disabled => text(StatusCode::METHOD_NOT_ALLOWED, "Debug endpoints are disabled.\n"),
+            _ if method != Method::GET => only_get(),
+            Route::Healthz(check) => healthz::answer(check, query),
+            Route::Pods => self.pods().await,
+            Route::Metrics => self.gathered().await,
+            Route::ContainerLogs { namespace, pod, container } => {
+                let of = LogPath { namespace, pod, container };
+                self.logs(of, query).await.unwrap_or_else(|refused| text(refused.status, refused.words))
+            }
+        };
+        Decided { answer, is_allowed: true }
+    }
+
+    async fn pods(&self) -> Answer {
+        let pods = Arc::clone(&self.pods);
+        let list = blocking(move || {
+            json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods.list()}).to_string()
+        });
+        list.await.map_or_else(|answer| *answer, |list| typed(StatusCode::OK, "application/json", list))
+    }
+
+    async fn gathered(&self) -> Answer {
+        let registry = self.registry.clone();
+        let all = blocking(move || registry.text());
+        all.await.map_or_else(|answer| *answer, |all| typed(StatusCode::OK, CONTENT_TYPE, all))
+    }
+
+    async fn logs(&self, of: LogPath<'_>, query: &str) -> Result<Answer, Refused> {
+        let query = LogQuery::parse(query, Timestamp::now()).map_err(|error| match error {
+            QueryError::Undecodable => {
+                Refused::new(StatusCode::BAD_REQUEST, r#"{"message": "Unable to decode query."}"#)
+            }
+            QueryError::Invalid => {
+                Refused::new(StatusCode::UNPROCESSABLE_ENTITY, r#"{"message": "Invalid request."}"#)
+            }
+        })?;
+        let LogPath { namespace, pod, container } = of;
+        let found = self.find(namespace, pod).await?;
+        let missing = |words: String| Refused::new(StatusCode::NOT_FOUND, words);
+        let found = found.ok_or_else(|| missing(format!("pod {pod:?} does not exist")))?;
+        if !found.containers.iter().any(|name| name == container) {
+            return Err(missing(format!("container {container:?} not found in pod {pod:?}")));
+        }
+        if query.stream != LogStream::All && !self.splits_streams {
+            let stream = format!("{:?}", query.stream);
+            let words = format!(
+                "unable to return the given log stream: {stream:?}. Please enable PodLogsQuerySplitStreams feature gate in kubelet"
+            );
+            return Err(Refused::new(StatusCode::BAD_REQUEST, words));
+        }
+        let refused = |words: String| Refused::new(StatusCode::BAD_REQUEST, words);
+        let attempt = choose(&found, pod, container, query.previous).map_err(refused)?;
+        let request = LogRequest {
+            namespace: namespace.to_owned(),
+            pod: pod.to_owned(),
+            container: container.to_owned(),
+            attempt,
+            query,
+        };
+        let opened = open(request, found.logs, Arc::clone(&self.pods)).await;
+        let failed = |error| {
+            refused(format!("failed to read the log of container {container:?} in pod {pod:?}: {error}"))
+        };
+        Ok(pieces(opened.map_err(failed)?))
+    }
+
+    async fn find(&self, namespace: &str, pod: &str) -> Result<Option<ServedPod>, Refused> {
+        let (pods, namespace, pod) = (Arc::clone(&self.pods), namespace.to_owned(), pod.to_owned());
+        let found = tokio::task::spawn_blocking(move || pods.find(&namespace, &pod)).await;
+        found.map_err(|error| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+    }
+}
+
+/// Whose log is wanted.
+struct LogPath<'a> {
+    namespace: &'a str,
+    pod: &'a str,
+    container: &'a str,
+}
+
+/// Why there is no log.
+struct Refused {
+    status: StatusCode,
+    words: String,
+}
+
+impl Refused {
+    fn new(status: StatusCode, words: impl Into<String>) -> Self {
+        Self { status, words: words.into() }
+    }
+}
+
+/// 401. The connection ends: it has cost enough.
+fn unauthorized(version: Version) -> Answer {
+    let mut answer = text(StatusCode::UNAUTHORIZED, "Unauthorized");
+    if version < Version::HTTP_2 {
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    answer
+}
+
+async fn blocking(work: impl FnOnce() -> String + Send + 'static) -> Result<String, Box<Answer>> {
+    tokio::task::spawn_blocking(work).await.map_err(|cause| {
+        error!("a request ended early: {cause}");
+        Box::new(text(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error"))
+    })
+}

@@ -1,0 +1,73 @@
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tracing::warn;
+
+use super::answer::{Answer, no_path, only_get, text};
+use super::path::decoded;
+use super::route::Route;
+
+/// How long until the port is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+/// How long the headers of a request may take.
+const HEADERS: Duration = Duration::from_secs(10);
+const CONNECTIONS: usize = 64;
+
+/// The answer of `/healthz` or of one of its checks.
+pub(super) fn answer(check: &str, query: &str) -> Answer {
+    let is_verbose = query.split('&').any(|pair| pair.split('=').next() == Some("verbose"));
+    match check {
+        "" if is_verbose => text(StatusCode::OK, "[+]ping ok\nhealthz check passed\n"),
+        "" | "ping" => text(StatusCode::OK, "ok"),
+        _ => no_path(),
+    }
+}
+
+/// Serves the healthz port, without authentication. An address that cannot be used is tried again: the node works without.
+pub(crate) async fn serve_healthz(address: SocketAddr) {
+    let listener = loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => break listener,
+            Err(cause) => {
+                warn!("cannot listen on {address} for healthz: {cause}; it is tried again");
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    };
+    let turns = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok(permit) = Arc::clone(&turns).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => drop(connections.spawn(connection(stream, permit))),
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn connection(stream: TcpStream, _permit: OwnedSemaphorePermit) {
+    let service = service_fn(|request: Request<_>| async move { Ok::<_, Infallible>(plain(&request)) });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(16 << 10);
+    // A client that breaks the connection has no answer to get.
+    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+}
+
+fn plain(request: &Request<hyper::body::Incoming>) -> Answer {
+    let path = decoded(request.uri().path());
+    match Route::of(&path, true) {
+        Route::Healthz(_) if request.method() != Method::GET => only_get(),
+        Route::Healthz(check) => answer(check, request.uri().query().unwrap_or_default()),
+        _ => no_path(),
+    }
+}

@@ -1,0 +1,15 @@
+//! HTTP: connections and their limits, and what each path answers.
+
+mod answer;
+mod connection;
+mod handler;
+mod healthz;
+mod metrics;
+mod path;
+mod route;
+
+pub(crate) use connection::{Secure, serve};
+pub(crate) use handler::Handler;
+pub(crate) use healthz::serve_healthz;
+pub(crate) use metrics::RequestMetrics;
+pub(crate) use path::decoded;

@@ -1,0 +1,100 @@
+use std::borrow::Cow;
+
+/// Paths that enableDebuggingHandlers turns off.
+const DEBUGGING: [&str; 8] =
+    ["run", "exec", "attach", "portForward", "containerLogs", "runningpods", "logs", "debug"];
+
+/// What a path means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Route<'a> {
+    /// A check of the agent; empty for all of them.
+    Healthz(&'a str),
+    Pods,
+    Metrics,
+    ContainerLogs {
+        namespace: &'a str,
+        pod: &'a str,
+        container: &'a str,
+    },
+    /// Debugging handlers are disabled.
+    Disabled,
+    Unknown,
+}
+
+impl<'a> Route<'a> {
+    /// The meaning of a decoded path. No segment of it may be empty, `.` or `..`, except that a slash may end it.
+    pub(super) fn of(path: &'a str, has_debugging: bool) -> Self {
+        let Some(path) = path.strip_prefix('/') else { return Self::Unknown };
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let segments: Vec<&str> = path.split('/').collect();
+        if segments.iter().any(|segment| ["", ".", ".."].contains(segment)) {
+            return Self::Unknown;
+        }
+        if !has_debugging && segments.first().is_some_and(|first| DEBUGGING.contains(first)) {
+            return Self::Disabled;
+        }
+        match segments.as_slice() {
+            ["healthz"] => Self::Healthz(""),
+            ["healthz", check] => Self::Healthz(check),
+            ["pods"] => Self::Pods,
+            ["metrics"] => Self::Metrics,
+            ["containerLogs", namespace, pod, container] => Self::ContainerLogs { namespace, pod, container },
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// The `path` label of metrics.
+pub(super) fn label(path: &str) -> Cow<'static, str> {
+    const KNOWN: [&str; 11] = [
+        "attach",
+        "checkpoint",
+        "configz",
+        "containerLogs",
+        "exec",
+        "healthz",
+        "logs",
+        "metrics",
+        "pods",
+        "portForward",
+        "stats",
+    ];
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    let known = KNOWN.into_iter().find(|known| *known == first);
+    Cow::Borrowed(known.unwrap_or("other"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_matched_whole() {
+        for (path, route) in [
+            ("/healthz", Route::Healthz("")),
+            ("/healthz/ping", Route::Healthz("ping")),
+            ("/pods", Route::Pods),
+            ("/pods/", Route::Pods),
+            ("/metrics", Route::Metrics),
+            ("/containerLogs/a/b/c", Route::ContainerLogs { namespace: "a", pod: "b", container: "c" }),
+            ("/containerLogs/a/b", Route::Unknown),
+            ("/containerLogs/a/../c", Route::Unknown),
+            ("/metrics/../containerLogs/a/b/c", Route::Unknown),
+            ("/metrics//", Route::Unknown),
+            ("//metrics", Route::Unknown),
+            ("/", Route::Unknown),
+            ("metrics", Route::Unknown),
+            ("*", Route::Unknown),
+        ] {
+            assert_eq!(Route::of(path, true), route, "{path}");
+        }
+    }
+
+    #[test]
+    fn debugging_can_be_disabled() {
+        for path in ["/containerLogs/a/b/c", "/exec/a/b/c", "/runningpods/", "/logs/", "/debug/pprof/"] {
+            assert_eq!(Route::of(path, false), Route::Disabled, "{path}");
+        }
+        assert_eq!(Route::of("/pods", false), Route::Pods);
+    }
+}

@@ -1,0 +1,25 @@
+//! The API of a kubelet on port 10250, which the API server, `kubectl logs` and metrics collectors use, and the healthz port.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`serve`] | both ports, from the kubelet's configuration |
+//! | [`Pods`] | the pods to serve: a port that the caller implements |
+//! | `tls` | the serving certificate, and clients' certificates without a decision on them |
+//! | `auth` | authentication and authorization; the API server decides, answers are kept for the configured times |
+//! | `http` | connections, limits, and what each path answers |
+//! | `logs` | parameters of `/containerLogs`, the instance that they mean, and its log as a stream |
+//!
+//! Every path of port 10250 needs authentication and authorization, also one that does not exist. If the API server cannot
+//! be asked, the request is refused.
+
+mod auth;
+mod error;
+mod http;
+mod logs;
+mod pods;
+mod serve;
+mod tls;
+
+pub use error::ServeError;
+pub use pods::{Pods, ServedPod};
+pub use serve::{Options, Server, serve};

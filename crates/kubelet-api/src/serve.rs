@@ -1,0 +1,110 @@
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use node::kubelet::{AuthorizationMode, KubeletConfig};
+use telemetry::metrics::Registry;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tracing::{info, warn};
+
+use crate::auth::{Access, ApiReviews, Auth, ClientCertificates, Reviews, Tokens, Ttls};
+use crate::error::ServeError;
+use crate::http::{self, Handler, RequestMetrics, Secure, serve_healthz};
+use crate::pods::Pods;
+use crate::tls::server_config;
+
+/// What the kubelet's API needs.
+pub struct Options<'a> {
+    /// The kubelet's configuration.
+    pub config: &'a KubeletConfig,
+    /// Where a certificate is made and kept if none is configured.
+    pub cert_dir: &'a Path,
+    /// The node's name.
+    pub node: &'a str,
+    /// The client of the API server, which decides on users.
+    pub client: kube::Client,
+    /// The pods to serve.
+    pub pods: Arc<dyn Pods>,
+    /// The metrics to serve; those of requests are added.
+    pub metrics: Registry,
+}
+
+/// The kubelet's API while it is served. It ends when this value is dropped.
+#[derive(Debug)]
+pub struct Server {
+    /// Where port 10250 is served; `None` if it is disabled.
+    pub address: Option<SocketAddr>,
+    _tasks: JoinSet<()>,
+}
+
+/// Serves the ports that the configuration enables. Must be called within a tokio runtime.
+///
+/// # Errors
+/// If the port is not free, or if a certificate, key or authority cannot be used.
+pub async fn serve(options: Options<'_>) -> Result<Server, ServeError> {
+    let config = options.config;
+    let mut tasks = JoinSet::new();
+    if config.healthz_port != 0 {
+        tasks.spawn(serve_healthz(SocketAddr::new(config.healthz_bind_address, config.healthz_port)));
+    }
+    if config.read_only_port != 0 {
+        warn!("readOnlyPort {} is not served", config.read_only_port);
+    }
+    if !config.enable_server {
+        return Ok(Server { address: None, _tasks: tasks });
+    }
+    let tls = server_config(config, options.cert_dir, options.node)?;
+    let wanted = SocketAddr::new(config.address, config.port);
+    let handler = Arc::new(Handler {
+        auth: auth(config, options.node, options.client)?,
+        pods: options.pods,
+        metrics: RequestMetrics::register(&options.metrics, options.node)?,
+        registry: options.metrics,
+        has_debugging: config.enable_debugging_handlers,
+        splits_streams: config.is_gate_on("PodLogsQuerySplitStreams"),
+    });
+    let listening = async {
+        let listener = TcpListener::bind(wanted).await?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    };
+    let listening = listening.await.map_err(|cause| ServeError::Listen { address: wanted, cause });
+    let (listener, address) = listening?;
+    info!("the kubelet's API is served on {address}");
+    tasks.spawn(http::serve(Secure { listener, tls: TlsAcceptor::from(tls), handler }));
+    Ok(Server { address: Some(address), _tasks: tasks })
+}
+
+fn auth(config: &KubeletConfig, node: &str, client: kube::Client) -> Result<Auth, ServeError> {
+    let reviews: Arc<dyn Reviews> = Arc::new(ApiReviews::new(client));
+    let authentication = &config.authentication;
+    let authorities = authentication.x509.client_ca_file.as_deref();
+    let webhook = &authentication.webhook;
+    let access = match config.authorization.mode {
+        AuthorizationMode::AlwaysAllow => {
+            if authentication.anonymous.enabled {
+                warn!(
+                    "every client of port {} may do everything: authentication.anonymous.enabled is true and authorization.mode AlwaysAllow",
+                    config.port
+                );
+            }
+            Access::AlwaysAllow
+        }
+        AuthorizationMode::Webhook => {
+            let ttls = &config.authorization.webhook;
+            let ttls = Ttls {
+                allowed: ttls.cache_authorized_ttl.to_std(),
+                denied: ttls.cache_unauthorized_ttl.to_std(),
+            };
+            Access::reviewed(Arc::clone(&reviews), node, ttls)
+        }
+    };
+    Ok(Auth {
+        certificates: authorities.map(ClientCertificates::open).transpose()?,
+        tokens: webhook.enabled.then(|| Tokens::new(reviews, webhook.cache_ttl.to_std())),
+        anonymous: authentication.anonymous.enabled,
+        access,
+    })
+}
