@@ -91,8 +91,8 @@ fn make_and_hold(groups: &Groups, cgroup: &str) -> Result<Held> {
         let missing: Vec<&PathBuf> = dirs.iter().filter(|dir| !dir.exists()).collect();
         groups.make(cgroup)?;
         for dir in missing.iter().filter(|dir| dir.exists()) {
-            // A user that can open the directory can hold its lock for ever.
-            let closed = std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700));
+            // A user that can open the directory can hold its lock for ever. Containers may search it: their own are below.
+            let closed = std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o711));
             closed.map_err(|cause| Error::File {
                 what: "close to others",
                 path: dir.to_path_buf(),
