@@ -237,7 +237,8 @@ fn leases_of_earlier_boots_are_released_where_they_are_of_pods_without_a_record(
     let said = machine.done(&["run", &job(&machine)]);
     assert!(said.contains("removed the lease of host IDs of pod gone"), "{said}");
     assert!(has_lease(&machine, "by-hand"), "{:?}", leases(&machine));
-    assert!(!leases(&machine).iter().any(|(holder, state)| holder == "gone" && state != "quarantined"));
+    // Draining where another instance on this host uses the block.
+    assert!(!leases(&machine).iter().any(|(holder, state)| holder == "gone" && state == "leased"));
 }
 
 /// A process was killed while it tried a pod's volumes: the pin kept the pod's block in use.

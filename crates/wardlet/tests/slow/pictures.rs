@@ -4,9 +4,17 @@ use crate::terminal;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use terminal::{drawn, read, shape};
 use testbed::{Part, Parts, Testbed};
+
+/// Both instances have the default pool: started at the same moment, neither sees the other's block in use yet.
+static DEFAULT_POOL: Mutex<()> = Mutex::new(());
+
+fn default_pool() -> MutexGuard<'static, ()> {
+    DEFAULT_POOL.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -37,6 +45,7 @@ fn is_shown(name: &str, title: &str, lines: &[String]) {
 
 #[test]
 fn make_run_shows_what_its_picture_shows() {
+    let _pool = default_pool();
     let mut command = Command::new(top().join("scripts/run.sh"));
     command.arg(programs());
     let lines = shown(command, "make run");
@@ -45,6 +54,7 @@ fn make_run_shows_what_its_picture_shows() {
 
 #[test]
 fn a_pod_and_its_proof_show_what_their_picture_shows() {
+    let _pool = default_pool();
     let testbed = Testbed::start(Parts::of(&[Part::Containerd])).expect("a machine");
     let typed = |words: &str| {
         let mut shell: Command = testbed.command("sh");
