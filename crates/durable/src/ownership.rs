@@ -64,7 +64,7 @@ fn walk(dir: &Path) -> Result<Walked> {
     let given = absolute(dir).map_err(Error::io("resolve", dir))?;
     let mut ahead: VecDeque<OsString> = names(&given);
     let (mut at, mut links) = (PathBuf::from("/"), 0);
-    judge(&at, ahead.is_empty())?;
+    judge(&at, false)?;
     while let Some(name) = ahead.pop_front() {
         if name == ".." {
             at.pop();
@@ -97,12 +97,12 @@ fn walk(dir: &Path) -> Result<Walked> {
                 return Err(Error::Untrusted { path: next, reason: "is not a directory".to_owned() });
             }
             Ok(_) => {
-                judge(&next, ahead.is_empty())?;
+                judge(&next, false)?;
                 at = next;
             }
         }
     }
-    // A path that ends with ".." or with a link to / ends in a directory that was judged as one on the way.
+    // Until here each was judged as a directory on the way.
     judge(&at, true)?;
     Ok(Walked { existing: at, missing: ahead })
 }
@@ -159,6 +159,16 @@ mod tests {
         set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
+    /// A directory that every user can write to, and one that only its owner can.
+    fn open_and_closed(home: &Path) -> [PathBuf; 2] {
+        [("open", 0o777), ("closed", 0o755)].map(|(name, mode)| {
+            let dir = home.join(name);
+            create_dir(&dir).unwrap();
+            chmod(&dir, mode);
+            dir
+        })
+    }
+
     #[track_caller]
     fn assert_refused(dir: &Path, culprit: &Path, expected: &str) {
         let error = check_ownership(dir).unwrap_err();
@@ -191,11 +201,7 @@ mod tests {
     #[test]
     fn a_link_is_judged_by_both_ends() {
         let home = tempfile::tempdir().unwrap();
-        let (open, real) = (home.path().join("open"), home.path().join("real"));
-        create_dir(&open).unwrap();
-        create_dir(&real).unwrap();
-        chmod(&open, 0o777);
-        chmod(&real, 0o755);
+        let [open, real] = open_and_closed(home.path());
         let link = open.join("link");
         symlink(&real, &link).unwrap();
         assert_refused(&link, &open, "every user");
@@ -211,17 +217,13 @@ mod tests {
     #[test]
     fn each_directory_that_a_chain_of_links_leads_through_is_judged() {
         let home = tempfile::tempdir().unwrap();
-        let (open, real) = (home.path().join("open"), home.path().join("real"));
-        create_dir(&open).unwrap();
-        create_dir(&real).unwrap();
-        chmod(&open, 0o777);
-        chmod(&real, 0o755);
+        let [open, real] = open_and_closed(home.path());
         symlink(&real, open.join("theirs")).unwrap();
         let ours = home.path().join("ours");
         symlink(open.join("theirs"), &ours).unwrap();
         assert_refused(&ours, &open, "every user");
         let relative = real.join("relative");
-        symlink("../open/../real", &relative).unwrap();
+        symlink("../open/../closed", &relative).unwrap();
         assert_refused(&relative, &open, "every user");
         let circle = real.join("circle");
         symlink("circle", &circle).unwrap();

@@ -102,7 +102,7 @@ pub async fn claim(endpoint: &Endpoint) -> Result<Claim, ConnectError> {
     Ok(Claim::take(&make_dir(endpoint)?).await?)
 }
 
-/// Makes the directory of the socket, for root alone, where no other user can put a socket or a link of theirs. Returns the
+/// Makes the directory of the socket, for root alone, where no other user can put another socket or a link. Returns the
 /// socket by its path without links.
 fn make_dir(endpoint: &Endpoint) -> Result<Endpoint, ConnectError> {
     let socket = endpoint.socket();

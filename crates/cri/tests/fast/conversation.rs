@@ -167,7 +167,7 @@ async fn the_lock_of_a_socket_is_roots_alone_also_if_it_was_left_open_to_others(
     claim.listen().unwrap();
 }
 
-/// The attack: a user who can write to the directory puts a link where root makes its lock.
+/// The attack: a user that can write to the directory puts a link where root makes its lock.
 #[tokio::test]
 async fn a_link_at_the_lock_makes_and_changes_no_other_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -189,7 +189,7 @@ async fn a_link_at_the_lock_makes_and_changes_no_other_file() {
     assert_eq!(std::fs::metadata(&victim).unwrap().permissions().mode() & 0o777, 0o644);
 }
 
-/// Whoever can write there could put a socket of theirs in our socket's place.
+/// A user that can write there could put another socket in place of ours.
 #[tokio::test]
 async fn no_socket_is_made_where_another_user_can_write() {
     let dir = tempfile::tempdir().unwrap();

@@ -99,7 +99,7 @@ fn the_state_directory_of_another_user_is_refused_by_every_command() {
     chown(&state, Some(0), Some(0)).unwrap();
 }
 
-/// The attack: root's link leads through a directory of the user, who leads it on to root's directory, and elsewhere later.
+/// The attack: root's link leads through a directory of the user, which leads on to root's directory, and elsewhere later.
 #[test]
 fn a_link_through_the_directory_of_another_user_is_refused() {
     let lan = Lan::new();
@@ -120,7 +120,7 @@ fn a_link_through_the_directory_of_another_user_is_refused() {
     assert_eq!(fs::read_dir(&real).unwrap().count(), 0);
 }
 
-/// The attack: a user who can open the cgroup of all pods holds its lock, and no server starts again.
+/// The attack: a user that can open the cgroup of all pods holds its lock, and no server starts again.
 #[test]
 fn the_cgroup_of_all_pods_cannot_be_opened_by_other_users() {
     let lan = Lan::new();
