@@ -67,7 +67,7 @@ pub(crate) enum Command {
     #[command(after_help = examples("wardlet run pod.yaml\n  wardlet run manifests/ --isolate\n  wardlet run pod.yaml --detach\n  wardlet run pod.yaml --runtime-endpoint unix:///run/containerd/containerd.sock\n\nConfigMaps and Secrets are read from the same files, and changes to them reach the containers. Ctrl-C stops all\npods; a second one kills them. The exit code is that of the first container that failed; 1 if a pod was refused, 2\nif a manifest cannot be parsed, 130 after Ctrl-C. A pod whose supervisor was killed is adopted."))]
     Run(RunArgs),
     /// Make this machine a node of a cluster, in the kubelet's place; in development
-    #[command(after_help = examples("wardlet agent -- --kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml\n  wardlet agent --builtin-runtime -- --kubeconfig=/etc/kubernetes/kubelet.conf --node-ip=10.0.0.5\n\nWhat follows -- are flags of a kubelet, each with its value after an equals sign. The node registers itself, renews\nits lease, and runs the pods that are bound to it. Not there yet: static pods, port 10250 (logs, exec), certificate\nrotation, eviction. SIGTERM stops it; pods keep running, and the next agent adopts them."))]
+    #[command(after_help = examples("wardlet agent -- --kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml\n  wardlet agent --builtin-runtime -- --kubeconfig=/etc/kubernetes/kubelet.conf --node-ip=10.0.0.5\n\nWhat follows -- are flags of a kubelet. The node registers itself, renews its lease, runs the pods that are bound to it\nand the static pods of its own directory (without --kubeconfig only those), and serves port 10250. Not there yet: exec,\nattach, port-forward, eviction, persistent volumes. SIGTERM stops it; pods keep running, and the next agent adopts them."))]
     Agent(AgentArgs),
     /// List pods of this node: state, host IDs, address
     #[command(after_help = examples("wardlet ps\n  wardlet ps -o json | jq '.[].uidMappings'"))]
@@ -390,7 +390,7 @@ pub(crate) struct AgentArgs {
     pub(crate) programs: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) log: LogArgs,
-    /// Flags of a kubelet, as --kubeconfig=FILE
+    /// Flags of a kubelet, as --kubeconfig=FILE or --kubeconfig FILE
     #[arg(last = true, value_name = "FLAG")]
     pub(crate) flags: Vec<String>,
 }

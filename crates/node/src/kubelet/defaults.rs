@@ -1,33 +1,12 @@
-//! What holds where nothing is set. A configuration file and the command line alone have different defaults.
+//! What holds where nothing is set.
 
 use super::field::Kind;
-use super::fields::{self, FIELDS};
+use super::fields::FIELDS;
 use super::tree::{Entry, Node, Value};
 use super::{Origin, convert};
 
 /// Hard eviction thresholds of a configuration file that sets none.
 const EVICTION_HARD: &str = "memory.available=100Mi,nodefs.available=10%,nodefs.inodesFree=5%,imagefs.available=15%,imagefs.inodesFree=5%";
-
-/// Defaults that hold without a configuration file, for the sake of old command lines. They allow every request.
-const WITHOUT_FILE: [(&str, &str); 4] = [
-    ("authentication.anonymous.enabled", "true"),
-    ("authentication.webhook.enabled", "false"),
-    ("authorization.mode", "AlwaysAllow"),
-    ("readOnlyPort", "10255"),
-];
-
-/// The configuration of a kubelet without a configuration file.
-pub(super) fn without_file() -> Node {
-    let mut tree = Node::empty();
-    apply(&mut tree);
-    for (path, text) in WITHOUT_FILE {
-        let field = fields::find(path);
-        if let Some(Ok(value)) = field.map(|field| convert::from_text(field.kind, text, '=')) {
-            tree.set(path, by_default(value));
-        }
-    }
-    tree
-}
 
 /// Sets every field that is unset. A zero is unset where a kubelet cannot tell it from no value.
 pub(super) fn apply(tree: &mut Node) {

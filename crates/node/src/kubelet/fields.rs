@@ -32,7 +32,7 @@ pub static FIELDS: &[Field] = &[
     field("staticPodURLHeader", TextListMap, "").refused(NO_URL, USE_PATH),
     field("address", Text, "0.0.0.0"),
     field("port", Int32, "10250"),
-    field("readOnlyPort", Int32, "0").note("10255 is the default without a configuration file"),
+    field("readOnlyPort", Int32, "0"),
     field("tlsCertFile", Path, ""),
     field("tlsPrivateKeyFile", Path, ""),
     field("tlsCipherSuites", TextList, "")
@@ -48,16 +48,13 @@ pub static FIELDS: &[Field] = &[
     field("authentication.x509.clientCAFile", Path, ""),
     section("authentication.webhook"),
     field("authentication.webhook.enabled", Bool, "true")
-        .keeps_zero()
-        .note("false is the default without a configuration file"),
+        .keeps_zero(),
     field("authentication.webhook.cacheTTL", Duration, "2m0s"),
     section("authentication.anonymous"),
     field("authentication.anonymous.enabled", Bool, "false")
-        .keeps_zero()
-        .note("true is the default without a configuration file"),
+        .keeps_zero(),
     section("authorization"),
-    field("authorization.mode", OneOf(&["AlwaysAllow", "Webhook"]), "Webhook")
-        .note("AlwaysAllow is the default without a configuration file"),
+    field("authorization.mode", OneOf(&["AlwaysAllow", "Webhook"]), "Webhook"),
     section("authorization.webhook"),
     field("authorization.webhook.cacheAuthorizedTTL", Duration, "5m0s"),
     field("authorization.webhook.cacheUnauthorizedTTL", Duration, "30s"),
@@ -144,7 +141,7 @@ pub static FIELDS: &[Field] = &[
         .note("false is the default where the file sets maxParallelImagePulls to 2 or more"),
     field("maxParallelImagePulls", Int32, "").keeps_zero(),
     field("evictionHard", TextMap, "")
-        .note("with a file that does not set it: memory.available 100Mi, nodefs.available 10%, nodefs.inodesFree 5%, imagefs.available 15%, imagefs.inodesFree 5%; without a file none"),
+        .note("where it is not set: memory.available 100Mi, nodefs.available 10%, nodefs.inodesFree 5%, imagefs.available 15%, imagefs.inodesFree 5%"),
     field("evictionSoft", TextMap, ""),
     field("evictionSoftGracePeriod", TextMap, ""),
     field("evictionPressureTransitionPeriod", Duration, "5m0s"),

@@ -21,20 +21,50 @@ pub(super) struct Override {
 }
 
 impl KubeletFlags {
+    /// Reads a command line: `--name=value`, `--name value`, and `--name` for a boolean.
+    ///
+    /// # Errors
+    /// If an argument is no flag, a flag has no value, or [`set`](Self::set) refuses it.
+    pub fn parse(arguments: &[String]) -> Result<Self, KubeletConfigError> {
+        let mut flags = Self::default();
+        let mut rest = arguments.iter().peekable();
+        while let Some(argument) = rest.next() {
+            let Some(flag) = argument.strip_prefix('-') else {
+                let why = Why::new("it is no flag of a kubelet", "write --NAME=VALUE");
+                return Err(invalid(Origin::Flag(argument.clone()), "", ProblemKind::Unknown, why));
+            };
+            if let Some((name, text)) = flag.split_once('=') {
+                flags.set(name, text)?;
+                continue;
+            }
+            let value = match takes_value(flag) {
+                Some(true) => rest.next(),
+                Some(false) => None,
+                // Where the type does not matter; a kubelet has no other arguments.
+                None => rest.next_if(|next| !next.starts_with('-')),
+            };
+            match value {
+                None if takes_value(flag) == Some(true) => {
+                    let why = Why::new("it has no value", "write --NAME=VALUE");
+                    let name = flag.trim_start_matches('-').to_owned();
+                    return Err(invalid(Origin::Flag(name), "", ProblemKind::Invalid, why));
+                }
+                value => flags.set(flag, value.map_or("true", String::as_str))?,
+            }
+        }
+        Ok(flags)
+    }
+
     /// Takes one flag. The name may have dashes before it, and underscores for dashes inside; a flag of a boolean without
     /// a value has the value `true`. Flags of lists and maps add up when they are repeated, all others replace.
     ///
     /// # Errors
     /// If a kubelet 1.37 has no such flag, the value is not of its type, or the agent refuses it.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), KubeletConfigError> {
-        let name = name.trim_start_matches('-').replace('_', "-");
+        let name = normal(name);
         let at = Origin::Flag(name.clone());
-        let problem = |field: &str, kind: ProblemKind, why: Why| {
-            let Why { cause, hint } = why;
-            let problem = Problem { at: at.clone(), field: field.to_owned(), kind, cause, hint };
-            KubeletConfigError::Invalid(vec![problem])
-        };
-        let Some(flag) = FLAGS.iter().find(|flag| flag.name == name) else {
+        let problem = |field: &str, kind: ProblemKind, why: Why| invalid(at.clone(), field, kind, why);
+        let Some(flag) = find(&name) else {
             return Err(problem("", ProblemKind::Unknown, unknown(&name)));
         };
         match flag.target {
@@ -72,6 +102,28 @@ impl KubeletFlags {
                 (value, new) => *value = new,
             },
         }
+    }
+}
+
+fn normal(name: &str) -> String {
+    name.trim_start_matches('-').replace('_', "-")
+}
+
+fn find(name: &str) -> Option<&'static Flag> {
+    FLAGS.iter().find(|flag| flag.name == name)
+}
+
+fn invalid(at: Origin, field: &str, kind: ProblemKind, why: Why) -> KubeletConfigError {
+    let Why { cause, hint } = why;
+    KubeletConfigError::Invalid(vec![Problem { at, field: field.to_owned(), kind, cause, hint }])
+}
+
+/// Whether a flag has a value of its own; `None` where its type is not known.
+fn takes_value(name: &str) -> Option<bool> {
+    match find(&normal(name))?.target {
+        FlagTarget::Node(_) => Some(true),
+        FlagTarget::Field(path) => fields::find(path).map(|field| field.kind != Kind::Bool),
+        FlagTarget::NoEffect(_) | FlagTarget::Refused { .. } => None,
     }
 }
 

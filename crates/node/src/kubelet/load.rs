@@ -28,8 +28,8 @@ impl KubeletConfig {
     /// Reads the configuration file, merges the drop-ins `*.conf` of a directory over it (as JSON merge patches, in
     /// lexical order, with those of directories below it), and sets what flags set.
     ///
-    /// Without `file`, the defaults are those of a kubelet's command line, also with drop-ins: anonymous requests and
-    /// every request are allowed, and there is a read-only port.
+    /// Without `file`, the defaults are those of an empty file. A kubelet allows every request then, and has a read-only
+    /// port; here both must be asked for.
     ///
     /// # Errors
     /// If a file cannot be read, or anything in it or in the flags is unknown, of another type, invalid or refused. All
@@ -39,10 +39,9 @@ impl KubeletConfig {
         drop_in_dir: Option<&Path>,
         flags: &KubeletFlags,
     ) -> Result<LoadedKubeletConfig, KubeletConfigError> {
-        let mut tree = match file {
-            Some(file) => base(file)?,
-            None => defaults::without_file(),
-        };
+        let mut tree = file.map_or_else(|| Ok(Node::empty()), main_file)?;
+        defaults::apply(&mut tree);
+        defaults::apply_eviction(&mut tree);
         let mut files: Vec<PathBuf> = file.map(Path::to_owned).into_iter().collect();
         if let Some(directory) = drop_in_dir {
             forget_empty_list(&mut tree);
@@ -88,14 +87,12 @@ fn finish(
     Ok(LoadedKubeletConfig { config, effective: tree.to_json(), notices, files })
 }
 
-/// The main file with defaults.
-fn base(file: &Path) -> Result<Node, KubeletConfigError> {
+/// The main file, with its paths made absolute.
+fn main_file(file: &Path) -> Result<Node, KubeletConfigError> {
     let mut tree = Node::empty();
     tree.merge(read(file)?);
     let directory = std::path::absolute(file).ok().and_then(|file| file.parent().map(Path::to_owned));
     resolve_paths(&mut tree, &directory.unwrap_or_default());
-    defaults::apply(&mut tree);
-    defaults::apply_eviction(&mut tree);
     Ok(tree)
 }
 

@@ -11,16 +11,16 @@ const INTRODUCTION: &str = "\
 # Configuration of a kubelet, as `wardlet agent` reads it
 
 KubeletConfiguration (`kubelet.config.k8s.io/v1beta1`) of Kubernetes 1.37, as kubeadm, kubespray and k3s write it, unchanged, and
-the flags of a kubelet. The reader is in the library `node`; the command `wardlet agent`, which is to use it, is not there yet.
+the flags of a kubelet. The agent is in development: what it does with the fields so far is in the README and CHANGELOG.
 This page is written from the tables in `crates/node/src/kubelet`; tests hold it against them, and them
 against upstream's type, flags and feature gates.
 
 - **Order**: defaults, `--config`, drop-ins `*.conf` of `--config-dir` in lexical order with those of directories below it, flags.
   A drop-in is a JSON merge patch: maps are merged, lists are replaced, `null` goes back to the default. Each file has its own
   `apiVersion` and `kind`. Flags replace maps of files, but feature gates add up.
-- **Defaults without a file**: as with a kubelet, a command line without `--config`, also with `--config-dir`, has anonymous requests
-  accepted, tokens not reviewed, `AlwaysAllow`, port 10255 open, and no eviction thresholds. With `--config`: no, yes, `Webhook`, no
-  such port, and the thresholds below.
+- **Safe without a file**: a command line without `--config` has the defaults below. A kubelet accepts anonymous requests then,
+  allows every request, opens port 10255 and has no eviction thresholds; here `--anonymous-auth=true` and
+  `--authorization-mode=AlwaysAllow` must be asked for.
 - **Strict**: an unknown or repeated key, a wrong type, an invalid value and a contradiction stop the agent, with file, line and what
   to do. A kubelet ignores unknown keys with a warning.
 - **honoured**: the agent is to do what a kubelet does. **no effect**: any valid value is accepted; one that is not the default is

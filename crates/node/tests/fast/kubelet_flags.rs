@@ -191,3 +191,27 @@ fn every_flag_has_a_name_of_its_own_and_a_field_that_is_no_section() {
         }
     }
 }
+
+#[test]
+fn a_command_line_has_values_after_an_equals_sign_or_a_space() {
+    let parse = |line: &str| {
+        KubeletFlags::parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+            .map_err(|error| format!("{error}; {}", error.hint().unwrap_or_default()))
+    };
+    let spaced = parse(
+        "--kubeconfig /etc/k.conf --fail-swap-on --pod-max-pids -1 --v 2 --hostname_override n1 --node-labels=a=b",
+    );
+    let joined = parse(
+        "--kubeconfig=/etc/k.conf --fail-swap-on=true --pod-max-pids=-1 --v=2 --hostname-override=n1 --node-labels=a=b",
+    );
+    assert_eq!(spaced, joined);
+    let flags = spaced.unwrap();
+    assert_eq!(flags.node.kubeconfig.unwrap().to_str(), Some("/etc/k.conf"));
+    assert_eq!(flags.node.hostname_override.as_deref(), Some("n1"));
+    // A flag whose type does not matter takes no other flag as its value.
+    let flags = parse("--runtime-cgroups --hostname-override=n2").unwrap();
+    assert_eq!(flags.node.hostname_override.as_deref(), Some("n2"));
+    assert!(parse("--kubeconfig=a run").unwrap_err().contains("no flag of a kubelet"));
+    assert!(parse("--fail-swap-on false").unwrap_err().contains("no flag of a kubelet"));
+    assert!(parse("--kubeconfig").unwrap_err().contains("it has no value"));
+}

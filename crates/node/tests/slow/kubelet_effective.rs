@@ -91,8 +91,11 @@ const CASES: &[Case] = &[
         drop_ins: &[],
         flags: &[
             ("read-only-port", "0"),
+            // Without a file a kubelet has other defaults for these.
             ("anonymous-auth", "false"),
+            ("authentication-token-webhook", "true"),
             ("authorization-mode", "Webhook"),
+            ("eviction-hard", "memory.available<100Mi"),
             ("port", "10999"),
         ],
     },

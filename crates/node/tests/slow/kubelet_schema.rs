@@ -169,14 +169,12 @@ fn every_default_that_upstream_writes_as_a_literal_is_ours() {
         upstream().into_iter().map(|field| (field.go_path, field.path)).collect();
     let flags = node::kubelet::KubeletFlags::default();
     let effective = node::kubelet::KubeletConfig::load(None, None, &flags).unwrap().effective;
-    // Without a file these differ, which a fast test holds; the rest is the same.
-    let legacy = ["authentication.anonymous.enabled", "authentication.webhook.enabled", "authorization.mode"];
     // Set twice by upstream, depending on another field.
     let dependent = ["nodeStatusReportFrequency", "serializeImagePulls"];
     let mut compared = 0;
     for (go_path, value) in go::defaults(&source("defaults.go")) {
         let path = paths.get(&go_path).unwrap_or_else(|| panic!("{go_path} is no field"));
-        if legacy.contains(&path.as_str()) || dependent.contains(&path.as_str()) {
+        if dependent.contains(&path.as_str()) {
             continue;
         }
         let Some(theirs) = expected(&value) else { continue };

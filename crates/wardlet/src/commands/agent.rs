@@ -23,11 +23,7 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<Answer, Failure
     if !node::mounts::is_root() {
         return Err(Failure::unknown("running pods needs root").with_hint("run this as root"));
     }
-    let mut flags = KubeletFlags::default();
-    for flag in &args.flags {
-        let (name, value) = flag.split_once('=').unwrap_or((flag, "true"));
-        flags.set(name.trim_start_matches('-'), value).map_err(|e| hinted(&e, e.hint()))?;
-    }
+    let flags = KubeletFlags::parse(&args.flags).map_err(|e| hinted(&e, e.hint()))?;
     let loaded = KubeletConfig::load(flags.node.config.as_deref(), flags.node.config_dir.as_deref(), &flags);
     let loaded = loaded.map_err(|e| hinted(&e, e.hint()))?;
     loaded.notices.iter().for_each(|notice| words::note(&notice.to_string()));
