@@ -29,9 +29,11 @@ mod raw;
 pub mod reconcile;
 mod retry;
 mod served;
+mod service;
 mod services;
 pub mod static_pods;
 pub mod status;
 mod tokens;
 
 pub use problem::Problem;
+pub use service::ServiceError;

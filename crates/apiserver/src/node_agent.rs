@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ::node::kubelet::{KubeletConfig, NodeFlags};
 use agent::ports::{Clock, StatusSink, SystemClock};
 use agent::{Agent, Options, StatusFiles};
+use kubelet_api::SyncLoop;
 use types::Refusal;
 
 use crate::client::Clients;
@@ -17,6 +18,7 @@ use crate::objects::ApiObjects;
 use crate::pods::PodWatch;
 use crate::reconcile::{self, Admission, Cluster, Ports, Sources};
 use crate::served::NodePods;
+use crate::service::{Service, ServiceError};
 use crate::static_pods::{Mirrors, StaticPods};
 use crate::status::{ApiStatuses, StatusNode};
 use crate::{lease, node};
@@ -60,6 +62,9 @@ pub enum NodeAgentError {
     /// The kubelet's API cannot be served.
     #[error(transparent)]
     Api(#[from] kubelet_api::ServeError),
+    /// The service manager wants what cannot be done.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
 }
 
 impl NodeAgentError {
@@ -72,6 +77,7 @@ impl NodeAgentError {
             Self::Settings(refusal) => refusal.hint.clone(),
             Self::Agent(error) => error.hint(),
             Self::Api(error) => error.hint(),
+            Self::Service(error) => Some(error.hint().to_owned()),
         }
     }
 }
@@ -84,6 +90,8 @@ impl NodeAgent<'_> {
     /// If this machine cannot be a node with these settings.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), NodeAgentError> {
         let Self { name, config, flags, clients, mut options, admission, host_root } = self;
+        let service = Service::from_environment()?;
+        let sync_loop = SyncLoop::default();
         let state = options.state.clone();
         let machine = read_machine(MachinePaths { host_root: &host_root, storage: &state })?;
         let settings = NodeSettings::of(config, flags, &name, KUBELET_VERSION);
@@ -100,6 +108,7 @@ impl NodeAgent<'_> {
         let mut sources = Sources { api: None, files };
         tokio::pin!(shutdown);
         let mut registered = None;
+        let mut health = None;
         let mut cluster = None;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         if let Some(clients) = clients {
@@ -112,6 +121,7 @@ impl NodeAgent<'_> {
                 client: client.clone(),
                 pods: Arc::new(NodePods { pods: watch.view(), state: state.clone() }),
                 metrics: options.metrics.clone(),
+                sync_loop: sync_loop.clone(),
             };
             // Before the node is registered: the Node names the port.
             let api = kubelet_api::serve(api).await?;
@@ -136,13 +146,19 @@ impl NodeAgent<'_> {
             sources.api = Some(watch);
             cluster = Some(Cluster { statuses, objects, mirrors });
             registered = Some((node, lease, api));
+        } else {
+            health = Some(kubelet_api::serve_health(config, &sync_loop));
         }
         let events = Arc::clone(&options.events);
         let agent = Agent::open(options)?;
         agent.collect_orphans().await;
-        let ports = Ports { agent, state, admission, events, cluster, clock };
-        reconcile::run(ports, sources, shutdown).await;
-        drop(registered);
+        let ports = Ports { agent, state, admission, events, cluster, clock, sync_loop: sync_loop.clone() };
+        tokio::select! {
+            () = reconcile::run(ports, sources, shutdown) => {}
+            () = service.run(&sync_loop) => {}
+        }
+        service.stopping();
+        drop((registered, health));
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 //! | where | what |
 //! |---|---|
 //! | [`serve`] | both ports, from the kubelet's configuration |
+//! | [`SyncLoop`] | whether the loop that drives all pods turns: what `/healthz` answers |
 //! | [`Pods`] | the pods to serve: a port that the caller implements |
 //! | `tls` | the serving certificate, and clients' certificates without a decision on them |
 //! | `auth` | authentication and authorization; the API server decides, answers are kept for the configured times |
@@ -14,6 +15,7 @@
 
 mod auth;
 mod error;
+mod health;
 mod http;
 mod logs;
 mod pods;
@@ -21,5 +23,6 @@ mod serve;
 mod tls;
 
 pub use error::ServeError;
+pub use health::SyncLoop;
 pub use pods::{Pods, ServedPod};
-pub use serve::{Options, Server, serve};
+pub use serve::{Options, Server, serve, serve_health};

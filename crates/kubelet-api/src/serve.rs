@@ -11,6 +11,7 @@ use tracing::{info, warn};
 
 use crate::auth::{Access, ApiReviews, Auth, ClientCertificates, Reviews, Tokens, Ttls};
 use crate::error::ServeError;
+use crate::health::SyncLoop;
 use crate::http::{self, Handler, RequestMetrics, Secure, serve_healthz};
 use crate::pods::Pods;
 use crate::tls::server_config;
@@ -29,6 +30,8 @@ pub struct Options<'a> {
     pub pods: Arc<dyn Pods>,
     /// The metrics to serve; those of requests are added.
     pub metrics: Registry,
+    /// The loop that drives all pods, for `/healthz`.
+    pub sync_loop: SyncLoop,
 }
 
 /// The kubelet's API while it is served. It ends when this value is dropped.
@@ -46,9 +49,7 @@ pub struct Server {
 pub async fn serve(options: Options<'_>) -> Result<Server, ServeError> {
     let config = options.config;
     let mut tasks = JoinSet::new();
-    if config.healthz_port != 0 {
-        tasks.spawn(serve_healthz(SocketAddr::new(config.healthz_bind_address, config.healthz_port)));
-    }
+    health(config, &options.sync_loop, &mut tasks);
     if config.read_only_port != 0 {
         warn!("readOnlyPort {} is not served", config.read_only_port);
     }
@@ -62,6 +63,7 @@ pub async fn serve(options: Options<'_>) -> Result<Server, ServeError> {
         pods: options.pods,
         metrics: RequestMetrics::register(&options.metrics, options.node)?,
         registry: options.metrics,
+        sync_loop: options.sync_loop,
         has_debugging: config.enable_debugging_handlers,
         splits_streams: config.is_gate_on("PodLogsQuerySplitStreams"),
     });
@@ -75,6 +77,21 @@ pub async fn serve(options: Options<'_>) -> Result<Server, ServeError> {
     info!("the kubelet's API is served on {address}");
     tasks.spawn(http::serve(Secure { listener, tls: TlsAcceptor::from(tls), handler }));
     Ok(Server { address: Some(address), _tasks: tasks })
+}
+
+/// Serves the healthz port alone, for a node without an API server. Must be called within a tokio runtime.
+#[must_use]
+pub fn serve_health(config: &KubeletConfig, sync_loop: &SyncLoop) -> Server {
+    let mut tasks = JoinSet::new();
+    health(config, sync_loop, &mut tasks);
+    Server { address: None, _tasks: tasks }
+}
+
+fn health(config: &KubeletConfig, sync_loop: &SyncLoop, tasks: &mut JoinSet<()>) {
+    if config.healthz_port != 0 {
+        let address = SocketAddr::new(config.healthz_bind_address, config.healthz_port);
+        tasks.spawn(serve_healthz(address, sync_loop.clone()));
+    }
 }
 
 fn auth(config: &KubeletConfig, node: &str, client: kube::Client) -> Result<Auth, ServeError> {

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use agent::ports::{BoxFuture, Clock, Event, EventObject, EventSink, EventType, PodRef, PodSource};
 use agent::{Admitted, Agent, Handle, PodUpdate};
+use kubelet_api::SyncLoop;
 use manifest::Object;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -28,6 +29,9 @@ use work::{Done, StartError};
 
 /// The pause before a pod that could not be started is tried again, as the kubelet's.
 const RETRY: Duration = Duration::from_secs(10);
+
+/// How often the loop turns if nothing happens.
+const TURN: Duration = Duration::from_secs(10);
 
 /// Decides whether and how a pod runs on this node.
 pub trait Admission: Send + Sync {
@@ -49,6 +53,8 @@ pub struct Ports {
     pub cluster: Option<Cluster>,
     /// The source of the current time.
     pub clock: Arc<dyn Clock>,
+    /// Notes that this loop turns.
+    pub sync_loop: SyncLoop,
 }
 
 /// The ports of the API server.
@@ -137,10 +143,13 @@ pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = 
     let mut reconciler =
         Reconciler { ports, wanted, is_cleaned: false, pods: HashMap::new(), tasks: JoinSet::new() };
     tokio::pin!(shutdown);
+    let mut turns = tokio::time::interval(TURN);
     loop {
+        reconciler.ports.sync_loop.turn();
         let retry = reconciler.next_retry();
         tokio::select! {
             () = &mut shutdown => return,
+            _ = turns.tick() => {}
             set = next(&mut api) => {
                 let Some(set) = set else { return };
                 reconciler.wanted.api = Some(set);

@@ -14,6 +14,7 @@ use super::metrics::RequestMetrics;
 use super::path::decoded;
 use super::route::Route;
 use crate::auth::{Attributes, Auth, Credentials, Refusal};
+use crate::health::SyncLoop;
 use crate::logs::{LogQuery, LogRequest, LogStream, QueryError, choose, open};
 use crate::pods::{Pods, ServedPod};
 
@@ -23,6 +24,7 @@ pub(crate) struct Handler {
     pub(crate) pods: Arc<dyn Pods>,
     pub(crate) registry: Registry,
     pub(crate) metrics: RequestMetrics,
+    pub(crate) sync_loop: SyncLoop,
     /// Whether logs, exec and their like are served.
     pub(crate) has_debugging: bool,
     /// Whether one of the streams of a log can be wanted.
@@ -61,7 +63,7 @@ impl Handler {
             Route::Unknown => no_path(),
             Route::Disabled => text(StatusCode::METHOD_NOT_ALLOWED, "Debug endpoints are disabled.\n"),
             _ if method != Method::GET => only_get(),
-            Route::Healthz(check) => healthz::answer(check, query),
+            Route::Healthz(check) => healthz::answer(check, query, &self.sync_loop),
             Route::Pods => self.pods().await,
             Route::Metrics => self.gathered().await,
             Route::ContainerLogs { namespace, pod, container } => {

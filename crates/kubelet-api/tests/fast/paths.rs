@@ -134,6 +134,7 @@ async fn a_port_that_is_taken_is_an_error_with_a_hint() {
         client: nowhere(),
         pods: OnePod::new(dir.path()),
         metrics: telemetry::metrics::Registry::default(),
+        sync_loop: kubelet_api::SyncLoop::default(),
     };
     let error = kubelet_api::serve(options).await.unwrap_err();
     assert!(matches!(error, kubelet_api::ServeError::Listen { .. }), "{error}");

@@ -79,8 +79,15 @@ pub(crate) async fn start(
     pods: Arc<dyn Pods>,
 ) -> Server {
     let cert_dir = dir.join("pki");
-    let options =
-        Options { config, cert_dir: &cert_dir, node: "node0", client, pods, metrics: Registry::default() };
+    let options = Options {
+        config,
+        cert_dir: &cert_dir,
+        node: "node0",
+        client,
+        pods,
+        metrics: Registry::default(),
+        sync_loop: kubelet_api::SyncLoop::default(),
+    };
     serve(options).await.unwrap()
 }
 
