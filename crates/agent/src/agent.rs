@@ -27,7 +27,7 @@ use crate::housekeeping::teardown::{self, Block};
 use crate::instance::InstanceId;
 use crate::metrics::Metrics;
 use crate::pod::change::{self, Change};
-use crate::pod::claim::{Claimed, Origin, Sandbox, claim, recorded};
+use crate::pod::claim::{Claimed, Home, Origin, Sandbox, claim, recorded};
 use crate::pod::context::PodContext;
 use crate::pod::executor::ActionExecutor;
 use crate::pod::handle::Handle;
@@ -76,6 +76,9 @@ pub struct Options {
     pub settings: lifecycle::Settings,
     /// When logs of containers are rotated, and how many files are kept.
     pub logs: LogRotation,
+    /// The directory of all pods' logs, with links to them beside it in `containers`; `None` for one in the state
+    /// directory, without links.
+    pub pod_logs_dir: Option<PathBuf>,
     /// The node's name.
     pub node: String,
     /// The node's address.
@@ -129,6 +132,7 @@ impl Agent {
             notifier: Arc::clone(&notifier),
             settings: options.settings,
             logs: options.logs,
+            pod_logs_dir: options.pod_logs_dir,
             node: options.node,
             host_ip: options.host_ip,
             metrics,
@@ -253,7 +257,14 @@ impl Agent {
             let (shared, wanted) = (Arc::clone(&self.shared), admitted.clone());
             let owners = Owners::of(&shared, &wanted.pod).await?;
             let sandbox = self.sandbox(&wanted.pod).await?;
-            let claim = move || claim(&shared.state, &shared.endpoint, &wanted, &owners, sandbox);
+            let claim = move || {
+                let home = Home {
+                    state: &shared.state,
+                    endpoint: &shared.endpoint,
+                    pod_logs_dir: shared.pod_logs_dir.as_deref(),
+                };
+                claim(home, &wanted, &owners, sandbox)
+            };
             let claimed = blocking("claiming a pod", claim).await?;
             let request = claimed.place.stop_request();
             let what = match (&request, claimed.origin) {
@@ -290,7 +301,7 @@ impl Agent {
     /// used.
     pub async fn end(&self, stored: &Stored, grace: Option<Duration>) -> Result<Handle> {
         let record = &stored.record;
-        let place = Place::new(&self.shared.state, &record.uid, &record.namespace, &record.name);
+        let place = Place::of(&self.shared.state, record);
         let title = format!("{}/{}", record.namespace, record.name);
         let lock = place.take()?.ok_or(Error::Managed { pod: title })?;
         let context = self.context(record, None);

@@ -31,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) notifier: Arc<PodNotifier>,
     pub(crate) settings: lifecycle::Settings,
     pub(crate) logs: LogRotation,
+    pub(crate) pod_logs_dir: Option<PathBuf>,
     pub(crate) node: String,
     pub(crate) host_ip: String,
     pub(crate) metrics: Metrics,

@@ -20,6 +20,7 @@ pub mod client;
 pub mod events;
 mod follow;
 pub mod lease;
+mod limits;
 pub mod node;
 pub mod node_agent;
 pub mod objects;
@@ -35,5 +36,6 @@ pub mod static_pods;
 pub mod status;
 mod tokens;
 
+pub use limits::SwapError;
 pub use problem::Problem;
 pub use service::ServiceError;

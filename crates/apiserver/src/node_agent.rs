@@ -11,6 +11,7 @@ use types::Refusal;
 
 use crate::client::Clients;
 use crate::events::ApiEvents;
+use crate::limits::{self, SwapError};
 use crate::node::{
     AddressError, MachineError, MachinePaths, NodeSettings, RuntimeProbe, addresses, read_machine,
 };
@@ -62,6 +63,9 @@ pub enum NodeAgentError {
     /// The kubelet's API cannot be served.
     #[error(transparent)]
     Api(#[from] kubelet_api::ServeError),
+    /// The machine has swap.
+    #[error(transparent)]
+    Swap(#[from] SwapError),
     /// The service manager wants what cannot be done.
     #[error(transparent)]
     Service(#[from] ServiceError),
@@ -77,6 +81,7 @@ impl NodeAgentError {
             Self::Settings(refusal) => refusal.hint.clone(),
             Self::Agent(error) => error.hint(),
             Self::Api(error) => error.hint(),
+            Self::Swap(error) => Some(error.hint().to_owned()),
             Self::Service(error) => Some(error.hint().to_owned()),
         }
     }
@@ -91,6 +96,8 @@ impl NodeAgent<'_> {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), NodeAgentError> {
         let Self { name, config, flags, clients, mut options, admission, host_root } = self;
         let service = Service::from_environment()?;
+        limits::check_swap(config, &host_root)?;
+        limits::apply(config, &mut options);
         let sync_loop = SyncLoop::default();
         let state = options.state.clone();
         let machine = read_machine(MachinePaths { host_root: &host_root, storage: &state })?;

@@ -208,7 +208,7 @@ fn leased(state: &Path, leases: &[Lease]) -> Vec<PodUid> {
 fn place(state: &Path, uid: &PodUid, traces: &Traces) -> Place {
     let logs = traces.logs.first().cloned();
     let logs = logs.unwrap_or_else(|| state.join(LOGS).join(format!("__{uid}")));
-    Place { dir: state.join(PODS).join(uid.as_str()), logs }
+    Place { dir: state.join(PODS).join(uid.as_str()), logs, log_links: None }
 }
 
 /// What has come of the removal of one pod.

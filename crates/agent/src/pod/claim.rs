@@ -57,6 +57,15 @@ pub(crate) fn recorded(state: &Path, pod: &Pod) -> Result<Option<PodUid>> {
     Ok(known.find(|record| record.namespace == namespace && record.name == name).map(|record| record.uid))
 }
 
+/// Where pods of this agent are recorded and run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Home<'a> {
+    pub(crate) state: &'a Path,
+    pub(crate) endpoint: &'a str,
+    /// The directory of all pods' logs, where it is not in the state directory.
+    pub(crate) pod_logs_dir: Option<&'a Path>,
+}
+
 /// Claims the recorded pod of this namespace and name, or records a new one. The definition of a pod that has ended
 /// does not count.
 ///
@@ -64,12 +73,12 @@ pub(crate) fn recorded(state: &Path, pod: &Pod) -> Result<Option<PodUid>> {
 /// If another process manages the pod, if it runs with a definition that this one is not an update of, if its
 /// `metadata.uid` has another owner, or if a record cannot be read or written.
 pub(crate) fn claim(
-    state: &Path,
-    endpoint: &str,
+    home: Home<'_>,
     admitted: &Admitted,
     owners: &Owners,
     sandbox: Sandbox,
 ) -> Result<Claimed> {
+    let Home { state, endpoint, .. } = home;
     let names = Names::lock(state)?;
     sweep(state, &names);
     let metadata = &admitted.pod.metadata;
@@ -84,12 +93,12 @@ pub(crate) fn claim(
     }
     let same = known.into_iter().find(|s| s.record.namespace == namespace && s.record.name == name);
     if let Some(known) = same {
-        return left(state, endpoint, admitted, known, sandbox);
+        return left(home, admitted, known, sandbox);
     }
     let plan = to_create(admitted, &title)?;
     owners.check_unrecorded(&title)?;
     let uid = owners.uid().map_or_else(new_uid, |uid| Ok(uid.clone()))?;
-    let place = Place::new(state, &uid, &namespace, &name);
+    let place = Place::new(state, &uid, &namespace, &name).with_logs_in(home.pod_logs_dir);
     let lock = place.take()?.ok_or(Error::Managed { pod: title })?;
     let record = PodRecord::new(Parts {
         pod: with_uid(&admitted.pod, &uid),
@@ -99,6 +108,7 @@ pub(crate) fn claim(
         hash: definition(&admitted.pod, plan.user_namespace),
         endpoint: endpoint.to_owned(),
         handler: admitted.intent.runtime_handler.clone(),
+        pod_logs_dir: home.pod_logs_dir.map(Path::to_owned),
     });
     place.write_record(&record)?;
     Ok(Claimed { place, lock, record, origin: Origin::New, plan: Some(plan.clone()) })
@@ -167,13 +177,8 @@ fn is_of(error: &Error, namespace: &str, name: &str) -> bool {
 
 /// Adopts a recorded pod with its new definition, if that is an update of the recorded one. One that has ended or is
 /// being stopped is adopted with its recorded definition, whatever the new one.
-fn left(
-    state: &Path,
-    endpoint: &str,
-    admitted: &Admitted,
-    known: Stored,
-    sandbox: Sandbox,
-) -> Result<Claimed> {
+fn left(home: Home<'_>, admitted: &Admitted, known: Stored, sandbox: Sandbox) -> Result<Claimed> {
+    let Home { state, endpoint, .. } = home;
     let Stored { record, is_managed, status, .. } = known;
     let title = format!("{}/{}", record.namespace, record.name);
     if is_managed {
@@ -183,7 +188,7 @@ fn left(
     let change = change::between(&record.pod, &admitted.pod);
     let has_ended = status.is_some_and(|status| status.is_terminated());
     let is_other = plan.is_none() || matches!(change, Change::Immutable(_));
-    let place = Place::new(state, &record.uid, &record.namespace, &record.name);
+    let place = Place::of(state, &record);
     let is_ending = place.stop_request().is_some();
     if record.endpoint != endpoint || (is_other && !has_ended && !is_ending) {
         if sandbox == Sandbox::None {
@@ -242,7 +247,9 @@ mod tests {
         assert!(!is_of(&error, "shop", "web"));
     }
 
-    const RUNTIME: &str = "unix:///run/x.sock";
+    fn home(state: &Path) -> Home<'_> {
+        Home { state, endpoint: "unix:///run/x.sock", pod_logs_dir: None }
+    }
 
     fn intent() -> Intent {
         let text =
@@ -281,7 +288,7 @@ mod tests {
     fn a_pod_that_was_left_is_adopted_by_an_update_and_by_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let claim =
-            |admitted: &Admitted| claim(dir.path(), RUNTIME, admitted, &Owners::default(), Sandbox::Ready);
+            |admitted: &Admitted| claim(home(dir.path()), admitted, &Owners::default(), Sandbox::Ready);
         let own = UserNamespaceMode::Own;
         let first = claim(&admitted("first", "i:1", own)).unwrap();
         assert_eq!(first.origin, Origin::New);
@@ -336,7 +343,7 @@ mod tests {
     fn a_pod_that_was_left_keeps_its_user_namespace_and_a_new_one_gets_the_planned_one() {
         let dir = tempfile::tempdir().unwrap();
         let claim =
-            |admitted: &Admitted| claim(dir.path(), RUNTIME, admitted, &Owners::default(), Sandbox::Ready);
+            |admitted: &Admitted| claim(home(dir.path()), admitted, &Owners::default(), Sandbox::Ready);
         let (own, host) = (UserNamespaceMode::Own, UserNamespaceMode::Host);
         let mode = |claimed: &Claimed| claimed.plan.as_ref().unwrap().user_namespace.mode;
         for (first, second) in [(own, host), (host, own)] {
@@ -382,7 +389,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (own, host) = (UserNamespaceMode::Own, UserNamespaceMode::Host);
         let claim =
-            |admitted: &Admitted, sandbox| claim(dir.path(), RUNTIME, admitted, &Owners::default(), sandbox);
+            |admitted: &Admitted, sandbox| claim(home(dir.path()), admitted, &Owners::default(), sandbox);
         drop(claim(&admitted("a", "i:1", host), Sandbox::None).unwrap());
         let kept = Admitted { running: admitted("a", "i:1", host).plan.ok(), ..admitted("a", "i:1", own) };
         let mode = |claimed: Claimed| claimed.plan.unwrap().user_namespace.mode;
@@ -401,7 +408,7 @@ mod tests {
     fn a_pod_that_was_recorded_and_not_prepared_gets_the_planned_user_namespace() {
         let dir = tempfile::tempdir().unwrap();
         let claim =
-            |mode| claim(dir.path(), RUNTIME, &admitted("a", "i:1", mode), &Owners::default(), Sandbox::None);
+            |mode| claim(home(dir.path()), &admitted("a", "i:1", mode), &Owners::default(), Sandbox::None);
         drop(claim(UserNamespaceMode::Own).unwrap());
         let again = claim(UserNamespaceMode::Host).unwrap();
         assert_eq!(again.origin, Origin::Left);
@@ -414,8 +421,8 @@ mod tests {
     fn a_pod_does_not_take_over_the_uid_of_another() {
         let dir = tempfile::tempdir().unwrap();
         let own = UserNamespaceMode::Own;
-        let web = claim(dir.path(), RUNTIME, &admitted("a", "i:1", own), &Owners::default(), Sandbox::Ready)
-            .unwrap();
+        let web =
+            claim(home(dir.path()), &admitted("a", "i:1", own), &Owners::default(), Sandbox::Ready).unwrap();
         let uid = web.record.uid.clone();
         let with_uid = |lease: Option<&str>| {
             let lease = lease.map(str::to_owned);
@@ -424,7 +431,7 @@ mod tests {
         let mut thief = admitted("a", "i:1", own);
         (thief.pod.metadata.namespace, thief.pod.metadata.name) = (Some("evil".into()), Some("thief".into()));
         let refused =
-            |owners: &Owners| claim(dir.path(), RUNTIME, &thief, owners, Sandbox::Ready).err().unwrap();
+            |owners: &Owners| claim(home(dir.path()), &thief, owners, Sandbox::Ready).err().unwrap();
         let path = web.place.dir.join("agent.json");
         drop(web);
         let error = refused(&with_uid(None)).to_string();
@@ -432,7 +439,7 @@ mod tests {
 
         // The pod itself is adopted, with the lease that it has.
         let leased = with_uid(Some("a holder"));
-        let again = claim(dir.path(), RUNTIME, &admitted("a", "i:1", own), &leased, Sandbox::Ready).unwrap();
+        let again = claim(home(dir.path()), &admitted("a", "i:1", own), &leased, Sandbox::Ready).unwrap();
         assert_eq!((again.origin, &again.record.uid), (Origin::Left, &uid));
         let place = again.place.clone();
         drop(again);
@@ -443,9 +450,6 @@ mod tests {
         let error = refused(&leased);
         assert!(matches!(&error, Error::UidTaken { owner, .. } if owner == "a holder"), "{error}");
         assert!(!place.dir.exists(), "a refused pod left a directory");
-        assert_eq!(
-            claim(dir.path(), RUNTIME, &thief, &with_uid(None), Sandbox::Ready).unwrap().record.uid,
-            uid
-        );
+        assert_eq!(claim(home(dir.path()), &thief, &with_uid(None), Sandbox::Ready).unwrap().record.uid, uid);
     }
 }

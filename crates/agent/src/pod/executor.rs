@@ -7,12 +7,14 @@ use cri::{CreateContainerRequest, Image, ImageSpec, Mount, PodSandboxConfig};
 use lifecycle::{Action, ContainerName, HookKind, Outcome, Task, Verdict};
 use manifest::k8s_openapi::api::core::v1::Container;
 use tokio::sync::watch;
+use tracing::warn;
 use types::reason;
 
-use crate::cri::container::{self, Ready};
+use crate::cri::container::{self, Ready, log_path};
 use crate::cri::observe::{ObservedSandbox, PodSnapshot};
 use crate::cri::sandbox;
 use crate::error::{Error, Result};
+use crate::housekeeping::logs::{LogLink, remove_links};
 use crate::metrics::ContainerType;
 use crate::pod::context::PodContext;
 use crate::pod::env;
@@ -132,6 +134,10 @@ impl ActionExecutor {
             let log = place.logs.join(&name);
             crate::housekeeping::logs::remove(&log, attempt)
                 .map_err(Error::file("remove the logs in", &log))?;
+            if let Some(links) = &place.log_links {
+                let log = place.logs.join(log_path(&name, attempt));
+                remove_links(links, &log).map_err(Error::file("remove links in", links))?;
+            }
             crate::pod::files::remove_words(&place.dir, &name, attempt)
                 .map_err(Error::file("remove a termination message in", &place.dir))
         })
@@ -250,11 +256,27 @@ impl ActionExecutor {
             sandbox_config: Some(config),
         };
         let id = self.shared.cri.create(request).await?;
+        self.link_log(name, attempt, &id).await;
         let (normal, events) = (EventType::Normal, self.events());
         events.container(name.as_str(), normal, reason::CREATED, format!("created {name}"));
         self.shared.cri.start(&id).await?;
         events.container(name.as_str(), normal, reason::STARTED, format!("started {name}"));
         Ok(())
+    }
+
+    /// Links to the log of a container, where the node has such links. Without one the container runs as well.
+    async fn link_log(&self, container: &ContainerName, attempt: u32, id: &str) {
+        let Some(links) = self.place.log_links.clone() else { return };
+        let log = self.place.logs.join(log_path(container.as_str(), attempt));
+        let (context, container, id) = (Arc::clone(&self.context), container.clone(), id.to_owned());
+        let made = blocking("linking to a log", move || {
+            let (namespace, pod) = (context.namespace.as_str(), context.name.as_str());
+            let link = LogLink { namespace, pod, container: container.as_str(), id: &id };
+            link.make(&links, &log).map_err(Error::file("make a link in", &links))
+        });
+        if let Err(error) = made.await {
+            warn!("collectors of logs will not find that of a container: {error}");
+        }
     }
 
     /// Makes sure that the images of the container and of its image volumes are present.

@@ -6,7 +6,7 @@
 //! <state>/pods/<uid>/agent.lock     held by the process that manages the pod
 //! <state>/pods/<uid>/stop.json      a request of another process to stop the pod
 //! <state>/pods.lock                 held while a name is looked up and recorded
-//! <state>/logs/<namespace>_<name>_<uid>/<container>/<attempt>.log
+//! <state>/logs/<namespace>_<name>_<uid>/<container>/<attempt>.log; below /var/log/pods for a node of a cluster
 //! ```
 //!
 //! The record is written right after the lock is taken, and removed right before the lock file, so that a
@@ -27,6 +27,7 @@ use tracing::Span;
 use types::PodUid;
 
 use crate::error::{Error, Result};
+use crate::housekeeping::logs::remove_links;
 use crate::pod::lock::{LOCK, PodLock, is_managed};
 use crate::pod::spec::grace;
 use crate::status::view::PodStatus;
@@ -65,6 +66,9 @@ pub struct PodRecord {
     pub gids: Vec<IdMapping>,
     /// The PID of the process that manages it, or managed it last.
     pub process: u32,
+    /// The directory of all pods' logs, where it is not in the state directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_logs_dir: Option<PathBuf>,
     /// Its definition.
     pub pod: Pod,
 }
@@ -81,12 +85,13 @@ pub(crate) struct Parts {
     pub(crate) hash: u64,
     pub(crate) endpoint: String,
     pub(crate) handler: String,
+    pub(crate) pod_logs_dir: Option<PathBuf>,
     pub(crate) pod: Pod,
 }
 
 impl PodRecord {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { uid, namespace, name, hash, endpoint, handler, pod } = parts;
+        let Parts { uid, namespace, name, hash, endpoint, handler, pod_logs_dir, pod } = parts;
         Self {
             version: VERSION,
             uid,
@@ -99,6 +104,7 @@ impl PodRecord {
             uids: Vec::new(),
             gids: Vec::new(),
             process: std::process::id(),
+            pod_logs_dir,
             pod,
         }
     }
@@ -148,12 +154,26 @@ impl Stored {
 pub(crate) struct Place {
     pub(crate) dir: PathBuf,
     pub(crate) logs: PathBuf,
+    /// The directory of links to the logs, where the node has one.
+    pub(crate) log_links: Option<PathBuf>,
 }
 
 impl Place {
+    /// The directories of a recorded pod.
+    pub(crate) fn of(state: &Path, record: &PodRecord) -> Self {
+        let place = Self::new(state, &record.uid, &record.namespace, &record.name);
+        place.with_logs_in(record.pod_logs_dir.as_deref())
+    }
+
+    /// With logs in a directory of all pods' logs, as `/var/log/pods`, and links to them beside it.
+    pub(crate) fn with_logs_in(self, dir: Option<&Path>) -> Self {
+        let (Some(dir), Some(name)) = (dir, self.logs.file_name()) else { return self };
+        Self { logs: dir.join(name), log_links: Some(dir.with_file_name("containers")), ..self }
+    }
+
     pub(crate) fn new(state: &Path, uid: &PodUid, namespace: &str, name: &str) -> Self {
         let logs = state.join("logs").join(format!("{namespace}_{name}_{uid}"));
-        Self { dir: state.join("pods").join(uid.as_str()), logs }
+        Self { dir: state.join("pods").join(uid.as_str()), logs, log_links: None }
     }
 
     /// The tracing span of the pod, which the directory of its logs is named by.
@@ -204,9 +224,14 @@ impl Place {
 
     pub(crate) fn remove_logs(&self) -> Result<()> {
         remove_tree(&self.logs)?;
-        // The parent is not empty unless this was the last pod.
-        let _ = self.logs.parent().map(fs::remove_dir);
-        Ok(())
+        match &self.log_links {
+            Some(links) => remove_links(links, &self.logs).map_err(Error::file("remove links in", links)),
+            None => {
+                // The parent is not empty unless this was the last pod.
+                let _ = self.logs.parent().map(fs::remove_dir);
+                Ok(())
+            }
+        }
     }
 
     /// Whether the pod has a record, readable or not.
@@ -300,7 +325,7 @@ pub fn stored_one(state: &Path, uid: &str) -> Result<Option<Stored>> {
 fn one(state: &Path, dir: &Path) -> Result<Option<Stored>> {
     let path = dir.join(RECORD);
     let Some(record) = durable::read_record::<PodRecord>(&path)? else { return Ok(None) };
-    let place = Place::new(state, &record.uid, &record.namespace, &record.name);
+    let place = Place::of(state, &record);
     let status = place.read_status();
     Ok(Some(Stored { status, is_managed: is_managed(dir), logs: place.logs, record }))
 }
@@ -310,7 +335,7 @@ fn one(state: &Path, dir: &Path) -> Result<Option<Stored>> {
 /// # Errors
 /// If the request cannot be written.
 pub fn ask_to_stop(state: &Path, pod: &PodRecord, request: StopRequest) -> Result<()> {
-    Place::new(state, &pod.uid, &pod.namespace, &pod.name).write_stop(&request)
+    Place::of(state, pod).write_stop(&request)
 }
 
 /// Writes a record. It survives a power loss once this has returned.
@@ -336,8 +361,25 @@ mod tests {
             hash: 7,
             endpoint,
             handler: String::new(),
+            pod_logs_dir: None,
             pod: Pod::default(),
         })
+    }
+
+    #[test]
+    fn logs_outside_the_state_directory_are_found_by_the_record_and_go_with_the_pod() {
+        let dir = tempfile::tempdir().unwrap();
+        let (state, pods) = (dir.path().join("state"), dir.path().join("log/pods"));
+        let record = PodRecord { pod_logs_dir: Some(pods.clone()), ..record() };
+        let place = Place::of(&state, &record);
+        assert_eq!(place.log_links.as_deref(), Some(dir.path().join("log/containers").as_path()));
+        let _lock = place.take().unwrap().unwrap();
+        place.write_record(&record).unwrap();
+        place.make_logs().unwrap();
+        let stored = stored_one(&state, "u-1").unwrap().unwrap();
+        assert_eq!(stored.logs, pods.join("default_web_u-1"));
+        place.remove_logs().unwrap();
+        assert!(!stored.logs.exists() && pods.exists());
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub struct LogRotation {
 pub struct LogSize(u64);
 
 impl LogSize {
+    /// The size of a log that is never rotated.
+    pub const UNLIMITED: Self = Self(u64::MAX);
+
     pub(super) fn bytes(self) -> u64 {
         self.0
     }

@@ -1,0 +1,69 @@
+//! What the kubelet's configuration says about containers and logs, as the agent's options.
+
+use std::fs;
+use std::path::Path;
+
+use ::node::kubelet::KubeletConfig;
+use agent::{LogRotation, LogSize, Options};
+
+/// Swap is on, and the configuration forbids it.
+#[derive(Debug, thiserror::Error)]
+#[error("swap is on ({0}), and failSwapOn is true")]
+pub struct SwapError(String);
+
+impl SwapError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        "turn it off with swapoff, or set failSwapOn: false; pods get no swap either way"
+    }
+}
+
+/// Refuses a node with swap, unless the configuration allows it.
+pub(crate) fn check_swap(config: &KubeletConfig, host_root: &Path) -> Result<(), SwapError> {
+    // Without this file the kernel has no swap.
+    let swaps = fs::read_to_string(host_root.join("proc/swaps")).unwrap_or_default();
+    let first = swaps.lines().nth(1).and_then(|line| line.split_whitespace().next());
+    match first.filter(|_| config.fail_swap_on) {
+        Some(name) => Err(SwapError(name.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// Sets the limits of logs and the back-off of restarts.
+pub(crate) fn apply(config: &KubeletConfig, options: &mut Options) {
+    options.logs = LogRotation {
+        // A negative size: logs are not rotated. What is too small for a log was refused with the configuration.
+        max_size: config.container_log_max_size.to_string().parse().unwrap_or(LogSize::UNLIMITED),
+        max_files: config.container_log_max_files.to_string().parse().unwrap_or_default(),
+    };
+    options.pod_logs_dir = Some(config.pod_logs_dir.clone());
+    options.settings.backoff_cap = config.crash_loop_back_off.max_container_restart_period.to_std();
+    options.settings.backoff_initial = options.settings.backoff_initial.min(options.settings.backoff_cap);
+}
+
+#[cfg(test)]
+mod tests {
+    use ::node::kubelet::KubeletFlags;
+
+    use super::*;
+
+    #[test]
+    fn a_node_with_swap_is_refused_unless_it_is_allowed() {
+        let root = tempfile::tempdir().unwrap();
+        let config = |arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
+            let flags = KubeletFlags::parse(&arguments).unwrap();
+            KubeletConfig::load(None, None, &flags).unwrap().config
+        };
+        check_swap(&config(&[]), root.path()).unwrap();
+        fs::create_dir(root.path().join("proc")).unwrap();
+        let head = "Filename\tType\tSize\tUsed\tPriority\n";
+        fs::write(root.path().join("proc/swaps"), head).unwrap();
+        check_swap(&config(&[]), root.path()).unwrap();
+        fs::write(root.path().join("proc/swaps"), format!("{head}/dev/sda2 partition 1 0 -2\n")).unwrap();
+        let error = check_swap(&config(&[]), root.path()).unwrap_err();
+        assert_eq!(error.to_string(), "swap is on (/dev/sda2), and failSwapOn is true");
+        check_swap(&config(&["--fail-swap-on=false"]), root.path()).unwrap();
+    }
+}
