@@ -41,6 +41,10 @@ pub(super) fn check(tree: &Node, problems: &mut Vec<Problem>, notices: &mut Vec<
         match field.class {
             Class::Honoured { .. } => {}
             Class::NoEffect { reason } => notices.push(Notice { at, field: path, reason: reason.to_owned() }),
+            Class::NotYet { what } => {
+                let reason = format!("the agent has no {what} yet");
+                notices.push(Notice { at, field: path, reason });
+            }
             Class::Refused { also, .. }
                 if also.iter().any(|text| has_text(field, &entry.node.value, text)) => {}
             Class::Refused { reason, hint, .. } => problems.push(Problem {

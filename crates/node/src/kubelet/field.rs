@@ -65,6 +65,11 @@ pub enum Class {
         /// Why it changes nothing.
         reason: &'static str,
     },
+    /// The agent is to do what a kubelet does, and lacks it so far. A value that is not the default is logged.
+    NotYet {
+        /// What it lacks.
+        what: &'static str,
+    },
     /// Only the default is accepted.
     Refused {
         /// Values that are accepted beside the default.
@@ -116,6 +121,12 @@ impl Field {
     /// The field is accepted and changes nothing.
     pub(super) const fn no_effect(mut self, reason: &'static str) -> Self {
         self.class = Class::NoEffect { reason };
+        self
+    }
+
+    /// The agent does not have this yet.
+    pub(super) const fn not_yet(mut self, what: &'static str) -> Self {
+        self.class = Class::NotYet { what };
         self
     }
 

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
-use super::field::{Class, Kind};
+use super::field::{Class, Field, Kind};
 use super::fields::FIELDS;
 use super::tree::{self, Node, Value};
 use super::{
@@ -77,8 +77,8 @@ fn finish(
     classify::check(tree, &mut problems, &mut notices);
     refuse(problems)?;
     let mut honoured = tree.clone();
-    let dropped =
-        FIELDS.iter().filter(|field| !matches!(field.class, Class::Honoured { .. }) && !field.is_in_list());
+    let is_kept = |field: &Field| matches!(field.class, Class::Honoured { .. } | Class::NotYet { .. });
+    let dropped = FIELDS.iter().filter(|field| !is_kept(field) && !field.is_in_list());
     dropped.for_each(|field| honoured.remove(field.path));
     // Sections none of whose fields is honoured.
     ["logging", "tracing"].into_iter().for_each(|section| honoured.remove(section));

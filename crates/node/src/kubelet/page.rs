@@ -11,7 +11,7 @@ const INTRODUCTION: &str = "\
 # Configuration of a kubelet, as `wardlet agent` reads it
 
 KubeletConfiguration (`kubelet.config.k8s.io/v1beta1`) of Kubernetes 1.37, as kubeadm, kubespray and k3s write it, unchanged, and
-the flags of a kubelet. The agent is in development: what it does with the fields so far is in the README and CHANGELOG.
+the flags of a kubelet.
 This page is written from the tables in `crates/node/src/kubelet`; tests hold it against them, and them
 against upstream's type, flags and feature gates.
 
@@ -23,8 +23,8 @@ against upstream's type, flags and feature gates.
   `--authorization-mode=AlwaysAllow` must be asked for.
 - **Strict**: an unknown or repeated key, a wrong type, an invalid value and a contradiction stop the agent, with file, line and what
   to do. A kubelet ignores unknown keys with a warning.
-- **honoured**: the agent is to do what a kubelet does. **no effect**: any valid value is accepted; one that is not the default is
-  logged at the start with the reason. **refused**: the agent does not have it; only the default is accepted.
+- **honoured**: the agent does what a kubelet does. **no effect**: any valid value is accepted; one that is not the default is
+  logged at the start with the reason. **not yet**: as no effect; the agent is to have it. **refused**: the agent does not have it; only the default is accepted.
 - Relative paths in the main file are relative to that file.
 ";
 
@@ -57,6 +57,7 @@ fn words(class: &Class) -> (&'static str, String) {
     match class {
         Class::Honoured { note } => ("honoured", (*note).to_owned()),
         Class::NoEffect { reason } => ("no effect", (*reason).to_owned()),
+        Class::NotYet { what } => ("not yet", format!("the agent has no {what} yet")),
         Class::Refused { also: [], reason, hint } => ("refused", format!("{reason}: {hint}")),
         Class::Refused { also, reason, hint } => {
             let also = also.iter().map(|value| code(value)).collect::<Vec<_>>().join(", ");

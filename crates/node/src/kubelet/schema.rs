@@ -82,7 +82,7 @@ fn object(entries: Vec<Entry>, place: &Place, problems: &mut Vec<Problem>) -> Ve
         if row.is_in_list()
             && let Class::Refused { reason, hint, .. } = row.class
             && fields::find(&parent(row.path))
-                .is_some_and(|list| matches!(list.class, Class::Honoured { .. }))
+                .is_some_and(|list| matches!(list.class, Class::Honoured { .. } | Class::NotYet { .. }))
         {
             let (cause, hint) = (reason.to_owned(), hint.to_owned());
             let field = place.of(&name).shown;

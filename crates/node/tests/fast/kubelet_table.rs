@@ -95,8 +95,10 @@ fn every_field_that_can_be_set_does_what_its_class_says() {
     let default = serde_json::to_value(document("maxPods", json!(110)).config()).unwrap();
     for field in leaves() {
         match (field.class, with_sample(field).load()) {
-            (Class::Honoured { .. }, Ok(loaded)) => {
-                assert_eq!(loaded.notices, [], "{}", field.path);
+            (Class::Honoured { .. } | Class::NotYet { .. }, Ok(loaded)) => {
+                // Some samples need another field beside theirs.
+                let is_noted = loaded.notices.iter().any(|notice| notice.field == field.path);
+                assert_eq!(is_noted, matches!(field.class, Class::NotYet { .. }), "{}", field.path);
                 let typed = serde_json::to_value(&loaded.config).unwrap();
                 assert_ne!(
                     at(&typed, field.path),
