@@ -78,6 +78,7 @@ impl Run<'_> {
             },
             node: host_name(),
             host_ip: host_ip(),
+            defaults: agent::PodDefaults::default(),
             metrics: Registry::default(),
             journal: calls.map(CallLog::of_runtime),
         })
