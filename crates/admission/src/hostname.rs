@@ -21,9 +21,15 @@ pub struct Hostname {
 }
 
 impl Hostname {
-    /// What the spec says, else the pod's name, cut to the length of a DNS label.
+    /// What the spec says, else the pod's name, cut to the length of a DNS label. The cluster has the default domain.
     #[must_use]
     pub fn new(spec: &PodSpec, namespace: &str, name: &str) -> Self {
+        Self::in_cluster(spec, namespace, name, CLUSTER)
+    }
+
+    /// The same in a cluster of this domain.
+    #[must_use]
+    pub fn in_cluster(spec: &PodSpec, namespace: &str, name: &str, cluster: &str) -> Self {
         let given = |field: &Option<String>| field.clone().filter(|text| !text.is_empty());
         if let Some(host) = given(&spec.hostname_override) {
             return Self { host, domain: None };
@@ -32,7 +38,7 @@ impl Hostname {
             let short: String = name.chars().take(LONGEST_LABEL).collect();
             short.trim_end_matches(['-', '.']).to_owned()
         });
-        let domain = given(&spec.subdomain).map(|sub| format!("{sub}.{namespace}.svc.{CLUSTER}"));
+        let domain = given(&spec.subdomain).map(|sub| format!("{sub}.{namespace}.svc.{cluster}"));
         Self { host, domain }
     }
 

@@ -32,7 +32,7 @@ pub(crate) fn check(spec: &PodSpec, origin: PodOrigin) -> Result<()> {
 
 /// Every field that is not run in a pod of this origin.
 pub(crate) fn all(spec: &PodSpec, origin: PodOrigin) -> Vec<NotRun> {
-    let mut found: Vec<NotRun> = of_pod(spec).collect();
+    let mut found: Vec<NotRun> = of_pod(spec, origin).collect();
     let init = spec.init_containers.as_deref().unwrap_or_default();
     for (list, containers) in [("initContainers", init), ("containers", &spec.containers)] {
         let at = |index: usize| format!("spec.{list}[{index}]");
@@ -45,7 +45,7 @@ pub(crate) fn all(spec: &PodSpec, origin: PodOrigin) -> Vec<NotRun> {
 }
 
 /// Fields of the pod as a whole.
-fn of_pod(spec: &PodSpec) -> impl Iterator<Item = NotRun> {
+fn of_pod(spec: &PodSpec, origin: PodOrigin) -> impl Iterator<Item = NotRun> {
     let resources = spec.resources.as_ref();
     let limits = resources.is_some_and(|r| r.limits.iter().chain(&r.requests).flatten().next().is_some());
     let field = |is_set: bool, name: &str, what, hint| {
@@ -60,7 +60,8 @@ fn of_pod(spec: &PodSpec) -> impl Iterator<Item = NotRun> {
         ),
         field(limits, "resources", "a limit for the pod as a whole", "give each container its own resources"),
         field(
-            spec.overhead.iter().flatten().next().is_some(),
+            // An API server puts that of the RuntimeClass there.
+            origin == PodOrigin::Manifests && spec.overhead.iter().flatten().next().is_some(),
             "overhead",
             "the cost of a sandbox",
             "leave it out: the runtime's own group is not limited",

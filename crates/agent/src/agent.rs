@@ -18,6 +18,7 @@ use types::reason;
 use volumes::{LocalDriver, PodVolumes, VolumeManager};
 
 use crate::cri::calls::{Cri, Journal};
+use crate::cri::dns::PodDefaults;
 use crate::cri::notifier::PodNotifier;
 use crate::cri::observe::PodObserver;
 use crate::error::{Error, Result};
@@ -83,6 +84,8 @@ pub struct Options {
     pub node: String,
     /// The node's address.
     pub host_ip: String,
+    /// What pods get that do not say it themselves.
+    pub defaults: PodDefaults,
     /// The registry for the agent's metrics. Two agents in one process need two registries.
     pub metrics: Registry,
     /// Called with each request that creates a sandbox or a container, before it is sent.
@@ -135,6 +138,7 @@ impl Agent {
             pod_logs_dir: options.pod_logs_dir,
             node: options.node,
             host_ip: options.host_ip,
+            defaults: options.defaults,
             metrics,
             running: RunningPods::default(),
         };
@@ -324,6 +328,8 @@ impl Agent {
             is_selinux_on: Path::new(SELINUX).exists(),
             handler: record.handler.clone(),
             node: self.shared.node.clone(),
+            domain: self.shared.defaults.dns.domain.clone(),
+            seccomp_default: self.shared.defaults.seccomp_default,
             instance: self.shared.cri.instance.clone(),
             profiles: self.shared.state.join("seccomp"),
             span: pod_span(&record.namespace, &record.name, record.uid.as_str()),

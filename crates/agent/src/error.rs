@@ -58,6 +58,14 @@ pub enum Error {
         /// What is wrong.
         cause: String,
     },
+    /// The host name with its domain is longer than the kernel takes.
+    #[error("FQDN {name} is too long ({longest} characters is the max, {} characters requested)", name.len())]
+    HostnameTooLong {
+        /// The host name with its domain.
+        name: String,
+        /// The kernel's longest.
+        longest: usize,
+    },
     /// There is no token of a service account for the pod.
     #[error("service account {account}: no token for the pod: {cause}")]
     Token {
@@ -191,6 +199,9 @@ impl Error {
             }
             Self::Pull { .. } => "check the image's name, and that this node can reach its registry",
             Self::Config { .. } => "add the object to one of the manifests, or make the reference optional",
+            Self::HostnameTooLong { .. } => {
+                "shorten spec.hostname or spec.subdomain, or unset setHostnameAsFQDN"
+            }
             Self::Token { .. } => {
                 "check that the service account exists and that this node may request its tokens; the request is repeated"
             }

@@ -37,6 +37,7 @@ mod status;
 
 pub use self::cri::call_log::CallLog;
 pub use self::cri::calls::Journal;
+pub use self::cri::dns::{ClusterDns, DnsSettings, PodDefaults};
 pub use self::cri::journal::{Call, MountAsked, UserNamespaceAsked};
 pub use admission::{Admitted, PodOrigin};
 pub use agent::{Agent, Options};

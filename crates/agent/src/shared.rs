@@ -5,6 +5,7 @@ use ledger::Ledger;
 use volumes::{PodVolumes, VolumeManager};
 
 use crate::cri::calls::Cri;
+use crate::cri::dns::PodDefaults;
 use crate::cri::notifier::PodNotifier;
 use crate::error::{Error, Result};
 use crate::housekeeping::logs::rotation::LogRotation;
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) pod_logs_dir: Option<PathBuf>,
     pub(crate) node: String,
     pub(crate) host_ip: String,
+    pub(crate) defaults: PodDefaults,
     pub(crate) metrics: Metrics,
     pub(crate) running: RunningPods,
 }

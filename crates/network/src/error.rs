@@ -90,6 +90,12 @@ pub enum Error {
         /// Why it is invalid.
         why: &'static str,
     },
+    /// The cluster has not assigned subnets to this node, or has assigned some that cannot be used.
+    #[error("Node.spec.podCIDRs {}", refused.as_ref().map_or("is empty, and no CNI plugin is configured".to_owned(), |why| format!("cannot be used: {why}")))]
+    NoPodCidr {
+        /// Why they cannot be used.
+        refused: Option<String>,
+    },
     /// The host uses addresses of the pods' subnet.
     #[error("the pods' subnet {subnets} overlaps {with}")]
     Overlap {
@@ -237,6 +243,9 @@ impl Error {
         Some(match self {
             Self::Netlink { errno: Errno::PERM, .. } | Self::Namespace { errno: Errno::PERM, .. } => {
                 "run as root: the network of pods is made with CAP_NET_ADMIN and CAP_SYS_ADMIN"
+            }
+            Self::NoPodCidr { .. } => {
+                "let the controller manager allocate node CIDRs (--allocate-node-cidrs), or configure a CNI plugin"
             }
             Self::Overlap { .. } => "give pods another subnet: --bridge-subnet",
             Self::OthersBridge { .. } => {

@@ -36,5 +36,5 @@ pub use error::{Error, Result};
 pub use network::{Network, try_guard};
 pub use pod::{Addresses, HostPort, Interface, Pod, Protocol};
 pub use ports::{PortHolder, Process};
-pub use settings::{BRIDGE, Kind, Settings};
+pub use settings::{BRIDGE, CNI_BIN_DIRS, CNI_CONF_DIR, Kind, Settings};
 pub use subnet::{Subnet4, Subnet6, Subnets};

@@ -1,7 +1,7 @@
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use durable::{Guard, Lock};
@@ -31,7 +31,7 @@ struct Inner {
     /// The network namespace with the bridge, the firewall and the plugins.
     host: Netns,
     kind: Kind,
-    maker: Maker,
+    maker: RwLock<Maker>,
     /// CNI plugins that have run for pods are run again for DEL, whichever kind of network is configured now.
     cni: Cni,
     cidr: PathBuf,
@@ -44,6 +44,12 @@ struct Inner {
 #[derive(Debug)]
 enum Maker {
     Bridge(Bridge),
+    /// The bridge has no subnets yet. Pods of an earlier configuration are only torn down.
+    Waiting {
+        book: Book,
+        /// Why the subnets that the cluster has assigned cannot be used.
+        refused: Option<String>,
+    },
     /// Pods of an earlier bridge configuration are only torn down.
     Other(Book),
 }
@@ -96,9 +102,9 @@ impl Network {
     /// has to know. Checked again with each [`ready`](Self::ready).
     #[must_use]
     pub fn unguarded(&self) -> Option<String> {
-        match &self.inner.maker {
+        match &*self.inner.maker() {
             Maker::Bridge(bridge) => bridge.unguarded(),
-            Maker::Other(_) => None,
+            Maker::Waiting { .. } | Maker::Other(_) => None,
         }
     }
 
@@ -144,7 +150,7 @@ impl Inner {
         let lock = lock(&dir)?;
         let cidr = dir.join("pod-cidr");
         let (maker, notices) = Maker::open(&settings.kind, &dir, &cidr)?;
-        let (cni, notices) = (Cni::open(&dir)?, Mutex::new(notices));
+        let (cni, notices, maker) = (Cni::open(&dir)?, Mutex::new(notices), RwLock::new(maker));
         Ok(Self {
             host,
             kind: settings.kind,
@@ -160,8 +166,9 @@ impl Inner {
     fn set_up(&self, pod: &Pod) -> Result<Addresses> {
         let _turn = self.turns.take(&pod.id);
         Netns::open(&pod.netns)?.run(bridge::loopback_up)?;
-        match (&self.maker, &self.kind) {
+        match (&*self.maker(), &self.kind) {
             (Maker::Bridge(bridge), _) => bridge.set_up(pod),
+            (Maker::Waiting { refused, .. }, _) => Err(Error::NoPodCidr { refused: refused.clone() }),
             (Maker::Other(_), Kind::Cni { conf_dir, bin_dirs }) => self.cni.set_up(pod, conf_dir, bin_dirs),
             (Maker::Other(_), _) => Ok(Addresses::default()),
         }
@@ -170,16 +177,18 @@ impl Inner {
     fn tear_down(&self, id: &str, netns: Option<&Path>) -> Result<()> {
         let _turn = self.turns.take(id);
         self.cni.tear_down(id, netns)?;
-        match &self.maker {
+        match &*self.maker() {
             Maker::Bridge(bridge) => bridge.tear_down(id),
-            Maker::Other(book) => bridge::forget(book, id),
+            Maker::Waiting { book, .. } | Maker::Other(book) => bridge::forget(book, id),
         }
     }
 
     fn leases(&self) -> Result<Vec<String>> {
-        let mut all = match &self.maker {
+        let mut all = match &*self.maker() {
             Maker::Bridge(bridge) => bridge.sandboxes(),
-            Maker::Other(book) => book.records().into_iter().map(|record| record.sandbox).collect(),
+            Maker::Waiting { book, .. } | Maker::Other(book) => {
+                book.records().into_iter().map(|record| record.sandbox).collect()
+            }
         };
         all.extend(self.cni.sandboxes()?);
         all.sort();
@@ -188,15 +197,20 @@ impl Inner {
     }
 
     fn ready(&self) -> Result<()> {
-        match (&self.maker, &self.kind) {
+        match (&*self.maker(), &self.kind) {
             (Maker::Bridge(bridge), _) => bridge.ready(),
+            (Maker::Waiting { refused, .. }, _) => Err(Error::NoPodCidr { refused: refused.clone() }),
             (Maker::Other(_), Kind::Cni { conf_dir, bin_dirs }) => Cni::ready(conf_dir, bin_dirs),
             (Maker::Other(_), _) => Ok(()),
         }
     }
 
     fn set_pod_cidr(&self, cidr: &str) -> Result<()> {
-        let Maker::Bridge(bridge) = &self.maker else { return Ok(()) };
+        if matches!(&*self.maker(), Maker::Waiting { .. }) {
+            return self.begin_with(cidr);
+        }
+        let maker = self.maker();
+        let Maker::Bridge(bridge) = &*maker else { return Ok(()) };
         let wanted: Subnets = cidr.parse()?;
         let words = if matches!(self.kind, Kind::Bridge { subnets: Some(_), .. }) {
             let kept = bridge.subnets();
@@ -210,21 +224,75 @@ impl Inner {
             durable::write(&self.cidr, cidr.as_bytes())?;
             words
         };
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(words);
+        self.note(words);
         Ok(())
+    }
+
+    /// Makes the bridge with the first subnets that the cluster assigns.
+    fn begin_with(&self, cidr: &str) -> Result<()> {
+        let mut maker = self.maker.write().unwrap_or_else(PoisonError::into_inner);
+        // Another call may have made it.
+        let Maker::Waiting { refused, .. } = &mut *maker else { return Ok(()) };
+        let dir = self.cidr.parent().unwrap_or(Path::new("/"));
+        let made = cidr.parse().and_then(|subnets| Maker::with_subnets(&self.kind, dir, subnets));
+        match made.and_then(|made| Ok(durable::write(&self.cidr, cidr.as_bytes()).map(|()| made)?)) {
+            Ok((made, words)) => {
+                *maker = made;
+                self.note(words);
+                Ok(())
+            }
+            Err(error) => {
+                *refused = Some(error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    fn note(&self, words: Vec<String>) {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(words);
+    }
+
+    fn maker(&self) -> RwLockReadGuard<'_, Maker> {
+        self.maker.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Maker {
     fn open(kind: &Kind, dir: &Path, cidr: &Path) -> Result<(Self, Vec<String>)> {
-        let Kind::Bridge { name, subnets, mtu } = kind else {
-            let (book, words) = Book::open(dir, Subnets::DEFAULT)?;
-            return Ok((Self::Other(book), words));
-        };
         let told = || fs::read_to_string(cidr).ok().and_then(|text| text.parse().ok());
-        let wanted = bridge::Wanted { name: name.clone(), subnets: subnets.or_else(told), mtu: *mtu };
-        let (bridge, words) = Bridge::open(wanted, dir)?;
+        match kind {
+            Kind::Bridge { name, subnets, mtu } => {
+                let wanted = bridge::Wanted { name: name.clone(), subnets: subnets.or_else(told), mtu: *mtu };
+                let (bridge, words) = Bridge::open(wanted, dir)?;
+                Ok((Self::Bridge(bridge), words))
+            }
+            Kind::ClusterBridge { .. } => {
+                let made = told().map(|subnets| Self::with_subnets(kind, dir, subnets));
+                // A node whose subnets cannot be used any more still runs pods in the host's network.
+                match made {
+                    Some(Ok(made)) => Ok(made),
+                    refused => Self::waiting(dir, refused.and_then(Result::err)),
+                }
+            }
+            Kind::Cni { .. } | Kind::None => {
+                let (book, words) = Book::open(dir, Subnets::DEFAULT)?;
+                Ok((Self::Other(book), words))
+            }
+        }
+    }
+
+    fn with_subnets(kind: &Kind, dir: &Path, subnets: Subnets) -> Result<(Self, Vec<String>)> {
+        let (name, mtu) = match kind {
+            Kind::ClusterBridge { name, mtu } => (name.clone(), *mtu),
+            _ => (settings::BRIDGE.to_owned(), None),
+        };
+        let (bridge, words) = Bridge::open(bridge::Wanted { name, subnets: Some(subnets), mtu }, dir)?;
         Ok((Self::Bridge(bridge), words))
+    }
+
+    fn waiting(dir: &Path, refused: Option<Error>) -> Result<(Self, Vec<String>)> {
+        let (book, words) = Book::open(dir, Subnets::DEFAULT)?;
+        Ok((Self::Waiting { book, refused: refused.map(|error| error.to_string()) }, words))
     }
 }
 

@@ -1,5 +1,6 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use crate::cni::Cni;
 use crate::error::{Error, Result};
 use crate::subnet::Subnets;
 
@@ -26,6 +27,14 @@ pub enum Kind {
         /// The MTU; `None`: that of the device of the default route, else 1500.
         mtu: Option<u32>,
     },
+    /// The built-in bridge of a cluster's node, with the subnets that
+    /// [`set_pod_cidr`](crate::Network::set_pod_cidr) says: there is no network before, but for pods in the host's.
+    ClusterBridge {
+        /// As with [`Bridge`](Self::Bridge).
+        name: String,
+        /// As with [`Bridge`](Self::Bridge).
+        mtu: Option<u32>,
+    },
     /// CNI plugins.
     Cni {
         /// The directory of their configuration; the first file by name counts.
@@ -37,6 +46,11 @@ pub enum Kind {
     None,
 }
 
+/// Where CNI plugins are configured by default.
+pub const CNI_CONF_DIR: &str = "/etc/cni/net.d";
+/// Where the programs of CNI plugins are by default.
+pub const CNI_BIN_DIRS: [&str; 2] = ["/opt/cni/bin", "/usr/lib/cni"];
+
 /// The default name of the bridge.
 pub const BRIDGE: &str = "wardlet0";
 
@@ -47,9 +61,22 @@ impl Default for Kind {
 }
 
 impl Kind {
+    /// The network of a cluster's node: CNI plugins where their configuration is in `conf_dir`, else the built-in bridge
+    /// with the subnets of the cluster. A kind with settings of its own stays.
+    #[must_use]
+    pub fn of_cluster_node(self, conf_dir: &Path, bin_dirs: &[PathBuf]) -> Self {
+        let Self::Bridge { name, subnets: None, mtu } = self else { return self };
+        if Cni::is_configured(conf_dir) {
+            return Self::Cni { conf_dir: conf_dir.to_owned(), bin_dirs: bin_dirs.to_vec() };
+        }
+        Self::ClusterBridge { name, mtu }
+    }
+
     /// The kernel's rules for names of devices, and some of ours.
     pub(crate) fn check(&self) -> Result<()> {
-        let Self::Bridge { name, mtu, .. } = self else { return Ok(()) };
+        let (Self::Bridge { name, mtu, .. } | Self::ClusterBridge { name, mtu }) = self else {
+            return Ok(());
+        };
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         if name.is_empty() || name.len() > 15 || !name.bytes().all(plain) {
             return Err(Error::DeviceName { name: name.clone() });
@@ -67,6 +94,21 @@ mod tests {
 
     fn bridge(name: &str, mtu: Option<u32>) -> Kind {
         Kind::Bridge { name: name.to_owned(), subnets: None, mtu }
+    }
+
+    #[test]
+    fn a_node_of_a_cluster_has_cni_where_it_is_configured_and_else_the_clusters_subnets() {
+        let (dir, bin) = (tempfile::tempdir().unwrap(), [PathBuf::from("/opt/cni/bin")]);
+        let of = |kind: Kind| kind.of_cluster_node(dir.path(), &bin);
+        std::fs::write(dir.path().join("README"), "").unwrap();
+        assert!(matches!(of(Kind::default()), Kind::ClusterBridge { name, mtu: None } if name == BRIDGE));
+        let set = Kind::Bridge { name: "a".into(), subnets: Some(Subnets::DEFAULT), mtu: None };
+        assert!(matches!(of(set), Kind::Bridge { subnets: Some(_), .. }));
+        std::fs::write(dir.path().join("10-net.conflist"), "{}").unwrap();
+        assert!(matches!(of(Kind::default()), Kind::Cni { conf_dir, .. } if conf_dir == dir.path()));
+        assert!(matches!(of(Kind::None), Kind::None));
+        let missing = Kind::default().of_cluster_node(Path::new("/nonexistent"), &bin);
+        assert!(matches!(missing, Kind::ClusterBridge { .. }));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use cri::Endpoint;
 use cri::client::Client;
 use cri::server::Claim;
+use network::{CNI_BIN_DIRS, CNI_CONF_DIR, Kind};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 use tracing::warn;
@@ -121,6 +122,20 @@ pub enum Target {
 }
 
 impl Target {
+    /// For the pods of a node agent. With `cni`, pods of the built-in runtime get their network from CNI plugins. Else, in a
+    /// cluster, they get it from CNI plugins that are configured, or from the subnets that the cluster assigns to the node.
+    #[must_use]
+    pub fn of_node(self, in_cluster: bool, cni: bool) -> Self {
+        let Self::BuiltIn(endpoint, mut settings) = self else { return self };
+        let (conf_dir, bin_dirs) = (PathBuf::from(CNI_CONF_DIR), CNI_BIN_DIRS.map(PathBuf::from).to_vec());
+        if cni {
+            settings.network = Kind::Cni { conf_dir, bin_dirs };
+        } else if in_cluster {
+            settings.network = settings.network.of_cluster_node(&conf_dir, &bin_dirs);
+        }
+        Self::BuiltIn(endpoint, settings)
+    }
+
     /// Connects, and serves the built-in runtime if no other process does.
     ///
     /// # Errors

@@ -20,6 +20,8 @@ pub const BACK_OFF: &str = "BackOff";
 pub const CREATED: &str = "Created";
 /// The container ended and is started again later.
 pub const CRASH_LOOP_BACK_OFF: &str = "CrashLoopBackOff";
+/// Event: servers or search domains of the pod are left out, because there are too many.
+pub const DNS_CONFIG_FORMING: &str = "DNSConfigForming";
 /// Event and pod: the pod was active for longer than activeDeadlineSeconds.
 pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 /// Event: a container could not be created or started, or its image not pulled.
@@ -38,6 +40,10 @@ pub const FAILED_PRE_STOP_HOOK: &str = "FailedPreStopHook";
 pub const IMAGE_PULL_BACK_OFF: &str = "ImagePullBackOff";
 /// Event: a container is stopped.
 pub const KILLING: &str = "Killing";
+/// Event: the pod asks for the cluster's DNS, and the node knows no server of it.
+pub const MISSING_CLUSTER_DNS: &str = "MissingClusterDNS";
+/// Event: a pod waits for the network of the node.
+pub const NETWORK_NOT_READY: &str = "NetworkNotReady";
 /// Event: the image was pulled.
 pub const PULLED: &str = "Pulled";
 /// Event: the image is being pulled.

@@ -382,6 +382,9 @@ pub(crate) struct AgentArgs {
     /// Run pods on the built-in runtime instead of the configured CRI socket
     #[arg(long)]
     pub(crate) builtin_runtime: bool,
+    /// Use CNI plugins [default: if /etc/cni/net.d has a configuration at the start, else the Node's podCIDRs]
+    #[arg(long, requires = "builtin_runtime")]
+    pub(crate) cni: bool,
     /// Directory for sockets and pinned namespaces [default: as with `run`]
     #[arg(long, value_name = "DIR")]
     pub(crate) run_dir: Option<PathBuf>,

@@ -110,7 +110,11 @@ mod tests {
         let names: Vec<&str> = found.keys().map(String::as_str).collect();
         let expected = ["container.name", "pod.name", "pod.namespace", "pod.uid"];
         assert_eq!(names, expected.map(|name| format!("io.kubernetes.{name}")));
-        assert!(sandbox::config(&context, 0, std::path::Path::new("/logs")).labels.contains_key("app"));
+        assert!(
+            sandbox::config(&context, 0, std::path::Path::new("/logs"), cri::DnsConfig::default())
+                .labels
+                .contains_key("app")
+        );
     }
 
     #[test]

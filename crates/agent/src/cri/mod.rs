@@ -8,6 +8,7 @@ pub(crate) mod journal;
 pub(crate) mod mappings;
 pub(crate) mod notifier;
 pub(crate) mod observe;
+pub(crate) mod resolv_conf;
 pub(crate) mod resources;
 pub(crate) mod running;
 pub(crate) mod sandbox;

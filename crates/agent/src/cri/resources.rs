@@ -115,6 +115,22 @@ pub(crate) fn of(spec: &PodSpec, container: &Container) -> LinuxContainerResourc
     resources
 }
 
+/// The overhead of the pod's sandbox, which its RuntimeClass has put into the pod; `None` if there is none. It is requested and
+/// limited alike.
+pub(crate) fn overhead(spec: &PodSpec) -> Option<LinuxContainerResources> {
+    let limits = spec.overhead.clone().filter(|overhead| !overhead.is_empty())?;
+    let resources = Some(ResourceRequirements { limits: Some(limits), ..ResourceRequirements::default() });
+    let found = self::limits(spec, &Container { resources, ..Container::default() });
+    let LinuxContainerResources { cpu_period, cpu_quota, cpu_shares, memory_limit_in_bytes, .. } = found;
+    Some(LinuxContainerResources {
+        cpu_period,
+        cpu_quota,
+        cpu_shares,
+        memory_limit_in_bytes,
+        ..LinuxContainerResources::default()
+    })
+}
+
 fn limits(spec: &PodSpec, container: &Container) -> LinuxContainerResources {
     let found = container.resources.as_ref();
     let limit = |name| amount(found, "limits", name);
@@ -193,6 +209,16 @@ mod tests {
         assert_eq!(numbers("{}"), (2, 0, 0, 1000));
         assert_eq!(numbers(r#"{"limits":{"cpu":"1m"}}"#).1, 1_000);
         assert_eq!(numbers(r#"{"requests":{"cpu":"2"}}"#).0, 2048);
+    }
+
+    #[test]
+    fn the_overhead_of_a_sandbox_is_requested_and_limited() {
+        let mut spec = pod("{}");
+        assert_eq!(overhead(&spec), None);
+        spec.overhead = serde_json::from_str(r#"{"cpu":"250m","memory":"32Mi"}"#).unwrap();
+        let found = overhead(&spec).unwrap();
+        assert_eq!((found.cpu_shares, found.cpu_quota, found.cpu_period), (256, 25_000, 100_000));
+        assert_eq!((found.memory_limit_in_bytes, found.oom_score_adj), (32 << 20, 0));
     }
 
     /// On a node with swap, containers without a memory limit swapped.

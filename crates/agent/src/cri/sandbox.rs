@@ -3,20 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use cri::{LinuxPodSandboxConfig, PodSandboxConfig, PodSandboxMetadata, PortMapping, Protocol};
+use cri::{DnsConfig, LinuxPodSandboxConfig, PodSandboxConfig, PodSandboxMetadata, PortMapping, Protocol};
 use manifest::k8s_openapi::api::core::v1::ContainerPort;
 
 use types::keys::POD_UID;
 
 use crate::cri::calls::{POD_NAME, POD_NAMESPACE};
-use crate::cri::dns;
+use crate::cri::resources;
 use crate::cri::security;
 use crate::pod::context::PodContext;
 
-const RESOLV_CONF: &str = "/etc/resolv.conf";
-
-/// The sandbox's configuration. It differs between attempts only in their number.
-pub(crate) fn config(context: &PodContext, attempt: u32, logs: &Path) -> PodSandboxConfig {
+/// The sandbox's configuration. It differs between attempts in their number, and in `dns` if the node's resolver has changed.
+pub(crate) fn config(context: &PodContext, attempt: u32, logs: &Path, dns: DnsConfig) -> PodSandboxConfig {
     PodSandboxConfig {
         metadata: Some(PodSandboxMetadata {
             name: context.name.clone(),
@@ -30,13 +28,14 @@ pub(crate) fn config(context: &PodContext, attempt: u32, logs: &Path) -> PodSand
             context.hostname().for_kernel(&context.spec)
         },
         log_directory: logs.display().to_string(),
-        dns_config: Some(dns::of(&context.spec, Path::new(RESOLV_CONF))),
+        dns_config: Some(dns),
         port_mappings: ports(context),
         labels: labels(context),
         annotations: annotations(context),
         linux: Some(LinuxPodSandboxConfig {
             security_context: Some(security::of_sandbox(context)),
             sysctls: sysctls(context),
+            overhead: resources::overhead(&context.spec),
             ..LinuxPodSandboxConfig::default()
         }),
     }
@@ -111,7 +110,7 @@ mod tests {
         let mut context = PodContext::for_test(r#"{"containers":[]}"#);
         let [forged, other] = [(INSTANCE, "another"), ("a", "b")].map(|(k, v)| (k.to_owned(), v.to_owned()));
         context.pod.metadata.annotations = Some(BTreeMap::from([forged, other.clone()]));
-        let found = config(&context, 0, Path::new("/logs")).annotations;
+        let found = config(&context, 0, Path::new("/logs"), DnsConfig::default()).annotations;
         assert_eq!(found, BTreeMap::from([context.instance.annotation(), other]));
     }
 
@@ -120,7 +119,8 @@ mod tests {
         let text = r#"{"containers":[{"name":"a","ports":[{"name":"web","containerPort":80},
             {"containerPort":53,"hostPort":5353,"protocol":"UDP","hostIP":"10.0.0.1"}]}],
             "initContainers":[{"name":"b","ports":[{"containerPort":1},{"containerPort":2,"hostPort":3}]}]}"#;
-        let asked = config(&PodContext::for_test(text), 0, Path::new("/logs")).port_mappings;
+        let asked =
+            config(&PodContext::for_test(text), 0, Path::new("/logs"), DnsConfig::default()).port_mappings;
         let mapping =
             |container_port, host_port| PortMapping { container_port, host_port, ..Default::default() };
         let of_address =

@@ -80,14 +80,15 @@ fn kind(name: &str) -> cri::security_profile::ProfileType {
     }
 }
 
-/// The seccomp profile; unconfined if the pod has none, as in a kubelet by default.
+/// The seccomp profile; if the pod has none, the node's default: unconfined, or with `seccompDefault` that of the runtime.
 fn seccomp(context: &PodContext, found: Option<&SeccompProfile>) -> SecurityProfile {
     match found {
         Some(found) => {
             let path = found.localhost_profile.as_ref().map(|name| context.profiles.join(name));
             profile(kind(&found.type_), path.map(|path| path.display().to_string()).as_ref())
         }
-        None => profile(cri::security_profile::ProfileType::Unconfined, None),
+        None if context.seccomp_default => profile(kind("RuntimeDefault"), None),
+        None => profile(kind("Unconfined"), None),
     }
 }
 
@@ -183,6 +184,22 @@ mod tests {
             "procMount":"Unmasked","seLinuxOptions":{"user":"u","role":"r","type":"x","level":"s0:c2"},
             "seccompProfile":{"type":"RuntimeDefault"},
             "appArmorProfile":{"type":"Localhost","localhostProfile":"mine"}}}]}"#;
+
+    #[test]
+    fn a_container_without_a_seccomp_profile_has_the_nodes_default() {
+        use cri::security_profile::ProfileType;
+        let text = r#"{"containers":[{"name":"plain"},{"name":"own","securityContext":{"seccompProfile":{"type":"Unconfined"}}}]}"#;
+        let root = ImageUser { uid: Some(0), name: String::new() };
+        for (seccomp_default, expected) in
+            [(false, ProfileType::Unconfined), (true, ProfileType::RuntimeDefault)]
+        {
+            let context = PodContext { seccomp_default, ..PodContext::for_test(text) };
+            let found = |at: usize| {
+                of_container(&context, &context.spec.containers[at], &root).seccomp.unwrap().profile_type()
+            };
+            assert_eq!([found(0), found(1)], [expected, ProfileType::Unconfined]);
+        }
+    }
 
     #[test]
     fn what_a_pod_may_do_is_what_the_runtime_is_asked_for() {

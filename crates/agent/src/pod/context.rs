@@ -32,6 +32,10 @@ pub(crate) struct PodContext {
     pub(crate) is_selinux_on: bool,
     pub(crate) handler: String,
     pub(crate) node: String,
+    /// The cluster's domain.
+    pub(crate) domain: String,
+    /// Whether a container without a seccomp profile has that of the runtime.
+    pub(crate) seccomp_default: bool,
     /// The instance that the pod is of.
     pub(crate) instance: InstanceId,
     /// Directory of the node's `Localhost` seccomp profiles.
@@ -61,7 +65,7 @@ impl PodContext {
 
     /// The pod's host name and domain.
     pub(crate) fn hostname(&self) -> Hostname {
-        Hostname::new(&self.spec, &self.namespace, &self.name)
+        Hostname::in_cluster(&self.spec, &self.namespace, &self.name, &self.domain)
     }
 
     /// `namespace/name`, for messages.
@@ -110,6 +114,8 @@ impl PodContext {
             is_selinux_on: false,
             handler: String::new(),
             node: "node-1".to_owned(),
+            domain: "cluster.local".to_owned(),
+            seccomp_default: false,
             instance: InstanceId::for_test("instance-1"),
             profiles: PathBuf::from("/state/seccomp"),
             span: Span::none(),

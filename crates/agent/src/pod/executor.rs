@@ -28,6 +28,9 @@ use crate::probe::Asked;
 use crate::shared::{Shared, blocking};
 use crate::status::events::Recorder;
 
+/// The kernel's longest host name.
+const LONGEST_HOSTNAME: usize = 64;
+
 /// Executes the actions of one pod.
 #[derive(Clone)]
 pub(crate) struct ActionExecutor {
@@ -146,7 +149,15 @@ impl ActionExecutor {
 
     async fn make_sandbox(&self, attempt: u32) -> Result<()> {
         self.place.make_logs()?;
-        let config = sandbox::config(&self.context, attempt, &self.place.logs);
+        let host = self.context.hostname().for_kernel(&self.context.spec);
+        if host.len() > LONGEST_HOSTNAME && !self.context.is_host_network() {
+            return Err(Error::HostnameTooLong { name: host, longest: LONGEST_HOSTNAME });
+        }
+        let dns = self.shared.defaults.dns.of_pod(&self.context)?;
+        for problem in &dns.problems {
+            self.events().pod(EventType::Warning, problem.reason(), problem.to_string());
+        }
+        let config = sandbox::config(&self.context, attempt, &self.place.logs, dns.config);
         let made = self.shared.cri.run_sandbox(config, &self.context.handler).await;
         self.shared.metrics.started_pod(&made);
         made.map(drop)
@@ -224,7 +235,8 @@ impl ActionExecutor {
             container.ok_or_else(|| Error::config(name.as_str(), "there is no such container"))?;
         let missing = || Error::config(name.as_str(), "the sandbox is not ready");
         let sandbox = snapshot.current().ok_or_else(missing)?;
-        let config = sandbox::config(&self.context, sandbox.seen.attempt, &self.place.logs);
+        let dns = self.shared.defaults.dns.of_pod(&self.context)?.config;
+        let config = sandbox::config(&self.context, sandbox.seen.attempt, &self.place.logs, dns);
         let mut ending = self.ending.clone();
         let mut updates = self.updates.clone();
         let is_other = |now: &Arc<PodContext>| {

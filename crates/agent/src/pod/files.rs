@@ -11,7 +11,6 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use admission::Hostname;
 use cri::Mount;
 use ids::IdKind;
 use manifest::k8s_openapi::api::core::v1::Container;
@@ -19,6 +18,7 @@ use rustix::fs::OFlags;
 
 use crate::error::{Error, Result};
 use crate::pod::context::PodContext;
+use crate::pod::hosts;
 
 const HOSTS: &str = "/etc/hosts";
 /// Maximum length of a termination message, as in Kubernetes.
@@ -60,20 +60,11 @@ impl Files<'_> {
     fn hosts(&self, ips: &[String]) -> Result<PathBuf> {
         let file = self.dir.join("etc-hosts");
         let text = if self.context.is_host_network() {
-            fs::read_to_string(HOSTS).unwrap_or_default()
+            hosts::of_node(&fs::read_to_string(HOSTS).unwrap_or_default())
         } else {
-            own_hosts(&self.context.hostname(), ips)
+            hosts::of_pod(&self.context.hostname(), ips)
         };
-        let aliases = self.context.spec.host_aliases.iter().flatten();
-        let aliases: String = aliases
-            .map(|a| {
-                format!(
-                    "{}\t{}\n",
-                    a.ip,
-                    a.hostnames.iter().flatten().cloned().collect::<Vec<_>>().join("\t")
-                )
-            })
-            .collect();
+        let aliases = hosts::aliases(self.context.spec.host_aliases.iter().flatten());
         fs::write(&file, text + &aliases).map_err(Error::file("write", &file))?;
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644))
             .map_err(Error::file("change", &file))?;
@@ -108,15 +99,6 @@ fn regular(file: File) -> io::Result<File> {
 
 fn words_path(dir: &Path, container: &str, attempt: u32) -> PathBuf {
     dir.join("containers").join(container).join(attempt.to_string())
-}
-
-fn own_hosts(named: &Hostname, ips: &[String]) -> String {
-    let mut text = "# Made for this pod.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n\
-        fe00::\tip6-localnet\nff00::\tip6-mcastprefix\nff02::1\tip6-allnodes\nff02::2\tip6-allrouters\n"
-        .to_owned();
-    let full = if named.domain.is_some() { format!("{}\t", named.full()) } else { String::new() };
-    ips.iter().for_each(|ip| text.push_str(&format!("{ip}\t{full}{}\n", named.host)));
-    text
 }
 
 /// Reads the termination message of a container instance.

@@ -11,6 +11,7 @@
 mod support;
 
 mod attacks;
+mod cluster;
 mod cni;
 mod leases;
 mod pods;

@@ -126,7 +126,9 @@ pub static FIELDS: &[Field] = &[
     field("maxPods", Int32, "110"),
     field("podCIDR", Text, "").note("without an API server only"),
     field("podPidsLimit", Int64, "-1").keeps_zero(),
-    field("resolvConf", Path, "/etc/resolv.conf").keeps_zero(),
+    field("resolvConf", Path, "/etc/resolv.conf")
+        .keeps_zero()
+        .note("a file that only names systemd-resolved stands for /run/systemd/resolve/resolv.conf"),
     field("runOnce", Bool, "false").refused("a kubelet has it no more", "use `wardlet run`"),
     field("cpuCFSQuota", Bool, "true").keeps_zero(),
     field("cpuCFSQuotaPeriod", Duration, "100ms").keeps_zero(),

@@ -61,7 +61,7 @@ async fn serve(
         log: args.log,
         ..RunArgs::default()
     };
-    let runtime = which(session, &run)?.connect().await?;
+    let runtime = which(session, &run)?.of_node(clients.is_some(), args.cni).connect().await?;
     runtime.check_isolation()?;
     let ledger = Arc::new(session.node.ledger_to_lease()?);
     let pods =

@@ -79,6 +79,7 @@ impl Run<'_> {
             pod_logs_dir: None,
             node: host_name(),
             host_ip: host_ip(),
+            defaults: agent::PodDefaults::default(),
             metrics: Registry::default(),
             journal: calls.map(CallLog::of_runtime),
         })
