@@ -117,7 +117,7 @@ fn of_volume(at: &str, volume: &Volume, origin: PodOrigin) -> Vec<NotRun> {
 }
 
 fn of_source(at: &str, source: &VolumeProjection, origin: PodOrigin) -> Vec<NotRun> {
-    let is_alone = origin == PodOrigin::Manifests;
+    let is_alone = origin != PodOrigin::ApiServer;
     let has_token = is_alone && source.service_account_token.is_some();
     let kinds = [
         ("serviceAccountToken", "a service account's token", has_token),
@@ -126,7 +126,11 @@ fn of_source(at: &str, source: &VolumeProjection, origin: PodOrigin) -> Vec<NotR
     let not_run = |(kind, what, _): (&str, &'static str, bool)| NotRun {
         field: format!("{at}.{kind}"),
         what,
-        hint: if is_alone { NO_API_SERVER } else { "leave it out, or run the pod on another node" },
+        hint: match origin {
+            PodOrigin::Manifests => NO_API_SERVER,
+            PodOrigin::Static => "leave it out: a static pod may not use objects of the API",
+            PodOrigin::ApiServer => "leave it out, or run the pod on another node",
+        },
     };
     kinds.into_iter().filter(|(.., is_set)| *is_set).map(not_run).collect()
 }

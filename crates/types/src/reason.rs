@@ -38,11 +38,15 @@ pub const FAILED_PRE_STOP_HOOK: &str = "FailedPreStopHook";
 pub const IMAGE_PULL_BACK_OFF: &str = "ImagePullBackOff";
 /// Event: a container is stopped.
 pub const KILLING: &str = "Killing";
+/// Event and pod: the pod was ended so that a critical pod fits on the node.
+pub const PREEMPTING: &str = "Preempting";
 /// Event: the image was pulled.
 pub const PULLED: &str = "Pulled";
 /// Event: the image is being pulled.
 pub const PULLING: &str = "Pulling";
 /// Event: the container was started.
 pub const STARTED: &str = "Started";
+/// Event: the pod has fields that the agent does not know.
+pub const UNKNOWN_FIELD: &str = "UnknownField";
 /// Event: a probe failed.
 pub const UNHEALTHY: &str = "Unhealthy";

@@ -142,7 +142,7 @@ impl ActionExecutor {
         self.place.make_logs()?;
         let config = sandbox::config(&self.context, attempt, &self.place.logs);
         let made = self.shared.cri.run_sandbox(config, &self.context.handler).await;
-        self.shared.metrics.started_pod(&made);
+        self.shared.metrics.started_pod(&self.context.users, &made);
         made.map(drop)
     }
 
