@@ -7,14 +7,17 @@ use super::*;
 
 fn pod(name: &str, spec: Value) -> Pod {
     let mut pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "a", "image": "i"}]}});
-    for (key, value) in spec.as_object().unwrap() {
-        pod["spec"][key] = value.clone();
+    let Value::Object(fields) = spec else { panic!("{spec}") };
+    for (key, value) in fields {
+        pod["spec"][key] = value;
     }
     serde_json::from_value(pod).unwrap()
 }
 
 fn requesting(name: &str, requests: Value) -> Pod {
-    pod(name, json!({"containers": [{"name": "a", "image": "i", "resources": {"requests": requests}}]}))
+    let mut container = json!({"name": "a", "image": "i"});
+    container["resources"]["requests"] = requests;
+    pod(name, json!({"containers": [container]}))
 }
 
 fn node() -> NodeFacts {

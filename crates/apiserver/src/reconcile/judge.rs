@@ -172,8 +172,9 @@ mod tests {
     use crate::pods::Definition;
 
     fn read(spec: Value) -> ApiPod {
-        let metadata = json!({"name": "web", "namespace": "shop", "uid": "u-1"});
-        ApiPod::read(&serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()).unwrap()
+        let mut pod = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u-1"}});
+        pod["spec"] = spec;
+        ApiPod::read(&serde_json::from_value(pod).unwrap()).unwrap()
     }
 
     #[test]

@@ -265,7 +265,6 @@ fn pods_are_rejected_as_by_a_kubelet_and_admitted_ones_are_not_judged_again() {
 
     // A critical pod needs more than is free.
     let mut critical = requesting("critical", &format!("{}m", capacity - 500));
-    critical["metadata"]["namespace"] = json!("kube-system");
     critical["spec"]["priorityClassName"] = json!("system-node-critical");
     cluster.apply(&critical);
     let victim = cluster.failed("victim")["status"].clone();
@@ -274,14 +273,10 @@ fn pods_are_rejected_as_by_a_kubelet_and_admitted_ones_are_not_judged_again() {
     let conditions = victim["conditions"].as_array().unwrap();
     let target = conditions.iter().find(|one| one["type"] == "DisruptionTarget").unwrap();
     assert_eq!((&target["status"], &target["reason"]), (&json!("True"), &json!("TerminationByKubelet")));
-    wait_for("the critical pod runs", || {
-        let pod = cluster.get(&["pod", "critical", "-n", "kube-system"])?;
-        (pod["status"]["phase"] == "Running").then_some(())
-    });
+    cluster.running("critical");
     cluster.running("bystander");
     wait_until("the preemption is an event", || !cluster.events("victim", "Preempting").is_empty());
-    cluster.kubectl(&["delete", "pod", "critical", "-n", "kube-system", "--timeout=60s"]);
-    for pod in ["greedy", "same-port", "victim", "bystander", "placed", "port"] {
+    for pod in ["critical", "greedy", "same-port", "victim", "bystander", "placed", "port"] {
         cluster.delete(pod);
     }
 }
@@ -366,7 +361,7 @@ fn a_pod_that_is_over_returns_its_block_and_keeps_status_and_logs() {
     wait_until("every block is returned", || cluster.leases().is_empty());
 }
 
-const WHEN_SAFE: &str = "policy: {isolate: whenSafe}\n";
+const WHEN_SAFE: &str = "policy: {isolate: whenSafe}\nuserNamespaces: {maxIdsPerPod: 131072}\n";
 const OFF: &str = "policy: {isolate: whenSafe, disabledFeatures: [UserNamespacesSupport]}\n";
 
 /// The operator's switch changes new pods only.
@@ -375,7 +370,7 @@ fn pods_of_an_api_server_are_isolated_by_policy_and_the_switch_changes_new_pods_
     let cluster = Cluster::start(Parts::control_plane());
     cluster.configure(WHEN_SAFE);
     let agent = cluster.agent();
-    // Says its user namespace's mapping, and ends when it is told to.
+    // Prints the mapping of its user namespace, and exits after three seconds.
     let mut safe = pod("safe", &json!({}));
     safe["spec"]["containers"][0]["command"] = json!([
         "sh",
@@ -429,15 +424,23 @@ fn pods_of_an_api_server_are_isolated_by_policy_and_the_switch_changes_new_pods_
     drop(agent);
     cluster.configure(WHEN_SAFE);
     let _agent = cluster.agent();
-    cluster.apply(&pod("again", &json!({"hostUsers": false})));
+    let mut again = pod("again", &json!({"hostUsers": false}));
+    again["metadata"]["annotations"] = json!({"wardlet.dev/ids": "131072"});
+    cluster.apply(&again);
     cluster.running("again");
     let kept = cluster.running("without");
     assert_eq!(count(&kept), 0);
-    assert_eq!(cluster.leases().len(), 2);
+    let lengths = || {
+        let length = |lease: &Value| lease["uidMappings"][0]["length"].as_u64().unwrap();
+        let mut lengths: Vec<u64> = cluster.leases().iter().map(length).collect();
+        lengths.sort_unstable();
+        lengths
+    };
+    assert_eq!(lengths(), [65_536, 131_072]);
     cluster.delete("without");
     cluster.apply(&pod("without", &json!({"hostUsers": false})));
     cluster.running("without");
-    assert_eq!(cluster.leases().len(), 3);
+    assert_eq!(lengths(), [65_536, 65_536, 131_072]);
     ["safe", "host", "without", "again"].into_iter().for_each(|pod| cluster.delete(pod));
     wait_until("every block is returned", || cluster.leases().is_empty());
 }
