@@ -203,16 +203,17 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_run_for_pods_of_an_api_server_and_refused_in_manifests() {
+    fn a_token_is_run_for_pods_of_an_api_server_and_refused_in_manifests_and_static_pods() {
         let source = |kind: &str| {
             let text = format!(
                 r#"{{"containers":[],"volumes":[{{"name":"v","projected":{{"sources":[{{"{kind}":{{"path":"t"}}}}]}}}}]}}"#
             );
             let spec: PodSpec = serde_json::from_str(&text).unwrap();
-            [PodOrigin::Manifests, PodOrigin::ApiServer].map(|origin| all(&spec, origin).len())
+            [PodOrigin::Manifests, PodOrigin::ApiServer, PodOrigin::Static]
+                .map(|origin| all(&spec, origin).len())
         };
-        assert_eq!(source("serviceAccountToken"), [1, 0]);
-        assert_eq!(source("clusterTrustBundle"), [1, 1]);
+        assert_eq!(source("serviceAccountToken"), [1, 0, 1]);
+        assert_eq!(source("clusterTrustBundle"), [1, 1, 1]);
     }
 
     /// What a type has that only fields have which are not run.

@@ -64,8 +64,10 @@ impl Collector for IsolationMetrics {
 mod tests {
     use std::path::Path;
 
-    use ids::{BlockLength, IdPool};
-    use ledger::{BootId, Holder, LeaseRequest, Options, Sighting, Witness, WitnessError};
+    use ids::BlockLength;
+    use ids::pool::IdPool;
+    use ids::witness::{Sighting, Witness, WitnessError};
+    use ledger::{BootId, Holder, LeaseRequest, Options};
     use telemetry::metrics::Registry;
     use types::PodUid;
 
