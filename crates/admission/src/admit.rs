@@ -139,5 +139,5 @@ pub fn runnable(pod: &Pod, node: &str, origin: PodOrigin) -> Result<()> {
     unsupported::check(&spec, origin)?;
     let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
     hostname::check(&spec, namespace, pod.metadata.name.as_deref().unwrap_or_default())?;
-    placement::check(&spec, node)
+    if origin.is_of_node() { Ok(()) } else { placement::check(&spec, node) }
 }

@@ -138,6 +138,7 @@ impl<'a> Candidate<'a> {
         // The pods of a workload get other names, and a cluster chooses their nodes.
         if let Resource::Pod(_) = self.object.resource {
             let named = hostname::check(pod.spec, self.object.namespace(), self.object.name());
+            let node = node.filter(|_| !self.origin.is_of_node());
             let placed = node.map_or(Ok(()), |node| placement::check(pod.spec, node));
             for unfit in [named, placed].into_iter().filter_map(Result::err) {
                 let (Error::Unfit { field, cause, hint } | Error::NotRun { field, what: cause, hint }) =

@@ -12,6 +12,7 @@
 //! | `admit` | the decision for all pods of a request |
 //! | `unsupported`, `placement`, `hostname` | fields that are not run, fields for another node, the name in the UTS namespace |
 //! | `origin` | whether pods come from manifests or from an API server |
+//! | [`kubelet`] | the kubelet's own admission of a cluster's pods: terminal rejections, preemption |
 //! | `sysctls` | sysctls that are neither safe nor allowed by the node's configuration |
 //!
 //! The crate is pure: it reads no file, asks no runtime and keeps no state.
@@ -20,6 +21,7 @@ mod admit;
 mod candidate;
 mod error;
 mod hostname;
+pub mod kubelet;
 mod origin;
 mod placement;
 mod sysctls;

@@ -6,4 +6,15 @@ pub enum PodOrigin {
     Manifests,
     /// An API server, which issues tokens of service accounts for them.
     ApiServer,
+    /// The node's own files, beside an API server: static pods, which use no objects of the API.
+    Static,
+}
+
+impl PodOrigin {
+    /// Whether pods of this origin are placed on the node by a cluster, or by the node itself: the kubelet's admission
+    /// ([`kubelet::judge`](crate::kubelet::judge)) decides whether they belong there.
+    #[must_use]
+    pub fn is_of_node(self) -> bool {
+        self != Self::Manifests
+    }
 }

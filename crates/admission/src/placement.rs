@@ -54,7 +54,8 @@ pub(crate) fn check(spec: &PodSpec, node: &str) -> Result<()> {
     Ok(())
 }
 
-fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+/// Whether the value of a label, or of a field, meets a requirement.
+pub(crate) fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     let values = requirement.values.as_deref().unwrap_or_default();
     let is_listed = value.is_some_and(|value| values.iter().any(|v| v == value));
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<i64>().ok());

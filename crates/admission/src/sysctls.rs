@@ -25,7 +25,7 @@ const NAMESPACED: [&str; 7] =
     ["net.", "user.", "fs.mqueue.", "kernel.shm", "kernel.msg", "kernel.sem", "kernel.domainname"];
 
 /// The reason of a pod that a kubelet refuses for its sysctls.
-const FORBIDDEN: &str = "SysctlForbidden";
+pub(crate) const FORBIDDEN: &str = "SysctlForbidden";
 
 const ALLOW: &str = "leave it out, or add it to policy.allowedUnsafeSysctls in the node's configuration";
 const NEVER: &str = "leave it out: set it on the host";
@@ -57,6 +57,57 @@ pub(crate) fn forbidden(spec: &PodSpec, allowed: &[String]) -> Vec<Forbidden> {
         Some(Forbidden { field, cause: format!("{FORBIDDEN}: {name} {what}"), hint })
     });
     found.collect()
+}
+
+/// Why the kubelet forbids the first sysctl of the pod that it does not allow, in its words.
+pub(crate) fn not_allowed(spec: &PodSpec, allowed: &[String]) -> Option<String> {
+    let all = spec.security_context.as_ref().and_then(|context| context.sysctls.as_ref());
+    all.into_iter().flatten().find_map(|sysctl| {
+        let name = dotted(&sysctl.name);
+        let is_allowed =
+            SAFE.contains(&name.as_str()) || allowed.iter().any(|pattern| matches(&dotted(pattern), &name));
+        let namespace = namespace(&name).filter(|_| is_allowed);
+        let shared = match namespace {
+            None => return Some(format!("{name:?} not allowlisted")),
+            Some(Namespace::Ipc) => spec.host_ipc == Some(true),
+            Some(Namespace::Net) => spec.host_network == Some(true),
+            Some(Namespace::User) => spec.host_users != Some(false),
+            Some(Namespace::Uts) => false,
+        };
+        let namespace = namespace.map_or("", Namespace::name);
+        shared.then(|| format!("{name:?} not allowed with host {namespace} enabled"))
+    })
+}
+
+/// A namespace that has sysctls of its own.
+#[derive(Debug, Clone, Copy)]
+enum Namespace {
+    Ipc,
+    Net,
+    User,
+    Uts,
+}
+
+impl Namespace {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ipc => "ipc",
+            Self::Net => "net",
+            Self::User => "user",
+            Self::Uts => "uts",
+        }
+    }
+}
+
+/// The namespace that has this sysctl for itself; `None` for a setting of the whole host.
+fn namespace(name: &str) -> Option<Namespace> {
+    let prefix = NAMESPACED.into_iter().find(|prefix| name.starts_with(prefix))?;
+    Some(match prefix {
+        "net." => Namespace::Net,
+        "user." => Namespace::User,
+        "kernel.domainname" => Namespace::Uts,
+        _ => Namespace::Ipc,
+    })
 }
 
 fn matches(pattern: &str, name: &str) -> bool {

@@ -118,7 +118,7 @@ fn of_volume(at: &str, volume: &Volume, origin: PodOrigin) -> Vec<NotRun> {
 }
 
 fn of_source(at: &str, source: &VolumeProjection, origin: PodOrigin) -> Vec<NotRun> {
-    let is_alone = origin == PodOrigin::Manifests;
+    let is_alone = origin != PodOrigin::ApiServer;
     let has_token = is_alone && source.service_account_token.is_some();
     let kinds = [
         ("serviceAccountToken", "a service account's token", has_token),
@@ -127,7 +127,11 @@ fn of_source(at: &str, source: &VolumeProjection, origin: PodOrigin) -> Vec<NotR
     let not_run = |(kind, what, _): (&str, &'static str, bool)| NotRun {
         field: format!("{at}.{kind}"),
         what,
-        hint: if is_alone { NO_API_SERVER } else { "leave it out, or run the pod on another node" },
+        hint: match origin {
+            PodOrigin::Manifests => NO_API_SERVER,
+            PodOrigin::Static => "leave it out: a static pod may not use objects of the API",
+            PodOrigin::ApiServer => "leave it out, or run the pod on another node",
+        },
     };
     kinds.into_iter().filter(|(.., is_set)| *is_set).map(not_run).collect()
 }
@@ -200,16 +204,17 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_run_for_pods_of_an_api_server_and_refused_in_manifests() {
+    fn a_token_is_run_for_pods_of_an_api_server_and_refused_in_manifests_and_static_pods() {
         let source = |kind: &str| {
             let text = format!(
                 r#"{{"containers":[],"volumes":[{{"name":"v","projected":{{"sources":[{{"{kind}":{{"path":"t"}}}}]}}}}]}}"#
             );
             let spec: PodSpec = serde_json::from_str(&text).unwrap();
-            [PodOrigin::Manifests, PodOrigin::ApiServer].map(|origin| all(&spec, origin).len())
+            [PodOrigin::Manifests, PodOrigin::ApiServer, PodOrigin::Static]
+                .map(|origin| all(&spec, origin).len())
         };
-        assert_eq!(source("serviceAccountToken"), [1, 0]);
-        assert_eq!(source("clusterTrustBundle"), [1, 1]);
+        assert_eq!(source("serviceAccountToken"), [1, 0, 1]);
+        assert_eq!(source("clusterTrustBundle"), [1, 1, 1]);
     }
 
     /// What a type has that only fields have which are not run.

@@ -26,6 +26,7 @@ use crate::housekeeping::logs::{LogRotation, Rotator};
 use crate::housekeeping::orphans;
 use crate::housekeeping::teardown::{self, Block};
 use crate::instance::InstanceId;
+use crate::isolation::IsolationMetrics;
 use crate::metrics::Metrics;
 use crate::pod::change::{self, Change};
 use crate::pod::claim::{Claimed, Home, Origin, Sandbox, claim, recorded};
@@ -114,6 +115,8 @@ impl Agent {
     pub fn open(options: Options) -> Result<Self> {
         let state = std::path::absolute(&options.state).map_err(Error::file("find", &options.state))?;
         let metrics = Metrics::register(&options.metrics)?;
+        let isolation = IsolationMetrics { state: state.clone(), ledger: Arc::clone(&options.ledger) };
+        options.metrics.collector(Arc::new(isolation))?;
         let notifier = Arc::new(PodNotifier::default());
         let local = PodVolumes::open(&state, options.kernel)?;
         let shared = Shared {
@@ -237,6 +240,9 @@ impl Agent {
                     let message = format!(
                         "the pod asks for a user namespace and runs without: {gate} is off, or was when the pod was created"
                     );
+                    if origin == Origin::New {
+                        self.shared.metrics.closed_gate(&gate.to_string());
+                    }
                     let events = self.shared.events_of(&context);
                     events.pod(EventType::Warning, reason::USER_NAMESPACE_DISABLED, message);
                 }
@@ -437,7 +443,7 @@ fn lease(shared: &Shared, context: &mut PodContext, dir: &Path) -> Result<()> {
     let holder = |name: &str| Holder::new(name).map_err(|e| Error::config("metadata.uid", e.to_string()));
     let request = LeaseRequest {
         length: plan.user_namespace.length,
-        places: vec![dir.to_owned()],
+        places: Place::owned_by_pod(dir),
         categories: if plan.lease_categories { Categories::Pair } else { Categories::None },
         ..LeaseRequest::new(holder(context.uid.as_str())?)
     };

@@ -27,6 +27,7 @@ mod cri;
 mod error;
 mod housekeeping;
 mod instance;
+mod isolation;
 mod metrics;
 mod pod;
 pub mod ports;

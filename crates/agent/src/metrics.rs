@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use ids::UserNamespace;
 use telemetry::metrics::{Buckets, CounterVec, Description, Error, HistogramVec, Registry};
 
 /// Histogram buckets in seconds: from when a pod is first seen until it runs.
@@ -36,6 +37,9 @@ pub(crate) struct Metrics {
     operation_seconds: HistogramVec<1>,
     started_pods: CounterVec<0>,
     started_pods_errors: CounterVec<0>,
+    started_user_namespaced_pods: CounterVec<0>,
+    started_user_namespaced_pods_errors: CounterVec<0>,
+    closed_gates: CounterVec<1>,
     started_containers: CounterVec<1>,
     started_containers_errors: CounterVec<2>,
     pod_start_seconds: HistogramVec<0>,
@@ -67,6 +71,21 @@ impl Metrics {
             started_pods_errors: plain(
                 "kubelet_started_pods_errors_total",
                 "Attempts to make a pod sandbox that failed",
+            )?,
+            started_user_namespaced_pods: plain(
+                "kubelet_started_user_namespaced_pods_total",
+                "Attempts to make a pod sandbox with a user namespace of its own",
+            )?,
+            started_user_namespaced_pods_errors: plain(
+                "kubelet_started_user_namespaced_pods_errors_total",
+                "Attempts to make a pod sandbox with a user namespace of its own that failed",
+            )?,
+            closed_gates: registry.counter(
+                Description::new(
+                    "wardlet_pods_without_isolation_total",
+                    "Pods that ask for a user namespace and were started without, by the feature that is off",
+                ),
+                ["gate"],
             )?,
             started_containers: registry.counter(
                 Description::new("kubelet_started_containers_total", "Attempts to start a container"),
@@ -100,12 +119,22 @@ impl Metrics {
         }
     }
 
-    /// Counts an attempt to create a sandbox.
-    pub(crate) fn started_pod<T, E>(&self, outcome: &Result<T, E>) {
-        self.started_pods.with([]).increment();
+    /// Counts an attempt to create a sandbox for a pod with these users.
+    pub(crate) fn started_pod<T, E>(&self, users: &UserNamespace, outcome: &Result<T, E>) {
+        let is_isolated = *users != UserNamespace::Host;
+        let (of_isolated, errors) =
+            (&self.started_user_namespaced_pods, &self.started_user_namespaced_pods_errors);
+        let counters = [Some(&self.started_pods), is_isolated.then_some(of_isolated)];
+        counters.into_iter().flatten().for_each(|counter| counter.with([]).increment());
         if outcome.is_err() {
-            self.started_pods_errors.with([]).increment();
+            let counters = [Some(&self.started_pods_errors), is_isolated.then_some(errors)];
+            counters.into_iter().flatten().for_each(|counter| counter.with([]).increment());
         }
+    }
+
+    /// Counts a pod that asks for a user namespace and is started without, because this gate is closed.
+    pub(crate) fn closed_gate(&self, gate: &str) {
+        self.closed_gates.with([gate]).increment();
     }
 
     /// Counts an attempt to start a container; `outcome` has the reason if it failed.
@@ -154,7 +183,7 @@ mod tests {
         let metrics = Metrics::register(&registry).unwrap();
         metrics.started_container(ContainerType::Init, Ok(()));
         metrics.started_container(ContainerType::Init, Err("ErrImagePull"));
-        metrics.started_pod(&Err::<(), ()>(()));
+        metrics.started_pod(&UserNamespace::Host, &Err::<(), ()>(()));
         let text = registry.text();
         for line in [
             "kubelet_started_containers_total{container_type=\"init_container\"} 2\n",

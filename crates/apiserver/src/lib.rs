@@ -8,6 +8,7 @@
 //! | [`pods`] | the pods of this node as a [`PodSource`](agent::ports::PodSource) |
 //! | [`status`] | the statuses of pods as a [`StatusSink`](agent::ports::StatusSink) |
 //! | [`events`] | events as an [`EventSink`](agent::ports::EventSink) |
+//! | [`node_admission`] | how pods are run on this node, or why they cannot be now |
 //! | [`node_agent`] | all of it in one: this machine as a node |
 //! | [`static_pods`] | pods of this node's own files as a [`PodSource`](agent::ports::PodSource), and their mirror pods |
 //! | [`reconcile`] | the pods that are bound to this node, run by the agent |
@@ -22,6 +23,7 @@ mod follow;
 pub mod lease;
 mod limits;
 pub mod node;
+pub mod node_admission;
 pub mod node_agent;
 pub mod objects;
 pub mod pods;

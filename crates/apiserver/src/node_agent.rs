@@ -1,8 +1,8 @@
 //! This machine as a node of a cluster: the Node, its lease, and the pods that are bound to it, in one.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use ::node::Node;
 use ::node::kubelet::{KubeletConfig, NodeFlags};
 use agent::ports::{Clock, StatusSink, SystemClock};
 use agent::{Agent, Options, StatusFiles};
@@ -15,9 +15,10 @@ use crate::limits::{self, SwapError};
 use crate::node::{
     AddressError, MachineError, MachinePaths, NodeSettings, RuntimeProbe, addresses, read_machine,
 };
+use crate::node_admission::NodeAdmission;
 use crate::objects::ApiObjects;
 use crate::pods::PodWatch;
-use crate::reconcile::{self, Admission, Cluster, Ports, Sources};
+use crate::reconcile::{self, Cluster, Metrics, NodeInApi, NodeView, Ports, Sources, is_apparmor_enabled};
 use crate::served::NodePods;
 use crate::service::{Service, ServiceError};
 use crate::static_pods::{Mirrors, StaticPods};
@@ -39,10 +40,8 @@ pub struct NodeAgent<'a> {
     pub clients: Option<Clients>,
     /// What the agent that runs the pods needs; its objects, statuses, events, node and address are set here.
     pub options: Options,
-    /// Decides on each pod.
-    pub admission: Arc<dyn Admission>,
-    /// Where the root directory of the host is seen.
-    pub host_root: PathBuf,
+    /// The node's configuration and host root, and the policy of isolation.
+    pub node: Node,
 }
 
 /// Why a machine cannot be a node.
@@ -60,6 +59,9 @@ pub enum NodeAgentError {
     /// The agent that runs the pods cannot be opened.
     #[error(transparent)]
     Agent(#[from] agent::Error),
+    /// The metrics cannot be registered.
+    #[error(transparent)]
+    Metrics(#[from] telemetry::metrics::Error),
     /// The kubelet's API cannot be served.
     #[error(transparent)]
     Api(#[from] kubelet_api::ServeError),
@@ -80,6 +82,7 @@ impl NodeAgentError {
             Self::Address(error) => Some(error.hint().to_owned()),
             Self::Settings(refusal) => refusal.hint.clone(),
             Self::Agent(error) => error.hint(),
+            Self::Metrics(_) => None,
             Self::Api(error) => error.hint(),
             Self::Swap(error) => Some(error.hint().to_owned()),
             Self::Service(error) => Some(error.hint().to_owned()),
@@ -94,7 +97,8 @@ impl NodeAgent<'_> {
     /// # Errors
     /// If this machine cannot be a node with these settings.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), NodeAgentError> {
-        let Self { name, config, flags, clients, mut options, admission, host_root } = self;
+        let Self { name, config, flags, clients, mut options, node: this } = self;
+        let host_root = this.host_root().path("/");
         let service = Service::from_environment()?;
         limits::check_swap(config, &host_root)?;
         limits::apply(config, &mut options);
@@ -118,6 +122,18 @@ impl NodeAgent<'_> {
         let mut health = None;
         let mut cluster = None;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let metrics = Metrics::register(&options.metrics)?;
+        let mut allowed = this.config.settings.policy.allowed_unsafe_sysctls.clone();
+        allowed.extend(config.allowed_unsafe_sysctls.iter().cloned());
+        let mut view = NodeView {
+            settings: settings.clone(),
+            state: probe.state(),
+            cluster: None,
+            allowed_unsafe_sysctls: allowed,
+            apparmor: is_apparmor_enabled(&host_root),
+        };
+        let allowed = config.allowed_unsafe_sysctls.clone();
+        let admission = NodeAdmission::new(this, name.clone(), options.client.clone(), allowed);
         if let Some(clients) = clients {
             let client = clients.main.kube();
             let watch = PodWatch::start(client.clone(), &name);
@@ -150,6 +166,7 @@ impl NodeAgent<'_> {
             options.statuses = Arc::clone(&statuses) as _;
             options.events = Arc::new(ApiEvents::start(client, &name));
             options.objects = Arc::new(objects.clone());
+            view.cluster = Some(NodeInApi { client: clients.main.kube(), seen: node.node() });
             sources.api = Some(watch);
             cluster = Some(Cluster { statuses, objects, mirrors });
             registered = Some((node, lease, api));
@@ -159,7 +176,10 @@ impl NodeAgent<'_> {
         let events = Arc::clone(&options.events);
         let agent = Agent::open(options)?;
         agent.collect_orphans().await;
-        let ports = Ports { agent, state, admission, events, cluster, clock, sync_loop: sync_loop.clone() };
+        let admission = Arc::new(admission);
+        let turns = sync_loop.clone();
+        let ports =
+            Ports { agent, state, admission, events, cluster, clock, node: view, metrics, sync_loop: turns };
         tokio::select! {
             () = reconcile::run(ports, sources, shutdown) => {}
             () = service.run(&sync_loop) => {}

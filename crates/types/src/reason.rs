@@ -44,11 +44,15 @@ pub const KILLING: &str = "Killing";
 pub const MISSING_CLUSTER_DNS: &str = "MissingClusterDNS";
 /// Event: a pod waits for the network of the node.
 pub const NETWORK_NOT_READY: &str = "NetworkNotReady";
+/// Event and pod: the pod was ended so that a critical pod fits on the node.
+pub const PREEMPTING: &str = "Preempting";
 /// Event: the image was pulled.
 pub const PULLED: &str = "Pulled";
 /// Event: the image is being pulled.
 pub const PULLING: &str = "Pulling";
 /// Event: the container was started.
 pub const STARTED: &str = "Started";
+/// Event: the pod has fields that the agent does not know.
+pub const UNKNOWN_FIELD: &str = "UnknownField";
 /// Event: a probe failed.
 pub const UNHEALTHY: &str = "Unhealthy";

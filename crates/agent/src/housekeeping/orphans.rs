@@ -190,12 +190,12 @@ fn of_state(state: &Path, found: &mut Found) {
     }
 }
 
-/// The pods of this state directory that hold a lease: the agent leases with the pod's directory as the lease's place.
+/// The pods of this state directory that hold a lease: the agent leases with places in the pod's directory.
 /// Leases of other holders are theirs.
 fn leased(state: &Path, leases: &[Lease]) -> Vec<PodUid> {
     let real = fs::canonicalize(state).unwrap_or_else(|_| state.to_owned());
     let is_own = |place: &Path, holder: &str| {
-        [state, &real].iter().any(|state| place == state.join(PODS).join(holder))
+        [state, &real].iter().any(|state| place.starts_with(state.join(PODS).join(holder)))
     };
     let held = leases.iter().filter(|lease| lease.state == State::Leased && lease.members.is_none());
     let holders = held.filter_map(|lease| {
@@ -338,12 +338,13 @@ mod tests {
             lease(&ledger, "by-hand", Path::new("/srv/db"));
             lease(&ledger, "elsewhere", &dir.path().join("other/pods/elsewhere"));
             lease(&ledger, "nested", &state.join("pods/a/nested"));
+            lease(&ledger, "within", &state.join("pods/within/volumes"));
             lease(&ledger, "gone", &state.join("pods/gone"));
             ledger.release(Holder::new("gone").unwrap()).unwrap();
         }
         let leases = ledger(&state, "second").list().unwrap();
-        assert_eq!(leased(&state, &leases), [uid("a")]);
-        assert_eq!(leased(&link, &leases), [uid("a")]);
+        assert_eq!(leased(&state, &leases), [uid("a"), uid("within")]);
+        assert_eq!(leased(&link, &leases), [uid("a"), uid("within")]);
     }
 
     #[test]

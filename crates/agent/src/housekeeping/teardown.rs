@@ -27,11 +27,30 @@ pub(crate) enum Block {
     Released,
 }
 
+/// What of a pod is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// Everything.
+    All(Block),
+    /// What uses its host IDs. The record, the status and the logs stay.
+    Users,
+}
+
 /// Removes the pod of this directory, whose name is the pod's UID. The caller holds the pod's lock.
 pub(crate) async fn all(shared: &Arc<Shared>, place: &Place, block: Block) -> Result<()> {
+    repeated(shared, place, Extent::All(block)).await
+}
+
+/// Removes the containers, sandboxes and volumes of a pod that has ended, and releases its host IDs. Its record, status
+/// and logs stay. The caller holds the pod's lock.
+pub(crate) async fn users_of_ended(shared: &Arc<Shared>, place: &Place) -> Result<()> {
+    repeated(shared, place, Extent::Users).await
+}
+
+async fn repeated(shared: &Arc<Shared>, place: &Place, extent: Extent) -> Result<()> {
     let uid = place.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     let mut tried = 0;
-    while let Err(error) = once(shared, &uid, place, block).await {
+    while let Err(error) = once(shared, &uid, place, extent).await {
         tried += 1;
         if tried == TRIES {
             return Err(error);
@@ -41,7 +60,7 @@ pub(crate) async fn all(shared: &Arc<Shared>, place: &Place, block: Block) -> Re
     Ok(())
 }
 
-async fn once(shared: &Arc<Shared>, uid: &str, place: &Place, block: Block) -> Result<()> {
+async fn once(shared: &Arc<Shared>, uid: &str, place: &Place, extent: Extent) -> Result<()> {
     for container in shared.cri.containers(uid).await? {
         shared.cri.remove(&container.id).await?;
     }
@@ -56,14 +75,15 @@ async fn once(shared: &Arc<Shared>, uid: &str, place: &Place, block: Block) -> R
     blocking("releasing a user namespace", move || users(&of_shared, of_holder, &of_pod, &dir)).await?;
     notices::log(&shared.volumes.tear_down(&pod).await?, &place.span());
     let (shared, place) = (Arc::clone(shared), place.clone());
-    blocking("removing a pod", move || files_and_ids(&shared, holder, &place, block)).await
+    blocking("removing a pod", move || files_and_ids(&shared, holder, &place, extent)).await
 }
 
-/// Whether a lease was taken for the pod of this directory: the directory is its place, or it is the block that pods
+/// Whether a lease was taken for the pod of this directory: its places are in the directory, or it is the block that pods
 /// share. A lease of the same name that was taken by hand is its holder's.
 fn is_pods(lease: &Lease, dir: &Path) -> bool {
     let real = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-    lease.members.is_some() || lease.places.iter().any(|place| place == dir || *place == real)
+    lease.members.is_some()
+        || lease.places.iter().any(|place| place.starts_with(dir) || place.starts_with(&real))
 }
 
 /// Releases the user namespace that a killed process has pinned without a record: it would keep the block in use.
@@ -74,14 +94,20 @@ fn users(shared: &Shared, holder: Holder, pod: &PodUid, dir: &Path) -> Result<()
     }
 }
 
-fn files_and_ids(shared: &Shared, holder: Holder, place: &Place, block: Block) -> Result<()> {
-    place.remove_logs()?;
+fn files_and_ids(shared: &Shared, holder: Holder, place: &Place, extent: Extent) -> Result<()> {
+    match extent {
+        Extent::All(_) => place.remove_logs()?,
+        // Before the block is released: no record names a block that may be another pod's.
+        Extent::Users => place.forget_users()?,
+    }
     // The released block is draining: it is free only when a census has found no use of its IDs.
     if shared.ledger.get(holder.clone())?.is_some_and(|lease| is_pods(&lease, &place.dir)) {
         shared.ledger.release(holder)?;
     }
-    place.remove()?;
-    if block == Block::Settled {
+    if extent != Extent::Users {
+        place.remove()?;
+    }
+    if extent != Extent::All(Block::Released) {
         shared.ledger.settle()?;
     }
     Ok(())

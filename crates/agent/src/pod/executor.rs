@@ -159,7 +159,7 @@ impl ActionExecutor {
         }
         let config = sandbox::config(&self.context, attempt, &self.place.logs, dns.config);
         let made = self.shared.cri.run_sandbox(config, &self.context.handler).await;
-        self.shared.metrics.started_pod(&made);
+        self.shared.metrics.started_pod(&self.context.users, &made);
         made.map(drop)
     }
 

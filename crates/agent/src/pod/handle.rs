@@ -109,6 +109,16 @@ impl Handle {
         self.said.borrow().clone().ok_or(Error::BrokeOff { what: "supervising a pod" })
     }
 
+    /// Waits for the pod's end, then removes its containers, sandboxes and volumes and releases its host IDs, which are free
+    /// once a census has found that nothing uses them. Its record, status and logs stay.
+    ///
+    /// # Errors
+    /// If one of them cannot be removed. The call can be repeated: it removes the rest.
+    pub async fn release(&mut self) -> Result<()> {
+        self.ended().await?;
+        teardown::users_of_ended(&self.shared, &self.place).await
+    }
+
     /// Waits for the pod's end, then removes its containers, sandboxes, volumes, logs, lease and record.
     /// Images are kept.
     ///

@@ -239,6 +239,25 @@ impl Place {
         self.dir.join(RECORD).symlink_metadata().is_ok()
     }
 
+    /// What in the directory of a pod may have files of the pod's users: while one of these exists, its host IDs are in use.
+    pub(crate) fn owned_by_pod(dir: &Path) -> Vec<PathBuf> {
+        let volumes = ["volumes", "volumes.json", "volume-subpaths", "plugins"];
+        [CONTAINERS, HOSTS].into_iter().chain(volumes).map(|name| dir.join(name)).collect()
+    }
+
+    /// Removes the files of the pod's users, and records that it has no host IDs. The rest of the record stays, and so do
+    /// status and logs. The caller holds the lock.
+    pub(crate) fn forget_users(&self) -> Result<()> {
+        remove_tree(&self.dir.join(CONTAINERS))?;
+        self.remove_file(HOSTS)?;
+        if let Some(record) = durable::read_record::<PodRecord>(&self.dir.join(RECORD))?
+            && !(record.uids.is_empty() && record.gids.is_empty())
+        {
+            self.write_record(&PodRecord { uids: Vec::new(), gids: Vec::new(), ..record })?;
+        }
+        Ok(())
+    }
+
     /// Removes the files of the pod. The record goes last but one, so that a pod whose removal failed is
     /// found again; the lock goes last, so that no other process adopts the pod before. The caller holds the lock.
     pub(crate) fn remove(&self) -> Result<()> {

@@ -5,6 +5,10 @@
 //! Each pod passes through stages ([`Stage`]); slow steps are tasks, so that no pod waits for another. A pod that cannot
 //! be started stays Pending and is tried again: a refusal for good would make a controller create pods without end.
 
+mod admitted;
+mod judge;
+mod metrics;
+mod node_view;
 mod work;
 
 use std::collections::{BTreeSet, HashMap};
@@ -12,7 +16,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::ports::{BoxFuture, Clock, Event, EventObject, EventSink, EventType, PodRef, PodSource};
+use admission::PodOrigin;
+use agent::ports::{BoxFuture, Clock, EventSink, PodRef, PodSource};
 use agent::{Admitted, Agent, Handle, PodUpdate};
 use kubelet_api::SyncLoop;
 use manifest::Object;
@@ -25,18 +30,29 @@ use crate::objects::ApiObjects;
 use crate::pods::{ApiPod, PodSet, PodWatch};
 use crate::static_pods::{MirrorTarget, Mirrors, StaticPods};
 use crate::status::ApiStatuses;
-use work::{Done, StartError};
+use admitted::AdmittedPods;
+use work::Done;
 
-/// The pause before a pod that could not be started is tried again, as the kubelet's.
+pub use metrics::Metrics;
+pub use node_view::{NodeInApi, NodeView, is_apparmor_enabled};
+pub use work::StartError;
+
+/// The pause before a pod that could not be started is tried again, as the kubelet's; it doubles each time.
 const RETRY: Duration = Duration::from_secs(10);
+/// The longest pause.
+const LONGEST_RETRY: Duration = Duration::from_secs(120);
 
 /// How often the loop turns if nothing happens.
 const TURN: Duration = Duration::from_secs(10);
 
 /// Decides whether and how a pod runs on this node.
 pub trait Admission: Send + Sync {
-    /// Admits a pod. The error says why it cannot run now, and what to do.
-    fn admit<'a>(&'a self, pod: &'a Object) -> BoxFuture<'a, Result<Box<Admitted>, String>>;
+    /// Admits a pod. The error says why it cannot run now, and what to do. It is never final: the pod is tried again.
+    fn admit<'a>(
+        &'a self,
+        pod: &'a Object,
+        origin: PodOrigin,
+    ) -> BoxFuture<'a, Result<Box<Admitted>, StartError>>;
 }
 
 /// What the reconciler works with.
@@ -55,6 +71,10 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Notes that this loop turns.
     pub sync_loop: SyncLoop,
+    /// The node, as new pods are judged on it.
+    pub node: NodeView,
+    /// Counts rejections and refusals.
+    pub metrics: Metrics,
 }
 
 /// The ports of the API server.
@@ -79,6 +99,8 @@ pub struct Sources {
 enum Stage {
     /// A task admits and starts it, or adopts it from an earlier process.
     Starting,
+    /// It is admitted, and is started when these pods, by UID, have ended.
+    Preempting { victims: BTreeSet<String> },
     /// It could not be started, and is tried again.
     Waiting { until: Instant },
     /// Its worker runs it.
@@ -88,12 +110,16 @@ enum Stage {
         /// The shortest grace period of the deletions that were ordered; `None` if none was.
         deletion: Option<Grace>,
     },
-    /// No container of it runs, and none will. Its logs stay until it is deleted.
+    /// No container of it runs, and none will. A task removes its containers and volumes and releases its host IDs.
+    Releasing,
+    /// The same, and it has no host IDs. Its logs stay until it is deleted.
     Ended(Box<Handle>),
     /// A task removes the rest of it.
     Removing,
     /// Nothing of it is left on this node.
     Finished,
+    /// This node rejects it for good. Nothing of it is on this node.
+    Rejected,
 }
 
 /// The grace period of a deletion; `None` for the pod's own.
@@ -104,6 +130,8 @@ struct Managed {
     pod: PodRef,
     stage: Stage,
     is_static: bool,
+    /// How often it could not be started.
+    failures: u32,
 }
 
 /// The newest set of each source; `None` until its first complete one.
@@ -139,9 +167,17 @@ pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = 
         api: if api.is_none() { none() } else { None },
         files: if files.is_none() { none() } else { None },
     };
-    let ports = Arc::new(ports);
-    let mut reconciler =
-        Reconciler { ports, wanted, is_cleaned: false, pods: HashMap::new(), tasks: JoinSet::new() };
+    let state = ports.state.clone();
+    let admitted = tokio::task::spawn_blocking(move || AdmittedPods::load(&state)).await;
+    let mut reconciler = Reconciler {
+        ports: Arc::new(ports),
+        wanted,
+        is_cleaned: false,
+        pods: HashMap::new(),
+        admitted: admitted.unwrap_or_default(),
+        preempted: BTreeSet::new(),
+        tasks: JoinSet::new(),
+    };
     tokio::pin!(shutdown);
     let mut turns = tokio::time::interval(TURN);
     loop {
@@ -200,6 +236,9 @@ struct Reconciler {
     is_cleaned: bool,
     /// By UID.
     pods: HashMap<String, Managed>,
+    admitted: AdmittedPods,
+    /// The pods that are ended for critical pods, by UID.
+    preempted: BTreeSet<String>,
     tasks: JoinSet<Done>,
 }
 
@@ -252,12 +291,18 @@ impl Reconciler {
             self.is_cleaned = true;
             self.end_unwanted().await;
         }
-        let pods: Vec<Arc<ApiPod>> = self.wanted.pods().cloned().collect();
+        let mut pods: Vec<Arc<ApiPod>> = self.wanted.pods().cloned().collect();
+        // The oldest is admitted first; static pods come before all.
+        pods.sort_by_key(|pod| (!pod.is_static, pod.created));
         for wanted in &pods {
             match self.pods.contains_key(wanted.pod.uid.as_str()) {
                 true => self.step(wanted.pod.uid.as_str(), Some(wanted)).await,
                 false => self.begin(wanted),
             }
+        }
+        for uid in self.preempted.clone() {
+            let wanted = self.wanted.by_uid(&uid).cloned();
+            self.step(&uid, wanted.as_ref()).await;
         }
         if self.wanted.is_complete() {
             let is_gone = |uid: &&String| self.wanted.by_uid(uid).is_none();
@@ -273,19 +318,19 @@ impl Reconciler {
     fn begin(&mut self, wanted: &Arc<ApiPod>) {
         let is_in_use = |other: &Managed| {
             (&other.pod.namespace, &other.pod.name) == (&wanted.pod.namespace, &wanted.pod.name)
-                && !matches!(other.stage, Stage::Finished)
+                && !matches!(other.stage, Stage::Finished | Stage::Rejected)
         };
         if self.pods.values().any(is_in_use) {
             return;
         }
-        let ports = Arc::clone(&self.ports);
-        if wanted.deletion.is_none() && !wanted.is_terminal() {
-            self.tasks.spawn(work::start(ports, Arc::clone(wanted)));
-        } else {
-            let grace = wanted.deletion.and_then(|deletion| deletion.grace);
-            self.tasks.spawn(work::end(ports, wanted.pod.clone(), grace));
-        }
         self.manage(&wanted.pod, Stage::Starting, wanted.is_static);
+        // A pod that has ended here does not run again, also if the API does not know of its end yet.
+        let has_ended = !wanted.is_static && self.admitted.has_ended(wanted.pod.uid.as_str());
+        if wanted.deletion.is_none() && !wanted.is_terminal() && !has_ended {
+            return self.admit(wanted, None);
+        }
+        let grace = wanted.deletion.and_then(|deletion| deletion.grace);
+        self.tasks.spawn(work::end(Arc::clone(&self.ports), wanted.pod.clone(), grace));
     }
 
     /// Sets which mirror pods there should be.
@@ -299,14 +344,21 @@ impl Reconciler {
 
     /// Takes a known pod a step further; `wanted` is `None` if it is bound to this node no more.
     async fn step(&mut self, uid: &str, wanted: Option<&Arc<ApiPod>>) {
-        let Some(managed) = self.pods.get_mut(uid) else { return };
         let deletion = match wanted {
             None => Some(Grace(None)),
             Some(wanted) => wanted.deletion.map(|deletion| Grace(deletion.grace)),
         };
+        // A pod that is ended for a critical one stays in the API, with its logs here.
+        let stop = deletion.or(self.preempted.contains(uid).then_some(Grace(None)));
+        let Some(managed) = self.pods.get(uid) else { return };
+        let has_room = match &managed.stage {
+            Stage::Preempting { victims } => self.have_ended(victims),
+            _ => false,
+        };
+        let Some(managed) = self.pods.get_mut(uid) else { return };
         match (&mut managed.stage, wanted) {
-            (Stage::Starting | Stage::Removing, _) => {}
-            (Stage::Waiting { .. }, _) if deletion.is_some() => {
+            (Stage::Starting | Stage::Releasing | Stage::Removing, _) => {}
+            (Stage::Waiting { .. } | Stage::Preempting { .. }, _) if stop.is_some() => {
                 managed.stage = Stage::Starting;
                 self.tasks.spawn(work::end(Arc::clone(&self.ports), managed.pod.clone(), None));
             }
@@ -314,8 +366,12 @@ impl Reconciler {
                 managed.stage = Stage::Starting;
                 self.tasks.spawn(work::start(Arc::clone(&self.ports), Arc::clone(wanted)));
             }
+            (Stage::Preempting { .. }, Some(wanted)) if has_room => {
+                managed.stage = Stage::Starting;
+                self.tasks.spawn(work::start(Arc::clone(&self.ports), Arc::clone(wanted)));
+            }
             (Stage::Running { applied, deletion: ordered }, _) => {
-                if let Some(grace) = deletion {
+                if let Some(grace) = stop {
                     if *ordered != Some(grace) {
                         *ordered = Some(grace);
                         let PodRef { namespace, name, .. } = managed.pod.clone();
@@ -335,16 +391,20 @@ impl Reconciler {
                     self.tasks.spawn(work::remove(managed.pod.clone(), handle));
                 }
             }
-            (Stage::Finished, None) => {
+            (Stage::Finished | Stage::Rejected, None) => {
                 self.pods.remove(uid);
+                self.preempted.remove(uid);
             }
             // Its file was away for a while.
             (Stage::Finished, Some(wanted)) if managed.is_static => {
                 self.pods.remove(uid);
                 self.begin(wanted);
             }
-            (Stage::Finished, Some(_)) if deletion.is_some() => self.ports.finish(&managed.pod),
-            (Stage::Waiting { .. } | Stage::Ended(_) | Stage::Finished, _) => {}
+            (Stage::Finished | Stage::Rejected, Some(_)) if deletion.is_some() => {
+                self.ports.finish(&managed.pod)
+            }
+            (Stage::Waiting { .. } | Stage::Preempting { .. } | Stage::Ended(_), _)
+            | (Stage::Finished | Stage::Rejected, _) => {}
         }
     }
 
@@ -355,12 +415,23 @@ impl Reconciler {
                 if let Some(cluster) = self.ports.cluster.as_ref().filter(|_| handle.is_adopted()) {
                     cluster.statuses.resume(&pod);
                 }
+                self.admitted.started(pod.uid.as_str());
                 self.set_stage(&pod, Stage::Running { applied, deletion: None });
                 self.tasks.spawn(work::ended(pod, handle));
             }
+            Done::NodeRead { wanted, node } => {
+                let facts = node.map(|node| self.ports.node.facts_of(&node));
+                self.admit(&wanted, Some(facts.unwrap_or_else(|| self.ports.node.facts())));
+            }
             Done::NotStarted { pod, error } => {
                 self.say(&pod, &error);
-                self.set_stage(&pod, Stage::Waiting { until: Instant::now() + RETRY });
+                self.admitted.waits(pod.uid.as_str());
+                let failures = self.pods.get(pod.uid.as_str()).map_or(0, |managed| managed.failures);
+                let pause = RETRY.saturating_mul(1 << failures.min(4)).min(LONGEST_RETRY);
+                self.set_stage(&pod, Stage::Waiting { until: Instant::now() + pause });
+                if let Some(managed) = self.pods.get_mut(pod.uid.as_str()) {
+                    managed.failures += 1;
+                }
             }
             Done::Updated { pod, outcome } => {
                 if let Err(error) = outcome {
@@ -369,15 +440,23 @@ impl Reconciler {
             }
             Done::Ended { pod, handle } => {
                 let stage = self.pods.get(pod.uid.as_str()).map(|managed| &managed.stage);
+                self.admitted.remove(pod.uid.as_str());
                 // A deletion that was ordered is final, also if the file of a static pod is back.
-                if matches!(stage, Some(Stage::Running { deletion: Some(_), .. })) {
+                let is_deleted = matches!(stage, Some(Stage::Running { deletion: Some(_), .. }));
+                if is_deleted && !self.preempted.contains(pod.uid.as_str()) {
                     self.set_stage(&pod, Stage::Removing);
                     self.tasks.spawn(work::remove(pod, handle));
                 } else {
-                    self.set_stage(&pod, Stage::Ended(handle));
+                    self.set_stage(&pod, Stage::Releasing);
+                    self.tasks.spawn(work::release(pod, handle));
                 }
             }
+            Done::Released { pod, handle } => {
+                self.preempted.remove(pod.uid.as_str());
+                self.set_stage(&pod, Stage::Ended(handle));
+            }
             Done::Removed { pod } => {
+                self.admitted.remove(pod.uid.as_str());
                 let is_static = self.pods.get(pod.uid.as_str()).is_some_and(|managed| managed.is_static);
                 if let Some(cluster) = &self.ports.cluster {
                     cluster.objects.unregister(&pod.uid);
@@ -385,13 +464,15 @@ impl Reconciler {
                 if !is_static {
                     self.ports.finish(&pod);
                 }
-                self.set_stage(&pod, Stage::Finished);
+                let is_preempted = self.preempted.remove(pod.uid.as_str());
+                self.set_stage(&pod, if is_preempted { Stage::Rejected } else { Stage::Finished });
             }
         }
     }
 
     fn manage(&mut self, pod: &PodRef, stage: Stage, is_static: bool) {
-        self.pods.insert(pod.uid.as_str().to_owned(), Managed { pod: pod.clone(), stage, is_static });
+        let managed = Managed { pod: pod.clone(), stage, is_static, failures: 0 };
+        self.pods.insert(pod.uid.as_str().to_owned(), managed);
     }
 
     fn set_stage(&mut self, pod: &PodRef, stage: Stage) {
@@ -403,13 +484,7 @@ impl Reconciler {
     /// Says why a pod could not be started or changed, in the log and as an event.
     fn say(&self, pod: &PodRef, error: &StartError) {
         warn!("pod {}/{}: {}", pod.namespace, pod.name, error.message);
-        self.ports.events.record(Event {
-            kind: EventType::Warning,
-            reason: error.reason,
-            object: EventObject { pod: pod.clone(), field_path: None },
-            image: None,
-            message: error.message.clone(),
-            time: self.ports.clock.now(),
-        });
+        self.ports.metrics.refused(error.reason, &error.cause);
+        self.event(pod, error.reason, error.message.clone());
     }
 }

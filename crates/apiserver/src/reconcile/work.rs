@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::PodOrigin;
 use agent::ports::PodRef;
 use agent::{Error, Handle, PodUpdate, Synced};
+use k8s_openapi::api::core::v1::Node;
 use manifest::{Finding, Resource};
 use tracing::{error, warn};
 use types::reason;
@@ -15,6 +17,8 @@ use crate::pods::{ApiPod, Definition};
 
 /// The pause before a removal is tried again.
 const PAUSE: Duration = Duration::from_secs(10);
+/// How often a pod that has ended is asked to give its host IDs back, before that waits for its deletion.
+const RELEASES: u32 = 6;
 
 /// What a task has done.
 pub(super) enum Done {
@@ -22,36 +26,73 @@ pub(super) enum Done {
     Started { pod: PodRef, applied: Option<Arc<ApiPod>>, handle: Box<Handle> },
     /// The pod could not be started.
     NotStarted { pod: PodRef, error: StartError },
+    /// The Node was read from the API server, for a pod whose labels it did not have; `None` if it could not be.
+    NodeRead { wanted: Arc<ApiPod>, node: Option<Box<Node>> },
     /// A change was applied to the running pod, or was not.
     Updated { pod: PodRef, outcome: Result<(), StartError> },
     /// No container of the pod runs, and none will.
     Ended { pod: PodRef, handle: Box<Handle> },
+    /// The pod that has ended has no containers, volumes and host IDs.
+    Released { pod: PodRef, handle: Box<Handle> },
     /// Nothing of the pod is left.
     Removed { pod: PodRef },
 }
 
-/// Why a pod could not be started or changed, as in its event.
-pub(super) struct StartError {
-    pub(super) reason: &'static str,
-    pub(super) message: String,
+/// Why a pod could not be started or changed, as in its event. It is tried again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartError {
+    /// The reason of the event.
+    pub reason: &'static str,
+    /// Its message, with what to do.
+    pub message: String,
+    /// The cause in a word, for metrics: the field of the pod that cannot be honoured, or what failed.
+    pub cause: String,
 }
 
 impl StartError {
-    fn refused(message: String) -> Self {
-        Self { reason: reason::FAILED_CREATE_POD_SANDBOX, message }
+    /// Another error than a refusal; `cause` in a word, for metrics.
+    pub(crate) fn other(cause: &str, message: String) -> Self {
+        Self { reason: reason::FAILED_CREATE_POD_SANDBOX, message, cause: cause.to_owned() }
     }
+
+    /// The refusals of a pod, of which there is at least one.
+    #[must_use]
+    pub fn refused(refusals: &[admission::Refused]) -> Self {
+        let text = |one: &admission::Refused| {
+            let hint = Some(&one.hint).filter(|hint| !hint.is_empty());
+            let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+            format!("{}: {}{hint}", one.field, one.cause)
+        };
+        let field = refusals.first().map_or("", |first| first.field.as_str());
+        // As a kubelet reports it: volumes are set up before the sandbox is made.
+        let is_volume = field.starts_with("spec.volumes[");
+        let reason = if is_volume { reason::FAILED_MOUNT } else { reason::FAILED_CREATE_POD_SANDBOX };
+        let message = refusals.iter().map(text).collect::<Vec<_>>().join("; ");
+        Self { reason, message, cause: without_indices(field) }
+    }
+}
+
+/// A field without the indices of lists: one cause has one name.
+fn without_indices(field: &str) -> String {
+    let mut parts = field.split('[');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |all, part| all + part.split_once(']').map_or("", |(_, rest)| rest))
 }
 
 impl From<Error> for StartError {
     fn from(error: Error) -> Self {
-        let reason = match error {
+        let (reason, cause) = match error {
             Error::Volumes(_) | Error::Payload(_) | Error::Config { .. } | Error::Token { .. } => {
-                reason::FAILED_MOUNT
+                (reason::FAILED_MOUNT, "volumes")
             }
-            _ => reason::FAILED_CREATE_POD_SANDBOX,
+            Error::Ledger(_) => (reason::FAILED_CREATE_POD_SANDBOX, "host IDs"),
+            Error::NotAdmitted { .. } | Error::Admission(_) => {
+                (reason::FAILED_CREATE_POD_SANDBOX, "not admitted")
+            }
+            _ => (reason::FAILED_CREATE_POD_SANDBOX, "other"),
         };
         let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-        Self { reason, message: format!("{error}{hint}") }
+        Self { reason, message: format!("{error}{hint}"), cause: cause.to_owned() }
     }
 }
 
@@ -62,10 +103,16 @@ pub(super) async fn start(ports: Arc<Ports>, wanted: Arc<ApiPod>) -> Done {
         Ok(Synced::Started(handle)) => Done::Started { pod, applied: Some(wanted), handle: Box::new(handle) },
         Ok(_) => {
             let message = "a pod of the same name is still being stopped on this node".to_owned();
-            Done::NotStarted { pod, error: StartError::refused(message) }
+            Done::NotStarted { pod, error: StartError::other("name in use", message) }
         }
         Err(error) => Done::NotStarted { pod, error },
     }
+}
+
+/// Reads the Node, for a pod that requires labels which were not seen on it.
+pub(super) async fn read_node(ports: Arc<Ports>, wanted: Arc<ApiPod>) -> Done {
+    let node = ports.node.read().await.map(Box::new);
+    Done::NodeRead { wanted, node }
 }
 
 /// Applies a changed definition to a running pod.
@@ -77,12 +124,13 @@ pub(super) async fn update(ports: Arc<Ports>, wanted: Arc<ApiPod>) -> Done {
 async fn apply(ports: &Ports, wanted: &ApiPod) -> Result<Synced, StartError> {
     let object = match &wanted.definition {
         Definition::Read(object) => object,
-        Definition::Refused(findings) => return Err(StartError::refused(unreadable(findings))),
+        Definition::Refused(findings) => return Err(StartError::other("unreadable", unreadable(findings))),
     };
     if let (Resource::Pod(pod), Some(cluster)) = (&object.resource, &ports.cluster) {
         cluster.objects.register(&wanted.pod.uid, &references(pod));
     }
-    let admitted = ports.admission.admit(object).await.map_err(StartError::refused)?;
+    let origin = if wanted.is_static { PodOrigin::Static } else { PodOrigin::ApiServer };
+    let admitted = ports.admission.admit(object, origin).await?;
     Ok(ports.agent.sync(PodUpdate::Apply(admitted)).await?)
 }
 
@@ -100,7 +148,7 @@ pub(super) async fn end(ports: Arc<Ports>, pod: PodRef, grace: Option<Duration>)
         Ok(Ok(None)) => return Done::Removed { pod },
         Ok(Err(error)) => return Done::NotStarted { pod, error: error.into() },
         Err(cause) => {
-            let error = StartError::refused(format!("reading its record ended early: {cause}"));
+            let error = StartError::other("record", format!("reading its record ended early: {cause}"));
             return Done::NotStarted { pod, error };
         }
     };
@@ -118,6 +166,20 @@ pub(super) async fn ended(pod: PodRef, mut handle: Box<Handle>) -> Done {
     Done::Ended { pod, handle }
 }
 
+/// Has a pod that has ended give its host IDs back. What cannot be removed now is removed with the rest of the pod.
+pub(super) async fn release(pod: PodRef, mut handle: Box<Handle>) -> Done {
+    for _ in 0..RELEASES {
+        match handle.release().await {
+            Ok(()) => break,
+            Err(cause) => {
+                warn!("pod {}/{} has ended and keeps its host IDs: {cause}", pod.namespace, pod.name)
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Done::Released { pod, handle }
+}
+
 /// Removes the rest of a pod that has ended, however often it takes.
 pub(super) async fn remove(pod: PodRef, mut handle: Box<Handle>) -> Done {
     while let Err(cause) = handle.remove().await {
@@ -125,4 +187,28 @@ pub(super) async fn remove(pod: PodRef, mut handle: Box<Handle>) -> Done {
         tokio::time::sleep(PAUSE).await;
     }
     Done::Removed { pod }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(field: &str, cause: &str, hint: &str) -> admission::Refused {
+        admission::Refused { field: field.into(), cause: cause.into(), hint: hint.into(), at: None }
+    }
+
+    #[test]
+    fn a_refusal_is_reported_as_a_kubelet_reports_what_failed_with_what_to_do() {
+        let volume = refused("spec.volumes[3].nfs", "not run here", "use emptyDir");
+        let users = refused("spec.hostUsers", "the handler has no user namespaces", "");
+        let error = StartError::refused(&[volume.clone(), users.clone()]);
+        assert_eq!((error.reason, error.cause.as_str()), ("FailedMount", "spec.volumes.nfs"));
+        assert_eq!(
+            error.message,
+            "spec.volumes[3].nfs: not run here; use emptyDir; spec.hostUsers: the handler has no user namespaces"
+        );
+        let error = StartError::refused(&[users, volume]);
+        assert_eq!((error.reason, error.cause.as_str()), ("FailedCreatePodSandBox", "spec.hostUsers"));
+        assert_eq!(without_indices("spec.containers[0].env[12].valueFrom"), "spec.containers.env.valueFrom");
+    }
 }

@@ -3,22 +3,28 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agent::PodStatus;
-use agent::ports::{BoxFuture, PodRef, StatusSink};
+use agent::ports::{BoxFuture, Clock, PodRef, StatusSink, SystemClock};
+use agent::{ConditionView, PodStatus};
 use kube::Client;
 use lifecycle::Moment;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
+use types::reason;
 
-use crate::pods::PodsView;
+use crate::pods::{PodsView, is_terminal};
 use crate::status::convert::{CleanUp, StatusNode};
 use crate::status::writer::Writer;
+
+/// The condition of a pod that was ended for another one.
+const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// Publishes statuses to a local sink, which keeps the last ones for a later process, and then to the API server, by one
 /// task, the newest status of each pod only. The task ends when this value is dropped.
 pub struct ApiStatuses {
     local: Arc<dyn StatusSink>,
     queue: Arc<Queue>,
+    /// The messages of pods that are ended for critical pods, by UID.
+    preempted: Mutex<HashMap<String, String>>,
     task: AbortHandle,
 }
 
@@ -53,7 +59,7 @@ impl ApiStatuses {
         let queue = Arc::new(Queue::default());
         let writer = Writer { client, pods, node, queue: Arc::clone(&queue) };
         let task = tokio::spawn(writer.run()).abort_handle();
-        Self { local, queue, task }
+        Self { local, queue, preempted: Mutex::default(), task }
     }
 
     /// Sends the last status of a pod that was adopted: an earlier process may have ended before the API had it.
@@ -63,10 +69,47 @@ impl ApiStatuses {
         }
     }
 
+    /// Has a pod that is being ended for a critical one end as `Failed`, however its containers end.
+    pub fn preempt(&self, pod: &PodRef, message: &str) {
+        self.preempted().insert(pod.uid.as_str().to_owned(), message.to_owned());
+    }
+
+    fn preempted(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.preempted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The status of a pod as it is published.
+    fn published(&self, pod: &PodRef, status: &PodStatus) -> PodStatus {
+        let mut status = status.clone();
+        let message = self.preempted().get(pod.uid.as_str()).cloned();
+        if let Some(message) = message.filter(|_| is_terminal(&status.phase)) {
+            let since = SystemClock.now().millis();
+            let is_other = |condition: &ConditionView| condition.kind != DISRUPTION_TARGET;
+            status.conditions.retain(is_other);
+            status.conditions.push(ConditionView {
+                kind: DISRUPTION_TARGET.to_owned(),
+                status: "True".to_owned(),
+                reason: "TerminationByKubelet".to_owned(),
+                message: message.clone(),
+                since,
+            });
+            status.phase = "Failed".to_owned();
+            (status.reason, status.message) = (Some(reason::PREEMPTING.to_owned()), Some(message));
+        }
+        status
+    }
+
     /// Tells the API server that nothing of the pod is left on this node: no container, no volume, no cgroup. A pod that
     /// is being deleted is removed from the API once its phase there is `Succeeded` or `Failed`.
     pub fn finish(&self, pod: &PodRef) {
-        let last = || self.local.last(pod).unwrap_or_else(|| ended("Pending", None, None, 0));
+        let preempted = self.preempted().remove(pod.uid.as_str());
+        let never_started = || match &preempted {
+            Some(message) => {
+                ended("Failed", Some(reason::PREEMPTING), Some(message), SystemClock.now().millis())
+            }
+            None => ended("Pending", None, None, 0),
+        };
+        let last = || self.local.last(pod).unwrap_or_else(never_started);
         self.queue.change(pod, last, |entry| entry.clean_up = CleanUp::Finished);
     }
 
@@ -97,9 +140,10 @@ fn ended(phase: &str, reason: Option<&str>, message: Option<&str>, started: u64)
 impl StatusSink for ApiStatuses {
     fn publish<'a>(&'a self, pod: &'a PodRef, status: &'a PodStatus) -> BoxFuture<'a, agent::Result<()>> {
         Box::pin(async move {
-            let kept = self.local.publish(pod, status).await;
+            let status = self.published(pod, status);
+            let kept = self.local.publish(pod, &status).await;
             // A status that cannot be kept here is no less true for the API.
-            self.queue.put(pod, status.clone());
+            self.queue.put(pod, status);
             kept
         })
     }

@@ -1,22 +1,18 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use agent::ports::BoxFuture;
-use agent::{Admitted, Objects};
+use agent::Objects;
 use apiserver::client::Clients;
 use apiserver::node_agent::NodeAgent;
-use apiserver::reconcile::Admission;
-use cri::client::Client;
-use manifest::{Object, Reading};
+use node::host_name;
 use node::kubelet::{KubeletConfig, KubeletFlags};
-use node::{Node, host_name};
 
 use super::{Session, run::which};
 use crate::cli::{AgentArgs, RunArgs};
 use crate::failure::{Answer, Failure};
 use crate::run::pods::Run;
 use crate::run::signals::Signals;
-use crate::run::{admit, threads};
+use crate::run::threads;
 use crate::words;
 
 pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<Answer, Failure> {
@@ -68,20 +64,7 @@ async fn serve(
         Run { node: &session.node, args: &run, runtime: &runtime, objects: Objects::default(), ledger };
     let options = pods.options()?;
     let name = flags.node.hostname_override.clone().unwrap_or_else(|| host_name().to_lowercase());
-    let agent = NodeAgent {
-        config,
-        flags: &flags.node,
-        options,
-        admission: Arc::new(NodeAdmission {
-            node: session.node.clone(),
-            name: name.clone(),
-            client: runtime.client.clone(),
-            args: run,
-        }),
-        name,
-        host_root: session.node.host_root().path("/"),
-        clients,
-    };
+    let agent = NodeAgent { config, flags: &flags.node, options, node: session.node.clone(), name, clients };
     let of = agent.clients.as_ref().map_or("no cluster", |clients| clients.main.server());
     words::say(&format!("wardlet agent: node {} of {of}", agent.name));
     agent.run(async { signals.next().await }).await.map_err(|e| hinted(&e, e.hint()))?;
@@ -92,30 +75,4 @@ async fn serve(
 
 fn hinted(error: &dyn Error, hint: Option<String>) -> Failure {
     hint.into_iter().fold(Failure::unknown(error.to_string()), Failure::with_hint)
-}
-
-/// Admission with the facts of this node and the features that its runtime reports.
-struct NodeAdmission {
-    node: Node,
-    name: String,
-    client: Client,
-    args: RunArgs,
-}
-
-impl Admission for NodeAdmission {
-    fn admit<'a>(&'a self, pod: &'a Object) -> BoxFuture<'a, Result<Box<Admitted>, String>> {
-        Box::pin(async move {
-            let reading = Reading { objects: vec![pod.clone()], ..Reading::default() };
-            let text = |failure: Failure| failure.message().to_owned();
-            let considered =
-                tokio::task::block_in_place(|| admit::consider(&self.node, &self.args, &reading));
-            let considered = considered.map_err(text)?.of_api_server();
-            let decision = admit::decide(considered, &self.client, &self.node, &self.args, &self.name);
-            let decision = decision.await.map_err(text)?;
-            let refusals = decision.refused.iter().flat_map(|refused| &refused.refusals);
-            let refused = refusals.map(|one| format!("{}: {}; {}", one.field, one.cause, one.hint));
-            let refused = refused.collect::<Vec<_>>().join("; ");
-            decision.admitted.into_iter().next().map(Box::new).ok_or(refused)
-        })
-    }
 }

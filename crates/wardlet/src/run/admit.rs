@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use admission::{Admitted, Candidate, Decision, PodOrigin, RefusedPod};
+use admission::{Admitted, Candidate, RefusedPod};
 use cri::StatusResponse;
 use cri::client::Client;
 use manifest::{Object, Reading};
@@ -55,14 +55,6 @@ pub(crate) struct Considered<'a> {
     gates: Gates,
 }
 
-impl Considered<'_> {
-    /// The same, for pods of an API server.
-    pub(crate) fn of_api_server(mut self) -> Self {
-        self.candidates.iter_mut().for_each(|candidate| candidate.origin = PodOrigin::ApiServer);
-        self
-    }
-}
-
 /// Reads the pods' intents and the node's facts. The runtime is not needed yet.
 ///
 /// # Errors
@@ -95,23 +87,6 @@ pub(crate) async fn pods(
     node: &Node,
     args: &RunArgs,
 ) -> Result<Vec<Admitted>, Failure> {
-    let decision = decide(considered, client, node, args, &host_name()).await?;
-    say_refused(&decision.refused)?;
-    decision.admitted.iter().for_each(|pod| say_plan(pod, args));
-    Ok(decision.admitted)
-}
-
-/// Plans the pods, for a node of this name.
-///
-/// # Errors
-/// If the runtime does not respond.
-pub(crate) async fn decide<'a>(
-    considered: Considered<'a>,
-    client: &Client,
-    node: &Node,
-    args: &RunArgs,
-    node_name: &str,
-) -> Result<Decision<'a>, Failure> {
     let Considered { candidates, facts, gates } = considered;
     let status = client.status(DEADLINE).await?;
     let facts = Facts { runtime: tokio::task::block_in_place(|| runtime(&status)), ..facts };
@@ -121,7 +96,10 @@ pub(crate) async fn decide<'a>(
     }
     // All pods are planned before the first one is started.
     let running = agent::running_pods(node.state_dir())?;
-    Ok(admission::admit(&candidates, &facts, &policy, node_name, &running))
+    let decision = admission::admit(&candidates, &facts, &policy, &host_name(), &running);
+    say_refused(&decision.refused)?;
+    decision.admitted.iter().for_each(|pod| say_plan(pod, args));
+    Ok(decision.admitted)
 }
 
 fn say_refused(refused: &[RefusedPod<'_>]) -> Result<(), Failure> {

@@ -1,0 +1,177 @@
+//! The pods that this node has admitted: new pods are judged beside them, and they are not judged again.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use agent::PodStatus;
+use manifest::Resource;
+use manifest::k8s_openapi::api::core::v1::Pod;
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+use super::Wanted;
+use crate::pods::ApiPod;
+
+/// In the state directory: the UIDs of admitted pods without a record.
+const FILE: &str = "admitted.json";
+const VERSION: u32 = 1;
+
+/// Admitted pods that could not be started yet. Pods that were started have a record of the agent.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Waiting {
+    version: u32,
+    uids: BTreeSet<String>,
+}
+
+impl durable::Record for Waiting {
+    const VERSION: u32 = VERSION;
+}
+
+/// The pods that this node has admitted and that are not over.
+#[derive(Debug, Default)]
+pub(super) struct AdmittedPods {
+    /// By UID, as the agent has recorded them; `None` until they are seen.
+    pods: HashMap<String, Option<Pod>>,
+    /// Recorded pods of which no container runs, and none will.
+    ended: HashSet<String>,
+    file: PathBuf,
+    waiting: BTreeSet<String>,
+}
+
+/// Admitted pods beside another one.
+pub(super) struct Beside<'a> {
+    pub(super) uids: Vec<&'a str>,
+    pub(super) pods: Vec<&'a Pod>,
+}
+
+impl AdmittedPods {
+    /// Reads which pods earlier processes have admitted.
+    pub(super) fn load(state: &Path) -> Self {
+        let file = state.join(FILE);
+        let waiting = durable::read_record::<Waiting>(&file).unwrap_or_else(|error| {
+            warn!("{error}; pods that have not been started yet are judged again");
+            None
+        });
+        let waiting = waiting.unwrap_or_default().uids;
+        let mut all = Self { file, ..Self::default() };
+        all.pods.extend(waiting.iter().map(|uid| (uid.clone(), None)));
+        all.waiting = waiting;
+        // What cannot be read is reported when the pods of earlier processes are looked through.
+        for stored in agent::stored(state).map(|(stored, _)| stored).unwrap_or_default() {
+            let uid = stored.record.uid.as_str().to_owned();
+            if stored.status.as_ref().is_some_and(PodStatus::is_terminated) {
+                all.ended.insert(uid);
+            } else {
+                all.pods.insert(uid, Some(stored.record.pod));
+            }
+        }
+        all
+    }
+
+    pub(super) fn contains(&self, uid: &str) -> bool {
+        self.pods.contains_key(uid)
+    }
+
+    /// Whether the pod has ended in an earlier process, whatever the API says.
+    pub(super) fn has_ended(&self, uid: &str) -> bool {
+        self.ended.contains(uid)
+    }
+
+    pub(super) fn insert(&mut self, uid: &str) {
+        self.pods.entry(uid.to_owned()).or_default();
+    }
+
+    /// Notes that a pod is over, or that nothing of it is on this node.
+    pub(super) fn remove(&mut self, uid: &str) {
+        self.pods.remove(uid);
+        self.ended.remove(uid);
+        self.started(uid);
+    }
+
+    /// Notes that an admitted pod cannot be started now: a later process must know that it was admitted.
+    pub(super) fn waits(&mut self, uid: &str) {
+        if self.contains(uid) && self.waiting.insert(uid.to_owned()) {
+            self.save();
+        }
+    }
+
+    /// Notes that a pod has a record.
+    pub(super) fn started(&mut self, uid: &str) {
+        if self.waiting.remove(uid) {
+            self.save();
+        }
+    }
+
+    fn save(&self) {
+        let waiting = Waiting { version: VERSION, uids: self.waiting.clone() };
+        let written = serde_json::to_vec(&waiting).map_err(|error| error.to_string());
+        let written =
+            written.and_then(|text| durable::write(&self.file, &text).map_err(|error| error.to_string()));
+        if let Err(error) = written {
+            warn!("pods that wait are judged again if this process ends: {error}");
+        }
+    }
+
+    /// The admitted pods beside this one, as the sources have them. One that no source has is counted until all have
+    /// delivered their pods.
+    pub(super) fn beside<'a>(&'a self, uid: &str, wanted: &'a Wanted) -> Beside<'a> {
+        let (mut uids, mut pods) = (Vec::new(), Vec::new());
+        for (other, recorded) in self.pods.iter().filter(|(other, _)| *other != uid) {
+            let current = wanted.by_uid(other).map(|pod| pod_of(pod));
+            let recorded = || recorded.as_ref().filter(|_| !wanted.is_complete());
+            if let Some(pod) = current.unwrap_or_else(recorded) {
+                uids.push(other.as_str());
+                pods.push(pod);
+            }
+        }
+        Beside { uids, pods }
+    }
+}
+
+/// The pod of a definition that could be read.
+pub(super) fn pod_of(pod: &ApiPod) -> Option<&Pod> {
+    match pod.object().map(|object| &object.resource) {
+        Some(Resource::Pod(pod)) => Some(pod),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::pods::PodSet;
+
+    fn wanted(names: &[&str]) -> Wanted {
+        let pods = names.iter().map(|name| {
+            let pod = json!({
+                "metadata": {"name": name, "namespace": "shop", "uid": name},
+                "spec": {"containers": [{"name": "a", "image": "i"}]},
+            });
+            Arc::new(ApiPod::read(&serde_json::from_value(pod).unwrap()).unwrap())
+        });
+        Wanted { api: Some(Arc::new(PodSet { pods: pods.collect() })), files: None }
+    }
+
+    #[test]
+    fn a_pod_that_waits_is_admitted_for_the_next_process_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut admitted = AdmittedPods::load(dir.path());
+        let wanted = wanted(&["a", "b", "c"]);
+        admitted.insert("a");
+        admitted.insert("b");
+        // Not admitted: it says nothing.
+        admitted.waits("c");
+        admitted.waits("a");
+        assert_eq!(admitted.beside("c", &wanted).pods.len(), 2);
+        let mut next = AdmittedPods::load(dir.path());
+        assert!(next.contains("a") && !next.contains("b") && !next.contains("c"));
+        assert_eq!(next.beside("c", &wanted).uids, ["a"]);
+        next.remove("a");
+        assert!(!AdmittedPods::load(dir.path()).contains("a"));
+    }
+}

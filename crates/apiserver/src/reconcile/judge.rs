@@ -1,0 +1,201 @@
+//! Admission of new pods, as the kubelet's: rejected for good, admitted, or admitted once other pods are ended.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use admission::kubelet::{self, Admission as Outcome, NodeFacts, NodePod, Rejection, Requirement};
+use agent::ports::{Event, EventObject, EventType, PodRef};
+use tracing::{info, warn};
+use types::reason;
+
+use super::admitted::pod_of;
+use super::{Reconciler, Stage, work};
+use crate::pods::ApiPod;
+
+/// Begins the message of a rejected pod.
+const REJECTED: &str = "Pod was rejected: ";
+/// The reason of a pod that is rejected because no pods could be ended for it.
+pub(super) const UNEXPECTED: &str = "UnexpectedAdmissionError";
+/// The message of a pod that is ended for a critical one.
+pub(super) const PREEMPTED: &str = "Preempted in order to admit critical pod";
+
+/// What becomes of a pod.
+enum Judged {
+    Admitted,
+    Rejected(Rejection),
+    /// It is admitted once these pods, by UID, are ended: so much must become free.
+    Preempts {
+        victims: BTreeSet<String>,
+        required: Vec<Requirement>,
+    },
+}
+
+impl Reconciler {
+    /// Judges a pod that is new here, unless an earlier process has admitted it, and starts it if it is admitted. `node` is
+    /// the node if it was just read from the API server.
+    pub(super) fn admit(&mut self, wanted: &Arc<ApiPod>, node: Option<NodeFacts>) {
+        let uid = wanted.pod.uid.as_str();
+        // A pod that cannot be read is not rejected: it waits, with an event.
+        if let (false, Some(pod)) = (self.admitted.contains(uid), pod_of(wanted)) {
+            let may_be_stale = node.is_none() && self.ports.node.cluster.is_some();
+            let facts = node.unwrap_or_else(|| self.ports.node.facts());
+            match self.judge(uid, NodePod { pod, phase: &wanted.phase }, &facts) {
+                Judged::Admitted => {}
+                Judged::Rejected(rejection) if may_be_stale && rejection.reason == kubelet::NODE_AFFINITY => {
+                    self.tasks.spawn(work::read_node(Arc::clone(&self.ports), Arc::clone(wanted)));
+                    return;
+                }
+                Judged::Rejected(rejection) => return self.reject(wanted, &rejection),
+                Judged::Preempts { victims, required } => return self.preempt(wanted, &required, victims),
+            }
+            self.warn_of_unknown_fields(wanted);
+            self.admitted.insert(uid);
+        }
+        self.tasks.spawn(work::start(Arc::clone(&self.ports), Arc::clone(wanted)));
+    }
+
+    fn judge(&self, uid: &str, new: NodePod<'_>, node: &NodeFacts) -> Judged {
+        let beside = self.admitted.beside(uid, &self.wanted);
+        let required = match kubelet::judge(new, node, &beside.pods) {
+            Outcome::Admitted => return Judged::Admitted,
+            Outcome::Rejected(rejection) => return Judged::Rejected(rejection),
+            Outcome::Preempts(required) => required,
+        };
+        match kubelet::victims(new.pod, &required, &beside.pods) {
+            Ok(chosen) => {
+                let uids = chosen.iter().filter_map(|index| beside.uids.get(*index));
+                Judged::Preempts { victims: uids.map(|uid| (*uid).to_owned()).collect(), required }
+            }
+            Err(error) => {
+                let message =
+                    format!("Unexpected error while attempting to recover from admission failure: {error}");
+                Judged::Rejected(Rejection { reason: UNEXPECTED.to_owned(), message })
+            }
+        }
+    }
+
+    /// Rejects a pod for good.
+    fn reject(&mut self, wanted: &ApiPod, rejection: &Rejection) {
+        let pod = &wanted.pod;
+        let Rejection { reason, message } = rejection;
+        info!("pod {}/{} is rejected: {reason}: {message}", pod.namespace, pod.name);
+        self.ports.metrics.rejected(reason);
+        self.event(pod, interned(reason), message.clone());
+        if let Some(cluster) = &self.ports.cluster {
+            cluster.statuses.reject(pod, reason, &format!("{REJECTED}{message}"), self.ports.clock.now());
+        }
+        self.set_stage(pod, Stage::Rejected);
+    }
+
+    /// Admits a critical pod, and ends the pods that leave too little for it. It is started when they have ended.
+    fn preempt(&mut self, wanted: &Arc<ApiPod>, required: &[Requirement], victims: BTreeSet<String>) {
+        for uid in &victims {
+            let Some(managed) = self.pods.get(uid) else { continue };
+            let pod = managed.pod.clone();
+            let critical = &wanted.pod;
+            info!(
+                "pod {}/{} is ended: critical pod {}/{} needs its resources",
+                pod.namespace, pod.name, critical.namespace, critical.name
+            );
+            let signal = required.first().map_or("", |first| first.resource.as_str());
+            self.ports.metrics.preempted(signal);
+            self.event(&pod, reason::PREEMPTING, PREEMPTED.to_owned());
+            if let Some(cluster) = &self.ports.cluster {
+                cluster.statuses.preempt(&pod, PREEMPTED);
+            }
+            self.admitted.remove(uid);
+            self.preempted.insert(uid.clone());
+        }
+        self.admitted.insert(wanted.pod.uid.as_str());
+        self.set_stage(&wanted.pod, Stage::Preempting { victims });
+    }
+
+    /// Whether none of these pods runs any more.
+    pub(super) fn have_ended(&self, victims: &BTreeSet<String>) -> bool {
+        let runs =
+            |stage: &Stage| matches!(stage, Stage::Starting | Stage::Waiting { .. } | Stage::Running { .. });
+        !victims.iter().filter_map(|uid| self.pods.get(uid)).any(|managed| runs(&managed.stage))
+    }
+
+    /// Reports fields of the pod that this agent does not know: what they ask for does not happen.
+    fn warn_of_unknown_fields(&self, wanted: &ApiPod) {
+        let fields = unknown_fields(wanted);
+        if fields.is_empty() {
+            return;
+        }
+        let message = format!(
+            "fields that this node does not know are ignored: {}; update wardlet on the node, or leave them out",
+            fields.join(", ")
+        );
+        warn!("pod {}/{}: {message}", wanted.pod.namespace, wanted.pod.name);
+        self.ports.metrics.unknown_fields(fields.len());
+        self.event(&wanted.pod, reason::UNKNOWN_FIELD, message);
+    }
+
+    /// Records a warning event of a pod.
+    pub(super) fn event(&self, pod: &PodRef, reason: &'static str, message: String) {
+        self.ports.events.record(Event {
+            kind: EventType::Warning,
+            reason,
+            object: EventObject { pod: pod.clone(), field_path: None },
+            image: None,
+            message,
+            time: self.ports.clock.now(),
+        });
+    }
+}
+
+/// The fields of a pod that this agent does not know and that cannot be a wish for isolation. A pod with others is not read.
+fn unknown_fields(pod: &ApiPod) -> Vec<&str> {
+    let warnings = pod.object().map(|object| object.warnings.as_slice()).unwrap_or_default();
+    warnings.iter().map(|finding| finding.path.as_str()).collect()
+}
+
+/// A reason that lives as long as the process, as events have it. Each is kept once. There are few: they name resources that
+/// the Node has.
+fn interned(reason: &str) -> &'static str {
+    static REASONS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut reasons = REASONS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = reasons.get(reason) {
+        return known;
+    }
+    let kept: &'static str = Box::leak(reason.to_owned().into_boxed_str());
+    reasons.insert(kept);
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::pods::Definition;
+
+    fn read(spec: Value) -> ApiPod {
+        let mut pod = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u-1"}});
+        pod["spec"] = spec;
+        ApiPod::read(&serde_json::from_value(pod).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn an_unknown_field_is_ignored_and_named_and_one_in_a_security_context_is_not_ignored() {
+        let plain = read(json!({"containers": [{"name": "a", "image": "i"}]}));
+        assert!(unknown_fields(&plain).is_empty() && pod_of(&plain).is_some());
+        let newer = read(json!({"containers": [{"name": "a", "image": "i", "warpFactor": 9}]}));
+        assert_eq!(unknown_fields(&newer), ["spec.containers[0].warpFactor"]);
+        assert!(pod_of(&newer).is_some());
+        for spec in [
+            json!({"securityContext": {"isolateMore": true}, "containers": [{"name": "a", "image": "i"}]}),
+            json!({"containers": [{"name": "a", "image": "i", "securityContext": {"isolateMore": true}}]}),
+        ] {
+            let unread = read(spec);
+            assert!(pod_of(&unread).is_none() && matches!(unread.definition, Definition::Refused(_)));
+        }
+    }
+
+    #[test]
+    fn a_reason_is_kept_once() {
+        let [first, second] = ["OutOfexample.com/gpu"; 2].map(interned);
+        assert!(std::ptr::eq(first, second));
+    }
+}
