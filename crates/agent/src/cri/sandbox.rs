@@ -12,6 +12,7 @@ use crate::cri::calls::{POD_NAME, POD_NAMESPACE};
 use crate::cri::dns;
 use crate::cri::security;
 use crate::pod::context::PodContext;
+use crate::pod::resources::PodResources;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -37,8 +38,20 @@ pub(crate) fn config(context: &PodContext, attempt: u32, logs: &Path) -> PodSand
         linux: Some(LinuxPodSandboxConfig {
             security_context: Some(security::of_sandbox(context)),
             sysctls: sysctls(context),
-            ..LinuxPodSandboxConfig::default()
+            ..in_cgroup(context)
         }),
+    }
+}
+
+/// The sandbox's cgroup and resources, on a node that makes cgroups for its pods.
+fn in_cgroup(context: &PodContext) -> LinuxPodSandboxConfig {
+    let Some(parent) = &context.cgroup else { return LinuxPodSandboxConfig::default() };
+    let resources = PodResources::of(&context.spec);
+    LinuxPodSandboxConfig {
+        cgroup_parent: parent.path.clone(),
+        resources: Some(resources.of_sandbox(parent.cpu)),
+        overhead: Some(resources.overhead(parent.cpu)),
+        ..LinuxPodSandboxConfig::default()
     }
 }
 

@@ -140,6 +140,10 @@ impl ActionExecutor {
 
     async fn make_sandbox(&self, attempt: u32) -> Result<()> {
         self.place.make_logs()?;
+        let (shared, context) = (Arc::clone(&self.shared), Arc::clone(&self.context));
+        if let Some(cgroups) = shared.cgroups.clone() {
+            blocking("making a pod's cgroup", move || cgroups.ensure(&context.uid, &context.spec)).await?;
+        }
         let config = sandbox::config(&self.context, attempt, &self.place.logs);
         let made = self.shared.cri.run_sandbox(config, &self.context.handler).await;
         self.shared.metrics.started_pod(&made);

@@ -79,6 +79,7 @@ impl Run<'_> {
             node: host_name(),
             host_ip: host_ip(),
             metrics: Registry::default(),
+            cgroups: None,
             journal: calls.map(CallLog::of_runtime),
         })
     }
