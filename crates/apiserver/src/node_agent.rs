@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use ::node::kubelet::{KubeletConfig, NodeFlags};
 use agent::ports::{Clock, StatusSink, SystemClock};
-use agent::{Agent, Options, StatusFiles};
+use agent::{Agent, Options, PodCgroups, StatusFiles};
 use types::Refusal;
 
+use crate::cgroups;
 use crate::client::Clients;
 use crate::events::ApiEvents;
 use crate::node::{
@@ -57,6 +58,9 @@ pub enum NodeAgentError {
     /// The agent that runs the pods cannot be opened.
     #[error(transparent)]
     Agent(#[from] agent::Error),
+    /// The runtime does not say how it makes cgroups.
+    #[error(transparent)]
+    Runtime(#[from] cri::CallError),
     /// The kubelet's API cannot be served.
     #[error(transparent)]
     Api(#[from] kubelet_api::ServeError),
@@ -71,6 +75,7 @@ impl NodeAgentError {
             Self::Address(error) => Some(error.hint().to_owned()),
             Self::Settings(refusal) => refusal.hint.clone(),
             Self::Agent(error) => error.hint(),
+            Self::Runtime(error) => error.hint().map(str::to_owned),
             Self::Api(error) => error.hint(),
         }
     }
@@ -90,6 +95,10 @@ impl NodeAgent<'_> {
         if let Some(refusal) = settings.validate(&machine).into_iter().next() {
             return Err(NodeAgentError::Settings(refusal));
         }
+        let driver = cgroups::driver(&options.client, config.cgroup_driver).await?;
+        let of_pods = cgroups::options(config, &settings, &machine, driver, &host_root);
+        options.cgroups = Some(Arc::new(PodCgroups::open(of_pods, &state)?));
+        cgroups::set_oom_score(config.oom_score_adj);
         let addresses = addresses(&name, &settings.node_ips)?;
         let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         let probe = RuntimeProbe::start(options.client.clone(), machine, addresses);

@@ -48,6 +48,7 @@ impl From<Error> for StartError {
             Error::Volumes(_) | Error::Payload(_) | Error::Config { .. } | Error::Token { .. } => {
                 reason::FAILED_MOUNT
             }
+            Error::Cgroups(_) => reason::FAILED_CREATE_POD_CONTAINER,
             _ => reason::FAILED_CREATE_POD_SANDBOX,
         };
         let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
