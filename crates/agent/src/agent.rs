@@ -1,7 +1,8 @@
 //! The agent: all pods that one process runs.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use cri::client::Client;
@@ -14,7 +15,7 @@ use telemetry::log::pod_span;
 use telemetry::metrics::Registry;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{Instrument, info, warn};
-use types::reason;
+use types::{PodUid, reason};
 use volumes::{LocalDriver, PodVolumes, VolumeManager};
 
 use crate::cri::calls::{Cri, Journal};
@@ -28,6 +29,7 @@ use crate::housekeeping::teardown::{self, Block};
 use crate::instance::InstanceId;
 use crate::isolation::IsolationMetrics;
 use crate::metrics::Metrics;
+use crate::pod::cgroups::PodCgroups;
 use crate::pod::change::{self, Change};
 use crate::pod::claim::{Claimed, Home, Origin, Sandbox, claim, recorded};
 use crate::pod::context::PodContext;
@@ -50,6 +52,8 @@ use admission::Admitted;
 
 /// How long the start of pods waits for the removal of orphans.
 const ORPHANS_PATIENCE: Duration = Duration::from_secs(10);
+/// How often the limits of the cgroups above the pods are set again.
+const CGROUPS_PERIOD: Duration = Duration::from_secs(60);
 /// Exists where SELinux is on, enforcing or not.
 const SELINUX: &str = "/sys/fs/selinux/enforce";
 
@@ -89,6 +93,8 @@ pub struct Options {
     pub defaults: PodDefaults,
     /// The registry for the agent's metrics. Two agents in one process need two registries.
     pub metrics: Registry,
+    /// The cgroups of the pods; `None`: the runtime makes them.
+    pub cgroups: Option<Arc<PodCgroups>>,
     /// Called with each request that creates a sandbox or a container, before it is sent.
     pub journal: Option<Journal>,
 }
@@ -129,6 +135,7 @@ impl Agent {
                 journal: options.journal,
                 metrics: metrics.clone(),
             },
+            cgroups: options.cgroups,
             state,
             ledger: options.ledger,
             objects: options.objects,
@@ -145,6 +152,9 @@ impl Agent {
             metrics,
             running: RunningPods::default(),
         };
+        if let Some(cgroups) = &shared.cgroups {
+            tokio::spawn(refresh_cgroups(Arc::downgrade(cgroups)));
+        }
         tokio::spawn(PodNotifier::listen(Arc::downgrade(&notifier), options.client));
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -157,6 +167,26 @@ impl Agent {
         let collecting = tokio::spawn(orphans::collect(Arc::clone(&self.shared)));
         if tokio::time::timeout(ORPHANS_PATIENCE, collecting).await.is_err() {
             info!("pods are started while pods without a record are still being removed");
+        }
+    }
+
+    /// Removes the cgroups of pods that are neither in `wanted`, by UID, nor recorded in the state directory. Call it once
+    /// every source of pods has said which pods it has. What cannot be removed is logged.
+    pub async fn collect_cgroups(&self, wanted: BTreeSet<String>) {
+        let shared = Arc::clone(&self.shared);
+        let collect = move || {
+            let is_recorded = |uid: &str| match PodUid::new(uid) {
+                Ok(uid) => Place::new(&shared.state, &uid, "", "").has_record(),
+                // Not a pod of this agent.
+                Err(_) => true,
+            };
+            if let Some(cgroups) = &shared.cgroups {
+                cgroups.remove_orphans(&wanted, is_recorded);
+            }
+            Ok(())
+        };
+        if let Err(error) = blocking("removing cgroups of pods that are gone", collect).await {
+            warn!("{error}");
         }
     }
 
@@ -337,6 +367,11 @@ impl Agent {
             domain: self.shared.defaults.dns.domain.clone(),
             seccomp_default: self.shared.defaults.seccomp_default,
             instance: self.shared.cri.instance.clone(),
+            cgroup: self
+                .shared
+                .cgroups
+                .as_ref()
+                .map(|cgroups| cgroups.parent(&record.uid, &record.pod.spec.clone().unwrap_or_default())),
             profiles: self.shared.state.join("seccomp"),
             span: pod_span(&record.namespace, &record.name, record.uid.as_str()),
         }
@@ -362,6 +397,9 @@ impl Agent {
             record.mode = mode(&context).to_owned();
             (record.uids, record.gids) = (uids, gids);
             place.write_record(&record)?;
+            if let Some(cgroups) = &shared.cgroups {
+                cgroups.make(&context.uid, &context.spec)?;
+            }
             let wanted = mounts::wanted(&context, &*shared.objects)?;
             Ok((context, wanted))
         })
@@ -415,7 +453,13 @@ impl Agent {
                 ending: ends,
             },
         };
-        let task = tokio::spawn(worker.run().instrument(context.span.clone()));
+        let of_pod = (Arc::clone(&self.shared), context.uid.clone());
+        let work = async move {
+            let ended = worker.run().await;
+            remove_cgroup(of_pod.0, of_pod.1).await;
+            ended
+        };
+        let task = tokio::spawn(work.instrument(context.span.clone()));
         Handle {
             shared: Arc::clone(&self.shared),
             context,
@@ -426,6 +470,30 @@ impl Agent {
             task: Some(task),
             lock: None,
         }
+    }
+}
+
+/// Sets the limits of the cgroups above the pods again from time to time, as a kubelet does.
+async fn refresh_cgroups(cgroups: Weak<PodCgroups>) {
+    loop {
+        tokio::time::sleep(CGROUPS_PERIOD).await;
+        let Some(cgroups) = cgroups.upgrade() else { return };
+        let refreshed = blocking("setting limits of cgroups", move || {
+            cgroups.refresh();
+            Ok(())
+        });
+        if let Err(error) = refreshed.await {
+            warn!("{error}");
+        }
+    }
+}
+
+/// Kills what a pod that has ended left in its cgroup, and removes the cgroup. The removal of the pod tries it again.
+async fn remove_cgroup(shared: Arc<Shared>, uid: PodUid) {
+    let Some(cgroups) = shared.cgroups.clone() else { return };
+    let removed = blocking("removing a pod's cgroup", move || cgroups.remove(uid.as_str()));
+    if let Err(error) = removed.await {
+        warn!("the cgroup of the pod, which has ended, is not removed: {error}");
     }
 }
 

@@ -93,6 +93,12 @@ pub enum Error {
     /// The ledger failed to lease or release the pod's block of host IDs.
     #[error(transparent)]
     Ledger(#[from] ledger::LedgerError),
+    /// The cgroup of a pod, or those of all pods, cannot be made, limited or removed.
+    #[error("{}", with_cause(.0))]
+    Cgroups(#[from] cgroups::Error),
+    /// The node has cgroup v1, and its configuration refuses that.
+    #[error("this node has cgroup v1, and failCgroupV1 is true")]
+    CgroupV1,
     /// The pod's spec is invalid.
     #[error(transparent)]
     Malformed(#[from] lifecycle::Malformed),
@@ -191,6 +197,10 @@ impl Error {
         let text = match self {
             Self::Volumes(error) => return error.hint(),
             Self::Ledger(error) => return error.hint(),
+            Self::Cgroups(error) => return error.hint(),
+            Self::CgroupV1 => {
+                "start the host with cgroup v2, or set failCgroupV1 to false in the configuration of the kubelet"
+            }
             Self::NotAdmitted { hint, .. } => return Some(hint.clone()),
             Self::Malformed(error) => error.hint(),
             Self::Admission(error) => error.hint(),
@@ -230,6 +240,12 @@ impl Error {
         };
         Some(text.to_owned())
     }
+}
+
+/// The error of a cgroup with the kernel's cause, which its own text lacks.
+pub(crate) fn with_cause(error: &cgroups::Error) -> String {
+    let cause = std::error::Error::source(error);
+    cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 
 impl From<durable::Error> for Error {

@@ -45,6 +45,11 @@ impl InstanceId {
         annotations.get(INSTANCE).is_some_and(|id| *id == self.0)
     }
 
+    /// Its text.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// The annotation of sandboxes and containers of this state directory.
     pub(crate) fn annotation(&self) -> (String, String) {
         (INSTANCE.to_owned(), self.0.clone())

@@ -10,6 +10,7 @@ use crate::cri::notifier::PodNotifier;
 use crate::error::{Error, Result};
 use crate::housekeeping::logs::rotation::LogRotation;
 use crate::metrics::Metrics;
+use crate::pod::cgroups::PodCgroups;
 use crate::pod::context::PodContext;
 use crate::pod::running::RunningPods;
 use crate::ports::{Clock, EventSink, ObjectStore, StatusSink};
@@ -21,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) state: PathBuf,
     pub(crate) endpoint: String,
     pub(crate) cri: Cri,
+    /// The cgroups of the pods; `None` where the runtime makes them.
+    pub(crate) cgroups: Option<Arc<PodCgroups>>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) volumes: VolumeManager,
     /// The volumes that the node makes itself.

@@ -17,6 +17,7 @@
 //! An API server that cannot be reached is no error, at the start or later: each task keeps what it knows and tries again.
 
 mod backoff;
+mod cgroups;
 pub mod client;
 pub mod events;
 mod follow;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use ::node::Node;
 use ::node::kubelet::{KubeletConfig, NodeFlags};
 use agent::ports::{Clock, StatusSink, SystemClock};
-use agent::{Agent, Options, StatusFiles};
+use agent::{Agent, Options, PodCgroups, StatusFiles};
 use kubelet_api::SyncLoop;
 use types::Refusal;
 
+use crate::cgroups;
 use crate::client::Clients;
 use crate::events::ApiEvents;
 use crate::limits::{self, SwapError};
@@ -62,6 +63,9 @@ pub enum NodeAgentError {
     /// The metrics cannot be registered.
     #[error(transparent)]
     Metrics(#[from] telemetry::metrics::Error),
+    /// The runtime does not say how it makes cgroups.
+    #[error(transparent)]
+    Runtime(#[from] cri::CallError),
     /// The kubelet's API cannot be served.
     #[error(transparent)]
     Api(#[from] kubelet_api::ServeError),
@@ -83,6 +87,7 @@ impl NodeAgentError {
             Self::Settings(refusal) => refusal.hint.clone(),
             Self::Agent(error) => error.hint(),
             Self::Metrics(_) => None,
+            Self::Runtime(error) => error.hint().map(str::to_owned),
             Self::Api(error) => error.hint(),
             Self::Swap(error) => Some(error.hint().to_owned()),
             Self::Service(error) => Some(error.hint().to_owned()),
@@ -109,6 +114,10 @@ impl NodeAgent<'_> {
         if let Some(refusal) = settings.validate(&machine).into_iter().next() {
             return Err(NodeAgentError::Settings(refusal));
         }
+        let driver = cgroups::driver(&options.client, config.cgroup_driver).await?;
+        let of_pods = cgroups::options(config, &settings, &machine, driver, &host_root);
+        options.cgroups = Some(Arc::new(PodCgroups::open(of_pods, &state)?));
+        cgroups::set_oom_score(config.oom_score_adj);
         let addresses = addresses(&name, &settings.node_ips)?;
         let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         let probe = RuntimeProbe::start(options.client.clone(), machine, addresses);

@@ -37,6 +37,17 @@ pub enum Error {
         #[source]
         cause: io::Error,
     },
+    /// The cgroup that the cgroups of pods are to be in does not exist.
+    #[error("the cgroup {path} for the pods of this node does not exist: there is no {}", missing.display())]
+    NoRoot {
+        /// The cgroup.
+        path: String,
+        /// Its missing directory.
+        missing: PathBuf,
+    },
+    /// Cgroups of pods cannot be made as slices of systemd.
+    #[error("the cgroup driver of this node is systemd, which wardlet cannot use yet")]
+    Systemd,
     /// Processes were still running 10 s after SIGKILL.
     #[error("processes of the cgroup {} are still running after SIGKILL: {processes:?}", path.display())]
     StillRunning {
@@ -74,6 +85,13 @@ impl Error {
             Self::NoController { .. } => {
                 Some("leave the limit out, or start the kernel with the controller".to_owned())
             }
+            Self::NoRoot { .. } => {
+                Some("make it in every cgroup hierarchy, or leave cgroupRoot out of the configuration".to_owned())
+            }
+            Self::Systemd => Some(
+                "set the driver of the runtime to cgroupfs (containerd: SystemdCgroup = false), and cgroupDriver: cgroupfs"
+                    .to_owned(),
+            ),
             Self::StillRunning { .. } => {
                 Some("they wait for a device or a network filesystem; see /proc/PID/stack".to_owned())
             }

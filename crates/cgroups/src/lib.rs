@@ -5,6 +5,7 @@
 //!   emptied and removed.
 //! - [`Groups`]: all groups of this host, by their paths.
 //! - [`Resources`]: the limits of a group; [`Counters`]: what the kernel has counted for one.
+//! - [`KubePods`]: the cgroups of a node's pods, with the kubelet's names ([`KubeNames`]) and values.
 //! - [`Eager`]: starts the RCU grace period of a cgroup migration early.
 
 mod counters;
@@ -15,6 +16,7 @@ mod find;
 mod group;
 mod groups;
 mod kill;
+pub mod kube;
 mod limits;
 mod make;
 mod resources;
@@ -27,4 +29,5 @@ pub use error::{Error, Result};
 pub use find::{Hierarchies, Version};
 pub use group::{Devices, Group};
 pub use groups::Groups;
+pub use kube::{KubeNames, KubePods, QosClass};
 pub use resources::Resources;

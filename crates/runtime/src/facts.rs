@@ -4,7 +4,7 @@ use std::fs;
 
 use cgroups::{Groups, Version};
 use selinux::{HostDefaults, Label};
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::settings::Settings;
 use crate::spec::{AppArmor, CgroupVersion, NodeFacts};
@@ -25,7 +25,7 @@ pub(crate) fn gather(settings: &Settings, groups: &Groups) -> NodeFacts {
         hugepage_limits: limits_hugepages(groups),
         // They have ours.
         rlimits: vec![],
-        lowest_oom_score: if may_raise_limits() { None } else { own_oom_score() },
+        lowest_oom_score: lowest_oom_score(),
         pids: None,
         owners: settings.owners,
         apparmor: apparmor(),
@@ -55,6 +55,15 @@ fn may_raise_limits() -> bool {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
     bits >> SYS_RESOURCE & 1 == 1
+}
+
+/// The lowest `oom_score_adj` that containers can have here; `None` if they can have any.
+fn lowest_oom_score() -> Option<i32> {
+    let lowest = own_oom_score().filter(|_| !may_raise_limits())?;
+    info!(
+        "CAP_SYS_RESOURCE is missing: containers that ask for an oom_score_adj below {lowest} get {lowest}"
+    );
+    Some(lowest)
 }
 
 fn own_oom_score() -> Option<i32> {

@@ -26,6 +26,8 @@ pub const DNS_CONFIG_FORMING: &str = "DNSConfigForming";
 pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 /// Event: a container could not be created or started, or its image not pulled.
 pub const FAILED: &str = "Failed";
+/// Event: the cgroup of the pod could not be made.
+pub const FAILED_CREATE_POD_CONTAINER: &str = "FailedCreatePodContainer";
 /// Event: the sandbox could not be made.
 pub const FAILED_CREATE_POD_SANDBOX: &str = "FailedCreatePodSandBox";
 /// Event: a container or sandbox could not be stopped or removed.

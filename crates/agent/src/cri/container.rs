@@ -48,7 +48,7 @@ pub(crate) fn config(context: &PodContext, container: &Container, ready: Ready) 
         stdin_once: container.stdin_once == Some(true),
         tty: container.tty == Some(true),
         linux: Some(LinuxContainerConfig {
-            resources: Some(resources::of(&context.spec, container)),
+            resources: Some(resources::of(&context.spec, container, context.cpu_limits())),
             security_context: Some(security::of_container(context, container, &ready.user)),
         }),
         stop_signal: signal(container),

@@ -4,27 +4,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use cgroups::QosClass;
+use cgroups::kube::{cpu_quota, cpu_shares, oom_score_adj};
 use cri::{HugepageLimit, LinuxContainerResources};
 use manifest::k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use types::Quantity;
 
 use crate::pod::fields::{memory, quantity};
+use crate::pod::parent::CpuLimits;
+use crate::pod::resources::{page_size as resource_page_size, qos_class};
 
-const PERIOD: i64 = 100_000;
-const LEAST_QUOTA: i64 = 1_000;
-const LEAST_SHARES: i64 = 2;
-const MOST_SHARES: i64 = 262_144;
-
-/// The QoS class of a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Quality {
-    /// Every container has limits for CPU and memory, and equal requests.
-    Guaranteed,
-    /// At least one container has a request or a limit.
-    Burstable,
-    /// No container has a request or a limit.
-    BestEffort,
-}
+/// The priority class of pods that the node needs.
+const NODE_CRITICAL: &str = "system-node-critical";
 
 fn amount(found: Option<&ResourceRequirements>, list: &str, name: &str) -> Option<Quantity> {
     let found = found?;
@@ -32,38 +23,23 @@ fn amount(found: Option<&ResourceRequirements>, list: &str, name: &str) -> Optio
     list.as_ref()?.get(name).map(quantity).filter(|n| *n > Quantity::ZERO)
 }
 
-impl Quality {
-    pub(crate) fn of(spec: &PodSpec) -> Self {
-        let all =
-            || spec.init_containers.iter().flatten().chain(&spec.containers).map(|c| c.resources.as_ref());
-        let names = ["cpu", "memory"];
-        let asks = |r| names.iter().any(|n| amount(r, "limits", n).or(amount(r, "requests", n)).is_some());
-        let full = |r| {
-            names.iter().all(|n| {
-                let limit = amount(r, "limits", n);
-                limit.is_some() && amount(r, "requests", n).is_none_or(|request| Some(request) == limit)
-            })
-        };
-        match (all().any(asks), all().all(full)) {
-            (false, _) => Self::BestEffort,
-            (true, true) => Self::Guaranteed,
-            (true, false) => Self::Burstable,
-        }
-    }
-
-    /// The oom_score_adj of a container with this memory request, as in the kubelet.
-    fn oom_score(self, request: Option<Quantity>) -> i64 {
-        match self {
-            Self::Guaranteed => -997,
-            Self::BestEffort => 1000,
-            Self::Burstable => {
-                let all = memory().and_then(|n| i64::try_from(n).ok()).unwrap_or(i64::MAX).max(1);
-                let share =
-                    i128::from(request.unwrap_or_default().units()).saturating_mul(1000) / i128::from(all);
-                (1000 - i64::try_from(share).unwrap_or(1000)).clamp(3, 999)
-            }
-        }
-    }
+/// The container's oom_score_adj, as in the kubelet. Pods that the node needs are killed as late as those of class
+/// Guaranteed. A sidecar is killed no earlier than any regular container.
+fn oom_score(spec: &PodSpec, container: &Container, capacity: u64) -> i64 {
+    let class = match spec.priority_class_name.as_deref() {
+        Some(NODE_CRITICAL) => QosClass::Guaranteed,
+        _ => qos_class(spec),
+    };
+    let score = |container: &Container| {
+        let found = container.resources.as_ref();
+        let request = amount(found, "requests", "memory").or(amount(found, "limits", "memory"));
+        let request = u64::try_from(request.unwrap_or_default().units()).unwrap_or(0);
+        oom_score_adj(class, request, capacity)
+    };
+    let is_sidecar = container.restart_policy.as_deref() == Some("Always")
+        && spec.init_containers.iter().flatten().any(|init| init.name == container.name);
+    let regular = spec.containers.iter().filter(|_| is_sidecar).map(score).max();
+    regular.map_or_else(|| score(container), |highest| score(container).min(highest))
 }
 
 /// The control groups of this node, as far as the limits of memory depend on them.
@@ -109,47 +85,36 @@ impl MemoryGroups {
     }
 }
 
-pub(crate) fn of(spec: &PodSpec, container: &Container) -> LinuxContainerResources {
-    let mut resources = limits(spec, container);
+pub(crate) fn of(spec: &PodSpec, container: &Container, cpu: CpuLimits) -> LinuxContainerResources {
+    let mut resources = limits(spec, container, cpu);
     GROUPS.apply(&mut resources);
     resources
 }
 
-/// The overhead of the pod's sandbox, which its RuntimeClass has put into the pod; `None` if there is none. It is requested and
-/// limited alike.
-pub(crate) fn overhead(spec: &PodSpec) -> Option<LinuxContainerResources> {
-    let limits = spec.overhead.clone().filter(|overhead| !overhead.is_empty())?;
-    let resources = Some(ResourceRequirements { limits: Some(limits), ..ResourceRequirements::default() });
-    let found = self::limits(spec, &Container { resources, ..Container::default() });
-    let LinuxContainerResources { cpu_period, cpu_quota, cpu_shares, memory_limit_in_bytes, .. } = found;
-    Some(LinuxContainerResources {
-        cpu_period,
-        cpu_quota,
-        cpu_shares,
-        memory_limit_in_bytes,
-        ..LinuxContainerResources::default()
-    })
-}
-
-fn limits(spec: &PodSpec, container: &Container) -> LinuxContainerResources {
+fn limits(spec: &PodSpec, container: &Container, cpu: CpuLimits) -> LinuxContainerResources {
     let found = container.resources.as_ref();
     let limit = |name| amount(found, "limits", name);
     let request = |name| amount(found, "requests", name).or(limit(name));
-    let shares = request("cpu").map_or(LEAST_SHARES, |n| n.thousandths().saturating_mul(1024) / 1000);
-    let quota = limit("cpu").map_or(0, |n| (n.thousandths().saturating_mul(PERIOD) / 1000).max(LEAST_QUOTA));
+    let millis =
+        |amount: Option<Quantity>| u64::try_from(amount.map_or(0, Quantity::thousandths)).unwrap_or(0);
+    let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let period = match cpu {
+        CpuLimits::Quota { period } => period,
+        CpuLimits::Unenforced => 0,
+    };
     LinuxContainerResources {
-        cpu_period: PERIOD,
-        cpu_quota: quota,
-        cpu_shares: shares.clamp(LEAST_SHARES, MOST_SHARES),
+        cpu_period: signed(period),
+        cpu_quota: cpu_quota(millis(limit("cpu")), period).filter(|_| period > 0).unwrap_or(0),
+        cpu_shares: signed(cpu_shares(millis(request("cpu")))),
         memory_limit_in_bytes: limit("memory").map_or(0, Quantity::units),
-        oom_score_adj: Quality::of(spec).oom_score(request("memory")),
-        hugepage_limits: huge_pages(&SIZES, found),
+        oom_score_adj: oom_score(spec, container, memory().unwrap_or(u64::MAX)),
+        hugepage_limits: huge_pages(&PAGE_SIZES, found),
         ..LinuxContainerResources::default()
     }
 }
 
 /// The sizes of huge pages that this kernel has, as its cgroup files are named: `2MB`.
-static SIZES: LazyLock<Vec<String>> = LazyLock::new(|| {
+pub(crate) static PAGE_SIZES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let entries = std::fs::read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut kilobytes: Vec<u64> = names.filter_map(|name| kilobytes(&name)).collect();
@@ -174,10 +139,8 @@ fn page_size(kilobytes: u64) -> String {
 fn huge_pages(sizes: &[String], found: Option<&ResourceRequirements>) -> Vec<HugepageLimit> {
     let limits = found.and_then(|r| r.limits.as_ref()).into_iter().flatten();
     let named: BTreeMap<String, u64> = limits
-        .filter_map(|(name, q)| Some((name.strip_prefix("hugepages-")?, q)))
-        .map(|(size, q)| {
-            let size = size.replace("Ki", "KB").replace("Mi", "MB").replace("Gi", "GB");
-            (size, u64::try_from(quantity(q).units()).unwrap_or(0))
+        .filter_map(|(name, q)| {
+            Some((resource_page_size(name)?, u64::try_from(quantity(q).units()).unwrap_or(0)))
         })
         .collect();
     let one = |size: &String| HugepageLimit {
@@ -198,7 +161,7 @@ mod tests {
 
     fn numbers(resources: &str) -> (i64, i64, i64, i64) {
         let spec = pod(resources);
-        let r = of(&spec, &spec.containers[0]);
+        let r = of(&spec, &spec.containers[0], CpuLimits::DEFAULT);
         (r.cpu_shares, r.cpu_quota, r.memory_limit_in_bytes, r.oom_score_adj)
     }
 
@@ -252,12 +215,38 @@ mod tests {
     }
 
     #[test]
-    fn quality_is_what_kubernetes_calls_it() {
-        let of = |text| Quality::of(&pod(text));
-        assert_eq!(of("{}"), Quality::BestEffort);
-        assert_eq!(of(r#"{"requests":{"cpu":"1"}}"#), Quality::Burstable);
-        assert_eq!(of(r#"{"limits":{"cpu":"1","memory":"1Gi"}}"#), Quality::Guaranteed);
-        let less = r#"{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"500m","memory":"1Gi"}}"#;
-        assert_eq!(of(less), Quality::Burstable);
+    fn a_sidecar_and_a_pod_that_the_node_needs_are_killed_late() {
+        const GI: u64 = 1 << 30;
+        let container = |name: &str, memory: &str, more: &str| {
+            format!(r#"{{"name":"{name}","resources":{{"requests":{{"memory":"{memory}"}}}}{more}}}"#)
+        };
+        let always = r#","restartPolicy":"Always""#;
+        let text = format!(
+            r#"{{"initContainers":[{},{},{}],"containers":[{},{}]}}"#,
+            container("small", "0", always),
+            container("large", "4Gi", always),
+            container("init", "0", ""),
+            container("a", "2Gi", ""),
+            container("b", "3Gi", ""),
+        );
+        let mut spec: PodSpec = serde_json::from_str(&text).unwrap();
+        let scores = |spec: &PodSpec| -> Vec<i64> {
+            let all = spec.init_containers.iter().flatten().chain(&spec.containers);
+            all.map(|container| oom_score(spec, container, 8 * GI)).collect()
+        };
+        assert_eq!(scores(&spec), [750, 500, 999, 750, 625]);
+        spec.priority_class_name = Some("system-node-critical".to_owned());
+        assert_eq!(scores(&spec), [-997; 5]);
+    }
+
+    #[test]
+    fn limits_of_cpu_are_left_out_where_they_are_not_enforced() {
+        let spec = pod(r#"{"limits":{"cpu":"500m","memory":"64Mi"}}"#);
+        let of = |cpu| {
+            let found = of(&spec, &spec.containers[0], cpu);
+            (found.cpu_shares, found.cpu_quota, found.cpu_period)
+        };
+        assert_eq!(of(CpuLimits::Quota { period: 10_000 }), (512, 5_000, 10_000));
+        assert_eq!(of(CpuLimits::Unenforced), (512, 0, 0));
     }
 }

@@ -9,9 +9,10 @@ use manifest::k8s_openapi::api::core::v1::ContainerPort;
 use types::keys::POD_UID;
 
 use crate::cri::calls::{POD_NAME, POD_NAMESPACE};
-use crate::cri::resources;
 use crate::cri::security;
 use crate::pod::context::PodContext;
+use crate::pod::parent::CpuLimits;
+use crate::pod::resources::PodResources;
 
 /// The sandbox's configuration. It differs between attempts in their number, and in `dns` if the node's resolver has changed.
 pub(crate) fn config(context: &PodContext, attempt: u32, logs: &Path, dns: DnsConfig) -> PodSandboxConfig {
@@ -35,9 +36,24 @@ pub(crate) fn config(context: &PodContext, attempt: u32, logs: &Path, dns: DnsCo
         linux: Some(LinuxPodSandboxConfig {
             security_context: Some(security::of_sandbox(context)),
             sysctls: sysctls(context),
-            overhead: resources::overhead(&context.spec),
-            ..LinuxPodSandboxConfig::default()
+            ..in_cgroup(context)
         }),
+    }
+}
+
+/// The sandbox's cgroup and resources, on a node that makes cgroups for its pods.
+fn in_cgroup(context: &PodContext) -> LinuxPodSandboxConfig {
+    let resources = PodResources::of(&context.spec);
+    let Some(parent) = &context.cgroup else {
+        let has_overhead = context.spec.overhead.as_ref().is_some_and(|overhead| !overhead.is_empty());
+        let overhead = has_overhead.then(|| resources.overhead(CpuLimits::DEFAULT));
+        return LinuxPodSandboxConfig { overhead, ..LinuxPodSandboxConfig::default() };
+    };
+    LinuxPodSandboxConfig {
+        cgroup_parent: parent.path.clone(),
+        resources: Some(resources.of_sandbox(parent.cpu)),
+        overhead: Some(resources.overhead(parent.cpu)),
+        ..LinuxPodSandboxConfig::default()
     }
 }
 

@@ -68,6 +68,10 @@ async fn once(shared: &Arc<Shared>, uid: &str, place: &Place, extent: Extent) ->
         shared.cri.stop_sandbox(&sandbox.id).await?;
         shared.cri.remove_sandbox(&sandbox.id).await?;
     }
+    if let Some(cgroups) = shared.cgroups.clone() {
+        let of_pod = uid.to_owned();
+        blocking("removing a pod's cgroup", move || cgroups.remove(&of_pod)).await?;
+    }
     let pod = PodUid::new(uid).map_err(|e| Error::config("metadata.uid", e.to_string()))?;
     let holder = Holder::new(uid).map_err(|e| Error::config("metadata.uid", e.to_string()))?;
     let (of_shared, of_holder, of_pod) = (Arc::clone(shared), holder.clone(), pod.clone());

@@ -13,6 +13,7 @@ use types::PodUid;
 
 use crate::cri::mappings::id_mappings;
 use crate::instance::InstanceId;
+use crate::pod::parent::{CpuLimits, PodParent};
 use crate::ports::PodRef;
 
 /// A pod with its host IDs.
@@ -38,6 +39,8 @@ pub(crate) struct PodContext {
     pub(crate) seccomp_default: bool,
     /// The instance that the pod is of.
     pub(crate) instance: InstanceId,
+    /// Where its sandbox and containers are; `None` where the runtime decides that.
+    pub(crate) cgroup: Option<PodParent>,
     /// Directory of the node's `Localhost` seccomp profiles.
     pub(crate) profiles: PathBuf,
     /// The tracing span of the pod.
@@ -81,6 +84,11 @@ impl PodContext {
         self.spec.host_network == Some(true)
     }
 
+    /// Whether its limits of CPU are enforced.
+    pub(crate) fn cpu_limits(&self) -> CpuLimits {
+        self.cgroup.as_ref().map_or(CpuLimits::DEFAULT, |parent| parent.cpu)
+    }
+
     /// Init containers, then regular ones.
     pub(crate) fn containers(&self) -> impl Iterator<Item = &Container> {
         self.spec.init_containers.iter().flatten().chain(&self.spec.containers)
@@ -117,6 +125,7 @@ impl PodContext {
             domain: "cluster.local".to_owned(),
             seccomp_default: false,
             instance: InstanceId::for_test("instance-1"),
+            cgroup: None,
             profiles: PathBuf::from("/state/seccomp"),
             span: Span::none(),
         }

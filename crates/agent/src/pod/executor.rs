@@ -157,6 +157,10 @@ impl ActionExecutor {
         for problem in &dns.problems {
             self.events().pod(EventType::Warning, problem.reason(), problem.to_string());
         }
+        let (shared, context) = (Arc::clone(&self.shared), Arc::clone(&self.context));
+        if let Some(cgroups) = shared.cgroups.clone() {
+            blocking("making a pod's cgroup", move || cgroups.ensure(&context.uid, &context.spec)).await?;
+        }
         let config = sandbox::config(&self.context, attempt, &self.place.logs, dns.config);
         let made = self.shared.cri.run_sandbox(config, &self.context.handler).await;
         self.shared.metrics.started_pod(&self.context.users, &made);

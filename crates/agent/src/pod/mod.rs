@@ -1,5 +1,6 @@
 //! One pod: its record, its worker, and the files and mounts of its containers.
 
+pub(crate) mod cgroups;
 pub(crate) mod change;
 pub(crate) mod claim;
 pub(crate) mod context;
@@ -16,7 +17,9 @@ pub(crate) mod mounts;
 pub(crate) mod notices;
 pub(crate) mod orders;
 pub(crate) mod owners;
+pub(crate) mod parent;
 pub(crate) mod payload;
+pub(crate) mod resources;
 pub(crate) mod running;
 pub(crate) mod spec;
 pub(crate) mod stop_requests;

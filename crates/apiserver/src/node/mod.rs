@@ -32,6 +32,7 @@ pub use facts::{MachineFacts, NodeFacts, NodeImage, NodeState, RuntimeFacts, Run
 pub use machine::{MachineError, MachinePaths, read_machine};
 pub use object::{adopted_node, new_node, updated_node};
 pub use patch::{differs, status_patch};
+pub(crate) use quantity::kernel_page_size;
 pub use runtime::RuntimeProbe;
 pub use settings::{HardEviction, NodeSettings, Reservation, Threshold};
 pub use sync::{NodeHandle, NodeTiming, spawn};

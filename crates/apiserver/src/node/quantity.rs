@@ -10,6 +10,11 @@ pub(super) fn bytes(bytes: u64) -> Quantity {
     suffixed(bytes, 1024, &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])
 }
 
+/// A size of huge pages, as the kernel's cgroup files are named: `2MB`.
+pub(crate) fn kernel_page_size(size: u64) -> String {
+    bytes(size).0.replace('i', "B")
+}
+
 /// A number of things, with the largest decimal suffix that leaves a whole number.
 pub(super) fn count(number: u64) -> Quantity {
     suffixed(number, 1000, &["", "k", "M", "G", "T", "P", "E"])

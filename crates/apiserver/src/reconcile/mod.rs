@@ -290,6 +290,9 @@ impl Reconciler {
         if self.wanted.is_complete() && !self.is_cleaned {
             self.is_cleaned = true;
             self.end_unwanted().await;
+            let wanted = self.wanted.pods().map(|pod| pod.pod.uid.as_str().to_owned()).collect();
+            let agent = self.ports.agent.clone();
+            tokio::spawn(async move { agent.collect_cgroups(wanted).await });
         }
         let mut pods: Vec<Arc<ApiPod>> = self.wanted.pods().cloned().collect();
         // The oldest is admitted first; static pods come before all.

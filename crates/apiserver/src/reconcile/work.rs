@@ -85,6 +85,7 @@ impl From<Error> for StartError {
             Error::Volumes(_) | Error::Payload(_) | Error::Config { .. } | Error::Token { .. } => {
                 (reason::FAILED_MOUNT, "volumes")
             }
+            Error::Cgroups(_) => (reason::FAILED_CREATE_POD_CONTAINER, "cgroups"),
             Error::Ledger(_) => (reason::FAILED_CREATE_POD_SANDBOX, "host IDs"),
             Error::NotAdmitted { .. } | Error::Admission(_) => {
                 (reason::FAILED_CREATE_POD_SANDBOX, "not admitted")

@@ -98,12 +98,12 @@ pub static FIELDS: &[Field] = &[
         "the agent does not move processes of the host",
         "leave it out: the service manager places them",
     ),
-    field("cgroupRoot", Text, ""),
+    field("cgroupRoot", Text, "").note("it must exist"),
     field("cgroupsPerQOS", Bool, "true")
         .keeps_zero()
         .refused("pods always have cgroups by QoS class", "leave it out, or set it to true"),
     field("cgroupDriver", OneOf(&["cgroupfs", "systemd"]), "cgroupfs")
-        .note("what the runtime reports over CRI wins"),
+        .note("what the runtime reports over CRI wins; with systemd the agent does not start"),
     field("cpuManagerPolicy", OneOf(&["none", "static"]), "none").refused(NO_CPU_MANAGER, LEAVE_OUT),
     field("singleProcessOOMKill", Bool, "").keeps_zero().not_yet("choice of what the OOM killer ends"),
     field("cpuManagerPolicyOptions", TextMap, "").refused(NO_CPU_MANAGER, LEAVE_OUT),

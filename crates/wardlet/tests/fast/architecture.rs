@@ -75,6 +75,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "durable",
             "telemetry",
             "kernel",
+            "cgroups",
             "ledger",
             "cri",
             "manifest",

@@ -77,7 +77,8 @@ impl Cluster {
         let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
         let mut command = self.wardlet();
         command.args(["agent", "--builtin-runtime", "--run-dir"]).arg(self.dir.path().join("run"));
-        command.arg("--").args(flags).args([&format!("--hostname-override={NODE}"), "--node-ip=10.240.0.10"]);
+        command.arg("--").args(flags).args(["--fail-cgroupv1=false", "--node-ip=10.240.0.10"]);
+        command.arg(format!("--hostname-override={NODE}"));
         Agent(command.stdin(Stdio::null()).stderr(log).spawn().unwrap())
     }
 
@@ -91,7 +92,7 @@ impl Cluster {
         let config = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "tlsCertFile": pki("kubelet-serving.crt"), "tlsPrivateKeyFile": pki("kubelet-serving.key"),
-            "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
+            "authentication": {"x509": {"clientCAFile": pki("ca.crt")}}, "failCgroupV1": false,
         });
         let file = self.dir.path().join("kubelet.json");
         std::fs::write(&file, config.to_string()).unwrap();

@@ -16,6 +16,7 @@ mod terminal;
 
 mod agent;
 mod agent_admission;
+mod agent_cgroups;
 mod check_cluster;
 mod check_html;
 mod check_large;

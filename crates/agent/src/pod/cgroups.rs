@@ -1,0 +1,208 @@
+//! The cgroups of the pods of a node: made before the sandbox, removed after the pod's end.
+//!
+//! Only a node of a cluster has them. Pods of `wardlet run` are where the runtime puts them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use cgroups::kube::{NodeLimits, PodCgroup, PodCgroupOwner};
+use cgroups::{KubeNames, KubePods, QosClass, Version};
+use manifest::k8s_openapi::api::core::v1::PodSpec;
+use tracing::{info, warn};
+use types::PodUid;
+
+use crate::cri::resources::PAGE_SIZES;
+use crate::error::{Error, Result, with_cause};
+use crate::instance::InstanceId;
+use crate::pod::parent::{CpuLimits, PodParent};
+use crate::pod::resources::PodResources;
+
+/// How cgroups are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CgroupDriver {
+    /// As directories.
+    Cgroupfs,
+    /// By systemd.
+    Systemd,
+}
+
+/// What a node sets about the cgroups of its pods.
+#[derive(Debug, Clone)]
+pub struct CgroupOptions {
+    /// How cgroups are made; the runtime must use the same.
+    pub driver: CgroupDriver,
+    /// The cgroup that `kubepods` is in, which must exist; empty for the root of the hierarchies.
+    pub root: String,
+    /// Whether cgroup v1 is refused.
+    pub fail_on_v1: bool,
+    /// What all pods may use together.
+    pub node: NodeLimits,
+    /// Whether limits of CPU are enforced.
+    pub cpu: CpuLimits,
+    /// The most processes of a pod; `None`: as many as the node's pods together.
+    pub pids: Option<u64>,
+}
+
+/// The cgroups of the pods of this node.
+#[derive(Debug)]
+pub struct PodCgroups {
+    tree: KubePods,
+    cpu: CpuLimits,
+    pids: Option<u64>,
+    node: NodeLimits,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The CPU requests of the pods of class Burstable, by UID.
+    burstable: BTreeMap<String, u64>,
+    /// Whether the limits of the node were refused when they were last set.
+    is_unlimited: bool,
+}
+
+impl PodCgroups {
+    /// Makes `kubepods` with the limits of the node, and the cgroups of the QoS classes. `state` is the agent's state
+    /// directory. Limits that the kernel refuses now are set again by [`PodCgroups::refresh`].
+    ///
+    /// # Errors
+    /// [`Error::CgroupV1`] on a host with cgroup v1, unless it is allowed. [`Error::Cgroups`] if the cgroups cannot be made,
+    /// or not with this driver.
+    pub fn open(options: CgroupOptions, state: &Path) -> Result<Self> {
+        let names = match options.driver {
+            CgroupDriver::Cgroupfs => KubeNames::cgroupfs(&options.root)?,
+            CgroupDriver::Systemd => KubeNames::systemd(&options.root)?,
+        };
+        let tree = KubePods::open(names, InstanceId::of(state)?.as_str())?;
+        if tree.version() != Version::V2 {
+            if options.fail_on_v1 {
+                return Err(Error::CgroupV1);
+            }
+            warn!("this node has cgroup v1, whose support Kubernetes ends: use a host with cgroup v2");
+        }
+        tree.make_classes()?;
+        let CgroupOptions { cpu, pids, node, .. } = options;
+        let cgroups = Self { tree, cpu, pids, node, state: Mutex::default() };
+        cgroups.limit_node(&mut cgroups.lock());
+        Ok(cgroups)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the limits of the node. Failure and success after a failure are logged once.
+    fn limit_node(&self, state: &mut State) {
+        let kubepods = self.tree.names().kubepods();
+        let limited = self.tree.limit_node(&self.node);
+        match &limited {
+            Ok(()) if state.is_unlimited => info!("{kubepods} has the limits of this node now"),
+            Err(error) if !state.is_unlimited => {
+                warn!("{kubepods} cannot have the limits of this node yet: {}", with_cause(error));
+            }
+            _ => {}
+        }
+        state.is_unlimited = limited.is_err();
+    }
+
+    /// Sets what may have changed by other hands: the limits of the node, and the shares of the class Burstable.
+    pub(crate) fn refresh(&self) {
+        let mut state = self.lock();
+        self.limit_node(&mut state);
+        self.share(&state);
+    }
+
+    fn share(&self, state: &State) {
+        let millis = state.burstable.values().copied().fold(0, u64::saturating_add);
+        if let Err(error) = self.tree.set_burstable_cpu(millis) {
+            warn!("the CPU shares of class Burstable cannot be set: {}", with_cause(&error));
+        }
+    }
+
+    /// Where the containers of this pod are.
+    pub(crate) fn parent(&self, uid: &PodUid, spec: &PodSpec) -> PodParent {
+        let class = PodResources::of(spec).class;
+        PodParent { path: self.tree.names().pod(class, uid.as_str()), cpu: self.cpu }
+    }
+
+    /// Makes the cgroup of a pod, and gives the class Burstable its share. One that exists gets the limits again.
+    ///
+    /// # Errors
+    /// If it cannot be made or limited.
+    pub(crate) fn make(&self, uid: &PodUid, spec: &PodSpec) -> Result<()> {
+        let resources = PodResources::of(spec);
+        if resources.class == QosClass::Burstable {
+            let mut state = self.lock();
+            state.burstable.insert(uid.as_str().to_owned(), resources.cpu_request());
+            self.share(&state);
+        }
+        let limits = resources.cgroup(self.cpu, self.pids, &PAGE_SIZES);
+        Ok(self.tree.make_pod(resources.class, uid.as_str(), &limits)?)
+    }
+
+    /// Makes the cgroup of a pod if it is missing.
+    ///
+    /// # Errors
+    /// If it cannot be made or limited.
+    pub(crate) fn ensure(&self, uid: &PodUid, spec: &PodSpec) -> Result<()> {
+        match self.tree.has_pod(PodResources::of(spec).class, uid.as_str()) {
+            true => Ok(()),
+            false => self.make(uid, spec),
+        }
+    }
+
+    /// Kills what is left in the cgroup of a pod, and removes it.
+    ///
+    /// # Errors
+    /// If a process does not end, or the kernel does not remove it.
+    pub(crate) fn remove(&self, uid: &str) -> Result<()> {
+        self.tree.remove_pod(uid)?;
+        let mut state = self.lock();
+        if state.burstable.remove(uid).is_some() {
+            self.share(&state);
+        }
+        Ok(())
+    }
+
+    /// Removes the cgroups of pods that are neither `wanted` nor recorded. One of another instance is left, and so is one
+    /// of an unknown owner that has processes. A failure is logged.
+    pub(crate) fn remove_orphans(&self, wanted: &BTreeSet<String>, is_recorded: impl Fn(&str) -> bool) {
+        let found = match self.tree.pods() {
+            Ok(found) => found,
+            Err(error) => {
+                return warn!("cannot look for cgroups of pods that are gone: {}", with_cause(&error));
+            }
+        };
+        // A pod is recorded before its cgroup is made, so that its record is there if its cgroup was found.
+        for pod in found.iter().filter(|pod| !wanted.contains(&pod.uid) && !is_recorded(&pod.uid)) {
+            match self.remove_orphan(pod) {
+                Ok(true) => info!("removed the cgroup {}: no source has a pod with this UID", pod.path),
+                Ok(false) => {}
+                Err(error) => warn!("cannot remove the cgroup {} of a pod that is gone: {error}", pod.path),
+            }
+        }
+    }
+
+    fn remove_orphan(&self, pod: &PodCgroup) -> Result<bool> {
+        let is_ours = match pod.owner {
+            PodCgroupOwner::This => true,
+            PodCgroupOwner::Other => false,
+            PodCgroupOwner::Unknown => {
+                let is_used = self.tree.has_processes(pod)?;
+                if is_used {
+                    warn!(
+                        "the cgroup {} has processes of a pod that no source has and that this agent did not start; \
+                         they are left: end them and remove it if no kubelet uses it",
+                        pod.path
+                    );
+                }
+                !is_used
+            }
+        };
+        if is_ours {
+            self.remove(&pod.uid)?;
+        }
+        Ok(is_ours)
+    }
+}

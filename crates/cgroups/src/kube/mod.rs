@@ -1,0 +1,15 @@
+//! The cgroups of a node of Kubernetes: `kubepods`, one cgroup for each QoS class below it, and one for each pod, with
+//! the kubelet's names and values.
+//!
+//! `names` and `values` are pure; `tree` works on the kernel.
+
+mod names;
+mod tree;
+mod values;
+
+pub use names::{KubeNames, QosClass};
+pub use tree::{KubePods, PodCgroup, PodCgroupOwner};
+pub use values::{
+    BURSTABLE_OOM_SCORES, MIN_SHARES, NodeLimits, QUOTA_PERIOD, cpu_quota, cpu_shares, cpu_weight,
+    oom_score_adj,
+};

@@ -1,0 +1,211 @@
+//! The cgroups of a node's pods on this host, made as directories (the cgroupfs driver).
+
+use std::path::Path;
+
+use rustix::fs::{XattrFlags, getxattr, setxattr};
+
+use super::names::{KubeNames, QosClass};
+use super::values::{MIN_SHARES, NodeLimits, cpu_shares, cpu_weight};
+use crate::error::{Error, Result};
+use crate::find::{Kind, Version};
+use crate::group::Group;
+use crate::groups::Groups;
+use crate::resources::Resources;
+
+/// Says which instance has made the cgroup of a pod. Only root of the host can read or write it.
+const OWNER: &str = "trusted.wardlet.instance";
+/// The controllers that a `cgroupRoot` must have, as far as this host has them.
+const CONTROLLERS: [&str; 5] = ["cpu", "cpuset", "memory", "pids", "hugetlb"];
+/// The bytes of an [`OWNER`] that are read.
+const OWNER_LENGTH: usize = 256;
+
+/// `kubepods` with the cgroups of the QoS classes and of the pods.
+#[derive(Debug)]
+pub struct KubePods {
+    groups: Groups,
+    names: KubeNames,
+    owner: String,
+}
+
+/// The cgroup of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodCgroup {
+    /// The pod's UID, by the name of the cgroup.
+    pub uid: String,
+    /// Its path from the root of each hierarchy.
+    pub path: String,
+    /// Which instance has made it.
+    pub owner: PodCgroupOwner,
+}
+
+/// Which instance has made the cgroup of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodCgroupOwner {
+    /// This one.
+    This,
+    /// Another one, which may be at work.
+    Other,
+    /// None that says so: a kubelet, or an instance on a kernel that keeps no such mark.
+    Unknown,
+}
+
+impl KubePods {
+    /// The cgroups with these names on this host. `owner` is the instance that makes them; it marks each pod's cgroup.
+    ///
+    /// # Errors
+    /// [`Error::Systemd`] for names of the systemd driver. [`Error::NoRoot`] if the cgroup that `kubepods` is to be in does
+    /// not exist in each hierarchy that limits pods.
+    pub fn open(names: KubeNames, owner: &str) -> Result<Self> {
+        let groups = Groups::find()?;
+        if names.is_systemd() {
+            return Err(Error::Systemd);
+        }
+        if let Some(root) = names.root() {
+            let group = groups.open(&root)?;
+            let is_needed = |place: &&crate::group::Place| CONTROLLERS.iter().any(|name| place.has(name));
+            if let Some(place) = group.places.iter().filter(is_needed).find(|place| !place.dir.is_dir()) {
+                return Err(Error::NoRoot { path: root, missing: place.dir.clone() });
+            }
+        }
+        Ok(Self { groups, names, owner: owner.to_owned() })
+    }
+
+    /// The names of its cgroups.
+    #[must_use]
+    pub fn names(&self) -> &KubeNames {
+        &self.names
+    }
+
+    /// The cgroup version of this host.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.groups.version()
+    }
+
+    /// Makes `kubepods` and the cgroups of the QoS classes. Those that exist keep their limits, but for the class
+    /// BestEffort, which has the smallest share of the CPU.
+    ///
+    /// # Errors
+    /// If one cannot be made.
+    pub fn make_classes(&self) -> Result<()> {
+        for class in QosClass::ALL {
+            self.groups.make(&self.names.class(class))?;
+        }
+        let shares = Resources { cpu_shares: Some(MIN_SHARES), ..Resources::default() };
+        self.apply(&self.names.class(QosClass::BestEffort), &shares)
+    }
+
+    /// Limits what all pods use together.
+    ///
+    /// # Errors
+    /// If the kernel refuses a limit, for instance of memory that is in use.
+    pub fn limit_node(&self, limits: &NodeLimits) -> Result<()> {
+        self.apply(&self.names.kubepods(), &limits.resources())
+    }
+
+    /// Sets the CPU shares of the class Burstable, for the sum of its pods' requests in thousandths of a CPU.
+    ///
+    /// # Errors
+    /// If the kernel refuses them.
+    pub fn set_burstable_cpu(&self, millis: u64) -> Result<()> {
+        let shares = Resources { cpu_shares: Some(cpu_shares(millis)), ..Resources::default() };
+        self.apply(&self.names.class(QosClass::Burstable), &shares)
+    }
+
+    /// Makes the cgroup of a pod with these limits, and marks it as this instance's. One that exists gets the limits.
+    ///
+    /// # Errors
+    /// If it cannot be made or limited.
+    pub fn make_pod(&self, class: QosClass, uid: &str, limits: &Resources) -> Result<()> {
+        let path = self.names.pod(class, uid);
+        let group = self.groups.open(&path)?;
+        group.make()?;
+        for dir in group.dirs() {
+            // A kernel that keeps no mark makes the cgroup one of an unknown owner.
+            let _ = setxattr(dir, OWNER, self.owner.as_bytes(), XattrFlags::empty());
+        }
+        self.apply(&path, limits)
+    }
+
+    /// Whether the cgroup of a pod exists.
+    #[must_use]
+    pub fn has_pod(&self, class: QosClass, uid: &str) -> bool {
+        self.groups.exists(&self.names.pod(class, uid))
+    }
+
+    /// Kills all processes in the cgroup of a pod and removes it, whatever its class. The kernel removes none that has a
+    /// process, so that after this no process of the pod is left. One that does not exist is no error.
+    ///
+    /// # Errors
+    /// If a process does not end, or a directory cannot be removed.
+    pub fn remove_pod(&self, uid: &str) -> Result<()> {
+        for class in QosClass::ALL {
+            let path = self.names.pod(class, uid);
+            self.groups.kill_all(&path)?;
+            self.groups.remove(&path)?;
+        }
+        Ok(())
+    }
+
+    /// The cgroups of all pods.
+    ///
+    /// # Errors
+    /// If a path is invalid; a cgroup that cannot be read has no pods.
+    pub fn pods(&self) -> Result<Vec<PodCgroup>> {
+        let mut found = Vec::new();
+        for class in QosClass::ALL {
+            let above = self.names.class(class);
+            for name in self.groups.below(&above)? {
+                let Some(uid) = self.names.pod_uid(class, &name) else { continue };
+                let path = format!("{above}/{name}");
+                let owner = self.owner_of(&self.groups.open(&path)?);
+                found.push(PodCgroup { uid, path, owner });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a process is in this cgroup or below it.
+    ///
+    /// # Errors
+    /// If its processes cannot be read.
+    pub fn has_processes(&self, pod: &PodCgroup) -> Result<bool> {
+        Ok(!self.groups.open(&pod.path)?.processes()?.is_empty())
+    }
+
+    fn owner_of(&self, group: &Group) -> PodCgroupOwner {
+        let owners: Vec<Vec<u8>> = group.dirs().filter_map(owner).collect();
+        match owners.as_slice() {
+            [] => PodCgroupOwner::Unknown,
+            all if all.iter().all(|owner| owner == self.owner.as_bytes()) => PodCgroupOwner::This,
+            _ => PodCgroupOwner::Other,
+        }
+    }
+
+    /// Writes the limits that this host can enforce, as the kubelet does: it leaves out those of missing controllers, and has
+    /// weights of its own on cgroup v2.
+    fn apply(&self, path: &str, limits: &Resources) -> Result<()> {
+        let group = self.groups.open(path)?;
+        let mut limits = limits.clone();
+        if group.with("hugetlb").is_none() {
+            limits.hugepages.clear();
+        }
+        if group.with("pids").is_none() {
+            limits.pids = None;
+        }
+        if group.with("cpu").is_some_and(|place| place.hierarchy.kind == Kind::Unified)
+            && let Some(shares) = limits.cpu_shares.take()
+        {
+            limits.unified.insert("cpu.weight".to_owned(), cpu_weight(shares).to_string());
+        }
+        group.apply(&limits)
+    }
+}
+
+/// The mark of a directory; `None` if it has none.
+fn owner(dir: &Path) -> Option<Vec<u8>> {
+    let mut buffer = vec![0; OWNER_LENGTH];
+    let length = getxattr(dir, OWNER, buffer.as_mut_slice()).ok()?;
+    buffer.truncate(length);
+    Some(buffer)
+}
