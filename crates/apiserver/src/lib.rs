@@ -27,7 +27,6 @@ pub mod pods;
 mod problem;
 mod raw;
 pub mod reconcile;
-mod retry;
 mod served;
 mod services;
 pub mod static_pods;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use agent::ports::{BoxFuture, Clock, Event, EventObject, EventSink, EventType, PodRef, PodSource};
 use agent::{Admitted, Agent, Handle, PodUpdate};
-use manifest::Object;
+use manifest::{Object, Resource};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -79,6 +79,8 @@ enum Stage {
     Running {
         /// The definition that it runs with; `None` if it is only stopped.
         applied: Option<Arc<ApiPod>>,
+        /// Whether a task applies a changed definition. The next one waits for it: they must not overtake each other.
+        is_updating: bool,
         /// The shortest grace period of the deletions that were ordered; `None` if none was.
         deletion: Option<Grace>,
     },
@@ -305,7 +307,7 @@ impl Reconciler {
                 managed.stage = Stage::Starting;
                 self.tasks.spawn(work::start(Arc::clone(&self.ports), Arc::clone(wanted)));
             }
-            (Stage::Running { applied, deletion: ordered }, _) => {
+            (Stage::Running { applied, is_updating, deletion: ordered }, _) => {
                 if let Some(grace) = deletion {
                     if *ordered != Some(grace) {
                         *ordered = Some(grace);
@@ -315,8 +317,10 @@ impl Reconciler {
                         let _ = self.ports.agent.sync(delete).await;
                     }
                 } else if let (Some(wanted), Some(before)) = (wanted, applied)
+                    && !*is_updating
                     && !before.asks_the_same(wanted)
                 {
+                    *is_updating = true;
                     *before = Arc::clone(wanted);
                     self.tasks.spawn(work::update(Arc::clone(&self.ports), Arc::clone(wanted)));
                 }
@@ -346,14 +350,20 @@ impl Reconciler {
                 if let Some(cluster) = self.ports.cluster.as_ref().filter(|_| handle.is_adopted()) {
                     cluster.statuses.resume(&pod);
                 }
-                self.set_stage(&pod, Stage::Running { applied, deletion: None });
+                self.set_stage(&pod, Stage::Running { applied, is_updating: false, deletion: None });
                 self.tasks.spawn(work::ended(pod, handle));
             }
             Done::NotStarted { pod, error } => {
+                self.accept(&pod);
                 self.say(&pod, &error);
                 self.set_stage(&pod, Stage::Waiting { until: Instant::now() + RETRY });
             }
             Done::Updated { pod, outcome } => {
+                if let Some(Managed { stage: Stage::Running { is_updating, .. }, .. }) =
+                    self.pods.get_mut(pod.uid.as_str())
+                {
+                    *is_updating = false;
+                }
                 if let Err(error) = outcome {
                     self.say(&pod, &error);
                 }
@@ -381,6 +391,17 @@ impl Reconciler {
         }
     }
 
+    /// Shows a pod that could not be started yet as Pending in the API.
+    fn accept(&self, pod: &PodRef) {
+        let Some(cluster) = &self.ports.cluster else { return };
+        let wanted = self.wanted.by_uid(pod.uid.as_str()).and_then(|wanted| wanted.object());
+        if let Some(Resource::Pod(wanted)) = wanted.map(|object| &object.resource)
+            && let Some(status) = agent::pending_status(wanted, self.ports.clock.now())
+        {
+            cluster.statuses.accept(pod, status);
+        }
+    }
+
     fn manage(&mut self, pod: &PodRef, stage: Stage, is_static: bool) {
         self.pods.insert(pod.uid.as_str().to_owned(), Managed { pod: pod.clone(), stage, is_static });
     }
@@ -400,6 +421,7 @@ impl Reconciler {
             object: EventObject { pod: pod.clone(), field_path: None },
             image: None,
             message: error.message.clone(),
+            log: None,
             time: self.ports.clock.now(),
         });
     }

@@ -15,6 +15,8 @@ mod support;
 mod terminal;
 
 mod agent;
+mod agent_status;
+mod agent_updates;
 mod check_cluster;
 mod check_html;
 mod check_large;
