@@ -36,8 +36,7 @@ pub(crate) fn all(spec: &PodSpec, origin: PodOrigin) -> Vec<NotRun> {
     let init = spec.init_containers.as_deref().unwrap_or_default();
     let added: Vec<Container> =
         spec.ephemeral_containers.iter().flatten().map(manifest::as_container).collect();
-    let lists =
-        [("initContainers", init), ("containers", &spec.containers), ("ephemeralContainers", &added)];
+    let lists = [("initContainers", init), ("containers", &spec.containers), ("ephemeralContainers", &added)];
     for (list, containers) in lists {
         let at = |index: usize| format!("spec.{list}[{index}]");
         found

@@ -59,4 +59,6 @@ pub use status::events::EventLog;
 pub use status::pending::pending_status;
 pub use status::sink::StatusFiles;
 pub use status::startup::{START_PATIENCE, StartReport, StartWatch, Startup, any_changed};
-pub use status::view::{ConditionView, ContainerView, ExitView, InstanceView, PodStatus, StateView, UserView};
+pub use status::view::{
+    ConditionView, ContainerView, ExitView, InstanceView, PodStatus, StateView, UserView,
+};

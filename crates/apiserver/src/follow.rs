@@ -9,8 +9,8 @@ use kube::Api;
 use kube_runtime::watcher::{Config, Error, Event, watcher};
 use tracing::{info, warn};
 
-use crate::raw::{RawObject, cause};
 use crate::backoff::Backoff;
+use crate::raw::{RawObject, cause};
 
 /// How long a page of a list may take.
 const LIST_PATIENCE: Duration = Duration::from_secs(30);

@@ -117,13 +117,8 @@ impl NodeAgent<'_> {
             let api = kubelet_api::serve(api).await?;
             let node = node::spawn(&clients, settings, config.into(), probe.state());
             let events = Arc::new(ApiEvents::start(client.clone(), &name));
-            let of_node = NodeEvents::start(
-                Arc::clone(&events),
-                Arc::clone(&clock),
-                &name,
-                probe.state(),
-                node.node(),
-            );
+            let of_node =
+                NodeEvents::start(Arc::clone(&events), Arc::clone(&clock), &name, probe.state(), node.node());
             let lease = lease::spawn(&clients, &name, config.into(), node.node());
             let mut facts = probe.state();
             let runtime = tokio::select! {
@@ -134,8 +129,10 @@ impl NodeAgent<'_> {
                 () = &mut shutdown => return Ok(()),
             };
             let local: Arc<dyn StatusSink> = Arc::new(StatusFiles::new(state.clone()));
-            let recursive_read_only =
-                runtime.handlers.iter().any(|handler| handler.name.is_empty() && handler.recursive_read_only_mounts);
+            let recursive_read_only = runtime
+                .handlers
+                .iter()
+                .any(|handler| handler.name.is_empty() && handler.recursive_read_only_mounts);
             let in_status = StatusNode { addresses: shown, runtime: runtime.name, recursive_read_only };
             let statuses = Arc::new(ApiStatuses::start(client.clone(), watch.view(), in_status, local));
             let mirrors = Mirrors::start(client.clone(), watch.view(), node.node());

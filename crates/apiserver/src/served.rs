@@ -76,7 +76,9 @@ impl Pods for NodePods {
 }
 
 fn statuses(status: Option<PodStatus>) -> Vec<agent::ContainerView> {
-    let all = |status: PodStatus| status.containers.into_iter().chain(status.init).chain(status.ephemeral).collect();
+    let all = |status: PodStatus| {
+        status.containers.into_iter().chain(status.init).chain(status.ephemeral).collect()
+    };
     status.map(all).unwrap_or_default()
 }
 

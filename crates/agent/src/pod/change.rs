@@ -86,7 +86,8 @@ fn with_updates_undone(old: &PodSpec, mut new: PodSpec, updated: &mut Vec<String
     if let (Some(before), Some(after)) = (&old.init_containers, &mut new.init_containers) {
         images("spec.initContainers", before, after, updated);
     }
-    let (before, after) = (old.ephemeral_containers.iter().flatten(), new.ephemeral_containers.iter().flatten());
+    let (before, after) =
+        (old.ephemeral_containers.iter().flatten(), new.ephemeral_containers.iter().flatten());
     // Containers are added to a running pod, and never changed or removed.
     if old.ephemeral_containers != new.ephemeral_containers
         && before.clone().all(|one| after.clone().any(|other| one == other))

@@ -87,8 +87,7 @@ impl Images<'_> {
         };
         let seconds = begun.elapsed().as_secs_f64();
         let pulled = self.cri.image(ImageSpec { image: reference, ..asked() }).await?;
-        let pulled =
-            pulled.ok_or_else(|| failed("the runtime pulled it and does not list it".to_owned()))?;
+        let pulled = pulled.ok_or_else(|| failed("the runtime pulled it and does not list it".to_owned()))?;
         let text = format!(
             "Successfully pulled image {name:?} in {seconds:.3}s ({seconds:.3}s including waiting). Image size: {} bytes.",
             pulled.size

@@ -21,13 +21,7 @@ impl Recorder<'_> {
     }
 
     /// Records an event of one of its containers.
-    pub(crate) fn container(
-        &self,
-        name: &str,
-        kind: EventType,
-        reason: &'static str,
-        text: impl Into<Text>,
-    ) {
+    pub(crate) fn container(&self, name: &str, kind: EventType, reason: &'static str, text: impl Into<Text>) {
         let mut event = self.event(kind, reason, text.into());
         event.object.field_path = Some(self.context.field_path(name));
         self.sink.record(event);
@@ -139,7 +133,10 @@ mod tests {
         assert_eq!(paths, expected);
         let containers: Vec<_> = events.iter().map(|event| event.object.container()).collect();
         assert_eq!(containers, [None, Some("init"), Some("app"), Some("app")]);
-        assert_eq!((events[2].message.as_str(), events[2].log.as_deref()), ("Stopping", Some("stopping app")));
+        assert_eq!(
+            (events[2].message.as_str(), events[2].log.as_deref()),
+            ("Stopping", Some("stopping app"))
+        );
         assert_eq!((events[0].kind, events[0].reason), (EventType::Warning, "FailedMount"));
         assert_eq!(
             (events[0].object.pod.namespace.as_str(), events[0].object.pod.uid.as_str()),

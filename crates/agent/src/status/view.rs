@@ -427,7 +427,8 @@ mod tests {
 
     #[test]
     fn a_container_that_the_runtime_has_forgotten_keeps_its_id() {
-        let instance = |id: &str| InstanceView { id: id.into(), image: "i".into(), image_id: "sha".into(), user: None };
+        let instance =
+            |id: &str| InstanceView { id: id.into(), image: "i".into(), image_id: "sha".into(), user: None };
         let first = pod("Running", vec![ended(1)]).identified(None, |_| vec![instance("2"), instance("1")]);
         assert_eq!(first.containers[0].instance, Some(instance("2")));
         assert_eq!(first.containers[0].previous_id.as_deref(), Some("1"));

@@ -46,11 +46,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    async fn run(
-        self,
-        mut state: watch::Receiver<NodeState>,
-        mut node: watch::Receiver<Option<Arc<Node>>>,
-    ) {
+    async fn run(self, mut state: watch::Receiver<NodeState>, mut node: watch::Receiver<Option<Arc<Node>>>) {
         self.record("Starting", String::new(), "Starting kubelet.".to_owned());
         let (mut conditions, mut is_cordoned) = (None, None);
         loop {

@@ -82,7 +82,8 @@ impl Containers<'_> {
     /// another handler than the default it is not said.
     fn volume_mounts(&self, spec: &Value) -> Vec<Value> {
         let is_default = self.spec.get("runtimeClassName").is_none_or(Value::is_null);
-        let possible = is_default.then_some(if self.node.recursive_read_only { "Enabled" } else { "Disabled" });
+        let possible =
+            is_default.then_some(if self.node.recursive_read_only { "Enabled" } else { "Disabled" });
         let mounts = spec.get("volumeMounts").and_then(Value::as_array).into_iter().flatten();
         let status = |mount: &Value| {
             let mut status = Map::new();

@@ -10,7 +10,8 @@ const STAMP: &str = "2026-03-01T12:30:05Z";
 fn container(name: &str, state: StateView) -> ContainerView {
     let (ready, started) = (matches!(state, StateView::Running { .. }), true);
     let user = UserView { uid: 1000, gid: 2000, supplemental_groups: vec![2000, 3000] };
-    let instance = InstanceView { id: "b".into(), image: "i:1".into(), image_id: "sha256:1".into(), user: Some(user) };
+    let instance =
+        InstanceView { id: "b".into(), image: "i:1".into(), image_id: "sha256:1".into(), user: Some(user) };
     ContainerView {
         name: name.into(),
         state,
@@ -181,7 +182,8 @@ fn ephemeral_containers_are_neither_ready_nor_started_and_end_once() {
     let debug = &status["ephemeralContainerStatuses"][0];
     assert_eq!((&debug["ready"], debug.get("started")), (&json!(false), None));
     assert_eq!((&debug["resources"], debug.get("allocatedResources")), (&json!({}), None));
-    let end = json!({"ephemeralContainerStatuses": [{"name": "debug", "state": {"terminated": {"exitCode": 1}}}]});
+    let end =
+        json!({"ephemeralContainerStatuses": [{"name": "debug", "state": {"terminated": {"exitCode": 1}}}]});
     let mut live = live(&end);
     live["spec"]["restartPolicy"] = json!("Always");
     assert_eq!(revived(&live, &converted(&pod, &live, CleanUp::Pending)), ["debug"]);

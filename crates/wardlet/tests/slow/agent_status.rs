@@ -57,33 +57,51 @@ fn pods(node: &str) -> Vec<Value> {
         {"name": "v", "mountPath": "/x", "readOnly": true, "recursiveReadOnly": "IfPossible"}]);
     let of_missing = json!([{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "none", "key": "k"}}}]);
     let mut all = vec![
-        pod("plain", json!({
-            "containers": [with(runs("app"), &json!({"volumeMounts": mounts, "resources": resources}))],
-            "volumes": [{"name": "v", "emptyDir": {}}],
-            "securityContext": {"runAsUser": 1000, "runAsGroup": 2000, "supplementalGroups": [3000]},
-        })),
+        pod(
+            "plain",
+            json!({
+                "containers": [with(runs("app"), &json!({"volumeMounts": mounts, "resources": resources}))],
+                "volumes": [{"name": "v", "emptyDir": {}}],
+                "securityContext": {"runAsUser": 1000, "runAsGroup": 2000, "supplementalGroups": [3000]},
+            }),
+        ),
         pod("isolated", json!({"hostUsers": false, "containers": [runs("app")]})),
-        pod("init", json!({
-            "initContainers": [container("second", "exit 0"), with(runs("side"), &json!({"restartPolicy": "Always"}))],
-            "containers": [runs("b"), runs("a")],
-        })),
-        pod("gated", json!({
-            "readinessGates": [{"conditionType": "example.com/gate"}], "containers": [runs("app")],
-        })),
+        pod(
+            "init",
+            json!({
+                "initContainers": [container("second", "exit 0"), with(runs("side"), &json!({"restartPolicy": "Always"}))],
+                "containers": [runs("b"), runs("a")],
+            }),
+        ),
+        pod(
+            "gated",
+            json!({
+                "readinessGates": [{"conditionType": "example.com/gate"}], "containers": [runs("app")],
+            }),
+        ),
         pod("done", json!({"restartPolicy": "Never", "containers": [container("app", "exit 0")]})),
         pod("failed", json!({"restartPolicy": "Never", "containers": [container("app", "exit 3")]})),
-        pod("deadline", json!({"activeDeadlineSeconds": 4, "containers": [runs("app")]})),
-        pod("noimage", json!({
-            "containers": [{"name": "app", "image": "localhost/none:1", "imagePullPolicy": "Never"}],
-        })),
+        pod("deadline", json!({"activeDeadlineSeconds": 15, "containers": [runs("app")]})),
+        pod(
+            "noimage",
+            json!({
+                "containers": [{"name": "app", "image": "localhost/none:1", "imagePullPolicy": "Never"}],
+            }),
+        ),
         pod("missing", json!({"containers": [with(runs("app"), &json!({"env": of_missing}))]})),
-        pod("nomount", json!({
-            "containers": [with(runs("app"), &json!({"volumeMounts": [{"name": "v", "mountPath": "/v"}]}))],
-            "volumes": [{"name": "v", "configMap": {"name": "none"}}],
-        })),
-        pod("initfails", json!({
-            "restartPolicy": "Never", "initContainers": [container("first", "exit 4")], "containers": [runs("app")],
-        })),
+        pod(
+            "nomount",
+            json!({
+                "containers": [with(runs("app"), &json!({"volumeMounts": [{"name": "v", "mountPath": "/v"}]}))],
+                "volumes": [{"name": "v", "configMap": {"name": "none"}}],
+            }),
+        ),
+        pod(
+            "initfails",
+            json!({
+                "restartPolicy": "Never", "initContainers": [container("first", "exit 4")], "containers": [runs("app")],
+            }),
+        ),
     ];
     for pod in &mut all {
         pod["spec"]["nodeName"] = json!(node);
@@ -148,7 +166,8 @@ fn reported(testbed: &Testbed, node: &str) -> Reported {
     kubectl(testbed, &["patch", "pod", "gated", "--subresource=status", "-p", gate]);
     let pods = wait_for("the changes arrive", || {
         let pods = list(testbed, "pods");
-        let of = |name: &str| pods.iter().find(|pod| pod["metadata"]["name"] == name).unwrap()["status"].clone();
+        let of =
+            |name: &str| pods.iter().find(|pod| pod["metadata"]["name"] == name).unwrap()["status"].clone();
         let added = of("plain")["ephemeralContainerStatuses"].clone();
         let has_added = added.as_array().is_some_and(|all| {
             all.len() == 2
@@ -170,7 +189,8 @@ fn reported(testbed: &Testbed, node: &str) -> Reported {
         flatten("", &pod["status"], &mut fields);
         (pod["metadata"]["name"].as_str().unwrap().to_owned(), fields)
     });
-    let of_pods = list(testbed, "events").into_iter().filter(|event| event["involvedObject"]["kind"] == "Pod");
+    let of_pods =
+        list(testbed, "events").into_iter().filter(|event| event["involvedObject"]["kind"] == "Pod");
     let events = of_pods.map(|event| {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let object = &event["involvedObject"];
@@ -204,7 +224,9 @@ fn flatten(path: &str, value: &Value, found: &mut BTreeMap<String, Value>) {
             let is_address = path.starts_with("podIP");
             let is_time = ["lastTransitionTime", "startedAt", "finishedAt", "startTime"].contains(&key);
             let kept = match key {
-                "containerID" => json!(other.as_str().and_then(|id| id.split_once("://")).map(|(name, _)| name)),
+                "containerID" => {
+                    json!(other.as_str().and_then(|id| id.split_once("://")).map(|(name, _)| name))
+                }
                 _ if (is_time || is_address) && !other.is_null() => json!("set"),
                 _ => other.clone(),
             };
@@ -238,7 +260,12 @@ fn agent(testbed: &Testbed, dir: &std::path::Path) -> Agent {
     let kubeconfig = testbed.user_kubeconfig(&user).unwrap();
     let log = std::fs::File::create(dir.join("log")).unwrap();
     let mut command: Command = testbed.command(testkit::programs().join("wardlet"));
-    command.arg("--state-dir").arg(dir.join("state")).args(["agent", "--run-dir"]).arg(dir.join("run")).arg("--");
+    command
+        .arg("--state-dir")
+        .arg(dir.join("state"))
+        .args(["agent", "--run-dir"])
+        .arg(dir.join("run"))
+        .arg("--");
     command.arg(format!("--kubeconfig={}", kubeconfig.display()));
     command.arg(format!("--config={}", file.display()));
     command.arg(format!("--cert-dir={}", dir.join("pki").display()));
@@ -275,7 +302,11 @@ fn statuses_and_events_are_those_of_a_kubelet() {
                 key == known || key.starts_with(&format!("{known}.")) || format!("{pod}.{key}") == *known
             };
             if fields.get(key) != own.get(key) && !DIFFERENCES.iter().any(is_known) {
-                differences.push(format!("{pod}: {key}: kubelet {:?}, agent {:?}", fields.get(key), own.get(key)));
+                differences.push(format!(
+                    "{pod}: {key}: kubelet {:?}, agent {:?}",
+                    fields.get(key),
+                    own.get(key)
+                ));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Changes of pods that run on `wardlet agent`, made with kubectl at a real API server.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::{wait_for, wait_until};
@@ -96,10 +96,7 @@ fn ephemeral_containers_are_started_in_the_running_pod_and_never_again() {
     });
     let process = cluster.process(&format!(": {mark}; trap 'exit 0' TERM; while :; do sleep 0.1; done"));
     let lease = &cluster.leases()[0]["uidMappings"][0];
-    assert_eq!(
-        id_map(process),
-        format!("0 {} {}", lease["hostId"], lease["length"].as_u64().or(lease["size"].as_u64()).unwrap())
-    );
+    assert_eq!(id_map(process), format!("0 {} {}", lease["hostId"], lease["length"]));
 
     // A later agent adopts the pod with its ephemeral containers as they are.
     let before = cluster.get(&["pod", "web"]).unwrap();
@@ -193,9 +190,8 @@ fn a_second_deletion_shortens_the_grace_period_and_a_forced_one_needs_none() {
             && pod["status"]["observedGeneration"] == pod["metadata"]["generation"]
     });
     assert_eq!(ending["status"]["phase"], "Running");
-    let since = Instant::now();
+    // Fails if the first grace period is waited for.
     cluster.kubectl(&["delete", "pod", "slow", "--grace-period=2", "--timeout=120s"]);
-    assert!(since.elapsed() < Duration::from_secs(300), "the first grace period of 600 s is not waited for");
     wait_until("its block is returned", || cluster.leases().is_empty());
 
     stubborn("forced");
