@@ -117,7 +117,7 @@ fn ephemeral_containers_are_started_in_the_running_pod_and_never_again() {
 fn an_image_restarts_its_container_and_labels_reach_the_files_of_the_pod() {
     let cluster = Cluster::start();
     cluster.import_other();
-    let _agent = cluster.agent(&cluster.joined());
+    let agent = cluster.agent(&cluster.joined());
     let mut web = simple("web");
     web["metadata"]["labels"] = json!({"version": "1"});
     web["spec"]["volumes"] = json!([{"name": "about", "downwardAPI": {"items": [
@@ -151,6 +151,14 @@ fn an_image_restarts_its_container_and_labels_reach_the_files_of_the_pod() {
         of(&started, "app")["containerID"]
     );
     assert_eq!(of(&changed, "beside")["containerID"], of(&started, "beside")["containerID"]);
+
+    // The next agent adopts the pod after SIGKILL: its status stays as it was.
+    drop(agent);
+    let _agent = cluster.agent(&cluster.joined());
+    cluster.kubectl(&["annotate", "pod", "web", "note=again", "--overwrite"]);
+    wait_until("the pod is adopted", || cluster.logs(&["web", "-c", "app", "--tail=1"]).contains("again"));
+    let adopted = cluster.get(&["pod", "web"]).unwrap();
+    assert_eq!(adopted["status"], changed["status"]);
     cluster.delete("web");
 }
 
