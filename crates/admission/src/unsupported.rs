@@ -34,7 +34,10 @@ pub(crate) fn check(spec: &PodSpec, origin: PodOrigin) -> Result<()> {
 pub(crate) fn all(spec: &PodSpec, origin: PodOrigin) -> Vec<NotRun> {
     let mut found: Vec<NotRun> = of_pod(spec, origin).collect();
     let init = spec.init_containers.as_deref().unwrap_or_default();
-    for (list, containers) in [("initContainers", init), ("containers", &spec.containers)] {
+    let added: Vec<Container> =
+        spec.ephemeral_containers.iter().flatten().map(manifest::as_container).collect();
+    let lists = [("initContainers", init), ("containers", &spec.containers), ("ephemeralContainers", &added)];
+    for (list, containers) in lists {
         let at = |index: usize| format!("spec.{list}[{index}]");
         found
             .extend(containers.iter().enumerate().flat_map(|(i, container)| of_container(&at(i), container)));
@@ -53,7 +56,8 @@ fn of_pod(spec: &PodSpec, origin: PodOrigin) -> impl Iterator<Item = NotRun> {
     };
     let all = [
         field(
-            spec.ephemeral_containers.iter().flatten().next().is_some(),
+            // An API server adds them to a pod that runs.
+            origin == PodOrigin::Manifests && spec.ephemeral_containers.iter().flatten().next().is_some(),
             "ephemeralContainers",
             "an ephemeral container",
             "use `wardlet exec` to look into a pod",
@@ -215,6 +219,17 @@ mod tests {
         };
         assert_eq!(source("serviceAccountToken"), [1, 0, 1]);
         assert_eq!(source("clusterTrustBundle"), [1, 1, 1]);
+    }
+
+    #[test]
+    fn an_ephemeral_container_is_run_for_pods_of_an_api_server_as_far_as_a_regular_one_is() {
+        let found = |more: &str| {
+            let text = format!(r#"{{"containers":[],"ephemeralContainers":[{{"name":"e"{more}}}]}}"#);
+            let spec: PodSpec = serde_json::from_str(&text).unwrap();
+            [PodOrigin::Manifests, PodOrigin::ApiServer].map(|origin| all(&spec, origin).len())
+        };
+        assert_eq!(found(""), [1, 0]);
+        assert_eq!(found(r#","volumeDevices":[{"name":"d","devicePath":"/dev/x"}]"#), [2, 1]);
     }
 
     /// What a type has that only fields have which are not run.

@@ -32,8 +32,9 @@ use crate::metrics::Metrics;
 use crate::pod::cgroups::PodCgroups;
 use crate::pod::change::{self, Change};
 use crate::pod::claim::{Claimed, Home, Origin, Sandbox, claim, recorded};
-use crate::pod::context::PodContext;
+use crate::pod::context::{PodContext, ephemeral};
 use crate::pod::executor::ActionExecutor;
+use crate::pod::gates;
 use crate::pod::handle::Handle;
 use crate::pod::lock::PodLock;
 use crate::pod::mounts;
@@ -200,7 +201,7 @@ impl Agent {
     pub async fn sync(&self, update: PodUpdate) -> Result<Synced> {
         match update {
             PodUpdate::Apply(admitted) => match self.running(&admitted.pod) {
-                Some(running) => self.update(&running, admitted.pod).await,
+                Some(running) => self.update(&running, *admitted).await,
                 None => self.start(*admitted).await.map(Synced::Started),
             },
             PodUpdate::Delete { namespace, name, grace } => {
@@ -226,17 +227,22 @@ impl Agent {
         self.shared.running.get(namespace, pod.metadata.name.as_deref().unwrap_or_default())
     }
 
-    async fn update(&self, running: &Running, mut pod: api::Pod) -> Result<Synced> {
+    async fn update(&self, running: &Running, admitted: Admitted) -> Result<Synced> {
+        let Admitted { mut pod, plan, running: of_running, .. } = admitted;
+        let plans = plan.into_iter().chain(of_running).collect();
         let title = running.title();
         admission::runnable(&pod, &self.shared.node, self.shared.objects.pod_origin())?;
         let fields = match change::between(&running.pod, &pod) {
-            Change::None => return Ok(Synced::Unchanged),
+            Change::None => match outside_of_spec(&running.pod, &pod) {
+                fields if fields.is_empty() => return Ok(Synced::Unchanged),
+                fields => fields,
+            },
             Change::Immutable(fields) => return Err(Error::Immutable { pod: title, fields }),
             Change::Update(fields) => fields,
         };
         pod.metadata.uid.clone_from(&running.pod.metadata.uid);
         let (done, answer) = oneshot::channel();
-        let order = Order::Update { pod: Box::new(pod.clone()), done };
+        let order = Order::Update { pod: Box::new(pod.clone()), plans, done };
         if running.orders.0.send(order).await.is_err() {
             return Ok(Synced::Ended);
         }
@@ -356,6 +362,7 @@ impl Agent {
             uid: record.uid.clone(),
             name: record.name.clone(),
             namespace: record.namespace.clone(),
+            ephemeral: record.pod.spec.as_ref().map(ephemeral).unwrap_or_default(),
             spec: record.pod.spec.clone().unwrap_or_default(),
             pod: record.pod.clone(),
             plan,
@@ -495,6 +502,15 @@ async fn remove_cgroup(shared: Arc<Shared>, uid: PodUid) {
     if let Err(error) = removed.await {
         warn!("the cgroup of the pod, which has ended, is not removed: {error}");
     }
+}
+
+/// The fields that differ between two definitions of a pod that ask for the same: its worker must know them.
+fn outside_of_spec(old: &api::Pod, new: &api::Pod) -> Vec<String> {
+    let is_other = [
+        ("metadata.generation", old.metadata.generation != new.metadata.generation),
+        ("status.conditions", gates::of(old) != gates::of(new)),
+    ];
+    is_other.into_iter().filter(|(_, is_other)| *is_other).map(|(field, _)| field.to_owned()).collect()
 }
 
 fn mode(context: &PodContext) -> &'static str {

@@ -181,7 +181,7 @@ impl Error {
     /// The reason of a waiting container, as Kubernetes names it.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
-            Self::NeverPull { .. } => "ErrImageNeverPull",
+            Self::NeverPull { .. } => reason::ERR_IMAGE_NEVER_PULL,
             Self::Pull { .. } | Self::Ending { .. } | Self::Superseded { .. } => reason::ERR_IMAGE_PULL,
             Self::Call(CallError::Refused { call: "ImageStatus", .. }) => "ImageInspectError",
             Self::Call(CallError::Refused { call: "StartContainer", .. }) => "RunContainerError",

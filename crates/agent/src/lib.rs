@@ -61,6 +61,9 @@ pub use sources::files::{FileProblem, FileSet, FileSource};
 pub use sources::manifests::{Unreadable, read_complete_manifests, read_manifests};
 pub use sources::objects::Objects;
 pub use status::events::EventLog;
+pub use status::pending::pending_status;
 pub use status::sink::StatusFiles;
 pub use status::startup::{START_PATIENCE, StartReport, StartWatch, Startup, any_changed};
-pub use status::view::{ConditionView, ContainerView, ExitView, InstanceView, PodStatus, StateView};
+pub use status::view::{
+    ConditionView, ContainerView, ExitView, InstanceView, PodStatus, StateView, UserView,
+};

@@ -18,6 +18,8 @@ pub(crate) enum ContainerType {
     Container,
     /// An init container, sidecars included.
     Init,
+    /// A container that was added to the running pod.
+    Ephemeral,
 }
 
 impl ContainerType {
@@ -25,6 +27,7 @@ impl ContainerType {
         match self {
             Self::Container => "container",
             Self::Init => "init_container",
+            Self::Ephemeral => "ephemeral_container",
         }
     }
 }

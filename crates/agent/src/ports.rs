@@ -190,8 +190,10 @@ pub struct Event {
     pub object: EventObject,
     /// The image, if the event is about the pull of one.
     pub image: Option<String>,
-    /// A message for people.
+    /// A message for people, in the kubelet's words.
     pub message: String,
+    /// What the node's log says instead, where it says more than the event may: the output of a hook, an exit code.
+    pub log: Option<String>,
     /// When it happened.
     pub time: Moment,
 }

@@ -3,21 +3,47 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+/// After so long a time without a failure the next one is the first again, as in client-go.
+const QUIET: Duration = Duration::from_secs(120);
+
 /// The wait before the next attempt: it doubles with each failure, up to a limit.
 #[derive(Debug, Clone)]
 pub(crate) struct Backoff {
     first: Duration,
     limit: Duration,
     next: Duration,
+    /// When the last failure was.
+    failed: Option<Instant>,
 }
 
 impl Backoff {
     pub(crate) fn new(first: Duration, limit: Duration) -> Self {
-        Self { first, limit, next: first }
+        Self { first, limit, next: first, failed: None }
+    }
+
+    /// The waits of a watch at the API server: from 800 ms to 30 s.
+    pub(crate) fn of_watch() -> Self {
+        Self::new(Duration::from_millis(800), Duration::from_secs(30))
     }
 
     /// How long to wait after a failure.
     pub(crate) fn after_failure(&mut self) -> Duration {
+        self.step(Instant::now())
+    }
+
+    /// How long to wait after a failure, longer by a random part of up to the same length.
+    pub(crate) fn spread_after_failure(&mut self) -> Duration {
+        let wait = self.after_failure();
+        wait + random_below(wait)
+    }
+
+    fn step(&mut self, now: Instant) -> Duration {
+        if self.failed.is_some_and(|failed| now.duration_since(failed) > QUIET) {
+            self.reset();
+        }
+        self.failed = Some(now);
         let wait = self.next;
         self.next = (wait * 2).min(self.limit);
         wait
@@ -31,17 +57,18 @@ impl Backoff {
 
 /// `period`, longer by a random part of up to `percent` hundredths of it.
 pub(crate) fn jittered(period: Duration, percent: u32) -> Duration {
-    period + period * percent / 100 * random_permille() / 1000
+    period + random_below(period * percent / 100)
 }
 
 /// A random time between half of `period` and one and a half of it.
 pub(crate) fn spread(period: Duration) -> Duration {
-    period / 2 + period * random_permille() / 1000
+    period / 2 + random_below(period)
 }
 
-/// From 0 to 999. std seeds each thread's hashers randomly, which is enough to spread load.
-fn random_permille() -> u32 {
-    u32::try_from(RandomState::new().hash_one(0_u8) % 1000).unwrap_or(0)
+/// A random time below `limit`. std seeds each thread's hashers randomly, which is enough to spread load.
+pub(crate) fn random_below(limit: Duration) -> Duration {
+    let permille = u32::try_from(RandomState::new().hash_one(0_u8) % 1000).unwrap_or(0);
+    limit * permille / 1000
 }
 
 #[cfg(test)]
@@ -58,11 +85,23 @@ mod tests {
     }
 
     #[test]
+    fn after_a_quiet_time_the_wait_starts_again() {
+        let (mut backoff, start) = (Backoff::of_watch(), Instant::now());
+        let waits: Vec<u128> = (0..8).map(|_| backoff.step(start).as_millis()).collect();
+        assert_eq!(waits, [800, 1600, 3200, 6400, 12800, 25600, 30000, 30000]);
+        assert_eq!(backoff.step(start + QUIET).as_secs(), 30);
+        assert_eq!(backoff.step(start + QUIET * 3).as_millis(), 800);
+    }
+
+    #[test]
     fn random_times_stay_in_their_range() {
         let period = Duration::from_secs(10);
         for _ in 0..1000 {
             assert!((period..=period * 104 / 100).contains(&jittered(period, 4)));
             assert!((period / 2..=period * 3 / 2).contains(&spread(period)));
+            assert!(random_below(period) < period);
+            let waits = Backoff::new(period, period).spread_after_failure();
+            assert!((period..period * 2).contains(&waits));
         }
     }
 }

@@ -9,8 +9,8 @@ use kube::Api;
 use kube_runtime::watcher::{Config, Error, Event, watcher};
 use tracing::{info, warn};
 
+use crate::backoff::Backoff;
 use crate::raw::{RawObject, cause};
-use crate::retry::Backoff;
 
 /// How long a page of a list may take.
 const LIST_PATIENCE: Duration = Duration::from_secs(30);
@@ -33,7 +33,7 @@ pub(crate) async fn follow(
     title: &str,
     mut handle: impl FnMut(Followed<'_>) -> ControlFlow<()>,
 ) {
-    let mut backoff = Backoff::new();
+    let mut backoff = Backoff::of_watch();
     let mut health = Health { title, is_failing: false };
     loop {
         let mut stream = pin!(watcher(api.clone(), config.clone()));
@@ -78,7 +78,7 @@ pub(crate) async fn follow(
             if handle(Followed::Failed(failure)).is_break() {
                 return;
             }
-            tokio::time::sleep(backoff.delay()).await;
+            tokio::time::sleep(backoff.spread_after_failure()).await;
             if refusals >= RELIST_AFTER {
                 break;
             }

@@ -31,7 +31,6 @@ pub mod pods;
 mod problem;
 mod raw;
 pub mod reconcile;
-mod retry;
 mod served;
 mod service;
 mod services;

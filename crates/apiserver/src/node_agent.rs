@@ -14,7 +14,7 @@ use crate::client::Clients;
 use crate::events::ApiEvents;
 use crate::limits::{self, SwapError};
 use crate::node::{
-    AddressError, MachineError, MachinePaths, NodeSettings, RuntimeProbe, addresses, read_machine,
+    AddressError, MachineError, MachinePaths, NodeEvents, NodeSettings, RuntimeProbe, addresses, read_machine,
 };
 use crate::node_admission::NodeAdmission;
 use crate::objects::ApiObjects;
@@ -158,6 +158,9 @@ impl NodeAgent<'_> {
             // Before the node is registered: the Node names the port.
             let api = kubelet_api::serve(api).await?;
             let node = node::spawn(&clients, settings, config.into(), probe.state());
+            let events = Arc::new(ApiEvents::start(client.clone(), &name));
+            let of_node =
+                NodeEvents::start(Arc::clone(&events), Arc::clone(&clock), &name, probe.state(), node.node());
             let lease = lease::spawn(&clients, &name, config.into(), node.node());
             let mut facts = probe.state();
             let runtime = tokio::select! {
@@ -168,17 +171,21 @@ impl NodeAgent<'_> {
                 () = &mut shutdown => return Ok(()),
             };
             let local: Arc<dyn StatusSink> = Arc::new(StatusFiles::new(state.clone()));
-            let of_node = StatusNode { addresses: shown, runtime: runtime.name };
-            let statuses = Arc::new(ApiStatuses::start(client.clone(), watch.view(), of_node, local));
+            let recursive_read_only = runtime
+                .handlers
+                .iter()
+                .any(|handler| handler.name.is_empty() && handler.recursive_read_only_mounts);
+            let in_status = StatusNode { addresses: shown, runtime: runtime.name, recursive_read_only };
+            let statuses = Arc::new(ApiStatuses::start(client.clone(), watch.view(), in_status, local));
             let mirrors = Mirrors::start(client.clone(), watch.view(), node.node());
-            let objects = ApiObjects::new(client.clone(), Arc::clone(&clock));
+            let objects = ApiObjects::new(client, Arc::clone(&clock));
             options.statuses = Arc::clone(&statuses) as _;
-            options.events = Arc::new(ApiEvents::start(client, &name));
+            options.events = events;
             options.objects = Arc::new(objects.clone());
             view.cluster = Some(NodeInApi { client: clients.main.kube(), seen: node.node() });
             sources.api = Some(watch);
             cluster = Some(Cluster { statuses, objects, mirrors });
-            registered = Some((node, lease, api));
+            registered = Some((node, lease, api, of_node));
         } else {
             health = Some(kubelet_api::serve_health(config, &sync_loop));
         }

@@ -76,7 +76,10 @@ impl Pods for NodePods {
 }
 
 fn statuses(status: Option<PodStatus>) -> Vec<agent::ContainerView> {
-    status.map(|status| status.containers.into_iter().chain(status.init).collect()).unwrap_or_default()
+    let all = |status: PodStatus| {
+        status.containers.into_iter().chain(status.init).chain(status.ephemeral).collect()
+    };
+    status.map(all).unwrap_or_default()
 }
 
 fn names(spec: &PodSpec) -> Vec<String> {

@@ -24,7 +24,7 @@ impl Turn<'_> {
             self.end_from_outside(StopReason::Evicted, Some((reason, message)));
         }
         if deadline.is_some_and(|at| at <= self.now) {
-            let message = "the pod was active on the node for longer than its activeDeadlineSeconds";
+            let message = "Pod was active on the node longer than the specified deadline";
             let why = ("DeadlineExceeded".to_owned(), message.to_owned());
             self.end_from_outside(StopReason::DeadlineExceeded, Some(why));
         } else if let Some(at) = deadline.filter(|_| !is_ending) {

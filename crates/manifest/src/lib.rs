@@ -39,7 +39,7 @@ pub use standards::{Level, Violation, violations};
 pub use tree::{Key, Node, Value};
 pub use typed::{Field, Schema};
 pub use unsupported::unsupported;
-pub use validate::validate;
+pub use validate::{as_container, validate};
 
 /// The API's types, for callers that work with what was read.
 pub use k8s_openapi;

@@ -12,6 +12,8 @@ pub const USER_NAMESPACE_DISABLED: &str = "UserNamespaceDisabled";
 pub const CONTAINER_CREATING: &str = "ContainerCreating";
 /// The container was never started, and the pod has init containers.
 pub const POD_INITIALIZING: &str = "PodInitializing";
+/// The image is not on the node, and must not be pulled.
+pub const ERR_IMAGE_NEVER_PULL: &str = "ErrImageNeverPull";
 /// The image cannot be pulled.
 pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
 /// Event: a container or a pull is tried again later.
@@ -52,6 +54,8 @@ pub const PREEMPTING: &str = "Preempting";
 pub const PULLED: &str = "Pulled";
 /// Event: the image is being pulled.
 pub const PULLING: &str = "Pulling";
+/// Event: the sandbox is lost or no longer fits.
+pub const SANDBOX_CHANGED: &str = "SandboxChanged";
 /// Event: the container was started.
 pub const STARTED: &str = "Started";
 /// Event: the pod has fields that the agent does not know.

@@ -25,6 +25,8 @@ pub(crate) struct Ready {
     pub(crate) user: ImageUser,
     pub(crate) variables: BTreeMap<String, String>,
     pub(crate) mounts: Vec<Mount>,
+    /// The running container whose PID namespace it joins.
+    pub(crate) target: Option<String>,
 }
 
 /// The path of a container's log, relative to the pod's log directory.
@@ -49,7 +51,10 @@ pub(crate) fn config(context: &PodContext, container: &Container, ready: Ready) 
         tty: container.tty == Some(true),
         linux: Some(LinuxContainerConfig {
             resources: Some(resources::of(&context.spec, container, context.cpu_limits())),
-            security_context: Some(security::of_container(context, container, &ready.user)),
+            security_context: Some(security::in_namespace_of(
+                ready.target,
+                security::of_container(context, container, &ready.user),
+            )),
         }),
         stop_signal: signal(container),
         envs: ready.variables.into_iter().map(|(key, v)| KeyValue { key, value: v.into_bytes() }).collect(),
@@ -125,7 +130,7 @@ mod tests {
         let of = |index: usize| {
             let variables = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
             let (image, user) = (ImageSpec::default(), ImageUser::default());
-            let ready = Ready { attempt: 3, image, user, variables, mounts: Vec::new() };
+            let ready = Ready { attempt: 3, image, user, variables, mounts: Vec::new(), target: None };
             config(&context, &context.spec.containers[index], ready)
         };
         let (plain, own) = (of(0), of(1));

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::housekeeping::logs;
 use crate::housekeeping::logs::Running;
 use crate::pod::files;
-use crate::status::view::InstanceView;
+use crate::status::view::{InstanceView, UserView};
 
 /// An observed sandbox.
 #[derive(Debug, Clone)]
@@ -31,6 +31,8 @@ pub(crate) struct ObservedContainer {
     pub(crate) image: String,
     /// The runtime's reference to the image.
     pub(crate) image_ref: String,
+    /// The user of its first process.
+    pub(crate) user: Option<UserView>,
     pub(crate) seen: Instance,
 }
 
@@ -71,6 +73,7 @@ impl PodSnapshot {
             id: one.id.clone(),
             image: one.image.clone(),
             image_id: one.image_ref.clone(),
+            user: one.user.clone(),
         };
         found.into_iter().map(view).collect()
     }
@@ -165,6 +168,7 @@ impl PodObserver {
             id: listed.id.clone(),
             image: status.image.as_ref().map(|image| image.image.clone()).unwrap_or_default(),
             image_ref: status.image_ref.clone(),
+            user: user(status),
             seen: Instance { container, attempt, sandbox, revision, state },
         })
     }
@@ -188,6 +192,11 @@ impl PodObserver {
             finished: moment(status.finished_at),
         }
     }
+}
+
+fn user(status: &ContainerStatus) -> Option<UserView> {
+    let user = status.user.as_ref()?.linux.as_ref()?;
+    Some(UserView { uid: user.uid, gid: user.gid, supplemental_groups: user.supplemental_groups.clone() })
 }
 
 fn moment(nanoseconds: i64) -> Moment {

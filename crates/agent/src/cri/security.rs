@@ -168,6 +168,18 @@ pub(crate) fn of_container(
     }
 }
 
+/// The same security context, in the PID namespace of the running container `target`.
+pub(crate) fn in_namespace_of(
+    target: Option<String>,
+    mut context: LinuxContainerSecurityContext,
+) -> LinuxContainerSecurityContext {
+    if let (Some(target), Some(options)) = (target, &mut context.namespace_options) {
+        options.pid = NamespaceMode::Target.into();
+        options.target_id = target;
+    }
+    context
+}
+
 fn no_new_privileges(own: &SecurityContext) -> bool {
     own.allow_privilege_escalation == Some(false)
 }

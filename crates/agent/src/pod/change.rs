@@ -86,6 +86,15 @@ fn with_updates_undone(old: &PodSpec, mut new: PodSpec, updated: &mut Vec<String
     if let (Some(before), Some(after)) = (&old.init_containers, &mut new.init_containers) {
         images("spec.initContainers", before, after, updated);
     }
+    let (before, after) =
+        (old.ephemeral_containers.iter().flatten(), new.ephemeral_containers.iter().flatten());
+    // Containers are added to a running pod, and never changed or removed.
+    if old.ephemeral_containers != new.ephemeral_containers
+        && before.clone().all(|one| after.clone().any(|other| one == other))
+    {
+        updated.push("spec.ephemeralContainers".to_owned());
+        new.ephemeral_containers.clone_from(&old.ephemeral_containers);
+    }
     let is_earlier = match (old.active_deadline_seconds, new.active_deadline_seconds) {
         (None, Some(_)) => true,
         (Some(before), Some(after)) => after < before,
@@ -189,6 +198,24 @@ mod tests {
         let field = ["spec.activeDeadlineSeconds"];
         assert_eq!((of(None, Some(9)), of(Some(9), Some(5))), (update(&field), update(&field)));
         assert_eq!((of(Some(5), Some(9)), of(Some(5), None)), (immutable(&field), immutable(&field)));
+    }
+
+    #[test]
+    fn ephemeral_containers_are_added_and_never_changed_or_removed() {
+        let with = |list: &str| {
+            let mut pod: Pod = serde_json::from_str(POD).unwrap();
+            pod.spec.as_mut().unwrap().ephemeral_containers = serde_json::from_str(list).unwrap();
+            pod
+        };
+        let of = |old: &str, new: &str| between(&with(old), &with(new));
+        let (one, two) = (r#"[{"name":"d","image":"d:1"}]"#, r#"[{"name":"d","image":"d:1"},{"name":"e"}]"#);
+        let field = ["spec.ephemeralContainers"];
+        assert_eq!((of("null", one), of(one, two)), (update(&field), update(&field)));
+        assert_eq!((of(one, one), of(two, one)), (Change::None, immutable(&field)));
+        assert_eq!(
+            of(one, r#"[{"name":"d","image":"d:2"}]"#),
+            immutable(&["spec.ephemeralContainers[0].image"])
+        );
     }
 
     #[test]

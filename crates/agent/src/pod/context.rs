@@ -13,6 +13,7 @@ use types::PodUid;
 
 use crate::cri::mappings::id_mappings;
 use crate::instance::InstanceId;
+use crate::metrics::ContainerType;
 use crate::pod::parent::{CpuLimits, PodParent};
 use crate::ports::PodRef;
 
@@ -24,6 +25,8 @@ pub(crate) struct PodContext {
     pub(crate) namespace: String,
     pub(crate) pod: Pod,
     pub(crate) spec: PodSpec,
+    /// The ephemeral containers of the spec, with the fields of other containers.
+    pub(crate) ephemeral: Vec<Container>,
     /// `None` for a pod that is only stopped.
     pub(crate) plan: Option<Plan>,
     pub(crate) users: UserNamespace,
@@ -56,14 +59,32 @@ impl PodContext {
 
     /// The container as a field path of the pod, as in events: `spec.containers{app}`.
     pub(crate) fn field_path(&self, container: &str) -> String {
-        let is_init = self.spec.init_containers.iter().flatten().any(|init| init.name == container);
-        let list = if is_init { "initContainers" } else { "containers" };
+        let list = match self.container_type(container) {
+            ContainerType::Init => "initContainers",
+            ContainerType::Container => "containers",
+            ContainerType::Ephemeral => "ephemeralContainers",
+        };
         format!("spec.{list}{{{container}}}")
     }
 
-    /// The same pod with another definition; its IDs and its plan do not change.
-    pub(crate) fn updated(&self, pod: Pod) -> Self {
-        Self { spec: pod.spec.clone().unwrap_or_default(), pod, ..self.clone() }
+    /// Which list of the spec a container is in.
+    pub(crate) fn container_type(&self, name: &str) -> ContainerType {
+        let is_named = |container: &Container| container.name == name;
+        if self.spec.init_containers.iter().flatten().any(is_named) {
+            ContainerType::Init
+        } else if self.ephemeral.iter().any(is_named) {
+            ContainerType::Ephemeral
+        } else {
+            ContainerType::Container
+        }
+    }
+
+    /// The same pod with another definition; its IDs do not change. `plan` is of the new definition, with the pod's user
+    /// namespace.
+    pub(crate) fn updated(&self, pod: Pod, plan: Option<Plan>) -> Self {
+        let spec = pod.spec.clone().unwrap_or_default();
+        let plan = plan.or_else(|| self.plan.clone());
+        Self { ephemeral: ephemeral(&spec), spec, pod, plan, ..self.clone() }
     }
 
     /// The pod's host name and domain.
@@ -94,14 +115,31 @@ impl PodContext {
         self.spec.init_containers.iter().flatten().chain(&self.spec.containers)
     }
 
+    /// Init containers, then regular ones, then ephemeral ones.
+    pub(crate) fn all_containers(&self) -> impl Iterator<Item = &Container> {
+        self.containers().chain(&self.ephemeral)
+    }
+
     pub(crate) fn container(&self, name: &str) -> Option<&Container> {
-        self.containers().find(|container| container.name == name)
+        self.all_containers().find(|container| container.name == name)
+    }
+
+    /// The container whose processes an ephemeral container is to see: its `targetContainerName`.
+    pub(crate) fn target(&self, ephemeral: &str) -> Option<&str> {
+        let mut all = self.spec.ephemeral_containers.iter().flatten();
+        let name = all.find(|one| one.name == ephemeral)?.target_container_name.as_deref()?;
+        Some(name).filter(|name| !name.is_empty())
     }
 
     /// The ID mappings of the pod's user namespace as CRI messages; none in the host's user namespace.
     pub(crate) fn mappings(&self, kind: IdKind) -> Vec<cri::IdMapping> {
         id_mappings(&self.users.lines(kind).unwrap_or_default())
     }
+}
+
+/// The ephemeral containers of a pod, with the fields of other containers.
+pub(crate) fn ephemeral(spec: &PodSpec) -> Vec<Container> {
+    spec.ephemeral_containers.iter().flatten().map(manifest::as_container).collect()
 }
 
 #[cfg(test)]
@@ -114,6 +152,7 @@ impl PodContext {
             uid: PodUid::new("u-1").unwrap(),
             name: "web".to_owned(),
             namespace: "shop".to_owned(),
+            ephemeral: ephemeral(pod.spec.as_ref().unwrap()),
             spec: pod.spec.clone().unwrap(),
             pod,
             plan: None,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cri::{CreateContainerRequest, Image, ImageSpec, Mount, PodSandboxConfig};
-use lifecycle::{Action, ContainerName, HookKind, Outcome, Task, Verdict};
+use lifecycle::{Action, ContainerName, HookKind, Outcome, StopReason, Task, Verdict};
 use manifest::k8s_openapi::api::core::v1::Container;
 use tokio::sync::watch;
 use tracing::warn;
@@ -15,7 +15,6 @@ use crate::cri::observe::{ObservedSandbox, PodSnapshot};
 use crate::cri::sandbox;
 use crate::error::{Error, Result};
 use crate::housekeeping::logs::{LogLink, remove_links};
-use crate::metrics::ContainerType;
 use crate::pod::context::PodContext;
 use crate::pod::env;
 use crate::pod::files::Files;
@@ -26,7 +25,7 @@ use crate::pod::store::Place;
 use crate::ports::EventType;
 use crate::probe::Asked;
 use crate::shared::{Shared, blocking};
-use crate::status::events::Recorder;
+use crate::status::events::{Recorder, Text};
 
 /// The kernel's longest host name.
 const LONGEST_HOSTNAME: usize = 64;
@@ -65,16 +64,27 @@ impl ActionExecutor {
         let warning = EventType::Warning;
         match (task, container_of(task)) {
             (Task::MakeSandbox(_), _) => {
-                events.pod(warning, reason::FAILED_CREATE_POD_SANDBOX, format!("{what}: {error}"));
+                let text =
+                    Text::new(format!("Failed to create pod sandbox: {error}"), format!("{what}: {error}"));
+                events.pod(warning, reason::FAILED_CREATE_POD_SANDBOX, text);
             }
             (Task::Start(..), Some(name)) => {
-                let message = format!("{what}: {}: {error}", error.reason());
-                events.container(name, warning, reason::FAILED, message);
+                // What is wrong with an image has an event of its own.
+                let event = match error {
+                    Error::NeverPull { .. } | Error::Pull { .. } => format!("Error: {}", error.reason()),
+                    _ => format!("Error: {error}"),
+                };
+                let text = Text::new(event, format!("{what}: {}: {error}", error.reason()));
+                events.container(name, warning, reason::FAILED, text);
             }
             (_, Some(name)) => {
-                events.container(name, warning, reason::FAILED_KILL_POD, format!("{what}: {error}"));
+                let text = Text::new(format!("error killing pod: {error}"), format!("{what}: {error}"));
+                events.container(name, warning, reason::FAILED_KILL_POD, text);
             }
-            (_, None) => events.pod(warning, reason::FAILED_KILL_POD, format!("{what}: {error}")),
+            (_, None) => {
+                let text = Text::new(format!("error killing pod: {error}"), format!("{what}: {error}"));
+                events.pod(warning, reason::FAILED_KILL_POD, text);
+            }
         }
     }
 
@@ -85,7 +95,13 @@ impl ActionExecutor {
     async fn attempt(&self, action: &Action, snapshot: &PodSnapshot) -> Result<Option<Outcome>> {
         let cri = &self.shared.cri;
         match action {
-            Action::MakeSandbox { attempt } => self.make_sandbox(*attempt).await.map(|()| None),
+            Action::MakeSandbox { attempt } => {
+                if !snapshot.sandboxes.is_empty() {
+                    let text = "Pod sandbox changed, it will be killed and re-created.".to_owned();
+                    self.events().pod(EventType::Normal, reason::SANDBOX_CHANGED, text);
+                }
+                self.make_sandbox(*attempt).await.map(|()| None)
+            }
             Action::StopSandbox { attempt } => {
                 if let Some(sandbox) = snapshot.sandbox(*attempt) {
                     cri.stop_sandbox(&sandbox.id).await?;
@@ -104,15 +120,15 @@ impl ActionExecutor {
                 if let Err(Error::Superseded { .. }) = started {
                     return Ok(None);
                 }
-                let kind = self.container_type(container);
+                let kind = self.context.container_type(container.as_str());
                 self.shared
                     .metrics
                     .started_container(kind, started.as_ref().map_err(|e| e.reason()).copied());
                 started.map(|()| None)
             }
             Action::StopContainer { container, attempt, grace, reason } => {
-                let message = format!("stopping {container}: {reason}");
-                self.events().container(container.as_str(), EventType::Normal, reason::KILLING, message);
+                let text = Text::new(killing(container, *reason), format!("stopping {container}: {reason}"));
+                self.events().container(container.as_str(), EventType::Normal, reason::KILLING, text);
                 if let Some(seen) = snapshot.container(container, *attempt) {
                     cri.stop(&seen.id, *grace).await?;
                 }
@@ -167,15 +183,6 @@ impl ActionExecutor {
         made.map(drop)
     }
 
-    fn container_type(&self, name: &ContainerName) -> ContainerType {
-        let mut init = self.context.spec.init_containers.iter().flatten();
-        if init.any(|container| container.name == name.as_str()) {
-            ContainerType::Init
-        } else {
-            ContainerType::Container
-        }
-    }
-
     async fn ask(&self, action: &Action, snapshot: &PodSnapshot) -> Option<Outcome> {
         let (name, attempt) = match action {
             Action::RunProbe { container, attempt, .. } | Action::RunHook { container, attempt, .. } => {
@@ -200,9 +207,10 @@ impl ActionExecutor {
                     Some(asked) => {
                         let ran = asked.probe(*kind, *timeout).await;
                         if ran.verdict != Verdict::Success {
-                            let message = format!("{kind} probe of {name} failed: {}", ran.words);
+                            let log = format!("{kind} probe of {name} failed: {}", ran.words);
+                            let text = Text::new(format!("{kind:?} probe failed: {}", ran.words), log);
                             let events = self.events();
-                            events.container(name.as_str(), EventType::Warning, reason::UNHEALTHY, message);
+                            events.container(name.as_str(), EventType::Warning, reason::UNHEALTHY, text);
                         }
                         ran.verdict
                     }
@@ -215,13 +223,15 @@ impl ActionExecutor {
                     Some(asked) => {
                         let ran = asked.hook(*hook, *limit).await;
                         if ran.verdict != Verdict::Success {
-                            let message = format!("{hook:?} hook of {name} failed: {}", ran.words);
+                            // The output of a hook is not for all readers of events.
+                            let log = format!("{hook:?} hook of {name} failed: {}", ran.words);
+                            let text = Text::new(format!("{hook:?}Hook failed"), log);
                             let reason = match hook {
                                 HookKind::PostStart => reason::FAILED_POST_START_HOOK,
                                 HookKind::PreStop => reason::FAILED_PRE_STOP_HOOK,
                             };
                             let events = self.events();
-                            events.container(name.as_str(), EventType::Warning, reason, message);
+                            events.container(name.as_str(), EventType::Warning, reason, text);
                         }
                         ran.verdict
                     }
@@ -265,7 +275,8 @@ impl ActionExecutor {
             user_specified_image: container.image.clone().unwrap_or_default(),
             ..ImageSpec::default()
         };
-        let ready = Ready { attempt, image, user, variables, mounts };
+        let target = self.target(name, snapshot)?;
+        let ready = Ready { attempt, image, user, variables, mounts, target };
         let request = CreateContainerRequest {
             pod_sandbox_id: sandbox.id.clone(),
             config: Some(container::config(&self.context, container, ready)),
@@ -274,9 +285,11 @@ impl ActionExecutor {
         let id = self.shared.cri.create(request).await?;
         self.link_log(name, attempt, &id).await;
         let (normal, events) = (EventType::Normal, self.events());
-        events.container(name.as_str(), normal, reason::CREATED, format!("created {name}"));
+        let text = Text::new("Container created", format!("created {name}"));
+        events.container(name.as_str(), normal, reason::CREATED, text);
         self.shared.cri.start(&id).await?;
-        events.container(name.as_str(), normal, reason::STARTED, format!("started {name}"));
+        let text = Text::new("Container started", format!("started {name}"));
+        events.container(name.as_str(), normal, reason::STARTED, text);
         Ok(())
     }
 
@@ -295,6 +308,14 @@ impl ActionExecutor {
         }
     }
 
+    /// The runtime's ID of the container whose processes an ephemeral container is to see.
+    fn target(&self, name: &ContainerName, snapshot: &PodSnapshot) -> Result<Option<String>> {
+        let Some(target) = self.context.target(name.as_str()) else { return Ok(None) };
+        let found = snapshot.running().into_iter().find(|running| running.name == target);
+        let cause = || format!("the target container {target:?} does not run");
+        found.map(|running| Some(running.id)).ok_or_else(|| Error::config(name.as_str(), cause()))
+    }
+
     /// Makes sure that the images of the container and of its image volumes are present.
     async fn images(&self, container: &Container, sandbox: &PodSandboxConfig) -> Result<OfImages> {
         let mut of_volumes = BTreeMap::new();
@@ -306,6 +327,7 @@ impl ActionExecutor {
             handler: &self.context.handler,
             sandbox: sandbox.clone(),
             events: self.events(),
+            container: &container.name,
         };
         let policy = PullPolicy::of(container.image_pull_policy.as_deref());
         let image = images.get(container.image.as_deref().unwrap_or_default(), policy).await?;
@@ -376,6 +398,18 @@ fn container_of(task: &Task) -> Option<&str> {
         | Task::Probe(name, ..)
         | Task::Hook(name, ..) => Some(name.as_str()),
     }
+}
+
+/// Why a container is stopped, as the kubelet says it.
+fn killing(container: &ContainerName, reason: StopReason) -> String {
+    let why = match reason {
+        StopReason::LivenessProbe => "failed liveness probe",
+        StopReason::StartupProbe => "failed startup probe",
+        StopReason::DefinitionChanged => "definition changed",
+        StopReason::FailedPostStartHook => return reason::FAILED_POST_START_HOOK.to_owned(),
+        _ => return format!("Stopping container {container}"),
+    };
+    format!("Container {container} {why}, will be restarted")
 }
 
 /// The failed task, for messages.

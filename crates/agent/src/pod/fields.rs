@@ -34,7 +34,7 @@ fn resources(found: Option<&ResourceRequirements>) -> Resources {
 /// The pod's fields for the downward API.
 pub(crate) fn of(context: &PodContext) -> PodFields {
     let metadata = &context.pod.metadata;
-    let containers = context.containers();
+    let containers = context.all_containers();
     PodFields {
         name: context.name.clone(),
         namespace: context.namespace.clone(),

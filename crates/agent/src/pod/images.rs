@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::pod::context::PodContext;
 use crate::pod::keyring::Keyring;
 use crate::ports::EventType;
-use crate::status::events::Recorder;
+use crate::status::events::{ImageOf, Recorder, Text};
 
 /// When an image is pulled: imagePullPolicy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub(crate) struct Images<'a> {
     pub(crate) keyring: Keyring,
     /// Records events of the pod.
     pub(crate) events: Recorder<'a>,
+    /// The container that needs them.
+    pub(crate) container: &'a str,
 }
 
 impl Images<'_> {
@@ -57,18 +59,46 @@ impl Images<'_> {
         let asked = || self.spec(name);
         let here = self.cri.image(asked()).await?;
         match (here, policy) {
-            (Some(image), PullPolicy::IfNotPresent | PullPolicy::Never) => return Ok(image),
-            (None, PullPolicy::Never) => return Err(Error::NeverPull { image: name.to_owned() }),
+            (Some(image), PullPolicy::IfNotPresent | PullPolicy::Never) => {
+                let text = format!(
+                    "Container image {name:?} already present on machine and can be accessed by the pod"
+                );
+                self.event(name, EventType::Normal, reason::PULLED, Text::new(text, ""));
+                return Ok(image);
+            }
+            (None, PullPolicy::Never) => {
+                let text = format!("Container image {name:?} is not present with pull policy of Never");
+                self.event(name, EventType::Warning, reason::ERR_IMAGE_NEVER_PULL, Text::new(text, ""));
+                return Err(Error::NeverPull { image: name.to_owned() });
+            }
             _ => {}
         }
-        self.events.image(name, EventType::Normal, reason::PULLING, format!("pulling {name}"));
+        let text = Text::new(format!("Pulling image {name:?}"), format!("pulling {name}"));
+        self.event(name, EventType::Normal, reason::PULLING, text);
         let begun = Instant::now();
         let failed = |message| Error::Pull { image: name.to_owned(), message };
-        let reference = self.pull(name).await.map_err(failed)?;
+        let reference = match self.pull(name).await {
+            Ok(reference) => reference,
+            Err(message) => {
+                let text = format!("Failed to pull image {name:?}: {message}");
+                self.event(name, EventType::Warning, reason::FAILED, Text::new(text, ""));
+                return Err(failed(message));
+            }
+        };
         let seconds = begun.elapsed().as_secs_f64();
-        self.events.image(name, EventType::Normal, reason::PULLED, format!("pulled {name} in {seconds:.1}s"));
         let pulled = self.cri.image(ImageSpec { image: reference, ..asked() }).await?;
-        pulled.ok_or_else(|| failed("the runtime pulled it and does not list it".to_owned()))
+        let pulled = pulled.ok_or_else(|| failed("the runtime pulled it and does not list it".to_owned()))?;
+        let text = format!(
+            "Successfully pulled image {name:?} in {seconds:.3}s ({seconds:.3}s including waiting). Image size: {} bytes.",
+            pulled.size
+        );
+        let text = Text::new(text, format!("pulled {name} in {seconds:.1}s"));
+        self.event(name, EventType::Normal, reason::PULLED, text);
+        Ok(pulled)
+    }
+
+    fn event(&self, image: &str, kind: EventType, reason: &'static str, text: Text) {
+        self.events.image(&ImageOf { container: self.container, image }, kind, reason, text);
     }
 
     /// The image with the pod's annotations, which a runtime may go by.

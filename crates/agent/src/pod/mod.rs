@@ -8,6 +8,7 @@ pub(crate) mod env;
 pub(crate) mod executor;
 pub(crate) mod fields;
 pub(crate) mod files;
+pub(crate) mod gates;
 pub(crate) mod handle;
 pub(crate) mod hosts;
 pub(crate) mod images;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use manifest::k8s_openapi::api::core::v1 as api;
+use plan::Plan;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Result;
@@ -14,6 +15,8 @@ pub(crate) enum Order {
     Update {
         /// The definition.
         pod: Box<api::Pod>,
+        /// Plans for it. The one with the pod's user namespace is used; without one the pod keeps the plan that it has.
+        plans: Vec<Plan>,
         /// Receives the result once the definition is recorded and applied.
         done: oneshot::Sender<Result<()>>,
     },

@@ -8,7 +8,7 @@ use lifecycle::{
 };
 use manifest::k8s_openapi::api::core::v1::{self as api, PodSpec};
 
-use crate::pod::context::hash;
+use crate::pod::context::{ephemeral, hash};
 
 pub(crate) fn lowered(spec: &PodSpec) -> Result<Pod, Malformed> {
     Pod::new(lifecycle_spec(spec)?)
@@ -19,7 +19,7 @@ pub(crate) fn lifecycle_spec(spec: &PodSpec) -> Result<Spec, Malformed> {
         restart: policy(spec.restart_policy.as_deref()),
         init: spec.init_containers.iter().flatten().map(container).collect::<Result<_, _>>()?,
         containers: spec.containers.iter().map(container).collect::<Result<_, _>>()?,
-        ephemeral: Vec::new(),
+        ephemeral: ephemeral(spec).iter().map(container).collect::<Result<_, _>>()?,
         grace: grace(spec),
         active_deadline: spec.active_deadline_seconds.map(seconds),
         readiness_gates: spec.readiness_gates.iter().flatten().map(|g| g.condition_type.clone()).collect(),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use lifecycle::{Action, Deletion, Moment, Observed, Outcome, Pod, Stage, State, Status, Task, step};
 use manifest::k8s_openapi::api::core::v1 as api;
+use plan::Plan;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{Id, JoinSet};
 use tracing::{Instrument, info, warn};
@@ -17,6 +18,7 @@ use crate::housekeeping::logs::Running;
 use crate::pod::claim::definition;
 use crate::pod::context::PodContext;
 use crate::pod::executor::ActionExecutor;
+use crate::pod::gates;
 use crate::pod::lock::PodLock;
 use crate::pod::mounts::wanted;
 use crate::pod::orders::Order;
@@ -25,6 +27,7 @@ use crate::pod::stop_requests::StopRequests;
 use crate::pod::store::StopRequest;
 use crate::ports::EventType;
 use crate::shared::blocking;
+use crate::status::events::{ImageOf, Text};
 use crate::status::view::{ContainerView, ExitView, PodStatus};
 
 /// Period of a relist without an event of the runtime, in case an event was lost.
@@ -118,7 +121,9 @@ impl Worker {
                 *known = running;
                 is_other
             });
-            let observed = observed(&snapshot, tasks, std::mem::take(&mut outcomes));
+            let conditions = gates::of(&self.executor.context.pod);
+            let observed =
+                Observed { conditions, ..observed(&snapshot, tasks, std::mem::take(&mut outcomes)) };
             let now = self.now();
             let (actions, status) = step(&self.pod, &observed, &mut self.state, now);
             let ips = snapshot.current().map(|sandbox| self.executor.addresses(sandbox));
@@ -222,9 +227,9 @@ impl Worker {
                         return None;
                     }
                     Some(Order::Refresh) => self.refresh().await,
-                    Some(Order::Update { pod, done }) => {
+                    Some(Order::Update { pod, plans, done }) => {
                         // The caller may not wait for the result.
-                        let _ = done.send(self.update(*pod).await);
+                        let _ = done.send(self.update(*pod, plans).await);
                         return None;
                     }
                     None => {}
@@ -239,8 +244,11 @@ impl Worker {
     /// Applies a new definition of the pod. The record is written first, so that a later process has the new
     /// definition too; then the files of the pod's volumes. The next step replaces containers of an old
     /// revision.
-    async fn update(&mut self, pod: api::Pod) -> Result<()> {
-        let context = Arc::new(self.executor.context.updated(pod));
+    async fn update(&mut self, pod: api::Pod, plans: Vec<Plan>) -> Result<()> {
+        let before = &self.executor.context;
+        let users = before.plan.as_ref().map(|plan| plan.user_namespace);
+        let plan = plans.into_iter().find(|plan| Some(plan.user_namespace) == users);
+        let context = Arc::new(before.updated(pod, plan));
         let updated = self.pod.clone().updated(spec::lifecycle_spec(&context.spec)?)?;
         let (place, recorded) = (self.executor.place.clone(), context.pod.clone());
         let hash = context.plan.as_ref().map_or(0, |plan| definition(&context.pod, plan.user_namespace));
@@ -309,9 +317,12 @@ impl Worker {
             let message = status.message.clone().unwrap_or_default();
             events.pod(EventType::Normal, reason::DEADLINE_EXCEEDED, message);
         }
-        for container in status.init.iter().chain(&status.containers) {
-            let known = before.iter().flat_map(|before| before.init.iter().chain(&before.containers));
+        for container in status.all_containers() {
+            let known = before.iter().flat_map(PodStatus::all_containers);
             let known = known.into_iter().find(|known| known.name == container.name);
+            if container.is_pull_back_off() && !known.is_some_and(ContainerView::is_pull_back_off) {
+                self.record_pull_back_off(&container.name);
+            }
             let end = new_end(known, container).filter(|exit| !self.is_stopped(status, container, exit));
             let end = end.map(|exit| format!("container {} {}", container.name, exit.words()));
             match container
@@ -320,14 +331,32 @@ impl Worker {
             {
                 // One line for the end and for the delay until the restart.
                 Some(delay) => {
-                    let message = end.map_or_else(|| delay.to_owned(), |end| format!("{end}; {delay}"));
-                    events.container(&container.name, EventType::Warning, reason::BACK_OFF, message);
+                    let log = end.map_or_else(|| delay.to_owned(), |end| format!("{end}; {delay}"));
+                    let PodContext { namespace, name, uid, .. } = &*self.executor.context;
+                    let event = format!(
+                        "Back-off restarting failed container {} in pod {name}_{namespace}({})",
+                        container.name,
+                        uid.as_str()
+                    );
+                    let text = Text::new(event, log);
+                    events.container(&container.name, EventType::Warning, reason::BACK_OFF, text);
                 }
                 None => end.into_iter().for_each(|end| {
                     warn!(parent: &self.executor.context.span, container = container.name.as_str(), "{end}");
                 }),
             }
         }
+    }
+
+    /// Records that the pull of a container's image waits.
+    fn record_pull_back_off(&self, container: &str) {
+        let context = &self.executor.context;
+        let image = context.container(container).and_then(|found| found.image.as_deref()).unwrap_or_default();
+        let events = self.executor.shared.events_of(context);
+        let waits = Text::new(format!("Back-off pulling image {image:?}"), "");
+        events.image(&ImageOf { container, image }, EventType::Normal, reason::BACK_OFF, waits);
+        let failed = Text::new(format!("Error: {}", reason::IMAGE_PULL_BACK_OFF), "");
+        events.container(container, EventType::Warning, reason::FAILED, failed);
     }
 
     /// Whether a container ended because it was stopped with its pod, or as a sidecar after the regular containers.

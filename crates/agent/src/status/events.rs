@@ -16,25 +16,56 @@ pub(crate) struct Recorder<'a> {
 
 impl Recorder<'_> {
     /// Records an event of the pod.
-    pub(crate) fn pod(&self, kind: EventType, reason: &'static str, message: String) {
-        self.sink.record(self.event(kind, reason, message));
+    pub(crate) fn pod(&self, kind: EventType, reason: &'static str, text: impl Into<Text>) {
+        self.sink.record(self.event(kind, reason, text.into()));
     }
 
     /// Records an event of one of its containers.
-    pub(crate) fn container(&self, name: &str, kind: EventType, reason: &'static str, message: String) {
-        let mut event = self.event(kind, reason, message);
+    pub(crate) fn container(&self, name: &str, kind: EventType, reason: &'static str, text: impl Into<Text>) {
+        let mut event = self.event(kind, reason, text.into());
         event.object.field_path = Some(self.context.field_path(name));
         self.sink.record(event);
     }
 
-    /// Records an event of an image that the pod needs.
-    pub(crate) fn image(&self, image: &str, kind: EventType, reason: &'static str, message: String) {
-        self.sink.record(Event { image: Some(image.to_owned()), ..self.event(kind, reason, message) });
+    /// Records an event of an image that a container of the pod needs.
+    pub(crate) fn image(&self, image: &ImageOf<'_>, kind: EventType, reason: &'static str, text: Text) {
+        let mut event = self.event(kind, reason, text);
+        event.image = Some(image.image.to_owned());
+        event.object.field_path = Some(self.context.field_path(image.container));
+        self.sink.record(event);
     }
 
-    fn event(&self, kind: EventType, reason: &'static str, message: String) -> Event {
+    fn event(&self, kind: EventType, reason: &'static str, text: Text) -> Event {
         let object = EventObject { pod: self.context.reference(), field_path: None };
-        Event { kind, reason, object, image: None, message, time: self.clock.now() }
+        let Text { event, log } = text;
+        Event { kind, reason, object, image: None, message: event, log, time: self.clock.now() }
+    }
+}
+
+/// An image that a container needs.
+#[derive(Clone, Copy)]
+pub(crate) struct ImageOf<'a> {
+    pub(crate) container: &'a str,
+    pub(crate) image: &'a str,
+}
+
+/// The text of an event.
+pub(crate) struct Text {
+    /// In the API, in the kubelet's words.
+    pub(crate) event: String,
+    /// In the node's log, if that says more.
+    pub(crate) log: Option<String>,
+}
+
+impl Text {
+    pub(crate) fn new(event: impl Into<String>, log: impl Into<String>) -> Self {
+        Self { event: event.into(), log: Some(log.into()) }
+    }
+}
+
+impl From<String> for Text {
+    fn from(event: String) -> Self {
+        Self { event, log: None }
     }
 }
 
@@ -47,7 +78,11 @@ impl EventSink for EventLog {
         let pod = &event.object.pod;
         let span = pod_span(&pod.namespace, &pod.name, pod.uid.as_str());
         let (container, image) = (event.object.container(), event.image.as_deref());
-        let (reason, message) = (event.reason, &event.message);
+        let (reason, message) = (event.reason, event.log.as_ref().unwrap_or(&event.message));
+        // Whether an image was there already is of interest in the API only.
+        if message.is_empty() {
+            return;
+        }
         match event.kind {
             // The event of the container's start follows at info level.
             EventType::Normal if reason == reason::CREATED => {
@@ -82,15 +117,26 @@ mod tests {
         let spec = r#"{"initContainers":[{"name":"init"}],"containers":[{"name":"app"}]}"#;
         let (kept, context) = (Kept::default(), PodContext::for_test(spec));
         let recorder = Recorder { sink: &kept, clock: &SystemClock, context: &context };
-        recorder.pod(EventType::Warning, reason::FAILED_MOUNT, "no volume".into());
-        recorder.container("init", EventType::Normal, reason::STARTED, "started init".into());
-        recorder.container("app", EventType::Normal, reason::KILLING, "stopping app".into());
-        recorder.image("busybox", EventType::Normal, reason::PULLING, "pulling busybox".into());
+        recorder.pod(EventType::Warning, reason::FAILED_MOUNT, "no volume".to_owned());
+        recorder.container("init", EventType::Normal, reason::STARTED, "started init".to_owned());
+        recorder.container("app", EventType::Normal, reason::KILLING, Text::new("Stopping", "stopping app"));
+        let image = ImageOf { container: "app", image: "busybox" };
+        recorder.image(&image, EventType::Normal, reason::PULLING, "pulling busybox".to_owned().into());
         let events = kept.0.into_inner().unwrap();
         let paths: Vec<_> = events.iter().map(|event| event.object.field_path.as_deref()).collect();
-        assert_eq!(paths, [None, Some("spec.initContainers{init}"), Some("spec.containers{app}"), None]);
+        let expected = [
+            None,
+            Some("spec.initContainers{init}"),
+            Some("spec.containers{app}"),
+            Some("spec.containers{app}"),
+        ];
+        assert_eq!(paths, expected);
         let containers: Vec<_> = events.iter().map(|event| event.object.container()).collect();
-        assert_eq!(containers, [None, Some("init"), Some("app"), None]);
+        assert_eq!(containers, [None, Some("init"), Some("app"), Some("app")]);
+        assert_eq!(
+            (events[2].message.as_str(), events[2].log.as_deref()),
+            ("Stopping", Some("stopping app"))
+        );
         assert_eq!((events[0].kind, events[0].reason), (EventType::Warning, "FailedMount"));
         assert_eq!(
             (events[0].object.pod.namespace.as_str(), events[0].object.pod.uid.as_str()),

@@ -1,6 +1,7 @@
 //! Statuses and events of pods.
 
 pub(crate) mod events;
+pub(crate) mod pending;
 pub(crate) mod sink;
 pub(crate) mod startup;
 pub(crate) mod view;

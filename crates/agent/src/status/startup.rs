@@ -186,6 +186,7 @@ mod tests {
             conditions: vec![],
             init: vec![],
             containers,
+            ephemeral: vec![],
             generation: None,
         }
     }

@@ -29,6 +29,9 @@ pub struct PodStatus {
     pub init: Vec<ContainerView>,
     /// Its regular containers.
     pub containers: Vec<ContainerView>,
+    /// Its ephemeral containers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ephemeral: Vec<ContainerView>,
     /// The generation of the spec that the status is about; `None` for a pod that is not of an API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
@@ -85,6 +88,21 @@ pub struct InstanceView {
     pub image: String,
     /// The runtime's reference to the image, usually with its digest.
     pub image_id: String,
+    /// The user of its first process; `None` if the runtime does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<UserView>,
+}
+
+/// The user of a container's first process, as seen inside of the container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UserView {
+    /// Its user ID.
+    pub uid: i64,
+    /// Its group ID.
+    pub gid: i64,
+    /// Its supplementary groups.
+    pub supplemental_groups: Vec<i64>,
 }
 
 /// The state of a container.
@@ -136,6 +154,7 @@ impl PodStatus {
             conditions: status.conditions.iter().map(ConditionView::new).collect(),
             init: views(&status.init),
             containers: views(&status.containers),
+            ephemeral: views(&status.ephemeral),
             generation: None,
         }
     }
@@ -150,7 +169,7 @@ impl PodStatus {
         let known = |name: &str| {
             before.into_iter().flat_map(Self::all_containers).find(|container| container.name == name)
         };
-        for container in self.init.iter_mut().chain(&mut self.containers) {
+        for container in self.init.iter_mut().chain(&mut self.containers).chain(&mut self.ephemeral) {
             let mut found = instances(&container.name).into_iter();
             container.instance = found.next();
             container.previous_id = found.next().map(|instance| instance.id);
@@ -162,9 +181,9 @@ impl PodStatus {
         self
     }
 
-    /// Its init containers, then its regular containers.
-    fn all_containers(&self) -> impl Iterator<Item = &ContainerView> {
-        self.init.iter().chain(&self.containers)
+    /// Its init containers, then its regular containers, then its ephemeral ones.
+    pub fn all_containers(&self) -> impl Iterator<Item = &ContainerView> {
+        self.init.iter().chain(&self.containers).chain(&self.ephemeral)
     }
 
     /// Whether the pod has terminated: no container runs, and none will be started.
@@ -174,7 +193,8 @@ impl PodStatus {
     }
 
     /// Whether the pod is being stopped, or has terminated.
-    pub(crate) fn is_ending(&self) -> bool {
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
         self.stage != "Syncing"
     }
 
@@ -213,7 +233,7 @@ impl PodStatus {
             conditions: self.conditions.iter().filter_map(ConditionView::resumed).collect(),
             init: statuses(&self.init),
             containers: statuses(&self.containers),
-            ephemeral: Vec::new(),
+            ephemeral: statuses(&self.ephemeral),
         }
     }
 }
@@ -251,6 +271,11 @@ impl ContainerView {
             StateView::Waiting { reason, message } if reason == reason::CRASH_LOOP_BACK_OFF => Some(message),
             _ => None,
         }
+    }
+
+    /// Whether it waits for the next pull of its image.
+    pub(crate) fn is_pull_back_off(&self) -> bool {
+        matches!(&self.state, StateView::Waiting { reason, .. } if reason == reason::IMAGE_PULL_BACK_OFF)
     }
 
     /// How its newest instance that has ended did so.
@@ -382,6 +407,7 @@ mod tests {
             }],
             init: vec![],
             containers,
+            ephemeral: vec![],
             generation: None,
         }
     }
@@ -401,7 +427,8 @@ mod tests {
 
     #[test]
     fn a_container_that_the_runtime_has_forgotten_keeps_its_id() {
-        let instance = |id: &str| InstanceView { id: id.into(), image: "i".into(), image_id: "sha".into() };
+        let instance =
+            |id: &str| InstanceView { id: id.into(), image: "i".into(), image_id: "sha".into(), user: None };
         let first = pod("Running", vec![ended(1)]).identified(None, |_| vec![instance("2"), instance("1")]);
         assert_eq!(first.containers[0].instance, Some(instance("2")));
         assert_eq!(first.containers[0].previous_id.as_deref(), Some("1"));

@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use agent::ports::{Event, EventType};
+use agent::ports::EventType;
 use lifecycle::Moment;
 use tokio::time::Instant;
 
 use crate::events::bucket::Bucket;
 use crate::events::recent::Recent;
+use crate::events::record::{Involved, Record};
 
 /// Entries of each table.
 const ENTRIES: usize = 4096;
@@ -25,10 +26,7 @@ const COMBINED: &str = "(combined from similar events): ";
 /// What events of one kind have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    uid: String,
-    namespace: String,
-    name: String,
-    field_path: Option<String>,
+    object: Involved,
     is_warning: bool,
     reason: &'static str,
     /// `None` for combined events.
@@ -50,7 +48,7 @@ pub(super) struct Correlated {
 /// The events of the recent past.
 #[derive(Debug)]
 pub(super) struct Correlator {
-    pods: Recent<(String, String, String), Bucket>,
+    objects: Recent<Involved, Bucket>,
     similar: Recent<Key, Similar>,
     sent: Recent<Key, Sent>,
 }
@@ -73,17 +71,13 @@ struct Sent {
 
 impl Correlator {
     pub(super) fn new() -> Self {
-        Self { pods: Recent::new(ENTRIES), similar: Recent::new(ENTRIES), sent: Recent::new(ENTRIES) }
+        Self { objects: Recent::new(ENTRIES), similar: Recent::new(ENTRIES), sent: Recent::new(ENTRIES) }
     }
 
     /// Takes note of an event. `None` if its pod has had too many.
-    pub(super) fn observe(&mut self, event: &Event, now: Instant) -> Option<Correlated> {
-        let pod = &event.object.pod;
+    pub(super) fn observe(&mut self, event: &Record, now: Instant) -> Option<Correlated> {
         let reason = Key {
-            uid: pod.uid.as_str().to_owned(),
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-            field_path: event.object.field_path.clone(),
+            object: event.object.clone(),
             is_warning: event.kind == EventType::Warning,
             reason: event.reason,
             message: None,
@@ -97,8 +91,9 @@ impl Correlator {
         let sent = self.sent.entry(&key, || Sent { count: 0, first: event.time, name: None });
         sent.count = sent.count.saturating_add(1);
         let (count, first, name) = (sent.count, sent.first, sent.name.clone());
-        let pod = (pod.namespace.clone(), pod.name.clone(), pod.uid.as_str().to_owned());
-        let bucket = self.pods.entry(&pod, || Bucket::new(POD_BURST, POD_INTERVAL));
+        // All containers of a pod share its limit.
+        let whole = Involved { field_path: None, ..event.object.clone() };
+        let bucket = self.objects.entry(&whole, || Bucket::new(POD_BURST, POD_INTERVAL));
         bucket.take(now).then_some(Correlated { key, message, count, first, name })
     }
 
@@ -127,19 +122,20 @@ impl Correlator {
 
 #[cfg(test)]
 mod tests {
-    use agent::ports::{EventObject, PodRef};
-    use types::PodUid;
-
     use super::*;
 
-    fn event(pod: &str, message: &str) -> Event {
-        let uid = PodUid::new(format!("u-{pod}")).unwrap();
-        let pod = PodRef { namespace: "shop".into(), name: pod.into(), uid };
-        Event {
+    fn event(pod: &str, message: &str) -> Record {
+        let object = Involved {
+            kind: "Pod",
+            namespace: "shop".into(),
+            name: pod.into(),
+            uid: format!("u-{pod}"),
+            field_path: Some("spec.containers{app}".into()),
+        };
+        Record {
             kind: EventType::Warning,
             reason: "BackOff",
-            object: EventObject { pod, field_path: Some("spec.containers{app}".into()) },
-            image: None,
+            object,
             message: message.into(),
             time: Moment::from_millis(5000),
         }

@@ -2,11 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use agent::ports::{Event, EventType};
+use agent::ports::EventType;
 use serde_json::{Map, Value, json};
 use types::time::stamp;
 
 use crate::events::correlate::Correlated;
+use crate::events::record::Record;
 use crate::status::cut;
 
 /// The component that events name, as the kubelet does: tools look for it.
@@ -17,25 +18,25 @@ const NAME_BYTES: usize = 253;
 const MESSAGE_BYTES: usize = 4096;
 
 /// A new event in the API.
-pub(super) fn document(event: &Event, correlated: &Correlated, node: &str, name: &str) -> Value {
-    let pod = &event.object.pod;
+pub(super) fn document(event: &Record, correlated: &Correlated, node: &str, name: &str) -> Value {
+    let involved = &event.object;
     let mut object = Map::new();
     for (key, value) in [
-        ("kind", "Pod"),
+        ("kind", involved.kind),
         ("apiVersion", "v1"),
-        ("namespace", &pod.namespace),
-        ("name", &pod.name),
-        ("uid", pod.uid.as_str()),
+        ("namespace", &involved.namespace),
+        ("name", &involved.name),
+        ("uid", &involved.uid),
+        ("fieldPath", involved.field_path.as_deref().unwrap_or_default()),
     ] {
-        object.insert(key.to_owned(), json!(value));
-    }
-    if let Some(path) = &event.object.field_path {
-        object.insert("fieldPath".to_owned(), json!(path));
+        if !value.is_empty() {
+            object.insert(key.to_owned(), json!(value));
+        }
     }
     json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": name, "namespace": pod.namespace},
+        "metadata": {"name": name, "namespace": involved.event_namespace()},
         "involvedObject": object,
         "reason": event.reason,
         "message": cut(&correlated.message, MESSAGE_BYTES),
@@ -53,7 +54,7 @@ pub(super) fn document(event: &Event, correlated: &Correlated, node: &str, name:
 }
 
 /// The change of an event that is repeated.
-pub(super) fn repeated(event: &Event, correlated: &Correlated) -> Value {
+pub(super) fn repeated(event: &Record, correlated: &Correlated) -> Value {
     json!({
         "count": correlated.count,
         "lastTimestamp": stamp(event.time.millis() / 1000),
@@ -61,23 +62,24 @@ pub(super) fn repeated(event: &Event, correlated: &Correlated) -> Value {
     })
 }
 
-/// A name for an event of this pod that no other has: the pod's name and the time.
-pub(super) fn unique_name(pod: &str, now: SystemTime, number: u64) -> String {
+/// A name for an event of this object that no other has: the object's name and the time.
+pub(super) fn unique_name(object: &str, now: SystemTime, number: u64) -> String {
     let nanoseconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let suffix = format!(".{:x}", nanoseconds.wrapping_add(u128::from(number)));
-    let kept = cut(pod, NAME_BYTES.saturating_sub(suffix.len())).trim_end_matches(['.', '-']);
+    let kept = cut(object, NAME_BYTES.saturating_sub(suffix.len())).trim_end_matches(['.', '-']);
     format!("{kept}{suffix}")
 }
 
 #[cfg(test)]
 mod tests {
-    use agent::ports::{EventObject, PodRef};
+    use agent::ports::{Event, EventObject, PodRef};
     use lifecycle::Moment;
     use tokio::time::Instant;
     use types::PodUid;
 
     use super::*;
     use crate::events::correlate::Correlator;
+    use crate::events::record::NodeEvent;
 
     #[test]
     fn an_event_names_pod_container_node_and_times() {
@@ -88,8 +90,10 @@ mod tests {
             object: EventObject { pod, field_path: Some("spec.containers{app}".into()) },
             image: None,
             message: "Container started".into(),
+            log: None,
             time: Moment::from_millis(1_772_368_205_999),
         };
+        let event = Record::from(event);
         let correlated = Correlator::new().observe(&event, Instant::now()).unwrap();
         let expected = json!({
             "apiVersion": "v1", "kind": "Event", "metadata": {"name": "web.1", "namespace": "shop"},
@@ -101,6 +105,18 @@ mod tests {
             "firstTimestamp": "2026-03-01T12:30:05Z", "lastTimestamp": "2026-03-01T12:30:05Z", "count": 1
         });
         assert_eq!(document(&event, &correlated, "node0", "web.1"), expected);
+    }
+
+    #[test]
+    fn an_event_of_the_node_is_in_the_default_namespace_and_names_no_other() {
+        let time = Moment::from_millis(1_772_368_205_999);
+        let event = NodeEvent { reason: "NodeReady", uid: String::new(), message: "ready".into(), time };
+        let event = event.of("node0");
+        let correlated = Correlator::new().observe(&event, Instant::now()).unwrap();
+        let document = document(&event, &correlated, "node0", "node0.1");
+        assert_eq!(document["metadata"], json!({"name": "node0.1", "namespace": "default"}));
+        let object = json!({"kind": "Node", "apiVersion": "v1", "name": "node0"});
+        assert_eq!((&document["involvedObject"], &document["type"]), (&object, &json!("Normal")));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Events of pods in the API.
+//! Events of pods and of the node in the API.
 //!
 //! `correlate` merges repeated events and limits those of one pod; it is pure. The sink queues and sends them.
 
@@ -6,6 +6,8 @@ mod bucket;
 mod correlate;
 mod document;
 mod recent;
+mod record;
 mod sink;
 
+pub(crate) use record::NodeEvent;
 pub use sink::ApiEvents;

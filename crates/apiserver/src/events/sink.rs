@@ -17,6 +17,7 @@ use tracing::{debug, warn};
 use crate::events::bucket::Bucket;
 use crate::events::correlate::{Correlated, Correlator};
 use crate::events::document::{document, repeated, unique_name};
+use crate::events::record::{NodeEvent, Record};
 use crate::raw::{RawObject, cause, code, core};
 
 /// Events that wait to be sent.
@@ -34,7 +35,8 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// counted. The task ends when this value is dropped.
 #[derive(Debug)]
 pub struct ApiEvents {
-    queue: mpsc::Sender<Event>,
+    queue: mpsc::Sender<Record>,
+    node: String,
     dropped: Arc<AtomicU64>,
     task: AbortHandle,
 }
@@ -54,7 +56,18 @@ impl ApiEvents {
             dropped: Arc::clone(&dropped),
         };
         let task = tokio::spawn(sender.run(events)).abort_handle();
-        Self { queue, dropped, task }
+        Self { queue, node: node.to_owned(), dropped, task }
+    }
+
+    /// Records an event of this node.
+    pub(crate) fn record_node(&self, event: NodeEvent) {
+        self.put(event.of(&self.node));
+    }
+
+    fn put(&self, record: Record) {
+        if self.queue.try_send(record).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// How many events were not sent: the queue was full, their pod had too many, or the server refused them.
@@ -66,9 +79,7 @@ impl ApiEvents {
 
 impl EventSink for ApiEvents {
     fn record(&self, event: Event) {
-        if self.queue.try_send(event).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
+        self.put(event.into());
     }
 }
 
@@ -97,7 +108,7 @@ enum Failure {
 }
 
 impl Sender {
-    async fn run(mut self, mut events: mpsc::Receiver<Event>) {
+    async fn run(mut self, mut events: mpsc::Receiver<Record>) {
         while let Some(event) = events.recv().await {
             let Some(correlated) = self.correlator.observe(&event, Instant::now()) else {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -105,13 +116,14 @@ impl Sender {
             };
             if let Err(cause) = self.send(&event, correlated).await {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
-                let pod = &event.object.pod;
-                warn!("event {} of pod {}/{} was not sent: {cause}", event.reason, pod.namespace, pod.name);
+                let object = &event.object;
+                let (kind, namespace, name) = (object.kind, object.event_namespace(), &object.name);
+                warn!("event {} of {kind} {namespace}/{name} was not sent: {cause}", event.reason);
             }
         }
     }
 
-    async fn send(&mut self, event: &Event, mut correlated: Correlated) -> Result<(), String> {
+    async fn send(&mut self, event: &Record, mut correlated: Correlated) -> Result<(), String> {
         let mut attempts = 0;
         loop {
             tokio::time::sleep(self.bucket.wait(Instant::now())).await;
@@ -131,8 +143,8 @@ impl Sender {
         }
     }
 
-    async fn try_send(&mut self, event: &Event, correlated: &mut Correlated) -> Result<(), Failure> {
-        let namespace = &event.object.pod.namespace;
+    async fn try_send(&mut self, event: &Record, correlated: &mut Correlated) -> Result<(), Failure> {
+        let namespace = event.object.event_namespace();
         if let Some(name) = &correlated.name {
             let api: Api<RawObject> =
                 Api::namespaced_with(self.client.clone(), namespace, &core("Event", "events"));
@@ -145,7 +157,7 @@ impl Sender {
             correlated.name = None;
         }
         self.number += 1;
-        let name = unique_name(&event.object.pod.name, SystemTime::now(), self.number);
+        let name = unique_name(&event.object.name, SystemTime::now(), self.number);
         let document = document(event, correlated, &self.node, &name);
         if within(self.create(namespace, &document)).await?.is_none() {
             return Err(Failure::Refused(format!("there is no namespace {namespace:?}")));

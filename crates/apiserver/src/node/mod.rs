@@ -12,6 +12,7 @@
 mod addresses;
 mod conditions;
 mod config;
+mod events;
 mod facts;
 mod images;
 mod labels;
@@ -28,6 +29,7 @@ mod watch;
 
 pub use addresses::{AddressError, addresses};
 pub use conditions::{Cause, NodeConditions, NotReady};
+pub use events::NodeEvents;
 pub use facts::{MachineFacts, NodeFacts, NodeImage, NodeState, RuntimeFacts, RuntimeHandler};
 pub use machine::{MachineError, MachinePaths, read_machine};
 pub use object::{adopted_node, new_node, updated_node};

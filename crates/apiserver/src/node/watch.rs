@@ -26,7 +26,7 @@ pub(super) async fn watch(client: ApiClient, name: String, seen: Seen) {
         client,
         seen,
     };
-    let mut backoff = Backoff::new(Duration::from_millis(800), Duration::from_secs(30));
+    let mut backoff = Backoff::of_watch();
     let mut version = None;
     loop {
         let began = Instant::now();

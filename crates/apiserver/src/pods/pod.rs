@@ -100,13 +100,15 @@ impl ApiPod {
         }
     }
 
-    /// Whether it asks for the same as another version of the pod: labels, annotations and spec are equal.
+    /// Whether it asks for the same as another version of the pod: labels, annotations, spec and the conditions of its
+    /// readiness gates are equal.
     pub(crate) fn asks_the_same(&self, other: &Self) -> bool {
         let asked = |pod: &Self| match &pod.definition {
             Definition::Read(object) => match &object.resource {
                 Resource::Pod(pod) => {
                     let metadata = &pod.metadata;
-                    Some((metadata.labels.clone(), metadata.annotations.clone(), pod.spec.clone()))
+                    let labels = (metadata.labels.clone(), metadata.annotations.clone());
+                    Some((labels, metadata.generation, gates(pod), pod.spec.clone()))
                 }
                 _ => None,
             },
@@ -119,7 +121,9 @@ impl ApiPod {
     pub(crate) fn live(&self) -> Value {
         let spec = self.object().and_then(|object| object.pod()).map(|pod| pod.spec);
         let annotations = self.mirror.as_ref().map(|hash| json!({MIRROR: hash}));
-        let metadata = json!({"uid": self.pod.uid.as_str(), "annotations": annotations});
+        let deletion = self.deletion.map(|deletion| types::time::stamp(deletion.deadline.millis() / 1000));
+        let metadata = json!({"uid": self.pod.uid.as_str(), "annotations": annotations,
+            "generation": self.generation, "deletionTimestamp": deletion});
         json!({"metadata": metadata, "spec": spec, "status": self.status})
     }
 
@@ -128,6 +132,15 @@ impl ApiPod {
     pub fn is_terminal(&self) -> bool {
         is_terminal(&self.phase)
     }
+}
+
+/// The conditions that the readiness gates of a pod name, with their status.
+fn gates(pod: &Pod) -> Vec<(String, String)> {
+    let gates = pod.spec.iter().flat_map(|spec| spec.readiness_gates.iter().flatten());
+    let gates: Vec<&str> = gates.map(|gate| gate.condition_type.as_str()).collect();
+    let all = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let named = all.filter(|condition| gates.contains(&condition.type_.as_str()));
+    named.map(|condition| (condition.type_.clone(), condition.status.clone())).collect()
 }
 
 /// Whether a pod in this phase has ended for good.

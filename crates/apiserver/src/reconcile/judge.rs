@@ -140,6 +140,7 @@ impl Reconciler {
             object: EventObject { pod: pod.clone(), field_path: None },
             image: None,
             message,
+            log: None,
             time: self.ports.clock.now(),
         });
     }

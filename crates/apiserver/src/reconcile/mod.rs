@@ -20,7 +20,7 @@ use admission::PodOrigin;
 use agent::ports::{BoxFuture, Clock, EventSink, PodRef, PodSource};
 use agent::{Admitted, Agent, Handle, PodUpdate};
 use kubelet_api::SyncLoop;
-use manifest::Object;
+use manifest::{Object, Resource};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -107,6 +107,8 @@ enum Stage {
     Running {
         /// The definition that it runs with; `None` if it is only stopped.
         applied: Option<Arc<ApiPod>>,
+        /// Whether a task applies a changed definition. The next one waits for it: they must not overtake each other.
+        is_updating: bool,
         /// The shortest grace period of the deletions that were ordered; `None` if none was.
         deletion: Option<Grace>,
     },
@@ -373,7 +375,7 @@ impl Reconciler {
                 managed.stage = Stage::Starting;
                 self.tasks.spawn(work::start(Arc::clone(&self.ports), Arc::clone(wanted)));
             }
-            (Stage::Running { applied, deletion: ordered }, _) => {
+            (Stage::Running { applied, is_updating, deletion: ordered }, _) => {
                 if let Some(grace) = stop {
                     if *ordered != Some(grace) {
                         *ordered = Some(grace);
@@ -383,8 +385,10 @@ impl Reconciler {
                         let _ = self.ports.agent.sync(delete).await;
                     }
                 } else if let (Some(wanted), Some(before)) = (wanted, applied)
+                    && !*is_updating
                     && !before.asks_the_same(wanted)
                 {
+                    *is_updating = true;
                     *before = Arc::clone(wanted);
                     self.tasks.spawn(work::update(Arc::clone(&self.ports), Arc::clone(wanted)));
                 }
@@ -419,7 +423,7 @@ impl Reconciler {
                     cluster.statuses.resume(&pod);
                 }
                 self.admitted.started(pod.uid.as_str());
-                self.set_stage(&pod, Stage::Running { applied, deletion: None });
+                self.set_stage(&pod, Stage::Running { applied, is_updating: false, deletion: None });
                 self.tasks.spawn(work::ended(pod, handle));
             }
             Done::NodeRead { wanted, node } => {
@@ -427,6 +431,7 @@ impl Reconciler {
                 self.admit(&wanted, Some(facts.unwrap_or_else(|| self.ports.node.facts())));
             }
             Done::NotStarted { pod, error } => {
+                self.accept(&pod);
                 self.say(&pod, &error);
                 self.admitted.waits(pod.uid.as_str());
                 let failures = self.pods.get(pod.uid.as_str()).map_or(0, |managed| managed.failures);
@@ -437,6 +442,11 @@ impl Reconciler {
                 }
             }
             Done::Updated { pod, outcome } => {
+                if let Some(Managed { stage: Stage::Running { is_updating, .. }, .. }) =
+                    self.pods.get_mut(pod.uid.as_str())
+                {
+                    *is_updating = false;
+                }
                 if let Err(error) = outcome {
                     self.say(&pod, &error);
                 }
@@ -470,6 +480,17 @@ impl Reconciler {
                 let is_preempted = self.preempted.remove(pod.uid.as_str());
                 self.set_stage(&pod, if is_preempted { Stage::Rejected } else { Stage::Finished });
             }
+        }
+    }
+
+    /// Shows a pod that could not be started yet as Pending in the API.
+    fn accept(&self, pod: &PodRef) {
+        let Some(cluster) = &self.ports.cluster else { return };
+        let wanted = self.wanted.by_uid(pod.uid.as_str()).and_then(|wanted| wanted.object());
+        if let Some(Resource::Pod(wanted)) = wanted.map(|object| &object.resource)
+            && let Some(status) = agent::pending_status(wanted, self.ports.clock.now())
+        {
+            cluster.statuses.accept(pod, status);
         }
     }
 

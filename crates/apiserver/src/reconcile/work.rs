@@ -92,8 +92,18 @@ impl From<Error> for StartError {
             }
             _ => (reason::FAILED_CREATE_POD_SANDBOX, "other"),
         };
-        let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-        Self { reason, message: format!("{error}{hint}"), cause: cause.to_owned() }
+        let (message, hint) = match &error {
+            Error::Payload(cause) => {
+                let what = format!("{}: {}", cause.source_name, cause.problem);
+                let message = format!("MountVolume.SetUp failed for volume {:?} : {what}", cause.volume);
+                (message, Some(cause.hint().to_owned()))
+            }
+            // Its hint is about manifests.
+            Error::Config { .. } => (error.to_string(), None),
+            _ => (error.to_string(), error.hint()),
+        };
+        let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+        Self { reason, message: format!("{message}{hint}"), cause: cause.to_owned() }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Statuses of containers as the API has them.
 
-use agent::{ContainerView, ExitView, StateView};
+use agent::{ContainerView, ExitView, InstanceView, StateView};
 use serde_json::{Map, Value, json};
 use types::time::stamp;
 
-use crate::status::convert::CleanUp;
+use crate::status::convert::{CleanUp, StatusNode};
 
 /// The bytes of all termination messages of a pod.
 const MESSAGE_BYTES: usize = 12288;
@@ -15,8 +15,7 @@ const LOST_MESSAGE: &str = "The container could not be located when the pod was 
 
 /// What all containers of a pod have in common.
 pub(super) struct Containers<'a> {
-    /// The name of the runtime in container IDs: `containerd`.
-    pub(super) runtime: &'a str,
+    pub(super) node: &'a StatusNode,
     /// The pod's spec in the API.
     pub(super) spec: &'a Value,
     /// How many containers the pod has.
@@ -25,9 +24,19 @@ pub(super) struct Containers<'a> {
 }
 
 impl Containers<'_> {
-    /// The statuses of the containers in a list of the spec: `containers` or `initContainers`.
+    /// The statuses of the containers in a list of the spec: `containers`, `initContainers` or `ephemeralContainers`.
     pub(super) fn statuses(&self, list: &str, views: &[ContainerView]) -> Vec<Value> {
-        views.iter().map(|view| self.status(self.container(list, &view.name), view)).collect()
+        let is_ephemeral = list == "ephemeralContainers";
+        let status = |view: &ContainerView| {
+            let mut status = self.status(self.container(list, &view.name), view);
+            // It has no probes: the API says neither that it has come up nor that it is ready.
+            if is_ephemeral {
+                status.remove("started");
+                status.insert("ready".into(), json!(false));
+            }
+            Value::Object(status)
+        };
+        views.iter().map(status).collect()
     }
 
     fn container(&self, list: &str, name: &str) -> &Value {
@@ -35,7 +44,7 @@ impl Containers<'_> {
         all.find(|one| one.get("name").and_then(Value::as_str) == Some(name)).unwrap_or(&Value::Null)
     }
 
-    fn status(&self, spec: &Value, view: &ContainerView) -> Value {
+    fn status(&self, spec: &Value, view: &ContainerView) -> Map<String, Value> {
         let instance = view.instance.as_ref();
         let id = instance.map(|instance| self.id(&instance.id));
         let named = spec.get("image").and_then(Value::as_str).unwrap_or_default();
@@ -59,15 +68,45 @@ impl Containers<'_> {
         if let Some(id) = id {
             status.insert("containerID".into(), json!(id));
         }
-        let mounts = volume_mounts(spec);
+        if let Some(instance) = instance {
+            status.extend(of_instance(spec, instance));
+        }
+        let mounts = self.volume_mounts(spec);
         if !mounts.is_empty() {
             status.insert("volumeMounts".into(), json!(mounts));
         }
-        Value::Object(status)
+        status
+    }
+
+    /// The mounts of a container. Whether an `IfPossible` mount is recursively read-only depends on the runtime handler; of
+    /// another handler than the default it is not said.
+    fn volume_mounts(&self, spec: &Value) -> Vec<Value> {
+        let is_default = self.spec.get("runtimeClassName").is_none_or(Value::is_null);
+        let possible =
+            is_default.then_some(if self.node.recursive_read_only { "Enabled" } else { "Disabled" });
+        let mounts = spec.get("volumeMounts").and_then(Value::as_array).into_iter().flatten();
+        let status = |mount: &Value| {
+            let mut status = Map::new();
+            for key in ["name", "mountPath"] {
+                status.insert(key.to_owned(), mount.get(key).cloned().unwrap_or_default());
+            }
+            if mount.get("readOnly").and_then(Value::as_bool) == Some(true) {
+                status.insert("readOnly".into(), json!(true));
+                let recursive = match mount.get("recursiveReadOnly").and_then(Value::as_str) {
+                    Some("IfPossible") => possible,
+                    other => Some(other.unwrap_or("Disabled")),
+                };
+                if let Some(recursive) = recursive {
+                    status.insert("recursiveReadOnly".into(), json!(recursive));
+                }
+            }
+            Value::Object(status)
+        };
+        mounts.map(status).collect()
     }
 
     fn id(&self, id: &str) -> String {
-        format!("{}://{id}", self.runtime)
+        format!("{}://{id}", self.node.runtime)
     }
 
     fn state(&self, state: &StateView, id: Option<&str>) -> Value {
@@ -114,25 +153,20 @@ pub(crate) fn cut(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
 }
 
-/// The mounts of a container. Whether an `IfPossible` mount is recursively read-only depends on the runtime handler, and
-/// is not said.
-fn volume_mounts(spec: &Value) -> Vec<Value> {
-    let mounts = spec.get("volumeMounts").and_then(Value::as_array).into_iter().flatten();
-    let status = |mount: &Value| {
-        let mut status = Map::new();
-        for key in ["name", "mountPath"] {
-            status.insert(key.to_owned(), mount.get(key).cloned().unwrap_or_default());
-        }
-        if mount.get("readOnly").and_then(Value::as_bool) == Some(true) {
-            status.insert("readOnly".into(), json!(true));
-            match mount.get("recursiveReadOnly").and_then(Value::as_str) {
-                Some("IfPossible") => {}
-                other => {
-                    status.insert("recursiveReadOnly".into(), json!(other.unwrap_or("Disabled")));
-                }
-            }
-        }
-        Value::Object(status)
-    };
-    mounts.map(status).collect()
+/// What the API says of a container that is there: its user, and the resources that it was given, which are those of the
+/// spec.
+fn of_instance(spec: &Value, instance: &InstanceView) -> Map<String, Value> {
+    let mut fields = Map::new();
+    if let Some(user) = &instance.user {
+        let groups = Some(&user.supplemental_groups).filter(|groups| !groups.is_empty());
+        let linux = json!({"uid": user.uid, "gid": user.gid, "supplementalGroups": groups});
+        fields.insert("user".into(), json!({"linux": linux}));
+    }
+    let asked = |key: &str| spec.get("resources").and_then(|resources| resources.get(key)).cloned();
+    let of_spec = ["limits", "requests"].into_iter().filter_map(|key| Some((key.to_owned(), asked(key)?)));
+    fields.insert("resources".into(), Value::Object(of_spec.collect()));
+    if let Some(requests) = asked("requests") {
+        fields.insert("allocatedResources".into(), requests);
+    }
+    fields
 }

@@ -26,6 +26,8 @@ pub struct StatusNode {
     pub addresses: Vec<String>,
     /// The CRI runtime's name, which precedes the IDs of containers: `containerd`.
     pub runtime: String,
+    /// Whether the runtime's default handler can make mounts read-only with all mounts below them.
+    pub recursive_read_only: bool,
 }
 
 /// How far the agent has cleaned up after a pod.
@@ -57,16 +59,16 @@ pub fn pod_status(
     desired.insert("startTime".into(), json!(start.unwrap_or_else(|| stamp(status.started / 1000))));
     addresses(&mut desired, "hostIP", &one_of_each_family(&node.addresses, &node.addresses));
     addresses(&mut desired, "podIP", &one_of_each_family(&status.ips, &node.addresses));
-    let generation = status.generation.max(before.get("observedGeneration").and_then(Value::as_i64));
+    let generation = observed(status, live).max(before.get("observedGeneration").and_then(Value::as_i64));
     if let Some(generation) = generation {
         desired.insert("observedGeneration".into(), json!(generation));
     }
-    desired.insert("conditions".into(), json!(conditions(status, before, &outcome)));
+    desired.insert("conditions".into(), json!(conditions(status, live, &outcome)));
     let spec = live.get("spec").unwrap_or(&Value::Null);
     // Containers that never started have nothing to end.
     let clean_up = if status.is_up() { clean_up } else { CleanUp::Pending };
-    let count = status.init.len() + status.containers.len();
-    let containers = Containers { runtime: &node.runtime, spec, count, clean_up };
+    let count = status.all_containers().count();
+    let containers = Containers { node, spec, count, clean_up };
     if !status.init.is_empty() {
         let mut init = containers.statuses("initContainers", &status.init);
         init.sort_by_key(|one| position(spec, one));
@@ -77,7 +79,21 @@ pub fn pod_status(
         regular.sort_by(|a, b| name(a).cmp(name(b)));
         desired.insert("containerStatuses".into(), json!(regular));
     }
+    if !status.ephemeral.is_empty() {
+        let mut added = containers.statuses("ephemeralContainers", &status.ephemeral);
+        added.sort_by(|a, b| name(a).cmp(name(b)));
+        desired.insert("ephemeralContainerStatuses".into(), json!(added));
+    }
     desired
+}
+
+/// The generation of the spec that the status is about. A deletion is a generation of its own, which a pod that is being
+/// stopped has acted on.
+fn observed(status: &PodStatus, live: &Value) -> Option<i64> {
+    let metadata = live.get("metadata").unwrap_or(&Value::Null);
+    let is_deleted = metadata.get("deletionTimestamp").is_some_and(|time| !time.is_null());
+    let newest = metadata.get("generation").and_then(Value::as_i64);
+    status.generation.max(newest.filter(|_| is_deleted && status.is_ending()))
 }
 
 /// The containers that have ended for good in the API and would run again in the agent's status. Such a status must not
@@ -86,7 +102,11 @@ pub(super) fn revived(live: &Value, desired: &Map<String, Value>) -> Vec<String>
     let spec = live.get("spec").unwrap_or(&Value::Null);
     let phase = live.get("status").map(|status| text(status, "phase")).unwrap_or_default();
     let is_over = is_terminal(phase);
-    let lists = [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")];
+    let lists = [
+        ("containerStatuses", "containers"),
+        ("initContainerStatuses", "initContainers"),
+        ("ephemeralContainerStatuses", "ephemeralContainers"),
+    ];
     let mut found = Vec::new();
     for (statuses, list) in lists {
         let before = live.get("status").and_then(|status| status.get(statuses));
@@ -107,6 +127,9 @@ pub(super) fn revived(live: &Value, desired: &Map<String, Value>) -> Vec<String>
 fn is_restarted(spec: &Value, list: &str, container: &str, end: &Value) -> bool {
     let mut all = spec.get(list).and_then(Value::as_array).into_iter().flatten();
     let Some(own) = all.find(|one| name(one) == container) else { return true };
+    if list == "ephemeralContainers" {
+        return false;
+    }
     let is_succeeded = end.get("exitCode").and_then(Value::as_i64) == Some(0);
     let policy = own.get("restartPolicy").or_else(|| spec.get("restartPolicy")).and_then(Value::as_str);
     if own.get("restartPolicyRules").is_some() {
@@ -145,7 +168,8 @@ impl Outcome {
         let ours = Self {
             phase: status.phase.clone(),
             reason: status.reason.clone(),
-            message: status.message.clone(),
+            // Without a reason it says why the pod does not start, which is an event in the API.
+            message: status.message.clone().filter(|_| status.reason.is_some()),
         };
         if is_terminal(&ours.phase) {
             // Other pods may take the place of this one as soon as the API says that it has ended.
@@ -161,7 +185,9 @@ impl Outcome {
     }
 }
 
-fn conditions(status: &PodStatus, before: &Value, outcome: &Outcome) -> Vec<Value> {
+fn conditions(status: &PodStatus, live: &Value, outcome: &Outcome) -> Vec<Value> {
+    let before = live.get("status").unwrap_or(&Value::Null);
+    let observed = observed(status, live);
     let is_over = is_terminal(&outcome.phase);
     let ended = if outcome.phase == "Succeeded" { "PodCompleted" } else { "PodFailed" };
     let mut all = Vec::new();
@@ -190,7 +216,7 @@ fn conditions(status: &PodStatus, before: &Value, outcome: &Outcome) -> Vec<Valu
             "status": state,
             "reason": or_null(reason),
             "message": or_null(message),
-            "observedGeneration": status.generation.max(generation),
+            "observedGeneration": observed.max(generation),
             "lastTransitionTime": since.cloned().unwrap_or_else(|| json!(stamp(condition.since / 1000))),
         }));
     }

@@ -51,6 +51,13 @@ pub(super) struct Entry {
     pub(super) failure: Option<String>,
 }
 
+impl Entry {
+    /// Whether no other status of the pod follows.
+    pub(super) fn is_final(&self) -> bool {
+        self.status.is_terminated() || self.clean_up == CleanUp::Finished
+    }
+}
+
 impl ApiStatuses {
     /// Starts to write statuses of the pods in `pods`. `local` must keep the last status of each pod beyond the process,
     /// as [`StatusFiles`](agent::StatusFiles) does. Must be called within a tokio runtime.
@@ -99,6 +106,13 @@ impl ApiStatuses {
         status
     }
 
+    /// Sends the first status of a pod that is not started yet, unless it has one.
+    pub fn accept(&self, pod: &PodRef, pending: PodStatus) {
+        if self.local.last(pod).is_none() {
+            self.queue.change(pod, || pending, |_| {});
+        }
+    }
+
     /// Tells the API server that nothing of the pod is left on this node: no container, no volume, no cgroup. A pod that
     /// is being deleted is removed from the API once its phase there is `Succeeded` or `Failed`.
     pub fn finish(&self, pod: &PodRef) {
@@ -133,6 +147,7 @@ fn ended(phase: &str, reason: Option<&str>, message: Option<&str>, started: u64)
         conditions: Vec::new(),
         init: Vec::new(),
         containers: Vec::new(),
+        ephemeral: Vec::new(),
         generation: None,
     }
 }

@@ -1,4 +1,4 @@
-use agent::{ConditionView, ContainerView, ExitView, InstanceView, PodStatus, StateView};
+use agent::{ConditionView, ContainerView, ExitView, InstanceView, PodStatus, StateView, UserView};
 use serde_json::{Map, Value, json};
 
 use super::convert::revived;
@@ -9,7 +9,9 @@ const STAMP: &str = "2026-03-01T12:30:05Z";
 
 fn container(name: &str, state: StateView) -> ContainerView {
     let (ready, started) = (matches!(state, StateView::Running { .. }), true);
-    let instance = InstanceView { id: "b".into(), image: "i:1".into(), image_id: "sha256:1".into() };
+    let user = UserView { uid: 1000, gid: 2000, supplemental_groups: vec![2000, 3000] };
+    let instance =
+        InstanceView { id: "b".into(), image: "i:1".into(), image_id: "sha256:1".into(), user: Some(user) };
     ContainerView {
         name: name.into(),
         state,
@@ -52,6 +54,7 @@ fn status(phase: &str, containers: Vec<ContainerView>) -> PodStatus {
         ],
         init: vec![],
         containers,
+        ephemeral: vec![],
         generation: Some(3),
     }
 }
@@ -63,11 +66,15 @@ fn running() -> PodStatus {
 fn live(status: &Value) -> Value {
     json!({"metadata": {"uid": "u-1"}, "spec": {"restartPolicy": "Never", "initContainers": [{"name": "z"}, {"name": "a"}],
         "containers": [{"name": "app", "image": "app:2", "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": true},
-            {"name": "w", "mountPath": "/w"}]}, {"name": "b"}]}, "status": status})
+            {"name": "w", "mountPath": "/w"}, {"name": "v", "mountPath": "/x", "readOnly": true,
+                "recursiveReadOnly": "IfPossible"}],
+            "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}, {"name": "b"}],
+        "ephemeralContainers": [{"name": "debug"}]}, "status": status})
 }
 
 fn converted(status: &PodStatus, live: &Value, clean_up: CleanUp) -> Map<String, Value> {
-    let node = StatusNode { addresses: vec!["10.240.0.10".into()], runtime: "containerd".into() };
+    let addresses = vec!["10.240.0.10".into()];
+    let node = StatusNode { addresses, runtime: "containerd".into(), recursive_read_only: true };
     pod_status(status, live, &node, clean_up)
 }
 
@@ -99,7 +106,10 @@ fn a_running_pod_is_told_in_the_words_of_the_api() {
         "name": "app", "state": {"running": {"startedAt": STAMP}}, "lastState": {}, "ready": true, "started": true,
         "restartCount": 1, "image": "i:1", "imageID": "sha256:1", "containerID": "containerd://b",
         "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": true, "recursiveReadOnly": "Disabled"},
-            {"name": "w", "mountPath": "/w"}]
+            {"name": "w", "mountPath": "/w"},
+            {"name": "v", "mountPath": "/x", "readOnly": true, "recursiveReadOnly": "Enabled"}],
+        "user": {"linux": {"uid": 1000, "gid": 2000, "supplementalGroups": [2000, 3000]}},
+        "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}, "allocatedResources": {"cpu": "1"},
     }]);
     assert_eq!(status["containerStatuses"], expected);
     let kinds: Vec<&Value> =
@@ -162,6 +172,36 @@ fn after_the_clean_up_no_container_runs() {
     let mut mirror = live(&json!({"phase": "Running"}));
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
     assert_eq!(converted(&running(), &mirror, CleanUp::Finished)["phase"], "Running");
+}
+
+#[test]
+fn ephemeral_containers_are_neither_ready_nor_started_and_end_once() {
+    let mut pod = running();
+    pod.ephemeral = vec![container("debug", StateView::Running { since: SINCE })];
+    let status = desired(&pod, &json!({}));
+    let debug = &status["ephemeralContainerStatuses"][0];
+    assert_eq!((&debug["ready"], debug.get("started")), (&json!(false), None));
+    assert_eq!((&debug["resources"], debug.get("allocatedResources")), (&json!({}), None));
+    let end =
+        json!({"ephemeralContainerStatuses": [{"name": "debug", "state": {"terminated": {"exitCode": 1}}}]});
+    let mut live = live(&end);
+    live["spec"]["restartPolicy"] = json!("Always");
+    assert_eq!(revived(&live, &converted(&pod, &live, CleanUp::Pending)), ["debug"]);
+}
+
+#[test]
+fn a_deletion_is_observed_once_the_pod_is_being_stopped() {
+    let mut deleted = live(&json!({"phase": "Running"}));
+    deleted["metadata"]["generation"] = json!(4);
+    let observed = |stage: &str, live: &Value| {
+        let pod = PodStatus { stage: stage.into(), ..running() };
+        let status = converted(&pod, live, CleanUp::Pending);
+        assert_eq!(status["conditions"][0]["observedGeneration"], status["observedGeneration"]);
+        status["observedGeneration"].clone()
+    };
+    assert_eq!(observed("Terminating", &deleted), 3, "a change of the spec is observed by the worker");
+    deleted["metadata"]["deletionTimestamp"] = json!(STAMP);
+    assert_eq!((observed("Syncing", &deleted), observed("Terminating", &deleted)), (json!(3), json!(4)));
 }
 
 #[test]

@@ -16,6 +16,8 @@ use crate::status::sink::{Entry, Queue};
 
 /// The time between two rounds through all pods.
 const PASS: Duration = Duration::from_secs(10);
+/// What the Node authorizer says of an object that no pod of the node references, and of a pod that is not the node's.
+const UNRELATED: &str = "no relationship found between node";
 /// How long a request may take.
 const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -41,6 +43,8 @@ enum Sent {
     Done,
     /// The pod is not in the API, or no longer.
     Gone,
+    /// The Node authorizer knows of no such pod on this node: it was just removed, or just bound.
+    Unrelated,
     /// The status is older than what the API has.
     Stale(Vec<String>),
     /// The server refused it.
@@ -52,6 +56,7 @@ enum Sent {
 /// Why a request failed.
 enum Failure {
     NotFound,
+    Unrelated,
     Refused(String),
     Unreachable(String),
 }
@@ -60,6 +65,7 @@ impl From<Failure> for Sent {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::NotFound => Self::Gone,
+            Failure::Unrelated => Self::Unrelated,
             Failure::Refused(cause) => Self::Refused(cause),
             Failure::Unreachable(cause) => Self::Unreachable(cause),
         }
@@ -95,7 +101,7 @@ impl Writer {
                 // The mirror pod of a static pod that runs is created again, and then needs its status.
                 entry.sent = 0;
                 let is_over = entry.is_seen || pass == Pass::All;
-                return !(is_over && entry.status.is_terminated());
+                return !(is_over && entry.is_final());
             };
             entry.is_seen = true;
             let is_deletable =
@@ -128,9 +134,13 @@ impl Writer {
         let failure = match &sent {
             Sent::Gone => {
                 debug!("{title} is no longer in the API");
-                if entry.status.is_terminated() {
+                if entry.is_final() {
                     entries.remove(entry.pod.uid.as_str());
                 }
+                return Ok(());
+            }
+            Sent::Unrelated => {
+                debug!("{title} is not, or not yet, one of this node's for the API server");
                 return Ok(());
             }
             Sent::Done => None,
@@ -201,6 +211,7 @@ async fn asked<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, F
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(match code(&error) {
             Some(404) => Failure::NotFound,
+            Some(403) if error.to_string().contains(UNRELATED) => Failure::Unrelated,
             Some(_) => Failure::Refused(cause(&error)),
             None => Failure::Unreachable(cause(&error)),
         }),

@@ -11,7 +11,7 @@ use lifecycle::Moment;
 use tracing::warn;
 use types::PodUid;
 
-use crate::retry::random_below;
+use crate::backoff::random_below;
 
 /// A token is refreshed at the latest after this time, as the kubelet does.
 const LONGEST_USE: Duration = Duration::from_secs(24 * 60 * 60);

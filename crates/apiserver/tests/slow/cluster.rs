@@ -172,9 +172,11 @@ pub(crate) fn status(phase: &str, state: StateView) -> PodStatus {
                 id,
                 image: "example.com/app:1".into(),
                 image_id: "sha256:1".into(),
+                user: None,
             }),
             previous_id: None,
         }],
+        ephemeral: vec![],
         generation: Some(1),
     }
 }

@@ -24,6 +24,7 @@ fn repeated_events_are_counted_in_one() {
             object: EventObject { pod: web.clone(), field_path: field_path.map(str::to_owned) },
             image: None,
             message: format!("{reason} happened"),
+            log: None,
             time: Moment::from_millis(1_772_368_200_000 + seconds * 1000),
         };
         for seconds in 0..3 {

@@ -29,7 +29,11 @@ fn succeeded() -> agent::PodStatus {
 }
 
 fn node() -> StatusNode {
-    StatusNode { addresses: vec!["10.240.0.10".into()], runtime: "containerd".into() }
+    StatusNode {
+        addresses: vec!["10.240.0.10".into()],
+        runtime: "containerd".into(),
+        recursive_read_only: true,
+    }
 }
 
 struct Written {

@@ -61,7 +61,7 @@ impl Turn<'_> {
     pub(crate) fn conditions(&mut self, all: Statuses<'_>, phase: Phase) -> Vec<Condition> {
         let sandbox = match self.good_sandbox() {
             Some(_) => Finding::HOLDS,
-            None => Finding::fails("", String::new()),
+            None => Finding::fails("PodSandboxNotReady", self.sandbox_fault().to_owned()),
         };
         let mut found = vec![
             (ConditionKind::PodScheduled, Finding::HOLDS),
@@ -87,15 +87,35 @@ impl Turn<'_> {
             return containers;
         }
         let gates = self.pod.spec().readiness_gates.iter();
-        let closed: Vec<&str> = gates
-            .filter(|gate| self.observed.conditions.get(*gate) != Some(&ConditionStatus::True))
-            .map(String::as_str)
-            .collect();
+        let closed = gates.filter_map(|gate| match self.observed.conditions.get(gate) {
+            Some(ConditionStatus::True) => None,
+            Some(status) => {
+                Some(format!("the status of pod readiness gate {gate:?} is not \"True\", but {status:?}"))
+            }
+            None => Some(format!("corresponding condition of pod readiness gate {gate:?} does not exist.")),
+        });
+        let closed: Vec<String> = closed.collect();
         if closed.is_empty() {
             return Finding::HOLDS;
         }
-        let message = format!("readiness gates that are not True: {}", closed.join(", "));
-        Finding::fails("ReadinessGatesNotReady", message)
+        Finding::fails("ReadinessGatesNotReady", closed.join(", "))
+    }
+
+    /// Why no sandbox is usable, in the kubelet's words.
+    fn sandbox_fault(&self) -> &'static str {
+        let sandboxes = &self.observed.sandboxes;
+        let Some(newest) = sandboxes.iter().max_by_key(|sandbox| sandbox.attempt) else {
+            return "no pod sandbox exists";
+        };
+        if sandboxes.iter().filter(|sandbox| sandbox.ready).count() > 1 {
+            "multiple pod sandboxes are ready and need to be reconciled"
+        } else if !newest.ready {
+            "pod sandbox is not ready"
+        } else if newest.network != self.pod.spec().network {
+            "network namespace mode changed and sandbox needs to be recreated"
+        } else {
+            "pod sandbox has no IP address"
+        }
     }
 }
 

@@ -176,7 +176,8 @@ fn target(report: &mut Report<'_>, path: &Path<'_>, container: &EphemeralContain
 }
 
 /// The fields that an ephemeral container has in common with the others: all but its target.
-pub(crate) fn as_container(container: &EphemeralContainer) -> Container {
+#[must_use]
+pub fn as_container(container: &EphemeralContainer) -> Container {
     let c = container.clone();
     Container {
         args: c.args,

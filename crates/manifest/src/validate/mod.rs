@@ -35,7 +35,7 @@ use crate::object::{Object, Resource};
 use crate::place::{Path, under};
 use report::Report;
 
-pub(crate) use containers::as_container;
+pub use containers::as_container;
 pub(crate) use volumes::kinds as volume_kinds;
 
 /// Everything that is wrong with an object by the API's rules under these gates.

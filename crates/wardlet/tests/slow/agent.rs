@@ -8,15 +8,15 @@ use testbed::{Parts, Testbed, User, Validity, yardstick};
 use testkit::{wait_for, wait_until};
 
 const NODE: &str = "agent0";
-const IMAGE: &str = "localhost/agent-test:1";
+pub(crate) const IMAGE: &str = "localhost/agent-test:1";
 
-struct Cluster {
-    testbed: Testbed,
-    dir: tempfile::TempDir,
+pub(crate) struct Cluster {
+    pub(crate) testbed: Testbed,
+    pub(crate) dir: tempfile::TempDir,
 }
 
 /// Killed when it is dropped.
-struct Agent(Child);
+pub(crate) struct Agent(Child);
 
 impl Drop for Agent {
     fn drop(&mut self) {
@@ -40,7 +40,7 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let testbed = Testbed::start(Parts::control_plane()).unwrap();
         let dir = tempfile::Builder::new().prefix("wa").tempdir_in("/var/tmp").unwrap();
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
@@ -54,14 +54,14 @@ impl Cluster {
         cluster
     }
 
-    fn wardlet(&self) -> Command {
+    pub(crate) fn wardlet(&self) -> Command {
         let mut command = self.testbed.command(testkit::programs().join("wardlet"));
         command.arg("--state-dir").arg(self.dir.path().join("state"));
         command
     }
 
     /// The flags that make it a node of the API server.
-    fn joined(&self) -> [String; 3] {
+    pub(crate) fn joined(&self) -> [String; 3] {
         let common_name = format!("system:node:{NODE}");
         let organization = Some("system:nodes");
         let user = User { file: NODE, common_name: &common_name, organization, validity: Validity::Valid };
@@ -72,7 +72,7 @@ impl Cluster {
         ]
     }
 
-    fn agent(&self, flags: &[String]) -> Agent {
+    pub(crate) fn agent(&self, flags: &[String]) -> Agent {
         let log = self.dir.path().join("log");
         let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
         let mut command = self.wardlet();
@@ -82,7 +82,7 @@ impl Cluster {
         Agent(command.stdin(Stdio::null()).stderr(log).spawn().unwrap())
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
@@ -100,39 +100,52 @@ impl Cluster {
     }
 
     /// What `kubectl logs` prints.
-    fn logs(&self, arguments: &[&str]) -> String {
+    pub(crate) fn logs(&self, arguments: &[&str]) -> String {
         let output = self.testbed.command("kubectl").arg("logs").args(arguments).output().unwrap();
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     }
 
-    fn get(&self, what: &[&str]) -> Option<Value> {
+    pub(crate) fn get(&self, what: &[&str]) -> Option<Value> {
         let output =
             self.testbed.command("kubectl").arg("get").args(what).args(["-o", "json"]).output().unwrap();
         serde_json::from_slice(&output.stdout).ok()
     }
 
-    fn apply(&self, pod: &Value) {
+    pub(crate) fn apply(&self, pod: &Value) {
         yardstick::apply(&self.testbed, &pod.to_string()).unwrap();
     }
 
     /// The pod, once it satisfies this.
-    fn pod(&self, pod: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn pod(&self, pod: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         wait_for(&format!("pod {pod} {what}"), || self.get(&["pod", pod]).filter(&holds))
     }
 
-    fn running(&self, pod: &str) -> Value {
+    pub(crate) fn running(&self, pod: &str) -> Value {
         self.pod(pod, "runs", |found| found["status"]["phase"] == "Running")
     }
 
-    fn leases(&self) -> Vec<Value> {
+    pub(crate) fn leases(&self) -> Vec<Value> {
         let output = self.wardlet().args(["ids", "list", "-o", "json"]).output().unwrap();
         let all: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
         all.into_iter().filter(|lease| lease["state"] == "leased").collect()
     }
 
-    fn delete(&self, pod: &str) {
+    pub(crate) fn delete(&self, pod: &str) {
         let deleted = self.testbed.command("kubectl").args(["delete", "pod", pod, "--timeout=60s"]).status();
         assert!(deleted.unwrap().success());
+    }
+}
+
+impl Cluster {
+    /// Whether the API has an event of this object with this reason and message.
+    pub(crate) fn has_event(&self, object: &str, reason: &str, message: &str) -> bool {
+        let events = self.get(&["events"]).unwrap_or_default()["items"].clone();
+        let is_it = |event: &Value| {
+            event["involvedObject"]["name"] == object
+                && event["reason"] == reason
+                && event["message"] == message
+        };
+        events.as_array().is_some_and(|all| all.iter().any(is_it))
     }
 }
 
@@ -140,7 +153,7 @@ fn container_id(pod: &Value) -> Value {
     pod["status"]["containerStatuses"][0]["containerID"].clone()
 }
 
-fn pod(name: &str) -> Value {
+pub(crate) fn pod(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
         "spec": {

@@ -17,6 +17,8 @@ mod terminal;
 mod agent;
 mod agent_admission;
 mod agent_cgroups;
+mod agent_status;
+mod agent_updates;
 mod check_cluster;
 mod check_html;
 mod check_large;

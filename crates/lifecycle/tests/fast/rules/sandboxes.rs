@@ -159,11 +159,13 @@ fn the_condition_says_whether_there_is_a_sandbox() {
     let holds = |stage: &mut Stage| {
         stage.orders();
         let conditions = &stage.status().conditions;
-        conditions.iter().find(|c| c.kind == ConditionKind::PodReadyToStartContainers).unwrap().status
+        let found = conditions.iter().find(|c| c.kind == ConditionKind::PodReadyToStartContainers).unwrap();
+        (found.status, found.reason, found.message.clone())
     };
-    assert_eq!(holds(&mut stage), ConditionStatus::False);
+    let fails = |message: &str| (ConditionStatus::False, "PodSandboxNotReady", message.to_owned());
+    assert_eq!(holds(&mut stage), fails("no pod sandbox exists"));
     stage.sandbox(0);
-    assert_eq!(holds(&mut stage), ConditionStatus::True);
+    assert_eq!(holds(&mut stage), (ConditionStatus::True, "", String::new()));
     stage.sandbox_lost();
-    assert_eq!(holds(&mut stage), ConditionStatus::False);
+    assert_eq!(holds(&mut stage), fails("pod sandbox is not ready"));
 }

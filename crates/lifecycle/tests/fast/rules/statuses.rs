@@ -101,9 +101,17 @@ fn a_pod_is_ready_when_its_gates_are_open_too() {
     stage.orders();
     assert!(condition(&stage, ConditionKind::ContainersReady).0);
     assert_eq!(condition(&stage, ConditionKind::Ready), (false, "ReadinessGatesNotReady", 0));
+    let message = |stage: &Stage| {
+        let conditions = stage.status().conditions.clone();
+        conditions.into_iter().find(|c| c.kind == ConditionKind::Ready).unwrap().message
+    };
+    let absent = r#"corresponding condition of pod readiness gate "example.com/lb" does not exist."#;
+    assert_eq!(message(&stage), absent);
     stage.observed.conditions.insert("example.com/lb".into(), ConditionStatus::False);
     stage.orders();
     assert!(!condition(&stage, ConditionKind::Ready).0);
+    let closed = r#"the status of pod readiness gate "example.com/lb" is not "True", but False"#;
+    assert_eq!(message(&stage), closed);
     stage.observed.conditions.insert("example.com/lb".into(), ConditionStatus::True);
     stage.orders();
     assert!(condition(&stage, ConditionKind::Ready).0);

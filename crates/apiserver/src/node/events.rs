@@ -1,0 +1,132 @@
+//! Events of the Node, with the kubelet's reasons and messages.
+
+use std::sync::Arc;
+
+use agent::ports::Clock;
+use k8s_openapi::api::core::v1::Node;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::conditions::NodeConditions;
+use super::facts::NodeState;
+use crate::events::{ApiEvents, NodeEvent};
+
+/// Records the events of a node. The task ends when this value is dropped.
+#[derive(Debug)]
+pub struct NodeEvents {
+    task: AbortHandle,
+}
+
+impl NodeEvents {
+    /// Records that the agent starts, and from then on each change of the node's conditions, and whether pods may be
+    /// scheduled onto it. Must be called within a tokio runtime.
+    #[must_use]
+    pub fn start(
+        events: Arc<ApiEvents>,
+        clock: Arc<dyn Clock>,
+        name: &str,
+        state: watch::Receiver<NodeState>,
+        node: watch::Receiver<Option<Arc<Node>>>,
+    ) -> Self {
+        let recorder = Recorder { events, clock, name: name.to_owned() };
+        Self { task: tokio::spawn(recorder.run(state, node)).abort_handle() }
+    }
+}
+
+impl Drop for NodeEvents {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Recorder {
+    events: Arc<ApiEvents>,
+    clock: Arc<dyn Clock>,
+    name: String,
+}
+
+impl Recorder {
+    async fn run(self, mut state: watch::Receiver<NodeState>, mut node: watch::Receiver<Option<Arc<Node>>>) {
+        self.record("Starting", String::new(), "Starting kubelet.".to_owned());
+        let (mut conditions, mut is_cordoned) = (None, None);
+        loop {
+            let seen = node.borrow_and_update().clone();
+            let now = state.borrow_and_update().conditions.clone();
+            let uid = seen.as_ref().and_then(|node| node.metadata.uid.clone()).unwrap_or_default();
+            let mut reasons = flips(conditions.as_ref(), &now);
+            conditions = Some(now);
+            if let Some(node) = seen {
+                let spec = node.spec.as_ref();
+                let cordoned = spec.and_then(|spec| spec.unschedulable).unwrap_or(false);
+                reasons.extend(cordon(is_cordoned.replace(cordoned), cordoned));
+            }
+            for reason in reasons {
+                self.record(reason, uid.clone(), format!("Node {} status is now: {reason}", self.name));
+            }
+            let is_open = tokio::select! {
+                changed = state.changed() => changed.is_ok(),
+                changed = node.changed() => changed.is_ok(),
+            };
+            if !is_open {
+                return;
+            }
+        }
+    }
+
+    fn record(&self, reason: &'static str, uid: String, message: String) {
+        self.events.record_node(NodeEvent { reason, uid, message, time: self.clock.now() });
+    }
+}
+
+/// The reasons of the conditions that have changed. At first the pressures are reported, and whether the node is ready is
+/// not: its runtime has not been asked yet.
+fn flips(before: Option<&NodeConditions>, now: &NodeConditions) -> Vec<&'static str> {
+    let pressures: [(fn(&NodeConditions) -> bool, &str, &str); 3] = [
+        (|one| one.memory_pressure, "NodeHasInsufficientMemory", "NodeHasSufficientMemory"),
+        (|one| one.disk_pressure, "NodeHasDiskPressure", "NodeHasNoDiskPressure"),
+        (|one| one.pid_pressure, "NodeHasInsufficientPID", "NodeHasSufficientPID"),
+    ];
+    let changed = pressures.into_iter().filter(|(of, ..)| before.is_none_or(|before| of(before) != of(now)));
+    let mut reasons: Vec<&str> =
+        changed.map(|(of, scarce, enough)| if of(now) { scarce } else { enough }).collect();
+    let is_ready = |one: &NodeConditions| one.not_ready.is_empty();
+    if before.is_some_and(|before| is_ready(before) != is_ready(now)) {
+        reasons.push(if is_ready(now) { "NodeReady" } else { "NodeNotReady" });
+    }
+    reasons
+}
+
+/// The reason, if it has changed whether pods may be scheduled.
+fn cordon(was: Option<bool>, is: bool) -> Option<&'static str> {
+    let reason = if is { "NodeNotSchedulable" } else { "NodeSchedulable" };
+    was.is_some_and(|was| was != is).then_some(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::NotReady;
+
+    #[test]
+    fn pressures_are_reported_at_first_and_everything_when_it_changes() {
+        let start = NodeConditions::default();
+        let expected = ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"];
+        assert_eq!(flips(None, &start), expected);
+        let ready = NodeConditions { not_ready: vec![], ..start.clone() };
+        assert_eq!(flips(Some(&start), &ready), ["NodeReady"]);
+        assert!(flips(Some(&ready), &ready).is_empty());
+        let worse =
+            NodeConditions { not_ready: vec![NotReady::RuntimeDown], disk_pressure: true, ..ready.clone() };
+        assert_eq!(flips(Some(&ready), &worse), ["NodeHasDiskPressure", "NodeNotReady"]);
+        // Another cause is no change of the condition.
+        let other = NodeConditions { not_ready: vec![NotReady::ShuttingDown], ..worse.clone() };
+        assert!(flips(Some(&worse), &other).is_empty());
+    }
+
+    #[test]
+    fn a_cordon_is_reported_when_it_changes() {
+        assert_eq!((cordon(None, true), cordon(Some(true), true)), (None, None));
+        assert_eq!(cordon(Some(false), true), Some("NodeNotSchedulable"));
+        assert_eq!(cordon(Some(true), false), Some("NodeSchedulable"));
+    }
+}
