@@ -13,6 +13,8 @@ use super::Ports;
 use crate::objects::references;
 use crate::pods::{ApiPod, Definition};
 
+/// Event: a change of the pod cannot be applied while it runs.
+const FAILED_SYNC: &str = "FailedSync";
 /// The pause before a removal is tried again.
 const PAUSE: Duration = Duration::from_secs(10);
 
@@ -48,6 +50,7 @@ impl From<Error> for StartError {
             Error::Volumes(_) | Error::Payload(_) | Error::Config { .. } | Error::Token { .. } => {
                 reason::FAILED_MOUNT
             }
+            Error::Immutable { .. } => FAILED_SYNC,
             _ => reason::FAILED_CREATE_POD_SANDBOX,
         };
         let (message, hint) = match &error {
