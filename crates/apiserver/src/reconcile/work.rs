@@ -15,6 +15,8 @@ use super::Ports;
 use crate::objects::references;
 use crate::pods::{ApiPod, Definition};
 
+/// Event: a change of the pod cannot be applied while it runs.
+const FAILED_SYNC: &str = "FailedSync";
 /// The pause before a removal is tried again.
 const PAUSE: Duration = Duration::from_secs(10);
 /// How often a pod that has ended is asked to give its host IDs back, before that waits for its deletion.
@@ -85,6 +87,7 @@ impl From<Error> for StartError {
             Error::Volumes(_) | Error::Payload(_) | Error::Config { .. } | Error::Token { .. } => {
                 (reason::FAILED_MOUNT, "volumes")
             }
+            Error::Immutable { .. } => (FAILED_SYNC, "update"),
             Error::Cgroups(_) => (reason::FAILED_CREATE_POD_CONTAINER, "cgroups"),
             Error::Ledger(_) => (reason::FAILED_CREATE_POD_SANDBOX, "host IDs"),
             Error::NotAdmitted { .. } | Error::Admission(_) => {

@@ -35,7 +35,7 @@ fn container(name: &str, script: &str) -> Value {
     json!({"name": name, "image": IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", script]})
 }
 
-fn pod(name: &str, spec: Value) -> Value {
+fn pod(name: &str, spec: &Value) -> Value {
     let mut all = json!({"automountServiceAccountToken": false, "terminationGracePeriodSeconds": 2});
     for (key, value) in spec.as_object().unwrap() {
         all[key] = value.clone();
@@ -59,46 +59,46 @@ fn pods(node: &str) -> Vec<Value> {
     let mut all = vec![
         pod(
             "plain",
-            json!({
+            &json!({
                 "containers": [with(runs("app"), &json!({"volumeMounts": mounts, "resources": resources}))],
                 "volumes": [{"name": "v", "emptyDir": {}}],
                 "securityContext": {"runAsUser": 1000, "runAsGroup": 2000, "supplementalGroups": [3000]},
             }),
         ),
-        pod("isolated", json!({"hostUsers": false, "containers": [runs("app")]})),
+        pod("isolated", &json!({"hostUsers": false, "containers": [runs("app")]})),
         pod(
             "init",
-            json!({
+            &json!({
                 "initContainers": [container("second", "exit 0"), with(runs("side"), &json!({"restartPolicy": "Always"}))],
                 "containers": [runs("b"), runs("a")],
             }),
         ),
         pod(
             "gated",
-            json!({
+            &json!({
                 "readinessGates": [{"conditionType": "example.com/gate"}], "containers": [runs("app")],
             }),
         ),
-        pod("done", json!({"restartPolicy": "Never", "containers": [container("app", "exit 0")]})),
-        pod("failed", json!({"restartPolicy": "Never", "containers": [container("app", "exit 3")]})),
-        pod("deadline", json!({"activeDeadlineSeconds": 15, "containers": [runs("app")]})),
+        pod("done", &json!({"restartPolicy": "Never", "containers": [container("app", "exit 0")]})),
+        pod("failed", &json!({"restartPolicy": "Never", "containers": [container("app", "exit 3")]})),
+        pod("deadline", &json!({"activeDeadlineSeconds": 15, "containers": [runs("app")]})),
         pod(
             "noimage",
-            json!({
+            &json!({
                 "containers": [{"name": "app", "image": "localhost/none:1", "imagePullPolicy": "Never"}],
             }),
         ),
-        pod("missing", json!({"containers": [with(runs("app"), &json!({"env": of_missing}))]})),
+        pod("missing", &json!({"containers": [with(runs("app"), &json!({"env": of_missing}))]})),
         pod(
             "nomount",
-            json!({
+            &json!({
                 "containers": [with(runs("app"), &json!({"volumeMounts": [{"name": "v", "mountPath": "/v"}]}))],
                 "volumes": [{"name": "v", "configMap": {"name": "none"}}],
             }),
         ),
         pod(
             "initfails",
-            json!({
+            &json!({
                 "restartPolicy": "Never", "initContainers": [container("first", "exit 4")], "containers": [runs("app")],
             }),
         ),

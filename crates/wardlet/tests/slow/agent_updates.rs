@@ -78,7 +78,7 @@ fn ephemeral_containers_are_started_in_the_running_pod_and_never_again() {
     assert_eq!(ended["status"]["observedGeneration"], ended["metadata"]["generation"]);
     assert_eq!(cluster.logs(&["web", "-c", "short"]), "from the debugger\n");
 
-    debug("beside", &["--target=app"], "tr '\\0' ' ' < /proc/1/cmdline; exec sleep 1000");
+    debug("beside", &["--target=app"], "tr '\\0' ' ' < /proc/1/cmdline; echo; exec sleep 1000");
     let running = cluster.pod("web", "has an ephemeral container that runs", |pod| {
         container(pod, "ephemeralContainerStatuses", "beside")["state"]["running"].is_object()
     });
