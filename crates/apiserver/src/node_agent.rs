@@ -1,7 +1,7 @@
 //! This machine as a node of a cluster: the Node, its lease, and the pods that are bound to it, in one.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ::node::kubelet::{KubeletConfig, NodeFlags};
 use agent::ports::{Clock, StatusSink, SystemClock};
@@ -10,6 +10,7 @@ use types::Refusal;
 
 use crate::client::Clients;
 use crate::events::ApiEvents;
+use crate::identity::{IdentityError, Serving};
 use crate::node::{
     AddressError, MachineError, MachinePaths, NodeSettings, RuntimeProbe, addresses, read_machine,
 };
@@ -57,6 +58,9 @@ pub enum NodeAgentError {
     /// The agent that runs the pods cannot be opened.
     #[error(transparent)]
     Agent(#[from] agent::Error),
+    /// This node has lost its identity at the API server.
+    #[error(transparent)]
+    Identity(Arc<IdentityError>),
     /// The kubelet's API cannot be served.
     #[error(transparent)]
     Api(#[from] kubelet_api::ServeError),
@@ -71,6 +75,7 @@ impl NodeAgentError {
             Self::Address(error) => Some(error.hint().to_owned()),
             Self::Settings(refusal) => refusal.hint.clone(),
             Self::Agent(error) => error.hint(),
+            Self::Identity(error) => Some(error.hint()),
             Self::Api(error) => error.hint(),
         }
     }
@@ -81,8 +86,22 @@ impl NodeAgent<'_> {
     /// reachable at the start: static pods run without it.
     ///
     /// # Errors
-    /// If this machine cannot be a node with these settings.
+    /// If this machine cannot be a node with these settings, or loses its identity at the API server.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), NodeAgentError> {
+        let clients = self.clients.clone();
+        let lost = OnceLock::new();
+        let until = async {
+            let Some(clients) = clients else { return shutdown.await };
+            tokio::select! {
+                () = shutdown => {}
+                error = clients.lost() => drop(lost.set(error)),
+            }
+        };
+        self.serve(until).await?;
+        lost.into_inner().map_or(Ok(()), |error| Err(NodeAgentError::Identity(error)))
+    }
+
+    async fn serve(self, shutdown: impl Future<Output = ()>) -> Result<(), NodeAgentError> {
         let Self { name, config, flags, clients, mut options, admission, host_root } = self;
         let state = options.state.clone();
         let machine = read_machine(MachinePaths { host_root: &host_root, storage: &state })?;
@@ -117,6 +136,7 @@ impl NodeAgent<'_> {
             let api = kubelet_api::serve(api).await?;
             let node = node::spawn(&clients, settings, config.into(), probe.state());
             let lease = lease::spawn(&clients, &name, config.into(), node.node());
+            let serving = Serving::start(config, &flags.cert_dir, &clients.main, &name, node.node());
             let mut facts = probe.state();
             let runtime = tokio::select! {
                 // The sender lives as long as `probe`.
@@ -131,11 +151,11 @@ impl NodeAgent<'_> {
             let mirrors = Mirrors::start(client.clone(), watch.view(), node.node());
             let objects = ApiObjects::new(client.clone(), Arc::clone(&clock));
             options.statuses = Arc::clone(&statuses) as _;
-            options.events = Arc::new(ApiEvents::start(client, &name));
+            options.events = Arc::new(ApiEvents::start(clients.events.kube(), &name));
             options.objects = Arc::new(objects.clone());
             sources.api = Some(watch);
             cluster = Some(Cluster { statuses, objects, mirrors });
-            registered = Some((node, lease, api));
+            registered = Some((node, lease, api, serving));
         }
         let events = Arc::clone(&options.events);
         let agent = Agent::open(options)?;

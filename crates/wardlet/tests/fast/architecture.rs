@@ -85,7 +85,10 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     ("kubelet-api", &["durable", "telemetry", "node", "agent"]),
-    ("apiserver", &["types", "lifecycle", "manifest", "volumes", "cri", "node", "agent", "kubelet-api"]),
+    (
+        "apiserver",
+        &["types", "durable", "lifecycle", "manifest", "volumes", "cri", "node", "agent", "kubelet-api"],
+    ),
     ("admission", &["plan", "manifest"]),
     ("inventory", &["types", "selinux", "plan", "manifest", "conflicts"]),
     ("check", &["types", "ids", "selinux", "plan", "conflicts", "inventory"]),
