@@ -64,7 +64,7 @@ impl fmt::Display for NoCredentials {
 impl std::error::Error for NoCredentials {}
 
 /// A client whose requests go through the credentials of the moment. A watch ends when they change, as it does after some
-/// minutes anyway: whatever reads it opens another one, with the new credentials.
+/// minutes anyway: its reader opens another one, with the new credentials.
 pub(super) fn client(purpose: Purpose, current: Current, identity: Arc<Identity>) -> kube::Client {
     let service = tower::service_fn(move |request: Request<Body>| {
         let (current, identity) = (current.clone(), Arc::clone(&identity));

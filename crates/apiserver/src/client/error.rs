@@ -195,7 +195,7 @@ fn unauthorized(identity: &Identity, now: Timestamp) -> Finding {
     }
     if let Some(ahead) = identity.skew() {
         let validity = identity.certificate_expires().map_or_else(String::new, |end| {
-            format!("; the client certificate ends at {end}, by whichever clock reads that first")
+            format!("; the client certificate ends at {end}")
         });
         return Finding {
             kind: ErrorKind::ClockSkew,

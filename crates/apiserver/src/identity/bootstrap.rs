@@ -77,7 +77,7 @@ async fn request(identity: &NodeIdentity, client: &ApiClient, store: &Store) -> 
     let wanted = Wanted { node: &identity.name, signer: Signer::Client, names: &Names::default() };
     let name = wanted.name_for(&key);
     let start = Instant::now();
-    let mut is_told = false;
+    let mut is_logged = false;
     let name = loop {
         match submit(client, wanted, &key, Some(name.clone())).await {
             Ok(name) => break name,
@@ -85,9 +85,9 @@ async fn request(identity: &NodeIdentity, client: &ApiClient, store: &Store) -> 
                 if matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout)
                     && start.elapsed() < REACHABLE =>
             {
-                if !is_told {
+                if !is_logged {
                     warn!(hint = error.hint(), "bootstrap: {error}; trying again for a minute");
-                    is_told = true;
+                    is_logged = true;
                 }
                 tokio::time::sleep(AGAIN).await;
             }

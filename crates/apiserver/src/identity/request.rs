@@ -25,7 +25,7 @@ use crate::client::{ApiClient, ErrorKind, Watch};
 /// The wait after a failure while a certificate is awaited.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Who signs, and what for.
+/// The signer, and what its certificates are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signer {
     /// Client certificates of nodes.

@@ -41,9 +41,9 @@ pub(super) struct Rotation {
     pub(super) node: String,
     pub(super) signer: Signer,
     pub(super) store: Store,
-    /// Rung when there is a new certificate.
+    /// Notified when there is a new certificate.
     pub(super) renewed: Arc<Notify>,
-    /// Told what is waited for.
+    /// Given what is waited for, for messages.
     pub(super) awaits: Box<dyn Fn(Option<String>) + Send + Sync>,
     /// Reads the state of now.
     pub(super) state: Box<dyn Fn() -> BoxFuture<'static, State> + Send + Sync>,

@@ -79,7 +79,7 @@ pub(super) async fn start(
         files: files.clone(),
         presented,
     };
-    follower.present(loaded)?;
+    follower.present(&loaded)?;
     let (lost_sender, lost) = watch::channel(None);
     let mut tasks = JoinSet::new();
     tasks.spawn(follower.run(lost_sender));
@@ -178,7 +178,7 @@ impl Follower {
         loop {
             let _ = tokio::time::timeout(EVERY, self.renewed.notified()).await;
             let followed = match load(&self.files.kubeconfig).await {
-                Ok(loaded) => self.present(loaded),
+                Ok(loaded) => self.present(&loaded),
                 Err(error) => Err(error),
             };
             match followed {
@@ -196,15 +196,15 @@ impl Follower {
     }
 
     /// Presents what the files hold, if that has changed.
-    fn present(&mut self, loaded: Loaded) -> Result<(), ClientError> {
+    fn present(&mut self, loaded: &Loaded) -> Result<(), ClientError> {
         let kubeconfig = serde_json::to_value(&loaded.kubeconfig).unwrap_or_default();
-        let pair = self.files.certificate(&loaded).map(|found| found.pair);
+        let pair = self.files.certificate(loaded).map(|found| found.pair);
         if self.seen.as_ref().is_some_and(|seen| seen.kubeconfig == kubeconfig && seen.pair == pair) {
             return Ok(());
         }
         match &pair {
             Some(pair) => {
-                self.presented.replace(&loaded, pair)?;
+                self.presented.replace(loaded, pair)?;
                 if self.seen.is_some() {
                     info!(
                         "client certificate: the API server is asked with that which ends at {} from now on",
@@ -216,7 +216,7 @@ impl Follower {
             None if self.seen.as_ref().is_some_and(|seen| seen.pair.is_some()) => {}
             // It is requested, and there is nothing to present until then.
             None if self.files.store.is_some() => {}
-            None => self.presented.replace_as_named(&loaded)?,
+            None => self.presented.replace_as_named(loaded)?,
         }
         let pair = pair.or_else(|| self.seen.take().and_then(|seen| seen.pair));
         self.seen = Some(Seen { kubeconfig, pair });

@@ -14,7 +14,7 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 use testbed::{Part, Parts, Testbed, faults, yardstick};
 use tokio::sync::watch;
@@ -24,7 +24,8 @@ use x509_parser::prelude::FromDer as _;
 
 use crate::support::{OFTEN, admin, eventually, is_ready, node_kubeconfig, ready, run, settings, until};
 
-/// Long enough for a renewal on a busy machine: at least nine seconds are left when it begins.
+/// The signer lets the validity begin five minutes early, so that 77 % of the lifetime have passed when a certificate is
+/// issued: a renewal begins at once or within 51 seconds, and has at least 39 seconds.
 const LIFETIME: &str = "90s";
 
 /// A token whose requests are approved, one whose requests wait, and one that may request nothing.
@@ -119,7 +120,7 @@ impl Machine {
     /// The requests that this node has made.
     async fn requests(&self) -> Vec<CertificateSigningRequest> {
         let api: Api<CertificateSigningRequest> = Api::all(admin(cluster()).await);
-        let all = api.list(&Default::default()).await.unwrap().items;
+        let all = api.list(&ListParams::default()).await.unwrap().items;
         let subject = format!("system:node:{}", self.identity.name);
         all.into_iter().filter(|one| subject_of(one) == subject).collect()
     }
@@ -136,8 +137,7 @@ fn subject_of(request: &CertificateSigningRequest) -> String {
     let block = Pem::iter_from_buffer(&request.spec.request.0).next().unwrap().unwrap();
     let (_, parsed) = X509CertificationRequest::from_der(&block.contents).unwrap();
     let subject = &parsed.certification_request_info.subject;
-    let name = subject.iter_common_name().next().unwrap().as_str().unwrap().to_owned();
-    name
+    subject.iter_common_name().next().unwrap().as_str().unwrap().to_owned()
 }
 
 fn bootstrap_kubeconfig(authority: &Path, token: &str) -> String {
@@ -212,11 +212,6 @@ fn a_node_gets_its_certificate_and_renews_it_while_it_works() {
         // An agent that starts now has the certificate that is there from the first request on.
         let again = machine.identity.connect().await.unwrap();
         assert_eq!(user(&again).await.unwrap(), "system:node:renewed");
-        for file in fs::read_dir(machine.pki("")).unwrap() {
-            let text = fs::read(file.unwrap().path()).unwrap();
-            let block = Pem::iter_from_buffer(&text).next().unwrap().unwrap();
-            println!("{:?}", block.parse_x509().unwrap().validity());
-        }
     });
 }
 
