@@ -3,6 +3,7 @@
 //! | where | what |
 //! |---|---|
 //! | [`client`] | from a kubeconfig to clients, each request with a deadline, each error with a hint |
+//! | [`identity`] | this node's certificates: bootstrap, rotation, and clients that follow them |
 //! | [`node`] | the Node object: computed from settings and facts, registered, and kept up to date |
 //! | [`lease`] | the heartbeat: the lease of this node, renewed every ten seconds |
 //! | [`pods`] | the pods of this node as a [`PodSource`](agent::ports::PodSource) |
@@ -21,6 +22,7 @@ mod cgroups;
 pub mod client;
 pub mod events;
 mod follow;
+pub mod identity;
 pub mod lease;
 mod limits;
 pub mod node;

@@ -1,6 +1,6 @@
 //! This machine as a node of a cluster: the Node, its lease, and the pods that are bound to it, in one.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ::node::Node;
 use ::node::kubelet::{KubeletConfig, NodeFlags};
@@ -12,6 +12,7 @@ use types::Refusal;
 use crate::cgroups;
 use crate::client::Clients;
 use crate::events::ApiEvents;
+use crate::identity::{IdentityError, Serving};
 use crate::limits::{self, SwapError};
 use crate::node::{
     AddressError, MachineError, MachinePaths, NodeEvents, NodeSettings, RuntimeProbe, addresses, read_machine,
@@ -66,6 +67,9 @@ pub enum NodeAgentError {
     /// The runtime does not say how it makes cgroups.
     #[error(transparent)]
     Runtime(#[from] cri::CallError),
+    /// This node has lost its identity at the API server.
+    #[error(transparent)]
+    Identity(Arc<IdentityError>),
     /// The kubelet's API cannot be served.
     #[error(transparent)]
     Api(#[from] kubelet_api::ServeError),
@@ -88,6 +92,7 @@ impl NodeAgentError {
             Self::Agent(error) => error.hint(),
             Self::Metrics(_) => None,
             Self::Runtime(error) => error.hint().map(str::to_owned),
+            Self::Identity(error) => Some(error.hint()),
             Self::Api(error) => error.hint(),
             Self::Swap(error) => Some(error.hint().to_owned()),
             Self::Service(error) => Some(error.hint().to_owned()),
@@ -100,8 +105,22 @@ impl NodeAgent<'_> {
     /// reachable at the start: static pods run without it.
     ///
     /// # Errors
-    /// If this machine cannot be a node with these settings.
+    /// If this machine cannot be a node with these settings, or loses its identity at the API server.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), NodeAgentError> {
+        let clients = self.clients.clone();
+        let lost = OnceLock::new();
+        let until = async {
+            let Some(clients) = clients else { return shutdown.await };
+            tokio::select! {
+                () = shutdown => {}
+                error = clients.lost() => drop(lost.set(error)),
+            }
+        };
+        self.serve(until).await?;
+        lost.into_inner().map_or(Ok(()), |error| Err(NodeAgentError::Identity(error)))
+    }
+
+    async fn serve(self, shutdown: impl Future<Output = ()>) -> Result<(), NodeAgentError> {
         let Self { name, config, flags, clients, mut options, node: this } = self;
         let host_root = this.host_root().path("/");
         let service = Service::from_environment()?;
@@ -158,10 +177,11 @@ impl NodeAgent<'_> {
             // Before the node is registered: the Node names the port.
             let api = kubelet_api::serve(api).await?;
             let node = node::spawn(&clients, settings, config.into(), probe.state());
-            let events = Arc::new(ApiEvents::start(client.clone(), &name));
+            let events = Arc::new(ApiEvents::start(clients.events.kube(), &name));
             let of_node =
                 NodeEvents::start(Arc::clone(&events), Arc::clone(&clock), &name, probe.state(), node.node());
             let lease = lease::spawn(&clients, &name, config.into(), node.node());
+            let serving = Serving::start(config, &flags.cert_dir, &clients.main, &name, node.node());
             let mut facts = probe.state();
             let runtime = tokio::select! {
                 // The sender lives as long as `probe`.
@@ -185,7 +205,7 @@ impl NodeAgent<'_> {
             view.cluster = Some(NodeInApi { client: clients.main.kube(), seen: node.node() });
             sources.api = Some(watch);
             cluster = Some(Cluster { statuses, objects, mirrors });
-            registered = Some((node, lease, api, of_node));
+            registered = Some((node, lease, api, serving, of_node));
         } else {
             health = Some(kubelet_api::serve_health(config, &sync_loop));
         }

@@ -93,7 +93,8 @@ const APISERVER: &str = "--etcd-servers=http://127.0.0.1:2379 --bind-address=0.0
     --service-account-issuer=https://kubernetes.default.svc.cluster.local \
     --service-account-key-file=@PKI@/sa.pub --service-account-signing-key-file=@PKI@/sa.key \
     --service-cluster-ip-range=10.96.0.0/16 --authorization-mode=Node,RBAC \
-    --enable-admission-plugins=NodeRestriction --allow-privileged=true --endpoint-reconciler-type=none";
+    --enable-admission-plugins=NodeRestriction --allow-privileged=true --endpoint-reconciler-type=none \
+    --enable-bootstrap-token-auth";
 
 const CONTROLLER_MANAGER: &str = "--kubeconfig=@PKI@/controller-manager.kubeconfig \
     --authentication-kubeconfig=@PKI@/controller-manager.kubeconfig \

@@ -10,6 +10,8 @@ use kube::client::AuthError;
 use kube::core::Status;
 
 use super::Identity;
+use super::connections::NoCredentials;
+use super::presented::difference;
 
 /// Why no client can be built from a kubeconfig.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +65,10 @@ pub enum ErrorKind {
     ServerCertificate,
     /// The server does not accept the client certificate, which has expired.
     ClientCertificateExpired,
+    /// This node has no client certificate yet.
+    NoClientCertificate,
+    /// The server does not accept the credentials, and its clock and this node's differ.
+    ClockSkew,
     /// The server does not accept the credentials.
     Unauthorized,
     /// No credentials could be had: a credential plugin failed.
@@ -118,6 +124,7 @@ impl ApiError {
         let found = match error {
             kube::Error::Api(status) => refused(status, identity),
             kube::Error::SerdeError(error) => unreadable(&error.to_string(), identity),
+            error if deepest::<NoCredentials>(error).is_some() => no_certificate(identity),
             error => match deepest::<AuthError>(error) {
                 Some(error) => credentials(error, identity),
                 None => no_answer(error, identity),
@@ -174,7 +181,7 @@ fn refused(status: &Status, identity: &Identity) -> Finding {
 /// The API server does not tell why: the certificate itself does.
 fn unauthorized(identity: &Identity, now: Timestamp) -> Finding {
     let file = identity.kubeconfig.display();
-    if let Some(end) = identity.certificate_expires.filter(|end| *end <= now) {
+    if let Some(end) = identity.certificate_expires().filter(|end| *end <= now) {
         return Finding {
             kind: ErrorKind::ClientCertificateExpired,
             cause: format!(
@@ -186,12 +193,44 @@ fn unauthorized(identity: &Identity, now: Timestamp) -> Finding {
                 .to_owned(),
         };
     }
+    if let Some(ahead) = identity.skew() {
+        let validity = identity.certificate_expires().map_or_else(String::new, |end| {
+            format!("; the client certificate ends at {end}")
+        });
+        return Finding {
+            kind: ErrorKind::ClockSkew,
+            cause: format!(
+                "{} does not accept the credentials of the kubeconfig {file}, and the clocks differ: {}{validity}",
+                identity.server,
+                difference(ahead, now)
+            ),
+            hint: "set the clock of this node (`timedatectl`, chrony), or the server's, and see whether the error \
+                   stays"
+                .to_owned(),
+        };
+    }
     Finding {
         kind: ErrorKind::Unauthorized,
         cause: format!("{} does not accept the credentials of the kubeconfig {file}", identity.server),
         hint: "the certificate may be of another cluster, or the token revoked: join the node again"
             .to_owned(),
     }
+}
+
+/// The request was not sent.
+fn no_certificate(identity: &Identity) -> Finding {
+    let file = identity.kubeconfig.display();
+    let cause = identity.awaits().map_or_else(
+        || {
+            format!(
+                "this node has no valid client certificate: the kubeconfig {file} names none that can be used"
+            )
+        },
+        |what| format!("this node has no client certificate yet: it waits for {what}"),
+    );
+    let hint = "see the messages of the client certificate, and `kubectl get csr`; join the node again if nothing is \
+                pending there";
+    Finding { kind: ErrorKind::NoClientCertificate, cause, hint: hint.to_owned() }
 }
 
 fn unreadable(cause: &str, identity: &Identity) -> Finding {
@@ -216,6 +255,21 @@ fn no_answer(error: &kube::Error, identity: &Identity) -> Finding {
     let file = identity.kubeconfig.display();
     let server = &identity.server;
     let (words, cause) = (chain(error), innermost(error));
+    if words.contains("invalid peer certificate")
+        && (words.contains("not valid yet") || words.contains("certificate expired"))
+    {
+        return Finding {
+            kind: ErrorKind::ServerCertificate,
+            cause: format!(
+                "the certificate of {server} is not valid now, by the clock of this node: {cause}"
+            ),
+            hint: format!(
+                "the clock of this node reads {}: set it if that is wrong (`timedatectl`, chrony); otherwise renew the \
+                 server's certificate (`kubeadm certs renew apiserver`)",
+                Timestamp::now().round(k8s_openapi::jiff::Unit::Second).unwrap_or_default()
+            ),
+        };
+    }
     if words.contains("invalid peer certificate") {
         return Finding {
             kind: ErrorKind::ServerCertificate,
@@ -269,11 +323,10 @@ mod tests {
     use super::*;
 
     fn identity(certificate_expires: Option<i64>) -> Identity {
-        Identity {
-            server: "https://127.0.0.1:6443".to_owned(),
-            kubeconfig: PathBuf::from("/etc/kubernetes/kubelet.conf"),
-            certificate_expires: certificate_expires.map(|at| Timestamp::from_second(at).unwrap()),
-        }
+        let identity = Identity::new("https://127.0.0.1:6443", Path::new("/etc/kubernetes/kubelet.conf"));
+        let end = certificate_expires.map(|at| Timestamp::from_second(at).unwrap());
+        identity.set_certificate_expires(end);
+        identity
     }
 
     fn answer(code: u16, reason: &str) -> ErrorKind {
@@ -297,5 +350,25 @@ mod tests {
         assert!(expired.cause.contains("/etc/kubernetes/kubelet.conf"), "{}", expired.cause);
         assert_eq!(unauthorized(&identity(Some(1001)), now).kind, ErrorKind::Unauthorized);
         assert_eq!(unauthorized(&identity(None), now).kind, ErrorKind::Unauthorized);
+    }
+    #[test]
+    fn a_refusal_names_clocks_that_differ() {
+        let identity = identity(Some(5000));
+        let now = Timestamp::from_second(1000).unwrap();
+        let date = hyper::header::HeaderValue::from_static("Thu, 01 Jan 1970 02:00:00 GMT");
+        identity.saw_date(Some(&date), now);
+        let found = unauthorized(&identity, now);
+        assert_eq!(found.kind, ErrorKind::ClockSkew);
+        assert!(found.cause.contains("6200 s ahead"), "{}", found.cause);
+    }
+
+    #[test]
+    fn a_node_without_a_certificate_says_what_it_waits_for() {
+        let identity = identity(None);
+        identity.set_awaits(Some("the approval of CertificateSigningRequest csr-1".to_owned()));
+        let error = kube::Error::Service(Box::new(NoCredentials));
+        let found = ApiError::new("get Node a", &error, &identity);
+        assert_eq!(found.kind(), ErrorKind::NoClientCertificate);
+        assert!(found.to_string().contains("csr-1"), "{found}");
     }
 }

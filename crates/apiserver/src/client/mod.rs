@@ -3,55 +3,84 @@
 //! kube sets no limit to the time that an answer may take. So no request is awaited outside of [`ApiClient::call`] and
 //! [`ApiClient::watch`], which set one.
 
-mod certificate;
+mod connections;
 mod error;
-mod kubeconfig;
+pub(crate) mod kubeconfig;
+pub(crate) mod pair;
+pub(crate) mod presented;
 mod watch;
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
 pub use error::{ApiError, ClientError, ErrorKind};
+pub(crate) use presented::{Identity, Presented};
 pub use watch::Watch;
+
+use connections::Purpose;
+use pair::Source;
 
 /// How long a request of the main client may take.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(60);
 /// How long a request of the heartbeat client may take: a heartbeat that is later than the next one has no use.
 pub const HEARTBEAT_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The clients of one kubeconfig. The credentials are read when they are built: after a renewal of the client
-/// certificate they have to be built again.
+/// The clients of one kubeconfig. [`crate::identity::connect`] gives those whose credentials follow the files.
 #[derive(Debug, Clone)]
 pub struct Clients {
-    /// For everything but heartbeats.
+    /// For everything but events and heartbeats.
     pub main: ApiClient,
+    /// For events, which are many and may be lost.
+    pub events: ApiClient,
     /// For the status of the Node and its lease, over connections of its own.
     pub heartbeat: ApiClient,
+    /// What changes the credentials; `None`: nothing does.
+    pub(crate) session: Option<Arc<crate::identity::Session>>,
 }
 
 impl Clients {
-    /// Builds the clients that a kubeconfig describes. The API server need not be reachable. It must be called inside
-    /// of a tokio runtime.
+    /// Builds the clients that a kubeconfig describes, with its credentials of now. The API server need not be reachable.
+    /// It must be called inside of a tokio runtime.
     ///
     /// # Errors
     /// If the kubeconfig, or a file that it names, cannot be read or used.
     pub async fn from_kubeconfig(path: &Path) -> Result<Self, ClientError> {
         let loaded = kubeconfig::load(path).await?;
-        let identity = Arc::new(Identity {
-            server: loaded.server,
-            kubeconfig: path.to_owned(),
-            certificate_expires: loaded.certificate_expires,
-        });
-        let build = |deadline: Duration| {
-            let client = kube::Client::try_from(loaded.config.clone());
-            let client = client.map_err(|error| ClientError::unusable(path, &error))?;
-            Ok(ApiClient { client, deadline, identity: Arc::clone(&identity) })
+        let presented = Presented::new(&loaded.server, path);
+        match &loaded.certificate {
+            Source::Embedded(pair) | Source::Files(Some(pair)) => presented.replace(&loaded, pair)?,
+            // The error names the file that is missing.
+            Source::Files(None) | Source::Other => presented.replace_as_named(&loaded)?,
+        }
+        Ok(Self::presenting(&presented))
+    }
+
+    /// Waits until the identity of these clients is lost; for ever, if nothing renews it. See
+    /// [`crate::identity::Session::lost`].
+    pub async fn lost(&self) -> Arc<crate::identity::IdentityError> {
+        match &self.session {
+            Some(session) => session.lost().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Clients that send what is presented at the moment of each request.
+    pub(crate) fn presenting(presented: &Presented) -> Self {
+        let build = |purpose, deadline| {
+            let identity = Arc::clone(presented.identity());
+            let client = connections::client(purpose, presented.subscribe(), Arc::clone(&identity));
+            ApiClient { client, deadline, identity }
         };
-        Ok(Self { main: build(REQUEST_DEADLINE)?, heartbeat: build(HEARTBEAT_DEADLINE)? })
+        Self {
+            main: build(Purpose::Main, REQUEST_DEADLINE),
+            events: build(Purpose::Events, REQUEST_DEADLINE),
+            heartbeat: build(Purpose::Heartbeat, HEARTBEAT_DEADLINE),
+            session: None,
+        }
     }
 }
 
@@ -61,16 +90,6 @@ pub struct ApiClient {
     client: kube::Client,
     deadline: Duration,
     identity: Arc<Identity>,
-}
-
-/// What messages say about a client.
-#[derive(Debug)]
-pub(crate) struct Identity {
-    /// The URL of the API server.
-    pub(crate) server: String,
-    pub(crate) kubeconfig: PathBuf,
-    /// The end of the client certificate's validity; none if the credentials are no certificate.
-    pub(crate) certificate_expires: Option<Timestamp>,
 }
 
 impl std::fmt::Debug for ApiClient {
@@ -95,7 +114,7 @@ impl ApiClient {
     /// When the client certificate expires; `None` if the credentials are no certificate.
     #[must_use]
     pub fn certificate_expires(&self) -> Option<Timestamp> {
-        self.identity.certificate_expires
+        self.identity.certificate_expires()
     }
 
     /// Awaits the answer to a request, up to this client's deadline. `action` says in messages what the request does:

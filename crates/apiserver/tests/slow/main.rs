@@ -4,6 +4,7 @@
 mod cluster;
 mod errors;
 mod events;
+mod identity;
 mod lease;
 mod node;
 mod objects;

@@ -2,7 +2,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use agent::Objects;
-use apiserver::client::Clients;
+use apiserver::identity;
 use apiserver::node_agent::NodeAgent;
 use node::host_name;
 use node::kubelet::{KubeletConfig, KubeletFlags};
@@ -33,11 +33,14 @@ async fn serve(
     flags: &KubeletFlags,
 ) -> Result<Answer, Failure> {
     let mut signals = Signals::catch()?;
+    let name = flags.node.hostname_override.clone().unwrap_or_else(|| host_name().to_lowercase());
     let clients = match &flags.node.kubeconfig {
-        Some(kubeconfig) => {
-            let clients = Clients::from_kubeconfig(kubeconfig).await;
-            Some(clients.map_err(|e| hinted(&e, Some(e.hint().to_owned())))?)
-        }
+        Some(kubeconfig) => tokio::select! {
+            clients = identity::connect(kubeconfig, config, &flags.node, &name) => {
+                Some(clients.map_err(|e| hinted(&e, Some(e.hint())))?)
+            }
+            () = signals.next() => return Ok(Answer::Holds),
+        },
         None if config.static_pod_path.is_some() => None,
         None => {
             let text = "there is neither a kubeconfig nor a directory of static pods: no pod can come";
@@ -63,7 +66,6 @@ async fn serve(
     let pods =
         Run { node: &session.node, args: &run, runtime: &runtime, objects: Objects::default(), ledger };
     let options = pods.options()?;
-    let name = flags.node.hostname_override.clone().unwrap_or_else(|| host_name().to_lowercase());
     let agent = NodeAgent { config, flags: &flags.node, options, node: session.node.clone(), name, clients };
     let of = agent.clients.as_ref().map_or("no cluster", |clients| clients.main.server());
     words::say(&format!("wardlet agent: node {} of {of}", agent.name));

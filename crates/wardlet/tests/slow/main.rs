@@ -19,6 +19,7 @@ mod agent_admission;
 mod agent_cgroups;
 mod agent_status;
 mod agent_updates;
+mod agent_identity;
 mod check_cluster;
 mod check_html;
 mod check_large;
