@@ -17,6 +17,7 @@
 
 mod backoff;
 pub mod client;
+mod defaults;
 pub mod events;
 mod follow;
 pub mod lease;
@@ -28,6 +29,7 @@ mod problem;
 mod raw;
 pub mod reconcile;
 mod retry;
+pub mod runtime_classes;
 mod served;
 mod services;
 pub mod static_pods;

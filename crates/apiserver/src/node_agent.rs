@@ -6,9 +6,11 @@ use std::sync::Arc;
 use ::node::kubelet::{KubeletConfig, NodeFlags};
 use agent::ports::{Clock, StatusSink, SystemClock};
 use agent::{Agent, Options, StatusFiles};
+use tokio::task::JoinSet;
 use types::Refusal;
 
 use crate::client::Clients;
+use crate::defaults::pod_defaults;
 use crate::events::ApiEvents;
 use crate::node::{
     AddressError, MachineError, MachinePaths, NodeSettings, RuntimeProbe, addresses, read_machine,
@@ -16,6 +18,7 @@ use crate::node::{
 use crate::objects::ApiObjects;
 use crate::pods::PodWatch;
 use crate::reconcile::{self, Admission, Cluster, Ports, Sources};
+use crate::runtime_classes::RuntimeClasses;
 use crate::served::NodePods;
 use crate::static_pods::{Mirrors, StaticPods};
 use crate::status::{ApiStatuses, StatusNode};
@@ -92,6 +95,7 @@ impl NodeAgent<'_> {
         }
         let addresses = addresses(&name, &settings.node_ips)?;
         let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        options.defaults = pod_defaults(config, &addresses);
         let probe = RuntimeProbe::start(options.client.clone(), machine, addresses);
         options.node.clone_from(&name);
         options.host_ip = shown.first().cloned().unwrap_or_default();
@@ -100,6 +104,8 @@ impl NodeAgent<'_> {
         let mut sources = Sources { api: None, files };
         tokio::pin!(shutdown);
         let mut registered = None;
+        // Aborted when this function returns.
+        let mut tasks = JoinSet::new();
         let mut cluster = None;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         if let Some(clients) = clients {
@@ -116,6 +122,8 @@ impl NodeAgent<'_> {
             // Before the node is registered: the Node names the port.
             let api = kubelet_api::serve(api).await?;
             let node = node::spawn(&clients, settings, config.into(), probe.state());
+            let passing = node::pod_cidrs::pass_on(options.client.clone(), node.node(), probe.refresher());
+            tasks.spawn(passing);
             let lease = lease::spawn(&clients, &name, config.into(), node.node());
             let mut facts = probe.state();
             let runtime = tokio::select! {
@@ -134,13 +142,17 @@ impl NodeAgent<'_> {
             options.events = Arc::new(ApiEvents::start(client, &name));
             options.objects = Arc::new(objects.clone());
             sources.api = Some(watch);
-            cluster = Some(Cluster { statuses, objects, mirrors });
+            let runtime_classes = RuntimeClasses::new(clients.main.clone());
+            cluster = Some(Cluster { statuses, objects, mirrors, runtime_classes });
             registered = Some((node, lease, api));
+        } else if let Some(cidr) = config.pod_cidr.clone() {
+            let client = options.client.clone();
+            tasks.spawn(async move { node::pod_cidrs::update(&client, &cidr).await });
         }
         let events = Arc::clone(&options.events);
         let agent = Agent::open(options)?;
         agent.collect_orphans().await;
-        let ports = Ports { agent, state, admission, events, cluster, clock };
+        let ports = Ports { agent, state, admission, events, cluster, clock, node: probe.state() };
         reconcile::run(ports, sources, shutdown).await;
         drop(registered);
         Ok(())

@@ -20,14 +20,13 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
+use crate::node::NodeState;
 use crate::objects::ApiObjects;
 use crate::pods::{ApiPod, PodSet, PodWatch};
+use crate::runtime_classes::RuntimeClasses;
 use crate::static_pods::{MirrorTarget, Mirrors, StaticPods};
 use crate::status::ApiStatuses;
 use work::{Done, StartError};
-
-/// The pause before a pod that could not be started is tried again, as the kubelet's.
-const RETRY: Duration = Duration::from_secs(10);
 
 /// Decides whether and how a pod runs on this node.
 pub trait Admission: Send + Sync {
@@ -49,6 +48,8 @@ pub struct Ports {
     pub cluster: Option<Cluster>,
     /// The source of the current time.
     pub clock: Arc<dyn Clock>,
+    /// The state of the node: a pod with a network of its own is started once the network is ready.
+    pub node: watch::Receiver<NodeState>,
 }
 
 /// The ports of the API server.
@@ -59,6 +60,8 @@ pub struct Cluster {
     pub objects: ApiObjects,
     /// The mirror pods of static pods.
     pub mirrors: Mirrors,
+    /// The runtime handlers of pods.
+    pub runtime_classes: RuntimeClasses,
 }
 
 /// Where pods come from.
@@ -351,7 +354,7 @@ impl Reconciler {
             }
             Done::NotStarted { pod, error } => {
                 self.say(&pod, &error);
-                self.set_stage(&pod, Stage::Waiting { until: Instant::now() + RETRY });
+                self.set_stage(&pod, Stage::Waiting { until: Instant::now() + error.pause() });
             }
             Done::Updated { pod, outcome } => {
                 if let Err(error) = outcome {

@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use agent::ports::PodRef;
 use agent::{Error, Handle, PodUpdate, Synced};
-use manifest::{Finding, Resource};
+use manifest::k8s_openapi::api::core::v1::PodSpec;
+use manifest::{Finding, Object, Resource};
 use tracing::{error, warn};
 use types::reason;
 
 use super::Ports;
+use crate::node::NotReady;
 use crate::objects::references;
 use crate::pods::{ApiPod, Definition};
+use crate::runtime_classes::{class_of, with_handler};
 
 /// The pause before a removal is tried again.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -39,6 +42,15 @@ pub(super) struct StartError {
 impl StartError {
     fn refused(message: String) -> Self {
         Self { reason: reason::FAILED_CREATE_POD_SANDBOX, message }
+    }
+
+    /// The pause before the pod is tried again, as the kubelet's; shorter for the network, which is ready at once when it is.
+    pub(super) fn pause(&self) -> Duration {
+        Duration::from_secs(if self.reason == reason::NETWORK_NOT_READY { 2 } else { 10 })
+    }
+
+    fn no_sandbox(cause: String) -> Self {
+        Self::refused(format!("Failed to create pod sandbox: {cause}"))
     }
 }
 
@@ -74,6 +86,19 @@ pub(super) async fn update(ports: Arc<Ports>, wanted: Arc<ApiPod>) -> Done {
     Done::Updated { pod: wanted.pod.clone(), outcome }
 }
 
+/// Why the pod has to wait for the network of the node. A pod in the host's network and one that an earlier process has
+/// started do not.
+fn network_not_ready(ports: &Ports, pod: &PodRef, spec: Option<&PodSpec>) -> Option<StartError> {
+    let state = ports.node.borrow();
+    let is_network = |cause: &&NotReady| matches!(cause, NotReady::NetworkNotReady(_));
+    let cause = state.conditions.not_ready.iter().find(is_network)?;
+    let is_host_network = spec.is_some_and(|spec| spec.host_network == Some(true));
+    if is_host_network || matches!(agent::stored_one(&ports.state, pod.uid.as_str()), Ok(Some(_))) {
+        return None;
+    }
+    Some(StartError { reason: reason::NETWORK_NOT_READY, message: format!("network is not ready: {cause}") })
+}
+
 async fn apply(ports: &Ports, wanted: &ApiPod) -> Result<Synced, StartError> {
     let object = match &wanted.definition {
         Definition::Read(object) => object,
@@ -82,8 +107,31 @@ async fn apply(ports: &Ports, wanted: &ApiPod) -> Result<Synced, StartError> {
     if let (Resource::Pod(pod), Some(cluster)) = (&object.resource, &ports.cluster) {
         cluster.objects.register(&wanted.pod.uid, &references(pod));
     }
-    let admitted = ports.admission.admit(object).await.map_err(StartError::refused)?;
+    let spec = object.pod().map(|pod| pod.spec);
+    if let Some(error) = network_not_ready(ports, &wanted.pod, spec) {
+        return Err(error);
+    }
+    let admitted = match handler(ports, &wanted.pod, object).await? {
+        None => ports.admission.admit(object).await.map_err(StartError::refused)?,
+        Some(handler) => {
+            let object = with_handler(object, handler);
+            let mut admitted = ports.admission.admit(&object).await.map_err(StartError::refused)?;
+            if let (Some(admitted), Some(spec)) = (&mut admitted.pod.spec, spec) {
+                admitted.runtime_class_name.clone_from(&spec.runtime_class_name);
+            }
+            admitted
+        }
+    };
     Ok(ports.agent.sync(PodUpdate::Apply(admitted)).await?)
+}
+
+/// The runtime handler of a pod with a RuntimeClass. A pod that was started keeps its own, whatever became of the class.
+async fn handler(ports: &Ports, pod: &PodRef, object: &Object) -> Result<Option<String>, StartError> {
+    let (Some(class), Some(cluster)) = (class_of(object), &ports.cluster) else { return Ok(None) };
+    if let Ok(Some(stored)) = agent::stored_one(&ports.state, pod.uid.as_str()) {
+        return Ok(Some(stored.record.handler));
+    }
+    cluster.runtime_classes.handler(&class).await.map(Some).map_err(StartError::no_sandbox)
 }
 
 fn unreadable(findings: &[Finding]) -> String {

@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 use testbed::{Parts, Testbed, User, Validity, yardstick};
 use testkit::{wait_for, wait_until};
 
-const NODE: &str = "agent0";
-const IMAGE: &str = "localhost/agent-test:1";
+pub(super) const NODE: &str = "agent0";
+pub(super) const IMAGE: &str = "localhost/agent-test:1";
 
-struct Cluster {
-    testbed: Testbed,
-    dir: tempfile::TempDir,
+pub(super) struct Cluster {
+    pub(super) testbed: Testbed,
+    pub(super) dir: tempfile::TempDir,
 }
 
 /// Killed when it is dropped.
-struct Agent(Child);
+pub(super) struct Agent(Child);
 
 impl Drop for Agent {
     fn drop(&mut self) {
@@ -40,7 +40,7 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let testbed = Testbed::start(Parts::control_plane()).unwrap();
         let dir = tempfile::Builder::new().prefix("wa").tempdir_in("/var/tmp").unwrap();
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
@@ -61,7 +61,7 @@ impl Cluster {
     }
 
     /// The flags that make it a node of the API server.
-    fn joined(&self) -> [String; 3] {
+    pub(super) fn joined(&self) -> [String; 3] {
         let common_name = format!("system:node:{NODE}");
         let organization = Some("system:nodes");
         let user = User { file: NODE, common_name: &common_name, organization, validity: Validity::Valid };
@@ -72,7 +72,17 @@ impl Cluster {
         ]
     }
 
-    fn agent(&self, flags: &[String]) -> Agent {
+    /// Starts the agent. The pods of a node get their addresses from the cluster.
+    pub(super) fn agent(&self, flags: &[String]) -> Agent {
+        let agent = self.agent_without_network(flags);
+        if flags.iter().any(|flag| flag.starts_with("--kubeconfig=")) {
+            wait_until("the node is registered", || self.get(&["node", NODE]).is_some());
+            yardstick::assign_pod_cidrs(&self.testbed, NODE, &["10.244.9.0/24"]).unwrap();
+        }
+        agent
+    }
+
+    pub(super) fn agent_without_network(&self, flags: &[String]) -> Agent {
         let log = self.dir.path().join("log");
         let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
         let mut command = self.wardlet();
@@ -99,27 +109,27 @@ impl Cluster {
     }
 
     /// What `kubectl logs` prints.
-    fn logs(&self, arguments: &[&str]) -> String {
+    pub(super) fn logs(&self, arguments: &[&str]) -> String {
         let output = self.testbed.command("kubectl").arg("logs").args(arguments).output().unwrap();
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     }
 
-    fn get(&self, what: &[&str]) -> Option<Value> {
+    pub(super) fn get(&self, what: &[&str]) -> Option<Value> {
         let output =
             self.testbed.command("kubectl").arg("get").args(what).args(["-o", "json"]).output().unwrap();
         serde_json::from_slice(&output.stdout).ok()
     }
 
-    fn apply(&self, pod: &Value) {
+    pub(super) fn apply(&self, pod: &Value) {
         yardstick::apply(&self.testbed, &pod.to_string()).unwrap();
     }
 
     /// The pod, once it satisfies this.
-    fn pod(&self, pod: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    pub(super) fn pod(&self, pod: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         wait_for(&format!("pod {pod} {what}"), || self.get(&["pod", pod]).filter(&holds))
     }
 
-    fn running(&self, pod: &str) -> Value {
+    pub(super) fn running(&self, pod: &str) -> Value {
         self.pod(pod, "runs", |found| found["status"]["phase"] == "Running")
     }
 
@@ -129,17 +139,17 @@ impl Cluster {
         all.into_iter().filter(|lease| lease["state"] == "leased").collect()
     }
 
-    fn delete(&self, pod: &str) {
+    pub(super) fn delete(&self, pod: &str) {
         let deleted = self.testbed.command("kubectl").args(["delete", "pod", pod, "--timeout=60s"]).status();
         assert!(deleted.unwrap().success());
     }
 }
 
-fn container_id(pod: &Value) -> Value {
+pub(super) fn container_id(pod: &Value) -> Value {
     pod["status"]["containerStatuses"][0]["containerID"].clone()
 }
 
-fn pod(name: &str) -> Value {
+pub(super) fn pod(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
         "spec": {

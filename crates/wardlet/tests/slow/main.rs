@@ -15,6 +15,7 @@ mod support;
 mod terminal;
 
 mod agent;
+mod agent_network;
 mod check_cluster;
 mod check_html;
 mod check_large;
