@@ -70,6 +70,16 @@ pub fn apply(testbed: &Testbed, manifest: &str) -> Result<()> {
     Err(Error::Program { program: "kubectl apply".into(), status: output.status.to_string(), said })
 }
 
+/// Assigns subnets for pods to a Node, as the controller manager does, where none runs. The Node must exist.
+///
+/// # Errors
+/// If the API server refuses it.
+pub fn assign_pod_cidrs(testbed: &Testbed, node: &str, cidrs: &[&str]) -> Result<()> {
+    let patch = serde_json::json!({"spec": {"podCIDR": cidrs.first(), "podCIDRs": cidrs}}).to_string();
+    let mut command = testbed.command("kubectl");
+    program::run(command.args(["patch", "node", node, "--patch", &patch])).map(drop)
+}
+
 /// How many specs there were, and what became of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Specs {

@@ -20,6 +20,7 @@
 mod backoff;
 mod cgroups;
 pub mod client;
+mod defaults;
 pub mod events;
 mod follow;
 pub mod identity;
@@ -33,6 +34,7 @@ pub mod pods;
 mod problem;
 mod raw;
 pub mod reconcile;
+pub mod runtime_classes;
 mod served;
 mod service;
 mod services;

@@ -7,10 +7,12 @@ use ::node::kubelet::{KubeletConfig, NodeFlags};
 use agent::ports::{Clock, StatusSink, SystemClock};
 use agent::{Agent, Options, PodCgroups, StatusFiles};
 use kubelet_api::SyncLoop;
+use tokio::task::JoinSet;
 use types::Refusal;
 
 use crate::cgroups;
 use crate::client::Clients;
+use crate::defaults::pod_defaults;
 use crate::events::ApiEvents;
 use crate::identity::{IdentityError, Serving};
 use crate::limits::{self, SwapError};
@@ -21,6 +23,7 @@ use crate::node_admission::NodeAdmission;
 use crate::objects::ApiObjects;
 use crate::pods::PodWatch;
 use crate::reconcile::{self, Cluster, Metrics, NodeInApi, NodeView, Ports, Sources, is_apparmor_enabled};
+use crate::runtime_classes::RuntimeClasses;
 use crate::served::NodePods;
 use crate::service::{Service, ServiceError};
 use crate::static_pods::{Mirrors, StaticPods};
@@ -139,6 +142,7 @@ impl NodeAgent<'_> {
         cgroups::set_oom_score(config.oom_score_adj);
         let addresses = addresses(&name, &settings.node_ips)?;
         let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        options.defaults = pod_defaults(config, &addresses);
         let probe = RuntimeProbe::start(options.client.clone(), machine, addresses);
         options.node.clone_from(&name);
         options.host_ip = shown.first().cloned().unwrap_or_default();
@@ -148,6 +152,8 @@ impl NodeAgent<'_> {
         tokio::pin!(shutdown);
         let mut registered = None;
         let mut health = None;
+        // Aborted when this function returns.
+        let mut tasks = JoinSet::new();
         let mut cluster = None;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let metrics = Metrics::register(&options.metrics)?;
@@ -180,6 +186,8 @@ impl NodeAgent<'_> {
             let events = Arc::new(ApiEvents::start(clients.events.kube(), &name));
             let of_node =
                 NodeEvents::start(Arc::clone(&events), Arc::clone(&clock), &name, probe.state(), node.node());
+            let passing = node::pod_cidrs::pass_on(options.client.clone(), node.node(), probe.refresher());
+            tasks.spawn(passing);
             let lease = lease::spawn(&clients, &name, config.into(), node.node());
             let serving = Serving::start(config, &flags.cert_dir, &clients.main, &name, node.node());
             let mut facts = probe.state();
@@ -204,10 +212,15 @@ impl NodeAgent<'_> {
             options.objects = Arc::new(objects.clone());
             view.cluster = Some(NodeInApi { client: clients.main.kube(), seen: node.node() });
             sources.api = Some(watch);
-            cluster = Some(Cluster { statuses, objects, mirrors });
+            let runtime_classes = RuntimeClasses::new(clients.main.clone());
+            cluster = Some(Cluster { statuses, objects, mirrors, runtime_classes });
             registered = Some((node, lease, api, serving, of_node));
         } else {
             health = Some(kubelet_api::serve_health(config, &sync_loop));
+            if let Some(cidr) = config.pod_cidr.clone() {
+                let client = options.client.clone();
+                tasks.spawn(async move { node::pod_cidrs::update(&client, &cidr).await });
+            }
         }
         let events = Arc::clone(&options.events);
         let agent = Agent::open(options)?;

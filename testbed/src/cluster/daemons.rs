@@ -101,7 +101,8 @@ const CONTROLLER_MANAGER: &str = "--kubeconfig=@PKI@/controller-manager.kubeconf
     --authorization-kubeconfig=@PKI@/controller-manager.kubeconfig --bind-address=127.0.0.1 \
     --root-ca-file=@PKI@/ca.crt --service-account-private-key-file=@PKI@/sa.key \
     --use-service-account-credentials --cluster-signing-cert-file=@PKI@/ca.crt \
-    --cluster-signing-key-file=@PKI@/ca.key --leader-elect=false --allocate-node-cidrs=false";
+    --cluster-signing-key-file=@PKI@/ca.key --leader-elect=false --allocate-node-cidrs=true \
+    --cluster-cidr=10.244.0.0/16";
 
 const SCHEDULER: &str = "--kubeconfig=@PKI@/scheduler.kubeconfig \
     --authentication-kubeconfig=@PKI@/scheduler.kubeconfig \

@@ -144,12 +144,13 @@ impl DnsSettings {
         let mut config = match (Base::of(context), &self.cluster) {
             (Base::Nothing, _) => DnsConfig::default(),
             (Base::Cluster, Some(cluster)) if !cluster.servers.is_empty() => {
-                let config = DnsConfig {
+                let mut searches = self.cluster_searches(&context.namespace);
+                add(&mut searches, self.host()?.searches.iter());
+                DnsConfig {
                     servers: cluster.servers.iter().map(ToString::to_string).collect(),
-                    searches: self.cluster_searches(&context.namespace),
+                    searches,
                     options: vec![CLUSTER_OPTIONS.to_owned()],
-                };
-                appended(config, self.host()?.searches)
+                }
             }
             (base, cluster) => {
                 if base == Base::Cluster && cluster.is_some() {
@@ -195,11 +196,6 @@ impl DnsSettings {
         let servers = if servers.is_empty() { vec!["127.0.0.1".to_owned()] } else { servers };
         Ok(DnsConfig { servers, searches: vec![".".to_owned()], options: Vec::new() })
     }
-}
-
-fn appended(mut config: DnsConfig, searches: Vec<String>) -> DnsConfig {
-    add(&mut config.searches, searches.iter());
-    config
 }
 
 /// Adds what the pod itself asks for. Its options replace others of the same name.

@@ -19,6 +19,7 @@ mod labels;
 mod machine;
 mod object;
 mod patch;
+pub(crate) mod pod_cidrs;
 mod quantity;
 mod resources;
 mod runtime;

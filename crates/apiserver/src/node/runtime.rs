@@ -1,11 +1,12 @@
 //! The state of the container runtime, as a Node tells it.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cri::client::Client;
 use cri::{ListImagesRequest, RuntimeCondition, StatusResponse, VersionRequest};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -25,6 +26,7 @@ const DOWN: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct RuntimeProbe {
     state: watch::Receiver<NodeState>,
+    again: Arc<Notify>,
     task: AbortHandle,
 }
 
@@ -34,7 +36,15 @@ impl RuntimeProbe {
     pub fn start(client: Client, machine: MachineFacts, addresses: Vec<IpAddr>) -> Self {
         let facts = NodeFacts { machine, addresses, ..NodeFacts::default() };
         let (sender, state) = watch::channel(NodeState { facts, ..NodeState::default() });
-        Self { state, task: tokio::spawn(probe(client, sender)).abort_handle() }
+        let again = Arc::new(Notify::new());
+        let task = tokio::spawn(probe(client, sender, Arc::clone(&again))).abort_handle();
+        Self { state, again, task }
+    }
+
+    /// Asks the runtime at once, after a request that changes its answer.
+    pub(crate) fn refresher(&self) -> impl Fn() + Send + use<> {
+        let again = Arc::clone(&self.again);
+        move || again.notify_one()
     }
 
     /// The state of the node, as of the last answer.
@@ -50,7 +60,7 @@ impl Drop for RuntimeProbe {
     }
 }
 
-async fn probe(client: Client, sender: watch::Sender<NodeState>) {
+async fn probe(client: Client, sender: watch::Sender<NodeState>, again: Arc<Notify>) {
     let (mut answered, mut listed): (Option<Instant>, Option<Instant>) = (None, None);
     let began = Instant::now();
     loop {
@@ -83,7 +93,7 @@ async fn probe(client: Client, sender: watch::Sender<NodeState>) {
                 is_new
             });
         }
-        tokio::time::sleep(PERIOD).await;
+        let _ = tokio::time::timeout(PERIOD, again.notified()).await;
     }
 }
 

@@ -25,9 +25,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
+use types::reason;
 
 use crate::objects::ApiObjects;
 use crate::pods::{ApiPod, PodSet, PodWatch};
+use crate::runtime_classes::RuntimeClasses;
 use crate::static_pods::{MirrorTarget, Mirrors, StaticPods};
 use crate::status::ApiStatuses;
 use admitted::AdmittedPods;
@@ -39,6 +41,8 @@ pub use work::StartError;
 
 /// The pause before a pod that could not be started is tried again, as the kubelet's; it doubles each time.
 const RETRY: Duration = Duration::from_secs(10);
+/// The pause of a pod that waits for the node's network, which is ready at once when it is.
+const NETWORK_RETRY: Duration = Duration::from_secs(2);
 /// The longest pause.
 const LONGEST_RETRY: Duration = Duration::from_secs(120);
 
@@ -85,6 +89,8 @@ pub struct Cluster {
     pub objects: ApiObjects,
     /// The mirror pods of static pods.
     pub mirrors: Mirrors,
+    /// The runtime handlers of pods.
+    pub runtime_classes: RuntimeClasses,
 }
 
 /// Where pods come from.
@@ -434,10 +440,12 @@ impl Reconciler {
                 self.accept(&pod);
                 self.say(&pod, &error);
                 self.admitted.waits(pod.uid.as_str());
+                let is_network = error.reason == reason::NETWORK_NOT_READY;
                 let failures = self.pods.get(pod.uid.as_str()).map_or(0, |managed| managed.failures);
                 let pause = RETRY.saturating_mul(1 << failures.min(4)).min(LONGEST_RETRY);
+                let pause = if is_network { NETWORK_RETRY } else { pause };
                 self.set_stage(&pod, Stage::Waiting { until: Instant::now() + pause });
-                if let Some(managed) = self.pods.get_mut(pod.uid.as_str()) {
+                if let Some(managed) = self.pods.get_mut(pod.uid.as_str()).filter(|_| !is_network) {
                     managed.failures += 1;
                 }
             }

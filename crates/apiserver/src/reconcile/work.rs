@@ -6,14 +6,16 @@ use std::time::Duration;
 use admission::PodOrigin;
 use agent::ports::PodRef;
 use agent::{Error, Handle, PodUpdate, Synced};
-use k8s_openapi::api::core::v1::Node;
-use manifest::{Finding, Resource};
+use k8s_openapi::api::core::v1::{Node, PodSpec};
+use manifest::{Finding, Object, Resource};
 use tracing::{error, warn};
 use types::reason;
 
 use super::Ports;
+use crate::node::NotReady;
 use crate::objects::references;
 use crate::pods::{ApiPod, Definition};
+use crate::runtime_classes::{class_of, with_handler};
 
 /// Event: a change of the pod cannot be applied while it runs.
 const FAILED_SYNC: &str = "FailedSync";
@@ -71,6 +73,10 @@ impl StartError {
         let reason = if is_volume { reason::FAILED_MOUNT } else { reason::FAILED_CREATE_POD_SANDBOX };
         let message = refusals.iter().map(text).collect::<Vec<_>>().join("; ");
         Self { reason, message, cause: without_indices(field) }
+    }
+
+    fn no_sandbox(cause: &str) -> Self {
+        Self::other("runtime class", format!("Failed to create pod sandbox: {cause}"))
     }
 }
 
@@ -135,6 +141,20 @@ pub(super) async fn update(ports: Arc<Ports>, wanted: Arc<ApiPod>) -> Done {
     Done::Updated { pod: wanted.pod.clone(), outcome }
 }
 
+/// Why the pod has to wait for the network of the node. A pod in the host's network and one that an earlier process has
+/// started do not.
+fn network_not_ready(ports: &Ports, pod: &PodRef, spec: Option<&PodSpec>) -> Option<StartError> {
+    let state = ports.node.state.borrow();
+    let is_network = |cause: &&NotReady| matches!(cause, NotReady::NetworkNotReady(_));
+    let cause = state.conditions.not_ready.iter().find(is_network)?;
+    let is_host_network = spec.is_some_and(|spec| spec.host_network == Some(true));
+    if is_host_network || matches!(agent::stored_one(&ports.state, pod.uid.as_str()), Ok(Some(_))) {
+        return None;
+    }
+    let message = format!("network is not ready: {cause}");
+    Some(StartError { reason: reason::NETWORK_NOT_READY, message, cause: "network".to_owned() })
+}
+
 async fn apply(ports: &Ports, wanted: &ApiPod) -> Result<Synced, StartError> {
     let object = match &wanted.definition {
         Definition::Read(object) => object,
@@ -144,8 +164,31 @@ async fn apply(ports: &Ports, wanted: &ApiPod) -> Result<Synced, StartError> {
         cluster.objects.register(&wanted.pod.uid, &references(pod));
     }
     let origin = if wanted.is_static { PodOrigin::Static } else { PodOrigin::ApiServer };
-    let admitted = ports.admission.admit(object, origin).await?;
+    let spec = object.pod().map(|pod| pod.spec);
+    if let Some(error) = network_not_ready(ports, &wanted.pod, spec) {
+        return Err(error);
+    }
+    let admitted = match handler(ports, &wanted.pod, object).await? {
+        None => ports.admission.admit(object, origin).await?,
+        Some(handler) => {
+            let object = with_handler(object, handler);
+            let mut admitted = ports.admission.admit(&object, origin).await?;
+            if let (Some(admitted), Some(spec)) = (&mut admitted.pod.spec, spec) {
+                admitted.runtime_class_name.clone_from(&spec.runtime_class_name);
+            }
+            admitted
+        }
+    };
     Ok(ports.agent.sync(PodUpdate::Apply(admitted)).await?)
+}
+
+/// The runtime handler of a pod with a RuntimeClass. A pod that was started keeps its own, whatever became of the class.
+async fn handler(ports: &Ports, pod: &PodRef, object: &Object) -> Result<Option<String>, StartError> {
+    let (Some(class), Some(cluster)) = (class_of(object), &ports.cluster) else { return Ok(None) };
+    if let Ok(Some(stored)) = agent::stored_one(&ports.state, pod.uid.as_str()) {
+        return Ok(Some(stored.record.handler));
+    }
+    cluster.runtime_classes.handler(&class).await.map(Some).map_err(|cause| StartError::no_sandbox(&cause))
 }
 
 fn unreadable(findings: &[Finding]) -> String {

@@ -29,7 +29,7 @@ fn there_is_no_network_before_the_cluster_has_assigned_subnets() {
     // A kubelet sends an empty one while it has none.
     assign(&lab, &network, "").unwrap();
     assert!(readiness(&lab, &network).is_err());
-    // One that cannot be used is told until there is another.
+    // One that cannot be used is reported until there is another.
     assert!(assign(&lab, &network, "192.0.2.0/24").is_err());
     let why = readiness(&lab, &network).unwrap_err();
     assert!(why.contains("cannot be used") && why.contains("192.0.2.0/24"), "{why}");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testbed::{Parts, Testbed, User, Validity, yardstick};
 use testkit::{wait_for, wait_until};
 
-const NODE: &str = "agent0";
+pub(crate) const NODE: &str = "agent0";
 pub(crate) const IMAGE: &str = "localhost/agent-test:1";
 
 pub(crate) struct Cluster {
@@ -72,7 +72,17 @@ impl Cluster {
         ]
     }
 
+    /// Starts the agent. The pods of a node get their addresses from the cluster.
     pub(crate) fn agent(&self, flags: &[String]) -> Agent {
+        let agent = self.agent_without_network(flags);
+        if flags.iter().any(|flag| flag.starts_with("--kubeconfig=")) {
+            wait_until("the node is registered", || self.get(&["node", NODE]).is_some());
+            yardstick::assign_pod_cidrs(&self.testbed, NODE, &["10.244.9.0/24"]).unwrap();
+        }
+        agent
+    }
+
+    pub(crate) fn agent_without_network(&self, flags: &[String]) -> Agent {
         let log = self.dir.path().join("log");
         let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
         let mut command = self.wardlet();
@@ -149,7 +159,7 @@ impl Cluster {
     }
 }
 
-fn container_id(pod: &Value) -> Value {
+pub(crate) fn container_id(pod: &Value) -> Value {
     pod["status"]["containerStatuses"][0]["containerID"].clone()
 }
 
