@@ -35,6 +35,8 @@ for runtime in containerd wardlet; do
         # shellcheck disable=SC2086 # the option is two words, or none
         try "$tests $runtime" "$programs/testbed" "$tests" $option
     done
+    # shellcheck disable=SC2086
+    try "e2e-userns $runtime agent" "$programs/testbed" e2e-userns --agent wardlet $option
 done
 try oracle cargo test -q -p manifest --test slow oracle::
 try pod-security cargo test -q -p manifest --test slow pod_security::

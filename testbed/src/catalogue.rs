@@ -339,6 +339,8 @@ const SETS: &[(&str, &[&str])] = &[
             "containerd",
             "kube-apiserver",
             "api-validation",
+            "kube-controller-manager",
+            "kube-scheduler",
             "kubectl",
             "cni",
             "kubelet",
@@ -352,7 +354,7 @@ const SETS: &[(&str, &[&str])] = &[
             manifests::KUBELET_TYPES,
         ],
     ),
-    ("node", &["podman", "kube-controller-manager", "kube-scheduler"]),
+    ("node", &["podman"]),
     ("conformance", &["agnhost", "e2e", "promtool"]),
 ];
 const PEERS: &[&str] =
@@ -405,11 +407,12 @@ mod tests {
     }
 
     #[test]
-    fn what_make_test_needs_has_a_kubelet_and_no_scheduler_and_no_e2e() {
+    fn what_make_test_needs_has_a_whole_cluster_and_no_e2e() {
         let test = names(&["test"]);
         assert!(test.contains(&"kube-apiserver") && test.contains(&"old-pair"));
         assert!(test.contains(&"kubelet") && test.contains(&"cni"));
-        assert!(!test.contains(&"kube-scheduler") && !test.contains(&"e2e"));
+        assert!(test.contains(&"kube-scheduler") && test.contains(&"kube-controller-manager"));
+        assert!(!test.contains(&"e2e"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use testbed::{Containerd, Handler, Part};
+use testbed::{Containerd, Handler, NodeAgent, Part};
 
 /// Real Kubernetes and real runtimes in private namespaces, for tests.
 #[derive(Debug, Parser)]
@@ -54,12 +54,33 @@ pub(crate) enum Verb {
         /// Which runtime.
         #[arg(long, value_enum, default_value_t)]
         containerd: Containerd,
+        /// What is in the kubelet's role.
+        #[arg(long, value_enum, default_value_t)]
+        agent: NodeAgent,
     },
     /// Upstream's end-to-end specs of user namespaces on a real kubelet and runtime.
     E2eUserns {
         /// Which runtime.
         #[arg(long, value_enum, default_value_t)]
         containerd: Containerd,
+        /// What is in the kubelet's role.
+        #[arg(long, value_enum, default_value_t)]
+        agent: NodeAgent,
+    },
+    /// Other end-to-end specs of upstream on a whole node.
+    E2e {
+        /// Only specs that match this.
+        #[arg(long)]
+        focus: String,
+        /// But none that match this.
+        #[arg(long, default_value = "")]
+        skip: String,
+        /// Which runtime.
+        #[arg(long, value_enum, default_value_t)]
+        containerd: Containerd,
+        /// What is in the kubelet's role.
+        #[arg(long, value_enum, default_value_t)]
+        agent: NodeAgent,
     },
     /// critest on a runtime, if critest is at hand; exit status 2 if not.
     Critest {
@@ -118,6 +139,9 @@ pub(crate) struct Up {
     /// Which containerd.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) containerd: Containerd,
+    /// What is in the kubelet's role.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) agent: NodeAgent,
     /// A runtime handler of containerd: the shim is runc or runsc, the binary what it calls as the OCI runtime.
     #[arg(long = "handler", value_name = "NAME=SHIM:BINARY")]
     pub(crate) handlers: Vec<Handler>,

@@ -20,9 +20,11 @@ const BEGIN: &str = "<!-- written by `make test-conformance`: begin -->";
 const END: &str = "<!-- written by `make test-conformance`: end -->";
 
 /// Every result of a whole run, by the name under which it is recorded, and what it is.
-const ROWS: [(&str, &str); 12] = [
+const ROWS: [(&str, &str); 14] = [
     ("e2e-userns containerd", "upstream's user namespace specs, containerd"),
     ("e2e-userns wardlet", "upstream's user namespace specs, built-in runtime"),
+    ("e2e-userns containerd agent", "upstream's user namespace specs, `wardlet agent` on containerd"),
+    ("e2e-userns wardlet agent", "upstream's user namespace specs, `wardlet agent` on the built-in runtime"),
     ("critest containerd", "critest, containerd"),
     ("critest wardlet", "critest, built-in runtime"),
     ("show-userns containerd", "one pod with `hostUsers: false` by hand, containerd"),

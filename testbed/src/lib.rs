@@ -36,7 +36,7 @@ pub mod registry;
 pub mod yardstick;
 
 pub use cluster::handlers::{Handler, Shim};
-pub use cluster::parts::{Containerd, Part, Parts};
+pub use cluster::parts::{Containerd, NodeAgent, Part, Parts};
 pub use cluster::record::{Lifetime, Record};
 pub use cluster::shared::shared;
 pub use cluster::testbed::{Options, Testbed};

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use testbed::cluster::{launch, record, supervise, sweep, testbed as cluster};
 use testbed::{
-    Containerd, Error, Lifetime, Options, Parts, Record, Testbed, catalogue, compare_cri as comparison,
-    conformance, install, recorder, registry, yardstick,
+    Containerd, Error, Lifetime, NodeAgent, Options, Parts, Record, Testbed, catalogue,
+    compare_cri as comparison, conformance, install, recorder, registry, yardstick,
 };
 
 use cli::{Cli, Up, Verb};
@@ -43,8 +43,11 @@ fn run(verb: Verb) -> Result<ExitCode> {
             let path = Record::read(&name)?.places.log(&part);
             print!("{}", std::fs::read_to_string(&path).with_context(|| path.display().to_string())?);
         }
-        Verb::ShowUserns { containerd } => show_userns(containerd)?,
-        Verb::E2eUserns { containerd } => return e2e_userns(containerd),
+        Verb::ShowUserns { containerd, agent } => show_userns(Which { containerd, agent })?,
+        Verb::E2eUserns { containerd, agent } => return e2e_userns(Which { containerd, agent }),
+        Verb::E2e { focus, skip, containerd, agent } => {
+            return e2e(Which { containerd, agent }, &yardstick::Selection { focus: &focus, skip: &skip });
+        }
         Verb::Critest { containerd, focus } => return critest(containerd, &focus),
         Verb::CompareCri { short, keep, from } => {
             return compare_cri(short, keep.as_deref(), from.as_deref());
@@ -83,6 +86,7 @@ fn up(options: Up) -> Result<()> {
         name: Some(options.name),
         parts,
         containerd: options.containerd,
+        node_agent: options.agent,
         handlers: options.handlers,
         data_root: options.dir,
         lifetime: Lifetime::Detached,
@@ -138,27 +142,51 @@ fn exec(name: &str, command: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
 
-fn node(containerd: Containerd) -> Result<Testbed> {
-    Ok(Testbed::start(Options { containerd, ..Options::from(Parts::node()) })?)
+/// Which node.
+#[derive(Debug, Clone, Copy)]
+struct Which {
+    containerd: Containerd,
+    agent: NodeAgent,
 }
 
-fn show_userns(containerd: Containerd) -> Result<()> {
+impl Which {
+    fn start(self) -> Result<Testbed> {
+        let Self { containerd, agent } = self;
+        Ok(Testbed::start(Options { containerd, node_agent: agent, ..Options::from(Parts::node()) })?)
+    }
+
+    /// Its name in the results.
+    fn name(self) -> String {
+        let agent = if self.agent == NodeAgent::Wardlet { " agent" } else { "" };
+        format!("{}{agent}", runtime(self.containerd))
+    }
+}
+
+fn show_userns(which: Which) -> Result<()> {
     let began = Instant::now();
-    let testbed = node(containerd)?;
+    let testbed = which.start()?;
     eprintln!("a node is ready after {:.1} s", began.elapsed().as_secs_f64());
     println!("{}", yardstick::show_userns(&testbed)?);
     testbed.down()?;
-    conformance::record(&format!("show-userns {}", runtime(containerd)), "runs")?;
+    conformance::record(&format!("show-userns {}", which.name()), "runs")?;
     Ok(())
 }
 
-fn e2e_userns(containerd: Containerd) -> Result<ExitCode> {
-    let testbed = node(containerd)?;
+fn e2e_userns(which: Which) -> Result<ExitCode> {
+    let testbed = which.start()?;
     let began = Instant::now();
-    let specs = yardstick::e2e(&testbed, "UserNamespacesSupport")?;
+    let specs = yardstick::e2e(&testbed, &yardstick::Selection { focus: "UserNamespacesSupport", skip: "" })?;
     testbed.down()?;
-    conformance::record(&format!("e2e-userns {}", runtime(containerd)), &counts(specs))?;
+    conformance::record(&format!("e2e-userns {}", which.name()), &counts(specs))?;
     Ok(summary("user-namespace specs", specs, began))
+}
+
+fn e2e(which: Which, selection: &yardstick::Selection<'_>) -> Result<ExitCode> {
+    let testbed = which.start()?;
+    let began = Instant::now();
+    let specs = yardstick::e2e(&testbed, selection)?;
+    testbed.down()?;
+    Ok(summary("specs", specs, began))
 }
 
 fn critest(containerd: Containerd, focus: &str) -> Result<ExitCode> {

@@ -102,18 +102,30 @@ pub const KNOWN: [(&str, &str); 2] = [
     ("runtime should support MaskedPaths", "the stand-in's shell runs ls itself, without the masked program"),
 ];
 
-/// Upstream's end-to-end specs that match `focus`, on a node that is up; their words go to stderr.
+/// Which of upstream's end-to-end specs, by regular expressions.
+#[derive(Debug, Clone, Copy)]
+pub struct Selection<'a> {
+    /// Those that match this.
+    pub focus: &'a str,
+    /// Without those that match this, if it is not empty.
+    pub skip: &'a str,
+}
+
+/// Some of upstream's end-to-end specs on a node that is up; their words go to stderr.
 ///
 /// # Errors
 /// If they are not installed or say nothing that can be counted.
-pub fn e2e(testbed: &Testbed, focus: &str) -> Result<Specs> {
+pub fn e2e(testbed: &Testbed, selection: &Selection<'_>) -> Result<Specs> {
     let binary = cache::program("e2e", "e2e.test")?;
     let report = testbed.record().places.log("e2e");
     let mut command = testbed.command(binary);
     command
         .args(["--provider=skeleton", "--ginkgo.no-color", "--ginkgo.timeout=20m"])
-        .arg(format!("--ginkgo.focus={focus}"))
+        .arg(format!("--ginkgo.focus={}", selection.focus))
         .arg(format!("--kubeconfig={}", testbed.kubeconfig().display()));
+    if !selection.skip.is_empty() {
+        command.arg(format!("--ginkgo.skip={}", selection.skip));
+    }
     count(&mut command, &report)
 }
 

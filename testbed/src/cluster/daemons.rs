@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::addresses::{API_SERVER, ETCD, NODE_IP, NODE_NAME};
 use super::handlers;
-use super::parts::{Containerd, Part};
+use super::parts::{Containerd, NodeAgent, Part};
 use super::record::Record;
 use crate::{Error, Result, cache, images, own, program, registry};
 
@@ -122,6 +122,9 @@ fn wardlet(record: &Record) -> Result<Vec<Launch>> {
 }
 
 fn containerd(record: &Record) -> Result<Vec<Launch>> {
+    if record.runtime_is_in_agent() {
+        return Ok(Vec::new());
+    }
     registry::mirror(record)?;
     let (program, runc, template, plugin) = match record.containerd {
         Containerd::Wardlet => return wardlet(record),
@@ -168,7 +171,19 @@ fn kubelet(record: &Record) -> Result<Vec<Launch>> {
         "--config={config} --hostname-override={NODE_NAME} --node-ip={NODE_IP} \
          --kubeconfig=@PKI@/kubelet.kubeconfig --v=2"
     );
-    one(Part::Kubelet, cache::program("kubelet", "kubelet")?, arguments(record, &text))
+    match record.node_agent {
+        NodeAgent::Kubelet => {
+            one(Part::Kubelet, cache::program("kubelet", "kubelet")?, arguments(record, &text))
+        }
+        NodeAgent::Wardlet => agent(record, &text),
+    }
+}
+
+/// `wardlet agent` with the flags of a kubelet.
+fn agent(record: &Record, flags: &str) -> Result<Vec<Launch>> {
+    let runtime = if record.runtime_is_in_agent() { "--builtin-runtime" } else { "" };
+    let text = format!("agent {runtime} --state-dir @DATA@/wardlet --run-dir @RUN@/wardlet -- {flags}");
+    one(Part::Kubelet, own::program("wardlet")?, arguments(record, &text))
 }
 
 /// Whether the part answers; what it lacks otherwise.
@@ -182,6 +197,7 @@ pub(crate) fn ready(record: &Record, part: Part) -> Result<(), String> {
         }
         Part::Scheduler => connect("127.0.0.1:10259"),
         Part::Registry => registry::ready(),
+        Part::Containerd if record.runtime_is_in_agent() => Ok(()),
         Part::Containerd => {
             UnixStream::connect(record.places.containerd_socket()).map_err(|error| error.to_string())?;
             match record.containerd {

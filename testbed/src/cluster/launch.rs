@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::parts::{Containerd, Part};
+use super::parts::{Containerd, NodeAgent, Part};
 use super::record::{self, Record, State};
 use super::testbed::Options;
 use super::{cgroups, log_tail, pki, sweep};
@@ -35,6 +35,7 @@ pub(super) fn check(options: &Options) -> Result<()> {
             Part::Containerd if options.containerd != Containerd::Pinned => continue,
             Part::Containerd => "runc",
             Part::Recorder => continue,
+            Part::Kubelet if options.node_agent == NodeAgent::Wardlet => continue,
             Part::Kubelet => "kubelet",
         };
         cache::program(needed, needed)?;
@@ -56,6 +57,7 @@ pub(super) fn create(options: Options) -> Result<(Record, File)> {
         name,
         parts: options.parts,
         containerd: options.containerd,
+        node_agent: options.node_agent,
         handlers: options.handlers,
         lifetime: options.lifetime,
         state: State::Starting,

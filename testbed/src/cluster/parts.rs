@@ -136,6 +136,18 @@ pub enum Containerd {
     Wardlet,
 }
 
+/// What the node runs in the role of the kubelet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeAgent {
+    /// The real one.
+    #[default]
+    Kubelet,
+    /// `wardlet agent` with the same configuration and credentials. With [`Containerd::Wardlet`] its built-in runtime
+    /// runs in its own process, and nothing listens on containerd's socket.
+    Wardlet,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

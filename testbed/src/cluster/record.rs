@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::handlers::Handler;
-use super::parts::{Containerd, Part, Parts};
+use super::parts::{Containerd, NodeAgent, Part, Parts};
 use crate::paths::{Places, RUN_ROOT};
 use crate::process::ProcessId;
 use crate::{Error, Result};
@@ -59,6 +59,9 @@ pub struct Record {
     pub parts: Parts,
     /// Which containerd.
     pub containerd: Containerd,
+    /// What is in the kubelet's role.
+    #[serde(default)]
+    pub node_agent: NodeAgent,
     /// Runtime handlers besides the usual one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handlers: Vec<Handler>,
@@ -110,6 +113,11 @@ impl Record {
             .map_err(|error| Error::Record { path: path.clone(), said: error.to_string() })?;
         fs::write(&fresh, text).map_err(Error::file("write", &fresh))?;
         fs::rename(&fresh, &path).map_err(Error::file("replace", path))
+    }
+
+    /// Whether `wardlet agent` runs the containers itself: then there is no runtime beside it.
+    pub(crate) fn runtime_is_in_agent(&self) -> bool {
+        (self.containerd, self.node_agent) == (Containerd::Wardlet, NodeAgent::Wardlet)
     }
 
     /// Whether its keeper still runs.

@@ -13,7 +13,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::control::{self, Request};
 use super::handlers::Handler;
 use super::launch::{await_ready, check, create, last_words, spawn_keeper};
-use super::parts::{Containerd, Part, Parts};
+use super::parts::{Containerd, NodeAgent, Part, Parts};
 use super::record::{Lifetime, Record};
 use super::{User, lock, pki, supervise, sweep};
 use crate::process::ProcessId;
@@ -28,6 +28,8 @@ pub struct Options {
     pub parts: Parts,
     /// Which containerd.
     pub containerd: Containerd,
+    /// What is in the kubelet's role.
+    pub node_agent: NodeAgent,
     /// Runtime handlers besides the usual one, or in its place.
     pub handlers: Vec<Handler>,
     /// Where its data goes, if not to the usual place.
@@ -40,7 +42,8 @@ impl From<Parts> for Options {
     fn from(parts: Parts) -> Self {
         let lifetime = Lifetime::Users { linger: 0 };
         let (containerd, handlers) = (Containerd::Pinned, Vec::new());
-        Self { name: None, parts, containerd, handlers, data_root: None, lifetime }
+        let node_agent = NodeAgent::Kubelet;
+        Self { name: None, parts, containerd, node_agent, handlers, data_root: None, lifetime }
     }
 }
 

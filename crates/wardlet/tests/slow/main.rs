@@ -3,6 +3,8 @@
 
 #[path = "../support/browser.rs"]
 mod browser;
+#[path = "../cluster/mod.rs"]
+mod cluster;
 #[path = "../foreign/mod.rs"]
 mod foreign;
 #[path = "../run_support/mod.rs"]
@@ -25,6 +27,8 @@ mod check_cluster;
 mod check_html;
 mod check_large;
 mod check_public;
+mod cluster_faults;
+mod cluster_workloads;
 mod compare_cri;
 mod doctor;
 mod examples;

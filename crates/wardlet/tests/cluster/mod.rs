@@ -1,0 +1,254 @@
+//! A cluster with a real scheduler and real controllers, whose node is `wardlet agent`.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+pub(crate) mod pods;
+pub(crate) mod workloads;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use testbed::{Part, Parts, Testbed, User, Validity, images, yardstick};
+use testkit::{wait_for, wait_until};
+
+/// The node that the agent is.
+pub(crate) const NODE: &str = "agent0";
+
+/// What runs the containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Runtime {
+    BuiltIn,
+    Containerd,
+}
+
+pub(crate) struct Cluster {
+    pub(crate) testbed: Testbed,
+    runtime: Runtime,
+    dir: tempfile::TempDir,
+}
+
+/// Killed when it is dropped.
+pub(crate) struct Agent(Child);
+
+impl Agent {
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(crate) fn stop(mut self) {
+        self.signal(Signal::TERM);
+        assert!(self.0.wait().unwrap().success(), "the agent stops when it is asked to");
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!("{}", lines[lines.len().saturating_sub(200)..].join("\n"));
+        }
+        let _ = self.wardlet().args(["stop", "--all", "--grace", "0"]).output();
+    }
+}
+
+impl Cluster {
+    /// etcd, API server, scheduler, controller manager, and what the runtime needs. The agent is started by
+    /// [`Cluster::agent`].
+    pub(crate) fn start(runtime: Runtime) -> Self {
+        let mut parts = vec![Part::ControllerManager, Part::Scheduler];
+        parts.extend((runtime == Runtime::Containerd).then_some(Part::Containerd));
+        let testbed = Testbed::start(Parts::of(&parts)).unwrap();
+        let dir = tempfile::Builder::new().prefix("wc").tempdir_in("/var/tmp").unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+        std::fs::set_permissions(dir.path(), open).unwrap();
+        let cluster = Self { testbed, runtime, dir };
+        std::fs::create_dir(cluster.state()).unwrap();
+        cluster
+    }
+
+    /// With the node ready.
+    pub(crate) fn with_agent(runtime: Runtime) -> (Self, Agent) {
+        let cluster = Self::start(runtime);
+        cluster.import();
+        let agent = cluster.agent();
+        cluster.await_node_ready();
+        (cluster, agent)
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The images of the testbed, which its containerd has already.
+    pub(crate) fn import(&self) {
+        if self.runtime == Runtime::BuiltIn {
+            let archive = images::made().unwrap().join("archives/busybox.tar");
+            let imported = self.wardlet().args(["image", "import"]).arg(archive).output().unwrap();
+            assert!(imported.status.success(), "{}", text(&imported));
+        }
+    }
+
+    pub(crate) fn wardlet(&self) -> Command {
+        let mut command = self.testbed.command(testkit::programs().join("wardlet"));
+        command.arg("--state-dir").arg(self.state());
+        command
+    }
+
+    /// The output of a command of wardlet that succeeds, as JSON.
+    #[track_caller]
+    pub(crate) fn json(&self, words: &[&str]) -> Value {
+        let output = self.wardlet().args(words).args(["-o", "json"]).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", text(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// The agent with the credentials of a node; it writes to one log over all of its starts.
+    pub(crate) fn agent(&self) -> Agent {
+        let common_name = format!("system:node:{NODE}");
+        let organization = Some("system:nodes");
+        let user = User { file: NODE, common_name: &common_name, organization, validity: Validity::Valid };
+        let kubeconfig = self.path("kubeconfig");
+        if !kubeconfig.exists() {
+            std::fs::copy(self.testbed.user_kubeconfig(&user).unwrap(), &kubeconfig).unwrap();
+        }
+        let log = std::fs::File::options().create(true).append(true).open(self.path("log")).unwrap();
+        let mut command = self.wardlet();
+        command.arg("agent").args((self.runtime == Runtime::BuiltIn).then_some("--builtin-runtime"));
+        command.arg("--run-dir").arg(self.path("run"));
+        command.arg("--").args([
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--config={}", self.kubelet_config().display()),
+            format!("--cert-dir={}", self.path("pki").display()),
+            format!("--hostname-override={NODE}"),
+            "--node-ip=10.240.0.10".to_owned(),
+        ]);
+        Agent(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    fn endpoint(&self) -> String {
+        format!("unix://{}", self.testbed.containerd_socket().display())
+    }
+
+    /// The report of `wardlet verify`.
+    #[track_caller]
+    pub(crate) fn verify(&self) -> Value {
+        let endpoint = format!("--runtime-endpoint={}", self.endpoint());
+        let foreign = (self.runtime == Runtime::Containerd).then_some(endpoint.as_str());
+        self.json(&["verify"].into_iter().chain(foreign).collect::<Vec<_>>())
+    }
+
+    fn kubelet_config(&self) -> PathBuf {
+        let pki = |name: &str| self.testbed.kubeconfig().with_file_name(name).display().to_string();
+        let config = json!({
+            "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+            "tlsCertFile": pki("kubelet-serving.crt"), "tlsPrivateKeyFile": pki("kubelet-serving.key"),
+            "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
+            "containerRuntimeEndpoint": self.endpoint(), "cgroupDriver": "cgroupfs", "resolvConf": "",
+        });
+        let file = self.path("kubelet.json");
+        std::fs::write(&file, config.to_string()).unwrap();
+        file
+    }
+
+    /// What kubectl prints; it must succeed.
+    #[track_caller]
+    pub(crate) fn kubectl(&self, words: &str) -> String {
+        let output = self.testbed.command("kubectl").args(words.split_whitespace()).output().unwrap();
+        assert!(output.status.success(), "kubectl {words}: {}", text(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Objects as kubectl gets them; none if there is no such object or the API server does not answer.
+    pub(crate) fn get(&self, words: &str) -> Option<Value> {
+        let mut command = self.testbed.command("kubectl");
+        command.arg("get").args(words.split_whitespace()).args(["-o", "json", "--request-timeout=10s"]);
+        serde_json::from_slice(&command.output().unwrap().stdout).ok()
+    }
+
+    /// The items of a list.
+    pub(crate) fn list(&self, words: &str) -> Vec<Value> {
+        let list = self.get(words).unwrap_or_default();
+        list["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    #[track_caller]
+    pub(crate) fn apply(&self, object: &Value) {
+        yardstick::apply(&self.testbed, &object.to_string()).unwrap();
+    }
+
+    pub(crate) fn await_node_ready(&self) {
+        let node = format!("node {NODE}");
+        wait_until("the node is ready", || is_true(&self.get(&node).unwrap_or_default(), "Ready"));
+    }
+
+    /// The pods with this label, once there are so many and all satisfy this.
+    #[track_caller]
+    pub(crate) fn await_pods(&self, app: &str, count: usize, holds: impl Fn(&Value) -> bool) -> Vec<Value> {
+        wait_for(&format!("{count} pods of {app}"), || {
+            let pods = self.list(&format!("pods -l app={app}"));
+            (pods.len() == count && pods.iter().all(&holds)).then_some(pods)
+        })
+    }
+
+    #[track_caller]
+    pub(crate) fn await_ready_pods(&self, app: &str, count: usize) -> Vec<Value> {
+        self.await_pods(app, count, |pod| {
+            is_true(pod, "Ready") && pod["metadata"]["deletionTimestamp"].is_null()
+        })
+    }
+
+    /// The leases that are in use.
+    pub(crate) fn leases(&self) -> Vec<Value> {
+        let all = self.json(&["ids", "list"]);
+        all.as_array().unwrap().iter().filter(|lease| lease["state"] == "leased").cloned().collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn await_no_leases(&self) {
+        wait_until("every block is returned", || self.leases().is_empty());
+    }
+}
+
+pub(crate) fn text(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("{}\n{out}\n{err}", output.status)
+}
+
+/// Whether an object has this condition.
+pub(crate) fn is_true(object: &Value, condition: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == condition && one["status"] == "True"))
+}
+
+pub(crate) fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap()
+}
+
+pub(crate) fn uid(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap()
+}
+
+/// A file of a process, empty if it has ended.
+pub(crate) fn read_proc(pid: u32, file: &str) -> String {
+    let bytes = std::fs::read(Path::new("/proc").join(pid.to_string()).join(file)).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
