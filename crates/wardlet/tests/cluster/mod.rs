@@ -163,6 +163,7 @@ impl Cluster {
             "tlsCertFile": pki("kubelet-serving.crt"), "tlsPrivateKeyFile": pki("kubelet-serving.key"),
             "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
             "containerRuntimeEndpoint": self.endpoint(), "cgroupDriver": "cgroupfs", "resolvConf": "",
+            "failCgroupV1": false, "podLogsDir": self.path("logs/pods"),
         });
         let file = self.path("kubelet.json");
         std::fs::write(&file, config.to_string()).unwrap();

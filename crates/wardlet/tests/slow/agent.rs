@@ -102,7 +102,8 @@ impl Cluster {
         let config = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "tlsCertFile": pki("kubelet-serving.crt"), "tlsPrivateKeyFile": pki("kubelet-serving.key"),
-            "authentication": {"x509": {"clientCAFile": pki("ca.crt")}}, "failCgroupV1": false,
+            "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
+            "failCgroupV1": false, "podLogsDir": self.dir.path().join("logs/pods"),
         });
         let file = self.dir.path().join("kubelet.json");
         std::fs::write(&file, config.to_string()).unwrap();

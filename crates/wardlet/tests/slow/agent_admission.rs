@@ -73,6 +73,7 @@ impl Cluster {
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "tlsCertFile": pki("kubelet-serving.crt"), "tlsPrivateKeyFile": pki("kubelet-serving.key"),
             "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
+            "failCgroupV1": false, "podLogsDir": self.dir.path().join("logs/pods"),
         });
         let file = self.dir.path().join("kubelet.json");
         std::fs::write(&file, config.to_string()).unwrap();
@@ -96,6 +97,9 @@ impl Cluster {
             "--node-ip=10.240.0.10".to_owned(),
         ]);
         let agent = Agent(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
+        wait_until("the node is registered", || self.get(&["node", NODE]).is_some());
+        // A controller manager assigns some itself.
+        let _ = yardstick::assign_pod_cidrs(&self.testbed, NODE, &["10.244.9.0/24"]);
         wait_until("the node is ready", || {
             let node = self.get(&["node", NODE]).unwrap_or_default();
             let is_ready = |one: &Value| one["type"] == "Ready" && one["status"] == "True";

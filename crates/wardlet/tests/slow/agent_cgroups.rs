@@ -89,6 +89,7 @@ impl Cluster {
             "tlsCertFile": pki("kubelet-serving.crt"), "tlsPrivateKeyFile": pki("kubelet-serving.key"),
             "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
             "port": 10260, "healthzPort": 0, "failCgroupV1": false, "cgroupRoot": format!("/{ROOT}"),
+            "podLogsDir": self.dir.path().join("logs/pods"),
         });
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let file = self.dir.path().join("kubelet.json");
@@ -105,6 +106,15 @@ impl Cluster {
         command.arg(format!("--cert-dir={}", self.dir.path().join("pki").display()));
         command.args([&format!("--hostname-override={NODE}"), "--node-ip=10.240.0.10"]);
         Agent(command.stdin(Stdio::null()).stderr(log).spawn().unwrap())
+    }
+
+    /// Starts the agent, whose pods get addresses once its node is registered.
+    fn node(&self, more: &Value) -> Agent {
+        let agent = self.agent(more);
+        wait_until("the node is registered", || self.get(&["node", NODE]).is_some());
+        // A controller manager assigns some itself.
+        let _ = yardstick::assign_pod_cidrs(&self.testbed, NODE, &["10.244.9.0/24"]);
+        agent
     }
 
     fn get(&self, what: &[&str]) -> Option<Value> {
@@ -184,7 +194,7 @@ fn the_cgroups_of_pods_have_the_names_and_limits_that_a_kubelet_gives_them() {
     let cluster = Cluster::start(Parts::of(&[Part::Kubelet]));
     cluster.make_root();
     // The kubelet of the testbed has no limit of processes either.
-    let _agent = cluster.agent(&json!({"podPidsLimit": -1}));
+    let _agent = cluster.node(&json!({"podPidsLimit": -1}));
     wait_until("the node is there", || cluster.get(&["node", NODE]).is_some());
     for (name, _, resources) in pods() {
         cluster.apply(&pod(&format!("theirs-{name}"), KUBELET, images::BUSYBOX, &resources));
@@ -256,7 +266,7 @@ fn nothing_of_a_pods_cgroup_outlives_the_pod_or_the_agent_that_made_it() {
     let cluster = Cluster::start(Parts::control_plane());
     cluster.make_root();
     let besteffort = format!("/{ROOT}/kubepods/besteffort");
-    let agent = cluster.agent(&json!({}));
+    let agent = cluster.node(&json!({}));
     wait_until("the node is there", || cluster.get(&["node", NODE]).is_some());
 
     // A process that is left in the cgroup is killed with the pod.
@@ -294,7 +304,7 @@ fn nothing_of_a_pods_cgroup_outlives_the_pod_or_the_agent_that_made_it() {
             let deleted = ["delete", "pod", name, "--wait=false", "--force"];
             assert!(cluster.testbed.command("kubectl").args(deleted).status().unwrap().success());
         }
-        agent = Some(cluster.agent(&json!({})));
+        agent = Some(cluster.node(&json!({})));
         if name != "three" {
             assert_eq!(cluster.running(name), uid);
             assert!(cluster.exists(&format!("{besteffort}/pod{uid}")));
@@ -322,7 +332,7 @@ fn nothing_of_a_pods_cgroup_outlives_the_pod_or_the_agent_that_made_it() {
         }
         strays.push(stray(&cluster, &cgroup));
     }
-    let _agent = cluster.agent(&json!({}));
+    let _agent = cluster.node(&json!({}));
     wait_until("the orphan is gone", || !cluster.exists(&format!("{besteffort}/pod{ours}")));
     assert!(is_killed(&mut strays[0]) && !is_killed(&mut strays[1]));
     assert!(cluster.exists(&format!("{besteffort}/pod{foreign}")));

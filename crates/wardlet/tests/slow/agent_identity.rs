@@ -88,6 +88,7 @@ impl Cluster {
         let mut config = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "authentication": {"x509": {"clientCAFile": self.pki("ca.crt")}},
+            "failCgroupV1": false, "podLogsDir": path("logs/pods"),
         });
         config.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
         std::fs::write(path("config.json"), config.to_string()).unwrap();

@@ -251,6 +251,7 @@ fn agent(testbed: &Testbed, dir: &std::path::Path) -> Agent {
         "containerRuntimeEndpoint": format!("unix://{}", testbed.containerd_socket().display()),
         "tlsCertFile": pki("kubelet-serving.crt"), "tlsPrivateKeyFile": pki("kubelet-serving.key"),
         "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
+        "failCgroupV1": false, "podLogsDir": dir.join("logs/pods"),
     });
     let file = dir.join("kubelet.json");
     std::fs::write(&file, config.to_string()).unwrap();
