@@ -158,6 +158,13 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// Whether a name or namespace can be a part of a path: names of refused pods are not checked elsewhere.
+pub(crate) fn is_path_segment(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
+        && !name.starts_with('.')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

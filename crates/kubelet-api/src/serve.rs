@@ -5,6 +5,7 @@ use std::sync::Arc;
 use node::kubelet::{AuthorizationMode, KubeletConfig};
 use telemetry::metrics::Registry;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
@@ -15,6 +16,9 @@ use crate::health::SyncLoop;
 use crate::http::{self, Handler, RequestMetrics, Secure, serve_healthz};
 use crate::pods::Pods;
 use crate::tls::server_config;
+
+/// How many logs may be read at once: each has a file open, and memory for what its client has not taken.
+const LOGS: usize = 500;
 
 /// What the kubelet's API needs.
 pub struct Options<'a> {
@@ -64,6 +68,7 @@ pub async fn serve(options: Options<'_>) -> Result<Server, ServeError> {
         metrics: RequestMetrics::register(&options.metrics, options.node)?,
         registry: options.metrics,
         sync_loop: options.sync_loop,
+        log_turns: Arc::new(Semaphore::new(LOGS)),
         has_debugging: config.enable_debugging_handlers,
         splits_streams: config.is_gate_on("PodLogsQuerySplitStreams"),
     });

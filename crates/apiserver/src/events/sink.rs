@@ -18,7 +18,7 @@ use crate::events::bucket::Bucket;
 use crate::events::correlate::{Correlated, Correlator};
 use crate::events::document::{document, repeated, unique_name};
 use crate::events::record::{NodeEvent, Record};
-use crate::raw::{RawObject, cause, code, core};
+use crate::raw::{RawObject, cause, code, core, is_path_segment};
 
 /// Events that wait to be sent.
 const QUEUE: usize = 1000;
@@ -145,6 +145,9 @@ impl Sender {
 
     async fn try_send(&mut self, event: &Record, correlated: &mut Correlated) -> Result<(), Failure> {
         let namespace = event.object.event_namespace();
+        if !is_path_segment(namespace) {
+            return Err(Failure::Refused(format!("{namespace:?} is no name of a namespace")));
+        }
         if let Some(name) = &correlated.name {
             let api: Api<RawObject> =
                 Api::namespaced_with(self.client.clone(), namespace, &core("Event", "events"));

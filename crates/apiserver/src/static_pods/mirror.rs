@@ -15,7 +15,7 @@ use tokio::task::AbortHandle;
 use tracing::{info, warn};
 
 use crate::pods::{ApiPod, MIRROR, PodSet, PodsView};
-use crate::raw::{RawObject, cause, code, core};
+use crate::raw::{RawObject, cause, code, core, is_path_segment};
 
 /// The pause before a request that failed is tried again.
 const RETRY: Duration = Duration::from_secs(10);
@@ -95,9 +95,9 @@ impl Keeper {
             }
             let mut failed = None;
             for step in steps(&target, &set) {
+                // One that cannot be created, as for want of its namespace, holds up no other.
                 if let Err(text) = self.take(&step, &node).await {
-                    failed = Some(text);
-                    break;
+                    failed.get_or_insert(text);
                 }
             }
             if let Some(text) = failed.as_ref().filter(|text| failure.as_ref() != Some(text)) {
@@ -110,6 +110,10 @@ impl Keeper {
     async fn take(&self, step: &Step, node: &Node) -> Result<(), String> {
         let (Step::Delete(pod) | Step::Create(pod)) = step;
         let (namespace, name) = (&pod.pod.namespace, &pod.pod.name);
+        if !is_path_segment(namespace) || !is_path_segment(name) {
+            // The pod was refused for its name; the name would make another path of the request.
+            return Ok(());
+        }
         let api: Api<RawObject> = Api::namespaced_with(self.client.clone(), namespace, &core("Pod", "pods"));
         match step {
             Step::Delete(_) => {

@@ -14,7 +14,7 @@ use super::User;
 
 /// How long an answer may take.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// How many questions are asked at once: each client may cause one.
+/// How many questions of a kind are asked at once.
 const AT_ONCE: usize = 16;
 
 /// Questions to the API server. Errors say why there is no answer.
@@ -75,18 +75,20 @@ impl AccessQuestion {
 /// The API server.
 pub(crate) struct ApiReviews {
     client: Client,
-    turns: Semaphore,
+    /// Anyone can ask about a token: such questions do not keep known users waiting.
+    of_tokens: Semaphore,
+    of_users: Semaphore,
 }
 
 impl ApiReviews {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, turns: Semaphore::new(AT_ONCE) }
+        Self { client, of_tokens: Semaphore::new(AT_ONCE), of_users: Semaphore::new(AT_ONCE) }
     }
 
-    async fn ask<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
+    async fn ask<T>(turns: &Semaphore, request: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
         let answer = async {
             // The semaphore is never closed.
-            let _turn = self.turns.acquire().await.ok();
+            let _turn = turns.acquire().await.ok();
             request.await.map_err(|error| error.to_string())
         };
         let late = || format!("no answer within {} s", DEADLINE.as_secs());
@@ -100,7 +102,7 @@ impl Reviews for ApiReviews {
             let spec = TokenReviewSpec { token, audiences: None };
             let review = TokenReview { spec, ..TokenReview::default() };
             let api: Api<TokenReview> = Api::all(self.client.clone());
-            let answer = self.ask(api.create(&PostParams::default(), &review)).await?;
+            let answer = Self::ask(&self.of_tokens, api.create(&PostParams::default(), &review)).await?;
             let status = answer.status.unwrap_or_default();
             if !status.authenticated.unwrap_or(false) {
                 // An error is no decision, and is not kept.
@@ -122,7 +124,8 @@ impl Reviews for ApiReviews {
         Box::pin(async move {
             let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
             let review = question.review();
-            let status = self.ask(api.create(&PostParams::default(), &review)).await?.status;
+            let params = PostParams::default();
+            let status = Self::ask(&self.of_users, api.create(&params, &review)).await?.status;
             let Some(status) = status else { return Err("the answer has no status".to_owned()) };
             if status.allowed && status.denied == Some(true) {
                 return Err("the answer both allows and denies".to_owned());

@@ -1,25 +1,26 @@
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
+use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tracing::{debug, warn};
 
 use super::answer::Answer;
-use super::handler::Handler;
+use super::handler::{Handler, unauthorized};
+use super::slots::{Slot, Slots};
 
-/// More clients wait until one of them has gone.
-const CONNECTIONS: usize = 1024;
 /// How long a TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long the headers of a request may take, and how long a connection may be idle.
@@ -32,6 +33,8 @@ const LONGEST: Duration = Duration::from_secs(4 * 3600);
 const HEADER_BYTES: u32 = 64 << 10;
 /// Requests at the same time on one connection of HTTP/2.
 const STREAMS: u32 = 100;
+/// How long a connection is silent before its client is asked whether it is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// How often it is checked whether a client of HTTP/2 is there.
 const PING: Duration = Duration::from_secs(30);
 
@@ -44,15 +47,21 @@ pub(crate) struct Secure {
 
 /// Accepts connections for ever. All of them end when the future is dropped.
 pub(crate) async fn serve(secure: Secure) {
-    let turns = Arc::new(Semaphore::new(CONNECTIONS));
+    let slots = Slots::of_port();
     let mut connections = JoinSet::new();
     loop {
-        let Ok(permit) = Arc::clone(&turns).acquire_owned().await else { return };
+        let Some(permit) = slots.permit().await else { return };
         match secure.listener.accept().await {
             Ok((stream, peer)) => {
                 let (tls, handler) = (secure.tls.clone(), Arc::clone(&secure.handler));
+                let slot = Arc::new(slots.take(permit));
                 connections.spawn(async move {
-                    if let Err(cause) = connection(stream, tls, handler, permit).await {
+                    let served = connection(stream, tls, handler, Arc::clone(&slot));
+                    let ended = tokio::select! {
+                        ended = served => ended,
+                        () = slot.evicted() => Err("it made room for a newer one".to_owned()),
+                    };
+                    if let Err(cause) = ended {
                         debug!("a connection of {peer} ended: {cause}");
                     }
                 });
@@ -70,9 +79,12 @@ async fn connection(
     stream: TcpStream,
     tls: TlsAcceptor,
     handler: Arc<Handler>,
-    _permit: OwnedSemaphorePermit,
+    slot: Arc<Slot>,
 ) -> Result<(), String> {
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
+    // A client that has vanished is noticed, also if nothing is written to it.
+    sockopt::set_socket_keepalive(&stream, true).map_err(|error| error.to_string())?;
+    sockopt::set_tcp_keepidle(&stream, KEEP_ALIVE).map_err(|error| error.to_string())?;
     let accepted = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await;
     let stream =
         accepted.map_err(|_| "the TLS handshake took too long")?.map_err(|error| error.to_string())?;
@@ -80,10 +92,14 @@ async fn connection(
     let client = Arc::new(Client {
         handler,
         certificates: session.peer_certificates().unwrap_or_default().to_vec(),
+        slot,
+        turn: Semaphore::new(1),
         is_proven: AtomicBool::new(false),
+        is_refused: AtomicBool::new(false),
+        refusal: Notify::new(),
     });
     let is_http2 = session.alpn_protocol() == Some(b"h2");
-    let limits = limits(Arc::clone(&client));
+    let (limits, refused) = (limits(Arc::clone(&client)), Arc::clone(&client));
     let service = service_fn(move |request| {
         let client = Arc::clone(&client);
         async move { Ok::<_, Infallible>(client.answer(request).await) }
@@ -94,7 +110,13 @@ async fn connection(
             let mut builder = http2::Builder::new(TokioExecutor::new());
             builder.timer(TokioTimer::new()).max_header_list_size(HEADER_BYTES);
             builder.max_concurrent_streams(STREAMS).keep_alive_interval(PING);
-            builder.serve_connection(stream, service).await
+            let mut connection = pin!(builder.serve_connection(stream, service));
+            tokio::select! {
+                served = &mut connection => return served,
+                // As with HTTP/1, a refused client has to connect again.
+                () = refused.refusal.notified() => connection.as_mut().graceful_shutdown(),
+            }
+            connection.await
         } else {
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEADERS);
@@ -122,16 +144,37 @@ async fn limits(client: Arc<Client>) -> &'static str {
 struct Client {
     handler: Arc<Handler>,
     certificates: Vec<CertificateDer<'static>>,
+    slot: Arc<Slot>,
+    /// Until a request is authorized, one is decided on at a time.
+    turn: Semaphore,
     /// Whether one of its requests was authorized.
     is_proven: AtomicBool,
+    /// Whether its credentials were refused. The connection ends then.
+    is_refused: AtomicBool,
+    refusal: Notify,
 }
 
 impl Client {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
+        // The semaphore is never closed.
+        let turn = if self.is_proven() { None } else { self.turn.acquire().await.ok() };
+        if self.is_refused.load(Ordering::Relaxed) && !self.is_proven() {
+            return unauthorized(request.version());
+        }
+        let turn = turn.filter(|_| !self.is_proven());
         let decided = self.handler.answer(&request, &self.certificates).await;
+        drop(turn);
         if decided.is_allowed {
             self.is_proven.store(true, Ordering::Relaxed);
+            self.slot.prove();
+        } else if decided.answer.status() == StatusCode::UNAUTHORIZED && !self.is_proven() {
+            self.is_refused.store(true, Ordering::Relaxed);
+            self.refusal.notify_one();
         }
         decided.answer
+    }
+
+    fn is_proven(&self) -> bool {
+        self.is_proven.load(Ordering::Relaxed)
     }
 }

@@ -5,6 +5,7 @@ use hyper::{Method, Request, StatusCode, Version};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use telemetry::metrics::{CONTENT_TYPE, Registry};
+use tokio::sync::Semaphore;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tracing::error;
 
@@ -25,6 +26,8 @@ pub(crate) struct Handler {
     pub(crate) registry: Registry,
     pub(crate) metrics: RequestMetrics,
     pub(crate) sync_loop: SyncLoop,
+    /// How many logs may be read at once.
+    pub(crate) log_turns: Arc<Semaphore>,
     /// Whether logs, exec and their like are served.
     pub(crate) has_debugging: bool,
     /// Whether one of the streams of a log can be wanted.
@@ -112,6 +115,10 @@ impl Handler {
             return Err(Refused::new(StatusCode::BAD_REQUEST, words));
         }
         let refused = |words: String| Refused::new(StatusCode::BAD_REQUEST, words);
+        let Ok(turn) = Arc::clone(&self.log_turns).try_acquire_owned() else {
+            let words = "too many logs are being read on this node; try again later";
+            return Err(Refused::new(StatusCode::TOO_MANY_REQUESTS, words));
+        };
         let attempt = choose(&found, pod, container, query.previous).map_err(refused)?;
         let request = LogRequest {
             namespace: namespace.to_owned(),
@@ -120,7 +127,7 @@ impl Handler {
             attempt,
             query,
         };
-        let opened = open(request, found.logs, Arc::clone(&self.pods)).await;
+        let opened = open(request, found.logs, Arc::clone(&self.pods), turn).await;
         let failed = |error| {
             refused(format!("failed to read the log of container {container:?} in pod {pod:?}: {error}"))
         };
@@ -154,7 +161,7 @@ impl Refused {
 }
 
 /// 401. The connection ends: it has cost enough.
-fn unauthorized(version: Version) -> Answer {
+pub(super) fn unauthorized(version: Version) -> Answer {
     let mut answer = text(StatusCode::UNAUTHORIZED, "Unauthorized");
     if version < Version::HTTP_2 {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

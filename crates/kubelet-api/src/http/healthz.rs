@@ -1,6 +1,5 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -8,13 +7,13 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tracing::warn;
 
 use super::answer::{Answer, no_path, only_get, text};
 use super::path::decoded;
 use super::route::Route;
+use super::slots::Slots;
 use crate::health::SyncLoop;
 
 /// How long until the port is tried again.
@@ -52,19 +51,27 @@ pub(crate) async fn serve_healthz(address: SocketAddr, sync_loop: SyncLoop) {
             }
         }
     };
-    let turns = Arc::new(Semaphore::new(CONNECTIONS));
+    let slots = Slots::new(CONNECTIONS);
     let mut connections = JoinSet::new();
     loop {
-        let Ok(permit) = Arc::clone(&turns).acquire_owned().await else { return };
+        let Some(permit) = slots.permit().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => drop(connections.spawn(connection(stream, permit, sync_loop.clone()))),
+            Ok((stream, _)) => {
+                let (slot, sync_loop) = (slots.take(permit), sync_loop.clone());
+                connections.spawn(async move {
+                    tokio::select! {
+                        () = connection(stream, sync_loop) => {}
+                        () = slot.evicted() => {}
+                    }
+                });
+            }
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn connection(stream: TcpStream, _permit: OwnedSemaphorePermit, sync_loop: SyncLoop) {
+async fn connection(stream: TcpStream, sync_loop: SyncLoop) {
     let service = service_fn(|request: Request<_>| {
         let answer = plain(&request, &sync_loop);
         async move { Ok::<_, Infallible>(answer) }

@@ -7,6 +7,7 @@ mod healthz;
 mod metrics;
 mod path;
 mod route;
+mod slots;
 
 pub(crate) use connection::{Secure, serve};
 pub(crate) use handler::Handler;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agent::logs::{InstanceLog, Reader};
 use hyper::body::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -15,8 +15,10 @@ use super::is_running;
 use super::query::LogQuery;
 use crate::pods::Pods;
 
-/// How often a log that is followed is read.
+/// How long until a log that is followed is read again; it doubles while nothing is written.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The longest such time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How often it is asked whether the container still runs.
 const STATE: Duration = Duration::from_secs(1);
 /// Pieces that wait for the client.
@@ -45,6 +47,7 @@ pub(crate) async fn open(
     request: LogRequest,
     logs: std::path::PathBuf,
     pods: Arc<dyn Pods>,
+    turn: OwnedSemaphorePermit,
 ) -> io::Result<mpsc::Receiver<Bytes>> {
     let wanted = InstanceLog {
         attempt: request.attempt,
@@ -55,6 +58,8 @@ pub(crate) async fn open(
     let reader = blocking(move || Reader::of_instance(&dir, wanted)).await??;
     let (sender, receiver) = mpsc::channel(WAITING);
     tokio::spawn(async move {
+        // Until the log is sent.
+        let _turn = turn;
         let title = request.title();
         if let Err(error) = (Sending { request, pods, sender }).run(reader).await {
             warn!("the log of {title} cannot be read on: {error}");
@@ -74,7 +79,12 @@ impl Sending {
         let mut format = Format::new(self.request.query);
         let mut has_ended = !self.request.query.follow;
         let mut asked = Instant::now();
+        let mut pause = PAUSE;
         loop {
+            // Also while all lines are filtered out, so that nothing is sent.
+            if self.sender.is_closed() {
+                return Ok(());
+            }
             let read = blocking(move || {
                 let lines = reader.read();
                 (reader, lines)
@@ -91,6 +101,7 @@ impl Sending {
                 return Ok(());
             }
             if !lines.is_empty() {
+                pause = PAUSE;
                 continue;
             }
             // Asked before the last read: what the container wrote last is not missed.
@@ -99,7 +110,7 @@ impl Sending {
             }
             tokio::select! {
                 () = self.sender.closed() => return Ok(()),
-                () = tokio::time::sleep(PAUSE) => {}
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
             }
             if asked.elapsed() >= STATE {
                 has_ended = !self.is_running().await?;

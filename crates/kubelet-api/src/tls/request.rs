@@ -6,6 +6,11 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};
 use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use tokio_rustls::rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
+/// The most certificates of authorities that a client may send: each is tried when the chain is verified.
+const INTERMEDIATES: usize = 4;
+/// The greatest size of a chain.
+const CHAIN_BYTES: usize = 64 << 10;
+
 /// Asks clients for a certificate and takes any: the handshake only shows that the client has its key. Each request is
 /// decided on later, with the authorities of that moment, so that a client with an unknown certificate gets an answer.
 #[derive(Debug)]
@@ -30,10 +35,14 @@ impl ClientCertVerifier for RequestCertificate {
 
     fn verify_client_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
         _now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
+        let bytes: usize = intermediates.iter().chain([end_entity]).map(|one| one.len()).sum();
+        if intermediates.len() > INTERMEDIATES || bytes > CHAIN_BYTES {
+            return Err(Error::General("the client's certificate chain is too long".to_owned()));
+        }
         Ok(ClientCertVerified::assertion())
     }
 
