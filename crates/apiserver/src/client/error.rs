@@ -194,9 +194,9 @@ fn unauthorized(identity: &Identity, now: Timestamp) -> Finding {
         };
     }
     if let Some(ahead) = identity.skew() {
-        let validity = identity.certificate_expires().map_or_else(String::new, |end| {
-            format!("; the client certificate ends at {end}")
-        });
+        let validity = identity
+            .certificate_expires()
+            .map_or_else(String::new, |end| format!("; the client certificate ends at {end}"));
         return Finding {
             kind: ErrorKind::ClockSkew,
             cause: format!(
