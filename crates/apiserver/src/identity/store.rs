@@ -78,7 +78,9 @@ impl Store {
     /// Keeps a certificate and makes it the current one. It is complete on the disk before the link leads to it.
     pub(super) fn update(&self, pair: &Pair, now: Timestamp) -> Result<PathBuf, IdentityError> {
         let path = self.file(&format!("-{}.pem", now.strftime("%Y-%m-%d-%H-%M-%S")));
-        AtomicFile::at(&path).mode(0o600).replace(pair.text().as_bytes())?;
+        // One name for all of them: the next write removes what a killed process has left.
+        let file = AtomicFile::at(&path).temporary(format!("{}.pem.new", self.prefix));
+        file.mode(0o600).replace(pair.text().as_bytes())?;
         let updated = self.file("-updated.pem");
         durable::remove(&updated)?;
         symlink(&path, &updated).map_err(|cause| durable::Error::Io {

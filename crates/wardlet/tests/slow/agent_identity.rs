@@ -143,9 +143,9 @@ fn an_agent_that_is_killed_while_it_joins_has_joined_in_the_end() {
     for rotates in [false, true] {
         let home = format!("rotates-{rotates}");
         let settings = json!({"rotateCertificates": rotates, "enableServer": false});
-        for _ in 0..rounds_or(5) {
+        for _ in 0..rounds_or(8) {
             let agent = cluster.agent(&home, &settings);
-            std::thread::sleep(Duration::from_millis(u64::try_from(dice.below(1500)).unwrap()));
+            std::thread::sleep(Duration::from_millis(u64::try_from(dice.below(120)).unwrap()));
             drop(agent);
         }
         let agent = cluster.agent(&home, &settings);
