@@ -91,7 +91,7 @@ pub enum Error {
         why: &'static str,
     },
     /// The cluster has not assigned subnets to this node, or has assigned some that cannot be used.
-    #[error("Node.spec.podCIDRs {}", refused.as_ref().map_or("is empty, and no CNI plugin is configured".to_owned(), |why| format!("cannot be used: {why}")))]
+    #[error("Node.spec.podCIDRs {}", refused.as_ref().map_or("is empty".to_owned(), |why| format!("cannot be used: {why}")))]
     NoPodCidr {
         /// Why they cannot be used.
         refused: Option<String>,
@@ -245,7 +245,7 @@ impl Error {
                 "run as root: the network of pods is made with CAP_NET_ADMIN and CAP_SYS_ADMIN"
             }
             Self::NoPodCidr { .. } => {
-                "let the controller manager allocate node CIDRs (--allocate-node-cidrs), or configure a CNI plugin"
+                "let the controller manager allocate node CIDRs (--allocate-node-cidrs), or use CNI plugins (`wardlet agent --cni`)"
             }
             Self::Overlap { .. } => "give pods another subnet: --bridge-subnet",
             Self::OthersBridge { .. } => {

@@ -1,6 +1,5 @@
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::cni::Cni;
 use crate::error::{Error, Result};
 use crate::subnet::Subnets;
 
@@ -61,15 +60,14 @@ impl Default for Kind {
 }
 
 impl Kind {
-    /// The network of a cluster's node: CNI plugins where their configuration is in `conf_dir`, else the built-in bridge
-    /// with the subnets of the cluster. A kind with settings of its own stays.
+    /// The network of a cluster's node: the built-in bridge gets the subnets of the cluster. A kind with settings of its own
+    /// stays.
     #[must_use]
-    pub fn of_cluster_node(self, conf_dir: &Path, bin_dirs: &[PathBuf]) -> Self {
-        let Self::Bridge { name, subnets: None, mtu } = self else { return self };
-        if Cni::is_configured(conf_dir) {
-            return Self::Cni { conf_dir: conf_dir.to_owned(), bin_dirs: bin_dirs.to_vec() };
+    pub fn of_cluster_node(self) -> Self {
+        match self {
+            Self::Bridge { name, subnets: None, mtu } => Self::ClusterBridge { name, mtu },
+            other => other,
         }
-        Self::ClusterBridge { name, mtu }
     }
 
     /// The kernel's rules for names of devices, and some of ours.
@@ -97,18 +95,12 @@ mod tests {
     }
 
     #[test]
-    fn a_node_of_a_cluster_has_cni_where_it_is_configured_and_else_the_clusters_subnets() {
-        let (dir, bin) = (tempfile::tempdir().unwrap(), [PathBuf::from("/opt/cni/bin")]);
-        let of = |kind: Kind| kind.of_cluster_node(dir.path(), &bin);
-        std::fs::write(dir.path().join("README"), "").unwrap();
-        assert!(matches!(of(Kind::default()), Kind::ClusterBridge { name, mtu: None } if name == BRIDGE));
+    fn a_node_of_a_cluster_has_the_clusters_subnets_unless_it_has_its_own() {
+        let plain = Kind::default().of_cluster_node();
+        assert!(matches!(plain, Kind::ClusterBridge { name, mtu: None } if name == BRIDGE));
         let set = Kind::Bridge { name: "a".into(), subnets: Some(Subnets::DEFAULT), mtu: None };
-        assert!(matches!(of(set), Kind::Bridge { subnets: Some(_), .. }));
-        std::fs::write(dir.path().join("10-net.conflist"), "{}").unwrap();
-        assert!(matches!(of(Kind::default()), Kind::Cni { conf_dir, .. } if conf_dir == dir.path()));
-        assert!(matches!(of(Kind::None), Kind::None));
-        let missing = Kind::default().of_cluster_node(Path::new("/nonexistent"), &bin);
-        assert!(matches!(missing, Kind::ClusterBridge { .. }));
+        assert!(matches!(set.of_cluster_node(), Kind::Bridge { subnets: Some(_), .. }));
+        assert!(matches!(Kind::None.of_cluster_node(), Kind::None));
     }
 
     #[test]

@@ -122,16 +122,17 @@ pub enum Target {
 }
 
 impl Target {
-    /// For the pods of a node agent. With `cni`, pods of the built-in runtime get their network from CNI plugins. Else, in a
-    /// cluster, they get it from CNI plugins that are configured, or from the subnets that the cluster assigns to the node.
+    /// For the pods of a node agent. With `cni`, pods of the built-in runtime get their network from CNI plugins; else, in a
+    /// cluster, their addresses from the subnets that the cluster assigns to the node.
     #[must_use]
     pub fn of_node(self, in_cluster: bool, cni: bool) -> Self {
         let Self::BuiltIn(endpoint, mut settings) = self else { return self };
-        let (conf_dir, bin_dirs) = (PathBuf::from(CNI_CONF_DIR), CNI_BIN_DIRS.map(PathBuf::from).to_vec());
         if cni {
+            let (conf_dir, bin_dirs) =
+                (PathBuf::from(CNI_CONF_DIR), CNI_BIN_DIRS.map(PathBuf::from).to_vec());
             settings.network = Kind::Cni { conf_dir, bin_dirs };
         } else if in_cluster {
-            settings.network = settings.network.of_cluster_node(&conf_dir, &bin_dirs);
+            settings.network = settings.network.of_cluster_node();
         }
         Self::BuiltIn(endpoint, settings)
     }

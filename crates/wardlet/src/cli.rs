@@ -382,7 +382,7 @@ pub(crate) struct AgentArgs {
     /// Run pods on the built-in runtime instead of the configured CRI socket
     #[arg(long)]
     pub(crate) builtin_runtime: bool,
-    /// Use CNI plugins [default: if /etc/cni/net.d has a configuration at the start, else the Node's podCIDRs]
+    /// Give pods their network by the CNI plugins of /etc/cni/net.d [default: addresses of the Node's podCIDRs]
     #[arg(long, requires = "builtin_runtime")]
     pub(crate) cni: bool,
     /// Directory for sockets and pinned namespaces [default: as with `run`]

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use self::configuration::List;
 use self::invocation::{Invocation, find_plugin};
 use self::record::{Cache, Record};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::pod::{Addresses, HostPort, Pod};
 
 /// A configuration with the input of each of its plugins, and the error message that is made of a plugin's output.
@@ -34,11 +34,6 @@ pub(crate) struct Cni {
 impl Cni {
     pub(crate) fn open(dir: &Path) -> Result<Self> {
         Ok(Self { cache: Cache::open(&dir.join("cni"))? })
-    }
-
-    /// Whether a directory has a configuration, usable or not.
-    pub(crate) fn is_configured(conf_dir: &Path) -> bool {
-        !matches!(List::load(conf_dir), Err(Error::NoCniConfiguration { .. }))
     }
 
     /// Whether a configuration and its plugins exist.
