@@ -81,14 +81,15 @@ impl Recorder {
 /// The reasons of the conditions that have changed. At first the pressures are reported, and whether the node is ready is
 /// not: its runtime has not been asked yet.
 fn flips(before: Option<&NodeConditions>, now: &NodeConditions) -> Vec<&'static str> {
-    let pressures: [(fn(&NodeConditions) -> bool, &str, &str); 3] = [
-        (|one| one.memory_pressure, "NodeHasInsufficientMemory", "NodeHasSufficientMemory"),
-        (|one| one.disk_pressure, "NodeHasDiskPressure", "NodeHasNoDiskPressure"),
-        (|one| one.pid_pressure, "NodeHasInsufficientPID", "NodeHasSufficientPID"),
-    ];
-    let changed = pressures.into_iter().filter(|(of, ..)| before.is_none_or(|before| of(before) != of(now)));
-    let mut reasons: Vec<&str> =
-        changed.map(|(of, scarce, enough)| if of(now) { scarce } else { enough }).collect();
+    let mut reasons = Vec::new();
+    let mut pressure = |of: fn(&NodeConditions) -> bool, scarce, enough| {
+        if before.is_none_or(|before| of(before) != of(now)) {
+            reasons.push(if of(now) { scarce } else { enough });
+        }
+    };
+    pressure(|one| one.memory_pressure, "NodeHasInsufficientMemory", "NodeHasSufficientMemory");
+    pressure(|one| one.disk_pressure, "NodeHasDiskPressure", "NodeHasNoDiskPressure");
+    pressure(|one| one.pid_pressure, "NodeHasInsufficientPID", "NodeHasSufficientPID");
     let is_ready = |one: &NodeConditions| one.not_ready.is_empty();
     if before.is_some_and(|before| is_ready(before) != is_ready(now)) {
         reasons.push(if is_ready(now) { "NodeReady" } else { "NodeNotReady" });
