@@ -460,10 +460,10 @@ impl Agent {
                 ending: ends,
             },
         };
-        let of_pod = (Arc::clone(&self.shared), context.uid.clone());
+        let (shared, uid) = (Arc::clone(&self.shared), context.uid.clone());
         let work = async move {
             let ended = worker.run().await;
-            remove_cgroup(of_pod.0, of_pod.1).await;
+            remove_cgroup(shared, uid).await;
             ended
         };
         let task = tokio::spawn(work.instrument(context.span.clone()));

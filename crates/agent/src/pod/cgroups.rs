@@ -152,7 +152,7 @@ impl PodCgroups {
         }
     }
 
-    /// Kills what is left in the cgroup of a pod, and removes it.
+    /// Kills the processes in the cgroup of a pod, and removes it.
     ///
     /// # Errors
     /// If a process does not end, or the kernel does not remove it.

@@ -238,11 +238,11 @@ fn inside(dir: &Path) -> usize {
 }
 
 /// A process in a pod's cgroup that no container knows.
-fn stray(cluster: &Cluster, cgroup: &str) -> Agent {
+fn orphan(cluster: &Cluster, cgroup: &str) -> Agent {
     let child = Command::new("sleep").arg("1000").spawn().unwrap();
-    let stray = Agent(child);
+    let orphan = Agent(child);
     for dir in cluster.dirs(cgroup) {
-        let below = dir.join("stray");
+        let below = dir.join("orphan");
         std::fs::create_dir(&below).unwrap();
         // A cpuset of version 1 takes no process before it has CPUs.
         for file in ["cpuset.cpus", "cpuset.mems"] {
@@ -252,13 +252,13 @@ fn stray(cluster: &Cluster, cgroup: &str) -> Agent {
                 std::fs::write(below.join(file), value).unwrap();
             }
         }
-        std::fs::write(below.join("cgroup.procs"), stray.0.id().to_string()).unwrap();
+        std::fs::write(below.join("cgroup.procs"), orphan.0.id().to_string()).unwrap();
     }
-    stray
+    orphan
 }
 
-fn is_killed(stray: &mut Agent) -> bool {
-    stray.0.try_wait().unwrap().is_some()
+fn is_killed(orphan: &mut Agent) -> bool {
+    orphan.0.try_wait().unwrap().is_some()
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn nothing_of_a_pods_cgroup_outlives_the_pod_or_the_agent_that_made_it() {
     // A process that is left in the cgroup is killed with the pod.
     cluster.apply(&pod("one", NODE, IMAGE, &[json!({})]));
     let cgroup = format!("{besteffort}/pod{}", cluster.running("one"));
-    let mut left = stray(&cluster, &cgroup);
+    let mut left = orphan(&cluster, &cgroup);
     assert!(!is_killed(&mut left));
     cluster.delete("one");
     assert!(is_killed(&mut left) && !cluster.exists(&cgroup));
@@ -286,7 +286,7 @@ fn nothing_of_a_pods_cgroup_outlives_the_pod_or_the_agent_that_made_it() {
         json!(["sh", "-c", "while [ ! -e /end-dir/end ]; do sleep 0.1; done"]);
     cluster.apply(&ends);
     let cgroup = format!("{besteffort}/pod{}", cluster.running("ends"));
-    let mut left = stray(&cluster, &cgroup);
+    let mut left = orphan(&cluster, &cgroup);
     std::fs::write(cluster.dir.path().join("end"), "").unwrap();
     wait_until("the cgroup of the ended pod is gone", || !cluster.exists(&cgroup));
     assert!(is_killed(&mut left));
@@ -317,7 +317,7 @@ fn nothing_of_a_pods_cgroup_outlives_the_pod_or_the_agent_that_made_it() {
     drop(agent.take());
     let (ours, foreign) = ("0aa7a1ce-0000-4000-8000-000000000001", "0aa7a1ce-0000-4000-8000-000000000002");
     let instance = std::fs::read_to_string(cluster.dir.path().join("state/instance")).unwrap();
-    let mut strays = Vec::new();
+    let mut orphans = Vec::new();
     for (uid, owner) in [(ours, instance.trim()), (foreign, "another")] {
         let cgroup = format!("{besteffort}/pod{uid}");
         for dir in cluster.dirs(&cgroup) {
@@ -330,11 +330,11 @@ fn nothing_of_a_pods_cgroup_outlives_the_pod_or_the_agent_that_made_it() {
                 }
             }
         }
-        strays.push(stray(&cluster, &cgroup));
+        orphans.push(orphan(&cluster, &cgroup));
     }
     let _agent = cluster.node(&json!({}));
     wait_until("the orphan is gone", || !cluster.exists(&format!("{besteffort}/pod{ours}")));
-    assert!(is_killed(&mut strays[0]) && !is_killed(&mut strays[1]));
+    assert!(is_killed(&mut orphans[0]) && !is_killed(&mut orphans[1]));
     assert!(cluster.exists(&format!("{besteffort}/pod{foreign}")));
 }
 
