@@ -96,10 +96,13 @@ mod tests {
             hash: 0,
             endpoint: String::new(),
             handler: String::new(),
+            pod_logs_dir: None,
             pod: serde_json::from_value(serde_json::json!({"metadata": {"name": name}})).unwrap(),
         };
         let _lock = place.take().unwrap();
-        place.write_record(&PodRecord { mode: mode.to_owned(), ..PodRecord::new(parts) }).unwrap();
+        let mut record = PodRecord::new(parts);
+        record.mode = mode.to_owned();
+        place.write_record(&record).unwrap();
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Metrics {
             )?,
             started_user_namespaced_pods_errors: plain(
                 "kubelet_started_user_namespaced_pods_errors_total",
-                "Attempts to make a pod sandbox with a user namespace of its own that failed",
+                "Attempts to make a sandbox, or to start a container, of a pod with a user namespace of its own that failed",
             )?,
             closed_gates: registry.counter(
                 Description::new(
@@ -140,11 +140,20 @@ impl Metrics {
         self.closed_gates.with([gate]).increment();
     }
 
-    /// Counts an attempt to start a container; `outcome` has the reason if it failed.
-    pub(crate) fn started_container(&self, kind: ContainerType, outcome: Result<(), &str>) {
+    /// Counts an attempt to start a container of a pod with these users; `outcome` has the reason if it failed.
+    pub(crate) fn started_container(
+        &self,
+        users: &UserNamespace,
+        kind: ContainerType,
+        outcome: Result<(), &str>,
+    ) {
         self.started_containers.with([kind.label()]).increment();
         if let Err(reason) = outcome {
             self.started_containers_errors.with([kind.label(), reason]).increment();
+            // As a kubelet counts.
+            if *users != UserNamespace::Host {
+                self.started_user_namespaced_pods_errors.with([]).increment();
+            }
         }
     }
 
@@ -184,8 +193,8 @@ mod tests {
     fn an_attempt_that_fails_is_counted_as_an_attempt_and_as_a_failure() {
         let registry = Registry::default();
         let metrics = Metrics::register(&registry).unwrap();
-        metrics.started_container(ContainerType::Init, Ok(()));
-        metrics.started_container(ContainerType::Init, Err("ErrImagePull"));
+        metrics.started_container(&UserNamespace::Host, ContainerType::Init, Ok(()));
+        metrics.started_container(&UserNamespace::Host, ContainerType::Init, Err("ErrImagePull"));
         metrics.started_pod(&UserNamespace::Host, &Err::<(), ()>(()));
         let text = registry.text();
         for line in [

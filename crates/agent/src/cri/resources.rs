@@ -174,16 +174,6 @@ mod tests {
         assert_eq!(numbers(r#"{"requests":{"cpu":"2"}}"#).0, 2048);
     }
 
-    #[test]
-    fn the_overhead_of_a_sandbox_is_requested_and_limited() {
-        let mut spec = pod("{}");
-        assert_eq!(overhead(&spec), None);
-        spec.overhead = serde_json::from_str(r#"{"cpu":"250m","memory":"32Mi"}"#).unwrap();
-        let found = overhead(&spec).unwrap();
-        assert_eq!((found.cpu_shares, found.cpu_quota, found.cpu_period), (256, 25_000, 100_000));
-        assert_eq!((found.memory_limit_in_bytes, found.oom_score_adj), (32 << 20, 0));
-    }
-
     /// On a node with swap, containers without a memory limit swapped.
     #[test]
     fn a_container_does_not_swap() {

@@ -121,9 +121,11 @@ impl ActionExecutor {
                     return Ok(None);
                 }
                 let kind = self.context.container_type(container.as_str());
-                self.shared
-                    .metrics
-                    .started_container(kind, started.as_ref().map_err(|e| e.reason()).copied());
+                self.shared.metrics.started_container(
+                    &self.context.users,
+                    kind,
+                    started.as_ref().map_err(|e| e.reason()).copied(),
+                );
                 started.map(|()| None)
             }
             Action::StopContainer { container, attempt, grace, reason } => {

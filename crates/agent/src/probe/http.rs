@@ -1,18 +1,21 @@
-//! HTTP probes and hooks: one GET request, judged by its status code.
+//! HTTP probes and hooks: a GET request, judged by the status code of its response.
 
 use http_body_util::Empty;
 use hyper::Request;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{HeaderName, HeaderValue, LOCATION};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use super::redirect::Target;
 use super::tls;
 
 /// Maximum size of a response's head. The body is not read.
 const LONGEST: usize = 8192;
+/// Maximum number of redirections that are followed, as Go's HTTP client has it.
+const REDIRECTIONS: u32 = 10;
 
 /// The URL scheme of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,10 +29,18 @@ impl Scheme {
         if name.is_some_and(|name| name.eq_ignore_ascii_case("https")) { Self::Https } else { Self::Http }
     }
 
-    fn text(self) -> &'static str {
+    pub(super) fn text(self) -> &'static str {
         match self {
             Self::Http => "http",
             Self::Https => "https",
+        }
+    }
+
+    /// The port of a URL that names none.
+    pub(super) fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
         }
     }
 }
@@ -44,34 +55,61 @@ pub(super) struct Get<'a> {
 }
 
 impl Get<'_> {
-    /// Sends the request. A status from 200 to 399 is a success. Redirections are not followed, and
-    /// certificates are not verified.
+    /// Sends the request. A status from 200 to 399 is a success. A redirection to the same host is followed, and one to
+    /// another host is a success. Certificates are not verified.
     ///
     /// # Errors
-    /// If the server cannot be reached, its response is not HTTP, or its status is another one.
+    /// If the server cannot be reached, its response is not HTTP, its status is another one, or redirections have no end.
     pub(super) async fn ask(&self) -> Result<(), String> {
         let place = format!("{}://{}:{}{}", self.scheme.text(), self.host, self.port, self.path);
         self.answer().await.map_err(|why| format!("{place}: {why}"))
     }
 
     async fn answer(&self) -> Result<(), String> {
-        let stream = TcpStream::connect((self.host, self.port)).await.map_err(|e| e.to_string())?;
-        let request = request(self.host, self.port, self.path, self.headers)?;
-        let code = match self.scheme {
-            Scheme::Http => exchange(stream, request).await,
-            Scheme::Https => exchange(tls::over(stream, self.host).await?, request).await,
-        };
-        match code? {
-            200..=399 => Ok(()),
-            code => Err(format!("status {code}")),
+        let (host, path) = (self.host.to_owned(), self.path.to_owned());
+        let mut target = Target { scheme: self.scheme, host, port: self.port, path };
+        for _ in 0..=REDIRECTIONS {
+            let response = self.send(&target).await?;
+            match (response.code, response.location) {
+                (301 | 302 | 303 | 307 | 308, Some(location)) => match target.redirected(&location) {
+                    Some(next) => target = next,
+                    None => return Ok(()),
+                },
+                (200..=399, _) => return Ok(()),
+                (code, _) => return Err(format!("status {code}")),
+            }
         }
+        Err(format!("stopped after {REDIRECTIONS} redirects"))
+    }
+
+    async fn send(&self, target: &Target) -> Result<Response, String> {
+        let Target { scheme, host, port, path } = target;
+        let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|e| e.to_string())?;
+        let request = request(host, *port, path, self.headers)?;
+        match scheme {
+            Scheme::Http => exchange(stream, request).await,
+            Scheme::Https => exchange(tls::over(stream, host).await?, request).await,
+        }
+    }
+}
+
+/// What counts of a response.
+struct Response {
+    code: u16,
+    location: Option<String>,
+}
+
+impl<B> From<hyper::Response<B>> for Response {
+    fn from(response: hyper::Response<B>) -> Self {
+        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+        Self { code: response.status().as_u16(), location: location.map(str::to_owned) }
     }
 }
 
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     request: Request<Empty<Bytes>>,
-) -> Result<u16, String> {
+) -> Result<Response, String> {
     let mut client = http1::Builder::new();
     client.max_buf_size(LONGEST).title_case_headers(true);
     let (mut sender, connection) = client.handshake(TokioIo::new(stream)).await.map_err(|e| cause(&e))?;
@@ -80,10 +118,10 @@ async fn exchange(
     let mut answer = std::pin::pin!(answer);
     tokio::select! {
         biased;
-        response = &mut answer => response.map(|r| r.status().as_u16()).map_err(|e| cause(&e)),
+        response = &mut answer => response.map(Response::from).map_err(|e| cause(&e)),
         // The connection task ends first if the server closes the connection right after its response.
         ended = &mut connection => match ended {
-            Ok(()) => answer.await.map(|r| r.status().as_u16()).map_err(|e| cause(&e)),
+            Ok(()) => answer.await.map(Response::from).map_err(|e| cause(&e)),
             Err(error) => Err(cause(&error)),
         },
     }
@@ -163,6 +201,40 @@ mod tests {
         assert_eq!(served("HTTP/1.0 302 Found\r\n\r\n").await, Ok(()));
         assert!(served("HTTP/1.1 500 Oh\r\n\r\n").await.unwrap_err().contains("status 500"));
         assert!(served("SSH-2.0-x\r\n").await.unwrap_err().contains("not HTTP"));
+    }
+
+    /// One answer for each request of a probe of `/start`; the paths that were asked for.
+    async fn redirected(answers: &[&str]) -> (Vec<String>, Result<(), String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = async {
+            let mut paths = Vec::new();
+            for answer in answers {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut buffer = vec![0; 4096];
+                let read = stream.read(&mut buffer).await.unwrap();
+                let request = String::from_utf8_lossy(&buffer[..read]).into_owned();
+                paths.push(request.split(' ').nth(1).unwrap().to_owned());
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+            paths
+        };
+        let get = Get { path: "/start", ..asked(port) };
+        tokio::join!(server, get.ask())
+    }
+
+    #[tokio::test]
+    async fn a_redirection_to_the_same_host_is_followed_and_one_to_another_is_well() {
+        let [local, foreign] = ["/healthz", "http://0.0.0.0/"]
+            .map(|to| format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"));
+        let (paths, outcome) = redirected(&[&local, "HTTP/1.1 500 Oh\r\n\r\n"]).await;
+        assert_eq!(paths, ["/start", "/healthz"]);
+        assert!(outcome.unwrap_err().contains("status 500"));
+        assert_eq!(redirected(&[&local, "HTTP/1.1 200 OK\r\n\r\n"]).await.1, Ok(()));
+        assert_eq!(redirected(&[&foreign]).await.1, Ok(()));
+        let (paths, outcome) = redirected(&[local.as_str(); 11]).await;
+        assert_eq!(paths.len(), 11);
+        assert!(outcome.unwrap_err().contains("10 redirects"));
     }
 
     #[test]

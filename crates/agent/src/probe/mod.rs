@@ -2,6 +2,7 @@
 
 mod grpc;
 mod http;
+mod redirect;
 mod tls;
 
 use std::time::Duration;

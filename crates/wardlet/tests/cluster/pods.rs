@@ -24,12 +24,12 @@ pub(crate) fn spec(script: &str) -> Value {
     })
 }
 
-pub(crate) fn template(app: &str, spec: Value) -> Value {
+pub(crate) fn template(app: &str, spec: &Value) -> Value {
     json!({"metadata": {"labels": {"app": app}}, "spec": spec})
 }
 
 /// A workload of the group `apps`: its pods have the label `app` with its name as the value.
-pub(crate) fn workload(kind: &str, app: &str, spec: Value) -> Value {
+pub(crate) fn workload(kind: &str, app: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": app, "namespace": "default"},
         "spec": {"selector": {"matchLabels": {"app": app}}, "template": template(app, spec)},
@@ -40,7 +40,7 @@ pub(crate) fn workload(kind: &str, app: &str, spec: Value) -> Value {
 pub(crate) fn deployment(app: &str, replicas: usize) -> Value {
     let script =
         "mkdir /www; echo ok > /www/ok; trap 'kill $!; exit 0' TERM; httpd -f -p 8080 -h /www & wait";
-    let mut deployment = workload("Deployment", app, spec(script));
+    let mut deployment = workload("Deployment", app, &spec(script));
     deployment["spec"]["replicas"] = json!(replicas);
     deployment["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] =
         json!({"httpGet": {"path": "/ok", "port": 8080}, "periodSeconds": 1});
@@ -49,7 +49,7 @@ pub(crate) fn deployment(app: &str, replicas: usize) -> Value {
 
 /// A pod that is bound to the node already.
 pub(crate) fn bound_pod(app: &str, script: &str) -> Value {
-    let mut pod = template(app, spec(script));
+    let mut pod = template(app, &spec(script));
     pod["apiVersion"] = json!("v1");
     pod["kind"] = json!("Pod");
     pod["metadata"]["name"] = json!(app);

@@ -26,27 +26,27 @@ fn job_spec() -> Value {
 fn job() -> Value {
     json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once", "namespace": "default"},
-        "spec": {"completions": 2, "parallelism": 2, "template": template("once", job_spec())},
+        "spec": {"completions": 2, "parallelism": 2, "template": template("once", &job_spec())},
     })
 }
 
 fn cron_job() -> Value {
     json!({
         "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "often", "namespace": "default"},
-        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template("often", job_spec())}}},
+        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template("often", &job_spec())}}},
     })
 }
 
 /// Runs all of it, from the first pod to the last block returned.
 pub(crate) fn run(extent: &Extent) {
     let (cluster, _agent) = Cluster::with_agent(Runtime::BuiltIn);
-    let mut ordered = workload("StatefulSet", "ordered", spec(LASTING));
+    let mut ordered = workload("StatefulSet", "ordered", &spec(LASTING));
     ordered["spec"]["serviceName"] = json!("ordered");
     ordered["spec"]["replicas"] = json!(2);
     let objects = [
         deployment("web", extent.replicas),
         ordered,
-        workload("DaemonSet", "each", spec(LASTING)),
+        workload("DaemonSet", "each", &spec(LASTING)),
         job(),
         cron_job(),
     ];
