@@ -9,41 +9,13 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use super::redirect::Target;
+use super::target::{Scheme, Target};
 use super::tls;
 
 /// Maximum size of a response's head. The body is not read.
 const LONGEST: usize = 8192;
 /// Maximum number of redirections that are followed, as Go's HTTP client has it.
 const REDIRECTIONS: u32 = 10;
-
-/// The URL scheme of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scheme {
-    Http,
-    Https,
-}
-
-impl Scheme {
-    pub(super) fn of(name: Option<&str>) -> Self {
-        if name.is_some_and(|name| name.eq_ignore_ascii_case("https")) { Self::Https } else { Self::Http }
-    }
-
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Https => "https",
-        }
-    }
-
-    /// The port of a URL that names none.
-    pub(super) fn port(self) -> u16 {
-        match self {
-            Self::Http => 80,
-            Self::Https => 443,
-        }
-    }
-}
 
 /// A GET request.
 pub(super) struct Get<'a> {

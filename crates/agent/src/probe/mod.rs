@@ -2,7 +2,7 @@
 
 mod grpc;
 mod http;
-mod redirect;
+mod target;
 mod tls;
 
 use std::time::Duration;
@@ -12,7 +12,8 @@ use manifest::k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHa
 use manifest::k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use tokio::net::TcpStream;
 
-use self::http::{Get, Scheme};
+use self::http::Get;
+use self::target::Scheme;
 use crate::cri::calls::Cri;
 
 /// How often a probe that cannot be run is tried before its verdict is an error.

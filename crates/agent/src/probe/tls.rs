@@ -71,7 +71,8 @@ mod tests {
     use tokio_rustls::rustls::ServerConfig;
     use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-    use super::super::http::{Get, Scheme};
+    use super::super::http::Get;
+    use super::super::target::Scheme;
     use super::*;
 
     /// A server with a self-signed certificate for another name.

@@ -148,12 +148,12 @@ impl Cluster {
         format!("unix://{}", self.testbed.containerd_socket().display())
     }
 
-    /// The report of `wardlet verify`.
+    /// The report of `wardlet verify` on this pod: other nodes on this machine, of other tests, have pods, too.
     #[track_caller]
-    pub(crate) fn verify(&self) -> Value {
+    pub(crate) fn verify(&self, pod: &str) -> Value {
         let endpoint = format!("--runtime-endpoint={}", self.endpoint());
         let foreign = (self.runtime == Runtime::Containerd).then_some(endpoint.as_str());
-        self.json(&["verify"].into_iter().chain(foreign).collect::<Vec<_>>())
+        self.json(&["verify", pod].into_iter().chain(foreign).collect::<Vec<_>>())
     }
 
     fn kubelet_config(&self) -> PathBuf {

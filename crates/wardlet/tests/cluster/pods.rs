@@ -93,8 +93,7 @@ impl Cluster {
     #[track_caller]
     pub(crate) fn each_pod_has_its_own_block(&self, pods: &[Value]) {
         let (maps, leases) = (kernel_maps(), self.leases());
-        let (listed, report) = (self.json(&["ps"]), self.verify());
-        assert_eq!(report["holds"], true, "{report:#}");
+        let listed = self.json(&["ps"]);
         let mut blocks = BTreeMap::new();
         for pod in pods {
             let lease = leases.iter().find(|lease| lease["holder"] == uid(pod));
@@ -113,6 +112,8 @@ impl Cluster {
                     .unwrap_or_default()
             };
             assert_eq!(one(&listed)["uidMappings"], lease["uidMappings"], "`wardlet ps` of {}", name(pod));
+            let report = self.verify(uid(pod));
+            assert_eq!(report["holds"], true, "{report:#}");
             let verified = one(&report["pods"]);
             assert_eq!(verified["verdict"], "isolated", "{}: {report:#}", name(pod));
             assert_eq!(verified["block"]["hostId"], base, "{}: {report:#}", name(pod));

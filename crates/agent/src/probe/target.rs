@@ -1,8 +1,34 @@
-//! Where a redirection of an HTTP probe leads. A probe follows redirections to its own host only.
+//! What an HTTP probe asks, and where a redirection leads. A probe follows redirections to its own host only.
 
 use hyper::Uri;
 
-use super::http::Scheme;
+/// The URL scheme of a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    pub(super) fn of(name: Option<&str>) -> Self {
+        if name.is_some_and(|name| name.eq_ignore_ascii_case("https")) { Self::Https } else { Self::Http }
+    }
+
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// The port of a URL that names none.
+    pub(super) fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
 
 /// The host, port and path of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
