@@ -124,3 +124,52 @@ async fn no_file_is_read_through_a_link() {
         assert_eq!(get(logs.address(), path).await.status, 404, "{path}");
     }
 }
+
+/// Nothing is sent while every line is filtered out, and the reader does not catch up with the container.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_has_gone_is_noticed_while_nothing_is_sent() {
+    let logs = Logs::start().await;
+    logs.append("0.log", &["1Z stdout F one"]);
+    logs.pod.set(running(), 0);
+    let path = logs.dir.path().join("logs/pod/app/0.log");
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (is_over, file) = (std::sync::Arc::clone(&stop), path.clone());
+    let writer = std::thread::spawn(move || {
+        let text = "2026-03-01T12:30:02Z stdout F again\n".repeat(20_000);
+        while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+            OpenOptions::new().append(true).open(&file).unwrap().write_all(text.as_bytes()).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    });
+    let mut stream = connect(logs.address(), &Identity::default()).await;
+    let query = "?follow=true&sinceTime=2099-01-01T00:00:00Z";
+    let request = format!("GET {PATH}{query} HTTP/1.1\r\nHost: a\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).await.unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    drop(stream);
+    let readers = || {
+        let own = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        // Those that read: the writer's descriptor comes and goes.
+        own.filter(|entry| fs::read_link(entry.path()).is_ok_and(|target| target == path))
+            .filter(|entry| {
+                let info = Path::new("/proc/self/fdinfo").join(entry.file_name());
+                fs::read_to_string(info).is_ok_and(|text| {
+                    text.lines().any(|line| line.starts_with("flags:") && line.ends_with('0'))
+                })
+            })
+            .count()
+    };
+    let mut left = 0;
+    for _ in 0..100 {
+        left = readers();
+        if left == 0 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    writer.join().unwrap();
+    assert_eq!(left, 0, "the log is still read for a client that has gone");
+}

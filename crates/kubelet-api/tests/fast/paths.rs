@@ -18,7 +18,7 @@ async fn each_path_answers_as_a_kubelet() {
     for (path, status, body) in [
         ("/healthz", 200, "ok"),
         ("/healthz/ping", 200, "ok"),
-        ("/healthz?verbose", 200, "[+]ping ok\nhealthz check passed\n"),
+        ("/healthz?verbose", 200, "[+]ping ok\n[+]syncloop ok\nhealthz check passed\n"),
         ("/healthz/unknown", 404, "404 page not found\n"),
         ("/unknown", 404, "404 page not found\n"),
         ("/metrics/../pods", 404, "404 page not found\n"),

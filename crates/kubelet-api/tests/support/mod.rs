@@ -160,16 +160,26 @@ impl ServerCertVerifier for Trusting {
 
 /// A TLS connection.
 pub(crate) async fn connect(address: SocketAddr, identity: &Identity) -> TlsStream<TcpStream> {
+    connect_for(address, identity, &[]).await
+}
+
+/// A TLS connection for one of these protocols.
+pub(crate) async fn connect_for(
+    address: SocketAddr,
+    identity: &Identity,
+    protocols: &[&str],
+) -> TlsStream<TcpStream> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().unwrap();
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(Trusting));
-    let config = match &identity.0 {
+    let mut config = match &identity.0 {
         Some((certificate, key)) => {
             let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>().unwrap();
             builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key).unwrap()).unwrap()
         }
         None => builder.with_no_client_auth(),
     };
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     let stream = TcpStream::connect(address).await.unwrap();
     let name = ServerName::try_from("node0").unwrap();
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
