@@ -91,14 +91,23 @@ const CASES: &[Case] = &[
         drop_ins: &[],
         flags: &[
             ("read-only-port", "0"),
-            // Without a file a kubelet has other defaults for these.
-            ("anonymous-auth", "false"),
-            ("authentication-token-webhook", "true"),
-            ("authorization-mode", "Webhook"),
-            ("eviction-hard", "memory.available<100Mi"),
+            ("anonymous-auth", "true"),
+            ("authorization-mode", "AlwaysAllow"),
             ("port", "10999"),
         ],
     },
+];
+
+/// What a file has by default, and a kubelet without a file has not; we have it in both cases.
+const WITHOUT_FILE: [(&str, &str); 5] = [
+    ("read-only-port", "0"),
+    ("anonymous-auth", "false"),
+    ("authentication-token-webhook", "true"),
+    ("authorization-mode", "Webhook"),
+    (
+        "eviction-hard",
+        "memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%",
+    ),
 ];
 
 fn kubelet(directory: &Path, case: &Case) -> Value {
@@ -107,6 +116,11 @@ fn kubelet(directory: &Path, case: &Case) -> Value {
     });
     let mut command = Command::new(program);
     command.current_dir(directory).arg("--hairpin-mode=of-no-kind");
+    if case.file.is_none() {
+        let is_set = |name: &str| case.flags.iter().any(|(set, _)| *set == name);
+        let missing = WITHOUT_FILE.iter().filter(|(name, _)| !is_set(name));
+        command.args(missing.map(|(name, text)| format!("--{name}={text}")));
+    }
     if case.file.is_some() {
         command.arg(format!("--config={}", directory.join("config.yaml").display()));
     }
