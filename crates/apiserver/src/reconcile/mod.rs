@@ -108,7 +108,11 @@ enum Stage {
     /// It is admitted, and is started when these pods, by UID, have ended.
     Preempting { victims: BTreeSet<String> },
     /// It could not be started, and is tried again.
-    Waiting { until: Instant },
+    Waiting {
+        until: Instant,
+        /// Whether it lacks an object: it is tried at once when one appears or changes.
+        for_objects: bool,
+    },
     /// Its worker runs it.
     Running {
         /// The definition that it runs with; `None` if it is only stopped.
@@ -211,7 +215,10 @@ pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = 
                 }
                 reconciler.reconcile().await;
             }
-            () = changed(&mut changes) => reconciler.ports.agent.refresh().await,
+            () = changed(&mut changes) => {
+                reconciler.ports.agent.refresh().await;
+                reconciler.retry_for_objects().await;
+            }
             () = tokio::time::sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {
                 reconciler.reconcile().await;
             }
@@ -261,10 +268,23 @@ impl Ports {
 impl Reconciler {
     fn next_retry(&self) -> Option<Instant> {
         let until = self.pods.values().filter_map(|managed| match managed.stage {
-            Stage::Waiting { until } => Some(until),
+            Stage::Waiting { until, .. } => Some(until),
             _ => None,
         });
         until.min()
+    }
+
+    /// Tries the pods again that lack an object.
+    async fn retry_for_objects(&mut self) {
+        let mut is_one = false;
+        for managed in self.pods.values_mut() {
+            if let Stage::Waiting { until, for_objects: true } = &mut managed.stage {
+                (*until, is_one) = (Instant::now(), true);
+            }
+        }
+        if is_one {
+            self.reconcile().await;
+        }
     }
 
     /// Ends the recorded pods of earlier processes that no source has any more.
@@ -373,7 +393,7 @@ impl Reconciler {
                 managed.stage = Stage::Starting;
                 self.tasks.spawn(work::end(Arc::clone(&self.ports), managed.pod.clone(), None));
             }
-            (Stage::Waiting { until }, Some(wanted)) if *until <= Instant::now() => {
+            (Stage::Waiting { until, .. }, Some(wanted)) if *until <= Instant::now() => {
                 managed.stage = Stage::Starting;
                 self.tasks.spawn(work::start(Arc::clone(&self.ports), Arc::clone(wanted)));
             }
@@ -444,7 +464,8 @@ impl Reconciler {
                 let failures = self.pods.get(pod.uid.as_str()).map_or(0, |managed| managed.failures);
                 let pause = RETRY.saturating_mul(1 << failures.min(4)).min(LONGEST_RETRY);
                 let pause = if is_network { NETWORK_RETRY } else { pause };
-                self.set_stage(&pod, Stage::Waiting { until: Instant::now() + pause });
+                let for_objects = error.reason == reason::FAILED_MOUNT;
+                self.set_stage(&pod, Stage::Waiting { until: Instant::now() + pause, for_objects });
                 if let Some(managed) = self.pods.get_mut(pod.uid.as_str()).filter(|_| !is_network) {
                     managed.failures += 1;
                 }
