@@ -138,7 +138,7 @@ mod tests {
             }))
         };
         let mirror = json!({"kubernetes.io/config.mirror": "u-static"});
-        let set = PodSet { pods: vec![pod("web", json!({})), pod("shown", mirror)] };
+        let set = PodSet { pods: vec![pod("web", json!({})), pod("shown", mirror)], ..PodSet::default() };
         let (_sender, receiver) = watch::channel(Some(Arc::new(set)));
         let pods = NodePods { pods: PodsView(receiver), state: dir.path().to_owned() };
         let list = pods.list();
@@ -174,7 +174,7 @@ mod tests {
         };
         let logs = |mirror: Option<&str>, namespace: &str| {
             let pods = mirror.map(|mirror| pod(namespace, "web", mirror)).into_iter().collect();
-            let (_sender, receiver) = watch::channel(Some(Arc::new(PodSet { pods })));
+            let (_sender, receiver) = watch::channel(Some(Arc::new(PodSet { pods, ..PodSet::default() })));
             let pods = NodePods { pods: PodsView(receiver), state: dir.path().to_owned() };
             pods.find(namespace, "web").map(|found| found.logs)
         };

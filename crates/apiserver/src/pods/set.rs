@@ -1,6 +1,7 @@
 //! The complete set of this node's pods.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent::ports::PodRef;
 use tokio::sync::watch;
@@ -12,6 +13,8 @@ use crate::pods::pod::ApiPod;
 pub struct PodSet {
     /// The pods. Pods that are being deleted, have ended, are mirror pods or cannot be read are among them.
     pub pods: Vec<Arc<ApiPod>>,
+    /// UID and last definition of pods that were removed from the API lately: a forced deletion may be seen only so.
+    pub removed: Vec<Arc<ApiPod>>,
 }
 
 impl PodSet {
@@ -19,6 +22,13 @@ impl PodSet {
     #[must_use]
     pub fn by_uid(&self, uid: &str) -> Option<&Arc<ApiPod>> {
         self.pods.iter().find(|pod| pod.pod.uid.as_str() == uid)
+    }
+
+    /// The grace period that a removed pod was deleted with; `None` if it is not known.
+    #[must_use]
+    pub fn last_grace(&self, uid: &str) -> Option<Duration> {
+        let removed = self.removed.iter().find(|pod| pod.pod.uid.as_str() == uid)?;
+        removed.deletion.and_then(|deletion| deletion.grace)
     }
 
     /// The pod in the API that shows this pod of the agent: the pod itself, or the mirror pod of a static pod.

@@ -1,6 +1,6 @@
 //! The set of pods from the events of a watch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use kube::Resource as _;
@@ -11,6 +11,9 @@ use crate::pods::pod::{ApiPod, Definition};
 use crate::pods::set::PodSet;
 use crate::raw::RawObject;
 
+/// How many removed pods are remembered.
+const REMOVED: usize = 64;
+
 /// Namespace and name.
 type Key = (String, String);
 
@@ -19,6 +22,7 @@ type Key = (String, String);
 pub(crate) struct PodStore {
     pods: BTreeMap<Key, Arc<ApiPod>>,
     listed: BTreeMap<Key, Arc<ApiPod>>,
+    removed: VecDeque<Arc<ApiPod>>,
 }
 
 impl PodStore {
@@ -42,10 +46,13 @@ impl PodStore {
                 }
             }
             Event::Delete(raw) => {
+                self.removed.extend(self.read(raw));
+                self.removed.drain(..self.removed.len().saturating_sub(REMOVED));
                 self.pods.remove(&key(raw));
             }
         }
-        Some(PodSet { pods: self.pods.values().cloned().collect() })
+        let (pods, removed) = (self.pods.values().cloned().collect(), self.removed.iter().cloned().collect());
+        Some(PodSet { pods, removed })
     }
 
     /// The pod; the known one if it is of the same version.
@@ -129,6 +136,14 @@ mod tests {
         let after = store.apply(&Event::InitDone).unwrap();
         assert_eq!(after.pods.len(), 1);
         assert!(Arc::ptr_eq(&before.pods[1], &after.pods[0]), "a pod of the same version is not read again");
-        assert!(store.apply(&Event::Delete(raw("b", 2))).unwrap().pods.is_empty());
+        // A forced deletion: the pod was not seen as one that is being deleted.
+        let forced = json!({
+            "metadata": {"namespace": "shop", "name": "b", "uid": "u-b", "resourceVersion": "2",
+                "deletionTimestamp": "2026-11-18T00:00:00Z", "deletionGracePeriodSeconds": 0},
+            "spec": {"containers": [{"name": "a", "image": "i"}]},
+        });
+        let set = store.apply(&Event::Delete(serde_json::from_value(forced).unwrap())).unwrap();
+        assert!(set.pods.is_empty());
+        assert_eq!((set.last_grace("u-b"), set.last_grace("u-a")), (Some(std::time::Duration::ZERO), None));
     }
 }

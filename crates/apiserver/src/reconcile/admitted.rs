@@ -154,7 +154,7 @@ mod tests {
             });
             Arc::new(ApiPod::read(&serde_json::from_value(pod).unwrap()).unwrap())
         });
-        Wanted { api: Some(Arc::new(PodSet { pods: pods.collect() })), files: None }
+        Wanted { api: Some(Arc::new(PodSet { pods: pods.collect(), ..PodSet::default() })), files: None }
     }
 
     #[test]

@@ -376,7 +376,7 @@ impl Reconciler {
     /// Takes a known pod a step further; `wanted` is `None` if it is bound to this node no more.
     async fn step(&mut self, uid: &str, wanted: Option<&Arc<ApiPod>>) {
         let deletion = match wanted {
-            None => Some(Grace(None)),
+            None => Some(Grace(self.wanted.api.as_ref().and_then(|set| set.last_grace(uid)))),
             Some(wanted) => wanted.deletion.map(|deletion| Grace(deletion.grace)),
         };
         // A pod that is ended for a critical one stays in the API, with its logs here.

@@ -218,7 +218,10 @@ mod tests {
             stopping: stopping.iter().map(|name| ("default".to_owned(), (*name).to_owned())).collect(),
         };
         let of = |pods: &[&Arc<ApiPod>], stopping: &[&str]| {
-            steps(&target(stopping), &PodSet { pods: pods.iter().copied().cloned().collect() })
+            steps(
+                &target(stopping),
+                &PodSet { pods: pods.iter().copied().cloned().collect(), ..PodSet::default() },
+            )
         };
         assert_eq!(of(&[], &[]), [Step::Create(Arc::clone(&web))]);
         assert_eq!(of(&[&pod("web-n", "u-1", Some("hash-2"))], &[]), []);

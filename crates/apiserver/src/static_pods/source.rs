@@ -46,7 +46,7 @@ impl StaticPods {
         }
         refusals.difference(&self.logged).for_each(|text| warn!("{text}"));
         self.logged = refusals;
-        PodSet { pods }
+        PodSet { pods, ..PodSet::default() }
     }
 
     fn read_one(&self, object: &Object) -> Result<ApiPod, String> {

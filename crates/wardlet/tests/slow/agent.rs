@@ -2,6 +2,7 @@
 //! bound to it by hand: a scheduler is not among the components of this tier.
 
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use testbed::{Parts, Testbed, User, Validity, yardstick};
@@ -39,12 +40,21 @@ impl Drop for Cluster {
     }
 }
 
+/// A configuration with a pool that no other node of these tests has: a block that two have does not become free for either.
+pub(crate) fn own_pool() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let first = 2_214_592_512 + NEXT.fetch_add(1, Ordering::Relaxed) * 64 * 65_536;
+    let range = format!("{first}-{}", first + 64 * 65_536 - 1);
+    json!({"userNamespaces": {"pool": {"uids": [range]}}}).to_string()
+}
+
 impl Cluster {
     pub(crate) fn start() -> Self {
         let testbed = Testbed::start(Parts::control_plane()).unwrap();
         let dir = tempfile::Builder::new().prefix("wa").tempdir_in("/var/tmp").unwrap();
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
         std::fs::set_permissions(dir.path(), open).unwrap();
+        std::fs::write(dir.path().join("wardlet.yaml"), own_pool()).unwrap();
         let cluster = Self { testbed, dir };
         let archive = cluster.dir.path().join("image.tar");
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/busybox-image.sh");
@@ -56,6 +66,7 @@ impl Cluster {
 
     pub(crate) fn wardlet(&self) -> Command {
         let mut command = self.testbed.command(testkit::programs().join("wardlet"));
+        command.arg("--config").arg(self.dir.path().join("wardlet.yaml"));
         command.arg("--state-dir").arg(self.dir.path().join("state"));
         command
     }
