@@ -13,7 +13,7 @@ use crate::pods::pod::ApiPod;
 pub struct PodSet {
     /// The pods. Pods that are being deleted, have ended, are mirror pods or cannot be read are among them.
     pub pods: Vec<Arc<ApiPod>>,
-    /// UID and last definition of pods that were removed from the API lately: a forced deletion may be seen only so.
+    /// Pods that were removed from the API lately, as they were last: a forced deletion may be seen only so.
     pub removed: Vec<Arc<ApiPod>>,
 }
 

@@ -19,6 +19,8 @@ use crate::runtime_classes::{class_of, with_handler};
 
 /// Event: a change of the pod cannot be applied while it runs.
 const FAILED_SYNC: &str = "FailedSync";
+/// What to do about a pod whose UID has a lease, for instance because a process of an earlier attempt still uses its host IDs.
+const UID_IN_USE: &str = "`wardlet ids list` shows the lease, and `wardlet ids audit` what uses its host IDs; the pod starts when they are free";
 /// The pause before a removal is tried again.
 const PAUSE: Duration = Duration::from_secs(10);
 /// How often a pod that has ended is asked to give its host IDs back, before that waits for its deletion.
@@ -107,8 +109,9 @@ impl From<Error> for StartError {
                 let message = format!("MountVolume.SetUp failed for volume {:?} : {what}", cause.volume);
                 (message, Some(cause.hint().to_owned()))
             }
-            // Its hint is about manifests.
+            // Their hints are about manifests.
             Error::Config { .. } => (error.to_string(), None),
+            Error::UidTaken { .. } => (error.to_string(), Some(UID_IN_USE.to_owned())),
             _ => (error.to_string(), error.hint()),
         };
         let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
@@ -252,6 +255,19 @@ mod tests {
 
     fn refused(field: &str, cause: &str, hint: &str) -> admission::Refused {
         admission::Refused { field: field.into(), cause: cause.into(), hint: hint.into(), at: None }
+    }
+
+    #[test]
+    fn the_uid_of_a_pod_of_the_api_is_not_the_way_out() {
+        let uid = types::PodUid::new("0aa7a1ce-0000-4000-8000-000000000001").unwrap();
+        let owner = "another holder of a lease in the ledger (host IDs 65536-131071, draining)".to_owned();
+        let error = StartError::from(Error::UidTaken { pod: "shop/web".to_owned(), uid, owner });
+        assert!(
+            error.message.contains("65536-131071") && error.message.contains("ids list"),
+            "{}",
+            error.message
+        );
+        assert!(!error.message.contains("manifest"), "{}", error.message);
     }
 
     #[test]
