@@ -9,35 +9,32 @@ mod admitted;
 mod judge;
 mod metrics;
 mod node_view;
+mod ports;
+mod start_error;
 mod work;
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::PodOrigin;
-use agent::ports::{BoxFuture, Clock, EventSink, PodRef, PodSource};
-use agent::{Admitted, Agent, Handle, PodUpdate};
-use kubelet_api::SyncLoop;
-use manifest::{Object, Resource};
+use agent::ports::{PodRef, PodSource};
+use agent::{Handle, PodUpdate};
+use manifest::Resource;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 use types::reason;
 
-use crate::objects::ApiObjects;
-use crate::pods::{ApiPod, PodSet, PodWatch};
-use crate::runtime_classes::RuntimeClasses;
-use crate::static_pods::{MirrorTarget, Mirrors, StaticPods};
-use crate::status::ApiStatuses;
+use crate::pods::{ApiPod, PodSet};
+use crate::static_pods::MirrorTarget;
 use admitted::AdmittedPods;
 use work::Done;
 
 pub use metrics::Metrics;
 pub use node_view::{NodeInApi, NodeView, is_apparmor_enabled};
-pub use work::StartError;
+pub use ports::{Admission, Cluster, Ports, Sources};
+pub use start_error::StartError;
 
 /// The pause before a pod that could not be started is tried again, as the kubelet's; it doubles each time.
 const RETRY: Duration = Duration::from_secs(10);
@@ -48,58 +45,6 @@ const LONGEST_RETRY: Duration = Duration::from_secs(120);
 
 /// How often the loop turns if nothing happens.
 const TURN: Duration = Duration::from_secs(10);
-
-/// Decides whether and how a pod runs on this node.
-pub trait Admission: Send + Sync {
-    /// Admits a pod. The error says why it cannot run now, and what to do. It is never final: the pod is tried again.
-    fn admit<'a>(
-        &'a self,
-        pod: &'a Object,
-        origin: PodOrigin,
-    ) -> BoxFuture<'a, Result<Box<Admitted>, StartError>>;
-}
-
-/// What the reconciler works with.
-pub struct Ports {
-    /// Runs the pods.
-    pub agent: Agent,
-    /// The agent's state directory.
-    pub state: PathBuf,
-    /// Decides on each pod before it is started or changed.
-    pub admission: Arc<dyn Admission>,
-    /// Receives why pods cannot be started.
-    pub events: Arc<dyn EventSink>,
-    /// The API server; `None` for a node that only has static pods.
-    pub cluster: Option<Cluster>,
-    /// The source of the current time.
-    pub clock: Arc<dyn Clock>,
-    /// Notes that this loop turns.
-    pub sync_loop: SyncLoop,
-    /// The node, as new pods are judged on it.
-    pub node: NodeView,
-    /// Counts rejections and refusals.
-    pub metrics: Metrics,
-}
-
-/// The ports of the API server.
-pub struct Cluster {
-    /// Receives the end of pods.
-    pub statuses: Arc<ApiStatuses>,
-    /// The ConfigMaps and Secrets that pods reference.
-    pub objects: ApiObjects,
-    /// The mirror pods of static pods.
-    pub mirrors: Mirrors,
-    /// The runtime handlers of pods.
-    pub runtime_classes: RuntimeClasses,
-}
-
-/// Where pods come from.
-pub struct Sources {
-    /// The API server; `None` for a node that only has static pods.
-    pub api: Option<PodWatch>,
-    /// The directory of static pods, if there is one.
-    pub files: Option<StaticPods>,
-}
 
 /// Where a pod is on its way through this node.
 enum Stage {
@@ -255,14 +200,6 @@ struct Reconciler {
     /// The pods that are ended for critical pods, by UID.
     preempted: BTreeSet<String>,
     tasks: JoinSet<Done>,
-}
-
-impl Ports {
-    fn finish(&self, pod: &PodRef) {
-        if let Some(cluster) = &self.cluster {
-            cluster.statuses.finish(pod);
-        }
-    }
 }
 
 impl Reconciler {
