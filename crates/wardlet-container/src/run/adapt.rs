@@ -48,8 +48,14 @@ pub(super) fn with_mounts(mut config: Value, mounts: Vec<Value>) -> Value {
 /// - opens namespaces when it may no longer reach their paths: they are held open here,
 /// - leaves hierarchies of cgroups writable that are asked for read-only, unless there is but one: each
 ///   is sealed as a path,
-/// - makes no group in hierarchies without a controller (`name=systemd`), and shows all of them: they are masked.
-pub(super) fn for_built_in(mut config: Value, held: &mut Vec<OwnedFd>) -> Result<Value, Failure> {
+/// - makes no group in hierarchies without a controller (`name=systemd`), and shows all of them: they are masked,
+/// - mounts cgroups of version 1 only if the host has a process with the number that the container's first process has
+///   in the PID namespace that it joins: then these directories of its own, one in each hierarchy, are bound instead.
+pub(super) fn for_built_in<'a>(
+    mut config: Value,
+    held: &mut Vec<OwnedFd>,
+    own_groups: impl Iterator<Item = &'a Path>,
+) -> Result<Value, Failure> {
     if let Some(process) = config.get_mut("process").and_then(Value::as_object_mut) {
         if process.get("noNewPrivileges") == Some(&json!(false)) {
             process.remove("noNewPrivileges");
@@ -65,6 +71,13 @@ pub(super) fn for_built_in(mut config: Value, held: &mut Vec<OwnedFd>) -> Result
     let table = MountTable::read()?;
     mask_named(&mut config, &hierarchies(&table, named));
     seal_groups(&mut config, &hierarchies(&table, |_| true));
+    if joins_pid_namespace(&config) {
+        bind_groups(
+            &mut config,
+            &hierarchies(&table, |mount| mount.filesystem == "cgroup" && !named(mount)),
+            own_groups,
+        );
+    }
     let namespaces = config.pointer_mut("/linux/namespaces").and_then(Value::as_array_mut);
     for namespace in namespaces.into_iter().flatten() {
         let Some(path) = namespace.get("path").and_then(Value::as_str) else { continue };
@@ -141,6 +154,36 @@ fn seal_groups(config: &mut Value, hierarchies: &BTreeSet<PathBuf>) {
     add_paths(config, "readonlyPaths", paths);
 }
 
+fn joins_pid_namespace(config: &Value) -> bool {
+    let namespaces = config.pointer("/linux/namespaces").and_then(Value::as_array);
+    let joined = |space: &Value| space.get("type") == Some(&json!("pid")) && space.get("path").is_some();
+    namespaces.is_some_and(|all| all.iter().any(joined))
+}
+
+/// Mounts the container's own directory of each hierarchy with controllers where all of them are asked for.
+fn bind_groups<'a>(
+    config: &mut Value,
+    hierarchies: &BTreeSet<PathBuf>,
+    own_groups: impl Iterator<Item = &'a Path>,
+) {
+    let mounts = config.get_mut("mounts").and_then(Value::as_array_mut);
+    let Some(mounts) = mounts.filter(|_| !hierarchies.is_empty()) else { return };
+    let Some(place) = mounts.iter().position(|mount| mount.get("type") == Some(&json!("cgroup"))) else {
+        return;
+    };
+    let all = mounts.remove(place);
+    let Some(target) = all.get("destination").and_then(Value::as_str).map(Path::new) else { return };
+    let options = ["nosuid", "noexec", "nodev", "mode=755"];
+    let parent = json!({ "type": "tmpfs", "source": "tmpfs", "destination": target, "options": options });
+    let bound = own_groups.filter_map(|dir| {
+        let below = dir.strip_prefix(GROUPS).ok()?;
+        let name = hierarchies.iter().find(|name| below.starts_with(name))?;
+        let options = ["bind", "nosuid", "noexec", "nodev"];
+        Some(json!({ "type": "bind", "source": dir, "destination": target.join(name), "options": options }))
+    });
+    mounts.splice(place..place, std::iter::once(parent).chain(bound));
+}
+
 /// Removes these namespaces, which the calling process has joined, from the configuration, and returns their paths.
 pub(super) fn take_namespaces(config: &mut Value, kinds: &[&str]) -> Vec<PathBuf> {
     let mut taken = Vec::new();
@@ -193,7 +236,7 @@ mod tests {
             "linux": { "rootfsPropagation": "rslave", "namespaces": [{ "type": "network", "path": "/proc/self/ns/net" }, { "type": "user" }] },
         });
         let mut held = Vec::new();
-        let mut adapted = for_built_in(config, &mut held).unwrap();
+        let mut adapted = for_built_in(config, &mut held, std::iter::empty()).unwrap();
         with_users(&mut adapted, &held[0]);
         let path = format!("/proc/self/fd/{}", held[0].as_raw_fd());
         assert_eq!(adapted["linux"]["rootfsPropagation"], json!("slave"));
@@ -213,6 +256,25 @@ mod tests {
         assert_eq!(config["mounts"][0]["options"], json!(["mode=755", context]));
         assert_eq!(config["mounts"][1]["options"], json!([context]));
         assert_eq!((&config["mounts"][2], &config["linux"]), (&json!({ "type": "mqueue" }), &json!({})));
+    }
+
+    #[test]
+    fn a_container_in_a_joined_pid_namespace_gets_its_own_groups_of_each_hierarchy() {
+        let mount = json!({ "type": "cgroup", "destination": "/sys/fs/cgroup", "options": ["ro"] });
+        let mut config = json!({ "mounts": [{ "type": "proc" }, mount, { "type": "mqueue" }] });
+        let dirs = ["/sys/fs/cgroup/cpu/pod/one", "/sys/fs/cgroup/unified/pod/one"].map(PathBuf::from);
+        let own = || dirs.iter().map(PathBuf::as_path);
+        let before = config.clone();
+        bind_groups(&mut config, &BTreeSet::new(), own());
+        assert_eq!(config, before);
+        bind_groups(&mut config, &["cpu", "memory"].map(PathBuf::from).into(), own());
+        let seen = ["type", "source", "destination"].map(|name| {
+            let mounts = config["mounts"].as_array().unwrap().iter();
+            mounts.map(|mount| mount[name].as_str().unwrap_or("").to_owned()).collect::<Vec<_>>()
+        });
+        assert_eq!(seen[0], ["proc", "tmpfs", "bind", "mqueue"]);
+        assert_eq!(seen[1], ["", "tmpfs", "/sys/fs/cgroup/cpu/pod/one", ""]);
+        assert_eq!(seen[2], ["", "/sys/fs/cgroup", "/sys/fs/cgroup/cpu", ""]);
     }
 
     #[test]

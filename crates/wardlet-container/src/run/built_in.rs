@@ -66,7 +66,8 @@ fn create_and_start(prepared: &Prepared<'_>, attached: Attached) -> Result<Proce
     for path in adapt::take_namespaces(&mut wanted, &["network", "ipc", "uts"]) {
         Namespace::open(&path)?.join()?;
     }
-    let mut config = adapt::for_built_in(wanted, &mut held)?;
+    let group = sweep::group(prepared.job)?;
+    let mut config = adapt::for_built_in(wanted, &mut held, group.dirs())?;
     let users = new_users(prepared)?;
     if let Some(users) = &users {
         adapt::with_users(&mut config, users);
@@ -96,7 +97,7 @@ fn create_and_start(prepared: &Prepared<'_>, attached: Attached) -> Result<Proce
     let pid = container.pid().and_then(|pid| u32::try_from(pid.as_raw()).ok());
     let pid = pid.ok_or_else(|| Failure::of(format!("{ENGINE} did not say which process it started")))?;
     let process = Process::open(pid)?;
-    device_policy::set(&sweep::group(prepared.job)?, &prepared.device_rules)?;
+    device_policy::set(&group, &prepared.device_rules)?;
     if let Some(dev) = attached.dev {
         cover_dev(&process, dev)?;
     }

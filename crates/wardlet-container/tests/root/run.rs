@@ -7,8 +7,9 @@ use std::fs::File;
 use std::io::{IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixListener;
+use std::process::Command;
 
-use container::{Engine, Owners};
+use container::{Engine, MountSpec, NamespaceSpec, NewMount, Owners};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde_json::json;
 use support::{Box, Users, debians_runc, shell};
@@ -43,6 +44,55 @@ fn one_more_process_runs_in_it() {
             one.delete_and_look();
         }
     }
+}
+
+/// A container in the PID namespace of another, whose number there no process of the host has. On hosts with cgroup v1
+/// it sees its own cgroups all the same.
+#[test]
+fn a_container_joins_a_pid_namespace_under_a_number_that_the_host_lacks() {
+    for engine in engines() {
+        let mut first = Box::new(engine.clone(), Users::Host, &["/bin/sleep", "1000"]);
+        let space = format!("/proc/{}/ns/pid", first.started());
+        let words = ["/bin/sh", "-c", "echo $$ > /tmp/number; exec sleep 1000"];
+        let mut second = Box::new(engine.clone(), Users::Host, &words);
+        second.job.start.namespaces.pid = NamespaceSpec::At(space.clone().into());
+        second.job.start.mounts.push(MountSpec::New(NewMount {
+            filesystem: "cgroup".into(),
+            target: "/sys/fs/cgroup".into(),
+            options: ["nosuid", "noexec", "nodev", "relatime", "ro"].map(str::to_owned).into(),
+        }));
+        second.job.start.mounts.insert(
+            1,
+            MountSpec::New(NewMount {
+                filesystem: "sysfs".into(),
+                target: "/sys".into(),
+                options: ["nosuid", "noexec", "nodev", "ro"].map(str::to_owned).into(),
+            }),
+        );
+        let number = number_that_the_host_lacks();
+        let set = format!("echo {} > /proc/sys/kernel/ns_last_pid", number - 1);
+        let done = Command::new("nsenter").arg(format!("--pid={space}")).args(["sh", "-c", &set]).status();
+        assert!(done.unwrap().success());
+        second.started();
+        assert_eq!(second.shell("cat /tmp/number"), format!("{number}\n"), "{engine:?}");
+        let path = second.job.start.cgroup.path.clone();
+        let limit =
+            "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null; true";
+        assert_eq!(second.shell(limit), format!("{}\n", 256 << 20), "{engine:?} {path}");
+        assert_eq!(
+            second.shell("mkdir /sys/fs/cgroup/pids/more /sys/fs/cgroup/more 2>/dev/null; echo $?"),
+            "1\n"
+        );
+        second.delete_and_look();
+        first.delete_and_look();
+    }
+}
+
+/// The highest number, so that no process is given it within the test.
+fn number_that_the_host_lacks() -> u32 {
+    let limit = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap().trim().parse::<u32>().unwrap();
+    let free = |number: &u32| !std::path::Path::new("/proc").join(number.to_string()).exists();
+    (1000..limit - 10).rev().find(free).unwrap()
 }
 
 /// Where the kernel cannot idmap the filesystem that the layers are on, as Linux 6.1 cannot a tmpfs, they are
