@@ -216,10 +216,8 @@ impl Agent {
 
     /// Rewrites the files of all pods' volumes after a change of the ConfigMaps and Secrets that pods
     /// reference.
-    pub async fn refresh(&self) {
-        for running in self.shared.running.all() {
-            running.orders.refresh().await;
-        }
+    pub fn refresh(&self) {
+        self.shared.running.all().iter().for_each(|running| running.orders.refresh());
     }
 
     fn running(&self, pod: &api::Pod) -> Option<Running> {
@@ -243,7 +241,7 @@ impl Agent {
         pod.metadata.uid.clone_from(&running.pod.metadata.uid);
         let (done, answer) = oneshot::channel();
         let order = Order::Update { pod: Box::new(pod.clone()), plans, done };
-        if running.orders.0.send(order).await.is_err() {
+        if running.orders.sender.send(order).await.is_err() {
             return Ok(Synced::Ended);
         }
         match answer.await {
@@ -426,7 +424,8 @@ impl Agent {
         let state = before
             .as_ref()
             .map_or_else(|| State::new(settings), |status| State::resumed(settings, &status.resumed()));
-        let (orders, inbox) = mpsc::channel(16);
+        let (sender, inbox) = mpsc::channel(16);
+        let orders = Orders { sender, changes: Arc::default() };
         let (status, said) = watch::channel(before);
         let (ending, ends) = watch::channel(false);
         let context = Arc::new(context);
@@ -435,8 +434,7 @@ impl Agent {
         let (shared, span, logs) = (Arc::clone(&self.shared), context.span.clone(), place.logs.clone());
         tokio::spawn(Rotator { shared, span, logs, running }.run());
         let uid = context.uid.as_str().to_owned();
-        let running =
-            Running { pod: context.pod.clone(), uid: context.uid.clone(), orders: Orders(orders.clone()) };
+        let running = Running { pod: context.pod.clone(), uid: context.uid.clone(), orders: orders.clone() };
         self.shared.running.insert(&context.namespace, &context.name, running);
         let worker = Worker {
             pod,
@@ -452,6 +450,8 @@ impl Agent {
             ending,
             writing,
             updates,
+            changes: Arc::clone(&orders.changes),
+            rests_until: tokio::time::Instant::now(),
             executor: ActionExecutor {
                 updates: updated,
                 shared: Arc::clone(&self.shared),
@@ -471,7 +471,7 @@ impl Agent {
             shared: Arc::clone(&self.shared),
             context,
             place,
-            orders: Orders(orders),
+            orders,
             said,
             is_adopted: seen.is_none(),
             task: Some(task),

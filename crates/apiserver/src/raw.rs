@@ -48,6 +48,23 @@ impl RawObject {
     pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
         self.meta.annotations.as_ref()?.get(key).map(String::as_str)
     }
+
+    /// The object with this value of an annotation.
+    pub(crate) fn annotated(mut self, key: &str, value: &str) -> Self {
+        let metadata = self.fields.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(metadata) = metadata {
+            let annotations = metadata.entry("annotations").or_insert(Value::Null);
+            if annotations.is_null() {
+                *annotations = Value::Object(Map::new());
+            }
+            // Annotations of another type are an error to the reader of the pod.
+            if let Value::Object(annotations) = annotations {
+                annotations.insert(key.to_owned(), Value::from(value));
+            }
+        }
+        self.meta.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
+        self
+    }
 }
 
 impl fmt::Debug for RawObject {

@@ -13,8 +13,9 @@ use crate::cri::calls::{REVISION, TERMINATION_MESSAGE_POLICY};
 use crate::cri::resources;
 use crate::cri::sandbox;
 use crate::cri::security;
+use crate::error::Result;
 use crate::pod::context::{PodContext, hash};
-use crate::pod::env::expanded;
+use crate::pod::env::all_expanded;
 use crate::pod::images::ImageUser;
 
 /// What is resolved before a container is created.
@@ -34,14 +35,15 @@ pub(crate) fn log_path(name: &str, attempt: u32) -> String {
     format!("{name}/{attempt}.log")
 }
 
-pub(crate) fn config(context: &PodContext, container: &Container, ready: Ready) -> ContainerConfig {
-    let words = |list: &Option<Vec<String>>| -> Vec<String> {
-        list.iter().flatten().map(|word| expanded(word, &ready.variables)).collect()
-    };
-    ContainerConfig {
+/// # Errors
+/// If the command is too large with the values of its variables.
+pub(crate) fn config(context: &PodContext, container: &Container, ready: Ready) -> Result<ContainerConfig> {
+    let words =
+        |list: &Option<Vec<String>>| all_expanded(list.as_deref().unwrap_or_default(), &ready.variables);
+    Ok(ContainerConfig {
         metadata: Some(ContainerMetadata { name: container.name.clone(), attempt: ready.attempt }),
-        command: words(&container.command),
-        args: words(&container.args),
+        command: words(&container.command)?,
+        args: words(&container.args)?,
         working_dir: container.working_dir.clone().unwrap_or_default(),
         labels: labels(context, container),
         annotations: annotations(context, container, ready.attempt),
@@ -62,7 +64,7 @@ pub(crate) fn config(context: &PodContext, container: &Container, ready: Ready) 
         mounts: ready.mounts,
         devices: devices(context),
         ..ContainerConfig::default()
-    }
+    })
 }
 
 fn labels(context: &PodContext, container: &Container) -> BTreeMap<String, String> {
@@ -131,7 +133,7 @@ mod tests {
             let variables = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
             let (image, user) = (ImageSpec::default(), ImageUser::default());
             let ready = Ready { attempt: 3, image, user, variables, mounts: Vec::new(), target: None };
-            config(&context, &context.spec.containers[index], ready)
+            config(&context, &context.spec.containers[index], ready).unwrap()
         };
         let (plain, own) = (of(0), of(1));
         assert_eq!((plain.stdin, plain.stdin_once, plain.tty), (false, false, false));

@@ -20,6 +20,10 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) host_ip: &'a str,
 }
 
+/// Maximum size of all variables of a container, and of each text that they are expanded into. Linux refuses to execute a
+/// program with a variable of more than 128 KiB; without a limit, variables that refer to one another grow to gigabytes.
+const LARGEST: usize = 1 << 20;
+
 /// The annotation of a pod by which it is known that it does not come from the API server.
 const SOURCE: &str = "kubernetes.io/config.source";
 
@@ -45,8 +49,13 @@ pub(crate) fn of(container: &Container, around: &Surroundings<'_>) -> Result<BTr
     }
     let fields = fields::of(around.context);
     let resolver = Resolver { container, fields: &fields, around };
+    let mut size = 0;
     for variable in container.env.iter().flatten() {
         if let Some(value) = resolver.value(variable, &all)? {
+            size += value.len();
+            if size > LARGEST {
+                return Err(too_large(&format!("variable {}", variable.name)));
+            }
             all.insert(variable.name.clone(), value);
         }
     }
@@ -82,7 +91,7 @@ impl Resolver<'_> {
             (_, Some(from)) => self
                 .of_source(from)
                 .map_err(|e| Error::config(format!("variable {}", variable.name), e.to_string())),
-            (Some(value), None) => Ok(Some(expanded(value, earlier))),
+            (Some(value), None) => expanded(value, earlier).map(Some),
             (None, None) => Ok(Some(String::new())),
         }
     }
@@ -161,12 +170,23 @@ impl KeyRef<'_> {
     }
 }
 
+fn too_large(field: &str) -> Error {
+    let cause = format!("it makes more than {LARGEST} bytes of variables: use shorter values, or a file");
+    Error::config(field, cause)
+}
+
 /// Expands `$(NAME)` to the variable's value, and `$$` to a dollar sign. A reference to an unknown variable
 /// is kept.
-pub(crate) fn expanded(text: &str, variables: &BTreeMap<String, String>) -> String {
+///
+/// # Errors
+/// If the result is larger than the variables of a container may be.
+pub(crate) fn expanded(text: &str, variables: &BTreeMap<String, String>) -> Result<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
+        if out.len() > LARGEST {
+            return Err(too_large("$(NAME)"));
+        }
         out.push_str(before);
         if let Some(after) = after.strip_prefix('$') {
             out.push('$');
@@ -183,12 +203,45 @@ pub(crate) fn expanded(text: &str, variables: &BTreeMap<String, String>) -> Stri
             rest = after;
         }
     }
-    out + rest
+    Ok(out + rest)
+}
+
+/// The words of a command, each expanded.
+///
+/// # Errors
+/// If they are larger than the variables of a container may be.
+pub(crate) fn all_expanded(words: &[String], variables: &BTreeMap<String, String>) -> Result<Vec<String>> {
+    let mut size = 0;
+    let expanded = words.iter().map(|word| {
+        let word = expanded(word, variables)?;
+        size += word.len();
+        if size > LARGEST { Err(too_large("command and args")) } else { Ok(word) }
+    });
+    expanded.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each variable is ten times the one before: the last would have a hundred gigabytes.
+    #[test]
+    fn variables_that_refer_to_one_another_do_not_fill_the_memory() {
+        let mut env = vec![format!(r#"{{"name":"A0","value":"{}"}}"#, "a".repeat(1000))];
+        env.extend((1..9).map(|n| {
+            let value = format!("$(A{})", n - 1).repeat(10);
+            format!(r#"{{"name":"A{n}","value":"{value}"}}"#)
+        }));
+        let text = format!(r#"{{"containers":[{{"name":"a","env":[{}]}}]}}"#, env.join(","));
+        let context = PodContext::for_test(&text);
+        let objects = crate::Objects::default();
+        let around = Surroundings { context: &context, objects: &objects, ips: &[], host_ip: "" };
+        let error = of(&context.spec.containers[0], &around).unwrap_err().to_string();
+        assert!(error.contains("variable A3") && error.contains("1048576 bytes"), "{error}");
+        let variables = [("A".to_owned(), "a".repeat(100_000))].into();
+        assert!(all_expanded(&["$(A)".repeat(1_000_000)], &variables).is_err());
+        assert!(all_expanded(&vec!["$(A)".to_owned(); 11], &variables).is_err());
+    }
 
     #[test]
     fn what_is_optional_and_missing_is_no_variable() {
@@ -287,7 +340,7 @@ mod tests {
             ("cost$", "cost$"),
             ("$A $(A", "$A $(A"),
         ] {
-            assert_eq!(expanded(text, &variables), expected, "{text}");
+            assert_eq!(expanded(text, &variables).unwrap(), expected, "{text}");
         }
     }
 }

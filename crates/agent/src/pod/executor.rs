@@ -281,7 +281,7 @@ impl ActionExecutor {
         let ready = Ready { attempt, image, user, variables, mounts, target };
         let request = CreateContainerRequest {
             pod_sandbox_id: sandbox.id.clone(),
-            config: Some(container::config(&self.context, container, ready)),
+            config: Some(container::config(&self.context, container, ready)?),
             sandbox_config: Some(config),
         };
         let id = self.shared.cri.create(request).await?;

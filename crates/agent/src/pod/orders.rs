@@ -1,10 +1,11 @@
 //! Orders to the worker of a pod.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use manifest::k8s_openapi::api::core::v1 as api;
 use plan::Plan;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::error::Result;
 
@@ -22,24 +23,46 @@ pub(crate) enum Order {
     },
     /// Stop the pod within this grace period, if it is less than the pod's own.
     Stop(Option<Duration>),
-    /// Rewrite the files of volumes: the objects that the pod references may have changed.
-    Refresh,
 }
 
 /// Sends orders to the worker of a pod. Clones send to the same worker. An order to a worker that has ended
 /// is ignored.
 #[derive(Clone)]
-pub struct Orders(pub(crate) mpsc::Sender<Order>);
+pub struct Orders {
+    pub(crate) sender: mpsc::Sender<Order>,
+    /// Notified when objects that the pod may reference have changed.
+    pub(crate) changes: Arc<Notify>,
+}
 
 impl Orders {
     /// Stops the pod, within `grace` if that is less than its own grace period.
     pub async fn stop(&self, grace: Option<Duration>) {
         // The channel is closed once the worker has ended.
-        let _ = self.0.send(Order::Stop(grace)).await;
+        let _ = self.sender.send(Order::Stop(grace)).await;
     }
 
-    /// Rewrites the files of the pod's volumes after a change of the objects that it references.
-    pub async fn refresh(&self) {
-        let _ = self.0.send(Order::Refresh).await;
+    /// Has the files of the pod's volumes rewritten after a change of the objects that it references. Returns at once, and
+    /// any number of changes that the worker has not heard of yet are one: a pod whose objects change all the time must not
+    /// hold up the caller, which drives all pods.
+    pub fn refresh(&self) {
+        self.changes.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker that was busy, and a bounded channel of such orders, held up the loop of all pods.
+    #[tokio::test]
+    async fn changes_are_told_without_waiting_for_the_worker() {
+        let (sender, _inbox) = mpsc::channel(1);
+        let orders = Orders { sender, changes: Arc::new(Notify::new()) };
+        for _ in 0..1000 {
+            orders.refresh();
+        }
+        orders.changes.notified().await;
+        let second = tokio::time::timeout(Duration::from_millis(50), orders.changes.notified()).await;
+        assert!(second.is_err(), "a thousand changes are one");
     }
 }

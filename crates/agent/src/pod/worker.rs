@@ -58,6 +58,10 @@ pub(crate) struct Worker {
     pub(crate) ending: watch::Sender<bool>,
     /// Notifies running tasks of a new definition.
     pub(crate) updates: watch::Sender<Arc<PodContext>>,
+    /// Notified when objects that the pod may reference have changed.
+    pub(crate) changes: Arc<Notify>,
+    /// When the pod's files may be rewritten for such a change again.
+    pub(crate) rests_until: tokio::time::Instant,
     /// Notifies the log rotation of the containers that run.
     pub(crate) writing: watch::Sender<Vec<Running>>,
 }
@@ -96,6 +100,12 @@ impl UnderWay {
             None => std::future::pending().await,
         }
     }
+}
+
+/// How long after its begin a rewrite of a pod's files is followed by the next: objects that change all the time must not keep
+/// the disk busy for all pods.
+fn rest_after(took: Duration) -> Duration {
+    took.saturating_mul(5).max(Duration::from_secs(1))
 }
 
 impl Worker {
@@ -212,7 +222,7 @@ impl Worker {
     async fn wait(&mut self, wake: Option<Moment>, under_way: &mut UnderWay) -> Option<Outcome> {
         let relist = if self.executor.shared.notifier.has_events() { RELIST } else { RELIST_UNTOLD };
         let until = wake.map_or(relist, |at| at.since(self.now()).min(relist));
-        let wakeup = Arc::clone(&self.wakeup);
+        let (wakeup, changes) = (Arc::clone(&self.wakeup), Arc::clone(&self.changes));
         let deadline = tokio::time::sleep(until);
         tokio::pin!(deadline);
         loop {
@@ -226,7 +236,6 @@ impl Worker {
                         self.delete(grace);
                         return None;
                     }
-                    Some(Order::Refresh) => self.refresh().await,
                     Some(Order::Update { pod, plans, done }) => {
                         // The caller may not wait for the result.
                         let _ = done.send(self.update(*pod, plans).await);
@@ -234,6 +243,12 @@ impl Worker {
                     }
                     None => {}
                 },
+                // Cancelled while it rests, it has taken no notice of a change yet.
+                () = async { tokio::time::sleep_until(self.rests_until).await; changes.notified().await } => {
+                    let begun = tokio::time::Instant::now();
+                    self.refresh().await;
+                    self.rests_until = begun + rest_after(begun.elapsed());
+                }
                 () = self.requests.changed() => if self.hear_requests() {
                     return None;
                 },

@@ -7,8 +7,8 @@ use hyper::client::conn::http1;
 use hyper::header::{HeaderName, HeaderValue, LOCATION};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 
+use super::connect::connect;
 use super::target::{Scheme, Target};
 use super::tls;
 
@@ -56,7 +56,7 @@ impl Get<'_> {
 
     async fn send(&self, target: &Target) -> Result<Response, String> {
         let Target { scheme, host, port, path } = target;
-        let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|e| e.to_string())?;
+        let stream = connect(host, *port).await.map_err(|e| e.to_string())?;
         let request = request(host, *port, path, self.headers)?;
         match scheme {
             Scheme::Http => exchange(stream, request).await,
@@ -120,10 +120,13 @@ fn request(
         .body(Empty::new())
         .map_err(|e| format!("the probe's path {path:?} cannot be sent: {e}"))?;
     let all = request.headers_mut();
+    // More than a map of headers can hold; adding them without a check panics.
+    let too_many = |_| format!("the probe has too many headers: {}", headers.len());
     for (name, value) in headers {
         let invalid = |e: &dyn std::fmt::Display| format!("the probe's header {name:?} cannot be sent: {e}");
         let value = HeaderValue::from_str(value).map_err(|e| invalid(&e))?;
-        all.append(HeaderName::try_from(*name).map_err(|e| invalid(&e))?, value);
+        let name = HeaderName::try_from(*name).map_err(|e| invalid(&e))?;
+        all.try_append(name, value).map_err(too_many)?;
     }
     for (name, value) in [
         ("host", format!("{host}:{port}")),
@@ -131,7 +134,8 @@ fn request(
         ("accept", "*/*".into()),
     ] {
         if !all.contains_key(name) {
-            all.insert(name, HeaderValue::from_str(&value).map_err(|e| e.to_string())?);
+            let value = HeaderValue::from_str(&value).map_err(|e| e.to_string())?;
+            all.try_insert(name, value).map_err(too_many)?;
         }
     }
     Ok(request)
@@ -217,5 +221,8 @@ mod tests {
         assert!(with("/a\r\nX-B: c", ("X-A", "b")).unwrap_err().contains("path"));
         assert!(with("/", ("X-A", "b\r\nX-B: c")).unwrap_err().contains("header \"X-A\""));
         assert!(with("/", ("X A", "b")).unwrap_err().contains("header \"X A\""));
+        let names: Vec<String> = (0..33_000).map(|number| format!("a{number:x}")).collect();
+        let many: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
+        assert!(request("127.0.0.1", 80, "/", &many).unwrap_err().contains("too many headers: 33000"));
     }
 }

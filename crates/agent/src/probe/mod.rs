@@ -1,5 +1,6 @@
 //! Probes and lifecycle hooks of containers, one run at a time.
 
+mod connect;
 mod grpc;
 mod http;
 mod target;
@@ -10,7 +11,6 @@ use std::time::Duration;
 use lifecycle::{HookKind, ProbeKind, Verdict};
 use manifest::k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Probe};
 use manifest::k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use tokio::net::TcpStream;
 
 use self::http::Get;
 use self::target::Scheme;
@@ -154,8 +154,8 @@ impl Asked<'_> {
 
     async fn connect(&self, host: Option<&str>, port: &IntOrString) -> Result<(), String> {
         let host = host.filter(|host| !host.is_empty()).unwrap_or(self.address);
-        let at = (host, self.port(port)?);
-        TcpStream::connect(at).await.map(drop).map_err(|e| format!("{host}:{}: {e}", at.1))
+        let port = self.port(port)?;
+        connect::connect(host, port).await.map(drop).map_err(|e| format!("{host}:{port}: {e}"))
     }
 
     /// Resolves a port number, or the name of one of the container's ports.

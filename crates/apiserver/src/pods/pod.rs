@@ -15,6 +15,8 @@ use crate::raw::RawObject;
 
 /// Annotation of a mirror pod: the hash of its static pod.
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
+/// Annotation of a pod on the node: the source that it comes from.
+const SOURCE: &str = "kubernetes.io/config.source";
 
 /// A pod as the API server has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,8 +62,13 @@ pub enum Definition {
 }
 
 impl ApiPod {
-    /// Reads a pod. `None` if its UID cannot be one, which no API server sends.
+    /// Reads a pod of the API server. `None` if its UID cannot be one, which no API server sends.
     pub(crate) fn read(raw: &RawObject) -> Option<Self> {
+        // Static pods are known by this annotation, and critical: a pod of the API must not call itself one.
+        Self::of_source(&raw.clone().annotated(SOURCE, "api"))
+    }
+
+    fn of_source(raw: &RawObject) -> Option<Self> {
         let uid = PodUid::new(raw.uid()).ok()?;
         let pod = PodRef { namespace: raw.namespace().to_owned(), name: raw.name().to_owned(), uid };
         let meta = raw.meta();
@@ -88,7 +95,7 @@ impl ApiPod {
         // Serialising the fields of a pod cannot fail; an empty map has no UID.
         let fields = serde_json::to_value(pod).ok().and_then(|value| value.as_object().cloned());
         let raw = RawObject::from(fields.unwrap_or_default());
-        Some(Self { is_static: true, ..Self::read(&raw)? })
+        Some(Self { is_static: true, ..Self::of_source(&raw)? })
     }
 
     /// The pod, if it could be read.
@@ -200,6 +207,18 @@ mod tests {
         assert_eq!(pod.deletion, Some(Deletion { deadline, grace: Some(Duration::from_secs(30)) }));
         assert_eq!(pod.created, Some(Moment::from_millis(1_772_368_205_000)));
         assert_eq!(pod.object().unwrap().name(), "web");
+    }
+
+    #[test]
+    fn a_pod_of_the_api_cannot_call_itself_static() {
+        let source = |pod: &ApiPod| {
+            let Resource::Pod(pod) = &pod.object().unwrap().resource else { panic!("{pod:?}") };
+            pod.metadata.annotations.clone().unwrap()[SOURCE].clone()
+        };
+        let annotated = json!({"metadata": {"annotations": {SOURCE: "file"}}, "spec": {"containers": [{"name": "a", "image": "i"}]}});
+        assert_eq!(source(&read(annotated)), "api");
+        let plain = json!({"metadata": {}, "spec": {"containers": [{"name": "a", "image": "i"}]}});
+        assert_eq!(source(&read(plain)), "api");
     }
 
     #[test]

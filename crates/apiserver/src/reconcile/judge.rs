@@ -152,13 +152,19 @@ fn unknown_fields(pod: &ApiPod) -> Vec<&str> {
     warnings.iter().map(|finding| finding.path.as_str()).collect()
 }
 
-/// A reason that lives as long as the process, as events have it. Each is kept once. There are few: they name resources that
-/// the Node has.
+/// The most reasons that are kept: pods choose the names of resources that the Node does not have.
+const MOST_REASONS: usize = 1024;
+
+/// A reason that lives as long as the process, as events have it. Each is kept once; those beyond [`MOST_REASONS`] are told
+/// in the event's message only.
 fn interned(reason: &str) -> &'static str {
     static REASONS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut reasons = REASONS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = reasons.get(reason) {
         return known;
+    }
+    if reasons.len() >= MOST_REASONS {
+        return "UnexpectedAdmissionError";
     }
     let kept: &'static str = Box::leak(reason.to_owned().into_boxed_str());
     reasons.insert(kept);

@@ -38,6 +38,8 @@ pub use start_error::StartError;
 
 /// The pause before a pod that could not be started is tried again, as the kubelet's; it doubles each time.
 const RETRY: Duration = Duration::from_secs(10);
+/// The pause of a pod that lacked an object, when objects have changed meanwhile.
+const CHANGED_RETRY: Duration = Duration::from_secs(1);
 /// The pause of a pod that waits for the node's network, which is ready at once when it is.
 const NETWORK_RETRY: Duration = Duration::from_secs(2);
 /// The longest pause.
@@ -89,6 +91,8 @@ struct Managed {
     is_static: bool,
     /// How often it could not be started.
     failures: u32,
+    /// How many changes of objects there had been when its last start was ordered.
+    changes: u64,
 }
 
 /// The newest set of each source; `None` until its first complete one.
@@ -133,6 +137,7 @@ pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = 
         pods: HashMap::new(),
         admitted: admitted.unwrap_or_default(),
         preempted: BTreeSet::new(),
+        changes: 0,
         tasks: JoinSet::new(),
     };
     tokio::pin!(shutdown);
@@ -161,7 +166,8 @@ pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = 
                 reconciler.reconcile().await;
             }
             () = changed(&mut changes) => {
-                reconciler.ports.agent.refresh().await;
+                reconciler.ports.agent.refresh();
+                reconciler.changes += 1;
                 reconciler.retry_for_objects().await;
             }
             () = tokio::time::sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {
@@ -199,6 +205,8 @@ struct Reconciler {
     admitted: AdmittedPods,
     /// The pods that are ended for critical pods, by UID.
     preempted: BTreeSet<String>,
+    /// How often an object that pods reference has changed.
+    changes: u64,
     tasks: JoinSet<Done>,
 }
 
@@ -331,11 +339,11 @@ impl Reconciler {
                 self.tasks.spawn(work::end(Arc::clone(&self.ports), managed.pod.clone(), None));
             }
             (Stage::Waiting { until, .. }, Some(wanted)) if *until <= Instant::now() => {
-                managed.stage = Stage::Starting;
+                (managed.stage, managed.changes) = (Stage::Starting, self.changes);
                 self.tasks.spawn(work::start(Arc::clone(&self.ports), Arc::clone(wanted)));
             }
             (Stage::Preempting { .. }, Some(wanted)) if has_room => {
-                managed.stage = Stage::Starting;
+                (managed.stage, managed.changes) = (Stage::Starting, self.changes);
                 self.tasks.spawn(work::start(Arc::clone(&self.ports), Arc::clone(wanted)));
             }
             (Stage::Running { applied, is_updating, deletion: ordered }, _) => {
@@ -402,6 +410,9 @@ impl Reconciler {
                 let pause = RETRY.saturating_mul(1 << failures.min(4)).min(LONGEST_RETRY);
                 let pause = if is_network { NETWORK_RETRY } else { pause };
                 let for_objects = error.reason == reason::FAILED_MOUNT;
+                let before = self.pods.get(pod.uid.as_str()).map(|managed| managed.changes);
+                // The object may have appeared while the pod was tried without it.
+                let pause = if for_objects && before != Some(self.changes) { CHANGED_RETRY } else { pause };
                 self.set_stage(&pod, Stage::Waiting { until: Instant::now() + pause, for_objects });
                 if let Some(managed) = self.pods.get_mut(pod.uid.as_str()).filter(|_| !is_network) {
                     managed.failures += 1;
@@ -461,7 +472,7 @@ impl Reconciler {
     }
 
     fn manage(&mut self, pod: &PodRef, stage: Stage, is_static: bool) {
-        let managed = Managed { pod: pod.clone(), stage, is_static, failures: 0 };
+        let managed = Managed { pod: pod.clone(), stage, is_static, failures: 0, changes: self.changes };
         self.pods.insert(pod.uid.as_str().to_owned(), managed);
     }
 

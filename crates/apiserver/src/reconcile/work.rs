@@ -1,5 +1,6 @@
 //! The steps of a pod that take time, each as a task.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use types::reason;
 
 use super::{Ports, StartError};
 use crate::node::NotReady;
-use crate::objects::references;
+use crate::objects::{ObjectKey, references};
 use crate::pods::{ApiPod, Definition};
 use crate::runtime_classes::{class_of, with_handler};
 
@@ -21,6 +22,9 @@ use crate::runtime_classes::{class_of, with_handler};
 const PAUSE: Duration = Duration::from_secs(10);
 /// How often a pod that has ended is asked to give its host IDs back, before that waits for its deletion.
 const RELEASES: u32 = 6;
+
+/// The most ConfigMaps and Secrets that a pod may name: each is watched by a connection of its own.
+const MOST_OBJECTS: usize = 256;
 
 /// What a task has done.
 pub(super) enum Done {
@@ -85,7 +89,7 @@ async fn apply(ports: &Ports, wanted: &ApiPod) -> Result<Synced, StartError> {
         Definition::Refused(findings) => return Err(StartError::other("unreadable", unreadable(findings))),
     };
     if let (Resource::Pod(pod), Some(cluster)) = (&object.resource, &ports.cluster) {
-        cluster.objects.register(&wanted.pod.uid, &references(pod));
+        cluster.objects.register(&wanted.pod.uid, &bounded(references(pod))?);
     }
     let origin = if wanted.is_static { PodOrigin::Static } else { PodOrigin::ApiServer };
     let spec = object.pod().map(|pod| pod.spec);
@@ -104,6 +108,18 @@ async fn apply(ports: &Ports, wanted: &ApiPod) -> Result<Synced, StartError> {
         }
     };
     Ok(ports.agent.sync(PodUpdate::Apply(admitted)).await?)
+}
+
+/// These objects of a pod, if they are not too many.
+fn bounded(objects: BTreeSet<ObjectKey>) -> Result<BTreeSet<ObjectKey>, StartError> {
+    let count = objects.len();
+    if count <= MOST_OBJECTS {
+        return Ok(objects);
+    }
+    let message = format!(
+        "the pod names {count} ConfigMaps and Secrets, and a pod of this node can have {MOST_OBJECTS}: put their keys into fewer objects"
+    );
+    Err(StartError { reason: reason::FAILED_MOUNT, message, cause: "objects".to_owned() })
 }
 
 /// The runtime handler of a pod with a RuntimeClass. A pod that was started keeps its own, whatever became of the class.
@@ -168,4 +184,26 @@ pub(super) async fn remove(pod: PodRef, mut handle: Box<Handle>) -> Done {
         tokio::time::sleep(PAUSE).await;
     }
     Done::Removed { pod }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::ObjectKind;
+
+    #[test]
+    fn a_pod_that_names_too_many_objects_is_refused() {
+        let named = |count: usize| -> BTreeSet<ObjectKey> {
+            let key = |number| ObjectKey {
+                kind: ObjectKind::Secret,
+                namespace: "shop".to_owned(),
+                name: format!("s{number}"),
+            };
+            (0..count).map(key).collect()
+        };
+        assert_eq!(bounded(named(256)).unwrap().len(), 256);
+        let error = bounded(named(257)).unwrap_err();
+        assert_eq!(error.reason, "FailedMount");
+        assert!(error.message.contains("257 ConfigMaps and Secrets"), "{}", error.message);
+    }
 }

@@ -27,6 +27,9 @@ impl Error {
                 "give the key another path with `items`; paths are relative and keep clear of `..`"
             }
             Problem::FileAndDirectory { .. } => "give one of the two another path",
+            Problem::TooLarge => {
+                "name fewer keys, or put the content into an image or another kind of volume"
+            }
             Problem::NoContainer { .. } => "name a container of the pod in `containerName`",
         }
     }
@@ -64,6 +67,9 @@ pub enum Problem {
         /// The source of that path.
         other: SourceName,
     },
+    /// The files up to this source are larger than those of a volume may be.
+    #[error("with it the volume has more than {} MiB", super::LARGEST >> 20)]
+    TooLarge,
     /// A container is asked about that the pod does not have.
     #[error("container {container} is not in the pod")]
     NoContainer {

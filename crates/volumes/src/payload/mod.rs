@@ -25,6 +25,10 @@ pub use mode::{Mode, ModeOutOfRange};
 pub use path::{BadPath, PayloadPath};
 pub use source::{Bytes, ConfigMap, KeyToPath, Need, Object, Secret, Source, Volume};
 
+/// Maximum size of the files of a volume. They are in memory while they are written, and a small object can make any number
+/// of files: an item of a volume may name a key that another one names.
+pub const LARGEST: usize = 64 << 20;
+
 /// The files of a volume. None of them lies in another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Payload {
@@ -58,8 +62,10 @@ impl Payload {
             source_name,
             problem: Box::new(problem),
         };
+        let mut room = LARGEST;
         for source in &volume.sources {
-            let files = source.files(volume.default_mode, pod).map_err(|p| fault(source.name(), p))?;
+            let files = source.files(volume.default_mode, pod, room).map_err(|p| fault(source.name(), p))?;
+            room = room.saturating_sub(files.iter().map(|(_, file)| file.content.len()).sum());
             found.extend(files.into_iter().map(|(path, file)| (path, (file, source.name()))));
         }
         for (path, (_, other)) in &found {

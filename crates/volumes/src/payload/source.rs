@@ -123,10 +123,11 @@ impl Source {
         }
     }
 
-    pub(crate) fn files(&self, default_mode: Mode, pod: &PodFields) -> Result<Files, Problem> {
+    /// Its files, of at most `room` bytes. Only the contents of objects can be named more than once.
+    pub(crate) fn files(&self, default_mode: Mode, pod: &PodFields, room: usize) -> Result<Files, Problem> {
         match self {
-            Self::ConfigMap(object) => object_files(object, default_mode),
-            Self::Secret(object) => object_files(object, default_mode),
+            Self::ConfigMap(object) => object_files(object, default_mode, room),
+            Self::Secret(object) => object_files(object, default_mode, room),
             Self::DownwardApi(files) => files
                 .iter()
                 .map(|file| {
@@ -175,7 +176,11 @@ impl Keyed for Secret {
     }
 }
 
-fn object_files<T: Keyed + Default>(from: &Object<T>, default_mode: Mode) -> Result<Files, Problem> {
+fn object_files<T: Keyed + Default>(
+    from: &Object<T>,
+    default_mode: Mode,
+    mut room: usize,
+) -> Result<Files, Problem> {
     let nothing = T::default();
     let object = match (&from.found, from.need) {
         (Some(object), _) => object,
@@ -188,6 +193,8 @@ fn object_files<T: Keyed + Default>(from: &Object<T>, default_mode: Mode) -> Res
     }
     let mut files = Files::new();
     for item in &from.items {
+        let size = object.get(&item.key).map_or(0, |content| content.len());
+        room = room.checked_sub(size).ok_or(Problem::TooLarge)?;
         match file(object, &item.key, &item.path, item.mode.unwrap_or(default_mode))? {
             Some(file) => files.push(file),
             None if from.need == Need::Optional => {}

@@ -137,6 +137,34 @@ fn a_container_that_is_not_there_is_named() {
     assert_eq!(cause, "volume config: downwardAPI: container app is not in the pod");
 }
 
+/// A key that is named again and again: a ConfigMap of 1 MiB had the agent take gigabytes of memory and disk.
+#[test]
+fn items_cannot_multiply_a_key_without_limit() {
+    let mib = "x".repeat(1 << 20);
+    let named = |count: usize| {
+        let mut object = config_map(&[("key", &mib)]);
+        object.items = (0..count).map(|number| item("key", &format!("f{number}"), None)).collect();
+        Source::ConfigMap(object)
+    };
+    assert_eq!(files(vec![named(64)]).len(), 64);
+    let (cause, hint) = refusal(vec![named(65)]);
+    assert_eq!(cause, "volume config: configMap settings: with it the volume has more than 64 MiB");
+    assert!(hint.contains("fewer keys"), "{hint}");
+    let others = || {
+        let Source::ConfigMap(object) = named(40) else { unreachable!() };
+        Object {
+            name: "more".to_owned(),
+            items: object
+                .items
+                .into_iter()
+                .map(|one| item("key", &format!("more/{}", one.path), None))
+                .collect(),
+            ..object
+        }
+    };
+    assert!(refusal(vec![named(40), Source::ConfigMap(others())]).0.contains("configMap more"));
+}
+
 #[test]
 fn secrets_do_not_show_in_what_is_printed() {
     let source = Source::Secret(secret(&[("word", b"hunter2")]));

@@ -160,7 +160,7 @@ impl Run<'_> {
         set.problems.iter().for_each(say_problem);
         let reading = Reading { objects: set.objects, ..Reading::default() };
         if self.objects.replace(&reading.objects) {
-            agent.refresh().await;
+            agent.refresh();
         }
         let workloads = reading.objects.iter().filter(|object| admission::is_workload(object));
         workloads.for_each(|workload| words::failure(&admit::no_pod(workload)));
