@@ -18,14 +18,15 @@ use tracing::{Instrument, info, warn};
 use types::{PodUid, reason};
 use volumes::{LocalDriver, PodVolumes, VolumeManager};
 
-use crate::cri::calls::{Cri, Journal};
+use crate::cri::calls::{Cri, DEFAULT_TIMEOUT, Journal};
 use crate::cri::dns::PodDefaults;
 use crate::cri::notifier::PodNotifier;
 use crate::cri::observe::PodObserver;
 use crate::error::{Error, Result};
-use crate::housekeeping::logs::{LogRotation, Rotator};
+use crate::housekeeping::logs::{LogChecks, LogRotation, LogWorkers, Rotator};
 use crate::housekeeping::orphans;
 use crate::housekeeping::teardown::{self, Block};
+use crate::images::{ImageOptions, ImagePulls};
 use crate::instance::InstanceId;
 use crate::isolation::IsolationMetrics;
 use crate::metrics::Metrics;
@@ -81,8 +82,14 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// Delays of the pod lifecycle: back-off of restarts, retries, minimum grace period.
     pub settings: lifecycle::Settings,
+    /// How long a call of the runtime may take; `None`: as long as a kubelet allows by default.
+    pub runtime_timeout: Option<Duration>,
     /// When logs of containers are rotated, and how many files are kept.
     pub logs: LogRotation,
+    /// How often logs are measured, and how many are rotated at once.
+    pub log_checks: LogChecks,
+    /// How images are pulled, and which pods may use them.
+    pub images: ImageOptions,
     /// The directory of all pods' logs, with links to them beside it in `containers`; `None` for one in the state
     /// directory, without links.
     pub pod_logs_dir: Option<PathBuf>,
@@ -135,6 +142,7 @@ impl Agent {
                 instance: InstanceId::of(&state)?,
                 journal: options.journal,
                 metrics: metrics.clone(),
+                timeout: options.runtime_timeout.unwrap_or(DEFAULT_TIMEOUT),
             },
             cgroups: options.cgroups,
             state,
@@ -142,10 +150,12 @@ impl Agent {
             objects: options.objects,
             statuses: options.statuses,
             events: options.events,
-            clock: options.clock,
+            clock: Arc::clone(&options.clock),
             notifier: Arc::clone(&notifier),
             settings: options.settings,
             logs: options.logs,
+            log_workers: LogWorkers::new(options.log_checks),
+            images: ImagePulls::open(options.images, &options.clock)?,
             pod_logs_dir: options.pod_logs_dir,
             node: options.node,
             host_ip: options.host_ip,
@@ -165,6 +175,7 @@ impl Agent {
     /// the first update; pods of other processes of this state directory are safe. Nothing fails: what cannot be removed
     /// is logged. If it takes long, it is continued in the background.
     pub async fn collect_orphans(&self) {
+        self.shared.images.settle(&self.shared.cri).await;
         let collecting = tokio::spawn(orphans::collect(Arc::clone(&self.shared)));
         if tokio::time::timeout(ORPHANS_PATIENCE, collecting).await.is_err() {
             info!("pods are started while pods without a record are still being removed");
@@ -371,6 +382,7 @@ impl Agent {
             node: self.shared.node.clone(),
             domain: self.shared.defaults.dns.domain.clone(),
             seccomp_default: self.shared.defaults.seccomp_default,
+            oom_kill: self.shared.defaults.oom_kill,
             instance: self.shared.cri.instance.clone(),
             cgroup: self
                 .shared

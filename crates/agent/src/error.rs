@@ -30,6 +30,9 @@ pub enum Error {
         /// The runtime's message.
         message: String,
     },
+    /// The name of an image is none.
+    #[error(transparent)]
+    ImageName(types::NotAnImageName),
     /// The pod is being stopped, and the pull of an image was cancelled.
     #[error("image {image:?}: the pull was cancelled because the pod is being stopped")]
     Ending {
@@ -182,8 +185,10 @@ impl Error {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::NeverPull { .. } => reason::ERR_IMAGE_NEVER_PULL,
-            Self::Pull { .. } | Self::Ending { .. } | Self::Superseded { .. } => reason::ERR_IMAGE_PULL,
-            Self::Call(CallError::Refused { call: "ImageStatus", .. }) => "ImageInspectError",
+            Self::ImageName(_) => reason::INVALID_IMAGE_NAME,
+            Self::Pull { message, .. } => failed_pull(message),
+            Self::Ending { .. } | Self::Superseded { .. } => reason::ERR_IMAGE_PULL,
+            Self::Call(CallError::Refused { call: "ImageStatus", .. }) => reason::IMAGE_INSPECT_ERROR,
             Self::Call(CallError::Refused { call: "StartContainer", .. }) => "RunContainerError",
             Self::Call(CallError::Refused { call: "RunPodSandbox", .. }) => "FailedCreatePodSandBox",
             Self::Call(_) => "CreateContainerError",
@@ -208,6 +213,7 @@ impl Error {
                 "import or pull the image first, or set imagePullPolicy to IfNotPresent"
             }
             Self::Pull { .. } => "check the image's name, and that this node can reach its registry",
+            Self::ImageName(_) => "write it as registry/path:tag, in lower case",
             Self::Config { .. } => "add the object to one of the manifests, or make the reference optional",
             Self::HostnameTooLong { .. } => {
                 "shorten spec.hostname or spec.subdomain, or unset setHostnameAsFQDN"
@@ -240,6 +246,12 @@ impl Error {
         };
         Some(text.to_owned())
     }
+}
+
+/// The reason of a failed pull, which a runtime puts before its message.
+fn failed_pull(message: &str) -> &'static str {
+    let known = [reason::REGISTRY_UNAVAILABLE, reason::SIGNATURE_VALIDATION_FAILED];
+    known.into_iter().find(|reason| message.starts_with(reason)).unwrap_or(reason::ERR_IMAGE_PULL)
 }
 
 /// The error of a cgroup with the kernel's cause, which its own text lacks.

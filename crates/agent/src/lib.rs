@@ -13,6 +13,7 @@
 //! | `agent` | the running pods: start, update, stop |
 //! | `sources/` | files as a source of pods, and of the ConfigMaps and Secrets that pods name |
 //! | `pod/` | one pod: its record and lock, its worker, files and mounts of its containers, allowed updates |
+//! | `images/` | image pulls: credentials, limits, which pods may use an image |
 //! | `cri/` | CRI calls, the observed state of a pod, requests for sandboxes and containers, [`Call`] |
 //! | `probe/` | probes and hooks |
 //! | `status/` | statuses and events, and their first sinks |
@@ -23,9 +24,12 @@
 //! It uses CRI only: this crate depends on no runtime.
 
 mod agent;
+mod blocking;
+mod bucket;
 mod cri;
 mod error;
 mod housekeeping;
+mod images;
 mod instance;
 mod isolation;
 mod metrics;
@@ -42,17 +46,22 @@ pub use self::cri::dns::{ClusterDns, DnsSettings, PodDefaults};
 pub use self::cri::journal::{Call, MountAsked, UserNamespaceAsked};
 pub use admission::{Admitted, PodOrigin};
 pub use agent::{Agent, Options};
+pub use bucket::Bucket;
 pub use cgroups::kube::NodeLimits;
 pub use error::{Error, Result};
 pub use housekeeping::logs;
+pub use images::ImageOptions;
+pub use images::access::ImageRecords;
+pub use images::limits::PullLimits;
+pub use images::verification::CredentialVerification;
 pub use instance::InstanceId;
 pub use lifecycle::Settings;
-pub use logs::{LogFiles, LogRotation, LogSize};
+pub use logs::{LogChecks, LogFiles, LogRotation, LogSize};
 pub use pod::cgroups::{CgroupDriver, CgroupOptions, PodCgroups};
 pub use pod::claim::running_pods;
 pub use pod::handle::Handle;
 pub use pod::orders::Orders;
-pub use pod::parent::CpuLimits;
+pub use pod::parent::{CpuLimits, OomKill};
 pub use pod::store::{PodRecord, StopRequest, Stored, ask_to_stop, stored, stored_one};
 pub use pod::sweep::sweep_state;
 pub use pod::update::{PodUpdate, Synced};

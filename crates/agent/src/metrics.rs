@@ -46,6 +46,8 @@ pub(crate) struct Metrics {
     started_containers: CounterVec<1>,
     started_containers_errors: CounterVec<2>,
     pod_start_seconds: HistogramVec<0>,
+    credential_provider_errors: CounterVec<1>,
+    credential_provider_seconds: HistogramVec<1>,
 }
 
 impl Metrics {
@@ -101,6 +103,21 @@ impl Metrics {
                 ),
                 ["container_type", "code"],
             )?,
+            credential_provider_errors: registry.counter(
+                Description::new(
+                    "kubelet_credential_provider_plugin_errors_total",
+                    "Runs of a credential provider that failed",
+                ),
+                ["plugin_name"],
+            )?,
+            credential_provider_seconds: registry.histogram(
+                Description::new(
+                    "kubelet_credential_provider_plugin_duration",
+                    "Duration of runs of a credential provider",
+                ),
+                ["plugin_name"],
+                Buckets::new(&[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0])?,
+            )?,
             pod_start_seconds: registry.histogram(
                 Description::new(
                     "kubelet_pod_start_duration_seconds",
@@ -154,6 +171,14 @@ impl Metrics {
             if *users != UserNamespace::Host {
                 self.started_user_namespaced_pods_errors.with([]).increment();
             }
+        }
+    }
+
+    /// Counts a run of a credential provider.
+    pub(crate) fn asked_credential_provider(&self, name: &str, begun: Instant, is_answered: bool) {
+        self.credential_provider_seconds.with([name]).observe_duration(begun.elapsed());
+        if !is_answered {
+            self.credential_provider_errors.with([name]).increment();
         }
     }
 

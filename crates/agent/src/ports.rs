@@ -66,6 +66,15 @@ pub trait ObjectStore: Send + Sync {
         })
     }
 
+    /// A service account as it is now; `None` if there is none.
+    ///
+    /// # Errors
+    /// If it cannot be read: the operation on the pod is retried.
+    fn service_account(&self, namespace: &str, name: &str) -> Result<Option<ServiceAccount>> {
+        let cause = "there is no API server that could have it";
+        Err(Error::config(format!("service account {namespace}/{name}"), cause))
+    }
+
     /// The variables by which containers of a pod in this namespace find services, as they are now.
     ///
     /// # Errors
@@ -73,6 +82,15 @@ pub trait ObjectStore: Send + Sync {
     fn service_variables(&self, _namespace: &str, _links: ServiceLinks) -> Result<BTreeMap<String, String>> {
         Ok(BTreeMap::new())
     }
+}
+
+/// A service account, as credential providers are told of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServiceAccount {
+    /// Its UID.
+    pub uid: String,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// Which services a pod has variables of: its `enableServiceLinks`.

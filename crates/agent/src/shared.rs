@@ -4,11 +4,13 @@ use std::sync::Arc;
 use ledger::Ledger;
 use volumes::{PodVolumes, VolumeManager};
 
+pub(crate) use crate::blocking::blocking;
 use crate::cri::calls::Cri;
 use crate::cri::dns::PodDefaults;
 use crate::cri::notifier::PodNotifier;
-use crate::error::{Error, Result};
+use crate::housekeeping::logs::checks::LogWorkers;
 use crate::housekeeping::logs::rotation::LogRotation;
+use crate::images::ImagePulls;
 use crate::metrics::Metrics;
 use crate::pod::cgroups::PodCgroups;
 use crate::pod::context::PodContext;
@@ -35,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) notifier: Arc<PodNotifier>,
     pub(crate) settings: lifecycle::Settings,
     pub(crate) logs: LogRotation,
+    pub(crate) log_workers: LogWorkers,
+    pub(crate) images: ImagePulls,
     pub(crate) pod_logs_dir: Option<PathBuf>,
     pub(crate) node: String,
     pub(crate) host_ip: String,
@@ -48,15 +52,4 @@ impl Shared {
     pub(crate) fn events_of<'a>(&'a self, context: &'a PodContext) -> Recorder<'a> {
         Recorder { sink: &*self.events, clock: &*self.clock, context }
     }
-}
-
-/// Runs `work`, which may block on disk I/O, on a thread of tokio's blocking pool.
-///
-/// # Errors
-/// That of `work`, or [`Error::BrokeOff`] if `work` panicked.
-pub(crate) async fn blocking<T: Send + 'static>(
-    what: &'static str,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Error::BrokeOff { what }))
 }

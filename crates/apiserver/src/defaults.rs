@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ::node::kubelet::KubeletConfig;
-use agent::{ClusterDns, DnsSettings, PodDefaults};
+use agent::{ClusterDns, DnsSettings, OomKill, PodDefaults};
 
 /// `clusterDNS`, `clusterDomain`, `resolvConf` and `seccompDefault` of a node with these addresses.
 pub(crate) fn pod_defaults(config: &KubeletConfig, addresses: &[IpAddr]) -> PodDefaults {
@@ -14,7 +14,12 @@ pub(crate) fn pod_defaults(config: &KubeletConfig, addresses: &[IpAddr]) -> PodD
         domain: config.cluster_domain.clone().unwrap_or_default(),
         resolv_conf: (!file.as_os_str().is_empty()).then_some(file),
     };
-    PodDefaults { dns, seccomp_default: config.seccomp_default }
+    let oom_kill = match config.single_process_oom_kill {
+        Some(true) => OomKill::Process,
+        // As a kubelet: on cgroup v2; cgroup v1 has only the other.
+        Some(false) | None => OomKill::Container,
+    };
+    PodDefaults { dns, seccomp_default: config.seccomp_default, oom_kill }
 }
 
 #[cfg(test)]
@@ -47,6 +52,7 @@ mod tests {
             node_ips: vec!["10.0.0.5".parse().unwrap()],
         };
         let dns = DnsSettings { cluster: Some(cluster), domain: "kube.test".to_owned(), resolv_conf: None };
-        assert_eq!(set, PodDefaults { dns, seccomp_default: true });
+        assert_eq!(set, PodDefaults { dns, seccomp_default: true, oom_kill: OomKill::Container });
+        assert_eq!(settings("singleProcessOOMKill: true\n").oom_kill, OomKill::Process);
     }
 }

@@ -24,6 +24,8 @@ mod defaults;
 pub mod events;
 mod follow;
 pub mod identity;
+mod images;
+mod kernel_settings;
 pub mod lease;
 mod limits;
 pub mod node;

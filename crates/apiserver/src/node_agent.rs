@@ -1,21 +1,25 @@
 //! This machine as a node of a cluster: the Node, its lease, and the pods that are bound to it, in one.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use ::node::Node;
-use ::node::kubelet::{KubeletConfig, NodeFlags};
+use ::node::kubelet::{CredentialProvidersError, KubeletConfig, NodeFlags};
 use agent::ports::{Clock, StatusSink, SystemClock};
 use agent::{Agent, Options, PodCgroups, StatusFiles};
 use kubelet_api::SyncLoop;
 use tokio::task::JoinSet;
 use types::Refusal;
 
+use crate::backoff::random_below;
 use crate::cgroups;
 use crate::client::Clients;
 use crate::defaults::pod_defaults;
-use crate::events::ApiEvents;
+use crate::events::{ApiEvents, EventLimits};
 use crate::identity::{IdentityError, Serving};
-use crate::limits::{self, SwapError};
+use crate::images;
+use crate::kernel_settings::{self, KernelSettingError, OtherValues};
+use crate::limits::{self, OomKillError, SwapError};
 use crate::node::{
     AddressError, MachineError, MachinePaths, NodeEvents, NodeSettings, RuntimeProbe, addresses, read_machine,
 };
@@ -79,6 +83,15 @@ pub enum NodeAgentError {
     /// The machine has swap.
     #[error(transparent)]
     Swap(#[from] SwapError),
+    /// It has cgroup v1, and the configuration wants what only cgroup v2 has.
+    #[error(transparent)]
+    OomKill(#[from] OomKillError),
+    /// The kernel's settings are not those of a node.
+    #[error(transparent)]
+    KernelSettings(#[from] KernelSettingError),
+    /// The credential providers cannot be used.
+    #[error(transparent)]
+    CredentialProviders(#[from] CredentialProvidersError),
     /// The service manager wants what cannot be done.
     #[error(transparent)]
     Service(#[from] ServiceError),
@@ -98,6 +111,9 @@ impl NodeAgentError {
             Self::Identity(error) => Some(error.hint()),
             Self::Api(error) => error.hint(),
             Self::Swap(error) => Some(error.hint().to_owned()),
+            Self::OomKill(error) => Some(error.hint().to_owned()),
+            Self::KernelSettings(error) => Some(error.hint()),
+            Self::CredentialProviders(error) => Some(error.hint().to_owned()),
             Self::Service(error) => Some(error.hint().to_owned()),
         }
     }
@@ -128,7 +144,11 @@ impl NodeAgent<'_> {
         let host_root = this.host_root().path("/");
         let service = Service::from_environment()?;
         limits::check_swap(config, &host_root)?;
+        limits::check_oom_kill(config, &host_root)?;
+        let others = if config.protect_kernel_defaults { OtherValues::Refuse } else { OtherValues::Set };
+        kernel_settings::apply(&host_root, others)?;
         limits::apply(config, &mut options);
+        options.images = images::options(config, flags)?;
         let sync_loop = SyncLoop::default();
         let state = options.state.clone();
         let machine = read_machine(MachinePaths { host_root: &host_root, storage: &state })?;
@@ -166,6 +186,7 @@ impl NodeAgent<'_> {
             allowed_unsafe_sysctls: allowed,
             apparmor: is_apparmor_enabled(&host_root),
         };
+        let event_limits = EventLimits { per_second: config.event_record_qps, burst: config.event_burst };
         let allowed = config.allowed_unsafe_sysctls.clone();
         let admission = NodeAdmission::new(this, name.clone(), options.client.clone(), allowed);
         if let Some(clients) = clients {
@@ -183,7 +204,7 @@ impl NodeAgent<'_> {
             // Before the node is registered: the Node names the port.
             let api = kubelet_api::serve(api).await?;
             let node = node::spawn(&clients, settings, config.into(), probe.state());
-            let events = Arc::new(ApiEvents::start(clients.events.kube(), &name));
+            let events = Arc::new(ApiEvents::start(clients.events.kube(), &name, event_limits));
             let of_node =
                 NodeEvents::start(Arc::clone(&events), Arc::clone(&clock), &name, probe.state(), node.node());
             let passing = node::pod_cidrs::pass_on(options.client.clone(), node.node(), probe.refresher());
@@ -225,6 +246,7 @@ impl NodeAgent<'_> {
         let events = Arc::clone(&options.events);
         let agent = Agent::open(options)?;
         agent.collect_orphans().await;
+        tasks.spawn(refresh(agent.clone(), config.sync_frequency.to_std()));
         let admission = Arc::new(admission);
         let turns = sync_loop.clone();
         let ports =
@@ -236,5 +258,14 @@ impl NodeAgent<'_> {
         service.stopping();
         drop((registered, health));
         Ok(())
+    }
+}
+
+/// Brings the volumes of all pods up to date from time to time, as a kubelet does when it syncs a pod: other changes are
+/// followed as they happen.
+async fn refresh(agent: Agent, period: Duration) {
+    loop {
+        tokio::time::sleep(period + random_below(period / 2)).await;
+        agent.refresh().await;
     }
 }

@@ -1,6 +1,7 @@
 //! An object as the API server sends it: JSON, with its metadata as a type.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use kube::Resource;
@@ -42,6 +43,11 @@ impl RawObject {
     /// Its UID; empty if it has none.
     pub(crate) fn uid(&self) -> &str {
         self.meta.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Its annotations.
+    pub(crate) fn annotations(&self) -> BTreeMap<String, String> {
+        self.meta.annotations.clone().unwrap_or_default()
     }
 
     /// The value of an annotation.

@@ -47,13 +47,13 @@ impl Turn<'_> {
 
     /// When a failed start is shown with another reason.
     pub(crate) fn renamed_at(&self, failure: &Failure) -> Option<Moment> {
-        (failure.reason == reason::ERR_IMAGE_PULL).then(|| failure.at.after(self.state.settings.retry))
+        reason::is_failed_pull(&failure.reason).then(|| failure.at.after(self.state.settings.retry))
     }
 
     /// The delay after a failed image pull doubles; any other action is tried again after a fixed delay.
     fn retry_at(&self, failure: &Failure) -> Moment {
         let settings = &self.state.settings;
-        if failure.reason != reason::ERR_IMAGE_PULL {
+        if !reason::is_failed_pull(&failure.reason) {
             return failure.at.after(settings.retry);
         }
         let doublings = failure.times.saturating_sub(1).min(16);

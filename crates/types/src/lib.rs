@@ -4,7 +4,8 @@
 //! - [`Quantity`]: an amount of a resource, as Kubernetes writes it.
 //! - [`Refusal`]: a request that is refused: field, cause, hint.
 //! - [`MountPropagation`], [`AccessMode`], [`ChangePolicy`]: what pods and volumes say about mounts.
-//! - [`DockerConfig`], [`registry_of`]: credentials for registries, as files and secrets hold them.
+//! - [`ImageName`], [`ImagePattern`]: the name of an image, and a pattern of names. [`DockerConfig`], [`registry_of`]: credentials for registries, as files and
+//!   secrets hold them; [`CredentialProvider`]: a plugin that knows them.
 //! - [`keys`]: annotations and labels; [`reason`]: why a container waits or has ended.
 //! - [`masked_paths`], [`READ_ONLY_PATHS`]: paths of `/proc` and `/sys` that a container sees empty, or cannot write.
 //! - [`time`]: dates, timestamps and ages as text.
@@ -12,6 +13,9 @@
 //! The crate is pure and stands below all others: it reads no file, no clock and no environment. A type that only
 //! one crate uses belongs into that crate.
 
+mod credential_provider;
+mod image_name;
+mod image_pattern;
 pub mod keys;
 mod name;
 mod paths;
@@ -22,6 +26,9 @@ mod registry;
 pub mod time;
 mod volume;
 
+pub use credential_provider::{CredentialProvider, EnvironmentVariable, ProviderToken, TokenCache};
+pub use image_name::{ImageName, NotAnImageName};
+pub use image_pattern::{ImagePattern, NotAPattern};
 pub use name::{BadName, ContainerName, PodUid, VolumeName};
 pub use paths::{READ_ONLY_PATHS, masked_paths};
 pub use quantity::{NotAQuantity, Quantity};

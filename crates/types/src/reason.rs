@@ -16,6 +16,18 @@ pub const POD_INITIALIZING: &str = "PodInitializing";
 pub const ERR_IMAGE_NEVER_PULL: &str = "ErrImageNeverPull";
 /// The image cannot be pulled.
 pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
+/// The registry cannot be reached: a pull failed.
+pub const REGISTRY_UNAVAILABLE: &str = "RegistryUnavailable";
+/// The signature of the image is not valid: a pull failed.
+pub const SIGNATURE_VALIDATION_FAILED: &str = "SignatureValidationFailed";
+/// The name of the image is none.
+pub const INVALID_IMAGE_NAME: &str = "InvalidImageName";
+/// The runtime cannot tell whether it has the image.
+pub const IMAGE_INSPECT_ERROR: &str = "ImageInspectError";
+/// Event: whether the node has an image cannot be found out.
+pub const INSPECT_FAILED: &str = "InspectFailed";
+/// Event: a pull failed, and a secret with credentials is missing.
+pub const FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET: &str = "FailedToRetrieveImagePullSecret";
 /// Event: a container or a pull is tried again later.
 pub const BACK_OFF: &str = "BackOff";
 /// Event: the container was created.
@@ -62,3 +74,10 @@ pub const STARTED: &str = "Started";
 pub const UNKNOWN_FIELD: &str = "UnknownField";
 /// Event: a probe failed.
 pub const UNHEALTHY: &str = "Unhealthy";
+
+/// Whether a container waits for this reason because the pull of its image failed: the pull is tried again after ever
+/// longer delays.
+#[must_use]
+pub fn is_failed_pull(reason: &str) -> bool {
+    matches!(reason, ERR_IMAGE_PULL | REGISTRY_UNAVAILABLE | SIGNATURE_VALIDATION_FAILED)
+}

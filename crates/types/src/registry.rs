@@ -25,6 +25,9 @@ pub struct DockerAuth {
     /// The user's password.
     #[serde(default)]
     pub password: String,
+    /// The user's address for mail.
+    #[serde(default)]
+    pub email: String,
     /// The base64 of `user:password`.
     #[serde(default)]
     pub auth: String,

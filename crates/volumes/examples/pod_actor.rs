@@ -62,8 +62,12 @@ fn pod(srv: &Path, text: &str) -> Outcome<Wanted> {
 
 fn secret(text: &str) -> Outcome<Source> {
     let data: BTreeMap<_, _> = ["a", "b"].map(|key| (key.to_owned(), text.as_bytes().to_vec())).into();
-    let object =
-        Object { name: "keys".to_owned(), found: Some(Secret { data }), items: vec![], need: Need::Required };
+    let object = Object {
+        name: "keys".to_owned(),
+        found: Some(Secret { data, ..Secret::default() }),
+        items: vec![],
+        need: Need::Required,
+    };
     let volume = Volume {
         name: "secret".to_owned(),
         default_mode: Mode::DEFAULT,

@@ -16,7 +16,7 @@ use crate::{Error, Result, program};
 /// layer of ours on top.
 const LAYERED: &[&str] = &["/etc", "/var/lib", "/var/log"];
 
-/// Settings that a kubelet writes for the whole host, with the values it wants. A file of ours stands in for
+/// Settings that a kubelet and `wardlet agent` write for the whole host, with the values it wants. A file of ours stands in for
 /// each: the kubelet finds what it wants, and the host keeps what it had.
 const SYSCTLS: &[(&str, &str)] = &[
     ("vm/overcommit_memory", "1"),
@@ -39,8 +39,8 @@ pub(crate) fn prepare(record: &Record) -> Result<()> {
     private_run(&record.places.data)?;
     layers(&record.places.data)?;
     network()?;
+    sysctls(&record.places.data)?;
     if record.parts.has(Part::Kubelet) {
-        sysctls(&record.places.data)?;
         subordinate_ids()?;
     }
     bind_kubelet(&record.places.data)

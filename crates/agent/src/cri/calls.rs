@@ -15,8 +15,8 @@ use crate::error::Result;
 use crate::instance::InstanceId;
 use crate::metrics::Metrics;
 
-/// The kubelet's timeout of CRI calls.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The kubelet's default timeout of CRI calls.
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The label with the pod's name.
 pub(crate) const POD_NAME: &str = "io.kubernetes.pod.name";
@@ -38,6 +38,8 @@ pub(crate) struct Cri {
     pub(crate) instance: InstanceId,
     pub(crate) journal: Option<Journal>,
     pub(crate) metrics: Metrics,
+    /// The timeout of a call; the creation of a sandbox has twice as long.
+    pub(crate) timeout: Duration,
 }
 
 /// Treats `NotFound` as success: the object is already removed.
@@ -99,8 +101,9 @@ impl Cri {
     async fn list_sandboxes(&self, labels: BTreeMap<String, String>) -> Result<Vec<cri::PodSandbox>> {
         let filter = cri::PodSandboxFilter { label_selector: labels, ..Default::default() };
         let request = cri::ListPodSandboxRequest { filter: Some(filter) };
-        let listed =
-            self.call(PATIENCE, "ListPodSandbox", self.client.runtime().list_pod_sandbox(request)).await?;
+        let listed = self
+            .call(self.timeout, "ListPodSandbox", self.client.runtime().list_pod_sandbox(request))
+            .await?;
         Ok(listed.items)
     }
 
@@ -118,7 +121,7 @@ impl Cri {
         let filter = cri::ContainerFilter { label_selector: labels, ..Default::default() };
         let request = cri::ListContainersRequest { filter: Some(filter) };
         let listed =
-            self.call(PATIENCE, "ListContainers", self.client.runtime().list_containers(request)).await?;
+            self.call(self.timeout, "ListContainers", self.client.runtime().list_containers(request)).await?;
         let own = |container: &cri::Container| self.instance.owns(&container.annotations);
         Ok(listed.containers.into_iter().filter(own).collect())
     }
@@ -126,7 +129,9 @@ impl Cri {
     /// `None` if the sandbox does not exist.
     pub(crate) async fn sandbox_status(&self, id: &str) -> Result<Option<PodSandboxStatus>> {
         let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
-        match self.call(PATIENCE, "PodSandboxStatus", self.client.runtime().pod_sandbox_status(request)).await
+        match self
+            .call(self.timeout, "PodSandboxStatus", self.client.runtime().pod_sandbox_status(request))
+            .await
         {
             Err(error) if error.is_not_found() => Ok(None),
             answer => Ok(answer?.status),
@@ -136,7 +141,10 @@ impl Cri {
     /// `None` if the container does not exist.
     pub(crate) async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>> {
         let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
-        match self.call(PATIENCE, "ContainerStatus", self.client.runtime().container_status(request)).await {
+        match self
+            .call(self.timeout, "ContainerStatus", self.client.runtime().container_status(request))
+            .await
+        {
             Err(error) if error.is_not_found() => Ok(None),
             answer => Ok(answer?.status),
         }
@@ -145,33 +153,38 @@ impl Cri {
     pub(crate) async fn run_sandbox(&self, config: cri::PodSandboxConfig, handler: &str) -> Result<String> {
         self.note(Some(&Call::sandbox(&config)));
         let request = cri::RunPodSandboxRequest { config: Some(config), runtime_handler: handler.to_owned() };
-        let made =
-            self.call(PATIENCE * 2, "RunPodSandbox", self.client.runtime().run_pod_sandbox(request)).await?;
+        let made = self
+            .call(self.timeout * 2, "RunPodSandbox", self.client.runtime().run_pod_sandbox(request))
+            .await?;
         Ok(made.pod_sandbox_id)
     }
 
     pub(crate) async fn stop_sandbox(&self, id: &str) -> Result<()> {
         let request = cri::StopPodSandboxRequest { pod_sandbox_id: id.to_owned() };
-        or_gone(self.call(PATIENCE, "StopPodSandbox", self.client.runtime().stop_pod_sandbox(request)).await)
+        or_gone(
+            self.call(self.timeout, "StopPodSandbox", self.client.runtime().stop_pod_sandbox(request)).await,
+        )
     }
 
     pub(crate) async fn remove_sandbox(&self, id: &str) -> Result<()> {
         let request = cri::RemovePodSandboxRequest { pod_sandbox_id: id.to_owned() };
         or_gone(
-            self.call(PATIENCE, "RemovePodSandbox", self.client.runtime().remove_pod_sandbox(request)).await,
+            self.call(self.timeout, "RemovePodSandbox", self.client.runtime().remove_pod_sandbox(request))
+                .await,
         )
     }
 
     pub(crate) async fn create(&self, request: cri::CreateContainerRequest) -> Result<String> {
         self.note(Call::container(&request).as_ref());
-        let made =
-            self.call(PATIENCE, "CreateContainer", self.client.runtime().create_container(request)).await?;
+        let made = self
+            .call(self.timeout, "CreateContainer", self.client.runtime().create_container(request))
+            .await?;
         Ok(made.container_id)
     }
 
     pub(crate) async fn start(&self, id: &str) -> Result<()> {
         let request = cri::StartContainerRequest { container_id: id.to_owned() };
-        self.call(PATIENCE, "StartContainer", self.client.runtime().start_container(request)).await?;
+        self.call(self.timeout, "StartContainer", self.client.runtime().start_container(request)).await?;
         Ok(())
     }
 
@@ -179,21 +192,23 @@ impl Cri {
         let seconds = grace.as_secs().saturating_add(u64::from(grace.subsec_nanos() > 0));
         let timeout = i64::try_from(seconds).unwrap_or(i64::MAX);
         let request = cri::StopContainerRequest { container_id: id.to_owned(), timeout };
-        let patience = PATIENCE.saturating_add(grace);
+        let patience = self.timeout.saturating_add(grace);
         or_gone(self.call(patience, "StopContainer", self.client.runtime().stop_container(request)).await)
     }
 
     /// Makes the runtime reopen the log of a container after the file was renamed.
     pub(crate) async fn reopen_log(&self, id: &str) -> Result<()> {
         let request = cri::ReopenContainerLogRequest { container_id: id.to_owned() };
-        self.call(PATIENCE, "ReopenContainerLog", self.client.runtime().reopen_container_log(request))
+        self.call(self.timeout, "ReopenContainerLog", self.client.runtime().reopen_container_log(request))
             .await?;
         Ok(())
     }
 
     pub(crate) async fn remove(&self, id: &str) -> Result<()> {
         let request = cri::RemoveContainerRequest { container_id: id.to_owned() };
-        or_gone(self.call(PATIENCE, "RemoveContainer", self.client.runtime().remove_container(request)).await)
+        or_gone(
+            self.call(self.timeout, "RemoveContainer", self.client.runtime().remove_container(request)).await,
+        )
     }
 
     /// Runs a command in a container and waits for its end; a timeout of zero is no limit.
@@ -206,14 +221,14 @@ impl Cri {
         let timeout = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX);
         let request = cri::ExecSyncRequest { container_id: id.to_owned(), cmd: command.to_vec(), timeout };
         let patience =
-            if limit.is_zero() { Duration::from_secs(u64::from(u32::MAX)) } else { limit + PATIENCE };
+            if limit.is_zero() { Duration::from_secs(u64::from(u32::MAX)) } else { limit + self.timeout };
         Ok(self.call(patience, "ExecSync", self.client.runtime().exec_sync(request)).await?)
     }
 
     /// The image, if the runtime has it.
     pub(crate) async fn image(&self, spec: cri::ImageSpec) -> Result<Option<cri::Image>> {
         let request = cri::ImageStatusRequest { image: Some(spec), verbose: false };
-        Ok(self.call(PATIENCE, "ImageStatus", self.client.images().image_status(request)).await?.image)
+        Ok(self.call(self.timeout, "ImageStatus", self.client.images().image_status(request)).await?.image)
     }
 
     /// Pulls an image, without a timeout: the duration depends on the registry.

@@ -52,7 +52,7 @@ pub(crate) fn config(context: &PodContext, container: &Container, ready: Ready) 
         stdin_once: container.stdin_once == Some(true),
         tty: container.tty == Some(true),
         linux: Some(LinuxContainerConfig {
-            resources: Some(resources::of(&context.spec, container, context.cpu_limits())),
+            resources: Some(resources::of(context, container)),
             security_context: Some(security::in_namespace_of(
                 ready.target,
                 security::of_container(context, container, &ready.user),

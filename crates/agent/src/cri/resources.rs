@@ -10,8 +10,9 @@ use cri::{HugepageLimit, LinuxContainerResources};
 use manifest::k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use types::Quantity;
 
+use crate::pod::context::PodContext;
 use crate::pod::fields::{memory, quantity};
-use crate::pod::parent::CpuLimits;
+use crate::pod::parent::{CpuLimits, OomKill};
 use crate::pod::resources::{page_size as resource_page_size, qos_class};
 
 /// The priority class of pods that the node needs.
@@ -70,7 +71,8 @@ static GROUPS: LazyLock<MemoryGroups> = LazyLock::new(|| {
 
 impl MemoryGroups {
     /// Keeps a container from swapping, and takes back protection of its memory, as a kubelet does by default.
-    fn apply(self, resources: &mut LinuxContainerResources) {
+    /// Sets what the kernel kills, too, where that can be chosen.
+    fn apply(self, resources: &mut LinuxContainerResources, oom_kill: OomKill) {
         match self {
             Self::Version1 { limits_swap: true } => {
                 resources.memory_swap_limit_in_bytes = resources.memory_limit_in_bytes;
@@ -80,14 +82,17 @@ impl MemoryGroups {
                 let swap = limits_swap.then_some("memory.swap.max");
                 let files = ["memory.low", "memory.min"].into_iter().chain(swap);
                 resources.unified.extend(files.map(|file| (file.to_owned(), "0".to_owned())));
+                if oom_kill == OomKill::Container {
+                    resources.unified.insert("memory.oom.group".to_owned(), "1".to_owned());
+                }
             }
         }
     }
 }
 
-pub(crate) fn of(spec: &PodSpec, container: &Container, cpu: CpuLimits) -> LinuxContainerResources {
-    let mut resources = limits(spec, container, cpu);
-    GROUPS.apply(&mut resources);
+pub(crate) fn of(context: &PodContext, container: &Container) -> LinuxContainerResources {
+    let mut resources = limits(&context.spec, container, context.cpu_limits());
+    GROUPS.apply(&mut resources, context.oom_kill);
     resources
 }
 
@@ -161,7 +166,7 @@ mod tests {
 
     fn numbers(resources: &str) -> (i64, i64, i64, i64) {
         let spec = pod(resources);
-        let r = of(&spec, &spec.containers[0], CpuLimits::DEFAULT);
+        let r = super::limits(&spec, &spec.containers[0], CpuLimits::DEFAULT);
         (r.cpu_shares, r.cpu_quota, r.memory_limit_in_bytes, r.oom_score_adj)
     }
 
@@ -179,7 +184,7 @@ mod tests {
     fn a_container_does_not_swap() {
         let of = |groups: MemoryGroups| {
             let mut resources = LinuxContainerResources { memory_limit_in_bytes: 5, ..Default::default() };
-            groups.apply(&mut resources);
+            groups.apply(&mut resources, OomKill::Process);
             let files: Vec<String> = resources.unified.into_iter().map(|(k, v)| format!("{k}={v}")).collect();
             (resources.memory_swap_limit_in_bytes, files.join(" "))
         };
@@ -191,6 +196,19 @@ mod tests {
             of(MemoryGroups::Version2 { limits_swap: false }),
             (0, "memory.low=0 memory.min=0".to_owned())
         );
+    }
+
+    #[test]
+    fn all_processes_of_a_container_are_killed_at_once_where_that_can_be_chosen() {
+        let of = |groups: MemoryGroups, oom_kill: OomKill| {
+            let mut resources = LinuxContainerResources::default();
+            groups.apply(&mut resources, oom_kill);
+            resources.unified.get("memory.oom.group").cloned()
+        };
+        let second = MemoryGroups::Version2 { limits_swap: false };
+        assert_eq!(of(second, OomKill::Container).as_deref(), Some("1"));
+        assert_eq!(of(second, OomKill::Process), None);
+        assert_eq!(of(MemoryGroups::Version1 { limits_swap: false }, OomKill::Container), None);
     }
 
     /// They were unlimited: a container could take the huge pages that others were promised.
@@ -233,7 +251,7 @@ mod tests {
     fn limits_of_cpu_are_left_out_where_they_are_not_enforced() {
         let spec = pod(r#"{"limits":{"cpu":"500m","memory":"64Mi"}}"#);
         let of = |cpu| {
-            let found = of(&spec, &spec.containers[0], cpu);
+            let found = super::limits(&spec, &spec.containers[0], cpu);
             (found.cpu_shares, found.cpu_quota, found.cpu_period)
         };
         assert_eq!(of(CpuLimits::Quota { period: 10_000 }), (512, 5_000, 10_000));

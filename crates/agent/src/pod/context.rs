@@ -14,7 +14,7 @@ use types::PodUid;
 use crate::cri::mappings::id_mappings;
 use crate::instance::InstanceId;
 use crate::metrics::ContainerType;
-use crate::pod::parent::{CpuLimits, PodParent};
+use crate::pod::parent::{CpuLimits, OomKill, PodParent};
 use crate::ports::PodRef;
 
 /// A pod with its host IDs.
@@ -40,6 +40,7 @@ pub(crate) struct PodContext {
     pub(crate) domain: String,
     /// Whether a container without a seccomp profile has that of the runtime.
     pub(crate) seccomp_default: bool,
+    pub(crate) oom_kill: OomKill,
     /// The instance that the pod is of.
     pub(crate) instance: InstanceId,
     /// Where its sandbox and containers are; `None` where the runtime decides that.
@@ -163,6 +164,7 @@ impl PodContext {
             node: "node-1".to_owned(),
             domain: "cluster.local".to_owned(),
             seccomp_default: false,
+            oom_kill: OomKill::Process,
             instance: InstanceId::for_test("instance-1"),
             cgroup: None,
             profiles: PathBuf::from("/state/seccomp"),

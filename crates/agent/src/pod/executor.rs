@@ -15,6 +15,7 @@ use crate::cri::observe::{ObservedSandbox, PodSnapshot};
 use crate::cri::sandbox;
 use crate::error::{Error, Result};
 use crate::housekeeping::logs::{LogLink, remove_links};
+use crate::images::providers::Asker;
 use crate::pod::context::PodContext;
 use crate::pod::env;
 use crate::pod::files::Files;
@@ -71,7 +72,12 @@ impl ActionExecutor {
             (Task::Start(..), Some(name)) => {
                 // What is wrong with an image has an event of its own.
                 let event = match error {
-                    Error::NeverPull { .. } | Error::Pull { .. } => format!("Error: {}", error.reason()),
+                    Error::NeverPull { .. } | Error::Pull { .. } | Error::ImageName(_) => {
+                        format!("Error: {}", error.reason())
+                    }
+                    _ if error.reason() == reason::IMAGE_INSPECT_ERROR => {
+                        format!("Error: {}", error.reason())
+                    }
                     _ => format!("Error: {error}"),
                 };
                 let text = Text::new(event, format!("{what}: {}: {error}", error.reason()));
@@ -328,6 +334,13 @@ impl ActionExecutor {
             cri: &self.shared.cri,
             handler: &self.context.handler,
             sandbox: sandbox.clone(),
+            asker: Asker {
+                pod: self.context.reference(),
+                service_account: self.context.spec.service_account_name.clone().unwrap_or_default(),
+                objects: Arc::clone(&self.shared.objects),
+            },
+            pulls: &self.shared.images,
+            metrics: &self.shared.metrics,
             events: self.events(),
             container: &container.name,
         };

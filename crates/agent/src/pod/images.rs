@@ -4,13 +4,20 @@ use std::time::Instant;
 
 use cri::{Image, ImageSpec, PodSandboxConfig, PullImageRequest};
 use manifest::k8s_openapi::api::core::v1::{Container, SecurityContext};
-use types::reason;
+use tracing::warn;
+use types::{ImageName, NotAnImageName, reason};
 
 use crate::cri::calls::Cri;
 use crate::error::{Error, Result};
+use crate::images::ImagePulls;
+use crate::images::access::{ImageAccess, Verdict};
+use crate::images::credential::Credential;
+use crate::images::providers::Asker;
+use crate::metrics::Metrics;
 use crate::pod::context::PodContext;
-use crate::pod::keyring::Keyring;
+use crate::pod::keyring::{self, Keyring};
 use crate::ports::EventType;
+use crate::shared::blocking;
 use crate::status::events::{ImageOf, Recorder, Text};
 
 /// When an image is pulled: imagePullPolicy.
@@ -41,83 +48,227 @@ pub(crate) struct Images<'a> {
     pub(crate) cri: &'a Cri,
     pub(crate) handler: &'a str,
     pub(crate) sandbox: PodSandboxConfig,
-    /// Credentials for registries.
+    /// The credentials in the pod's secrets.
     pub(crate) keyring: Keyring,
+    /// The pod, for credential providers.
+    pub(crate) asker: Asker,
+    /// What the pulls of all pods share.
+    pub(crate) pulls: &'a ImagePulls,
+    pub(crate) metrics: &'a Metrics,
     /// Records events of the pod.
     pub(crate) events: Recorder<'a>,
     /// The container that needs them.
     pub(crate) container: &'a str,
 }
 
+/// An image that was pulled.
+struct Pulled {
+    image: Image,
+    /// `None` if it was pulled without.
+    credential: Option<Credential>,
+    /// How long the pull took, without waiting for others.
+    seconds: f64,
+}
+
 impl Images<'_> {
-    /// Returns the image, pulled if the policy requires it.
+    /// Returns the image, pulled if the policy requires it, or if the pod must prove that it may use it.
     ///
     /// # Errors
-    /// If the image is not present and must not be pulled, or if its pull failed. With the policy `Always` a
-    /// failed pull is an error even if the image is present.
-    pub(crate) async fn get(&self, name: &str, policy: PullPolicy) -> Result<Image> {
-        let asked = || self.spec(name);
-        let here = self.cri.image(asked()).await?;
-        match (here, policy) {
-            (Some(image), PullPolicy::IfNotPresent | PullPolicy::Never) => {
+    /// If the image is not present and must not be pulled, or if its pull failed. With the policy `Always`, and for a pod
+    /// that has not proven that it may use the image, a failed pull is an error even if the image is present.
+    pub(crate) async fn get(&self, text: &str, policy: PullPolicy) -> Result<Image> {
+        let name = ImageName::parse(text).map_err(|error| self.invalid_name(text, &error))?;
+        let here = match policy {
+            PullPolicy::Always => None,
+            PullPolicy::IfNotPresent | PullPolicy::Never => self.here(&name).await?,
+        };
+        let mut credentials = None;
+        if let Some(image) = here {
+            let mut verdict = self.verdict(&name, &image, &[]).await?;
+            // They are searched only if they matter.
+            if verdict == Verdict::Pull {
+                let of_pod = self.credentials(&name).await;
+                verdict = self.verdict(&name, &image, &of_pod).await?;
+                credentials = Some(of_pod);
+            }
+            if verdict == Verdict::Allowed {
                 let text = format!(
-                    "Container image {name:?} already present on machine and can be accessed by the pod"
+                    "Container image {text:?} already present on machine and can be accessed by the pod"
                 );
-                self.event(name, EventType::Normal, reason::PULLED, Text::new(text, ""));
+                self.event(&name, EventType::Normal, reason::PULLED, Text::new(text, ""));
                 return Ok(image);
             }
-            (None, PullPolicy::Never) => {
-                let text = format!("Container image {name:?} is not present with pull policy of Never");
-                self.event(name, EventType::Warning, reason::ERR_IMAGE_NEVER_PULL, Text::new(text, ""));
-                return Err(Error::NeverPull { image: name.to_owned() });
-            }
-            _ => {}
         }
-        let text = Text::new(format!("Pulling image {name:?}"), format!("pulling {name}"));
-        self.event(name, EventType::Normal, reason::PULLING, text);
-        let begun = Instant::now();
-        let failed = |message| Error::Pull { image: name.to_owned(), message };
-        let reference = match self.pull(name).await {
-            Ok(reference) => reference,
-            Err(message) => {
-                let text = format!("Failed to pull image {name:?}: {message}");
-                self.event(name, EventType::Warning, reason::FAILED, Text::new(text, ""));
-                return Err(failed(message));
-            }
+        if policy == PullPolicy::Never {
+            // Also if the image is present: a pod that may not use it does not learn that it is.
+            let text = format!("Container image {text:?} is not present with pull policy of Never");
+            self.event(&name, EventType::Warning, reason::ERR_IMAGE_NEVER_PULL, Text::new(text, ""));
+            return Err(Error::NeverPull { image: name.to_string() });
+        }
+        let credentials = match credentials {
+            Some(credentials) => credentials,
+            None => self.credentials(&name).await,
         };
-        let seconds = begun.elapsed().as_secs_f64();
-        let pulled = self.cri.image(ImageSpec { image: reference, ..asked() }).await?;
-        let pulled = pulled.ok_or_else(|| failed("the runtime pulled it and does not list it".to_owned()))?;
-        let text = format!(
-            "Successfully pulled image {name:?} in {seconds:.3}s ({seconds:.3}s including waiting). Image size: {} bytes.",
-            pulled.size
-        );
-        let text = Text::new(text, format!("pulled {name} in {seconds:.1}s"));
-        self.event(name, EventType::Normal, reason::PULLED, text);
-        Ok(pulled)
+        self.pull(&name, &credentials).await
     }
 
-    fn event(&self, image: &str, kind: EventType, reason: &'static str, text: Text) {
-        self.events.image(&ImageOf { container: self.container, image }, kind, reason, text);
+    fn invalid_name(&self, text: &str, error: &NotAnImageName) -> Error {
+        let image = ImageOf { container: self.container, image: text };
+        let event = Text::new(format!("Failed to apply default image tag {text:?}: {error}"), "");
+        self.events.image(&image, EventType::Warning, reason::INSPECT_FAILED, event);
+        Error::ImageName(error.clone())
+    }
+
+    /// The image, if the runtime has it.
+    async fn here(&self, name: &ImageName) -> Result<Option<Image>> {
+        self.cri.image(self.spec(name)).await.inspect_err(|error| {
+            let event = Text::new(format!("Failed to inspect image {:?}: {error}", name.to_string()), "");
+            self.event(name, EventType::Warning, reason::INSPECT_FAILED, event);
+        })
+    }
+
+    async fn verdict(&self, name: &ImageName, image: &Image, credentials: &[Credential]) -> Result<Verdict> {
+        let Some(access) = self.pulls.access.clone() else { return Ok(Verdict::Allowed) };
+        let (name, image, credentials) = (name.clone(), image.clone(), credentials.to_vec());
+        blocking("reading records of image pulls", move || Ok(access.verdict(&name, &image, &credentials)))
+            .await
+    }
+
+    /// The credentials to try for this image: those of the pod's secrets, of the node, and of credential providers.
+    async fn credentials(&self, name: &ImageName) -> Vec<Credential> {
+        let mut all = self.keyring.for_image(name);
+        all.extend(keyring::of_node(self.pulls.node.entries(), name));
+        all.extend(self.pulls.providers.credentials(name, &self.asker, self.metrics).await);
+        all
+    }
+
+    /// Pulls the image, and records that and with which credential. A pull that is cancelled leaves its intent on disk.
+    async fn pull(&self, name: &ImageName, credentials: &[Credential]) -> Result<Image> {
+        self.record("recording the intent of an image pull", name, |access, name| {
+            access.intend(&name.to_string())
+        })
+        .await?;
+        let text = name.to_string();
+        let event = Text::new(format!("Pulling image {text:?}"), format!("pulling {text}"));
+        self.event(name, EventType::Normal, reason::PULLING, event);
+        let begun = Instant::now();
+        let pulled = match self.pull_in_turn(name, credentials).await {
+            Ok(pulled) => pulled,
+            Err(message) => {
+                self.failed(name, &message).await;
+                return Err(Error::Pull { image: text, message });
+            }
+        };
+        let (waited, seconds) = (begun.elapsed().as_secs_f64(), pulled.seconds);
+        let (id, credential) = (pulled.image.id.clone(), pulled.credential);
+        let recorded = self
+            .record("recording an image pull", name, move |access, name| {
+                access.pulled(name, &id, credential.as_ref())
+            })
+            .await;
+        if let Err(error) = recorded {
+            // The intent stays: all pods must prove that they may use the image.
+            warn!("the pull of {text} is not recorded: {error}");
+        }
+        let event = format!(
+            "Successfully pulled image {text:?} in {seconds:.3}s ({waited:.3}s including waiting). Image size: {} bytes.",
+            pulled.image.size
+        );
+        let event = Text::new(event, format!("pulled {text} in {waited:.1}s"));
+        self.event(name, EventType::Normal, reason::PULLED, event);
+        Ok(pulled.image)
+    }
+
+    async fn failed(&self, name: &ImageName, message: &str) {
+        let text = format!("Failed to pull image {:?}: {message}", name.to_string());
+        self.event(name, EventType::Warning, reason::FAILED, Text::new(text, ""));
+        if !self.keyring.missing().is_empty() {
+            let secrets = self.keyring.missing().join(", ");
+            let text = format!(
+                "Unable to retrieve some image pull secrets ({secrets}); attempting to pull the image may not succeed."
+            );
+            self.events.pod(
+                EventType::Warning,
+                reason::FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET,
+                Text::new(text, ""),
+            );
+        }
+        let ended = self.record("removing the intent of an image pull", name, |access, name| {
+            access.failed(&name.to_string())
+        });
+        if let Err(error) = ended.await {
+            warn!("the intent of a pull of {name}, which failed, is left: {error}");
+        }
+    }
+
+    /// Works on the records, if there are any.
+    async fn record(
+        &self,
+        what: &'static str,
+        name: &ImageName,
+        work: impl FnOnce(&ImageAccess, &ImageName) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let Some(access) = self.pulls.access.clone() else { return Ok(()) };
+        let name = name.clone();
+        blocking(what, move || work(&access, &name)).await
+    }
+
+    fn event(&self, image: &ImageName, kind: EventType, reason: &'static str, text: Text) {
+        let image = image.to_string();
+        self.events.image(&ImageOf { container: self.container, image: &image }, kind, reason, text);
     }
 
     /// The image with the pod's annotations, which a runtime may go by.
-    fn spec(&self, name: &str) -> ImageSpec {
-        ImageSpec { annotations: self.sandbox.annotations.clone(), ..spec(name, self.handler) }
+    fn spec(&self, name: &ImageName) -> ImageSpec {
+        ImageSpec {
+            annotations: self.sandbox.annotations.clone(),
+            ..spec(&name.with_default_tag(), self.handler)
+        }
     }
 
-    /// Tries one credential after the other until a pull succeeds. Returns the last error if none does.
-    async fn pull(&self, name: &str) -> std::result::Result<String, String> {
-        let mut last = Err("there are no credentials to try".to_owned());
-        for auth in self.keyring.for_image(name) {
-            let sandbox_config = Some(self.sandbox.clone());
-            let image = Some(self.spec(name));
-            last = self.cri.pull(PullImageRequest { image, auth, sandbox_config }).await;
-            if last.is_ok() {
-                break;
+    /// Pulls the image when its turn comes.
+    async fn pull_in_turn(
+        &self,
+        name: &ImageName,
+        credentials: &[Credential],
+    ) -> std::result::Result<Pulled, String> {
+        let _place = self.pulls.gate.place().await;
+        self.pulls.gate.begin().map_err(|error| error.to_string())?;
+        let begun = Instant::now();
+        let (reference, credential) = self.try_credentials(name, credentials).await?;
+        let found = self.cri.image(ImageSpec { image: reference, ..self.spec(name) }).await;
+        let image = found.map_err(|error| error.to_string())?;
+        let image = image.ok_or_else(|| "the runtime pulled it and does not list it".to_owned())?;
+        Ok(Pulled { image, credential, seconds: begun.elapsed().as_secs_f64() })
+    }
+
+    /// Tries one credential after the other until a pull succeeds; without any, an anonymous pull.
+    async fn try_credentials(
+        &self,
+        name: &ImageName,
+        credentials: &[Credential],
+    ) -> std::result::Result<(String, Option<Credential>), String> {
+        let request = |auth| PullImageRequest {
+            image: Some(self.spec(name)),
+            auth,
+            sandbox_config: Some(self.sandbox.clone()),
+        };
+        if credentials.is_empty() {
+            return self.cri.pull(request(None)).await.map(|reference| (reference, None));
+        }
+        let mut errors: Vec<String> = Vec::new();
+        for credential in credentials {
+            match self.cri.pull(request(Some(credential.auth.clone()))).await {
+                Ok(reference) => return Ok((reference, Some(credential.clone()))),
+                // The same text says no more the second time.
+                Err(error) if errors.contains(&error) => {}
+                Err(error) => errors.push(error),
             }
         }
-        last
+        match errors.as_slice() {
+            [one] => Err(one.clone()),
+            all => Err(format!("[{}]", all.join(", "))),
+        }
     }
 }
 

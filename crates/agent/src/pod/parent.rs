@@ -34,3 +34,14 @@ pub(crate) struct PodParent {
     pub(crate) path: String,
     pub(crate) cpu: CpuLimits,
 }
+
+/// What the kernel kills when a container runs out of memory: the kubelet's singleProcessOOMKill. cgroup v1 has only
+/// `Process`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OomKill {
+    /// One process.
+    #[default]
+    Process,
+    /// All processes of the container.
+    Container,
+}

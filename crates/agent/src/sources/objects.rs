@@ -77,7 +77,8 @@ fn config_map(map: &ConfigMap) -> payload::ConfigMap {
 fn secret(secret: &Secret) -> payload::Secret {
     let data = secret.data.iter().flatten().map(|(key, bytes)| (key.clone(), bytes.0.clone()));
     let texts = secret.string_data.iter().flatten();
-    payload::Secret { data: data.chain(texts.map(|(k, v)| (k.clone(), v.clone().into_bytes()))).collect() }
+    let data = data.chain(texts.map(|(k, v)| (k.clone(), v.clone().into_bytes()))).collect();
+    payload::Secret { uid: String::new(), data }
 }
 
 #[cfg(test)]

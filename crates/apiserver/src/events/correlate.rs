@@ -8,9 +8,9 @@ use agent::ports::EventType;
 use lifecycle::Moment;
 use tokio::time::Instant;
 
-use crate::events::bucket::Bucket;
 use crate::events::recent::Recent;
 use crate::events::record::{Involved, Record};
+use agent::Bucket;
 
 /// Entries of each table.
 const ENTRIES: usize = 4096;

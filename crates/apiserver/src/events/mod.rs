@@ -2,7 +2,6 @@
 //!
 //! `correlate` merges repeated events and limits those of one pod; it is pure. The sink queues and sends them.
 
-mod bucket;
 mod correlate;
 mod document;
 mod recent;
@@ -10,4 +9,4 @@ mod record;
 mod sink;
 
 pub(crate) use record::NodeEvent;
-pub use sink::ApiEvents;
+pub use sink::{ApiEvents, EventLimits};

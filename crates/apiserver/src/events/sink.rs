@@ -14,22 +14,34 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use crate::events::bucket::Bucket;
 use crate::events::correlate::{Correlated, Correlator};
 use crate::events::document::{document, repeated, unique_name};
 use crate::events::record::{NodeEvent, Record};
 use crate::raw::{RawObject, cause, code, core, is_path_segment};
+use agent::Bucket;
 
 /// Events that wait to be sent.
 const QUEUE: usize = 1000;
-/// Requests at once, and the time after which one more may be sent: 50 per second.
-const BURST: u32 = 100;
-const INTERVAL: Duration = Duration::from_millis(20);
 /// How long a request may take.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// How often an event is sent while the server does not answer, and the pause in between.
 const ATTEMPTS: u32 = 12;
 const PAUSE: Duration = Duration::from_secs(10);
+
+/// How fast events are sent: the kubelet's eventRecordQPS and eventBurst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventLimits {
+    /// How many per second in the long run; zero: no limit.
+    pub per_second: u32,
+    /// How many at once.
+    pub burst: u32,
+}
+
+impl Default for EventLimits {
+    fn default() -> Self {
+        Self { per_second: 50, burst: 100 }
+    }
+}
 
 /// Sends events to the API server by one task. Recording one never blocks: when too many wait, new ones are dropped and
 /// counted. The task ends when this value is dropped.
@@ -44,14 +56,14 @@ pub struct ApiEvents {
 impl ApiEvents {
     /// Starts to send events of pods of this node. Must be called within a tokio runtime.
     #[must_use]
-    pub fn start(client: Client, node: &str) -> Self {
+    pub fn start(client: Client, node: &str, limits: EventLimits) -> Self {
         let (queue, events) = mpsc::channel(QUEUE);
         let dropped = Arc::new(AtomicU64::new(0));
         let sender = Sender {
             client,
             node: node.to_owned(),
             correlator: Correlator::new(),
-            bucket: Bucket::new(BURST, INTERVAL),
+            bucket: Bucket::per_second(limits.per_second, limits.burst),
             number: 0,
             dropped: Arc::clone(&dropped),
         };
@@ -93,7 +105,7 @@ struct Sender {
     client: Client,
     node: String,
     correlator: Correlator,
-    bucket: Bucket,
+    bucket: Option<Bucket>,
     /// Makes names different that are made at the same time.
     number: u64,
     dropped: Arc<AtomicU64>,
@@ -126,8 +138,10 @@ impl Sender {
     async fn send(&mut self, event: &Record, mut correlated: Correlated) -> Result<(), String> {
         let mut attempts = 0;
         loop {
-            tokio::time::sleep(self.bucket.wait(Instant::now())).await;
-            self.bucket.take(Instant::now());
+            if let Some(bucket) = &mut self.bucket {
+                tokio::time::sleep(bucket.wait(Instant::now())).await;
+                bucket.take(Instant::now());
+            }
             match self.try_send(event, &mut correlated).await {
                 Ok(()) => return Ok(()),
                 Err(Failure::Refused(cause)) => return Err(cause),

@@ -36,7 +36,9 @@ pub(super) fn payload(key: &ObjectKey, raw: &RawObject) -> Result<Payload, Strin
         ObjectKind::ConfigMap => {
             Payload::ConfigMap(ConfigMap { data: texts(raw)?, binary_data: bytes(raw, "binaryData")? })
         }
-        ObjectKind::Secret => Payload::Secret(Secret { data: bytes(raw, "data")? }),
+        ObjectKind::Secret => {
+            Payload::Secret(Secret { uid: raw.uid().to_owned(), data: bytes(raw, "data")? })
+        }
     })
 }
 
@@ -80,11 +82,15 @@ mod tests {
             read(ObjectKind::ConfigMap, json!({"data": {"a": "b"}, "binaryData": {"c": "AAE="}})).unwrap();
         let Payload::ConfigMap(map) = map else { panic!("{map:?}") };
         assert_eq!((map.data["a"].as_str(), &map.binary_data["c"][..]), ("b", &[0, 1][..]));
-        let secret = read(ObjectKind::Secret, json!({"data": {"password": "aHVudGVyMg=="}})).unwrap();
+        let object = json!({"metadata": {"uid": "u-1"}, "data": {"password": "aHVudGVyMg=="}});
+        let secret = read(ObjectKind::Secret, object).unwrap();
         assert_eq!(format!("{secret:?}"), "Secret(..)");
         assert_eq!(
             secret,
-            Payload::Secret(Secret { data: [("password".into(), b"hunter2".to_vec())].into() })
+            Payload::Secret(Secret {
+                uid: "u-1".into(),
+                data: [("password".into(), b"hunter2".to_vec())].into()
+            })
         );
         let error = read(ObjectKind::Secret, json!({"data": {"password": "hunter2!"}})).unwrap_err();
         assert_eq!(error, "data[\"password\"] is not base64");

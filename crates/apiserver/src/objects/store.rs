@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use agent::ports::{Clock, ObjectStore, ServiceLinks, Token, TokenRequest};
+use agent::ports::{Clock, ObjectStore, ServiceAccount, ServiceLinks, Token, TokenRequest};
 use agent::{Error, PodOrigin};
 use kube::{Api, Client};
 use kube_runtime::watcher::{Config, Event};
@@ -22,7 +22,7 @@ use volumes::payload::{ConfigMap, Secret};
 use crate::follow::{Followed, follow};
 use crate::objects::payload::{Payload, is_immutable, payload};
 use crate::objects::references::{ObjectKey, ObjectKind};
-use crate::raw::{RawObject, core};
+use crate::raw::{RawObject, cause, core};
 use crate::services::Services;
 use crate::tokens::{Tokens, issue};
 
@@ -31,6 +31,8 @@ const FIRST_SYNC: Duration = Duration::from_secs(1);
 /// The server ends a watch after so many seconds, and a new one is begun.
 const WATCH_SECONDS: u32 = 290;
 
+/// How long a request for a service account may take.
+const DEADLINE: Duration = Duration::from_secs(10);
 /// The time between two searches for tokens that have to be refreshed.
 const TOKEN_CHECK: Duration = Duration::from_secs(30);
 
@@ -274,6 +276,20 @@ impl ObjectStore for ApiObjects {
 
     fn token(&self, request: &TokenRequest) -> agent::Result<Token> {
         self.shared.handle.block_on(self.shared.tokens.get(request))
+    }
+
+    fn service_account(&self, namespace: &str, name: &str) -> agent::Result<Option<ServiceAccount>> {
+        let accounts = core("ServiceAccount", "serviceaccounts");
+        let api: Api<RawObject> = Api::namespaced_with(self.shared.client.clone(), namespace, &accounts);
+        let error =
+            |cause: String| Error::Config { field: format!("service account {namespace}/{name}"), cause };
+        let asked = self.shared.handle.block_on(tokio::time::timeout(DEADLINE, api.get_opt(name)));
+        let answer = asked.map_err(|_| error(format!("no answer within {} s", DEADLINE.as_secs())))?;
+        let found = answer.map_err(|refused| error(cause(&refused)))?;
+        Ok(found.map(|account| ServiceAccount {
+            uid: account.uid().to_owned(),
+            annotations: account.annotations(),
+        }))
     }
 
     fn service_variables(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent::ports::{Event, EventObject, EventSink, EventType};
-use apiserver::events::ApiEvents;
+use apiserver::events::{ApiEvents, EventLimits};
 use lifecycle::Moment;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn repeated_events_are_counted_in_one() {
         let cluster = inside;
         let namespace = cluster.namespace("events");
         let web = reference(&cluster.create(&pod(&namespace, "web")));
-        let events = ApiEvents::start(client, NODE);
+        let events = ApiEvents::start(client, NODE, EventLimits::default());
         let event = |kind, reason, field_path: Option<&str>, seconds: u64| Event {
             kind,
             reason,
@@ -53,5 +53,40 @@ fn repeated_events_are_counted_in_one() {
         events.record(event(EventType::Normal, "Killing", None, 20));
         let found = eventually("the new event", || Some(list()).filter(has_last)).await;
         assert_eq!((found.len(), &found[0]["count"]), (1, &json!(2)));
+    });
+}
+
+#[test]
+fn events_are_sent_as_fast_as_the_node_is_configured() {
+    let cluster = Cluster::shared();
+    let inside = Arc::clone(&cluster);
+    cluster.run(move |client| async move {
+        let cluster = inside;
+        let namespace = cluster.namespace("event-limits");
+        let web = reference(&cluster.create(&pod(&namespace, "web")));
+        let count = || {
+            let text = cluster.kubectl(&["get", "events", "-n", &namespace, "-o", "json"]);
+            serde_json::from_str::<Value>(&text).unwrap()["items"].as_array().unwrap().len()
+        };
+        let record = |events: &ApiEvents, reason: &'static str| {
+            events.record(Event {
+                kind: EventType::Normal,
+                reason,
+                object: EventObject { pod: web.clone(), field_path: None },
+                image: None,
+                message: format!("{reason} happened"),
+                log: None,
+                time: Moment::from_millis(1_772_368_200_000),
+            });
+        };
+        let slow = ApiEvents::start(client.clone(), NODE, EventLimits { per_second: 1, burst: 2 });
+        let begun = std::time::Instant::now();
+        ["Pulling", "Pulled", "Created", "Started"].into_iter().for_each(|reason| record(&slow, reason));
+        eventually("four events", || Some(count()).filter(|count| *count == 4)).await;
+        // Two at once, then one a second.
+        assert!(begun.elapsed() >= std::time::Duration::from_millis(1900), "{:?}", begun.elapsed());
+        let unlimited = ApiEvents::start(client, NODE, EventLimits { per_second: 0, burst: 0 });
+        record(&unlimited, "Killing");
+        eventually("a fifth event", || Some(count()).filter(|count| *count == 5)).await;
     });
 }

@@ -49,7 +49,7 @@ impl Credentials {
     /// # Errors
     /// If `auth` counts and cannot be decoded.
     pub fn of(entry: &DockerAuth) -> Result<Option<Self>, NotAnAuth> {
-        let DockerAuth { username, password, auth, identity_token, registry_token } = entry;
+        let DockerAuth { username, password, auth, identity_token, registry_token, .. } = entry;
         let as_user = || Self::Password { user: username.clone(), password: password.clone() };
         Ok(Some(if !username.is_empty() && !password.is_empty() {
             as_user()

@@ -52,6 +52,11 @@ pub struct KubeletConfig {
     pub registry_pull_qps: u32,
     /// How many pulls may start at once.
     pub registry_burst: u32,
+    /// Which images on the node pods may use without a proof; nothing where the feature is off.
+    pub image_pull_credentials_verification_policy: CredentialsVerificationPolicy,
+    /// The images that the policy `NeverVerifyAllowlistedImages` is about.
+    #[serde(default)]
+    pub preloaded_images_verification_allowlist: Vec<String>,
     /// 0: no limit.
     #[serde(rename = "eventRecordQPS")]
     pub event_record_qps: u32,
@@ -311,6 +316,19 @@ pub enum CgroupDriver {
     Cgroupfs,
     /// By systemd.
     Systemd,
+}
+
+/// Which images that are on the node pods may use without a proof that they may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CredentialsVerificationPolicy {
+    /// All.
+    NeverVerify,
+    /// Those that the node did not pull.
+    NeverVerifyPreloadedImages,
+    /// Those of a list.
+    NeverVerifyAllowlistedImages,
+    /// None.
+    AlwaysVerify,
 }
 
 /// What pods may do with swap.

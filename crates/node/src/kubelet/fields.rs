@@ -25,7 +25,7 @@ pub static FIELDS: &[Field] = &[
     field("enableServer", Bool, "true").keeps_zero(),
     field("staticPodPath", Path, ""),
     field("podLogsDir", Path, "/var/log/pods"),
-    field("syncFrequency", Duration, "1m0s").not_yet("period of reconciliation by configuration"),
+    field("syncFrequency", Duration, "1m0s").note("the agent follows changes as they happen; after this time each pod is reconciled all the same"),
     field("fileCheckFrequency", Duration, "20s"),
     field("httpCheckFrequency", Duration, "20s").no_effect("staticPodURL is refused"),
     field("staticPodURL", Text, "").refused(NO_URL, USE_PATH),
@@ -58,24 +58,16 @@ pub static FIELDS: &[Field] = &[
     section("authorization.webhook"),
     field("authorization.webhook.cacheAuthorizedTTL", Duration, "5m0s"),
     field("authorization.webhook.cacheUnauthorizedTTL", Duration, "30s"),
-    field("registryPullQPS", Int32, "5").keeps_zero().not_yet("limit of image pulls"),
-    field("registryBurst", Int32, "10").not_yet("limit of image pulls"),
+    field("registryPullQPS", Int32, "5").keeps_zero(),
+    field("registryBurst", Int32, "10"),
     field(
         "imagePullCredentialsVerificationPolicy",
         OneOf(&["NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify"]),
         "NeverVerifyPreloadedImages",
-    )
-    .refused(
-        "the agent does not verify that a pod may use an image that another pod pulled, whatever the policy",
-        "leave it out, and use imagePullPolicy Always (the admission plugin AlwaysPullImages) where this matters",
-    )
-    .also(&["NeverVerify"]),
-    field("preloadedImagesVerificationAllowlist", TextList, "").refused(
-        "the agent does not verify that a pod may use an image that another pod pulled",
-        "leave it out, and use imagePullPolicy Always where this matters",
     ),
-    field("eventRecordQPS", Int32, "50").keeps_zero().not_yet("limit of events by configuration"),
-    field("eventBurst", Int32, "100").not_yet("limit of events by configuration"),
+    field("preloadedImagesVerificationAllowlist", TextList, ""),
+    field("eventRecordQPS", Int32, "50").keeps_zero(),
+    field("eventBurst", Int32, "100"),
     field("enableDebuggingHandlers", Bool, "true").keeps_zero(),
     field("enableContentionProfiling", Bool, "false").no_effect(NO_PROFILING),
     field("healthzPort", Int32, "10248").keeps_zero(),
@@ -105,7 +97,7 @@ pub static FIELDS: &[Field] = &[
     field("cgroupDriver", OneOf(&["cgroupfs", "systemd"]), "cgroupfs")
         .note("what the runtime reports over CRI wins; with systemd the agent does not start"),
     field("cpuManagerPolicy", OneOf(&["none", "static"]), "none").refused(NO_CPU_MANAGER, LEAVE_OUT),
-    field("singleProcessOOMKill", Bool, "").keeps_zero().not_yet("choice of what the OOM killer ends"),
+    field("singleProcessOOMKill", Bool, "").keeps_zero().note("on cgroup v1 only true"),
     field("cpuManagerPolicyOptions", TextMap, "").refused(NO_CPU_MANAGER, LEAVE_OUT),
     field("cpuManagerReconcilePeriod", Duration, "10s").no_effect(NO_CPU_MANAGER),
     field("memoryManagerPolicy", OneOf(&["None", "Static"]), "None").refused(NO_MEMORY_MANAGER, LEAVE_OUT),
@@ -120,7 +112,7 @@ pub static FIELDS: &[Field] = &[
     field("topologyManagerPolicyOptions", TextMap, "").no_effect("topologyManagerPolicy is none"),
     field("qosReserved", TextMap, "")
         .refused("the agent reserves no memory of burstable and best-effort pods", "leave it out"),
-    field("runtimeRequestTimeout", Duration, "2m0s").not_yet("timeout of CRI requests by configuration"),
+    field("runtimeRequestTimeout", Duration, "2m0s").note("image pulls have no timeout"),
     field("hairpinMode", OneOf(&["promiscuous-bridge", "hairpin-veth", "none"]), "promiscuous-bridge")
         .no_effect("the CNI plugin decides, as with a kubelet"),
     field("maxPods", Int32, "110"),
@@ -139,8 +131,8 @@ pub static FIELDS: &[Field] = &[
     field("kubeAPIQPS", Int32, "50").keeps_zero().no_effect(CLIENT_LIMITS),
     field("kubeAPIBurst", Int32, "100").no_effect(CLIENT_LIMITS),
     field("serializeImagePulls", Bool, "true")
-        .keeps_zero().not_yet("limit of image pulls"),
-    field("maxParallelImagePulls", Int32, "").keeps_zero().not_yet("limit of image pulls"),
+        .keeps_zero(),
+    field("maxParallelImagePulls", Int32, "").keeps_zero(),
     field("evictionHard", TextMap, "")
         .note("where it is not set: memory.available 100Mi, nodefs.available 10%, nodefs.inodesFree 5%, imagefs.available 15%, imagefs.inodesFree 5%; it counts for what is allocatable, pods are not evicted yet"),
     field("evictionSoft", TextMap, "").not_yet("eviction"),
@@ -154,7 +146,7 @@ pub static FIELDS: &[Field] = &[
         "the agent attaches no volumes: the controller manager does",
         "leave it out, or set it to true",
     ),
-    field("protectKernelDefaults", Bool, "false").not_yet("check of kernel settings"),
+    field("protectKernelDefaults", Bool, "false"),
     field("makeIPTablesUtilChains", Bool, "true").keeps_zero().no_effect(NO_IPTABLES),
     field("iptablesMasqueradeBit", Int32, "14").keeps_zero().no_effect(NO_IPTABLES),
     field("iptablesDropBit", Int32, "15").keeps_zero().no_effect(NO_IPTABLES),
@@ -164,8 +156,8 @@ pub static FIELDS: &[Field] = &[
     field("memorySwap.swapBehavior", OneOf(&["NoSwap", "LimitedSwap"]), "NoSwap").not_yet("swap for pods"),
     field("containerLogMaxSize", Text, "10Mi"),
     field("containerLogMaxFiles", Int32, "5").keeps_zero(),
-    field("containerLogMaxWorkers", Int32, "1").keeps_zero().not_yet("limit of log rotations"),
-    field("containerLogMonitorInterval", Duration, "10s").keeps_zero().not_yet("other interval of log rotation"),
+    field("containerLogMaxWorkers", Int32, "1").keeps_zero(),
+    field("containerLogMonitorInterval", Duration, "10s").keeps_zero().note("a log that grows fast is measured more often"),
     field("configMapAndSecretChangeDetectionStrategy", OneOf(&["Watch", "Cache", "Get"]), "Watch")
         .no_effect("the agent watches ConfigMaps and Secrets"),
     field("systemReserved", TextMap, ""),

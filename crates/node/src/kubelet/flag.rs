@@ -45,6 +45,8 @@ pub enum NodeFlag {
     NodeIp,
     NodeLabels,
     CloudProvider,
+    ImageCredentialProviderConfig,
+    ImageCredentialProviderBinDir,
 }
 
 const fn sets(name: &'static str, path: &'static str) -> Flag {
@@ -76,8 +78,6 @@ impl Flag {
 }
 
 const DEAD_CONTAINERS: &str = "the agent keeps one ended instance of each container";
-const NO_PROVIDERS: &str = "the agent runs no credential provider plugins";
-const USE_SECRETS: &str = "use imagePullSecrets, or config.json in the root directory";
 
 /// Every flag of a kubelet 1.37 on Linux but `help` and `version`, which belong to the command line.
 pub static FLAGS: &[Flag] = &[
@@ -92,8 +92,8 @@ pub static FLAGS: &[Flag] = &[
     node("node-labels", NodeFlag::NodeLabels).by("kubespray, k3s, EKS"),
     node("cloud-provider", NodeFlag::CloudProvider).by("kubespray, k3s, EKS"),
     no_effect("runtime-cgroups", "the runtime reports its own cgroup").by("kubespray, node e2e, EKS"),
-    refused("image-credential-provider-config", NO_PROVIDERS, USE_SECRETS).by("EKS"),
-    refused("image-credential-provider-bin-dir", NO_PROVIDERS, USE_SECRETS).by("EKS"),
+    node("image-credential-provider-config", NodeFlag::ImageCredentialProviderConfig).by("EKS"),
+    node("image-credential-provider-bin-dir", NodeFlag::ImageCredentialProviderBinDir).by("EKS"),
     sets("seccomp-default", "seccompDefault"),
     refused("lock-file", "the agent locks its own state directory", "leave it out"),
     refused("exit-on-lock-contention", "the agent locks its own state directory", "leave it out"),

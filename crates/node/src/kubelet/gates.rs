@@ -27,6 +27,8 @@ pub const HONOURED_GATES: &[&str] = &[
     "GracefulNodeShutdown",
     "GracefulNodeShutdownBasedOnPodPriority",
     "KubeletCrashLoopBackOffMax",
+    "KubeletEnsureSecretPulledImages",
+    "KubeletServiceAccountTokenForCredentialProviders",
     "RotateKubeletServerCertificate",
 ];
 

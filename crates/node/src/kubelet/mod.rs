@@ -10,6 +10,7 @@
 mod classify;
 mod config;
 mod convert;
+mod credential_providers;
 mod defaults;
 mod duration;
 mod error;
@@ -33,9 +34,11 @@ mod view;
 pub use classify::Notice;
 pub use config::{
     AnonymousAuthentication, Authentication, Authorization, AuthorizationMode, CgroupDriver,
-    CrashLoopBackOff, KubeletConfig, MemorySwap, ShutdownGracePeriod, SwapBehavior, Taint, TaintEffect,
-    TlsVersion, UserNamespaces, WebhookAuthentication, WebhookAuthorization, X509Authentication,
+    CrashLoopBackOff, CredentialsVerificationPolicy, KubeletConfig, MemorySwap, ShutdownGracePeriod,
+    SwapBehavior, Taint, TaintEffect, TlsVersion, UserNamespaces, WebhookAuthentication,
+    WebhookAuthorization, X509Authentication,
 };
+pub use credential_providers::{CredentialProvidersError, TokenAttributes, read_credential_providers};
 pub use duration::{GoDuration, NotADuration};
 pub use error::{KubeletConfigError, Problem, ProblemKind};
 pub use field::{Class, Field, Kind};

@@ -46,6 +46,10 @@ pub struct NodeFlags {
     pub node_labels: BTreeMap<String, String>,
     /// Whether a cloud controller completes the node.
     pub has_external_cloud_provider: bool,
+    /// The configuration of credential providers: a file, or a directory of files.
+    pub image_credential_provider_config: Option<PathBuf>,
+    /// The directory of their programs.
+    pub image_credential_provider_bin_dir: Option<PathBuf>,
 }
 
 impl Default for NodeFlags {
@@ -61,6 +65,8 @@ impl Default for NodeFlags {
             node_ips: Vec::new(),
             node_labels: BTreeMap::new(),
             has_external_cloud_provider: false,
+            image_credential_provider_config: None,
+            image_credential_provider_bin_dir: None,
         }
     }
 }
@@ -74,6 +80,8 @@ impl NodeFlags {
             NodeFlag::Kubeconfig => self.kubeconfig = path(),
             NodeFlag::BootstrapKubeconfig => self.bootstrap_kubeconfig = path(),
             NodeFlag::CertDir => self.cert_dir = directory(text)?,
+            NodeFlag::ImageCredentialProviderConfig => self.image_credential_provider_config = path(),
+            NodeFlag::ImageCredentialProviderBinDir => self.image_credential_provider_bin_dir = path(),
             NodeFlag::RootDir => self.root_dir = directory(text)?,
             NodeFlag::HostnameOverride => {
                 self.hostname_override = Some(text.trim().to_lowercase()).filter(|name| !name.is_empty());

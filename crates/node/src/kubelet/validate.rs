@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::path::{Component, Path};
 
 use ids::BlockLength;
-use types::Quantity;
+use types::{ImagePattern, Quantity};
 
 use super::field::Kind;
 use super::fields::FIELDS;
-use super::view::View;
+use super::view::{View, Why};
 use super::{GoDuration, Problem, tree::Node, validate_lists};
 
 const MOST: i64 = i64::MAX;
@@ -48,6 +48,7 @@ const DURATIONS: &[(&str, i64, i64)] = &[
     ("cpuCFSQuotaPeriod", 1, 1_000),
     ("crashLoopBackOff.maxContainerRestartPeriod", 1_000, 300_000),
 ];
+const ALLOWLIST: &str = "preloadedImagesVerificationAllowlist";
 const MILLISECOND: i64 = 1_000_000;
 
 pub(super) fn check(tree: &Node, problems: &mut Vec<Problem>) {
@@ -136,6 +137,18 @@ fn images(view: &mut View<'_>) {
     if parallel && view.bool("serializeImagePulls") {
         let cause = "it is more than 1, and serializeImagePulls is true";
         view.invalid("maxParallelImagePulls", cause, "set serializeImagePulls to false in the same file");
+    }
+    let allowed = view.texts(ALLOWLIST);
+    let policy = "imagePullCredentialsVerificationPolicy";
+    if !allowed.is_empty() && view.text(policy) != "NeverVerifyAllowlistedImages" {
+        let cause = format!("{policy} is not NeverVerifyAllowlistedImages");
+        view.invalid(ALLOWLIST, cause, format!("set {policy} to that, or leave this out"));
+    }
+    for (at, text) in allowed {
+        if let Err(error) = ImagePattern::parse(&text) {
+            let hint = "use full names of repositories, such as registry.example/team/app, or registry.example/team/*";
+            view.invalid_at(at, ALLOWLIST, Why::new(error.to_string(), hint));
+        }
     }
 }
 

@@ -175,7 +175,6 @@ fn what_the_agent_does_not_have_is_refused_with_what_to_do() {
         ("cgroupsPerQOS: false\n", "cgroupsPerQOS"),
         ("enableControllerAttachDetach: false\n", "enableControllerAttachDetach"),
         ("enforceNodeAllocatable: [pods, kube-reserved]\nkubeReservedCgroup: /k\n", "enforceNodeAllocatable"),
-        ("imagePullCredentialsVerificationPolicy: AlwaysVerify\n", "imagePullCredentialsVerificationPolicy"),
         ("enableSystemLogQuery: true\n", "enableSystemLogQuery"),
         ("memoryThrottlingFactor: 0.9\n", "memoryThrottlingFactor"),
         ("tlsCipherSuites: [TLS_RSA_WITH_AES_128_CBC_SHA]\n", "tlsCipherSuites"),
@@ -193,7 +192,7 @@ fn what_the_agent_does_not_have_is_refused_with_what_to_do() {
     }
     for fields in [
         "cpuManagerPolicy: none\ncgroupsPerQOS: true\nmemoryManagerPolicy: None\nenableSystemLogQuery: false\n",
-        "imagePullCredentialsVerificationPolicy: NeverVerify\nreservedMemory: []\nqosReserved: {}\n",
+        "imagePullCredentialsVerificationPolicy: AlwaysVerify\nreservedMemory: []\nqosReserved: {}\n",
         "featureGates: {EventedPLEG: false, AllAlpha: false, UserNamespacesSupport: true}\n",
     ] {
         assert_eq!(Files::with(fields).load().unwrap().notices, [], "{fields}");

@@ -11,6 +11,7 @@ use crate::support::Files;
 fn sample(field: &Field) -> Value {
     match (field.path, field.kind) {
         ("address" | "healthzBindAddress", _) => json!("10.1.2.3"),
+        ("preloadedImagesVerificationAllowlist", _) => json!(["quay.io/sample/*"]),
         ("clusterDNS", _) => json!(["10.1.2.3"]),
         ("podLogsDir", _) => json!("/srv/pods"),
         ("cgroupRoot", _) => json!("/kube"),
@@ -59,6 +60,9 @@ fn beside(path: &str) -> Option<(&'static str, Value)> {
         "tlsPrivateKeyFile" => ("tlsCertFile", json!("/c")),
         "evictionSoft" => ("evictionSoftGracePeriod", json!({"memory.available": "7s"})),
         "shutdownGracePeriodCriticalPods" => ("shutdownGracePeriod", json!("7s")),
+        "preloadedImagesVerificationAllowlist" => {
+            ("imagePullCredentialsVerificationPolicy", json!("NeverVerifyAllowlistedImages"))
+        }
         "maxParallelImagePulls" => ("serializeImagePulls", json!(false)),
         _ => return None,
     })

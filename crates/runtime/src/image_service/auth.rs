@@ -9,7 +9,8 @@ pub(super) fn credentials(auth: AuthConfig, registry: &str) -> Result<Option<Cre
     if !server_address.is_empty() && registry_of(&server_address).0 != registry {
         return Ok(None);
     }
-    let entry = DockerAuth { username, password, auth, identity_token, registry_token };
+    let entry =
+        DockerAuth { username, password, auth, identity_token, registry_token, ..DockerAuth::default() };
     Credentials::of(&entry)
         .map_err(|_| Status::invalid_argument("auth.auth: is not the base64 of user:password"))
 }

@@ -77,6 +77,8 @@ pub struct ConfigMap {
 /// What is in a secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret {
+    /// The object's UID; empty if it is not from an API server.
+    pub uid: String,
     /// data, decoded
     pub data: BTreeMap<String, Vec<u8>>,
 }

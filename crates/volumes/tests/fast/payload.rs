@@ -22,7 +22,12 @@ fn config_map(pairs: &[(&str, &str)]) -> Object<ConfigMap> {
 
 fn secret(pairs: &[(&str, &[u8])]) -> Object<Secret> {
     let data = pairs.iter().map(|(k, v)| ((*k).to_owned(), v.to_vec())).collect();
-    Object { name: "keys".to_owned(), found: Some(Secret { data }), items: vec![], need: Need::Required }
+    Object {
+        name: "keys".to_owned(),
+        found: Some(Secret { data, ..Secret::default() }),
+        items: vec![],
+        need: Need::Required,
+    }
 }
 
 fn item(key: &str, path: &str, mode: Option<Mode>) -> KeyToPath {

@@ -220,7 +220,7 @@ pub fn config(keys: Option<Keys<'_>>, items: &[KeyToPath], need: Need) -> payloa
 /// A Secret with these keys.
 pub fn secret(keys: Keys<'_>, items: &[KeyToPath]) -> payload::Source {
     let data = keys.iter().map(|(k, v)| ((*k).to_owned(), (*v).as_bytes().to_vec())).collect();
-    let found = Some(Secret { data });
+    let found = Some(Secret { data, ..Secret::default() });
     payload::Source::Secret(Object {
         name: "keys".to_owned(),
         found,

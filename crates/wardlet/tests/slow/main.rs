@@ -20,6 +20,8 @@ mod agent;
 mod agent_admission;
 mod agent_cgroups;
 mod agent_identity;
+mod agent_images;
+mod agent_kubeconfig;
 mod agent_network;
 mod agent_status;
 mod agent_updates;

@@ -8,6 +8,7 @@
 //!
 //! All readers use bounded memory, whatever the size of a log.
 
+pub(crate) mod checks;
 mod dir;
 mod files;
 mod instance;
@@ -18,6 +19,8 @@ mod rotate;
 pub(crate) mod rotation;
 mod tail;
 
+pub use checks::LogChecks;
+pub(crate) use checks::LogWorkers;
 pub(crate) use dir::{LogDir, remove};
 pub use instance::InstanceLog;
 pub use line::{Line, Stream};

@@ -15,8 +15,6 @@ use super::rotation::LogRotation;
 use crate::error::{Error, Result};
 use crate::shared::{Shared, blocking};
 
-/// Period of checks while no log grows fast.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Period of checks while a log grows fast, and after the start of a container.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 /// A log grows fast if it grows by this fraction of the maximum size between two checks.
@@ -55,7 +53,8 @@ impl Rotator {
     /// Rotates until the pod's worker has ended.
     pub(crate) async fn run(mut self) {
         let mut known: HashMap<String, Known> = HashMap::new();
-        let mut pause = LONGEST_PAUSE;
+        let longest = self.shared.log_workers.interval;
+        let mut pause = longest;
         loop {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -65,7 +64,7 @@ impl Rotator {
             }
             let running = self.running.borrow_and_update().clone();
             known.retain(|id, _| running.iter().any(|one| one.id == *id));
-            pause = LONGEST_PAUSE.min(pause * 2);
+            pause = longest.min(pause * 2);
             for one in running {
                 let before =
                     known.get(&one.id).copied().unwrap_or(Known { is_fast: true, ..Known::default() });
@@ -85,6 +84,7 @@ impl Rotator {
     /// Checks the log of a container, and rotates it if it is large enough.
     async fn look(&self, one: &Running, before: Known) -> Known {
         let (dir, attempt, rotation) = (self.logs.join(&one.name), one.attempt, self.rotation());
+        let _place = self.shared.log_workers.place().await;
         let done = match blocking("looking at a log", move || step(&dir, attempt, rotation)).await {
             Ok(Step::Nothing { size }) => {
                 let is_fast = size.saturating_sub(before.size) > rotation.max_size.bytes() / FAST;

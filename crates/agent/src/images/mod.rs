@@ -1,0 +1,91 @@
+//! Image pulls: credentials, limits, and which pods may use an image that is on the node.
+//!
+//! | file | what |
+//! |---|---|
+//! | `credential`, `scope` | a credential, where it comes from, and the registries that it is for |
+//! | `node_config`, `providers/` | credentials of the node: docker configurations, credential provider plugins |
+//! | `limits` | pulls at once, and per second |
+//! | `access`, `records`, `verification` | which pods may use an image that was pulled with credentials |
+
+pub(crate) mod access;
+pub(crate) mod credential;
+pub(crate) mod limits;
+pub(crate) mod node_config;
+pub(crate) mod providers;
+pub(crate) mod records;
+pub(crate) mod scope;
+pub(crate) mod verification;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cri::ImageSpec;
+use tracing::warn;
+use types::CredentialProvider;
+
+use crate::blocking::blocking;
+use crate::cri::calls::Cri;
+use crate::error::Result;
+use crate::images::access::{ImageAccess, ImageRecords};
+use crate::images::limits::{PullGate, PullLimits};
+use crate::images::node_config::NodeConfig;
+use crate::images::providers::Providers;
+use crate::ports::Clock;
+
+/// How images are pulled.
+#[derive(Debug, Clone, Default)]
+pub struct ImageOptions {
+    /// How many at once, and how fast.
+    pub limits: PullLimits,
+    /// Records of which pods may use an image; `None`: all may use what is on the node.
+    pub records: Option<ImageRecords>,
+    /// The kubelet's directory, where the node's own credentials are; `None`: it has none.
+    pub root_dir: Option<PathBuf>,
+    /// Plugins that know credentials.
+    pub providers: Vec<CredentialProvider>,
+}
+
+/// What the pulls of all pods share.
+pub(crate) struct ImagePulls {
+    pub(crate) gate: PullGate,
+    pub(crate) access: Option<Arc<ImageAccess>>,
+    pub(crate) node: NodeConfig,
+    pub(crate) providers: Providers,
+}
+
+impl ImagePulls {
+    /// # Errors
+    /// If the records cannot be read.
+    pub(crate) fn open(options: ImageOptions, clock: &Arc<dyn Clock>) -> Result<Self> {
+        let ImageOptions { limits, records, root_dir, providers } = options;
+        let access = records.map(|records| ImageAccess::open(records, Arc::clone(clock))).transpose()?;
+        Ok(Self {
+            gate: PullGate::new(limits),
+            access: access.map(Arc::new),
+            node: root_dir.map(|dir| NodeConfig::new(&dir)).unwrap_or_default(),
+            providers: Providers::new(providers),
+        })
+    }
+
+    /// Records which of the images that were being pulled when the node stopped the runtime has. Nothing fails: an image
+    /// without a record counts as pulled as long as its intent is there.
+    pub(crate) async fn settle(&self, cri: &Cri) {
+        let Some(access) = &self.access else { return };
+        for image in access.unsettled() {
+            let spec = ImageSpec { image: image.clone(), ..ImageSpec::default() };
+            let found = match cri.image(spec).await {
+                Ok(Some(found)) => found,
+                Ok(None) => continue,
+                Err(error) => {
+                    warn!("whether image {image} was pulled before the restart is not known: {error}");
+                    continue;
+                }
+            };
+            let (access, id) = (Arc::clone(access), found.id);
+            let settled = blocking("recording an image pull", move || access.settle(&image, &id));
+            if let Err(error) = settled.await {
+                warn!("an image pull from before the restart is not recorded: {error}");
+            }
+        }
+    }
+}
