@@ -11,6 +11,7 @@ use types::reason;
 use crate::cri::resolv_conf::{self, set_option};
 use crate::error::Result;
 use crate::pod::context::PodContext;
+use crate::pod::fields::NodeFields;
 
 /// The limits of the API: of servers, of search domains, of the characters of all and of one.
 const SERVERS: usize = 3;
@@ -30,6 +31,8 @@ pub struct PodDefaults {
     pub dns: DnsSettings,
     /// Whether a container without a seccomp profile has that of the runtime, and not none.
     pub seccomp_default: bool,
+    /// The node, as variables and files of pods tell of it.
+    pub node: NodeFields,
 }
 
 /// Where names are looked up on this node.

@@ -24,17 +24,27 @@ use crate::pod::users;
 use crate::ports::ObjectStore;
 
 /// The desired volumes of a pod, with the current contents of their files.
+///
+/// # Errors
+/// The first volume whose content cannot be had, and why.
 pub(crate) fn wanted(context: &PodContext, objects: &dyn ObjectStore) -> Result<Wanted> {
+    let (wanted, errors) = available(context, objects);
+    errors.into_iter().next().map_or(Ok(wanted), Err)
+}
+
+/// The desired volumes of a pod whose contents can be had, and why those of the others cannot.
+pub(crate) fn available(context: &PodContext, objects: &dyn ObjectStore) -> (Wanted, Vec<Error>) {
     let fields = fields::of(context);
     let writer = Writer { context, fields: &fields, objects };
-    let listed = context.spec.volumes.iter().flatten();
-    let volumes = listed.filter(|v| v.image.is_none()).map(|volume| one(context, volume, &writer));
-    Ok(Wanted {
-        pod: context.uid.clone(),
-        users: context.users.clone(),
-        fs_group: users::fs_group(context),
-        volumes: volumes.collect::<Result<_>>()?,
-    })
+    let (mut volumes, mut errors) = (Vec::new(), Vec::new());
+    for volume in context.spec.volumes.iter().flatten().filter(|volume| volume.image.is_none()) {
+        match one(context, volume, &writer) {
+            Ok(volume) => volumes.push(volume),
+            Err(error) => errors.push(error),
+        }
+    }
+    let (pod, users, fs_group) = (context.uid.clone(), context.users.clone(), users::fs_group(context));
+    (Wanted { pod, users, fs_group, volumes }, errors)
 }
 
 fn one(context: &PodContext, volume: &Volume, writer: &Writer<'_>) -> Result<WantedVolume> {
@@ -299,6 +309,20 @@ mod tests {
                 assert_eq!(asked.selinux_options.map(|options| options.level).as_deref(), level, "{text}");
             }
         }
+    }
+
+    /// A ConfigMap that was deleted kept all other files of the pod as they were.
+    #[test]
+    fn a_volume_without_its_object_does_not_keep_others_from_being_updated() {
+        let context = PodContext::for_test(
+            r#"{"containers":[],"volumes":[{"name":"gone","configMap":{"name":"x"}},
+            {"name":"about","downwardAPI":{"items":[{"path":"n","fieldRef":{"fieldPath":"metadata.name"}}]}}]}"#,
+        );
+        let objects = crate::Objects::default();
+        let (wanted, errors) = available(&context, &objects);
+        assert_eq!(wanted.volumes.iter().map(|volume| volume.name.as_str()).collect::<Vec<_>>(), ["about"]);
+        assert!(matches!(&errors[..], [Error::Payload(error)] if error.volume == "gone"), "{errors:?}");
+        assert!(super::wanted(&context, &objects).is_err());
     }
 
     #[test]
