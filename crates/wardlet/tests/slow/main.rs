@@ -21,6 +21,7 @@ mod agent_admission;
 mod agent_cgroups;
 mod agent_identity;
 mod agent_network;
+mod agent_projected;
 mod agent_status;
 mod agent_updates;
 mod check_cluster;
