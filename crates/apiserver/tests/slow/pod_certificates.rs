@@ -73,7 +73,12 @@ impl Setup {
         let (_, seen) = watch::channel(Some(Arc::new(serde_json::from_value(node).unwrap())));
         let requester = Requester { client, node: NODE.to_owned(), seen, events: Arc::clone(&events) as _ };
         let objects = ApiObjects::with_certificates(requester, Arc::clone(&clock) as _);
-        let pod = reference(&cluster.create(&pod(&namespace, "web")));
+        // A node may request certificates of those signers that its pods name.
+        let mut web = pod(&namespace, "web");
+        let source = json!({"signerName": SIGNER, "keyType": "ED25519", "credentialBundlePath": "all"});
+        web["spec"]["volumes"] =
+            json!([{"name": "v", "projected": {"sources": [{"podCertificate": source}]}}]);
+        let pod = reference(&cluster.create(&web));
         Self { cluster, objects, signer: Signer::new("test").unwrap(), events, clock, pod }
     }
 
