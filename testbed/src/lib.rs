@@ -10,6 +10,7 @@
 //! - [`faults`]: parts stopped, killed, cut off, out of disk, slow.
 //! - [`recorder`]: a proxy between a client and containerd that writes down each CRI request; [`compare_cri`]: those of
 //!   a kubelet and of `wardlet run`, field by field.
+//! - [`signer`]: a signer of PodCertificateRequests.
 //! - [`conformance`]: results of the conformance tests, and their table in docs/conformance.md.
 //! - [`yardstick`]: what a real kubelet on containerd gives, one command each.
 //!
@@ -33,6 +34,7 @@ mod process;
 mod program;
 pub mod recorder;
 pub mod registry;
+pub mod signer;
 pub mod yardstick;
 
 pub use cluster::handlers::{Handler, Shim};

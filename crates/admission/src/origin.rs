@@ -4,7 +4,7 @@ pub enum PodOrigin {
     /// Manifests, without a cluster.
     #[default]
     Manifests,
-    /// An API server, which issues tokens of service accounts for them.
+    /// An API server, which has tokens, certificates and trust bundles for them.
     ApiServer,
     /// The node's own files, beside an API server: static pods, which use no objects of the API.
     Static,

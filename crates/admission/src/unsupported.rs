@@ -82,13 +82,6 @@ fn of_pod(spec: &PodSpec, origin: PodOrigin) -> impl Iterator<Item = NotRun> {
 
 fn of_container(at: &str, container: &Container) -> Vec<NotRun> {
     let mut found = Vec::new();
-    for (i, variable) in container.env.iter().flatten().enumerate() {
-        if variable.value_from.as_ref().is_some_and(|from| from.file_key_ref.is_some()) {
-            let hint = "use configMapKeyRef, secretKeyRef, fieldRef or resourceFieldRef";
-            let field = format!("{at}.env[{i}].valueFrom.fileKeyRef");
-            found.push(NotRun { field, what: "a variable from a file", hint });
-        }
-    }
     if container.volume_devices.iter().flatten().next().is_some() {
         let field = format!("{at}.volumeDevices");
         found.push(NotRun { field, what: "a block device", hint: "mount the volume's filesystem" });
@@ -123,21 +116,22 @@ fn of_volume(at: &str, volume: &Volume, origin: PodOrigin) -> Vec<NotRun> {
 
 fn of_source(at: &str, source: &VolumeProjection, origin: PodOrigin) -> Vec<NotRun> {
     let is_alone = origin != PodOrigin::ApiServer;
-    let has_token = is_alone && source.service_account_token.is_some();
     let kinds = [
-        ("serviceAccountToken", "a service account's token", has_token),
+        ("serviceAccountToken", "a service account's token", source.service_account_token.is_some()),
         ("clusterTrustBundle", "a bundle of the cluster's", source.cluster_trust_bundle.is_some()),
+        ("podCertificate", "a certificate of a signer of the cluster", source.pod_certificate.is_some()),
     ];
     let not_run = |(kind, what, _): (&str, &'static str, bool)| NotRun {
         field: format!("{at}.{kind}"),
         what,
         hint: match origin {
             PodOrigin::Manifests => NO_API_SERVER,
-            PodOrigin::Static => "leave it out: a static pod may not use objects of the API",
-            PodOrigin::ApiServer => "leave it out, or run the pod on another node",
+            PodOrigin::Static | PodOrigin::ApiServer => {
+                "leave it out: a static pod may not use objects of the API"
+            }
         },
     };
-    kinds.into_iter().filter(|(.., is_set)| *is_set).map(not_run).collect()
+    kinds.into_iter().filter(|(.., is_set)| is_alone && *is_set).map(not_run).collect()
 }
 
 #[cfg(test)]
@@ -183,15 +177,14 @@ mod tests {
             "clusterTrustBundle",
             r#","volumes":[{"name":"v","projected":{"sources":[{"clusterTrustBundle":{"path":"t"}}]}}]"#,
         ),
-    ];
-    const NOT_RUN_IN_CONTAINERS: &[(&str, &str, &str)] = &[
-        ("Container", "volumeDevices", r#","volumeDevices":[{"name":"d","devicePath":"/dev/x"}]"#),
         (
-            "EnvVarSource",
-            "fileKeyRef",
-            r#","env":[{"name":"A","valueFrom":{"fileKeyRef":{"key":"k","path":"p","volumeName":"v"}}}]"#,
+            "VolumeProjection",
+            "podCertificate",
+            r#","volumes":[{"name":"v","projected":{"sources":[{"podCertificate":{"signerName":"a.b/c","keyType":"ED25519"}}]}}]"#,
         ),
     ];
+    const NOT_RUN_IN_CONTAINERS: &[(&str, &str, &str)] =
+        &[("Container", "volumeDevices", r#","volumeDevices":[{"name":"d","devicePath":"/dev/x"}]"#)];
 
     #[test]
     fn what_is_not_run_is_refused_by_name() {
@@ -208,17 +201,18 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_run_for_pods_of_an_api_server_and_refused_in_manifests_and_static_pods() {
+    fn what_an_api_server_gives_is_run_for_its_pods_and_refused_in_manifests_and_static_pods() {
         let source = |kind: &str| {
             let text = format!(
-                r#"{{"containers":[],"volumes":[{{"name":"v","projected":{{"sources":[{{"{kind}":{{"path":"t"}}}}]}}}}]}}"#
+                r#"{{"containers":[],"volumes":[{{"name":"v","projected":{{"sources":[{{"{kind}":{{"path":"t","signerName":"a.b/c","keyType":"ED25519"}}}}]}}}}]}}"#
             );
             let spec: PodSpec = serde_json::from_str(&text).unwrap();
             [PodOrigin::Manifests, PodOrigin::ApiServer, PodOrigin::Static]
                 .map(|origin| all(&spec, origin).len())
         };
-        assert_eq!(source("serviceAccountToken"), [1, 0, 1]);
-        assert_eq!(source("clusterTrustBundle"), [1, 1, 1]);
+        for kind in ["serviceAccountToken", "clusterTrustBundle", "podCertificate"] {
+            assert_eq!(source(kind), [1, 0, 1], "{kind}");
+        }
     }
 
     #[test]
@@ -233,7 +227,7 @@ mod tests {
     }
 
     /// What a type has that only fields have which are not run.
-    const BELOW: [&str; 9] = [
+    const BELOW: [&str; 10] = [
         "EphemeralContainer",
         "PodSchedulingGate",
         "CSIVolumeSource",
@@ -243,6 +237,7 @@ mod tests {
         "PersistentVolumeClaimVolumeSource",
         "ServiceAccountTokenProjection",
         "ClusterTrustBundleProjection",
+        "PodCertificateProjection",
     ];
 
     #[test]
@@ -250,7 +245,7 @@ mod tests {
         let document = include_str!("../../../docs/podspec.md");
         let rows = document.lines().filter(|line| line.starts_with("| `"));
         let cells = rows.map(|line| line.split('|').map(|c| c.trim().replace('`', "")).collect::<Vec<_>>());
-        let also = ["EphemeralVolumeSource", "FileKeySelector", "VolumeDevice"];
+        let also = ["EphemeralVolumeSource", "VolumeDevice"];
         let is_below = |kind: &str| BELOW.contains(&kind) || also.contains(&kind);
         let mut listed: Vec<(String, String)> = cells
             .filter(|c| c[3] == "not run" && !is_below(&c[1]))

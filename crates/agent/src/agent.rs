@@ -342,7 +342,14 @@ impl Agent {
     async fn sandbox(&self, pod: &api::Pod) -> Result<Sandbox> {
         let (shared, pod) = (Arc::clone(&self.shared), pod.clone());
         let uid = blocking("reading records", move || recorded(&shared.state, &pod)).await?;
-        let Some(uid) = uid else { return Ok(Sandbox::None) };
+        match uid {
+            Some(uid) => self.sandbox_of(&uid).await,
+            None => Ok(Sandbox::None),
+        }
+    }
+
+    /// Whether the runtime has a ready sandbox of the pod.
+    async fn sandbox_of(&self, uid: &PodUid) -> Result<Sandbox> {
         let sandboxes = self.shared.cri.sandboxes(uid.as_str()).await?;
         let is_ready = |sandbox: &cri::PodSandbox| sandbox.state() == cri::PodSandboxState::SandboxReady;
         Ok(if sandboxes.iter().any(is_ready) { Sandbox::Ready } else { Sandbox::None })
@@ -383,6 +390,7 @@ impl Agent {
             domain: self.shared.defaults.dns.domain.clone(),
             seccomp_default: self.shared.defaults.seccomp_default,
             oom_kill: self.shared.defaults.oom_kill,
+            node_fields: Arc::new(self.shared.defaults.node.clone()),
             instance: self.shared.cri.instance.clone(),
             cgroup: self
                 .shared
@@ -395,7 +403,8 @@ impl Agent {
     }
 
     /// Leases the pod's host IDs, then sets up its volumes. Each is recorded first, so that a later process
-    /// can clean up after a crash.
+    /// can clean up after a crash. A pod that runs keeps its volumes as they are while their content cannot be had: its
+    /// probes and its end do not wait for that.
     async fn prepare(
         &self,
         mut context: PodContext,
@@ -417,10 +426,19 @@ impl Agent {
             if let Some(cgroups) = &shared.cgroups {
                 cgroups.make(&context.uid, &context.spec)?;
             }
-            let wanted = mounts::wanted(&context, &*shared.objects)?;
+            let wanted = mounts::wanted(&context, &*shared.objects);
             Ok((context, wanted))
         })
         .await?;
+        let wanted = match wanted {
+            Ok(wanted) => wanted,
+            Err(error) if self.sandbox_of(&context.uid).await? == Sandbox::Ready => {
+                let events = self.shared.events_of(&context);
+                events.pod(EventType::Warning, reason::FAILED_MOUNT, error.to_string());
+                return Ok(context);
+            }
+            Err(error) => return Err(error),
+        };
         notices::announce(&wanted, &context.span);
         if !wanted.volumes.is_empty() {
             notices::log(&self.shared.volumes.set_up(&wanted).await?, &context.span);

@@ -7,6 +7,9 @@ use types::{PodUid, reason};
 /// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// The reason of a container whose image volume the runtime cannot mount; the runtime puts it before its message.
+const IMAGE_VOLUME_MOUNT_FAILED: &str = "ImageVolumeMountFailed";
+
 /// Why an operation on a pod failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -76,6 +79,50 @@ pub enum Error {
         account: String,
         /// The API server's answer, or why there is none.
         cause: String,
+    },
+    /// Trust bundles that are not optional do not exist, or cannot be read.
+    #[error("{bundles}: {cause}")]
+    TrustBundles {
+        /// Which, as the pod names them.
+        bundles: String,
+        /// The API server's answer, or why there is none.
+        cause: String,
+    },
+    /// There is no certificate of a signer for the pod, or none yet.
+    #[error("podCertificate of signer {signer:?}: {cause}")]
+    Certificate {
+        /// The name of the signer.
+        signer: String,
+        /// The answer of the signer or of the API server, or why there is none.
+        cause: String,
+    },
+    /// A source of a projected volume cannot be had.
+    #[error("volume {volume:?}: {cause}")]
+    OfVolume {
+        /// The volume.
+        volume: String,
+        /// Why not.
+        cause: Box<Error>,
+    },
+    /// An object that a variable is of does not exist.
+    #[error("{kind} {name:?} not found")]
+    NoObject {
+        /// Its kind, as the kubelet writes it: `configmap`, `secret`.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// An object that a variable is of has no such key.
+    #[error("couldn't find key {key} in {kind} {namespace}/{name}")]
+    NoKey {
+        /// The kind of the object, as the kubelet writes it: `ConfigMap`, `Secret`.
+        kind: &'static str,
+        /// The namespace of the object.
+        namespace: String,
+        /// The name of the object.
+        name: String,
+        /// The key.
+        key: String,
     },
     /// The variables of services cannot be made: no services are known yet.
     #[error("the services have not been read from the API server yet: {cause}")]
@@ -191,6 +238,11 @@ impl Error {
             Self::Call(CallError::Refused { call: "ImageStatus", .. }) => reason::IMAGE_INSPECT_ERROR,
             Self::Call(CallError::Refused { call: "StartContainer", .. }) => "RunContainerError",
             Self::Call(CallError::Refused { call: "RunPodSandbox", .. }) => "FailedCreatePodSandBox",
+            Self::Call(CallError::Refused { call: "CreateContainer", message, .. })
+                if message.starts_with(IMAGE_VOLUME_MOUNT_FAILED) =>
+            {
+                IMAGE_VOLUME_MOUNT_FAILED
+            }
             Self::Call(_) => "CreateContainerError",
             _ => "CreateContainerConfigError",
         }
@@ -220,6 +272,16 @@ impl Error {
             }
             Self::Token { .. } => {
                 "check that the service account exists and that this node may request its tokens; the request is repeated"
+            }
+            Self::TrustBundles { .. } => {
+                "create a ClusterTrustBundle, or set optional: true on the source; the pod starts when there is one"
+            }
+            Self::Certificate { .. } => {
+                "check that a controller serves the signer, and its PodCertificateRequests with `kubectl get podcertificaterequests`"
+            }
+            Self::OfVolume { cause, .. } => return cause.hint(),
+            Self::NoObject { .. } | Self::NoKey { .. } => {
+                "add the object to one of the manifests, or make the reference optional"
             }
             Self::Services { .. } => {
                 "check that the API server can be reached and that this node may list services; the start is repeated"

@@ -59,6 +59,7 @@ pub use lifecycle::Settings;
 pub use logs::{LogChecks, LogFiles, LogRotation, LogSize};
 pub use pod::cgroups::{CgroupDriver, CgroupOptions, PodCgroups};
 pub use pod::claim::running_pods;
+pub use pod::fields::NodeFields;
 pub use pod::handle::Handle;
 pub use pod::orders::Orders;
 pub use pod::parent::{CpuLimits, OomKill};

@@ -3,13 +3,12 @@
 //! | port | direction | first implementation |
 //! |---|---|---|
 //! | [`PodSource`] | the pods that this node is to run | [`FileSource`](crate::FileSource) |
-//! | [`ObjectStore`] | what pods get from objects: ConfigMaps, Secrets, tokens, services | [`Objects`](crate::Objects) |
+//! | [`ObjectStore`] | what pods get from objects: ConfigMaps, Secrets, tokens, certificates, services | [`Objects`](crate::Objects) |
 //! | [`StatusSink`] | the status of each pod | [`StatusFiles`](crate::StatusFiles) |
 //! | [`EventSink`] | events of pods, as in Kubernetes | [`EventLog`](crate::EventLog) |
 //! | [`Clock`] | the time | [`SystemClock`] |
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::pin::Pin;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,6 +19,10 @@ use volumes::payload;
 
 use crate::error::{Error, Result};
 use crate::status::view::PodStatus;
+
+mod credentials;
+
+pub use credentials::{CertificatePlace, CertificateRequest, Credentials, Token, TokenRequest, TrustBundles};
 
 /// A future that a port returns.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -75,6 +78,26 @@ pub trait ObjectStore: Send + Sync {
         Err(Error::config(format!("service account {namespace}/{name}"), cause))
     }
 
+    /// The certificates of trust bundles as PEM, each once, as they are now; `None` if there is no such bundle.
+    ///
+    /// # Errors
+    /// If the bundles cannot be read: the operation on the pod is retried.
+    fn trust_bundles(&self, bundles: &TrustBundles) -> Result<Option<String>> {
+        let cause = "there is no API server that has them".to_owned();
+        Err(Error::TrustBundles { bundles: bundles.to_string(), cause })
+    }
+
+    /// A key of a pod and its certificates. They are replaced before they expire: a later call may return others.
+    ///
+    /// # Errors
+    /// If there are none, or not yet: the operation on the pod is retried.
+    fn certificate(&self, request: &CertificateRequest) -> Result<Credentials> {
+        Err(Error::Certificate {
+            signer: request.signer.clone(),
+            cause: "there is no API server that could have it issued".to_owned(),
+        })
+    }
+
     /// The variables by which containers of a pod in this namespace find services, as they are now.
     ///
     /// # Errors
@@ -100,51 +123,6 @@ pub enum ServiceLinks {
     Enabled,
     /// Only the API server's.
     Disabled,
-}
-
-/// A request for a token that is bound to a pod: it is invalid once the pod is gone.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct TokenRequest {
-    /// The pod.
-    pub pod: PodRef,
-    /// The name of the service account, in the pod's namespace.
-    pub service_account: String,
-    /// The audience that the token is for; the API server's own if it is `None`.
-    pub audience: Option<String>,
-    /// How long the token is to be valid. The API server may decide otherwise.
-    pub expiration_seconds: i64,
-}
-
-impl TokenRequest {
-    /// The service account as `namespace/name`, for messages.
-    #[must_use]
-    pub fn account(&self) -> String {
-        format!("{}/{}", self.pod.namespace, self.service_account)
-    }
-}
-
-/// A token. `Debug` does not print it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
-
-impl Token {
-    /// A token with this text.
-    #[must_use]
-    pub fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// Its text: for the file in the pod, never for logs or records.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(..)")
-    }
 }
 
 /// A pod, as statuses and events refer to it.

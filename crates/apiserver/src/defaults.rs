@@ -1,12 +1,18 @@
 //! What pods get by default, from the kubelet's configuration.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ::node::kubelet::KubeletConfig;
-use agent::{ClusterDns, DnsSettings, OomKill, PodDefaults};
+use agent::{ClusterDns, DnsSettings, NodeFields, OomKill, PodDefaults};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// `clusterDNS`, `clusterDomain`, `resolvConf` and `seccompDefault` of a node with these addresses.
-pub(crate) fn pod_defaults(config: &KubeletConfig, addresses: &[IpAddr]) -> PodDefaults {
+/// `clusterDNS`, `clusterDomain`, `resolvConf` and `seccompDefault` of a node with these addresses and allocatable resources.
+pub(crate) fn pod_defaults(
+    config: &KubeletConfig,
+    addresses: &[IpAddr],
+    allocatable: &BTreeMap<String, Quantity>,
+) -> PodDefaults {
     let cluster = ClusterDns { servers: config.cluster_dns.clone(), node_ips: addresses.to_vec() };
     let file = config.resolv_conf.clone();
     let dns = DnsSettings {
@@ -19,7 +25,20 @@ pub(crate) fn pod_defaults(config: &KubeletConfig, addresses: &[IpAddr]) -> PodD
         // As a kubelet: on cgroup v2; cgroup v1 has only the other.
         Some(false) | None => OomKill::Container,
     };
-    PodDefaults { dns, seccomp_default: config.seccomp_default, oom_kill }
+    PodDefaults {
+        dns,
+        seccomp_default: config.seccomp_default,
+        oom_kill,
+        node: node_fields(addresses, allocatable),
+    }
+}
+
+fn node_fields(addresses: &[IpAddr], allocatable: &BTreeMap<String, Quantity>) -> NodeFields {
+    let amount = |(name, amount): (&String, &Quantity)| Some((name.clone(), amount.0.parse().ok()?));
+    NodeFields {
+        host_ips: addresses.iter().map(ToString::to_string).collect(),
+        allocatable: allocatable.iter().filter_map(amount).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -38,7 +57,8 @@ mod tests {
             let kind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
             std::fs::write(&file, format!("{kind}{more}")).unwrap();
             let loaded = KubeletConfig::load(Some(&file), None, &KubeletFlags::default()).unwrap();
-            pod_defaults(&loaded.config, &["10.0.0.5".parse().unwrap()])
+            let allocatable = [("cpu".to_owned(), Quantity("1900m".to_owned()))].into();
+            pod_defaults(&loaded.config, &["10.0.0.5".parse().unwrap()], &allocatable)
         };
         let plain = settings("");
         let file = Some(PathBuf::from("/etc/resolv.conf"));
@@ -52,7 +72,9 @@ mod tests {
             node_ips: vec!["10.0.0.5".parse().unwrap()],
         };
         let dns = DnsSettings { cluster: Some(cluster), domain: "kube.test".to_owned(), resolv_conf: None };
-        assert_eq!(set, PodDefaults { dns, seccomp_default: true, oom_kill: OomKill::Container });
+        let amounts = [("cpu".to_owned(), types::Quantity::from_thousandths(1900))];
+        let node = NodeFields { host_ips: vec!["10.0.0.5".to_owned()], allocatable: amounts.into() };
+        assert_eq!(set, PodDefaults { dns, seccomp_default: true, oom_kill: OomKill::Container, node });
         assert_eq!(settings("singleProcessOOMKill: true\n").oom_kill, OomKill::Process);
     }
 }

@@ -13,7 +13,7 @@
 //! | [`node_agent`] | all of it in one: this machine as a node |
 //! | [`static_pods`] | pods of this node's own files as a [`PodSource`](agent::ports::PodSource), and their mirror pods |
 //! | [`reconcile`] | the pods that are bound to this node, run by the agent |
-//! | [`objects`] | ConfigMaps, Secrets, tokens and services as an [`ObjectStore`](agent::ports::ObjectStore) |
+//! | [`objects`] | ConfigMaps, Secrets, tokens, certificates, trust bundles and services as an [`ObjectStore`](agent::ports::ObjectStore) |
 //!
 //! An API server that cannot be reached is no error, at the start or later: each task keeps what it knows and tries again.
 
@@ -32,6 +32,7 @@ pub mod node;
 pub mod node_admission;
 pub mod node_agent;
 pub mod objects;
+mod pod_certificates;
 pub mod pods;
 mod problem;
 mod raw;
@@ -43,6 +44,7 @@ mod services;
 pub mod static_pods;
 pub mod status;
 mod tokens;
+mod trust_bundles;
 
 pub use limits::SwapError;
 pub use problem::Problem;

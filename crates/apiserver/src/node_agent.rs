@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ::node::Node;
 use ::node::kubelet::{CredentialProvidersError, KubeletConfig, NodeFlags};
-use agent::ports::{Clock, StatusSink, SystemClock};
+use agent::ports::{Clock, EventSink, StatusSink, SystemClock};
 use agent::{Agent, Options, PodCgroups, StatusFiles};
 use kubelet_api::SyncLoop;
 use tokio::task::JoinSet;
@@ -24,7 +24,7 @@ use crate::node::{
     AddressError, MachineError, MachinePaths, NodeEvents, NodeSettings, RuntimeProbe, addresses, read_machine,
 };
 use crate::node_admission::NodeAdmission;
-use crate::objects::ApiObjects;
+use crate::objects::{ApiObjects, Requester};
 use crate::pods::PodWatch;
 use crate::reconcile::{self, Cluster, Metrics, NodeInApi, NodeView, Ports, Sources, is_apparmor_enabled};
 use crate::runtime_classes::RuntimeClasses;
@@ -162,7 +162,7 @@ impl NodeAgent<'_> {
         cgroups::set_oom_score(config.oom_score_adj);
         let addresses = addresses(&name, &settings.node_ips)?;
         let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-        options.defaults = pod_defaults(config, &addresses);
+        options.defaults = pod_defaults(config, &addresses, &node::allocatable(&settings, &machine));
         let probe = RuntimeProbe::start(options.client.clone(), machine, addresses);
         options.node.clone_from(&name);
         options.host_ip = shown.first().cloned().unwrap_or_default();
@@ -227,7 +227,9 @@ impl NodeAgent<'_> {
             let in_status = StatusNode { addresses: shown, runtime: runtime.name, recursive_read_only };
             let statuses = Arc::new(ApiStatuses::start(client.clone(), watch.view(), in_status, local));
             let mirrors = Mirrors::start(client.clone(), watch.view(), node.node());
-            let objects = ApiObjects::new(client, Arc::clone(&clock));
+            let sink = Arc::clone(&events) as Arc<dyn EventSink>;
+            let requester = Requester { client, node: name.clone(), seen: node.node(), events: sink };
+            let objects = ApiObjects::with_certificates(requester, Arc::clone(&clock));
             options.statuses = Arc::clone(&statuses) as _;
             options.events = events;
             options.objects = Arc::new(objects.clone());

@@ -141,10 +141,19 @@ impl Resource for RawObject {
 
 /// A kind of the core group.
 pub(crate) fn core(kind: &str, plural: &str) -> ApiResource {
+    resource("", kind, plural)
+}
+
+/// A kind of `certificates.k8s.io/v1`.
+pub(crate) fn certificates_v1(kind: &str, plural: &str) -> ApiResource {
+    resource("certificates.k8s.io", kind, plural)
+}
+
+fn resource(group: &str, kind: &str, plural: &str) -> ApiResource {
     ApiResource {
-        group: String::new(),
+        group: group.to_owned(),
         version: "v1".to_owned(),
-        api_version: "v1".to_owned(),
+        api_version: if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") },
         kind: kind.to_owned(),
         plural: plural.to_owned(),
     }

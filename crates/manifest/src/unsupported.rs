@@ -46,7 +46,7 @@ pub(crate) const OF_POD: &[(&str, &str)] = &[
     ("volumes[].projected.sources[].downwardAPI.items[].user", OWNERS),
     ("volumes[].projected.sources[].serviceAccountToken.user", OWNERS),
     ("volumes[].projected.sources[].clusterTrustBundle.user", OWNERS),
-    ("volumes[].projected.sources[].podCertificate", ALPHA),
+    ("volumes[].projected.sources[].podCertificate.user", OWNERS),
 ];
 
 /// Fields of every container of every list.

@@ -30,15 +30,21 @@ pub const INSPECT_FAILED: &str = "InspectFailed";
 pub const FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET: &str = "FailedToRetrieveImagePullSecret";
 /// Event: a container or a pull is tried again later.
 pub const BACK_OFF: &str = "BackOff";
+/// Event: the certificate of a pod has expired, and there is no other one.
+pub const CERTIFICATE_EXPIRED: &str = "CertificateExpired";
+/// Event: the certificate of a pod should have been replaced.
+pub const CERTIFICATE_OVERDUE: &str = "CertificateOverdueForRefresh";
 /// Event: the container was created.
 pub const CREATED: &str = "Created";
 /// The container ended and is started again later.
 pub const CRASH_LOOP_BACK_OFF: &str = "CrashLoopBackOff";
 /// Event: servers or search domains of the pod are left out, because there are too many.
 pub const DNS_CONFIG_FORMING: &str = "DNSConfigForming";
+/// Event: a signer does not issue a certificate for the pod.
+pub const DENIED: &str = "Denied";
 /// Event and pod: the pod was active for longer than activeDeadlineSeconds.
 pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
-/// Event: a container could not be created or started, or its image not pulled.
+/// Event: a container could not be created or started, its image not pulled, or a certificate of the pod not issued.
 pub const FAILED: &str = "Failed";
 /// Event: the cgroup of the pod could not be made.
 pub const FAILED_CREATE_POD_CONTAINER: &str = "FailedCreatePodContainer";

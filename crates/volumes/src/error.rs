@@ -70,6 +70,16 @@ pub enum Error {
         /// Why it is invalid.
         why: &'static str,
     },
+    /// A file of a volume cannot be read.
+    #[error("volume {volume:?}: {} {why}", path.display())]
+    BadFile {
+        /// The volume.
+        volume: VolumeName,
+        /// The path of the file in the volume.
+        path: PathBuf,
+        /// Why it cannot be read.
+        why: &'static str,
+    },
     /// A subPath leads out of its volume.
     #[error("volume {volume:?}: subPath {} leads out of the volume", path.as_path().display())]
     Escapes {

@@ -77,12 +77,16 @@ const FIELDS: &[(&str, bool)] = &[
     ("os: {name: windows}", false),
     ("volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t}}]}}]", false),
     ("volumes: [{name: v, projected: {sources: [{clusterTrustBundle: {name: b, path: t}}]}}]", false),
+    (
+        "volumes: [{name: v, projected: {sources: [{podCertificate: {signerName: a.b/c, keyType: ED25519, keyPath: k}}]}}]",
+        false,
+    ),
 ];
 
 /// Lines of its container, and whether the pod is run.
 const CONTAINERS: &[(&str, bool)] = &[
     ("env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]", true),
-    ("env: [{name: A, valueFrom: {fileKeyRef: {key: k, path: p, volumeName: v}}}]", false),
+    ("env: [{name: A, valueFrom: {fileKeyRef: {key: k, path: p, volumeName: v}}}]", true),
     ("volumeDevices: [{name: v, devicePath: /dev/x}]", false),
 ];
 

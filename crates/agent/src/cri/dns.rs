@@ -11,6 +11,7 @@ use types::reason;
 use crate::cri::resolv_conf::{self, set_option};
 use crate::error::Result;
 use crate::pod::context::PodContext;
+use crate::pod::fields::NodeFields;
 use crate::pod::parent::OomKill;
 
 /// The limits of the API: of servers, of search domains, of the characters of all and of one.
@@ -33,6 +34,8 @@ pub struct PodDefaults {
     pub seccomp_default: bool,
     /// What the kernel kills when a container runs out of memory.
     pub oom_kill: OomKill,
+    /// The node, as variables and files of pods tell of it.
+    pub node: NodeFields,
 }
 
 /// Where names are looked up on this node.

@@ -1,5 +1,7 @@
 //! What a credential is for: a registry and a path in it.
 
+use std::str::Chars;
+
 use types::{ImageName, registry_of};
 
 /// A registry and a path in it.
@@ -50,24 +52,50 @@ impl Scope {
     }
 }
 
+/// Whether a text fits a pattern of `*`, any characters, and `?`, one. In linear steps for each star: a tenant chooses both, and
+/// a search that tries all ways of several stars does not end.
 fn fits(pattern: &str, text: &str) -> bool {
-    let mut rest = pattern.chars();
-    match rest.next() {
-        None => text.is_empty(),
-        Some('*') => {
-            (0..=text.len()).any(|cut| text.get(cut..).is_some_and(|tail| fits(rest.as_str(), tail)))
+    let (mut pattern, mut text) = (pattern.chars(), text.chars());
+    // What to go on with if a later character does not fit: the last star takes one character more.
+    let mut star: Option<(Chars<'_>, Chars<'_>)> = None;
+    loop {
+        let (mut next_pattern, mut next_text) = (pattern.clone(), text.clone());
+        match (next_pattern.next(), next_text.next()) {
+            (None, None) => return true,
+            (Some('*'), _) => {
+                star = Some((next_pattern.clone(), text.clone()));
+                pattern = next_pattern;
+                continue;
+            }
+            (Some(wanted), Some(found)) if wanted == '?' || wanted == found => {
+                (pattern, text) = (next_pattern, next_text);
+                continue;
+            }
+            _ => {}
         }
-        Some(wanted) => {
-            let mut tail = text.chars();
-            tail.next().is_some_and(|found| wanted == '?' || wanted == found)
-                && fits(rest.as_str(), tail.as_str())
+        let Some((after, taken)) = &mut star else { return false };
+        if taken.next().is_none() {
+            return false;
         }
+        (pattern, text) = (after.clone(), taken.clone());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn matching_many_stars_ends() {
+        assert!(!fits(&format!("{}*c", "*a".repeat(20)), &"a".repeat(60)));
+        assert!(fits(&"*a".repeat(20), &"a".repeat(60)));
+        for (pattern, text, is_fit) in [
+            ("", "", true), ("*", "", true), ("?", "", false), ("a*", "abc", true), ("*c", "abc", true),
+            ("a*c", "abcbc", true), ("a*b?", "aXbYbZ", true), ("a*d", "abc", false), ("ab", "abc", false), ("é?", "éß", true),
+        ] {
+            assert_eq!(fits(pattern, text), is_fit, "{pattern} {text}");
+        }
+    }
 
     fn image(text: &str) -> Scope {
         Scope::of_image(&ImageName::parse(text).unwrap())

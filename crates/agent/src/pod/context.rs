@@ -2,6 +2,7 @@
 
 use std::hash::Hasher as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use admission::Hostname;
 use fnv::FnvHasher;
@@ -14,6 +15,7 @@ use types::PodUid;
 use crate::cri::mappings::id_mappings;
 use crate::instance::InstanceId;
 use crate::metrics::ContainerType;
+use crate::pod::fields::NodeFields;
 use crate::pod::parent::{CpuLimits, OomKill, PodParent};
 use crate::ports::PodRef;
 
@@ -41,6 +43,8 @@ pub(crate) struct PodContext {
     /// Whether a container without a seccomp profile has that of the runtime.
     pub(crate) seccomp_default: bool,
     pub(crate) oom_kill: OomKill,
+    /// The node, as its variables and files tell of it.
+    pub(crate) node_fields: Arc<NodeFields>,
     /// The instance that the pod is of.
     pub(crate) instance: InstanceId,
     /// Where its sandbox and containers are; `None` where the runtime decides that.
@@ -165,6 +169,7 @@ impl PodContext {
             domain: "cluster.local".to_owned(),
             seccomp_default: false,
             oom_kill: OomKill::Process,
+            node_fields: Arc::default(),
             instance: InstanceId::for_test("instance-1"),
             cgroup: None,
             profiles: PathBuf::from("/state/seccomp"),

@@ -7,6 +7,7 @@ use volumes::payload::PodFields;
 
 use crate::error::{Error, Result};
 use crate::pod::context::PodContext;
+use crate::pod::env_file::{self, VolumeFiles};
 use crate::pod::fields;
 use crate::ports::{ObjectStore, ServiceLinks};
 
@@ -18,6 +19,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) ips: &'a [String],
     /// The node's address.
     pub(crate) host_ip: &'a str,
+    /// The files of the pod's volumes.
+    pub(crate) files: &'a dyn VolumeFiles,
 }
 
 /// Maximum size of all variables of a container, and of each text that they are expanded into. Linux refuses to execute a
@@ -37,7 +40,7 @@ pub(crate) fn of(container: &Container, around: &Surroundings<'_>) -> Result<BTr
         let prefix = from.prefix.as_deref().unwrap_or_default();
         let found = if let Some(map) = &from.config_map_ref {
             let object = around.objects.config_map(&around.context.namespace, &map.name)?;
-            needed("configMap", &map.name, object.map(|o| o.data), map.optional)?
+            needed("configmap", &map.name, object.map(|o| o.data), map.optional)?
         } else if let Some(secret) = &from.secret_ref {
             let object = around.objects.secret(&around.context.namespace, &secret.name)?;
             let data = object.map(|o| o.data.into_iter().map(|(k, v)| (k, text(&v))).collect());
@@ -88,9 +91,11 @@ impl Resolver<'_> {
     /// that it may refer to.
     fn value(&self, variable: &EnvVar, earlier: &BTreeMap<String, String>) -> Result<Option<String>> {
         match (&variable.value, &variable.value_from) {
-            (_, Some(from)) => self
-                .of_source(from)
-                .map_err(|e| Error::config(format!("variable {}", variable.name), e.to_string())),
+            (_, Some(from)) => self.of_source(from).map_err(|error| match error {
+                // The kubelet's words, which name the object.
+                Error::NoObject { .. } | Error::NoKey { .. } => error,
+                error => Error::config(format!("variable {}", variable.name), error.to_string()),
+            }),
             (Some(value), None) => expanded(value, earlier).map(Some),
             (None, None) => Ok(Some(String::new())),
         }
@@ -101,15 +106,16 @@ impl Resolver<'_> {
         let namespace = &around.context.namespace;
         if let Some(key) = &from.config_map_key_ref {
             let map = around.objects.config_map(namespace, &key.name)?;
-            let value = map.and_then(|map| map.data.get(&key.key).cloned());
-            let (name, optional) = (&key.name, key.optional);
-            return KeyRef { kind: "configMap", name, key: &key.key, optional }.required(value);
+            let of = KeyRef { kinds: ["configmap", "ConfigMap"], namespace, name: &key.name, key: &key.key };
+            return of.value(map.map(|map| map.data.get(&key.key).cloned()), key.optional);
         }
         if let Some(key) = &from.secret_key_ref {
             let secret = around.objects.secret(namespace, &key.name)?;
-            let value = secret.and_then(|secret| secret.data.get(&key.key).map(|v| text(v)));
-            let (name, optional) = (&key.name, key.optional);
-            return KeyRef { kind: "secret", name, key: &key.key, optional }.required(value);
+            let of = KeyRef { kinds: ["secret", "Secret"], namespace, name: &key.name, key: &key.key };
+            return of.value(secret.map(|secret| secret.data.get(&key.key).map(|v| text(v))), key.optional);
+        }
+        if let Some(reference) = &from.file_key_ref {
+            return env_file::value(reference, around.files);
         }
         if let Some(field) = &from.field_ref {
             return self.of_field(field).map(Some);
@@ -117,7 +123,7 @@ impl Resolver<'_> {
         if let Some(resource) = &from.resource_field_ref {
             return fields::text(fields::resource_value(resource, &container.name)?, fields).map(Some);
         }
-        let hint = "use configMapKeyRef, secretKeyRef, fieldRef or resourceFieldRef";
+        let hint = "use configMapKeyRef, secretKeyRef, fileKeyRef, fieldRef or resourceFieldRef";
         Err(admission::Error::NotRun { field: "valueFrom".to_owned(), what: "this source".to_owned(), hint }
             .into())
     }
@@ -128,6 +134,9 @@ impl Resolver<'_> {
         Ok(match field.field_path.as_str() {
             "spec.nodeName" => context.node.clone(),
             "spec.serviceAccountName" => context.spec.service_account_name.clone().unwrap_or_default(),
+            "status.hostIPs" if !context.node_fields.host_ips.is_empty() => {
+                context.node_fields.host_ips.join(",")
+            }
             "status.hostIP" | "status.hostIPs" => around.host_ip.to_owned(),
             "status.podIP" => around.ips.first().cloned().unwrap_or_default(),
             "status.podIPs" => around.ips.join(","),
@@ -140,32 +149,37 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn needed<T: Default>(kind: &str, name: &str, found: Option<T>, optional: Option<bool>) -> Result<T> {
+fn needed<T: Default>(kind: &'static str, name: &str, found: Option<T>, optional: Option<bool>) -> Result<T> {
     match found {
         Some(found) => Ok(found),
         None if optional == Some(true) => Ok(T::default()),
-        None => Err(Error::config("envFrom", format!("there is no {kind} {name:?}"))),
+        None => Err(Error::NoObject { kind, name: name.to_owned() }),
     }
 }
 
 /// A reference to one key of a ConfigMap or Secret: `configMapKeyRef`, `secretKeyRef`.
 struct KeyRef<'a> {
-    kind: &'static str,
+    /// The kind as the kubelet writes it of an object that is missing, and of one without the key.
+    kinds: [&'static str; 2],
+    namespace: &'a str,
     name: &'a str,
     key: &'a str,
-    optional: Option<bool>,
 }
 
 impl KeyRef<'_> {
-    /// The value that was found; an error if there is none and the reference is not optional.
-    fn required(self, value: Option<String>) -> Result<Option<String>> {
-        let Self { kind, name, key, optional } = self;
-        match value {
-            None if optional != Some(true) => Err(Error::config(
-                format!("{kind}KeyRef"),
-                format!("there is no key {key:?} in {kind} {name:?}"),
-            )),
-            value => Ok(value),
+    /// The value of the key, if the object was found and has it; an error if not and the reference is not optional.
+    fn value(self, found: Option<Option<String>>, optional: Option<bool>) -> Result<Option<String>> {
+        let [kind, with_key] = self.kinds;
+        match found {
+            Some(Some(value)) => Ok(Some(value)),
+            _ if optional == Some(true) => Ok(None),
+            None => Err(Error::NoObject { kind, name: self.name.to_owned() }),
+            Some(None) => Err(Error::NoKey {
+                kind: with_key,
+                namespace: self.namespace.to_owned(),
+                name: self.name.to_owned(),
+                key: self.key.to_owned(),
+            }),
         }
     }
 }
@@ -235,12 +249,45 @@ mod tests {
         let text = format!(r#"{{"containers":[{{"name":"a","env":[{}]}}]}}"#, env.join(","));
         let context = PodContext::for_test(&text);
         let objects = crate::Objects::default();
-        let around = Surroundings { context: &context, objects: &objects, ips: &[], host_ip: "" };
+        let around =
+            Surroundings { context: &context, objects: &objects, ips: &[], host_ip: "", files: &NoFiles };
         let error = of(&context.spec.containers[0], &around).unwrap_err().to_string();
         assert!(error.contains("variable A3") && error.contains("1048576 bytes"), "{error}");
         let variables = [("A".to_owned(), "a".repeat(100_000))].into();
         assert!(all_expanded(&["$(A)".repeat(1_000_000)], &variables).is_err());
         assert!(all_expanded(&vec!["$(A)".to_owned(); 11], &variables).is_err());
+    }
+
+    struct NoFiles;
+
+    impl VolumeFiles for NoFiles {
+        fn read(&self, _: &str, _: &std::path::Path) -> Result<Option<Vec<u8>>> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn a_missing_object_or_key_is_named_as_the_kubelet_names_it() {
+        let context = PodContext::for_test(r#"{"containers":[]}"#);
+        let around = Surroundings {
+            context: &context,
+            objects: &Services(true),
+            ips: &[],
+            host_ip: "",
+            files: &NoFiles,
+        };
+        let error = |source: &str| {
+            let text = format!(r#"{{"name":"a","env":[{{"name":"A","valueFrom":{{{source}}}}}]}}"#);
+            let container: Container = serde_json::from_str(&text).unwrap();
+            let error = of(&container, &around).unwrap_err();
+            assert_eq!(error.reason(), "CreateContainerConfigError");
+            error.to_string()
+        };
+        let key = r#"{"name":"x","key":"k"}"#;
+        assert_eq!(error(&format!(r#""configMapKeyRef":{key}"#)), "couldn't find key k in ConfigMap shop/x");
+        assert_eq!(error(&format!(r#""secretKeyRef":{key}"#)), "secret \"x\" not found");
+        let file = r#""fileKeyRef":{"volumeName":"v","path":"p","key":"k"}"#;
+        assert_eq!(error(file), "variable A: fileKeyRef: volume \"v\" has no file \"p\"");
     }
 
     #[test]
@@ -256,13 +303,14 @@ mod tests {
                 objects: &crate::Objects::default(),
                 ips: &[],
                 host_ip: "",
+                files: &NoFiles,
             };
             of(&context.spec.containers[0], &around).map_err(|e| e.to_string())
         };
         for source in ["configMap", "secret"] {
             assert_eq!(of(true, source), Ok(BTreeMap::new()));
             let error = of(false, source).unwrap_err();
-            assert_eq!(error, format!("envFrom: there is no {source} \"x\""));
+            assert_eq!(error, format!("{} \"x\" not found", source.to_lowercase()));
         }
     }
 
@@ -306,7 +354,7 @@ mod tests {
             let objects = &Services(is_read);
             of(
                 &context.spec.containers[0],
-                &Surroundings { context: &context, objects, ips: &[], host_ip: "" },
+                &Surroundings { context: &context, objects, ips: &[], host_ip: "", files: &NoFiles },
             )
         };
         let shown = |variables: BTreeMap<String, String>| {

@@ -1,6 +1,7 @@
 //! The action executor: executes the actions of `lifecycle` over CRI.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use cri::{CreateContainerRequest, Image, ImageSpec, Mount, PodSandboxConfig};
@@ -8,7 +9,8 @@ use lifecycle::{Action, ContainerName, HookKind, Outcome, StopReason, Task, Verd
 use manifest::k8s_openapi::api::core::v1::Container;
 use tokio::sync::watch;
 use tracing::warn;
-use types::reason;
+use types::{PodUid, VolumeName, reason};
+use volumes::PodVolumes;
 
 use crate::cri::container::{self, Ready, log_path};
 use crate::cri::observe::{ObservedSandbox, PodSnapshot};
@@ -18,6 +20,7 @@ use crate::housekeeping::logs::{LogLink, remove_links};
 use crate::images::providers::Asker;
 use crate::pod::context::PodContext;
 use crate::pod::env;
+use crate::pod::env_file::VolumeFiles;
 use crate::pod::files::Files;
 use crate::pod::images::{ImageUser, Images, PullPolicy, check_user};
 use crate::pod::keyring::Keyring;
@@ -380,7 +383,8 @@ impl ActionExecutor {
         blocking("getting a container's mounts ready", move || {
             let ActionExecutor { shared, context, place, .. } = executor;
             let (objects, host_ip) = (&*shared.objects, shared.host_ip.as_str());
-            let around = env::Surroundings { context: &context, objects, ips: &ips, host_ip };
+            let files = &WrittenFiles { volumes: &shared.local, pod: &context.uid };
+            let around = env::Surroundings { context: &context, objects, ips: &ips, host_ip, files };
             let variables = env::of(&container, &around)?;
             let wanted = wanted(&context, objects)?;
             let mounter =
@@ -392,6 +396,19 @@ impl ActionExecutor {
             Ok((variables, mounts))
         })
         .await
+    }
+}
+
+/// The files of a pod's emptyDir volumes.
+struct WrittenFiles<'a> {
+    volumes: &'a PodVolumes,
+    pod: &'a PodUid,
+}
+
+impl VolumeFiles for WrittenFiles<'_> {
+    fn read(&self, volume: &str, path: &Path) -> Result<Option<Vec<u8>>> {
+        let name = VolumeName::new(volume).map_err(|e| Error::config("volumeName", e.to_string()))?;
+        Ok(self.volumes.read_file(self.pod, &name, path)?)
     }
 }
 

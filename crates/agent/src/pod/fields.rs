@@ -19,9 +19,13 @@ pub(crate) fn quantity(written: &Written) -> Quantity {
 }
 
 fn amounts(list: Option<&BTreeMap<String, Written>>) -> BTreeMap<Resource, Quantity> {
-    let named = |name: &String| ResourceField::parse("", &format!("limits.{name}")).ok().map(|f| f.resource);
     let all = list.into_iter().flatten();
-    all.filter_map(|(name, q)| Some((named(name)?, quantity(q)))).collect()
+    all.filter_map(|(name, q)| Some((resource(name)?, quantity(q)))).collect()
+}
+
+/// A resource that the downward API can tell of.
+fn resource(name: &str) -> Option<Resource> {
+    ResourceField::parse("", &format!("limits.{name}")).ok().map(|field| field.resource)
 }
 
 fn resources(found: Option<&ResourceRequirements>) -> Resources {
@@ -42,12 +46,26 @@ pub(crate) fn of(context: &PodContext) -> PodFields {
         labels: metadata.labels.clone().unwrap_or_default(),
         annotations: metadata.annotations.clone().unwrap_or_default(),
         containers: containers.map(|c| (c.name.clone(), resources(c.resources.as_ref()))).collect(),
-        allocatable: allocatable(),
+        allocatable: allocatable(&context.node_fields),
     }
 }
 
+/// The node, as the downward API tells of it. What is empty is that of this machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeFields {
+    /// Its addresses.
+    pub host_ips: Vec<String>,
+    /// What of its resources is for pods, by the name of the resource.
+    pub allocatable: BTreeMap<String, Quantity>,
+}
+
 /// The node's allocatable resources: the downward API reports them for a container without a limit.
-fn allocatable() -> BTreeMap<Resource, Quantity> {
+fn allocatable(node: &NodeFields) -> BTreeMap<Resource, Quantity> {
+    let named = |(name, amount): (&String, &Quantity)| Some((resource(name)?, *amount));
+    let all: BTreeMap<Resource, Quantity> = node.allocatable.iter().filter_map(named).collect();
+    if !all.is_empty() {
+        return all;
+    }
     let cores = std::thread::available_parallelism().map_or(1, |n| u64::try_from(n.get()).unwrap_or(1));
     let mut all = BTreeMap::from([(Resource::Cpu, Quantity::from_units(cores))]);
     if let Some(bytes) = memory() {
@@ -92,6 +110,21 @@ pub(crate) fn text(value: Value, fields: &PodFields) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_container_without_a_limit_is_told_what_the_node_has_for_pods() {
+        let mut context = PodContext::for_test(r#"{"containers":[{"name":"a"}]}"#);
+        let told = |context: &PodContext, resource: &str| {
+            let selector = ResourceFieldSelector { resource: resource.into(), ..Default::default() };
+            text(resource_value(&selector, "a").unwrap(), &of(context)).unwrap()
+        };
+        assert_eq!(told(&context, "limits.memory"), memory().unwrap().to_string());
+        let amounts = [("cpu", 1500), ("memory", 64_000), ("ephemeral-storage", 7_000), ("pods", 110_000)];
+        let amounts = amounts.map(|(name, n)| (name.to_owned(), Quantity::from_thousandths(n)));
+        context.node_fields = NodeFields { allocatable: amounts.into(), ..NodeFields::default() }.into();
+        let all = ["limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu"];
+        assert_eq!(all.map(|resource| told(&context, resource)), ["2", "64", "7", "0"]);
+    }
 
     #[test]
     fn an_amount_that_is_no_quantity_or_negative_counts_as_zero() {

@@ -5,6 +5,7 @@ pub(crate) mod change;
 pub(crate) mod claim;
 pub(crate) mod context;
 pub(crate) mod env;
+pub(crate) mod env_file;
 pub(crate) mod executor;
 pub(crate) mod fields;
 pub(crate) mod files;

@@ -23,18 +23,46 @@ use crate::pod::payload::Writer;
 use crate::pod::users;
 use crate::ports::ObjectStore;
 
+/// Maximum size of the files of all configMap, secret, downwardAPI and projected volumes of a pod. They are in memory while they
+/// are written, and many volumes can be of one object.
+const LARGEST_FILES: u64 = volumes::payload::LARGEST as u64;
+/// The kernel's limit of a path.
+const LONGEST_PATH: usize = 4096;
+
 /// The desired volumes of a pod, with the current contents of their files.
+///
+/// # Errors
+/// The first volume whose content cannot be had, and why.
 pub(crate) fn wanted(context: &PodContext, objects: &dyn ObjectStore) -> Result<Wanted> {
+    let (wanted, errors) = available(context, objects);
+    errors.into_iter().next().map_or(Ok(wanted), Err)
+}
+
+/// The desired volumes of a pod whose contents can be had, and why those of the others cannot.
+pub(crate) fn available(context: &PodContext, objects: &dyn ObjectStore) -> (Wanted, Vec<Error>) {
     let fields = fields::of(context);
     let writer = Writer { context, fields: &fields, objects };
-    let listed = context.spec.volumes.iter().flatten();
-    let volumes = listed.filter(|v| v.image.is_none()).map(|volume| one(context, volume, &writer));
-    Ok(Wanted {
-        pod: context.uid.clone(),
-        users: context.users.clone(),
-        fs_group: users::fs_group(context),
-        volumes: volumes.collect::<Result<_>>()?,
-    })
+    let (mut volumes, mut errors) = (Vec::new(), Vec::new());
+    let mut room = LARGEST_FILES;
+    for volume in context.spec.volumes.iter().flatten().filter(|volume| volume.image.is_none()) {
+        match one(context, volume, &writer).and_then(|volume| within(&mut room, volume)) {
+            Ok(volume) => volumes.push(volume),
+            Err(error) => errors.push(error),
+        }
+    }
+    let (pod, users, fs_group) = (context.uid.clone(), context.users.clone(), users::fs_group(context));
+    (Wanted { pod, users, fs_group, volumes }, errors)
+}
+
+/// The volume, if there is room for its files.
+fn within(room: &mut u64, volume: WantedVolume) -> Result<WantedVolume> {
+    if let Source::Written(written) = &volume.source {
+        *room = room.checked_sub(written.payload.size()).ok_or_else(|| {
+            let cause = format!("with it the files of the pod's volumes have more than {} MiB", LARGEST_FILES >> 20);
+            Error::config(format!("volume {:?}", volume.name.as_str()), cause)
+        })?;
+    }
+    Ok(volume)
 }
 
 fn one(context: &PodContext, volume: &Volume, writer: &Writer<'_>) -> Result<WantedVolume> {
@@ -149,7 +177,13 @@ impl Mounter<'_> {
 fn sub_path(mount: &VolumeMount, variables: &BTreeMap<String, String>) -> Result<Option<SubPath>> {
     let expression = mount.sub_path_expr.as_deref().filter(|e| !e.is_empty());
     let path = match expression {
+        Some(expression) if expression.len() > LONGEST_PATH => {
+            return Err(Error::config("subPathExpr", "it is longer than a path may be"));
+        }
         Some(expression) => {
+            // With a limit to the expression and to each variable, the text that they make has one too.
+            let usable = variables.iter().filter(|(_, value)| value.len() <= LONGEST_PATH);
+            let variables = &usable.map(|(name, value)| (name.clone(), value.clone())).collect();
             expand(expression, variables).map_err(|e| Error::config("subPathExpr", e.to_string()))?
         }
         None => mount.sub_path.clone().unwrap_or_default(),
@@ -299,6 +333,44 @@ mod tests {
                 assert_eq!(asked.selinux_options.map(|options| options.level).as_deref(), level, "{text}");
             }
         }
+    }
+
+    /// One ConfigMap with 1 MiB, in many volumes.
+    #[test]
+    fn the_files_of_a_pod_have_a_limit() {
+        struct One;
+        impl ObjectStore for One {
+            fn config_map(&self, _: &str, _: &str) -> Result<Option<volumes::payload::ConfigMap>> {
+                let data = [("k".to_owned(), "x".repeat(1 << 20))].into();
+                Ok(Some(volumes::payload::ConfigMap { data, ..Default::default() }))
+            }
+            fn secret(&self, _: &str, _: &str) -> Result<Option<volumes::payload::Secret>> {
+                Ok(None)
+            }
+        }
+        let of = |count: usize| {
+            let volume = |number: usize| format!(r#"{{"name":"v{number}","configMap":{{"name":"x"}}}}"#);
+            let volumes = (0..count).map(volume).collect::<Vec<_>>().join(",");
+            let context = PodContext::for_test(&format!(r#"{{"containers":[],"volumes":[{volumes}]}}"#));
+            super::wanted(&context, &One).map(|wanted| wanted.volumes.len())
+        };
+        assert_eq!(of(64).unwrap(), 64);
+        let error = of(65).unwrap_err().to_string();
+        assert!(error.contains("volume \"v64\"") && error.contains("64 MiB"), "{error}");
+    }
+
+    /// A ConfigMap that was deleted kept all other files of the pod as they were.
+    #[test]
+    fn a_volume_without_its_object_does_not_keep_others_from_being_updated() {
+        let context = PodContext::for_test(
+            r#"{"containers":[],"volumes":[{"name":"gone","configMap":{"name":"x"}},
+            {"name":"about","downwardAPI":{"items":[{"path":"n","fieldRef":{"fieldPath":"metadata.name"}}]}}]}"#,
+        );
+        let objects = crate::Objects::default();
+        let (wanted, errors) = available(&context, &objects);
+        assert_eq!(wanted.volumes.iter().map(|volume| volume.name.as_str()).collect::<Vec<_>>(), ["about"]);
+        assert!(matches!(&errors[..], [Error::Payload(error)] if error.volume == "gone"), "{errors:?}");
+        assert!(super::wanted(&context, &objects).is_err());
     }
 
     #[test]

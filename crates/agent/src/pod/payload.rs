@@ -1,8 +1,8 @@
 //! The files of configMap, secret, downwardAPI and projected volumes, from the current objects.
 
 use manifest::k8s_openapi::api::core::v1::{
-    DownwardAPIVolumeFile, KeyToPath as ApiKey, ServiceAccountTokenProjection, Volume as ApiVolume,
-    VolumeProjection,
+    ClusterTrustBundleProjection, DownwardAPIVolumeFile, KeyToPath as ApiKey, PodCertificateProjection,
+    ProjectedVolumeSource, ServiceAccountTokenProjection, Volume as ApiVolume, VolumeProjection,
 };
 use volumes::kinds::{Written, WrittenKind};
 use volumes::payload::downward::DownwardFile;
@@ -13,7 +13,7 @@ use volumes::payload::{
 use crate::error::{Error, Result};
 use crate::pod::context::PodContext;
 use crate::pod::{fields, users};
-use crate::ports::{ObjectStore, TokenRequest};
+use crate::ports::{CertificatePlace, CertificateRequest, ObjectStore, TokenRequest, TrustBundles};
 
 /// How long a token is valid whose definition says nothing, as in the API.
 const DEFAULT_SECONDS: i64 = 3600;
@@ -28,7 +28,6 @@ pub(crate) struct Writer<'a> {
 impl Writer<'_> {
     /// The files of a volume; `None` for a volume of another kind.
     pub(crate) fn written(&self, volume: &ApiVolume) -> Result<Option<Written>> {
-        let field = format!("volume {:?}", volume.name);
         let (kind, mode, sources) = if let Some(map) = &volume.config_map {
             let source = Source::ConfigMap(self.config_map(&map.name, map.items.as_deref(), map.optional)?);
             (WrittenKind::ConfigMap, map.default_mode, vec![source])
@@ -40,8 +39,7 @@ impl Writer<'_> {
             let files = self.downward(downward.items.as_deref())?;
             (WrittenKind::DownwardApi, downward.default_mode, vec![Source::DownwardApi(files)])
         } else if let Some(projected) = &volume.projected {
-            let sources = projected.sources.iter().flatten().map(|source| self.projection(source, &field));
-            (WrittenKind::Projected, projected.default_mode, sources.collect::<Result<_>>()?)
+            (WrittenKind::Projected, projected.default_mode, self.projected(&volume.name, projected)?)
         } else {
             return Ok(None);
         };
@@ -50,30 +48,45 @@ impl Writer<'_> {
         Ok(Some(Written { kind, payload: Payload::of(&named, self.fields)? }))
     }
 
-    fn projection(&self, source: &VolumeProjection, field: &str) -> Result<Source> {
-        if let Some(map) = &source.config_map {
-            return Ok(Source::ConfigMap(self.config_map(&map.name, map.items.as_deref(), map.optional)?));
+    /// The sources of a projected volume.
+    fn projected(&self, volume: &str, projected: &ProjectedVolumeSource) -> Result<Vec<Source>> {
+        let mut all = Vec::new();
+        for (index, source) in projected.sources.iter().flatten().enumerate() {
+            let place = CertificatePlace { volume: volume.to_owned(), source: index };
+            all.extend(self.projection(source, place)?);
         }
-        if let Some(secret) = &source.secret {
-            return Ok(Source::Secret(self.secret(
-                &secret.name,
-                secret.items.as_deref(),
-                secret.optional,
-            )?));
-        }
-        if let Some(downward) = &source.downward_api {
-            return Ok(Source::DownwardApi(self.downward(downward.items.as_deref())?));
-        }
-        if let Some(token) = &source.service_account_token {
-            return Ok(Source::Bytes(self.token(token)?));
-        }
-        let what = "a source that only an API server has".to_owned();
-        let hint = "leave it out: it is not supported";
-        Err(admission::Error::NotRun { field: field.to_owned(), what, hint }.into())
+        Ok(all)
     }
 
-    /// A token as a file. It has the volume's mode, unless it can belong to the one user of all containers or to the pod's
-    /// fsGroup: then it is closed to all others.
+    fn projection(&self, source: &VolumeProjection, place: CertificatePlace) -> Result<Vec<Source>> {
+        let volume = place.volume.clone();
+        let of_volume = |cause| Error::OfVolume { volume: volume.clone(), cause: Box::new(cause) };
+        if let Some(map) = &source.config_map {
+            let object = self.config_map(&map.name, map.items.as_deref(), map.optional)?;
+            return Ok(vec![Source::ConfigMap(object)]);
+        }
+        if let Some(secret) = &source.secret {
+            let object = self.secret(&secret.name, secret.items.as_deref(), secret.optional)?;
+            return Ok(vec![Source::Secret(object)]);
+        }
+        if let Some(downward) = &source.downward_api {
+            return Ok(vec![Source::DownwardApi(self.downward(downward.items.as_deref())?)]);
+        }
+        if let Some(token) = &source.service_account_token {
+            return Ok(vec![Source::Bytes(self.token(token)?)]);
+        }
+        if let Some(bundle) = &source.cluster_trust_bundle {
+            return Ok(vec![Source::Bytes(self.trust_bundles(bundle).map_err(of_volume)?)]);
+        }
+        if let Some(certificate) = &source.pod_certificate {
+            let files = self.certificate(certificate, place).map_err(of_volume)?;
+            return Ok(files.into_iter().map(Source::Bytes).collect());
+        }
+        let field = format!("volume {volume:?}");
+        let what = "a source of this kind".to_owned();
+        Err(admission::Error::NotRun { field, what, hint: "leave it out: it is not supported" }.into())
+    }
+
     fn token(&self, source: &ServiceAccountTokenProjection) -> Result<Bytes> {
         let request = TokenRequest {
             pod: self.context.reference(),
@@ -81,15 +94,63 @@ impl Writer<'_> {
             audience: source.audience.clone().filter(|audience| !audience.is_empty()),
             expiration_seconds: source.expiration_seconds.unwrap_or(DEFAULT_SECONDS),
         };
+        let token = self.objects.token(&request)?;
+        Ok(self.private("serviceAccountToken", &source.path, token.expose().to_owned()))
+    }
+
+    /// The certificates of trust bundles as a file; an empty one if there are none and the source is optional.
+    fn trust_bundles(&self, source: &ClusterTrustBundleProjection) -> Result<Bytes> {
+        let bundles = match (&source.name, &source.signer_name) {
+            (Some(name), _) => TrustBundles::Named(name.clone()),
+            (None, signer) => TrustBundles::OfSigner {
+                signer: signer.clone().unwrap_or_default(),
+                labels: source.label_selector.clone(),
+            },
+        };
+        let content = match self.objects.trust_bundles(&bundles)? {
+            Some(content) => content,
+            None if source.optional == Some(true) => String::new(),
+            None => {
+                let cause = "not found".to_owned();
+                return Err(Error::TrustBundles { bundles: bundles.to_string(), cause });
+            }
+        };
+        Ok(self.private("clusterTrustBundle", &source.path, content))
+    }
+
+    /// The files of a key and its certificates.
+    fn certificate(&self, source: &PodCertificateProjection, place: CertificatePlace) -> Result<Vec<Bytes>> {
+        let found = self.objects.certificate(&CertificateRequest {
+            pod: self.context.reference(),
+            place,
+            service_account: self.context.spec.service_account_name.clone().unwrap_or_default(),
+            signer: source.signer_name.clone(),
+            key_type: source.key_type.clone(),
+            max_expiration_seconds: source.max_expiration_seconds,
+            annotations: source.user_annotations.clone().unwrap_or_default(),
+        })?;
+        let bundle = || format!("{}{}", found.expose_key(), found.chain());
+        let files = [
+            source.credential_bundle_path.as_ref().map(|path| (path, bundle())),
+            source.key_path.as_ref().map(|path| (path, found.expose_key().to_owned())),
+            source.certificate_chain_path.as_ref().map(|path| (path, found.chain().to_owned())),
+        ];
+        let files = files.into_iter().flatten().filter(|(path, _)| !path.is_empty());
+        Ok(files.map(|(path, content)| self.private("podCertificate", path, content)).collect())
+    }
+
+    /// A file for this pod alone. It has the volume's mode, unless it can belong to the one user of all containers or to the
+    /// pod's fsGroup: then it is closed to all others.
+    fn private(&self, what: &str, path: &str, content: String) -> Bytes {
         let owner = users::common_user(self.context);
         let is_private = owner.is_some() || users::fs_group(self.context).is_some();
-        Ok(Bytes {
-            what: "serviceAccountToken".to_owned(),
-            path: source.path.clone(),
-            content: self.objects.token(&request)?.expose().as_bytes().to_vec(),
+        Bytes {
+            what: what.to_owned(),
+            path: path.to_owned(),
+            content: content.into_bytes(),
             mode: is_private.then_some(Mode::PRIVATE),
             owner,
-        })
+        }
     }
 
     fn config_map(
@@ -144,10 +205,14 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::ports::Token;
+    use crate::ports::{Credentials, Token};
 
     #[derive(Default)]
-    struct Issuer(Mutex<Vec<TokenRequest>>);
+    struct Issuer {
+        tokens: Mutex<Vec<TokenRequest>>,
+        certificates: Mutex<Vec<CertificateRequest>>,
+        bundles: Mutex<Vec<String>>,
+    }
 
     impl ObjectStore for Issuer {
         fn config_map(&self, _: &str, _: &str) -> Result<Option<ConfigMap>> {
@@ -159,19 +224,82 @@ mod tests {
         }
 
         fn token(&self, request: &TokenRequest) -> Result<Token> {
-            self.0.lock().unwrap().push(request.clone());
+            self.tokens.lock().unwrap().push(request.clone());
             Ok(Token::new("t0ken".to_owned()))
+        }
+
+        fn trust_bundles(&self, bundles: &TrustBundles) -> Result<Option<String>> {
+            self.bundles.lock().unwrap().push(bundles.to_string());
+            Ok((*bundles == TrustBundles::Named("known".to_owned())).then(|| "roots".to_owned()))
+        }
+
+        fn certificate(&self, request: &CertificateRequest) -> Result<Credentials> {
+            self.certificates.lock().unwrap().push(request.clone());
+            Ok(Credentials::new("k3y\n".to_owned(), "chain\n".to_owned()))
         }
     }
 
     fn written(security: &str, source: &str, objects: &dyn ObjectStore) -> Result<Written> {
+        projected(security, &format!(r#"{{"serviceAccountToken":{{{source}}}}}"#), objects)
+    }
+
+    fn projected(security: &str, sources: &str, objects: &dyn ObjectStore) -> Result<Written> {
         let context = PodContext::for_test(&format!(
             r#"{{"serviceAccountName":"robot","securityContext":{{{security}}},"containers":[{{"name":"a"}}],
-            "volumes":[{{"name":"v","projected":{{"defaultMode":288,"sources":[{{"serviceAccountToken":{{{source}}}}}]}}}}]}}"#
+            "volumes":[{{"name":"v","projected":{{"defaultMode":288,"sources":[{sources}]}}}}]}}"#
         ));
         let fields = fields::of(&context);
         let writer = Writer { context: &context, fields: &fields, objects };
         writer.written(&context.spec.volumes.as_ref().unwrap()[0]).map(Option::unwrap)
+    }
+
+    fn files(written: &Written) -> Vec<(String, String, u32)> {
+        let text = |content: &[u8]| String::from_utf8(content.to_vec()).unwrap();
+        let one = written.payload.files();
+        one.map(|(path, file)| (path.to_string(), text(&file.content), file.mode.bits())).collect()
+    }
+
+    #[test]
+    fn a_missing_trust_bundle_is_an_error_that_names_it_or_an_empty_file() {
+        let issuer = Issuer::default();
+        let bundle = |source: &str| {
+            projected("", &format!(r#"{{"clusterTrustBundle":{{"path":"ca",{source}}}}}"#), &issuer)
+        };
+        assert_eq!(files(&bundle(r#""name":"known""#).unwrap()), [("ca".into(), "roots".into(), 0o440)]);
+        let optional = bundle(r#""name":"gone","optional":true"#).unwrap();
+        assert_eq!(files(&optional), [("ca".into(), String::new(), 0o440)]);
+        let error = bundle(r#""name":"gone""#).unwrap_err();
+        assert_eq!(error.to_string(), r#"volume "v": clusterTrustBundle "gone": not found"#);
+        let error = bundle(r#""signerName":"a.b/c","labelSelector":{"matchLabels":{"k":"v"}}"#).unwrap_err();
+        let expected = r#"signerName "a.b/c" and labelSelector {"matchLabels":{"k":"v"}}: not found"#;
+        assert!(error.to_string().ends_with(expected), "{error}");
+        bundle(r#""signerName":"a.b/c""#).unwrap_err();
+        assert!(issuer.bundles.lock().unwrap().last().unwrap().contains("matches none"));
+    }
+
+    #[test]
+    fn a_key_and_its_certificates_are_files_of_their_own_or_one() {
+        let issuer = Issuer::default();
+        let source = |paths: &str| {
+            format!(
+                r#"{{"podCertificate":{{"signerName":"a.b/c","keyType":"ED25519","maxExpirationSeconds":3600,
+                "userAnnotations":{{"a.b/d":"e"}},{paths}}}}}"#
+            )
+        };
+        let paths = r#""credentialBundlePath":"all","keyPath":"key","certificateChainPath":"chain""#;
+        let sources = format!(r#"{{"downwardAPI":{{}}}},{}"#, source(paths));
+        let written = projected("", &sources, &issuer).unwrap();
+        let all = [("all", "k3y\nchain\n"), ("chain", "chain\n"), ("key", "k3y\n")];
+        assert_eq!(files(&written), all.map(|(path, content)| (path.into(), content.into(), 0o440)));
+        assert!(!format!("{written:?}").contains("k3y"));
+        let own = projected(r#""runAsUser":5"#, &source(r#""keyPath":"key""#), &issuer).unwrap();
+        assert_eq!(files(&own), [("key".into(), "k3y\n".into(), 0o600)]);
+        let requests = issuer.certificates.lock().unwrap();
+        let first = &requests[0];
+        assert_eq!(first.place, CertificatePlace { volume: "v".into(), source: 1 });
+        assert_eq!((first.service_account.as_str(), first.signer.as_str()), ("robot", "a.b/c"));
+        assert_eq!((first.key_type.as_str(), first.max_expiration_seconds), ("ED25519", Some(3600)));
+        assert_eq!(first.annotations["a.b/d"], "e");
     }
 
     #[test]
@@ -188,7 +316,7 @@ mod tests {
         assert_eq!(file(r#""runAsUser":1000"#), (0o600, Some(1000)));
         assert_eq!(file(r#""fsGroup":2000"#), (0o600, None));
         written("", r#""path":"t","audience":"vault","expirationSeconds":600"#, &issuer).unwrap();
-        let requests = issuer.0.lock().unwrap();
+        let requests = issuer.tokens.lock().unwrap();
         let (first, last) = (&requests[0], requests.last().unwrap());
         assert_eq!((first.account().as_str(), first.pod.uid.as_str()), ("shop/robot", "u-1"));
         assert_eq!((first.audience.as_deref(), first.expiration_seconds), (None, 3600));

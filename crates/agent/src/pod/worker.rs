@@ -20,7 +20,7 @@ use crate::pod::context::PodContext;
 use crate::pod::executor::ActionExecutor;
 use crate::pod::gates;
 use crate::pod::lock::PodLock;
-use crate::pod::mounts::wanted;
+use crate::pod::mounts;
 use crate::pod::orders::Order;
 use crate::pod::spec;
 use crate::pod::stop_requests::StopRequests;
@@ -304,7 +304,12 @@ impl Worker {
         let span = context.span.clone();
         let done = async {
             let objects = Arc::clone(&shared.objects);
-            let wanted = blocking("reading a pod's objects", move || wanted(&context, &*objects)).await?;
+            let read = move || Ok(mounts::available(&context, &*objects));
+            let (wanted, errors) = blocking("reading a pod's objects", read).await?;
+            let events = self.executor.shared.events_of(&self.executor.context);
+            for error in errors {
+                events.pod(EventType::Warning, reason::FAILED_MOUNT, error.to_string());
+            }
             // A pod without volumes has no record in `volumes` to update.
             if wanted.volumes.is_empty() {
                 return Ok(Vec::new());

@@ -131,6 +131,16 @@ const HELD: &[(&str, &str, &[&str])] = &[
     ("ResourceRequirements", "limits requests", &[NUMBERS]),
     ("EnvVar", "name value valueFrom", &[INSIDE]),
     ("EnvVarSource", "configMapKeyRef fieldRef resourceFieldRef secretKeyRef", &[INSIDE]),
+    (
+        "EnvVarSource",
+        "fileKeyRef",
+        &["agent/src/pod/env.rs a_missing_object_or_key_is_named_as_the_kubelet_names_it"],
+    ),
+    (
+        "FileKeySelector",
+        "key optional path volumeName",
+        &["agent/src/pod/env_file.rs what_is_missing_is_an_error_unless_it_is_optional"],
+    ),
     ("ConfigMapKeySelector", "key name", &[INSIDE]),
     (
         "ConfigMapKeySelector",

@@ -40,7 +40,15 @@ pub use runtime::RuntimeProbe;
 pub use settings::{HardEviction, NodeSettings, Reservation, Threshold};
 pub use sync::{NodeHandle, NodeTiming, spawn};
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use types::Refusal;
+
+/// What of this machine is for pods, by the name of the resource.
+pub(crate) fn allocatable(settings: &NodeSettings, machine: &MachineFacts) -> BTreeMap<String, Quantity> {
+    resources::Resources::compute(settings, machine, None).allocatable
+}
 
 impl NodeSettings {
     /// Settings that the API server would refuse, or that leave nothing for pods.

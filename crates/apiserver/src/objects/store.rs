@@ -1,5 +1,5 @@
 //! The API server as a store of objects: one watch for each ConfigMap and Secret that a pod references, one for all services,
-//! and the tokens of pods.
+//! one for trust bundles, and the tokens and certificates of pods.
 //!
 //! The Node authorizer lets a node read only objects that pods bound to it reference, and only by name.
 
@@ -9,7 +9,10 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use agent::ports::{Clock, ObjectStore, ServiceAccount, ServiceLinks, Token, TokenRequest};
+use agent::ports::{
+    CertificateRequest, Clock, Credentials, ObjectStore, ServiceAccount, ServiceLinks, Token, TokenRequest,
+    TrustBundles,
+};
 use agent::{Error, PodOrigin};
 use kube::{Api, Client};
 use kube_runtime::watcher::{Config, Event};
@@ -22,9 +25,11 @@ use volumes::payload::{ConfigMap, Secret};
 use crate::follow::{Followed, follow};
 use crate::objects::payload::{Payload, is_immutable, payload};
 use crate::objects::references::{ObjectKey, ObjectKind};
+use crate::pod_certificates::{PodCertificates, Requester};
 use crate::raw::{RawObject, cause, core};
 use crate::services::Services;
 use crate::tokens::{Tokens, issue};
+use crate::trust_bundles::TrustBundleWatch;
 
 /// How long a caller waits for the first answer of the API server.
 const FIRST_SYNC: Duration = Duration::from_secs(1);
@@ -51,6 +56,9 @@ struct Shared {
     changes: watch::Sender<u64>,
     tokens: Tokens,
     services: Services,
+    trust_bundles: TrustBundleWatch,
+    /// `None` without a node that could request them.
+    certificates: Option<PodCertificates>,
 }
 
 /// An object that pods reference.
@@ -91,14 +99,33 @@ impl ApiObjects {
     /// have to be refreshed.
     #[must_use]
     pub fn new(client: Client, clock: Arc<dyn Clock>) -> Self {
+        Self::start(client, clock, None)
+    }
+
+    /// The same with certificates, which are requested for the pods of a node.
+    #[must_use]
+    pub fn with_certificates(requester: Requester, clock: Arc<dyn Clock>) -> Self {
+        Self::start(requester.client.clone(), clock, Some(requester))
+    }
+
+    fn start(client: Client, clock: Arc<dyn Clock>, requester: Option<Requester>) -> Self {
+        let changes = watch::Sender::new(0);
+        let changed = || {
+            let changes = changes.clone();
+            move || changes.send_modify(|count| *count += 1)
+        };
+        let certificates =
+            requester.map(|requester| PodCertificates::new(requester, Arc::clone(&clock), changed()));
         let shared = Shared {
             tokens: Tokens::new(issue(client.clone()), clock),
             services: Services::start(client.clone()),
+            trust_bundles: TrustBundleWatch::new(client.clone(), changed()),
+            certificates,
             client,
             handle: Handle::current(),
             entries: Mutex::default(),
             synced: Condvar::new(),
-            changes: watch::Sender::new(0),
+            changes,
         };
         let store = Self { shared: Arc::new(shared) };
         store.refresh_tokens();
@@ -134,13 +161,15 @@ impl ApiObjects {
         entries.retain(|key, entry| objects.contains(key) || entry.is_used_without(pod));
     }
 
-    /// Forgets a pod, once its volumes are gone: its tokens are dropped, and its objects no longer watched for its sake.
+    /// Forgets a pod, once its volumes are gone: its tokens and certificates are dropped, and its objects no longer watched for its sake.
     pub fn unregister(&self, pod: &PodUid) {
         self.shared.entries().retain(|_, entry| entry.is_used_without(pod));
         self.shared.tokens.forget(pod);
+        self.shared.certificates.iter().for_each(|certificates| certificates.forget(pod));
     }
 
-    /// Notifies of changes: the number grows with each object that appears, changes or disappears, and with new tokens. The files of pods are
+    /// Notifies of changes: the number grows with each object that appears, changes or disappears, and with new tokens and
+    /// certificates. The files of pods are
     /// then to be written again ([`Agent::refresh`](agent::Agent::refresh)).
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<u64> {
@@ -290,6 +319,20 @@ impl ObjectStore for ApiObjects {
             uid: account.uid().to_owned(),
             annotations: account.annotations(),
         }))
+    }
+
+    fn trust_bundles(&self, bundles: &TrustBundles) -> agent::Result<Option<String>> {
+        self.shared.trust_bundles.get(bundles)
+    }
+
+    fn certificate(&self, request: &CertificateRequest) -> agent::Result<Credentials> {
+        match &self.shared.certificates {
+            Some(certificates) => certificates.get(request),
+            None => {
+                let cause = "there is no node that could request it".to_owned();
+                Err(Error::Certificate { signer: request.signer.clone(), cause })
+            }
+        }
     }
 
     fn service_variables(

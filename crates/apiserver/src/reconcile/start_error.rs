@@ -2,6 +2,7 @@
 
 use agent::Error;
 use types::reason;
+use volumes::payload::{Problem, SourceName};
 
 /// Event: a change of the pod cannot be applied while it runs.
 const FAILED_SYNC: &str = "FailedSync";
@@ -46,6 +47,22 @@ impl StartError {
     }
 }
 
+/// What is wrong with a source of a volume, in the kubelet's words where it has some.
+fn what(error: &volumes::payload::Error) -> String {
+    let kind = match &error.source_name {
+        SourceName::ConfigMap(_) => "config",
+        _ => "secret",
+    };
+    match (&error.source_name, &*error.problem) {
+        (SourceName::ConfigMap(name), Problem::NoObject) => format!("configmap {name:?} not found"),
+        (SourceName::Secret(name), Problem::NoObject) => format!("secret {name:?} not found"),
+        (SourceName::ConfigMap(name) | SourceName::Secret(name), Problem::NoKey { key }) => {
+            format!("{name}: references non-existent {kind} key: {key}")
+        }
+        (source, problem) => format!("{source}: {problem}"),
+    }
+}
+
 /// A field without the indices of lists: one cause has one name.
 fn without_indices(field: &str) -> String {
     let mut parts = field.split('[');
@@ -56,9 +73,11 @@ fn without_indices(field: &str) -> String {
 impl From<Error> for StartError {
     fn from(error: Error) -> Self {
         let (reason, cause) = match error {
-            Error::Volumes(_) | Error::Payload(_) | Error::Config { .. } | Error::Token { .. } => {
-                (reason::FAILED_MOUNT, "volumes")
-            }
+            Error::Volumes(_)
+            | Error::Payload(_)
+            | Error::Config { .. }
+            | Error::Token { .. }
+            | Error::OfVolume { .. } => (reason::FAILED_MOUNT, "volumes"),
             Error::Immutable { .. } => (FAILED_SYNC, "update"),
             Error::Cgroups(_) => (reason::FAILED_CREATE_POD_CONTAINER, "cgroups"),
             Error::Ledger(_) => (reason::FAILED_CREATE_POD_SANDBOX, "host IDs"),
@@ -69,9 +88,12 @@ impl From<Error> for StartError {
         };
         let (message, hint) = match &error {
             Error::Payload(cause) => {
-                let what = format!("{}: {}", cause.source_name, cause.problem);
-                let message = format!("MountVolume.SetUp failed for volume {:?} : {what}", cause.volume);
+                let message =
+                    format!("MountVolume.SetUp failed for volume {:?} : {}", cause.volume, what(cause));
                 (message, Some(cause.hint().to_owned()))
+            }
+            Error::OfVolume { volume, cause } => {
+                (format!("MountVolume.SetUp failed for volume {volume:?} : {cause}"), cause.hint())
             }
             // Their hints are about manifests.
             Error::Config { .. } => (error.to_string(), None),

@@ -88,6 +88,14 @@ impl Cluster {
         serde_json::from_slice(&output.stdout).ok()
     }
 
+    /// The Node of these tests.
+    pub(crate) fn node(&self) -> Value {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}).to_string();
+        // Another test may have created it.
+        self.try_kubectl(&["create", "-f", "-"], &node);
+        self.get("default", "node", NODE).unwrap()
+    }
+
     /// A new namespace with the service account that pods need.
     pub(crate) fn namespace(&self, name: &str) -> String {
         let name = format!("{name}-{}", std::process::id());

@@ -5,6 +5,7 @@
 
 mod content;
 mod dir;
+mod file;
 mod given;
 mod half_made;
 mod layers;
@@ -132,14 +133,26 @@ impl PodVolumes {
 
     /// The usage of a volume that the node made.
     pub fn usage(&self, pod: &PodUid, volume: &VolumeName) -> Result<Usage> {
+        usage::of(&self.dir(pod, volume)?)
+    }
+
+    /// The content of a file in a volume that the node made, such as an emptyDir; `None` if there is none. The pod may have
+    /// made the file: links are followed within the volume, and only a regular file is read.
+    ///
+    /// # Errors
+    /// If the volume is not set up, or what is at the path cannot be read.
+    pub fn read_file(&self, pod: &PodUid, volume: &VolumeName, path: &Path) -> Result<Option<Vec<u8>>> {
+        file::read(volume, &self.dir(pod, volume)?, path)
+    }
+
+    /// The directory of a volume that the node made. The pod's volumes are not locked any more when this returns.
+    fn dir(&self, pod: &PodUid, volume: &VolumeName) -> Result<Dir> {
         let missing = || Error::NotSetUp { pod: pod.clone(), volume: volume.clone() };
         let held = PodDir::lock(&self.state, pod, IfMissing::Leave)?.ok_or_else(missing)?;
         let record = Record::read(held.dir())?.ok_or_else(missing)?;
         let made = record.volume(volume).ok_or_else(missing)?;
-        let dir = held.open(&made.kind.volume(volume))?;
         // Counting takes long, and other processes need not wait for it.
-        drop(held);
-        usage::of(&dir)
+        held.open(&made.kind.volume(volume))
     }
 
     /// Removes all that was created for the pod, and nothing else; idempotent.

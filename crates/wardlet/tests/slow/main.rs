@@ -23,6 +23,7 @@ mod agent_identity;
 mod agent_images;
 mod agent_kubeconfig;
 mod agent_network;
+mod agent_projected;
 mod agent_status;
 mod agent_updates;
 mod check_cluster;
