@@ -17,6 +17,7 @@
 //! | `probe/` | probes and hooks |
 //! | `status/` | statuses and events, and their first sinks |
 //! | `instance` | the ID of a state directory, in the annotations of its sandboxes and containers |
+//! | `root_dir` | the kubelet's root directory |
 //! | `housekeeping/` | the removal of ended pods, and of what has no record; [`logs`] |
 //! | `metrics` | the agent's metrics, under the kubelet's names |
 //!
@@ -32,6 +33,7 @@ mod metrics;
 mod pod;
 pub mod ports;
 mod probe;
+mod root_dir;
 mod shared;
 mod sources;
 mod status;
@@ -56,6 +58,7 @@ pub use pod::parent::CpuLimits;
 pub use pod::store::{PodRecord, StopRequest, Stored, ask_to_stop, stored, stored_one};
 pub use pod::sweep::sweep_state;
 pub use pod::update::{PodUpdate, Synced};
+pub use root_dir::make_root_dir;
 pub use sources::desired::{Changes, Desired, Key};
 pub use sources::files::{FileProblem, FileSet, FileSource};
 pub use sources::manifests::{Unreadable, read_complete_manifests, read_manifests};

@@ -224,7 +224,6 @@ impl NodeAgent<'_> {
         }
         let events = Arc::clone(&options.events);
         let agent = Agent::open(options)?;
-        agent.collect_orphans().await;
         let admission = Arc::new(admission);
         let turns = sync_loop.clone();
         let ports =

@@ -1,10 +1,9 @@
 //! An admitted pod with its plan and its host IDs.
 
-use std::hash::Hasher as _;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use admission::Hostname;
-use fnv::FnvHasher;
 use ids::{IdKind, UserNamespace};
 use manifest::k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, PodSpec};
 use plan::Plan;
@@ -12,6 +11,7 @@ use tracing::Span;
 use types::PodUid;
 
 use crate::cri::mappings::id_mappings;
+use crate::cri::marks::Marks;
 use crate::instance::InstanceId;
 use crate::metrics::ContainerType;
 use crate::pod::parent::{CpuLimits, PodParent};
@@ -40,6 +40,8 @@ pub(crate) struct PodContext {
     pub(crate) domain: String,
     /// Whether a container without a seccomp profile has that of the runtime.
     pub(crate) seccomp_default: bool,
+    /// By what its containers are found again.
+    pub(crate) marks: Marks,
     /// The instance that the pod is of.
     pub(crate) instance: InstanceId,
     /// Where its sandbox and containers are; `None` where the runtime decides that.
@@ -85,6 +87,11 @@ impl PodContext {
         let spec = pod.spec.clone().unwrap_or_default();
         let plan = plan.or_else(|| self.plan.clone());
         Self { ephemeral: ephemeral(&spec), spec, pod, plan, ..self.clone() }
+    }
+
+    /// Its annotations, as the runtime gets them.
+    pub(crate) fn annotations(&self) -> BTreeMap<String, String> {
+        self.marks.of_pod(&self.pod)
     }
 
     /// The pod's host name and domain.
@@ -163,30 +170,11 @@ impl PodContext {
             node: "node-1".to_owned(),
             domain: "cluster.local".to_owned(),
             seccomp_default: false,
+            marks: Marks::Own,
             instance: InstanceId::for_test("instance-1"),
             cgroup: None,
             profiles: PathBuf::from("/state/seccomp"),
             span: Span::none(),
         }
-    }
-}
-
-/// FNV-1a of 64 bits: the same definition gives the same number in every process.
-pub(crate) fn hash(value: &impl serde::Serialize) -> u64 {
-    let mut hasher = FnvHasher::default();
-    hasher.write(serde_json::to_string(value).unwrap_or_default().as_bytes());
-    hasher.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn another_definition_has_another_hash() {
-        let container = |image: &str| Container { image: Some(image.into()), ..Container::default() };
-        assert_eq!(hash(&container("a:1")), hash(&container("a:1")));
-        assert_ne!(hash(&container("a:1")), hash(&container("a:2")));
-        assert_eq!(hash(&"a"), 0xd427_2417_d7c7_7eea, "records of earlier versions hold this number");
     }
 }

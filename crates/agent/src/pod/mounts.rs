@@ -137,7 +137,7 @@ impl Mounter<'_> {
             gid_mappings: self.context.mappings(IdKind::Gid),
             image: Some(cri::ImageSpec {
                 user_specified_image: reference.to_owned(),
-                annotations: self.context.pod.metadata.annotations.clone().unwrap_or_default(),
+                annotations: self.context.annotations(),
                 ..images::spec(id, &self.context.handler)
             }),
             image_sub_path: sub_path.map(|p| p.as_path().display().to_string()).unwrap_or_default(),

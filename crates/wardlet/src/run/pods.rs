@@ -76,6 +76,7 @@ impl Run<'_> {
                 max_size: self.args.container_log_max_size,
                 max_files: self.args.container_log_max_files,
             },
+            root_dir: None,
             pod_logs_dir: None,
             node: host_name(),
             host_ip: host_ip(),
