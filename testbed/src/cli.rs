@@ -91,9 +91,12 @@ pub(crate) enum Verb {
         #[arg(long, default_value = "")]
         focus: String,
     },
-    /// CRI requests of a real kubelet and of `wardlet run` for the same pods, field by field; exit status 1 if a
-    /// difference is not in docs/reference/kubelet-differences.md.
+    /// CRI requests of a real kubelet and of wardlet for the same pods, field by field; exit status 1 if a difference is not
+    /// in docs/reference/kubelet-differences.md.
     CompareCri {
+        /// `wardlet agent` in the kubelet's place, too.
+        #[arg(long)]
+        agent: bool,
         /// Only some pods, in about a minute.
         #[arg(long)]
         short: bool,

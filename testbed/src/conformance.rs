@@ -31,6 +31,7 @@ const ROWS: [(&str, &str); 14] = [
     ("show-userns wardlet", "one pod with `hostUsers: false` by hand, built-in runtime"),
     ("check-patches", "a patch of `wardlet check` on a real node"),
     ("compare-cri", "CRI requests against a kubelet's"),
+    ("compare-cri agent", "CRI requests of `wardlet agent` against a kubelet's"),
     ("oracle", "generated objects against the API server's validation"),
     ("found", "named cases against the API server's validation"),
     ("pod-security", "Pod Security fixtures against upstream's evaluator"),

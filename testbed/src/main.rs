@@ -49,8 +49,11 @@ fn run(verb: Verb) -> Result<ExitCode> {
             return e2e(Which { containerd, agent }, &yardstick::Selection { focus: &focus, skip: &skip });
         }
         Verb::Critest { containerd, focus } => return critest(containerd, &focus),
-        Verb::CompareCri { short, keep, from } => {
-            return compare_cri(short, keep.as_deref(), from.as_deref());
+        Verb::CompareCri { agent, short, keep, from } => {
+            let agent = agent.then_some(comparison::Against::Agent);
+            let against: Vec<_> = [comparison::Against::Run].into_iter().chain(agent).collect();
+            let extent = if short { comparison::Extent::Short } else { comparison::Extent::Whole };
+            return compare_cri(&against, extent, keep.as_deref(), from.as_deref());
         }
         Verb::ConformanceReport { results, document } => conformance::write(&results, &document)?,
         Verb::InternalKeep { name } => supervise::keep(&name)?,
@@ -200,17 +203,24 @@ fn critest(containerd: Containerd, focus: &str) -> Result<ExitCode> {
     Ok(summary("critest", specs, began))
 }
 
-fn compare_cri(short: bool, keep: Option<&Path>, from: Option<&Path>) -> Result<ExitCode> {
-    let extent = if short { comparison::Extent::Short } else { comparison::Extent::Whole };
-    let outcome = match from {
-        Some(dir) => comparison::compare_kept(extent, dir)?,
-        None => comparison::compare(extent, keep)?,
+fn compare_cri(
+    against: &[comparison::Against],
+    extent: comparison::Extent,
+    keep: Option<&Path>,
+    from: Option<&Path>,
+) -> Result<ExitCode> {
+    let outcomes = match from {
+        Some(dir) => comparison::compare_kept(against, extent, dir)?,
+        None => comparison::compare(against, extent, keep)?,
     };
-    outcome.undocumented.iter().for_each(|line| println!("undocumented: {line}"));
-    outcome.stale.iter().for_each(|row| println!("documented and not found: {row}"));
-    let comparison::Outcome { pods, requests, documented, .. } = outcome;
-    println!("{requests} requests of {pods} pods; {documented} documented differences");
-    Ok(ExitCode::from(u8::from(!outcome.holds())))
+    for (against, outcome) in against.iter().zip(&outcomes) {
+        println!("{against}:");
+        outcome.undocumented.iter().for_each(|line| println!("undocumented: {line}"));
+        outcome.stale.iter().for_each(|row| println!("documented and not found: {row}"));
+        let comparison::Outcome { pods, requests, documented, .. } = outcome;
+        println!("{requests} requests of {pods} pods; {documented} documented differences");
+    }
+    Ok(ExitCode::from(u8::from(!outcomes.iter().all(comparison::Outcome::holds))))
 }
 
 /// The name of a runtime in the results.

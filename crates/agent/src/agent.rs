@@ -6,7 +6,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use cri::client::Client;
-use ids::{IdKind, UserNamespace};
+use ids::allocator::Blocks;
+use ids::{IdBlock, IdKind, IdMapping, UserNamespace};
 use ledger::{Categories, Holder, LeaseRequest, Ledger};
 use lifecycle::{Deletion, Pod, State};
 use manifest::k8s_openapi::api::core::v1 as api;
@@ -16,10 +17,10 @@ use telemetry::metrics::Registry;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{Instrument, info, warn};
 use types::{PodUid, reason};
-use volumes::{LocalDriver, PodVolumes, VolumeManager};
 
 use crate::cri::calls::{Cri, DEFAULT_TIMEOUT, Journal};
 use crate::cri::dns::PodDefaults;
+use crate::cri::marks::Marks;
 use crate::cri::notifier::PodNotifier;
 use crate::cri::observe::PodObserver;
 use crate::error::{Error, Result};
@@ -32,7 +33,7 @@ use crate::isolation::IsolationMetrics;
 use crate::metrics::Metrics;
 use crate::pod::cgroups::PodCgroups;
 use crate::pod::change::{self, Change};
-use crate::pod::claim::{Claimed, Home, Origin, Sandbox, claim, recorded};
+use crate::pod::claim::{Claimed, Found, Home, Origin, Sandbox, claim, recorded};
 use crate::pod::context::{PodContext, ephemeral};
 use crate::pod::executor::ActionExecutor;
 use crate::pod::gates;
@@ -42,11 +43,14 @@ use crate::pod::mounts;
 use crate::pod::notices;
 use crate::pod::orders::{Order, Orders};
 use crate::pod::owners::{Owners, SHARED_BLOCK};
+use crate::pod::pod_files::{Mark, PodFiles};
 use crate::pod::running::{Running, RunningPods};
 use crate::pod::spec;
 use crate::pod::stop_requests::StopRequests;
-use crate::pod::store::{Place, PodRecord, Stored};
+use crate::pod::store::{Place, PodRecord, Stored, stored};
+use crate::pod::unrecorded::Unrecorded;
 use crate::pod::update::{PodUpdate, Synced};
+use crate::pod::volume_homes::VolumeHomes;
 use crate::pod::worker::{Answers, Worker};
 use crate::ports::{Clock, EventSink, EventType, ObjectStore, StatusSink};
 use crate::shared::{Shared, blocking};
@@ -90,6 +94,10 @@ pub struct Options {
     pub log_checks: LogChecks,
     /// How images are pulled, and which pods may use them.
     pub images: ImageOptions,
+    /// The kubelet's root directory, for the agent of a node of a cluster: it has the volumes and files of pods, and
+    /// containers have the annotations of a kubelet's, by which pods are adopted also if their records are lost. `None` for
+    /// volumes in the state directory and annotations of our own.
+    pub root_dir: Option<PathBuf>,
     /// The directory of all pods' logs, with links to them beside it in `containers`; `None` for one in the state
     /// directory, without links.
     pub pod_logs_dir: Option<PathBuf>,
@@ -132,10 +140,11 @@ impl Agent {
         let isolation = IsolationMetrics { state: state.clone(), ledger: Arc::clone(&options.ledger) };
         options.metrics.collector(Arc::new(isolation))?;
         let notifier = Arc::new(PodNotifier::default());
-        let local = PodVolumes::open(&state, options.kernel)?;
+        let (known, _) = stored(&state)?;
+        let volumes = VolumeHomes::open(&state, options.root_dir.as_deref(), &known, &options.kernel)?;
         let shared = Shared {
-            volumes: VolumeManager::new(vec![Arc::new(LocalDriver::new(local.clone()))]),
-            local,
+            volumes,
+            root_dir: options.root_dir,
             endpoint: options.endpoint,
             cri: Cri {
                 client: options.client.clone(),
@@ -170,15 +179,36 @@ impl Agent {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Removes what pods of this state directory have in the runtime, in the state directory and in the ledger without
-    /// a record of the pod. What other instances and other clients of the runtime have is left. Call it once, before
-    /// the first update; pods of other processes of this state directory are safe. Nothing fails: what cannot be removed
-    /// is logged. If it takes long, it is continued in the background.
-    pub async fn collect_orphans(&self) {
+    /// Settles the pulls of images that an earlier process did not record to the end. Call it once, before the first update.
+    pub async fn settle_images(&self) {
         self.shared.images.settle(&self.shared.cri).await;
-        let collecting = tokio::spawn(orphans::collect(Arc::clone(&self.shared)));
+    }
+
+    /// Removes what pods of this state directory have in the runtime, in the state directory, in the root directory and in
+    /// the ledger without a record of the pod. What other instances and other clients of the runtime have is left. Call it
+    /// once, before the first update; pods of other processes of this state directory are safe. Nothing fails: what cannot
+    /// be removed is logged. If it takes long, it is continued in the background.
+    pub async fn collect_orphans(&self) {
+        let collecting = tokio::spawn(orphans::collect(Arc::clone(&self.shared), BTreeSet::new()));
         if tokio::time::timeout(ORPHANS_PATIENCE, collecting).await.is_err() {
             info!("pods are started while pods without a record are still being removed");
+        }
+    }
+
+    /// The same for the agent of a node, which adopts pods without a record: those in `wanted`, by UID, are left. Call it
+    /// when every source of pods has said which pods it has, and again from time to time.
+    pub async fn collect_unwanted(&self, wanted: BTreeSet<String>) {
+        orphans::collect(Arc::clone(&self.shared), wanted).await;
+    }
+
+    /// Ends what a pod without a record has, for the agent of a node: nothing of it runs when this returns.
+    ///
+    /// # Errors
+    /// If something of it cannot be stopped or removed.
+    pub async fn end_unrecorded(&self, uid: &PodUid) -> Result<()> {
+        match self.shared.root_dir {
+            Some(_) => orphans::collect_one(&self.shared, uid).await,
+            None => Ok(()),
         }
     }
 
@@ -269,15 +299,21 @@ impl Agent {
         let seen = Instant::now();
         let spec = admitted.pod.spec.clone().unwrap_or_default();
         admission::runnable(&admitted.pod, &self.shared.node, self.shared.objects.pod_origin())?;
-        let pod = spec::lowered(&spec)?;
+        let pod = spec::lowered(&spec, &self.marks(None))?;
         let Claimed { place, lock, record, origin, plan } = self.claim(&admitted).await?;
         let context = self.context(&record, plan);
         let span = context.span.clone();
+        if origin == Origin::Unrecorded {
+            info!(parent: &span, "adopted: it runs, and its record is lost");
+        }
         if origin == Origin::Left {
             info!(
                 parent: &span,
                 "adopted: the process that managed the pod has ended; `wardlet logs` prints its output until now"
             );
+        }
+        if origin == Origin::New {
+            self.remove_leftovers(&context.uid, &place).await?;
         }
         match self.prepare(context, record, &place).await {
             Ok(context) => {
@@ -311,14 +347,15 @@ impl Agent {
         loop {
             let (shared, wanted) = (Arc::clone(&self.shared), admitted.clone());
             let owners = Owners::of(&shared, &wanted.pod).await?;
-            let sandbox = self.sandbox(&wanted.pod).await?;
+            let found = self.find(&wanted.pod).await?;
             let claim = move || {
                 let home = Home {
                     state: &shared.state,
                     endpoint: &shared.endpoint,
                     pod_logs_dir: shared.pod_logs_dir.as_deref(),
+                    root_dir: shared.root_dir.as_deref(),
                 };
-                claim(home, &wanted, &owners, sandbox)
+                claim(home, &wanted, &owners, found)
             };
             let claimed = blocking("claiming a pod", claim).await?;
             let request = claimed.place.stop_request();
@@ -332,20 +369,21 @@ impl Agent {
             let context = self.context(&claimed.record, None);
             info!(parent: &context.span, "{what}");
             let grace = request.and_then(|request| request.grace).map(Duration::from_secs);
-            let pod = spec::lowered(&context.spec)?.deleted(Deletion { grace });
+            let pod = spec::lowered(&context.spec, &context.marks)?.deleted(Deletion { grace });
             let Claimed { place, lock, .. } = claimed;
             self.supervise(context, LockedPlace { place, lock }, pod, None).remove().await?;
         }
     }
 
-    /// Whether the runtime has a ready sandbox of the recorded pod of this name.
-    async fn sandbox(&self, pod: &api::Pod) -> Result<Sandbox> {
-        let (shared, pod) = (Arc::clone(&self.shared), pod.clone());
-        let uid = blocking("reading records", move || recorded(&shared.state, &pod)).await?;
-        match uid {
-            Some(uid) => self.sandbox_of(&uid).await,
-            None => Ok(Sandbox::None),
-        }
+    /// What the runtime has of the recorded pod of this name, or of one of this name and UID without a record.
+    async fn find(&self, pod: &api::Pod) -> Result<Found> {
+        let (shared, named) = (Arc::clone(&self.shared), pod.clone());
+        let uid = blocking("reading records", move || recorded(&shared.state, &named)).await?;
+        let Some(uid) = uid else {
+            let unrecorded = self.find_unrecorded(pod).await?;
+            return Ok(Found { sandbox: Sandbox::None, unrecorded });
+        };
+        Ok(Found { sandbox: self.sandbox_of(&uid).await?, unrecorded: None })
     }
 
     /// Whether the runtime has a ready sandbox of the pod.
@@ -353,6 +391,22 @@ impl Agent {
         let sandboxes = self.shared.cri.sandboxes(uid.as_str()).await?;
         let is_ready = |sandbox: &cri::PodSandbox| sandbox.state() == cri::PodSandboxState::SandboxReady;
         Ok(if sandboxes.iter().any(is_ready) { Sandbox::Ready } else { Sandbox::None })
+    }
+
+    /// Only the pods of a cluster keep their UIDs without our record of them.
+    async fn find_unrecorded(&self, pod: &api::Pod) -> Result<Option<Unrecorded>> {
+        let uid = pod.metadata.uid.as_deref().and_then(|uid| PodUid::new(uid).ok());
+        let (Some(uid), Some(_)) = (uid, &self.shared.root_dir) else { return Ok(None) };
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        Unrecorded::find(&self.shared.cri, &uid, namespace, name).await
+    }
+
+    /// By what the containers of a recorded pod are found again.
+    fn marks(&self, record: Option<&PodRecord>) -> Marks {
+        let is_nodes =
+            self.shared.root_dir.is_some() || record.is_some_and(|record| record.root_dir.is_some());
+        if is_nodes { Marks::of_kubelet(self.shared.clock.now()) } else { Marks::Own }
     }
 
     /// Adopts a pod whose process has ended, and stops it within `grace` if that is less than its own grace
@@ -369,7 +423,7 @@ impl Agent {
         let context = self.context(record, None);
         // Marked as deleted before the worker's first step: without block and plan the worker must not start
         // containers.
-        let pod = spec::lowered(&context.spec)?.deleted(Deletion { grace });
+        let pod = spec::lowered(&context.spec, &context.marks)?.deleted(Deletion { grace });
         Ok(self.supervise(context, LockedPlace { place, lock }, pod, None))
     }
 
@@ -391,15 +445,31 @@ impl Agent {
             seccomp_default: self.shared.defaults.seccomp_default,
             oom_kill: self.shared.defaults.oom_kill,
             node_fields: Arc::new(self.shared.defaults.node.clone()),
+            marks: self.marks(Some(record)),
             instance: self.shared.cri.instance.clone(),
             cgroup: self
                 .shared
                 .cgroups
                 .as_ref()
                 .map(|cgroups| cgroups.parent(&record.uid, &record.pod.spec.clone().unwrap_or_default())),
-            profiles: self.shared.state.join("seccomp"),
+            profiles: self.shared.root_dir.as_ref().unwrap_or(&self.shared.state).join("seccomp"),
             span: pod_span(&record.namespace, &record.name, record.uid.as_str()),
         }
+    }
+
+    /// Removes the volumes that a pod without record, sandbox and lease has left: they belong to IDs that the pod has no
+    /// more.
+    async fn remove_leftovers(&self, uid: &PodUid, place: &Place) -> Result<()> {
+        if place.files == place.dir || !place.has_volumes() {
+            return Ok(());
+        }
+        let (ledger, holder) = (Arc::clone(&self.shared.ledger), Holder::new(uid.as_str()));
+        let holder = holder.map_err(|e| Error::config("metadata.uid", e.to_string()))?;
+        let lease = blocking("reading the ledger", move || Ok(ledger.get(holder)?)).await?;
+        if lease.is_none() {
+            notices::log(&self.shared.volumes.of(place)?.manager.tear_down(uid).await?, &place.span());
+        }
+        Ok(())
     }
 
     /// Leases the pod's host IDs, then sets up its volumes. Each is recorded first, so that a later process
@@ -411,9 +481,10 @@ impl Agent {
         mut record: PodRecord,
         place: &Place,
     ) -> Result<PodContext> {
-        let (shared, place) = (Arc::clone(&self.shared), place.clone());
+        let (shared, of_pod) = (Arc::clone(&self.shared), place.clone());
         let (context, wanted) = blocking("getting a pod ready", move || {
-            lease(&shared, &mut context, &place.dir)?;
+            let place = of_pod;
+            lease(&shared, &mut context, &place, &record)?;
             let uids = context.users.lines(IdKind::Uid).unwrap_or_default();
             let gids = context.users.lines(IdKind::Gid).unwrap_or_default();
             // Containers that may still run have the recorded block, so the lease must be of the same one.
@@ -423,6 +494,7 @@ impl Agent {
             record.mode = mode(&context).to_owned();
             (record.uids, record.gids) = (uids, gids);
             place.write_record(&record)?;
+            make_files(&shared, &context, &place)?;
             if let Some(cgroups) = &shared.cgroups {
                 cgroups.make(&context.uid, &context.spec)?;
             }
@@ -441,7 +513,7 @@ impl Agent {
         };
         notices::announce(&wanted, &context.span);
         if !wanted.volumes.is_empty() {
-            notices::log(&self.shared.volumes.set_up(&wanted).await?, &context.span);
+            notices::log(&self.shared.volumes.of(place)?.manager.set_up(&wanted).await?, &context.span);
         }
         Ok(context)
     }
@@ -469,7 +541,7 @@ impl Agent {
         let worker = Worker {
             pod,
             state,
-            observer: PodObserver::new(&uid, &place.dir, &place.logs),
+            observer: PodObserver::new(&uid, &place, context.marks.revisions(context.all_containers())),
             orders: inbox,
             status,
             wakeup: self.shared.notifier.of(&uid),
@@ -551,19 +623,51 @@ fn mode(context: &PodContext) -> &'static str {
     }
 }
 
+/// The block that a pod has by its record.
+fn recorded_blocks(record: &PodRecord) -> Option<Blocks> {
+    let block = |lines: &[IdMapping]| match lines {
+        [line] => IdBlock::new(line.host().first().into(), line.length()).ok(),
+        _ => None,
+    };
+    Some(Blocks { uids: block(&record.uids)?, gids: block(&record.gids)? })
+}
+
+/// Makes the pod's directory in the kubelet's root directory, with the record of its block where only it has that.
+fn make_files(shared: &Shared, context: &PodContext, place: &Place) -> Result<()> {
+    if place.files == place.dir {
+        return Ok(());
+    }
+    let files = PodFiles(&place.files);
+    files.make(&Mark { instance: shared.cri.instance.clone(), logs: place.logs.clone() })?;
+    match &context.users {
+        UserNamespace::Leased { uids, gids } if uids == gids && mode(context) == "own" => {
+            files.record_block(*uids)
+        }
+        _ => files.forget_block(),
+    }
+}
+
 /// Leases the pod's block. The lease is on disk before anything is created with its IDs.
-fn lease(shared: &Shared, context: &mut PodContext, dir: &Path) -> Result<()> {
+fn lease(shared: &Shared, context: &mut PodContext, place: &Place, record: &PodRecord) -> Result<()> {
     let Some(plan) = &context.plan else { return Ok(()) };
     let holder = |name: &str| Holder::new(name).map_err(|e| Error::config("metadata.uid", e.to_string()));
     let request = LeaseRequest {
         length: plan.user_namespace.length,
-        places: Place::owned_by_pod(dir),
+        places: place.owned_by_pod(),
         categories: if plan.lease_categories { Categories::Pair } else { Categories::None },
         ..LeaseRequest::new(holder(context.uid.as_str())?)
     };
     let lease = match plan.user_namespace.mode {
         UserNamespaceMode::Host => return Ok(()),
-        UserNamespaceMode::Own => shared.ledger.lease(request)?,
+        UserNamespaceMode::Own => {
+            if let Some(blocks) = recorded_blocks(record)
+                && shared.ledger.get(request.holder.clone())?.is_none()
+            {
+                // The ledger has lost it. What runs has this block, so no other will do.
+                shared.ledger.adopt(request.clone(), blocks)?;
+            }
+            shared.ledger.lease(request)?
+        }
         UserNamespaceMode::Shared => shared.ledger.join(holder(SHARED_BLOCK)?, request)?,
     };
     context.users = lease.user_namespace();

@@ -45,6 +45,12 @@ impl InstanceId {
         annotations.get(INSTANCE).is_some_and(|id| *id == self.0)
     }
 
+    /// The ID with this text, if it is one.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        (!text.is_empty() && text.chars().all(is_plain)).then(|| Self(text.to_owned()))
+    }
+
     /// Its text.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
@@ -63,13 +69,11 @@ impl InstanceId {
 
 fn read(path: &Path) -> Result<Option<InstanceId>> {
     let Some(bytes) = durable::read(path, LIMIT)? else { return Ok(None) };
-    let text = String::from_utf8_lossy(&bytes).trim().to_owned();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    if text.is_empty() || !text.chars().all(is_plain) {
+    let wrong = || {
         let cause = "it is not the ID of a state directory".to_owned();
-        return Err(Error::Record { path: path.to_owned(), cause });
-    }
-    Ok(Some(InstanceId(text)))
+        Error::Record { path: path.to_owned(), cause }
+    };
+    InstanceId::parse(String::from_utf8_lossy(&bytes).trim()).map(Some).ok_or_else(wrong)
 }
 
 /// A random UUID, from the kernel.

@@ -97,6 +97,7 @@ mod tests {
             endpoint: String::new(),
             handler: String::new(),
             pod_logs_dir: None,
+            root_dir: None,
             pod: serde_json::from_value(serde_json::json!({"metadata": {"name": name}})).unwrap(),
         };
         let _lock = place.take().unwrap();

@@ -18,6 +18,7 @@
 //! | `probe/` | probes and hooks |
 //! | `status/` | statuses and events, and their first sinks |
 //! | `instance` | the ID of a state directory, in the annotations of its sandboxes and containers |
+//! | `root_dir` | the kubelet's root directory |
 //! | `housekeeping/` | the removal of ended pods, and of what has no record; [`logs`] |
 //! | `metrics` | the agent's metrics, under the kubelet's names |
 //!
@@ -36,6 +37,7 @@ mod metrics;
 mod pod;
 pub mod ports;
 mod probe;
+mod root_dir;
 mod shared;
 mod sources;
 mod status;
@@ -66,6 +68,7 @@ pub use pod::parent::{CpuLimits, OomKill};
 pub use pod::store::{PodRecord, StopRequest, Stored, ask_to_stop, stored, stored_one};
 pub use pod::sweep::sweep_state;
 pub use pod::update::{PodUpdate, Synced};
+pub use root_dir::make_root_dir;
 pub use sources::desired::{Changes, Desired, Key};
 pub use sources::files::{FileProblem, FileSet, FileSource};
 pub use sources::manifests::{Unreadable, read_complete_manifests, read_manifests};

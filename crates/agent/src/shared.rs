@@ -2,7 +2,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ledger::Ledger;
-use volumes::{PodVolumes, VolumeManager};
 
 pub(crate) use crate::blocking::blocking;
 use crate::cri::calls::Cri;
@@ -15,6 +14,7 @@ use crate::metrics::Metrics;
 use crate::pod::cgroups::PodCgroups;
 use crate::pod::context::PodContext;
 use crate::pod::running::RunningPods;
+use crate::pod::volume_homes::VolumeHomes;
 use crate::ports::{Clock, EventSink, ObjectStore, StatusSink};
 use crate::status::events::Recorder;
 
@@ -27,9 +27,9 @@ pub(crate) struct Shared {
     /// The cgroups of the pods; `None` where the runtime makes them.
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
     pub(crate) ledger: Arc<Ledger>,
-    pub(crate) volumes: VolumeManager,
-    /// The volumes that the node makes itself.
-    pub(crate) local: PodVolumes,
+    pub(crate) volumes: VolumeHomes,
+    /// The kubelet's root directory, which has the volumes of new pods; `None` for the state directory.
+    pub(crate) root_dir: Option<PathBuf>,
     pub(crate) objects: Arc<dyn ObjectStore>,
     pub(crate) statuses: Arc<dyn StatusSink>,
     pub(crate) events: Arc<dyn EventSink>,

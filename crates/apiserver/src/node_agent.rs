@@ -247,7 +247,7 @@ impl NodeAgent<'_> {
         }
         let events = Arc::clone(&options.events);
         let agent = Agent::open(options)?;
-        agent.collect_orphans().await;
+        agent.settle_images().await;
         tasks.spawn(refresh(agent.clone(), config.sync_frequency.to_std()));
         let admission = Arc::new(admission);
         let turns = sync_loop.clone();
@@ -268,6 +268,6 @@ impl NodeAgent<'_> {
 async fn refresh(agent: Agent, period: Duration) {
     loop {
         tokio::time::sleep(period + random_below(period / 2)).await;
-        agent.refresh().await;
+        agent.refresh();
     }
 }

@@ -158,6 +158,25 @@ fn debian(path: &str) -> Result<PathBuf> {
 
 fn kubelet(record: &Record) -> Result<Vec<Launch>> {
     configuration(record, "resolv.conf", "")?;
+    let text = kubelet_flags(record)?;
+    match record.node_agent {
+        NodeAgent::Kubelet => {
+            one(Part::Kubelet, cache::program("kubelet", "kubelet")?, arguments(record, &text))
+        }
+        NodeAgent::Wardlet => one(Part::Kubelet, own::program("wardlet")?, agent_arguments(record, &text)),
+    }
+}
+
+/// The arguments of `wardlet agent` in the place of this testbed's kubelet.
+///
+/// # Errors
+/// If the kubelet's configuration cannot be written.
+pub(crate) fn wardlet_agent(record: &Record) -> Result<Vec<String>> {
+    Ok(agent_arguments(record, &kubelet_flags(record)?))
+}
+
+/// The flags of a node, with its configuration written.
+fn kubelet_flags(record: &Record) -> Result<String> {
     let manifests = record.places.data.join("manifests");
     fs::create_dir_all(&manifests).map_err(Error::file("make", manifests))?;
     let socket = if record.parts.has(Part::Recorder) {
@@ -167,23 +186,17 @@ fn kubelet(record: &Record) -> Result<Vec<Launch>> {
     };
     let text = include_str!("../../etc/kubelet.yaml").replace("@CRI@", &socket.display().to_string());
     let config = configuration(record, "kubelet.yaml", &text)?;
-    let text = format!(
+    Ok(format!(
         "--config={config} --hostname-override={NODE_NAME} --node-ip={NODE_IP} \
          --kubeconfig=@PKI@/kubelet.kubeconfig --v=2"
-    );
-    match record.node_agent {
-        NodeAgent::Kubelet => {
-            one(Part::Kubelet, cache::program("kubelet", "kubelet")?, arguments(record, &text))
-        }
-        NodeAgent::Wardlet => agent(record, &text),
-    }
+    ))
 }
 
 /// `wardlet agent` with the flags of a kubelet.
-fn agent(record: &Record, flags: &str) -> Result<Vec<Launch>> {
+fn agent_arguments(record: &Record, flags: &str) -> Vec<String> {
     let runtime = if record.runtime_is_in_agent() { "--builtin-runtime" } else { "" };
     let text = format!("agent {runtime} --state-dir @DATA@/wardlet --run-dir @RUN@/wardlet -- {flags}");
-    one(Part::Kubelet, own::program("wardlet")?, arguments(record, &text))
+    arguments(record, &text)
 }
 
 /// Whether the part answers; what it lacks otherwise.

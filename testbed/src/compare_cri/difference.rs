@@ -4,11 +4,15 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use super::Against;
 use super::flat::Flat;
 use super::recording::Recording;
 
 /// The documentation, whose tables are the list of differences that may be.
 const DOCUMENT: &str = include_str!("../../../docs/reference/kubelet-differences.md");
+
+/// The heading of the part of it that is about `wardlet agent`; what is before it is about `wardlet run`.
+const AGENT_PART: &str = "\n## The agent of a node\n";
 
 /// In place of a field's value: the request has no such field, or there is no such call.
 const NONE: &str = "none";
@@ -164,9 +168,13 @@ impl fmt::Display for Row {
 pub(crate) struct Documented(Vec<Row>);
 
 impl Documented {
-    /// Those of docs/reference/kubelet-differences.md.
-    pub(crate) fn read() -> Self {
-        Self::of(DOCUMENT)
+    /// Those of docs/reference/kubelet-differences.md that are about this client.
+    pub(crate) fn read(against: Against) -> Self {
+        let (of_run, of_agent) = DOCUMENT.split_once(AGENT_PART).unwrap_or((DOCUMENT, ""));
+        Self::of(match against {
+            Against::Run => of_run,
+            Against::Agent => of_agent,
+        })
     }
 
     /// The rows of all tables whose first cell is code. Code spans are patterns with `*`, `none` an absent field; a call

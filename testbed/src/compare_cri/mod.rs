@@ -1,4 +1,5 @@
-//! `testbed compare-cri`: the CRI requests of a real kubelet and of `wardlet run` for the same pods, field by field.
+//! `testbed compare-cri`: the CRI requests of a real kubelet and of `wardlet run` or `wardlet agent` for the same pods,
+//! field by field.
 //!
 //! - [`pods`]: the pods; [`run`]: both runs, with [`crate::recorder`] between the client and containerd.
 //! - [`schema`] and [`decode`]: the recorded bytes as trees, with fields that our `.proto` files do not have;
@@ -17,10 +18,12 @@ mod schema;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 use crate::{Part, Parts, Result, Testbed, conformance};
 use difference::{Difference, Documented};
+use recording::Recording;
 use run::Runs;
 
 /// Which pods are compared.
@@ -30,6 +33,24 @@ pub enum Extent {
     Whole,
     /// Some that show each kind of call, in about a minute.
     Short,
+}
+
+/// Which of ours is compared with a kubelet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Against {
+    /// `wardlet run`, which gets the pods as files.
+    Run,
+    /// `wardlet agent`, which takes the kubelet's place at the API server.
+    Agent,
+}
+
+impl fmt::Display for Against {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Run => "wardlet run",
+            Self::Agent => "wardlet agent",
+        })
+    }
 }
 
 /// The outcome of a comparison.
@@ -64,46 +85,55 @@ impl Outcome {
     }
 }
 
-/// Runs the pods by a kubelet and by `wardlet run`, and compares what they asked of containerd. What was recorded stays
-/// in the directory `keep`, if there is one.
+/// Runs the pods by a kubelet and by wardlet, and compares what they asked of containerd. What was recorded stays in the directory `keep`, if there is one.
 ///
 /// # Errors
 /// If a component is missing, or a client cannot be started or ended.
-pub fn compare(extent: Extent, keep: Option<&Path>) -> Result<Outcome> {
+pub fn compare(against: &[Against], extent: Extent, keep: Option<&Path>) -> Result<Vec<Outcome>> {
     let pods = match extent {
         Extent::Whole => pods::all(),
         Extent::Short => pods::few(),
     };
     let testbed = Testbed::start(Parts::of(&[Part::Kubelet, Part::Recorder, Part::Registry]))?;
-    let runs = run::run(&testbed, &pods, keep);
+    let runs = run::run(&testbed, against, &pods, keep);
     testbed.down()?;
-    let outcome = outcome(extent, &runs?);
-    if extent == Extent::Whole {
-        conformance::record("compare-cri", &outcome.counts())?;
+    let outcomes = outcomes(against, extent, &runs?);
+    for (against, outcome) in against.iter().zip(&outcomes).filter(|_| extent == Extent::Whole) {
+        let name = match against {
+            Against::Run => "compare-cri",
+            Against::Agent => "compare-cri agent",
+        };
+        conformance::record(name, &outcome.counts())?;
     }
-    Ok(outcome)
+    Ok(outcomes)
 }
 
 /// Compares what an earlier comparison has kept in a directory.
 ///
 /// # Errors
 /// If the recordings cannot be read.
-pub fn compare_kept(extent: Extent, dir: &Path) -> Result<Outcome> {
-    Ok(outcome(extent, &Runs::read(dir)?))
+pub fn compare_kept(against: &[Against], extent: Extent, dir: &Path) -> Result<Vec<Outcome>> {
+    Ok(outcomes(against, extent, &Runs::read(dir, against)?))
 }
 
-fn outcome(extent: Extent, runs: &Runs) -> Outcome {
-    let documented = Documented::read();
-    let all = difference::between(&runs.kubelet, &runs.wardlet, &documented);
+/// One for each of ours, in their order. The kubelet has run once for all.
+fn outcomes(against: &[Against], extent: Extent, runs: &Runs) -> Vec<Outcome> {
+    let pairs = against.iter().zip(&runs.ours);
+    pairs.map(|(against, ours)| outcome(*against, extent, &runs.kubelet, ours)).collect()
+}
+
+fn outcome(against: Against, extent: Extent, kubelet: &Recording, ours: &Recording) -> Outcome {
+    let documented = Documented::read(against);
+    let all = difference::between(kubelet, ours, &documented);
     let (known, new): (Vec<Difference>, Vec<Difference>) =
         all.into_iter().partition(|one| documented.has(one));
     let stale = match extent {
         Extent::Whole => documented.unused().map(ToString::to_string).collect(),
         Extent::Short => Vec::new(),
     };
-    let requests = runs.kubelet.pods.values().flat_map(BTreeMap::values).map(|set| set.len()).sum();
+    let requests = kubelet.pods.values().flat_map(BTreeMap::values).map(|set| set.len()).sum();
     Outcome {
-        pods: runs.kubelet.pods.keys().filter(|name| *name != recording::NO_POD).count(),
+        pods: kubelet.pods.keys().filter(|name| *name != recording::NO_POD).count(),
         requests,
         documented: known.len(),
         undocumented: difference::grouped(&new),

@@ -1,5 +1,5 @@
-//! The two runs: the same pods by a kubelet and by `wardlet run`, one after the other, for a kubelet kills pods that
-//! it does not know.
+//! The two runs: the same pods by a kubelet and by `wardlet run` or `wardlet agent`, one after the other, for a kubelet
+//! kills pods that it does not know.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use super::Against;
 use super::pods::{HOST_DIRECTORY, PROFILE, Pod, objects};
 use super::recording::{self, Recording};
 use crate::cluster::addresses::NODE_NAME;
+use crate::cluster::daemons;
 use crate::recorder::Call;
 use crate::{Error, Part, Result, Testbed, faults, own, program, recorder};
 
@@ -30,23 +32,26 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(20);
 /// Reasons of a kubelet that refuses a pod.
 const REASONS: [&str; 1] = ["SysctlForbidden"];
 
-/// Both recordings.
+/// What a kubelet has asked, and what each of ours has.
 pub(crate) struct Runs {
     pub(crate) kubelet: Recording,
-    pub(crate) wardlet: Recording,
+    pub(crate) ours: Vec<Recording>,
 }
 
-/// Runs the pods by both clients on a testbed that has a kubelet and a recorder.
+/// Runs the pods by a kubelet and then by ours, on a testbed that has a kubelet and a recorder.
 ///
 /// # Errors
 /// If the API server refuses an object, or a client cannot be started or ended.
-pub(crate) fn run(testbed: &Testbed, pods: &[Pod], keep: Option<&Path>) -> Result<Runs> {
+pub(crate) fn run(testbed: &Testbed, against: &[Against], pods: &[Pod], keep: Option<&Path>) -> Result<Runs> {
     let run = Run { testbed, pods, keep, file: recorder::file(testbed.record()) };
     run.prepare()?;
     let kubelet = run.by_kubelet()?;
     faults::kill(testbed, Part::Kubelet)?;
-    let wardlet = run.by_wardlet()?;
-    Ok(Runs { kubelet, wardlet })
+    let one = |against: &Against| match against {
+        Against::Run => run.by_wardlet(),
+        Against::Agent => run.by_agent(),
+    };
+    Ok(Runs { kubelet, ours: against.iter().map(one).collect::<Result<_>>()? })
 }
 
 impl Runs {
@@ -54,14 +59,21 @@ impl Runs {
     ///
     /// # Errors
     /// If there is none.
-    pub(crate) fn read(dir: &Path) -> Result<Self> {
+    pub(crate) fn read(dir: &Path, against: &[Against]) -> Result<Self> {
         let of = |name| Recording::read(&dir.join(name), 0);
-        Ok(Self { kubelet: of(KUBELET)?, wardlet: of(WARDLET)? })
+        let ours = against.iter().map(|one| of(file(*one))).collect::<Result<_>>()?;
+        Ok(Self { kubelet: of(KUBELET)?, ours })
     }
 }
 
 const KUBELET: &str = "kubelet.jsonl";
-const WARDLET: &str = "wardlet.jsonl";
+
+fn file(against: Against) -> &'static str {
+    match against {
+        Against::Run => "wardlet.jsonl",
+        Against::Agent => "agent.jsonl",
+    }
+}
 
 struct Run<'a> {
     testbed: &'a Testbed,
@@ -113,8 +125,26 @@ impl Run<'_> {
     }
 
     fn by_kubelet(&self) -> Result<Recording> {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects()});
+        let path = self.testbed.record().places.data.join("objects.json");
+        fs::write(&path, list.to_string()).map_err(Error::file("write", &path))?;
+        program::run(self.testbed.command("kubectl").args(["create", "-f"]).arg(&path))?;
+        self.by_node(KUBELET)
+    }
+
+    /// The agent takes the kubelet's place at the API server, with its configuration and credentials.
+    fn by_agent(&self) -> Result<Recording> {
+        let _agent = Wardlet::agent(self)?;
+        self.by_node(file(Against::Agent))
+    }
+
+    /// Creates the pods at the API server, and deletes them when they have run.
+    fn by_node(&self, name: &str) -> Result<Recording> {
         let begun = self.lines()?;
-        let path = self.manifest("all.json", |_| true)?;
+        let pods: Vec<&Value> = self.pods.iter().map(|pod| &pod.manifest).collect();
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": pods});
+        let path = self.testbed.record().places.data.join("pods.json");
+        fs::write(&path, list.to_string()).map_err(Error::file("write", &path))?;
         program::run(self.testbed.command("kubectl").args(["create", "-f"]).arg(&path))?;
         self.settle(begun)?;
         for pod in self.refused() {
@@ -125,7 +155,7 @@ impl Run<'_> {
         let mut delete = self.testbed.command("kubectl");
         let limit = format!("--timeout={}s", PATIENCE.as_secs());
         program::run(delete.args(["delete", "pods", "--all", &limit]))?;
-        self.kept(begun, KUBELET)
+        self.kept(begun, name)
     }
 
     fn by_wardlet(&self) -> Result<Recording> {
@@ -140,7 +170,7 @@ impl Run<'_> {
         let settled = self.settle(begun);
         wardlet.stop()?;
         settled?;
-        self.kept(begun, WARDLET)
+        self.kept(begun, file(Against::Run))
     }
 
     /// Adds a line to the recording.
@@ -185,7 +215,7 @@ impl Run<'_> {
     }
 }
 
-/// `wardlet run` of all pods, killed with this value.
+/// `wardlet run` of all pods or `wardlet agent`, killed with this value.
 struct Wardlet {
     child: Child,
     log: PathBuf,
@@ -194,7 +224,17 @@ struct Wardlet {
 impl Wardlet {
     fn start(run: &Run<'_>, manifest: &Path) -> Result<Self> {
         let places = &run.testbed.record().places;
-        let log = places.log("wardlet");
+        let endpoint = format!("unix://{}", places.recorder_socket().display());
+        let path = manifest.display().to_string();
+        Self::spawn(run, &["run".into(), "--quiet".into(), "--runtime-endpoint".into(), endpoint, path])
+    }
+
+    fn agent(run: &Run<'_>) -> Result<Self> {
+        Self::spawn(run, &daemons::wardlet_agent(run.testbed.record())?)
+    }
+
+    fn spawn(run: &Run<'_>, arguments: &[String]) -> Result<Self> {
+        let log = run.testbed.record().places.log("wardlet");
         let out = File::create(&log).map_err(Error::file("make", &log))?;
         let copy = out.try_clone().map_err(Error::file("open", &log))?;
         let program = own::program("wardlet")?;
@@ -202,8 +242,7 @@ impl Wardlet {
         let script = format!("hostname {NODE_NAME} && exec \"$@\"");
         let mut command: Command = run.testbed.command("unshare");
         command.args(["--uts", "sh", "-c", &script, "sh"]).arg(&program);
-        command.args(["run", "--quiet", "--runtime-endpoint"]);
-        command.arg(format!("unix://{}", places.recorder_socket().display())).arg(manifest);
+        command.args(arguments);
         let spawned = command.stdin(Stdio::null()).stdout(out).stderr(copy).spawn();
         let child =
             spawned.map_err(|source| Error::Spawn { program: program.display().to_string(), source })?;

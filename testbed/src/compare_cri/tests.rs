@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use super::Against;
 use super::difference::{Difference, Documented, between};
 use super::recording::{COMPARED, Recording};
 use super::schema::{Field, Shape, schema};
@@ -84,7 +85,7 @@ fn encoded(method: &str, change: Change) -> Encoded {
 
 fn differences(theirs: &Call, ours: &Call) -> Vec<Difference> {
     let of = |call: &Call| Recording::of(std::slice::from_ref(call)).unwrap();
-    between(&of(theirs), &of(ours), &Documented::read())
+    between(&of(theirs), &of(ours), &Documented::read(Against::Run))
 }
 
 /// What two runs cannot have in common: the pod's UID, and the first host ID of its block.
@@ -104,7 +105,7 @@ fn is_of_pod_group(path: &str) -> bool {
 
 #[test]
 fn a_field_that_is_altered_or_left_out_is_an_undocumented_difference() {
-    let documented = Documented::read();
+    let documented = Documented::read(Against::Run);
     let mut unseen = Vec::new();
     let mut fields = 0;
     for method in COMPARED {
@@ -138,7 +139,7 @@ fn a_field_that_our_proto_files_do_not_have_is_a_difference() {
     let found = differences(&more, &base);
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].field.as_str(), found[0].wardlet.as_str()), ("unknown field 99[0]", "none"));
-    assert!(!Documented::read().has(&found[0]));
+    assert!(!Documented::read(Against::Run).has(&found[0]));
 }
 
 fn recording(calls: &[(&str, Vec<u8>, &str)]) -> Recording {
@@ -174,7 +175,7 @@ fn what_differs_from_run_to_run_is_no_difference() {
         ])
     };
     let (theirs, ours) = (run("u-1", "/var/lib/kubelet", "s1", "c1"), run("u-22", "/state", "s2", "c2"));
-    assert_eq!(between(&theirs, &ours, &Documented::read()), []);
+    assert_eq!(between(&theirs, &ours, &Documented::read(Against::Run)), []);
     assert_eq!(theirs.started.iter().collect::<Vec<_>>(), ["web/main"]);
     let stop = &ours.pods["web"]["StopContainer main"];
     assert_eq!(stop.iter().next().unwrap()["container_id"], "<main>");
@@ -194,7 +195,7 @@ fn image_status(annotations: &[(&str, &str)], more: &[u8]) -> (&'static str, Vec
 fn the_status_of_an_image_may_be_asked_for_as_often_as_a_client_likes() {
     let seen = [("kubernetes.io/config.seen", "2026-01-01"), ("kubernetes.io/config.source", "api")];
     let with_note = [seen[0], seen[1], ("note", "hello")];
-    let documented = Documented::read();
+    let documented = Documented::read(Against::Run);
     let undocumented = |theirs: &[_], ours: &[_]| {
         let mut all = between(&recording(theirs), &recording(ours), &documented);
         all.retain(|one| !documented.has(one));

@@ -24,8 +24,6 @@ pub(crate) const POD_NAME: &str = "io.kubernetes.pod.name";
 pub(crate) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 /// The annotation with the container's terminationMessagePolicy.
 pub(crate) const TERMINATION_MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
-/// The annotation with the hash of a container's definition.
-pub(crate) const REVISION: &str = "wardlet.dev/container-hash";
 
 /// A callback that gets each request that creates a sandbox or a container, before it is sent.
 pub type Journal = Arc<dyn Fn(&Call) + Send + Sync>;

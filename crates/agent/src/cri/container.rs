@@ -9,12 +9,12 @@ use manifest::k8s_openapi::api::core::v1::Container;
 
 use types::keys::CONTAINER_NAME;
 
-use crate::cri::calls::{REVISION, TERMINATION_MESSAGE_POLICY};
+use crate::cri::calls::TERMINATION_MESSAGE_POLICY;
 use crate::cri::resources;
 use crate::cri::sandbox;
 use crate::cri::security;
 use crate::error::Result;
-use crate::pod::context::{PodContext, hash};
+use crate::pod::context::PodContext;
 use crate::pod::env::all_expanded;
 use crate::pod::images::ImageUser;
 
@@ -75,16 +75,16 @@ fn labels(context: &PodContext, container: &Container) -> BTreeMap<String, Strin
 
 fn annotations(context: &PodContext, container: &Container, attempt: u32) -> BTreeMap<String, String> {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    BTreeMap::from([
+    let all = [
         context.instance.annotation(),
-        (REVISION.to_owned(), format!("{:016x}", hash(container))),
         ("io.kubernetes.container.restartCount".to_owned(), attempt.to_string()),
         (
             "io.kubernetes.container.terminationMessagePath".to_owned(),
             text(&container.termination_message_path),
         ),
         (TERMINATION_MESSAGE_POLICY.to_owned(), text(&container.termination_message_policy)),
-    ])
+    ];
+    context.marks.of_container(&context.pod, container).into_iter().chain(all).collect()
 }
 
 /// Devices of the container. Admission has refused those that pods must not have.

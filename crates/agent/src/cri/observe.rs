@@ -1,18 +1,20 @@
 //! Observes the state of a pod in the runtime.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cri::{Container, ContainerState, ContainerStatus, NamespaceMode, PodSandboxState, PodSandboxStatus};
 use lifecycle::{ContainerName, Exit, Instance, InstanceState, Moment, Network, Sandbox};
 
 use types::keys::CONTAINER_NAME;
 
-use crate::cri::calls::{Cri, REVISION, TERMINATION_MESSAGE_POLICY};
+use crate::cri::calls::{Cri, TERMINATION_MESSAGE_POLICY};
+use crate::cri::marks::Revisions;
 use crate::error::Result;
 use crate::housekeeping::logs;
 use crate::housekeeping::logs::Running;
 use crate::pod::files;
+use crate::pod::store::Place;
 use crate::status::view::{InstanceView, UserView};
 
 /// An observed sandbox.
@@ -86,17 +88,20 @@ impl PodSnapshot {
 /// Observes one pod repeatedly. It caches statuses, and requests only those that may have changed.
 pub(crate) struct PodObserver {
     pub(crate) uid: String,
+    /// The directory of the pod's files.
     pub(crate) dir: PathBuf,
     pub(crate) logs: PathBuf,
+    revisions: Revisions,
     /// Statuses by container ID and state: the status of a running or exited container does not change.
     statuses: HashMap<(String, i32), ContainerStatus>,
     addresses: HashMap<String, PodSandboxStatus>,
 }
 
 impl PodObserver {
-    pub(crate) fn new(uid: &str, dir: &Path, logs: &Path) -> Self {
+    pub(crate) fn new(uid: &str, place: &Place, revisions: Revisions) -> Self {
         let (statuses, addresses) = (HashMap::new(), HashMap::new());
-        Self { uid: uid.to_owned(), dir: dir.to_owned(), logs: logs.to_owned(), statuses, addresses }
+        let (dir, logs) = (place.files.clone(), place.logs.clone());
+        Self { uid: uid.to_owned(), dir, logs, revisions, statuses, addresses }
     }
 
     pub(crate) async fn observe(&mut self, cri: &Cri) -> Result<PodSnapshot> {
@@ -156,8 +161,7 @@ impl PodObserver {
         // A container without a valid container name is not one of the agent's.
         let container = ContainerName::new(listed.labels.get(CONTAINER_NAME)?.as_str()).ok()?;
         let attempt = listed.metadata.as_ref().map_or(0, |m| m.attempt);
-        let revision = listed.annotations.get(REVISION);
-        let revision = revision.and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
+        let revision = self.revisions.of(&listed.annotations);
         let state = match status.state() {
             ContainerState::ContainerCreated => InstanceState::Created,
             ContainerState::ContainerRunning => InstanceState::Running { since: moment(status.started_at) },

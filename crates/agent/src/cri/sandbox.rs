@@ -64,8 +64,7 @@ fn labels(context: &PodContext) -> BTreeMap<String, String> {
 
 /// The pod's annotations, and the instance's, which a manifest cannot replace.
 fn annotations(context: &PodContext) -> BTreeMap<String, String> {
-    let own = context.pod.metadata.annotations.clone().unwrap_or_default();
-    own.into_iter().chain([context.instance.annotation()]).collect()
+    context.annotations().into_iter().chain([context.instance.annotation()]).collect()
 }
 
 /// The labels that name the pod.

@@ -2,4 +2,5 @@
 
 pub mod logs;
 pub(crate) mod orphans;
+pub(crate) mod stop_orphan;
 pub(crate) mod teardown;

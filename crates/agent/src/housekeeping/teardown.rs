@@ -10,7 +10,9 @@ use ledger::{Holder, Lease};
 use types::PodUid;
 
 use crate::error::{Error, Result};
+use crate::instance::InstanceId;
 use crate::pod::notices;
+use crate::pod::pod_files::PodFiles;
 use crate::pod::store::Place;
 use crate::shared::{Shared, blocking};
 
@@ -75,25 +77,32 @@ async fn once(shared: &Arc<Shared>, uid: &str, place: &Place, extent: Extent) ->
     let pod = PodUid::new(uid).map_err(|e| Error::config("metadata.uid", e.to_string()))?;
     let holder = Holder::new(uid).map_err(|e| Error::config("metadata.uid", e.to_string()))?;
     let (of_shared, of_holder, of_pod) = (Arc::clone(shared), holder.clone(), pod.clone());
-    let dir = place.dir.clone();
-    blocking("releasing a user namespace", move || users(&of_shared, of_holder, &of_pod, &dir)).await?;
-    notices::log(&shared.volumes.tear_down(&pod).await?, &place.span());
+    let of_place = place.clone();
+    blocking("releasing a user namespace", move || users(&of_shared, of_holder, &of_pod, &of_place)).await?;
+    notices::log(&shared.volumes.of(place)?.manager.tear_down(&pod).await?, &place.span());
     let (shared, place) = (Arc::clone(shared), place.clone());
     blocking("removing a pod", move || files_and_ids(&shared, holder, &place, extent)).await
 }
 
-/// Whether a lease was taken for the pod of this directory: its places are in the directory, or it is the block that pods
-/// share. A lease of the same name that was taken by hand is its holder's.
-fn is_pods(lease: &Lease, dir: &Path) -> bool {
-    let real = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-    lease.members.is_some()
-        || lease.places.iter().any(|place| place.starts_with(dir) || place.starts_with(&real))
+/// Whether a lease was taken for the pod at this place: its places are in the pod's directories, or it is the block that
+/// pods share. A lease of the same name that was taken by hand is its holder's. A ledger that was rebuilt knows no places:
+/// there the mark of this instance tells that the pod is ours.
+pub(crate) fn is_pods(lease: &Lease, place: &Place, instance: &InstanceId) -> bool {
+    let is_marked = || PodFiles(&place.files).mark().is_some_and(|mark| mark.instance == *instance);
+    let is_in = |dir: &Path| {
+        let real = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+        lease.places.iter().any(|place| place.starts_with(dir) || place.starts_with(&real))
+    };
+    let is_rebuilt = lease.places.is_empty() && is_marked();
+    lease.members.is_some() || is_in(&place.files) || is_in(&place.dir) || is_rebuilt
 }
 
 /// Releases the user namespace that a killed process has pinned without a record: it would keep the block in use.
-fn users(shared: &Shared, holder: Holder, pod: &PodUid, dir: &Path) -> Result<()> {
-    match shared.ledger.get(holder)?.filter(|lease| is_pods(lease, dir)) {
-        Some(lease) => Ok(shared.local.forget_unrecorded_users(pod, &lease.user_namespace())?),
+fn users(shared: &Shared, holder: Holder, pod: &PodUid, place: &Place) -> Result<()> {
+    match shared.ledger.get(holder)?.filter(|lease| is_pods(lease, place, &shared.cri.instance)) {
+        Some(lease) => {
+            Ok(shared.volumes.of(place)?.local.forget_unrecorded_users(pod, &lease.user_namespace())?)
+        }
         None => Ok(()),
     }
 }
@@ -105,7 +114,8 @@ fn files_and_ids(shared: &Shared, holder: Holder, place: &Place, extent: Extent)
         Extent::Users => place.forget_users()?,
     }
     // The released block is draining: it is free only when a census has found no use of its IDs.
-    if shared.ledger.get(holder.clone())?.is_some_and(|lease| is_pods(&lease, &place.dir)) {
+    let is_pods = |lease: Lease| is_pods(&lease, place, &shared.cri.instance);
+    if shared.ledger.get(holder.clone())?.is_some_and(is_pods) {
         shared.ledger.release(holder)?;
     }
     if extent != Extent::Users {

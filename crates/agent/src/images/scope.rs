@@ -90,8 +90,16 @@ mod tests {
         assert!(!fits(&format!("{}*c", "*a".repeat(20)), &"a".repeat(60)));
         assert!(fits(&"*a".repeat(20), &"a".repeat(60)));
         for (pattern, text, is_fit) in [
-            ("", "", true), ("*", "", true), ("?", "", false), ("a*", "abc", true), ("*c", "abc", true),
-            ("a*c", "abcbc", true), ("a*b?", "aXbYbZ", true), ("a*d", "abc", false), ("ab", "abc", false), ("é?", "éß", true),
+            ("", "", true),
+            ("*", "", true),
+            ("?", "", false),
+            ("a*", "abc", true),
+            ("*c", "abc", true),
+            ("a*c", "abcbc", true),
+            ("a*b?", "aXbYbZ", true),
+            ("a*d", "abc", false),
+            ("ab", "abc", false),
+            ("é?", "éß", true),
         ] {
             assert_eq!(fits(pattern, text), is_fit, "{pattern} {text}");
         }

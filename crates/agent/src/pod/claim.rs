@@ -11,11 +11,12 @@ use types::PodUid;
 use crate::error::{Error, Result};
 use crate::instance::random_uuid;
 use crate::pod::change::{self, Change};
-use crate::pod::context::hash;
+use crate::pod::hash::hash;
 use crate::pod::lock::{Names, PodLock};
 use crate::pod::owners::{Owners, valid_uid};
 use crate::pod::store::{Parts, Place, PodRecord, Stored, stored};
 use crate::pod::sweep::sweep;
+use crate::pod::unrecorded::Unrecorded;
 use crate::status::view::PodStatus;
 use admission::Admitted;
 
@@ -37,6 +38,8 @@ pub(crate) enum Origin {
     New,
     /// The process that managed it has ended; the pod is on the same runtime.
     Left,
+    /// It runs, and its record is lost: it has a new one.
+    Unrecorded,
     /// The pod has ended, and its records were kept: it must be removed, and then be claimed again.
     Ended,
 }
@@ -64,6 +67,17 @@ pub(crate) struct Home<'a> {
     pub(crate) endpoint: &'a str,
     /// The directory of all pods' logs, where it is not in the state directory.
     pub(crate) pod_logs_dir: Option<&'a Path>,
+    /// The directory that has the volumes and files of new pods, where it is not the state directory.
+    pub(crate) root_dir: Option<&'a Path>,
+}
+
+/// What the runtime has of a pod that is claimed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Of the recorded pod of this name.
+    pub(crate) sandbox: Sandbox,
+    /// Of a pod of this name and UID without a record.
+    pub(crate) unrecorded: Option<Unrecorded>,
 }
 
 /// Claims the recorded pod of this namespace and name, or records a new one. The definition of a pod that has ended
@@ -72,12 +86,7 @@ pub(crate) struct Home<'a> {
 /// # Errors
 /// If another process manages the pod, if it runs with a definition that this one is not an update of, if its
 /// `metadata.uid` has another owner, or if a record cannot be read or written.
-pub(crate) fn claim(
-    home: Home<'_>,
-    admitted: &Admitted,
-    owners: &Owners,
-    sandbox: Sandbox,
-) -> Result<Claimed> {
+pub(crate) fn claim(home: Home<'_>, admitted: &Admitted, owners: &Owners, found: Found) -> Result<Claimed> {
     let Home { state, endpoint, .. } = home;
     let names = Names::lock(state)?;
     sweep(state, &names);
@@ -93,14 +102,20 @@ pub(crate) fn claim(
     }
     let same = known.into_iter().find(|s| s.record.namespace == namespace && s.record.name == name);
     if let Some(known) = same {
-        return left(home, admitted, known, sandbox);
+        return left(home, admitted, known, found.sandbox);
     }
-    let plan = to_create(admitted, &title)?;
-    owners.check_unrecorded(&title)?;
+    let plan = match &found.unrecorded {
+        Some(unrecorded) => unrecorded.plan(admitted).ok_or_else(|| Error::Other { pod: title.clone() })?,
+        None => {
+            owners.check_unrecorded(&title)?;
+            to_create(admitted, &title)?
+        }
+    };
     let uid = owners.uid().map_or_else(new_uid, |uid| Ok(uid.clone()))?;
     let place = Place::new(state, &uid, &namespace, &name).with_logs_in(home.pod_logs_dir);
+    let place = place.with_files_in(home.root_dir);
     let lock = place.take()?.ok_or(Error::Managed { pod: title })?;
-    let record = PodRecord::new(Parts {
+    let mut record = PodRecord::new(Parts {
         pod: with_uid(&admitted.pod, &uid),
         uid,
         namespace,
@@ -109,9 +124,19 @@ pub(crate) fn claim(
         endpoint: endpoint.to_owned(),
         handler: admitted.intent.runtime_handler.clone(),
         pod_logs_dir: home.pod_logs_dir.map(Path::to_owned),
+        root_dir: home.root_dir.map(Path::to_owned),
     });
+    let origin = match found.unrecorded {
+        Some(Unrecorded { handler, uids, gids }) => {
+            // The pod keeps the block that it has, or it is not adopted.
+            (record.uids, record.gids) = (uids.into_iter().collect(), gids.into_iter().collect());
+            record.handler = handler;
+            Origin::Unrecorded
+        }
+        None => Origin::New,
+    };
     place.write_record(&record)?;
-    Ok(Claimed { place, lock, record, origin: Origin::New, plan: Some(plan.clone()) })
+    Ok(Claimed { place, lock, record, origin, plan: Some(plan.clone()) })
 }
 
 /// The plan of a pod that is created.
@@ -247,8 +272,12 @@ mod tests {
         assert!(!is_of(&error, "shop", "web"));
     }
 
+    fn found(sandbox: Sandbox) -> Found {
+        Found { sandbox, unrecorded: None }
+    }
+
     fn home(state: &Path) -> Home<'_> {
-        Home { state, endpoint: "unix:///run/x.sock", pod_logs_dir: None }
+        Home { state, endpoint: "unix:///run/x.sock", pod_logs_dir: None, root_dir: None }
     }
 
     fn intent() -> Intent {
@@ -287,8 +316,9 @@ mod tests {
     #[test]
     fn a_pod_that_was_left_is_adopted_by_an_update_and_by_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
-        let claim =
-            |admitted: &Admitted| claim(home(dir.path()), admitted, &Owners::default(), Sandbox::Ready);
+        let claim = |admitted: &Admitted| {
+            claim(home(dir.path()), admitted, &Owners::default(), found(Sandbox::Ready))
+        };
         let own = UserNamespaceMode::Own;
         let first = claim(&admitted("first", "i:1", own)).unwrap();
         assert_eq!(first.origin, Origin::New);
@@ -342,8 +372,9 @@ mod tests {
     #[test]
     fn a_pod_that_was_left_keeps_its_user_namespace_and_a_new_one_gets_the_planned_one() {
         let dir = tempfile::tempdir().unwrap();
-        let claim =
-            |admitted: &Admitted| claim(home(dir.path()), admitted, &Owners::default(), Sandbox::Ready);
+        let claim = |admitted: &Admitted| {
+            claim(home(dir.path()), admitted, &Owners::default(), found(Sandbox::Ready))
+        };
         let (own, host) = (UserNamespaceMode::Own, UserNamespaceMode::Host);
         let mode = |claimed: &Claimed| claimed.plan.as_ref().unwrap().user_namespace.mode;
         for (first, second) in [(own, host), (host, own)] {
@@ -390,25 +421,58 @@ mod tests {
         let (own, host) = (UserNamespaceMode::Own, UserNamespaceMode::Host);
         let claim =
             |admitted: &Admitted, sandbox| claim(home(dir.path()), admitted, &Owners::default(), sandbox);
-        drop(claim(&admitted("a", "i:1", host), Sandbox::None).unwrap());
+        drop(claim(&admitted("a", "i:1", host), found(Sandbox::None)).unwrap());
         let kept = Admitted { running: admitted("a", "i:1", host).plan.ok(), ..admitted("a", "i:1", own) };
         let mode = |claimed: Claimed| claimed.plan.unwrap().user_namespace.mode;
-        assert_eq!(mode(claim(&kept, Sandbox::Ready).unwrap()), host);
-        assert_eq!(mode(claim(&kept, Sandbox::None).unwrap()), own);
+        assert_eq!(mode(claim(&kept, found(Sandbox::Ready)).unwrap()), host);
+        assert_eq!(mode(claim(&kept, found(Sandbox::None)).unwrap()), own);
         let (field, cause) = ("spec.hostUsers".to_owned(), "off".to_owned());
         let refused = admission::Refused { field, cause, hint: String::new(), at: None };
         let refused = Admitted { plan: Err(refused), ..kept };
-        assert_eq!(mode(claim(&refused, Sandbox::Ready).unwrap()), host);
-        let error = claim(&refused, Sandbox::None).err().unwrap();
+        assert_eq!(mode(claim(&refused, found(Sandbox::Ready)).unwrap()), host);
+        let error = claim(&refused, found(Sandbox::None)).err().unwrap();
         assert!(matches!(error, Error::NotAdmitted { .. }), "{error}");
+    }
+
+    /// Its record was lost: with another block its containers could not be adopted, and its volumes were not its own.
+    #[test]
+    fn a_pod_that_runs_without_a_record_gets_one_with_the_block_that_it_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let (state, root) = (dir.path().join("state"), dir.path().join("root"));
+        std::fs::create_dir(&state).unwrap();
+        let line = ids::IdMapping::new(0, 131_072, 65_536).unwrap();
+        let unrecorded = Unrecorded { handler: "runc".to_owned(), uids: Some(line), gids: Some(line) };
+        let claim = |admitted: &Admitted| {
+            let found = Found { sandbox: Sandbox::None, unrecorded: Some(unrecorded.clone()) };
+            let home = Home { root_dir: Some(&root), ..home(&state) };
+            claim(home, admitted, &Owners::default(), found)
+        };
+        let host = admitted("a", "i:1", UserNamespaceMode::Host);
+        assert!(matches!(claim(&host).err().unwrap(), Error::Other { .. }), "it would lose its isolation");
+        let own = admitted("a", "i:1", UserNamespaceMode::Own);
+        let kept = Admitted { running: own.plan.clone().ok(), ..host };
+        for admitted in [own, kept] {
+            let claimed = claim(&admitted).unwrap();
+            assert_eq!(claimed.origin, Origin::Unrecorded);
+            assert_eq!(claimed.plan.unwrap().user_namespace.mode, UserNamespaceMode::Own);
+            assert_eq!((&claimed.record.uids, &claimed.record.gids), (&vec![line], &vec![line]));
+            assert_eq!(
+                (claimed.record.handler.as_str(), claimed.record.root_dir.as_deref()),
+                ("runc", Some(&*root))
+            );
+            assert_eq!(claimed.place.files, root.join("pods").join(claimed.record.uid.as_str()));
+            assert_eq!((claimed.place.home(), claimed.place.dir.starts_with(&state)), (&*root, true));
+            claimed.place.remove().unwrap();
+        }
     }
 
     /// Nothing of it was created, so it has nothing to keep.
     #[test]
     fn a_pod_that_was_recorded_and_not_prepared_gets_the_planned_user_namespace() {
         let dir = tempfile::tempdir().unwrap();
-        let claim =
-            |mode| claim(home(dir.path()), &admitted("a", "i:1", mode), &Owners::default(), Sandbox::None);
+        let claim = |mode| {
+            claim(home(dir.path()), &admitted("a", "i:1", mode), &Owners::default(), found(Sandbox::None))
+        };
         drop(claim(UserNamespaceMode::Own).unwrap());
         let again = claim(UserNamespaceMode::Host).unwrap();
         assert_eq!(again.origin, Origin::Left);
@@ -422,7 +486,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let own = UserNamespaceMode::Own;
         let web =
-            claim(home(dir.path()), &admitted("a", "i:1", own), &Owners::default(), Sandbox::Ready).unwrap();
+            claim(home(dir.path()), &admitted("a", "i:1", own), &Owners::default(), found(Sandbox::Ready))
+                .unwrap();
         let uid = web.record.uid.clone();
         let with_uid = |lease: Option<&str>| {
             let lease = lease.map(str::to_owned);
@@ -431,7 +496,7 @@ mod tests {
         let mut thief = admitted("a", "i:1", own);
         (thief.pod.metadata.namespace, thief.pod.metadata.name) = (Some("evil".into()), Some("thief".into()));
         let refused =
-            |owners: &Owners| claim(home(dir.path()), &thief, owners, Sandbox::Ready).err().unwrap();
+            |owners: &Owners| claim(home(dir.path()), &thief, owners, found(Sandbox::Ready)).err().unwrap();
         let path = web.place.dir.join("agent.json");
         drop(web);
         let error = refused(&with_uid(None)).to_string();
@@ -439,7 +504,8 @@ mod tests {
 
         // The pod itself is adopted, with the lease that it has.
         let leased = with_uid(Some("a holder"));
-        let again = claim(home(dir.path()), &admitted("a", "i:1", own), &leased, Sandbox::Ready).unwrap();
+        let again =
+            claim(home(dir.path()), &admitted("a", "i:1", own), &leased, found(Sandbox::Ready)).unwrap();
         assert_eq!((again.origin, &again.record.uid), (Origin::Left, &uid));
         let place = again.place.clone();
         drop(again);
@@ -450,6 +516,9 @@ mod tests {
         let error = refused(&leased);
         assert!(matches!(&error, Error::UidTaken { owner, .. } if owner == "a holder"), "{error}");
         assert!(!place.dir.exists(), "a refused pod left a directory");
-        assert_eq!(claim(home(dir.path()), &thief, &with_uid(None), Sandbox::Ready).unwrap().record.uid, uid);
+        assert_eq!(
+            claim(home(dir.path()), &thief, &with_uid(None), found(Sandbox::Ready)).unwrap().record.uid,
+            uid
+        );
     }
 }

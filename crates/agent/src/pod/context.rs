@@ -1,11 +1,10 @@
 //! An admitted pod with its plan and its host IDs.
 
-use std::hash::Hasher as _;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use admission::Hostname;
-use fnv::FnvHasher;
 use ids::{IdKind, UserNamespace};
 use manifest::k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, PodSpec};
 use plan::Plan;
@@ -13,6 +12,7 @@ use tracing::Span;
 use types::PodUid;
 
 use crate::cri::mappings::id_mappings;
+use crate::cri::marks::Marks;
 use crate::instance::InstanceId;
 use crate::metrics::ContainerType;
 use crate::pod::fields::NodeFields;
@@ -45,6 +45,8 @@ pub(crate) struct PodContext {
     pub(crate) oom_kill: OomKill,
     /// The node, as its variables and files tell of it.
     pub(crate) node_fields: Arc<NodeFields>,
+    /// By what its containers are found again.
+    pub(crate) marks: Marks,
     /// The instance that the pod is of.
     pub(crate) instance: InstanceId,
     /// Where its sandbox and containers are; `None` where the runtime decides that.
@@ -90,6 +92,11 @@ impl PodContext {
         let spec = pod.spec.clone().unwrap_or_default();
         let plan = plan.or_else(|| self.plan.clone());
         Self { ephemeral: ephemeral(&spec), spec, pod, plan, ..self.clone() }
+    }
+
+    /// Its annotations, as the runtime gets them.
+    pub(crate) fn annotations(&self) -> BTreeMap<String, String> {
+        self.marks.of_pod(&self.pod)
     }
 
     /// The pod's host name and domain.
@@ -170,30 +177,11 @@ impl PodContext {
             seccomp_default: false,
             oom_kill: OomKill::Process,
             node_fields: Arc::default(),
+            marks: Marks::Own,
             instance: InstanceId::for_test("instance-1"),
             cgroup: None,
             profiles: PathBuf::from("/state/seccomp"),
             span: Span::none(),
         }
-    }
-}
-
-/// FNV-1a of 64 bits: the same definition gives the same number in every process.
-pub(crate) fn hash(value: &impl serde::Serialize) -> u64 {
-    let mut hasher = FnvHasher::default();
-    hasher.write(serde_json::to_string(value).unwrap_or_default().as_bytes());
-    hasher.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn another_definition_has_another_hash() {
-        let container = |image: &str| Container { image: Some(image.into()), ..Container::default() };
-        assert_eq!(hash(&container("a:1")), hash(&container("a:1")));
-        assert_ne!(hash(&container("a:1")), hash(&container("a:2")));
-        assert_eq!(hash(&"a"), 0xd427_2417_d7c7_7eea, "records of earlier versions hold this number");
     }
 }

@@ -168,8 +168,8 @@ impl ActionExecutor {
                 let log = place.logs.join(log_path(&name, attempt));
                 remove_links(links, &log).map_err(Error::file("remove links in", links))?;
             }
-            crate::pod::files::remove_words(&place.dir, &name, attempt)
-                .map_err(Error::file("remove a termination message in", &place.dir))
+            crate::pod::files::remove_words(&place.files, &name, attempt)
+                .map_err(Error::file("remove a termination message in", &place.files))
         })
         .await
     }
@@ -387,10 +387,10 @@ impl ActionExecutor {
             let around = env::Surroundings { context: &context, objects, ips: &ips, host_ip, files };
             let variables = env::of(&container, &around)?;
             let wanted = wanted(&context, objects)?;
-            let mounter =
-                Mounter { context: &context, volumes: &shared.volumes, wanted: &wanted, images: &images };
+            let volumes = &shared.volumes.of(&place)?.manager;
+            let mounter = Mounter { context: &context, volumes, wanted: &wanted, images: &images };
             let mut mounts = mounter.all(&container, &variables)?;
-            mounts.extend(Files { dir: &place.dir, context: &context }.mounts(&container, attempt, &ips)?);
+            mounts.extend(Files { dir: &place.files, context: &context }.mounts(&container, attempt, &ips)?);
             let logs = place.logs.join(&container.name);
             crate::housekeeping::logs::LogDir::make(&logs).map_err(Error::file("make", &logs))?;
             Ok((variables, mounts))

@@ -2,8 +2,8 @@
 //! container.
 //!
 //! ```text
-//! <state>/pods/<uid>/etc-hosts
-//! <state>/pods/<uid>/containers/<name>/<attempt>     the termination message
+//! <home>/pods/<uid>/etc-hosts
+//! <home>/pods/<uid>/containers/<name>/<attempt>     the termination message
 //! ```
 
 use std::fs::{self, File};

@@ -58,7 +58,8 @@ pub(crate) fn available(context: &PodContext, objects: &dyn ObjectStore) -> (Wan
 fn within(room: &mut u64, volume: WantedVolume) -> Result<WantedVolume> {
     if let Source::Written(written) = &volume.source {
         *room = room.checked_sub(written.payload.size()).ok_or_else(|| {
-            let cause = format!("with it the files of the pod's volumes have more than {} MiB", LARGEST_FILES >> 20);
+            let cause =
+                format!("with it the files of the pod's volumes have more than {} MiB", LARGEST_FILES >> 20);
             Error::config(format!("volume {:?}", volume.name.as_str()), cause)
         })?;
     }
@@ -165,7 +166,7 @@ impl Mounter<'_> {
             gid_mappings: self.context.mappings(IdKind::Gid),
             image: Some(cri::ImageSpec {
                 user_specified_image: reference.to_owned(),
-                annotations: self.context.pod.metadata.annotations.clone().unwrap_or_default(),
+                annotations: self.context.annotations(),
                 ..images::spec(id, &self.context.handler)
             }),
             image_sub_path: sub_path.map(|p| p.as_path().display().to_string()).unwrap_or_default(),

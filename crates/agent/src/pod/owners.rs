@@ -9,7 +9,9 @@ use manifest::k8s_openapi::api::core::v1::Pod;
 use types::PodUid;
 
 use crate::error::{Error, Result};
-use crate::pod::store::Stored;
+use crate::housekeeping::teardown::is_pods;
+use crate::instance::InstanceId;
+use crate::pod::store::{Place, Stored};
 use crate::shared::{Shared, blocking};
 
 /// Holder of the shared lease that pods with a shared user namespace join. No pod has it as its UID.
@@ -58,7 +60,12 @@ impl Owners {
         };
         let sandboxes = listed.into_iter().map(title).collect();
         let (ledger, holder) = (Arc::clone(&shared.ledger), uid.clone());
-        let lease = blocking("reading the ledger", move || lease(&ledger, &holder, before)).await?;
+        // A node's agent finds the lease of a pod without a record by the places in it.
+        let place = Place::new(&shared.state, &uid, namespace, "").with_files_in(shared.root_dir.as_deref());
+        let instance = shared.cri.instance.clone();
+        let own = shared.root_dir.is_some().then_some(Own { place, instance });
+        let lease =
+            blocking("reading the ledger", move || lease(&ledger, &holder, before, own.as_ref())).await?;
         Ok(Self(Some(GivenUid { uid, sandboxes, lease })))
     }
 
@@ -125,6 +132,12 @@ pub(crate) fn valid_uid(text: &str) -> Result<PodUid> {
     PodUid::new(text).map_err(|e| Error::config("metadata.uid", e.to_string()))
 }
 
+/// Where a pod of this instance is, if there is one with the UID.
+struct Own {
+    place: Place,
+    instance: InstanceId,
+}
+
 /// The pod that had the UID last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
@@ -134,8 +147,8 @@ enum Before {
 }
 
 /// What the ledger has leased to a holder of this name. A released block counts until it is seen to be vacant, unless
-/// the pod itself released it.
-fn lease(ledger: &Ledger, uid: &PodUid, before: Before) -> Result<Option<String>> {
+/// the pod itself released it. One that was taken for the pod at `own` is the pod's.
+fn lease(ledger: &Ledger, uid: &PodUid, before: Before, own: Option<&Own>) -> Result<Option<String>> {
     let holder = Holder::new(uid.as_str()).map_err(|e| Error::config("metadata.uid", e.to_string()))?;
     let mut lease = ledger.get(holder.clone())?;
     if lease.as_ref().is_some_and(|lease| lease.state == State::Draining) {
@@ -146,6 +159,7 @@ fn lease(ledger: &Ledger, uid: &PodUid, before: Before) -> Result<Option<String>
         lease = ledger.get(holder)?;
     }
     let lease = lease.filter(|lease| !matches!(lease.state, State::Quarantined { .. }));
+    let lease = lease.filter(|lease| !own.is_some_and(|own| is_pods(lease, &own.place, &own.instance)));
     Ok(lease.map(|lease| {
         format!("another holder of a lease in the ledger (host IDs {}, {})", lease.uids, lease.state_name())
     }))
@@ -201,7 +215,7 @@ mod tests {
         let witness = Arc::clone(&seen) as Arc<dyn Witness>;
         let ledger =
             Ledger::open(Options::new(dir.path(), pool, BootId("boot".to_owned()), witness)).unwrap();
-        let owner = |name: &str, before| lease(&ledger, &uid(name), before).unwrap();
+        let owner = |name: &str, before| lease(&ledger, &uid(name), before, None).unwrap();
         assert_eq!(owner("victim", Before::Unknown), None);
 
         let leased = ledger.lease(LeaseRequest::new(holder("victim"))).unwrap();

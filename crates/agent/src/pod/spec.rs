@@ -8,13 +8,15 @@ use lifecycle::{
 };
 use manifest::k8s_openapi::api::core::v1::{self as api, PodSpec};
 
-use crate::pod::context::{ephemeral, hash};
+use crate::cri::marks::Marks;
+use crate::pod::context::ephemeral;
 
-pub(crate) fn lowered(spec: &PodSpec) -> Result<Pod, Malformed> {
-    Pod::new(lifecycle_spec(spec)?)
+pub(crate) fn lowered(spec: &PodSpec, marks: &Marks) -> Result<Pod, Malformed> {
+    Pod::new(lifecycle_spec(spec, marks)?)
 }
 
-pub(crate) fn lifecycle_spec(spec: &PodSpec) -> Result<Spec, Malformed> {
+pub(crate) fn lifecycle_spec(spec: &PodSpec, marks: &Marks) -> Result<Spec, Malformed> {
+    let container = |one: &api::Container| container(one, marks);
     Ok(Spec {
         restart: policy(spec.restart_policy.as_deref()),
         init: spec.init_containers.iter().flatten().map(container).collect::<Result<_, _>>()?,
@@ -44,11 +46,11 @@ fn policy(name: Option<&str>) -> RestartPolicy {
     }
 }
 
-fn container(container: &api::Container) -> Result<Container, Malformed> {
+fn container(container: &api::Container, marks: &Marks) -> Result<Container, Malformed> {
     let hooks = container.lifecycle.as_ref();
     Ok(Container {
         name: ContainerName::new(container.name.as_str())?,
-        revision: hash(container),
+        revision: marks.revision(container),
         restart: restart(container),
         startup: container.startup_probe.as_ref().map(probe),
         liveness: container.liveness_probe.as_ref().map(probe),
@@ -93,7 +95,7 @@ mod tests {
         let text = r#"{"restartPolicy":"Never","terminationGracePeriodSeconds":7,
             "initContainers":[{"name":"a","restartPolicy":"Always"},{"name":"b"}],
             "containers":[{"name":"c","readinessProbe":{"periodSeconds":2,"failureThreshold":5}}]}"#;
-        let pod = lowered(&pod(text)).unwrap();
+        let pod = lowered(&pod(text), &Marks::Own).unwrap();
         let roles: Vec<_> = pod.each().map(|(role, c)| (role, c.name.as_str().to_owned())).collect();
         use lifecycle::Role;
         let expected = [(Role::Sidecar, "a"), (Role::Init, "b"), (Role::Regular, "c")];
@@ -113,7 +115,7 @@ mod tests {
             {"action":"Restart","exitCodes":{"operator":"NotIn","values":[5]}}],
             "livenessProbe":{"initialDelaySeconds":1,"periodSeconds":2,"timeoutSeconds":3,"successThreshold":1,
             "failureThreshold":5,"terminationGracePeriodSeconds":6}}]}"#;
-        let found = lowered(&pod(text)).unwrap().spec().containers[0].clone();
+        let found = lowered(&pod(text), &Marks::Own).unwrap().spec().containers[0].clone();
         let rules = vec![RestartRule::In(vec![3, 4]), RestartRule::NotIn(vec![5])];
         assert_eq!(found.restart, Some(ContainerRestart { policy: RestartPolicy::Never, rules }));
         let seconds = Duration::from_secs;

@@ -6,6 +6,8 @@
 //! <state>/pods/<uid>/agent.lock     held by the process that manages the pod
 //! <state>/pods/<uid>/stop.json      a request of another process to stop the pod
 //! <state>/pods.lock                 held while a name is looked up and recorded
+//! <home>/pods/<uid>/                volumes and files of the pod; its home is the state directory, or the kubelet's root
+//!                                   directory for a node of a cluster
 //! <state>/logs/<namespace>_<name>_<uid>/<container>/<attempt>.log; below /var/log/pods for a node of a cluster
 //! ```
 //!
@@ -29,6 +31,8 @@ use types::PodUid;
 use crate::error::{Error, Result};
 use crate::housekeeping::logs::remove_links;
 use crate::pod::lock::{LOCK, PodLock, is_managed};
+use crate::pod::pod_files::PodFiles;
+use crate::pod::removal::{gone, remove_file, remove_tree};
 use crate::pod::spec::grace;
 use crate::status::view::PodStatus;
 
@@ -36,8 +40,9 @@ const VERSION: u32 = 1;
 const RECORD: &str = "agent.json";
 const STATUS: &str = "status.json";
 const STOP: &str = "stop.json";
+const PODS: &str = "pods";
 const HOSTS: &str = "etc-hosts";
-const CONTAINERS: &str = "containers";
+pub(crate) const CONTAINERS: &str = "containers";
 /// Extension of a file that is not completely written.
 const NEW: &str = "new";
 
@@ -69,6 +74,9 @@ pub struct PodRecord {
     /// The directory of all pods' logs, where it is not in the state directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_logs_dir: Option<PathBuf>,
+    /// The kubelet's root directory that has its volumes and files, where they are not in the state directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_dir: Option<PathBuf>,
     /// Its definition.
     pub pod: Pod,
 }
@@ -86,12 +94,13 @@ pub(crate) struct Parts {
     pub(crate) endpoint: String,
     pub(crate) handler: String,
     pub(crate) pod_logs_dir: Option<PathBuf>,
+    pub(crate) root_dir: Option<PathBuf>,
     pub(crate) pod: Pod,
 }
 
 impl PodRecord {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { uid, namespace, name, hash, endpoint, handler, pod_logs_dir, pod } = parts;
+        let Parts { uid, namespace, name, hash, endpoint, handler, pod_logs_dir, root_dir, pod } = parts;
         Self {
             version: VERSION,
             uid,
@@ -105,6 +114,7 @@ impl PodRecord {
             gids: Vec::new(),
             process: std::process::id(),
             pod_logs_dir,
+            root_dir,
             pod,
         }
     }
@@ -149,10 +159,13 @@ impl Stored {
     }
 }
 
-/// The directories of one pod: its records and its logs.
+/// The directories of one pod: its records, its files and its logs.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
+    /// Its records.
     pub(crate) dir: PathBuf,
+    /// Its volumes, /etc/hosts and termination messages.
+    pub(crate) files: PathBuf,
     pub(crate) logs: PathBuf,
     /// The directory of links to the logs, where the node has one.
     pub(crate) log_links: Option<PathBuf>,
@@ -162,7 +175,18 @@ impl Place {
     /// The directories of a recorded pod.
     pub(crate) fn of(state: &Path, record: &PodRecord) -> Self {
         let place = Self::new(state, &record.uid, &record.namespace, &record.name);
-        place.with_logs_in(record.pod_logs_dir.as_deref())
+        place.with_logs_in(record.pod_logs_dir.as_deref()).with_files_in(record.root_dir.as_deref())
+    }
+
+    /// With volumes and files in a kubelet's root directory.
+    pub(crate) fn with_files_in(self, root: Option<&Path>) -> Self {
+        let (Some(root), Some(uid)) = (root, self.dir.file_name()) else { return self };
+        Self { files: root.join(PODS).join(uid), ..self }
+    }
+
+    /// The directory that has its volumes and files: the state directory, or a kubelet's root directory.
+    pub(crate) fn home(&self) -> &Path {
+        self.files.ancestors().nth(2).unwrap_or(&self.files)
     }
 
     /// With logs in a directory of all pods' logs, as `/var/log/pods`, and links to them beside it.
@@ -173,7 +197,8 @@ impl Place {
 
     pub(crate) fn new(state: &Path, uid: &PodUid, namespace: &str, name: &str) -> Self {
         let logs = state.join("logs").join(format!("{namespace}_{name}_{uid}"));
-        Self { dir: state.join("pods").join(uid.as_str()), logs, log_links: None }
+        let dir = state.join(PODS).join(uid.as_str());
+        Self { files: dir.clone(), dir, logs, log_links: None }
     }
 
     /// The tracing span of the pod, which the directory of its logs is named by.
@@ -239,17 +264,21 @@ impl Place {
         self.dir.join(RECORD).symlink_metadata().is_ok()
     }
 
-    /// What in the directory of a pod may have files of the pod's users: while one of these exists, its host IDs are in use.
-    pub(crate) fn owned_by_pod(dir: &Path) -> Vec<PathBuf> {
+    /// Whether the pod has volumes, by their own record.
+    pub(crate) fn has_volumes(&self) -> bool {
+        self.files.join("volumes.json").exists()
+    }
+
+    /// What of a pod may have files of the pod's users: while one of these exists, its host IDs are in use.
+    pub(crate) fn owned_by_pod(&self) -> Vec<PathBuf> {
         let volumes = ["volumes", "volumes.json", "volume-subpaths", "plugins"];
-        [CONTAINERS, HOSTS].into_iter().chain(volumes).map(|name| dir.join(name)).collect()
+        [CONTAINERS, HOSTS].into_iter().chain(volumes).map(|name| self.files.join(name)).collect()
     }
 
     /// Removes the files of the pod's users, and records that it has no host IDs. The rest of the record stays, and so do
     /// status and logs. The caller holds the lock.
     pub(crate) fn forget_users(&self) -> Result<()> {
-        remove_tree(&self.dir.join(CONTAINERS))?;
-        self.remove_file(HOSTS)?;
+        self.remove_files_of_users()?;
         if let Some(record) = durable::read_record::<PodRecord>(&self.dir.join(RECORD))?
             && !(record.uids.is_empty() && record.gids.is_empty())
         {
@@ -261,11 +290,13 @@ impl Place {
     /// Removes the files of the pod. The record goes last but one, so that a pod whose removal failed is
     /// found again; the lock goes last, so that no other process adopts the pod before. The caller holds the lock.
     pub(crate) fn remove(&self) -> Result<()> {
-        let containers = self.dir.join(CONTAINERS);
-        remove_tree(&containers)?;
+        self.remove_files_of_users()?;
+        if self.files != self.dir {
+            PodFiles(&self.files).remove()?;
+        }
         let begun = [RECORD, STATUS, STOP].map(|name| Path::new(name).with_extension(NEW));
         let begun = begun.iter().filter_map(|name| name.to_str());
-        for name in begun.chain([HOSTS, STOP, STATUS]) {
+        for name in begun.chain([STOP, STATUS]) {
             self.remove_file(name)?;
         }
         self.check_empty()?;
@@ -278,9 +309,15 @@ impl Place {
         }
     }
 
+    /// Removes the files that belong to the pod's users, and the record of its block for other programs.
+    fn remove_files_of_users(&self) -> Result<()> {
+        remove_tree(&self.files.join(CONTAINERS))?;
+        remove_file(&self.files.join(HOSTS))?;
+        PodFiles(&self.files).forget_users()
+    }
+
     fn remove_file(&self, name: &str) -> Result<()> {
-        let path = self.dir.join(name);
-        gone(fs::remove_file(&path)).map_err(Error::file("remove", &path))
+        remove_file(&self.dir.join(name))
     }
 
     /// Fails if there is more than the record and the lock: while the record exists, the rest is found again.
@@ -293,30 +330,13 @@ impl Place {
     }
 }
 
-/// Removes a directory with all below it; a missing one is no error. No link is followed, and no mount is entered.
-pub(crate) fn remove_tree(path: &Path) -> Result<()> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
-    if !parent.exists() {
-        return Ok(());
-    }
-    let removed = kernel::Dir::open(parent).and_then(|dir| dir.remove_tree(name));
-    removed.map(drop).map_err(|cause| Error::file("remove", path)(io::Error::other(cause.to_string())))
-}
-
-fn gone(done: io::Result<()>) -> io::Result<()> {
-    match done {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    }
-}
-
 /// Reads all recorded pods of this state directory. The second list has an error for each record that cannot
 /// be read.
 ///
 /// # Errors
 /// If the directory cannot be read.
 pub fn stored(state: &Path) -> Result<(Vec<Stored>, Vec<Error>)> {
-    let pods = state.join("pods");
+    let pods = state.join(PODS);
     let entries = match fs::read_dir(&pods) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
         entries => entries.map_err(Error::file("read", &pods))?,
@@ -338,7 +358,7 @@ pub fn stored(state: &Path) -> Result<(Vec<Stored>, Vec<Error>)> {
 /// # Errors
 /// If its record cannot be read.
 pub fn stored_one(state: &Path, uid: &str) -> Result<Option<Stored>> {
-    one(state, &state.join("pods").join(uid))
+    one(state, &state.join(PODS).join(uid))
 }
 
 fn one(state: &Path, dir: &Path) -> Result<Option<Stored>> {
@@ -381,6 +401,7 @@ mod tests {
             endpoint,
             handler: String::new(),
             pod_logs_dir: None,
+            root_dir: None,
             pod: Pod::default(),
         })
     }

@@ -25,7 +25,8 @@ pub fn sweep_state(state: &Path) -> Result<()> {
 /// logged: it keeps no pod from being started.
 pub(crate) fn sweep(state: &Path, _names: &Names) {
     for entry in fs::read_dir(state.join("pods")).into_iter().flatten().flatten() {
-        let place = Place { dir: entry.path(), logs: PathBuf::new(), log_links: None };
+        let dir = entry.path();
+        let place = Place { files: dir.clone(), dir, logs: PathBuf::new(), log_links: None };
         if let Err(error) = one(&place) {
             warn!("what a process left of a pod without a record is not removed: {error}");
         }

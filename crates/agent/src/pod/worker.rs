@@ -264,7 +264,7 @@ impl Worker {
         let users = before.plan.as_ref().map(|plan| plan.user_namespace);
         let plan = plans.into_iter().find(|plan| Some(plan.user_namespace) == users);
         let context = Arc::new(before.updated(pod, plan));
-        let updated = self.pod.clone().updated(spec::lifecycle_spec(&context.spec)?)?;
+        let updated = self.pod.clone().updated(spec::lifecycle_spec(&context.spec, &context.marks)?)?;
         let (place, recorded) = (self.executor.place.clone(), context.pod.clone());
         let hash = context.plan.as_ref().map_or(0, |plan| definition(&context.pod, plan.user_namespace));
         blocking("recording an update", move || place.update_record(recorded, hash)).await?;
@@ -300,7 +300,7 @@ impl Worker {
 
     /// Rewrites the files of the pod's volumes from the current objects.
     async fn refresh(&self) {
-        let ActionExecutor { shared, context, .. } = self.executor.clone();
+        let ActionExecutor { shared, context, place, .. } = self.executor.clone();
         let span = context.span.clone();
         let done = async {
             let objects = Arc::clone(&shared.objects);
@@ -314,7 +314,7 @@ impl Worker {
             if wanted.volumes.is_empty() {
                 return Ok(Vec::new());
             }
-            Ok::<_, Error>(shared.volumes.update(&wanted).await?)
+            Ok::<_, Error>(shared.volumes.of(&place)?.manager.update(&wanted).await?)
         };
         match done.await {
             Ok(written) => {

@@ -3,6 +3,7 @@
 use lifecycle::{Moment, Observed, Settings, State, step};
 use manifest::k8s_openapi::api::core::v1::Pod;
 
+use crate::cri::marks::Marks;
 use crate::pod::spec;
 use crate::status::view::PodStatus;
 
@@ -10,7 +11,7 @@ use crate::status::view::PodStatus;
 /// sandbox. `None` if its spec is invalid.
 #[must_use]
 pub fn pending_status(pod: &Pod, now: Moment) -> Option<PodStatus> {
-    let lowered = spec::lowered(pod.spec.as_ref()?).ok()?;
+    let lowered = spec::lowered(pod.spec.as_ref()?, &Marks::Own).ok()?;
     let mut state = State::new(Settings::default());
     let (_, status) = step(&lowered, &Observed::default(), &mut state, now);
     Some(PodStatus { generation: pod.metadata.generation, ..PodStatus::new(&status, Vec::new()) })

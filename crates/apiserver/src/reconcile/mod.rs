@@ -48,6 +48,9 @@ const LONGEST_RETRY: Duration = Duration::from_secs(120);
 /// How often the loop turns if nothing happens.
 const TURN: Duration = Duration::from_secs(10);
 
+/// How often what no source has is looked for.
+const COLLECTION: Duration = Duration::from_secs(60);
+
 /// Where a pod is on its way through this node.
 enum Stage {
     /// A task admits and starts it, or adopts it from an earlier process.
@@ -134,6 +137,7 @@ pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = 
         ports: Arc::new(ports),
         wanted,
         is_cleaned: false,
+        collected: Instant::now(),
         pods: HashMap::new(),
         admitted: admitted.unwrap_or_default(),
         preempted: BTreeSet::new(),
@@ -147,7 +151,7 @@ pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = 
         let retry = reconciler.next_retry();
         tokio::select! {
             () = &mut shutdown => return,
-            _ = turns.tick() => {}
+            _ = turns.tick() => reconciler.collect(),
             set = next(&mut api) => {
                 let Some(set) = set else { return };
                 reconciler.wanted.api = Some(set);
@@ -200,6 +204,8 @@ struct Reconciler {
     wanted: Wanted,
     /// Whether the pods of earlier processes that are no longer wanted were found.
     is_cleaned: bool,
+    /// When what no source has was looked for last.
+    collected: Instant,
     /// By UID.
     pods: HashMap<String, Managed>,
     admitted: AdmittedPods,
@@ -230,6 +236,26 @@ impl Reconciler {
         if is_one {
             self.reconcile().await;
         }
+    }
+
+    /// Looks from time to time for what no source has.
+    fn collect(&mut self) {
+        if self.is_cleaned && self.collected.elapsed() >= COLLECTION {
+            self.collect_now();
+        }
+    }
+
+    /// Removes what pods without a record have that no source has: in the runtime, on disk, in the ledger, of cgroups.
+    fn collect_now(&mut self) {
+        self.collected = Instant::now();
+        // A pod that is over needs nothing but what its record protects.
+        let wanted = self.wanted.pods().filter(|pod| !pod.is_terminal());
+        let wanted: BTreeSet<String> = wanted.map(|pod| pod.pod.uid.as_str().to_owned()).collect();
+        let agent = self.ports.agent.clone();
+        tokio::spawn(async move {
+            agent.collect_unwanted(wanted.clone()).await;
+            agent.collect_cgroups(wanted).await;
+        });
     }
 
     /// Ends the recorded pods of earlier processes that no source has any more.
@@ -263,9 +289,7 @@ impl Reconciler {
         if self.wanted.is_complete() && !self.is_cleaned {
             self.is_cleaned = true;
             self.end_unwanted().await;
-            let wanted = self.wanted.pods().map(|pod| pod.pod.uid.as_str().to_owned()).collect();
-            let agent = self.ports.agent.clone();
-            tokio::spawn(async move { agent.collect_cgroups(wanted).await });
+            self.collect_now();
         }
         let mut pods: Vec<Arc<ApiPod>> = self.wanted.pods().cloned().collect();
         // The oldest is admitted first; static pods come before all.

@@ -136,13 +136,18 @@ fn unreadable(findings: &[Finding]) -> String {
     texts.join("; ")
 }
 
-/// Stops a pod that an earlier process has started. A pod without a record has nothing here.
+/// Stops a pod that an earlier process has started, also one whose record is lost.
 pub(super) async fn end(ports: Arc<Ports>, pod: PodRef, grace: Option<Duration>) -> Done {
     let (state, uid) = (ports.state.clone(), pod.uid.clone());
     let stored = tokio::task::spawn_blocking(move || agent::stored_one(&state, uid.as_str())).await;
     let stored = match stored {
         Ok(Ok(Some(stored))) => stored,
-        Ok(Ok(None)) => return Done::Removed { pod },
+        Ok(Ok(None)) => {
+            return match ports.agent.end_unrecorded(&pod.uid).await {
+                Ok(()) => Done::Removed { pod },
+                Err(error) => Done::NotStarted { pod, error: error.into() },
+            };
+        }
         Ok(Err(error)) => return Done::NotStarted { pod, error: error.into() },
         Err(cause) => {
             let error = StartError::other("record", format!("reading its record ended early: {cause}"));

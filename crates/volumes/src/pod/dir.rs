@@ -89,8 +89,18 @@ impl PodDir {
 
     /// Whether there is anything in it that a record should tell of.
     pub(crate) fn has_volumes(&self) -> Result<bool> {
-        let entries = self.dir.entries()?;
-        Ok(entries.iter().any(|e| e.name == VOLUMES || e.name == SUB_PATHS))
+        for name in [VOLUMES, SUB_PATHS] {
+            // An empty one is part of every pod's directory.
+            if self
+                .find(Path::new(name))?
+                .map(|dir| dir.entries())
+                .transpose()?
+                .is_some_and(|e| !e.is_empty())
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Removes empty directories from `below` upwards, as far as they are empty.

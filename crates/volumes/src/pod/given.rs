@@ -8,6 +8,7 @@ use ids::{CallerMapping, IdKind, UserNamespace};
 use kernel::Dir;
 
 use super::dir::{self, IfMissing, OURS};
+use super::homes::Homes;
 use super::path_of;
 use crate::chown_once::{self, ChownOnce, Shifted};
 use crate::error::{Error, Result};
@@ -28,9 +29,9 @@ pub(crate) fn intent(wanted: &Wanted, path: &HostPath) -> Given {
     Given { path: path.path.clone(), uids: lines(IdKind::Uid), gids: lines(IdKind::Gid) }
 }
 
-/// The trees that are given, under one state directory.
+/// The trees that are given to pods of an agent.
 pub(crate) struct Trees<'a> {
-    pub(crate) state: &'a Dir,
+    pub(crate) homes: &'a Homes,
 }
 
 impl Trees<'_> {
@@ -96,7 +97,7 @@ impl Trees<'_> {
 
     /// The directory of the journals, locked: whether another pod has a tree cannot change meanwhile.
     fn journals(&self) -> Result<Dir> {
-        let journals = self.state.make_dirs(Path::new(CHOWN_ONCE), OURS)?;
+        let journals = self.homes.journals.make_dirs(Path::new(CHOWN_ONCE), OURS)?;
         lock::hold(&journals, Wait::Forever)?;
         Ok(journals)
     }
@@ -104,8 +105,8 @@ impl Trees<'_> {
     /// What the records of other pods say. Each is written before its tree is given.
     fn others(&self, pod: &PodUid) -> Result<Vec<Given>> {
         let mut found = vec![];
-        for other in dir::all(self.state)?.into_iter().filter(|other| other != pod) {
-            let Some(dir) = dir::peek(self.state, &other, IfMissing::Leave)? else { continue };
+        for (home, other) in self.homes.pods()?.into_iter().filter(|(_, other)| other != pod) {
+            let Some(dir) = dir::peek(home, &other, IfMissing::Leave)? else { continue };
             let record = Record::read(&dir)?;
             found.extend(record.into_iter().flat_map(|r| r.volumes).filter_map(|v| v.given));
         }

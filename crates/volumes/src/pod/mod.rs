@@ -8,6 +8,7 @@ mod dir;
 mod file;
 mod given;
 mod half_made;
+mod homes;
 mod layers;
 mod namespaces;
 pub(crate) mod place;
@@ -22,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ids::UserNamespace;
-use kernel::{Dir, Kernel};
+use kernel::Kernel;
 
 use crate::error::{Error, Result};
 use crate::present::{HostMount, Presented};
@@ -32,6 +33,7 @@ use crate::usage::{self, Usage};
 use crate::wanted::{Source, Wanted, WantedMount};
 use crate::writer::Written;
 use dir::{IfMissing, PodDir};
+use homes::Homes;
 use namespaces::Namespaces;
 use place::Finder;
 use remove::Removal;
@@ -40,20 +42,23 @@ use sub_mount::SubMount;
 use types::{PodUid, VolumeName};
 use users::Users;
 
-/// The volumes of all pods under one state directory.
+/// The volumes of all pods under one directory.
 #[derive(Debug, Clone)]
 pub struct PodVolumes {
-    state: Arc<Dir>,
+    homes: Homes,
     kernel: Arc<dyn Kernel>,
 }
 
 impl PodVolumes {
     /// Opens the volumes under this directory, which exists.
     pub fn open(state: &Path, kernel: Arc<dyn Kernel>) -> Result<Self> {
-        let failed = |e: std::io::Error| Error::io("open", state, crate::record::errno_of(&e));
-        // As mountinfo has it: without links.
-        let state = Dir::open(&state.canonicalize().map_err(failed)?)?;
-        Ok(Self { state: Arc::new(state), kernel })
+        Ok(Self { homes: Homes::single(state)?, kernel })
+    }
+
+    /// Opens the volumes under `home` of an agent that has volumes under other directories as well. Journals are in
+    /// `state`. All directories exist.
+    pub fn open_beside(home: &Path, state: &Path, others: &[&Path], kernel: Arc<dyn Kernel>) -> Result<Self> {
+        Ok(Self { homes: Homes::several(home, state, others)?, kernel })
     }
 
     /// Tries every volume's filesystem and creates nothing.
@@ -73,14 +78,16 @@ impl PodVolumes {
     fn execute(&self, wanted: &Wanted) -> Result<Vec<Notice>> {
         let users = Users::of(wanted, &*self.kernel)?;
         let trials = self.try_all(wanted, &users)?;
-        let Some(pod) = PodDir::lock(&self.state, &wanted.pod, IfMissing::Make)? else { return Ok(vec![]) };
+        let Some(pod) = PodDir::lock(&self.homes.own, &wanted.pod, IfMissing::Make)? else {
+            return Ok(vec![]);
+        };
         let (mut record, recorded) = match Record::read(pod.dir())? {
             Some(record) => (record, Recorded::Yes),
             None if pod.has_volumes()? => return Err(Error::NoRecord { dir: pod.dir().path().to_owned() }),
             None => (Record::new(wanted.pod.clone()), Recorded::NotYet),
         };
-        let (kernel, state) = (&*self.kernel, &*self.state);
-        let set_up = SetUp { kernel, state, pod: &pod, wanted, users: &users, trials: &trials, recorded };
+        let (kernel, homes) = (&*self.kernel, &self.homes);
+        let set_up = SetUp { kernel, homes, pod: &pod, wanted, users: &users, trials: &trials, recorded };
         let done = set_up.run(&mut record)?;
         Ok(notices(trials).into_iter().chain(done).collect())
     }
@@ -124,8 +131,8 @@ impl PodVolumes {
         let path = match &mount.sub_path {
             None => place.path(),
             Some(_) => {
-                let (kernel, state) = (&*self.kernel, &*self.state);
-                SubMount { kernel, state, pod: &finder.pod }.make(&mut finder.record, mount, &place)?
+                let (kernel, homes) = (&*self.kernel, &self.homes);
+                SubMount { kernel, homes, pod: &finder.pod }.make(&mut finder.record, mount, &place)?
             }
         };
         Ok(HostMount::at(path, place.idmapped, wanted, mount))
@@ -148,7 +155,7 @@ impl PodVolumes {
     /// The directory of a volume that the node made. The pod's volumes are not locked any more when this returns.
     fn dir(&self, pod: &PodUid, volume: &VolumeName) -> Result<Dir> {
         let missing = || Error::NotSetUp { pod: pod.clone(), volume: volume.clone() };
-        let held = PodDir::lock(&self.state, pod, IfMissing::Leave)?.ok_or_else(missing)?;
+        let held = PodDir::lock(&self.homes.own, pod, IfMissing::Leave)?.ok_or_else(missing)?;
         let record = Record::read(held.dir())?.ok_or_else(missing)?;
         let made = record.volume(volume).ok_or_else(missing)?;
         // Counting takes long, and other processes need not wait for it.
@@ -158,12 +165,12 @@ impl PodVolumes {
     /// Removes all that was created for the pod, and nothing else; idempotent.
     pub fn tear_down(&self, pod: &PodUid) -> Result<Vec<Notice>> {
         let mut notices = vec![];
-        let Some(pod) = PodDir::lock(&self.state, pod, IfMissing::Leave)? else { return Ok(notices) };
+        let Some(pod) = PodDir::lock(&self.homes.own, pod, IfMissing::Leave)? else { return Ok(notices) };
         match Record::read(pod.dir())? {
             None if pod.has_volumes()? => return Err(Error::NoRecord { dir: pod.dir().path().to_owned() }),
             None => {}
             Some(mut record) => {
-                let removal = Removal { kernel: &*self.kernel, state: &self.state, pod: &pod };
+                let removal = Removal { kernel: &*self.kernel, homes: &self.homes, pod: &pod };
                 let volumes = removal.volumes(&mut record, &|_| true).map(|found| notices.extend(found));
                 let sub_paths = removal.sub_paths(&mut record, &|_| true);
                 Error::all_of([volumes, sub_paths])?;
@@ -188,7 +195,7 @@ impl PodVolumes {
 
     /// Every pod that has a directory here.
     pub fn pods(&self) -> Result<Vec<PodUid>> {
-        dir::all(&self.state)
+        dir::all(&self.homes.own)
     }
 
     /// Tears down every pod that is not wanted; each independently.
@@ -198,7 +205,7 @@ impl PodVolumes {
     }
 
     fn namespaces(&self) -> Namespaces<'_> {
-        Namespaces { kernel: &*self.kernel, state: &self.state }
+        Namespaces { kernel: &*self.kernel, homes: &self.homes }
     }
 
     /// Releases a user namespace that was only tried: no teardown would.
@@ -212,7 +219,7 @@ impl PodVolumes {
     }
 
     fn try_all(&self, wanted: &Wanted, users: &Users<'_>) -> Result<Vec<Trial>> {
-        Probe { kernel: &*self.kernel, state: &self.state, users }.all(wanted)
+        Probe { kernel: &*self.kernel, state: &self.homes.own, users }.all(wanted)
     }
 
     fn finder<'a>(&self, wanted: &'a Wanted, users: &'a Users<'a>) -> Result<Finder<'a>> {
@@ -223,12 +230,12 @@ impl PodVolumes {
     fn find<'a>(&self, wanted: &'a Wanted, users: &'a Users<'a>) -> Result<Finder<'a>> {
         let none = || wanted.volumes.first().map(|v| v.name.clone());
         let not_set_up = |volume| Error::NotSetUp { pod: wanted.pod.clone(), volume };
-        let pod = PodDir::lock(&self.state, &wanted.pod, IfMissing::Leave)?;
+        let pod = PodDir::lock(&self.homes.own, &wanted.pod, IfMissing::Leave)?;
         let record = pod.as_ref().map(|pod| Record::read(pod.dir())).transpose()?.flatten();
         match (pod, record, none()) {
             (Some(pod), Some(record), _) => Ok(Finder { pod, record, wanted, users }),
             (_, _, Some(volume)) => Err(not_set_up(volume)),
-            (_, _, None) => Err(Error::NoRecord { dir: self.state.path().join(wanted.pod.as_str()) }),
+            (_, _, None) => Err(Error::NoRecord { dir: self.homes.own.path().join(wanted.pod.as_str()) }),
         }
     }
 }

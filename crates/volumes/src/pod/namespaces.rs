@@ -3,14 +3,15 @@
 use kernel::{Dir, Kernel};
 
 use super::dir::{self, IfMissing};
+use super::homes::Homes;
 use crate::error::Result;
 use crate::record::{Record, Users};
 use types::PodUid;
 
-/// The user namespaces of all pods under one state directory.
+/// The user namespaces of all pods of an agent.
 pub(crate) struct Namespaces<'a> {
     pub(crate) kernel: &'a dyn Kernel,
-    pub(crate) state: &'a Dir,
+    pub(crate) homes: &'a Homes,
 }
 
 impl Namespaces<'_> {
@@ -23,8 +24,8 @@ impl Namespaces<'_> {
     }
 
     fn is_used(&self, users: &Users, leaving: Option<&PodUid>) -> Result<bool> {
-        let others = dir::all(self.state)?.into_iter().filter(|pod| Some(pod) != leaving);
-        Ok(others.into_iter().any(|pod| match self.users_of(&pod) {
+        let others = self.homes.pods()?.into_iter().filter(|(_, pod)| Some(pod) != leaving);
+        Ok(others.into_iter().any(|(home, pod)| match users_in(home, &pod) {
             Ok(found) => found.as_ref() == Some(users),
             // A record that cannot be read keeps no other pod from going; at worst a descriptor stays.
             Err(_) => true,
@@ -33,7 +34,11 @@ impl Namespaces<'_> {
 
     /// The users that the pod's volumes were made for, by its record.
     pub(crate) fn users_of(&self, pod: &PodUid) -> Result<Option<Users>> {
-        let Some(dir) = dir::peek(self.state, pod, IfMissing::Leave)? else { return Ok(None) };
-        Ok(Record::read(&dir)?.and_then(|record| record.users))
+        users_in(&self.homes.own, pod)
     }
+}
+
+fn users_in(home: &Dir, pod: &PodUid) -> Result<Option<Users>> {
+    let Some(dir) = dir::peek(home, pod, IfMissing::Leave)? else { return Ok(None) };
+    Ok(Record::read(&dir)?.and_then(|record| record.users))
 }

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::dir::PodDir;
 use super::given::Trees;
+use super::homes::Homes;
 use crate::error::{Error, Result};
 use crate::layout::MadeKind;
 use crate::probe::Notice;
@@ -18,7 +19,7 @@ use types::VolumeName;
 /// What it takes to remove volumes of a pod.
 pub(crate) struct Removal<'a> {
     pub(crate) kernel: &'a dyn Kernel,
-    pub(crate) state: &'a Dir,
+    pub(crate) homes: &'a Homes,
     pub(crate) pod: &'a PodDir,
 }
 
@@ -59,7 +60,7 @@ impl Removal<'_> {
         self.sub_paths(record, &|s| s.volume == *name)?;
         let Some(volume) = record.volume(name).cloned() else { return Ok(None) };
         let notice = match &volume.given {
-            Some(given) => Trees { state: self.state }.take_back(self.pod.uid(), name, given)?,
+            Some(given) => Trees { homes: self.homes }.take_back(self.pod.uid(), name, given)?,
             None => self.made(&volume).map(|()| None)?,
         };
         record.volumes.retain(|v| v.name != *name);

@@ -8,6 +8,7 @@ use plan::Owners;
 use rustix::fs::{Gid, Mode, Uid, fchmod, fchown};
 
 use super::dir::PodDir;
+use super::homes::Homes;
 use super::namespaces::Namespaces;
 use super::remove::{Removal, foreign};
 use super::users::Users;
@@ -23,7 +24,7 @@ use crate::wanted::{Source, Wanted, WantedVolume};
 /// What it takes to set up a pod's volumes.
 pub(crate) struct SetUp<'a> {
     pub(crate) kernel: &'a dyn Kernel,
-    pub(crate) state: &'a Dir,
+    pub(crate) homes: &'a Homes,
     pub(crate) pod: &'a PodDir,
     pub(crate) wanted: &'a Wanted,
     pub(crate) users: &'a Users<'a>,
@@ -48,7 +49,7 @@ impl SetUp<'_> {
         for made in record.volumes.iter().filter(|made| self.is_wanted(made)) {
             record.refuse_others(made, &users)?;
         }
-        let removal = Removal { kernel: self.kernel, state: self.state, pod: self.pod };
+        let removal = Removal { kernel: self.kernel, homes: self.homes, pod: self.pod };
         let mut notices =
             removal.volumes(record, &|made| made.state == MadeState::Leaving || !self.is_wanted(made))?;
         self.note_down(record, users)?;
@@ -77,9 +78,9 @@ impl SetUp<'_> {
             return Ok(());
         }
         if let Some(others) = record.users.take_if(|_| !same_users) {
-            Namespaces { kernel: self.kernel, state: self.state }.forget(&others, Some(self.pod.uid()))?;
+            Namespaces { kernel: self.kernel, homes: self.homes }.forget(&others, Some(self.pod.uid()))?;
         }
-        let _claimed = given::Trees { state: self.state }.claim(self.pod.uid(), &fresh)?;
+        let _claimed = given::Trees { homes: self.homes }.claim(self.pod.uid(), &fresh)?;
         record.volumes.extend(fresh);
         record.users = Some(users);
         record.write(self.pod.dir())
@@ -164,7 +165,7 @@ impl SetUp<'_> {
         }
         let Some(made) = record.volume(&volume.name) else { return Ok(None) };
         if let Some(given) = &made.given {
-            return given::Trees { state: self.state }.give(&volume.name, given).map(Some);
+            return given::Trees { homes: self.homes }.give(&volume.name, given).map(Some);
         }
         let Some(base) = Base::of(&volume.source) else { return Ok(None) };
         let dir = self.pod.open(&made.kind.volume(&made.name))?;

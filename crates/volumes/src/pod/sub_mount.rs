@@ -10,6 +10,7 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::dir::PodDir;
+use super::homes::Homes;
 use super::place::Place;
 use super::remove::Removal;
 use crate::error::{Error, Result};
@@ -19,7 +20,7 @@ use crate::wanted::WantedMount;
 /// What it takes to mount a part of a volume.
 pub(crate) struct SubMount<'a> {
     pub(crate) kernel: &'a dyn Kernel,
-    pub(crate) state: &'a Dir,
+    pub(crate) homes: &'a Homes,
     pub(crate) pod: &'a PodDir,
 }
 
@@ -32,7 +33,7 @@ impl SubMount<'_> {
         if self.is_there(record, mount, place)? {
             return Ok(point);
         }
-        let removal = Removal { kernel: self.kernel, state: self.state, pod: self.pod };
+        let removal = Removal { kernel: self.kernel, homes: self.homes, pod: self.pod };
         removal.sub_paths(record, &|made| is_of(made, mount))?;
         if let Some(found) = MountTable::read()?.at(&point) {
             return Err(super::remove::foreign(found));

@@ -1,7 +1,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use agent::Objects;
+use agent::{Objects, Options};
 use apiserver::identity;
 use apiserver::node_agent::NodeAgent;
 use node::host_name;
@@ -62,11 +62,14 @@ async fn serve(
     };
     let runtime = which(session, &run)?.of_node(clients.is_some(), args.cni).connect().await?;
     runtime.check_isolation()?;
-    let ledger = Arc::new(session.node.ledger_to_lease()?);
-    let pods =
-        Run { node: &session.node, args: &run, runtime: &runtime, objects: Objects::default(), ledger };
-    let options = pods.options()?;
-    let agent = NodeAgent { config, flags: &flags.node, options, node: session.node.clone(), name, clients };
+    let root_dir = agent::make_root_dir(&flags.node.root_dir)?;
+    let mut node = session.node.clone();
+    // The ledger and the census read the records of blocks that are there.
+    node.config.settings.kubelet.pods_dir = root_dir.join("pods");
+    let ledger = Arc::new(node.ledger_to_lease()?);
+    let pods = Run { node: &node, args: &run, runtime: &runtime, objects: Objects::default(), ledger };
+    let options = Options { root_dir: Some(root_dir), ..pods.options()? };
+    let agent = NodeAgent { config, flags: &flags.node, options, node: node.clone(), name, clients };
     let of = agent.clients.as_ref().map_or("no cluster", |clients| clients.main.server());
     words::say(&format!("wardlet agent: node {} of {of}", agent.name));
     agent.run(async { signals.next().await }).await.map_err(|e| hinted(&e, e.hint()))?;

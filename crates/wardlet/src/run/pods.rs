@@ -79,6 +79,7 @@ impl Run<'_> {
             log_checks: agent::LogChecks::default(),
             runtime_timeout: None,
             images: agent::ImageOptions::default(),
+            root_dir: None,
             pod_logs_dir: None,
             node: host_name(),
             host_ip: host_ip(),

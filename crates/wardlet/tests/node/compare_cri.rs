@@ -1,10 +1,15 @@
-//! What a kubelet and `wardlet run` ask of the same containerd, for pods with every field that reaches CRI.
+//! What a kubelet, `wardlet run` and `wardlet agent` ask of the same containerd, for pods with every field that reaches CRI.
 
-use testbed::compare_cri::{Extent, compare};
+use testbed::compare_cri::{Against, Extent, compare};
 
 #[test]
 fn requests_differ_from_a_kubelets_only_as_documented() {
-    let outcome = compare(Extent::Whole, None).unwrap();
-    assert!(outcome.holds(), "undocumented: {:#?}\nnot found: {:#?}", outcome.undocumented, outcome.stale);
-    assert!(outcome.pods >= 120, "{outcome:?}");
+    let against = [Against::Run, Against::Agent];
+    let outcomes = compare(&against, Extent::Whole, None).unwrap();
+    assert_eq!(outcomes.len(), against.len());
+    for (against, outcome) in against.into_iter().zip(outcomes) {
+        let (new, stale) = (&outcome.undocumented, &outcome.stale);
+        assert!(outcome.holds(), "{against}: undocumented: {new:#?}\nnot found: {stale:#?}");
+        assert!(outcome.pods >= 120, "{against}: {outcome:?}");
+    }
 }

@@ -18,6 +18,7 @@ mod terminal;
 
 mod agent;
 mod agent_admission;
+mod agent_adopt;
 mod agent_cgroups;
 mod agent_identity;
 mod agent_images;
