@@ -2,3 +2,4 @@
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
 
 mod guests;
+mod systemd;
