@@ -11,7 +11,7 @@ const PROGRAMS: [&str; 3] = ["wardlet", "wardlet-monitor", "wardlet-container"];
 const IMAGE: &str = "localhost/agent-guest:1";
 const PODS: &str = "/etc/kubernetes/manifests";
 const AGENT: &str = "/opt/wardlet --state-dir /var/lib/wardlet agent --builtin-runtime --programs /opt -- \
-    --config=/etc/kubelet.json --node-ip=127.0.0.1";
+    --config=/etc/kubelet.json --node-ip=192.0.2.10 --hostname-override=guest";
 const AS_UNIT: &str = "systemd-run -q --unit=agent -p DefaultDependencies=no -p Delegate=yes -p KillMode=process \
     -p StandardOutput=append:/var/agent.log -p StandardError=append:/var/agent.log \
     -p Environment=PATH=/bin:/sbin:/usr/bin";
@@ -53,7 +53,7 @@ impl Machine {
         let vm = Vm::boot(&options).unwrap();
         println!("booted in {:.1} s", vm.boot_time().as_secs_f64());
         let machine = Self { vm, init };
-        machine.done(&format!("mkdir -p {PODS}"));
+        machine.done(&format!("mkdir -p {PODS} && ip addr add 192.0.2.10/24 dev lo"));
         machine.wardlet("image import /opt/image.tar");
         let config = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
@@ -139,7 +139,7 @@ impl Machine {
     pub(crate) fn exec_joins(&self, pod: &str, cgroup: &str) {
         let count = || self.file(&format!("{cgroup}/cgroup.procs")).lines().count();
         assert_eq!(count(), 1, "{cgroup}");
-        let exec = format!("/opt/wardlet --state-dir /var/lib/wardlet exec {pod} -- sleep 8");
+        let exec = format!("/opt/wardlet --state-dir /var/lib/wardlet exec {pod}-guest -- sleep 8");
         self.done(&format!("{exec} </dev/null >/dev/null 2>&1 &"));
         wait_for("exec is in the same cgroup", || (count() == 2).then_some(()));
         wait_for("the command has ended", || (count() == 1).then_some(()));
