@@ -53,7 +53,7 @@ impl Machine {
         let vm = Vm::boot(&options).unwrap();
         println!("booted in {:.1} s", vm.boot_time().as_secs_f64());
         let machine = Self { vm, init };
-        machine.done(&format!("mkdir -p {PODS} && ip addr add 192.0.2.10/24 dev lo"));
+        machine.done(&format!("mkdir -p {PODS} && ip addr add 192.0.2.10/24 dev lo && echo nameserver 192.0.2.1 >/etc/resolv.conf"));
         machine.wardlet("image import /opt/image.tar");
         let config = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
