@@ -109,7 +109,7 @@ struct Run {
     #[arg(long, default_value_t = 20)]
     pod_samples: usize,
     /// How many times each pod is started and deleted on each node of the agent's suite.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 8)]
     agent_samples: usize,
     /// How many bursts and restarts of agents that suite has.
     #[arg(long, default_value_t = 3)]

@@ -18,7 +18,7 @@ use super::{answer, in_turns};
 /// The pods of a burst.
 pub(super) const AT_ONCE: u32 = 50;
 /// Between a pod's start and its deletion: what follows a start is not part of a deletion.
-const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(300);
 
 /// How long something took for the last of some pods.
 struct Took {
