@@ -38,6 +38,10 @@ for runtime in containerd wardlet; do
     # shellcheck disable=SC2086
     try "e2e-userns $runtime agent" "$programs/testbed" e2e-userns --agent wardlet $option
 done
+for node in "" "--agent wardlet" "--agent wardlet --containerd wardlet"; do
+    # shellcheck disable=SC2086 # options, or none
+    try "e2e-blocks$node" "$programs/testbed" e2e-blocks $node
+done
 try oracle cargo test -q -p manifest --test slow oracle::
 try pod-security cargo test -q -p manifest --test slow pod_security::
 rm -f target/test-results/results.json

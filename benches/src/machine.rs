@@ -13,7 +13,7 @@ use crate::stats::quantile;
 const SYNCS: usize = 500;
 
 /// The facts, as found before the first measurement.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Machine {
     pub(crate) cores: usize,

@@ -2,11 +2,12 @@
 //!
 //! - [`subject`] drives a program that is measured, [`worker`] is our own such program.
 //! - [`leases`], [`writer`], [`manifests`], [`idmap`], [`check`], [`conflicts`], [`pods`], [`runtime`],
-//!   [`wrapper`] are the suites; [`conflict_engine`] is our side of the conflicts, [`cri`] drives a runtime, [`memory`] counts its pages.
+//!   [`wrapper`], [`agent`] are the suites; [`conflict_engine`] is our side of the conflicts, [`cri`] drives a runtime, [`memory`] counts its pages.
 //! - [`measure`] sums samples up and judges them, by [`stats`]; [`report`] and [`plot`] show them.
 //!
 //! Speed never fails a run, but with `--check`.
 
+mod agent;
 mod check;
 mod conflict_engine;
 mod conflicts;
@@ -35,6 +36,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::agent::Agents;
 use crate::dice::Dice;
 use crate::idmap::Idmaps;
 use crate::leases::Leases;
@@ -78,6 +80,7 @@ enum Suite {
     Pods,
     Runtime,
     Wrapper,
+    Agent,
 }
 
 #[derive(Args)]
@@ -105,6 +108,12 @@ struct Run {
     /// How many times each pod is started and stopped.
     #[arg(long, default_value_t = 20)]
     pod_samples: usize,
+    /// How many times each pod is started and deleted on each node of the agent's suite.
+    #[arg(long, default_value_t = 8)]
+    agent_samples: usize,
+    /// How many bursts and restarts of agents that suite has.
+    #[arg(long, default_value_t = 3)]
+    agent_repeats: usize,
     /// Also write everything as JSON to this file.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -160,6 +169,10 @@ impl Run {
         }
         if self.wants(Suite::Wrapper) {
             Wrappers { samples: self.samples }.run(&mut dice, &mut report)?;
+        }
+        if self.wants(Suite::Agent) {
+            let (samples, repeats) = (self.agent_samples, self.agent_repeats);
+            Agents { samples, repeats }.run(&mut dice, &mut report)?;
         }
         Ok(report)
     }

@@ -8,6 +8,16 @@ use crate::dice::Dice;
 use crate::stats::{Estimate, bootstrap, mean, median, median_ratio, quantile, quantile_ratio};
 use crate::subject::Answer;
 
+/// What the values of a measure are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Unit {
+    #[default]
+    Seconds,
+    Bytes,
+    Number,
+}
+
 /// How one operation fared, in seconds.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -37,6 +47,12 @@ impl Side {
         let count = u32::try_from(operations.len()).unwrap_or(u32::MAX).max(1);
         self.samples.push(seconds(answer.wall_ns) / f64::from(count));
         self.operations.push(operations);
+    }
+
+    /// A sample that is no time.
+    pub(crate) fn add_value(&mut self, value: f64) {
+        self.samples.push(value);
+        self.operations.push(vec![value]);
     }
 
     fn finish(&mut self) {
@@ -90,6 +106,7 @@ pub(crate) struct Judged {
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Measure {
     pub(crate) name: String,
+    pub(crate) unit: Unit,
     pub(crate) ours: Option<Side>,
     pub(crate) peer: Option<Side>,
     /// Our time by the peer's: below 1 is faster.
@@ -137,6 +154,11 @@ impl Measure {
         }
         measure.goal = goal.map(|goal| measure.judge(goal));
         Self { ours, peer, ..measure }
+    }
+
+    /// The same, of values that are no times.
+    pub(crate) fn in_unit(self, unit: Unit) -> Self {
+        Self { unit, ..self }
     }
 
     fn judge(&self, goal: Goal) -> Judged {

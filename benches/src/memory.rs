@@ -39,7 +39,7 @@ pub(crate) fn megabytes(kilobytes: u64) -> f64 {
     f64::from(u32::try_from(kilobytes).unwrap_or(u32::MAX)) / 1000.0
 }
 
-fn pids() -> Vec<u32> {
+pub(crate) fn pids() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
@@ -65,7 +65,8 @@ fn share(pid: u32) -> anyhow::Result<u64> {
     }
 }
 
-fn field(text: &str, name: &str) -> Option<u64> {
+/// The number behind a name in a file of lines `Name: number`.
+pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
 }
 

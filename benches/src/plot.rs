@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::{Measure, Side};
+use crate::measure::{Measure, Side, Unit};
 use crate::report::{Report, time};
 
 const WIDTH: f64 = 900.0;
@@ -20,8 +20,7 @@ struct Axis {
 
 impl Axis {
     fn over(report: &Report) -> Self {
-        let samples =
-            report.measures.iter().flat_map(sides).flat_map(|(side, _)| side.samples.iter().copied());
+        let samples = timed(report).flat_map(sides).flat_map(|(side, _)| side.samples.iter().copied());
         let (low, high) = samples
             .filter(|s| *s > 0.0)
             .fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), s| (low.min(s), high.max(s)));
@@ -44,7 +43,7 @@ impl Axis {
 /// The picture as SVG.
 pub(crate) fn draw(report: &Report) -> String {
     let axis = Axis::over(report);
-    let rows = f64::from(u32::try_from(report.measures.len()).unwrap_or(0));
+    let rows = f64::from(u32::try_from(timed(report).count()).unwrap_or(0));
     let height = TOP + rows * ROW + 40.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
@@ -61,12 +60,17 @@ pub(crate) fn draw(report: &Report) -> String {
     );
     ticks(&mut svg, &axis, height - 36.0);
     let mut base = TOP;
-    for measure in &report.measures {
+    for measure in timed(report) {
         base += ROW;
         row(&mut svg, &axis, measure, base);
     }
     svg.push_str("</svg>\n");
     svg
+}
+
+/// Only times are on the axis.
+fn timed(report: &Report) -> impl Iterator<Item = &Measure> {
+    report.measures.iter().filter(|measure| measure.unit == Unit::Seconds)
 }
 
 fn sides(measure: &Measure) -> impl Iterator<Item = (&Side, &'static str)> {

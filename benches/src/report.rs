@@ -7,11 +7,11 @@ use anyhow::Context;
 use serde::Serialize;
 
 use crate::machine::Machine;
-use crate::measure::{Measure, Side};
+use crate::measure::{Measure, Side, Unit};
 use crate::stats::Estimate;
 
 /// Everything that a run found out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
     /// With it, the order of the runs and the draws of the intervals are the same again.
@@ -93,8 +93,8 @@ pub(crate) fn write(path: &Path, content: &str) -> anyhow::Result<()> {
 
 fn row(measure: &Measure) -> [String; 11] {
     let samples = [&measure.ours, &measure.peer].into_iter().flatten().map(|s| s.samples.len()).max();
-    let [ours, ours_99, ours_rate] = side(measure.ours.as_ref());
-    let [peer, peer_99, peer_rate] = side(measure.peer.as_ref());
+    let [ours, ours_99, ours_rate] = side(measure.ours.as_ref(), measure.unit);
+    let [peer, peer_99, peer_rate] = side(measure.peer.as_ref(), measure.unit);
     let interval = |e: Estimate| format!("{:.3} ({:.3}-{:.3})", e.value, e.low, e.high);
     let ratio = match (measure.quantiles, measure.ratio, measure.p99) {
         (Some(q), _, _) => format!("p50 {}, p99 {}", interval(q.p50), interval(q.p99)),
@@ -119,10 +119,22 @@ fn row(measure: &Measure) -> [String; 11] {
     ]
 }
 
-fn side(side: Option<&Side>) -> [String; 3] {
-    match side.and_then(|s| s.speed) {
-        Some(speed) => [time(speed.p50), time(speed.p99), format!("{:.0}", speed.per_second)],
-        None => ["-".to_owned(), "-".to_owned(), "-".to_owned()],
+fn side(side: Option<&Side>, unit: Unit) -> [String; 3] {
+    let none = || "-".to_owned();
+    match (side.and_then(|s| s.speed), unit) {
+        (Some(speed), Unit::Seconds) => {
+            [time(speed.p50), time(speed.p99), format!("{:.0}", speed.per_second)]
+        }
+        (Some(speed), unit) => [value(speed.p50, unit), value(speed.p99, unit), none()],
+        (None, _) => [none(), none(), none()],
+    }
+}
+
+fn value(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Seconds => time(value),
+        Unit::Bytes => format!("{:.1} MB", value / 1e6),
+        Unit::Number => format!("{value:.2}"),
     }
 }
 
@@ -162,6 +174,16 @@ mod tests {
     #[test]
     fn times_are_written_in_the_unit_that_fits() {
         assert_eq!([time(0.000_250), time(0.0125), time(3.456)], ["250 µs", "12.50 ms", "3.46 s"]);
+    }
+
+    #[test]
+    fn what_is_no_time_has_its_own_unit_and_no_rate() {
+        let mut taken = Side::default();
+        taken.add_value(52_400_000.0);
+        let sides = crate::measure::Sides::only_ours(taken);
+        let measure = Measure::new("x", sides, None, &mut crate::dice::Dice::new(1)).in_unit(Unit::Bytes);
+        assert_eq!(side(measure.ours.as_ref(), measure.unit), ["52.4 MB", "52.4 MB", "-"]);
+        assert_eq!(value(12.5, Unit::Number), "12.50");
     }
 
     #[test]

@@ -357,8 +357,20 @@ const SETS: &[(&str, &[&str])] = &[
     ("node", &["podman"]),
     ("conformance", &["agnhost", "e2e", "promtool"]),
 ];
-const PEERS: &[&str] =
-    &["tools", "podman", "crun", "runsc", "old-pair", "cni", "containerd", "runc", "kubelet"];
+const PEERS: &[&str] = &[
+    "tools",
+    "podman",
+    "crun",
+    "runsc",
+    "old-pair",
+    "cni",
+    "containerd",
+    "runc",
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kubelet",
+];
 
 /// The component of this name.
 ///

@@ -82,6 +82,21 @@ pub(crate) enum Verb {
         #[arg(long, value_enum, default_value_t)]
         agent: NodeAgent,
     },
+    /// Blocks of upstream's end-to-end specs that need neither exec nor upstream's own images, on a whole node. Each failed
+    /// spec is named.
+    E2eBlocks {
+        /// pods, environment, containers, probes, volumes, node; all if none is named.
+        blocks: Vec<String>,
+        /// Which runtime.
+        #[arg(long, value_enum, default_value_t)]
+        containerd: Containerd,
+        /// What is in the kubelet's role.
+        #[arg(long, value_enum, default_value_t)]
+        agent: NodeAgent,
+        /// Keep the logs of the specs in this directory.
+        #[arg(long, value_name = "DIR")]
+        keep: Option<PathBuf>,
+    },
     /// critest on a runtime, if critest is at hand; exit status 2 if not.
     Critest {
         /// Which runtime.

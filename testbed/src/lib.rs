@@ -11,7 +11,7 @@
 //! - [`recorder`]: a proxy between a client and containerd that writes down each CRI request; [`compare_cri`]: those of
 //!   a kubelet and of `wardlet run`, field by field.
 //! - [`signer`]: a signer of PodCertificateRequests.
-//! - [`conformance`]: results of the conformance tests, and their table in docs/conformance.md.
+//! - [`conformance`]: results of the conformance tests, their table in docs/conformance.md, and the blocks of upstream's specs.
 //! - [`yardstick`]: what a real kubelet on containerd gives, one command each.
 //!
 //! A testbed has three layers of processes: the keeper, outside, which cleans up; the supervisor, inside, which holds

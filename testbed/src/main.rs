@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::Parser;
 use testbed::cluster::{launch, record, supervise, sweep, testbed as cluster};
+use testbed::conformance::blocks;
 use testbed::{
     Containerd, Error, Lifetime, NodeAgent, Options, Parts, Record, Testbed, catalogue,
     compare_cri as comparison, conformance, install, recorder, registry, yardstick,
@@ -46,7 +47,11 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::ShowUserns { containerd, agent } => show_userns(Which { containerd, agent })?,
         Verb::E2eUserns { containerd, agent } => return e2e_userns(Which { containerd, agent }),
         Verb::E2e { focus, skip, containerd, agent } => {
-            return e2e(Which { containerd, agent }, &yardstick::Selection { focus: &focus, skip: &skip });
+            let selection = yardstick::Selection { skip: &skip, ..yardstick::Selection::of(&focus) };
+            return e2e(Which { containerd, agent }, &selection);
+        }
+        Verb::E2eBlocks { blocks, containerd, agent, keep } => {
+            return e2e_blocks(Which { containerd, agent }, &blocks, keep.as_deref());
         }
         Verb::Critest { containerd, focus } => return critest(containerd, &focus),
         Verb::CompareCri { agent, short, keep, from } => {
@@ -178,10 +183,10 @@ fn show_userns(which: Which) -> Result<()> {
 fn e2e_userns(which: Which) -> Result<ExitCode> {
     let testbed = which.start()?;
     let began = Instant::now();
-    let specs = yardstick::e2e(&testbed, &yardstick::Selection { focus: "UserNamespacesSupport", skip: "" })?;
+    let specs = yardstick::e2e(&testbed, &yardstick::Selection::of("UserNamespacesSupport"))?;
     testbed.down()?;
-    conformance::record(&format!("e2e-userns {}", which.name()), &counts(specs))?;
-    Ok(summary("user-namespace specs", specs, began))
+    conformance::record(&format!("e2e-userns {}", which.name()), &counts(&specs))?;
+    Ok(summary("user-namespace specs", &specs, began))
 }
 
 fn e2e(which: Which, selection: &yardstick::Selection<'_>) -> Result<ExitCode> {
@@ -189,7 +194,23 @@ fn e2e(which: Which, selection: &yardstick::Selection<'_>) -> Result<ExitCode> {
     let began = Instant::now();
     let specs = yardstick::e2e(&testbed, selection)?;
     testbed.down()?;
-    Ok(summary("specs", specs, began))
+    Ok(summary("specs", &specs, began))
+}
+
+fn e2e_blocks(which: Which, names: &[String], keep: Option<&Path>) -> Result<ExitCode> {
+    let chosen = blocks::select(names)?;
+    let testbed = which.start()?;
+    let mut all = yardstick::Specs::default();
+    let began = Instant::now();
+    for block in chosen {
+        let began = Instant::now();
+        let specs = blocks::run(&testbed, block, keep)?;
+        conformance::record_specs(&block.record(&which.name()), &counts(&specs), &specs.failures)?;
+        summary(block.title, &specs, began);
+        all = all.and(specs);
+    }
+    testbed.down()?;
+    Ok(summary("all blocks", &all, began))
 }
 
 fn critest(containerd: Containerd, focus: &str) -> Result<ExitCode> {
@@ -199,8 +220,8 @@ fn critest(containerd: Containerd, focus: &str) -> Result<ExitCode> {
     let began = Instant::now();
     let specs = yardstick::critest(&testbed, &program, focus)?;
     testbed.down()?;
-    conformance::record(&format!("critest {}", runtime(containerd)), &counts(specs))?;
-    Ok(summary("critest", specs, began))
+    conformance::record(&format!("critest {}", runtime(containerd)), &counts(&specs))?;
+    Ok(summary("critest", &specs, began))
 }
 
 fn compare_cri(
@@ -228,7 +249,7 @@ fn runtime(containerd: Containerd) -> &'static str {
     if containerd == Containerd::Wardlet { "wardlet" } else { "containerd" }
 }
 
-fn counts(specs: yardstick::Specs) -> String {
+fn counts(specs: &yardstick::Specs) -> String {
     let yardstick::Specs { ran, passed, known, .. } = specs;
     match known {
         0 => format!("{passed} of {ran}"),
@@ -236,7 +257,7 @@ fn counts(specs: yardstick::Specs) -> String {
     }
 }
 
-fn summary(what: &str, specs: yardstick::Specs, began: Instant) -> ExitCode {
+fn summary(what: &str, specs: &yardstick::Specs, began: Instant) -> ExitCode {
     let seconds = began.elapsed().as_secs_f64();
     println!("{what}: {} of {} passed in {seconds:.0} s", specs.passed, specs.ran);
     ExitCode::from(u8::from(specs.failed > specs.known || specs.ran == 0))

@@ -81,7 +81,7 @@ pub fn assign_pod_cidrs(testbed: &Testbed, node: &str, cidrs: &[&str]) -> Result
 }
 
 /// How many specs there were, and what became of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Specs {
     /// Were run.
     pub ran: u32,
@@ -91,6 +91,21 @@ pub struct Specs {
     pub failed: u32,
     /// Of these, how many cannot do otherwise here: see [`KNOWN`].
     pub known: u32,
+    /// The names of those that failed, as ginkgo's summary gives them.
+    pub failures: Vec<String>,
+}
+
+impl Specs {
+    /// The sum of two runs.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.ran += other.ran;
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.known += other.known;
+        self.failures.extend(other.failures);
+        self
+    }
 }
 
 /// Specs of critest that fail on every runtime here, by their names, and why.
@@ -102,13 +117,27 @@ pub const KNOWN: [(&str, &str); 2] = [
     ("runtime should support MaskedPaths", "the stand-in's shell runs ls itself, without the masked program"),
 ];
 
-/// Which of upstream's end-to-end specs, by regular expressions.
+/// Which of upstream's end-to-end specs, by regular expressions and labels.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection<'a> {
+    /// What the log of the run is called.
+    pub log: &'a str,
     /// Those that match this.
     pub focus: &'a str,
     /// Without those that match this, if it is not empty.
     pub skip: &'a str,
+    /// With these labels, in ginkgo's language; all if it is empty.
+    pub labels: &'a str,
+    /// Minutes after which ginkgo interrupts the run.
+    pub minutes: u32,
+}
+
+impl<'a> Selection<'a> {
+    /// Those that match `focus`, whatever their labels.
+    #[must_use]
+    pub fn of(focus: &'a str) -> Self {
+        Self { log: "e2e", focus, skip: "", labels: "", minutes: 20 }
+    }
 }
 
 /// Some of upstream's end-to-end specs on a node that is up; their words go to stderr.
@@ -117,14 +146,18 @@ pub struct Selection<'a> {
 /// If they are not installed or say nothing that can be counted.
 pub fn e2e(testbed: &Testbed, selection: &Selection<'_>) -> Result<Specs> {
     let binary = cache::program("e2e", "e2e.test")?;
-    let report = testbed.record().places.log("e2e");
+    let report = testbed.record().places.log(selection.log);
     let mut command = testbed.command(binary);
     command
-        .args(["--provider=skeleton", "--ginkgo.no-color", "--ginkgo.timeout=20m"])
+        .args(["--provider=skeleton", "--ginkgo.no-color"])
+        .arg(format!("--ginkgo.timeout={}m", selection.minutes))
         .arg(format!("--ginkgo.focus={}", selection.focus))
         .arg(format!("--kubeconfig={}", testbed.kubeconfig().display()));
     if !selection.skip.is_empty() {
         command.arg(format!("--ginkgo.skip={}", selection.skip));
+    }
+    if !selection.labels.is_empty() {
+        command.arg(format!("--ginkgo.label-filter={}", selection.labels));
     }
     count(&mut command, &report)
 }
@@ -182,9 +215,19 @@ fn count(command: &mut Command, log: &Path) -> Result<Specs> {
     })
 }
 
+/// How ginkgo's summary marks a spec that did not do as it should.
+const MARKS: [&str; 4] = ["[FAIL]", "[TIMEDOUT]", "[PANICKED!]", "[INTERRUPTED]"];
+
 /// The lines of ginkgo's summary that name a spec which failed.
 fn failures(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().map(str::trim).filter(|line| line.starts_with("[FAIL]"))
+    let summary = text.rfind("\nSummarizing ").and_then(|at| text.get(at..)).unwrap_or(text);
+    summary.lines().map(str::trim).filter(|line| MARKS.iter().any(|mark| line.starts_with(mark)))
+}
+
+/// A spec's own name: without the mark and the kind of its last node.
+fn spec_name(failure: &str) -> String {
+    let name = failure.split_once("] ").map_or(failure, |(_, name)| name);
+    name.replace("[It] ", "").trim().to_owned()
 }
 
 fn why_known(failure: &str) -> Option<&'static str> {
@@ -206,6 +249,7 @@ fn specs(text: &str) -> Option<Specs> {
         passed: number_before(" Passed")?,
         failed: number_before(" Failed")?,
         known: u32::try_from(known).ok()?,
+        failures: failures(text).map(spec_name).collect(),
     })
 }
 
@@ -216,7 +260,7 @@ mod tests {
     #[test]
     fn the_summary_of_ginkgo_is_counted() {
         let text = "…\nRan 7 of 3206 Specs in 35.2 seconds\nFAIL! -- 5 Passed | 2 Failed | 0 Pending | 3199 Skipped\n";
-        assert_eq!(specs(text), Some(Specs { ran: 7, passed: 5, failed: 2, known: 0 }));
+        assert_eq!(specs(text), Some(Specs { ran: 7, passed: 5, failed: 2, ..Specs::default() }));
         assert_eq!(specs("panic: no cluster"), None);
     }
 
@@ -225,6 +269,23 @@ mod tests {
         let text = "Ran 3 of 142 Specs in 1 seconds\n  [FAIL] [k8s.io] Security Context bucket [It] runtime should \
                     support MaskedPaths\n  [FAIL] [k8s.io] Security Context bucket [It] runtime should support \
                     dropping capability\nFAIL! -- 1 Passed | 2 Failed | 0 Pending | 139 Skipped\n";
-        assert_eq!(specs(text), Some(Specs { ran: 3, passed: 1, failed: 2, known: 1 }));
+        let found = specs(text).expect("a summary");
+        assert_eq!((found.ran, found.passed, found.failed, found.known), (3, 1, 2, 1));
+        assert_eq!(
+            found.failures.last().map(String::as_str),
+            Some("[k8s.io] Security Context bucket runtime should support dropping capability")
+        );
+    }
+
+    #[test]
+    fn each_failed_spec_is_named_once_also_one_that_was_interrupted() {
+        let text = "  [FAIL] as it happens\nSummarizing 2 Failures:\n  [FAIL] [sig-node] Pods [It] should be updated \
+                    [NodeConformance]\n  [TIMEDOUT] [sig-node] Pods [It] should get a host IP\nRan 2 of 9 Specs in 1 \
+                    seconds\nFAIL! - Interrupted by Timeout -- 0 Passed | 2 Failed | 0 Pending | 7 Skipped\n";
+        let names = specs(text).expect("a summary").failures;
+        assert_eq!(
+            names,
+            ["[sig-node] Pods should be updated [NodeConformance]", "[sig-node] Pods should get a host IP"]
+        );
     }
 }

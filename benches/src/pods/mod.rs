@@ -6,7 +6,7 @@
 
 mod ours;
 mod podman;
-mod seen;
+pub(crate) mod seen;
 mod static_pod;
 
 use std::path::{Path, PathBuf};

@@ -12,11 +12,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Seconds that the pods' process sleeps: so many that it never ends by itself.
 const FIRST_MARK: u32 = 700_000_000;
 
-/// So many pods of the template, with the marks of their processes.
-pub(super) fn manifest_of(template: &str, pods: u32) -> (String, BTreeSet<u32>) {
+/// So many marks that no pod has had.
+pub(crate) fn fresh_marks(pods: u32) -> BTreeSet<u32> {
     static NEXT: AtomicU32 = AtomicU32::new(FIRST_MARK);
     let first = NEXT.fetch_add(pods, Ordering::Relaxed);
-    let marks: BTreeSet<u32> = (first..first + pods).collect();
+    (first..first + pods).collect()
+}
+
+/// So many pods of the template, with the marks of their processes.
+pub(crate) fn manifest_of(template: &str, pods: u32) -> (String, BTreeSet<u32>) {
+    let marks = fresh_marks(pods);
     let one = |mark: &u32| {
         template
             .replace("@MARK@", &mark.to_string())
@@ -26,14 +31,14 @@ pub(super) fn manifest_of(template: &str, pods: u32) -> (String, BTreeSet<u32>) 
 }
 
 /// When the last of them was seen.
-pub(super) fn until_all_run(marks: &BTreeSet<u32>, began: Instant) -> anyhow::Result<Duration> {
+pub(crate) fn until_all_run(marks: &BTreeSet<u32>, began: Instant) -> anyhow::Result<Duration> {
     until(began, || {
         let seen = running();
         marks.iter().all(|mark| seen.contains(mark))
     })
 }
 
-pub(super) fn until_none_runs(marks: &BTreeSet<u32>, began: Instant) -> anyhow::Result<Duration> {
+pub(crate) fn until_none_runs(marks: &BTreeSet<u32>, began: Instant) -> anyhow::Result<Duration> {
     until(began, || running().is_disjoint(marks))
 }
 

@@ -53,7 +53,8 @@ impl Ingredients {
             .copied()
             .collect::<String>();
         let critest = critest::fingerprint().into_bytes();
-        let all = [busybox, PAUSE_C.into(), agnhost.into_bytes(), names.into_bytes(), critest].concat();
+        let all = [busybox, PAUSE_C.into(), CURL.into(), agnhost.into_bytes(), names.into_bytes(), critest]
+            .concat();
         Ok(super::oci::sha256(&all).chars().skip(7).take(12).collect())
     }
 
@@ -162,9 +163,13 @@ fn image_of_noise() -> Result<Image> {
     Ok(Image::new(&[REGISTRY_ONLY], layer(&entries)?, &RunAs::default()))
 }
 
+/// Upstream's image has curl, with which specs of hooks fetch a page; ours has a script in its place.
+const CURL: &str = "#!/bin/sh\nexec wget -q -O - \"$1\"\n";
+
 /// Upstream's image has a second name for the program, and a certificate for its servers; so has ours.
 fn image_of_agnhost(mut root: Vec<Entry>, agnhost: &Path) -> Result<Image> {
     root.push(file("agnhost", 0o755, read(agnhost)?));
+    root.push(file("usr/bin/curl", 0o755, CURL));
     root.push(Entry::Link { path: "agnhost-2".into(), target: "/agnhost".into() });
     let key = rcgen::KeyPair::generate().map_err(Error::crypto("agnhost's key"))?;
     let params = crate::cluster::authority("localhost")?;

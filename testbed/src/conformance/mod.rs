@@ -1,7 +1,9 @@
 //! Results of the conformance tests, and the table of them in docs/conformance.md.
 //!
 //! A command or a test [`record`]s its counts in the file that `WARDLET_CONFORMANCE` names; without that variable
-//! nothing is recorded. [`write()`] puts the table of all results into the document.
+//! nothing is recorded. [`write()`] puts the table of all results into the document. [`blocks`]: upstream's specs of a node.
+
+pub mod blocks;
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,6 +12,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use self::blocks::{BLOCKS, Block, NODES, SKIPS, Skip};
 use crate::{Error, Result, program};
 
 /// Names the file of the results.
@@ -43,6 +46,9 @@ const ROWS: [(&str, &str); 14] = [
 struct Outcome {
     name: String,
     counts: String,
+    /// What failed, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    failures: Vec<String>,
 }
 
 /// Records the counts of tests if `WARDLET_CONFORMANCE` names a file. A later result takes the place of an earlier one.
@@ -50,14 +56,24 @@ struct Outcome {
 /// # Errors
 /// If the file cannot be written.
 pub fn record(name: &str, counts: &str) -> Result<()> {
+    record_specs(name, counts, &[])
+}
+
+/// The same, with the names of the specs that failed.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn record_specs(name: &str, counts: &str, failures: &[String]) -> Result<()> {
+    let clean = |text: &str| text.replace(['\n', '|'], " ");
+    let failures = failures.iter().map(|name| clean(name)).collect();
+    let outcome = Outcome { name: name.to_owned(), counts: clean(counts), failures };
     match std::env::var_os(FILE) {
-        Some(file) => append(Path::new(&file), name, counts),
+        Some(file) => append(Path::new(&file), &outcome),
         None => Ok(()),
     }
 }
 
-fn append(file: &Path, name: &str, counts: &str) -> Result<()> {
-    let outcome = Outcome { name: name.to_owned(), counts: counts.replace(['\n', '|'], " ") };
+fn append(file: &Path, outcome: &Outcome) -> Result<()> {
     let line = serde_json::to_string(&outcome).unwrap_or_default();
     let opened = File::options().create(true).append(true).open(file);
     opened.and_then(|mut out| writeln!(out, "{line}")).map_err(Error::file("write", file))
@@ -102,13 +118,49 @@ fn outcomes(file: &Path, lines: &str) -> Result<Vec<Outcome>> {
 fn table(run: &Run, outcomes: &[Outcome]) -> String {
     let mut text = format!("Commit {}, {}.\n\n| tests | result |\n|---|---|\n", run.commit, run.date);
     for (name, what) in ROWS {
-        let last = outcomes.iter().rev().find(|outcome| outcome.name == name);
-        text.push_str(&format!(
-            "| {what} | {} |\n",
-            last.map_or("not run", |outcome| outcome.counts.as_str())
-        ));
+        text.push_str(&format!("| {what} | {} |\n", counts(outcomes, name)));
+    }
+    text + &table_of_blocks(outcomes)
+}
+
+/// The last result of this name.
+fn last<'a>(outcomes: &'a [Outcome], name: &str) -> Option<&'a Outcome> {
+    outcomes.iter().rev().find(|outcome| outcome.name == name)
+}
+
+fn counts<'a>(outcomes: &'a [Outcome], name: &str) -> &'a str {
+    last(outcomes, name).map_or("not run", |outcome| outcome.counts.as_str())
+}
+
+/// Upstream's specs of a node, by block and node; what failed, by name; what was left out.
+fn table_of_blocks(outcomes: &[Outcome]) -> String {
+    let heads = NODES.map(|(_, what)| what).join(" | ");
+    let mut text = format!("\n| upstream's specs of a node | {heads} |\n|---|---|---|---|\n");
+    for block in &BLOCKS {
+        let cells = NODES.map(|(node, _)| counts(outcomes, &block.record(node))).join(" | ");
+        text.push_str(&format!("| {} | {cells} |\n", block.title));
+    }
+    let failures: Vec<String> =
+        NODES.iter().flat_map(|(node, what)| failures(outcomes, node, what)).collect();
+    if !failures.is_empty() {
+        text.push_str(&format!("\nWhat failed:\n\n{}", failures.concat()));
+    }
+    text.push_str("\nLeft out on every node:\n\n");
+    for (skip, reason) in SKIPS {
+        let what = match skip {
+            Skip::Label(label) => format!("specs labelled `{label}`"),
+            Skip::Name(name) => format!("`{}`", name.replace('\\', "")),
+        };
+        text.push_str(&format!("- {what}: {reason}\n"));
     }
     text
+}
+
+/// A line for each spec that failed on a node.
+fn failures(outcomes: &[Outcome], node: &str, what: &str) -> Vec<String> {
+    let of_block = |block: &Block| last(outcomes, &block.record(node)).map(|outcome| &outcome.failures);
+    let names = BLOCKS.iter().filter_map(of_block).flatten();
+    names.map(|name| format!("- {what}: `{name}`\n")).collect()
 }
 
 fn with_table(document: &str, table: &str) -> Result<String, String> {
@@ -126,28 +178,48 @@ mod tests {
         Run { commit: "abc".into(), date: "2026-01-02".into() }
     }
 
+    fn outcome(name: &str, counts: &str, failures: &[&str]) -> Outcome {
+        let failures = failures.iter().map(|&name| name.to_owned()).collect();
+        Outcome { name: name.to_owned(), counts: counts.to_owned(), failures }
+    }
+
     #[test]
     fn the_last_result_of_each_test_is_in_the_table_and_what_is_missing_was_not_run() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("results");
-        for (name, counts) in
-            [("oracle", "old"), ("critest wardlet", "112 of 114"), ("oracle", "20000 | all")]
+        for (name, counts) in [("oracle", "old"), ("critest wardlet", "112 of 114"), ("oracle", "20000 all")]
         {
-            append(&file, name, counts).expect("written");
+            append(&file, &outcome(name, counts, &[])).expect("written");
         }
         let lines = fs::read_to_string(&file).expect("read");
         let text = table(&run(), &outcomes(&file, &lines).expect("results"));
         assert!(text.starts_with("Commit abc, 2026-01-02.\n"), "{text}");
         let row = |line: &str| text.lines().any(|found| found == line);
-        assert!(row("| generated objects against the API server's validation | 20000   all |"), "{text}");
+        assert!(row("| generated objects against the API server's validation | 20000 all |"), "{text}");
         assert!(row("| critest, built-in runtime | 112 of 114 |"), "{text}");
         assert!(row("| critest, containerd | not run |"), "{text}");
-        assert_eq!(text.matches("not run").count(), ROWS.len() - 2);
+        let cells = BLOCKS.len() * NODES.len();
+        assert_eq!(text.matches("not run").count(), ROWS.len() - 2 + cells);
+    }
+
+    #[test]
+    fn each_failed_spec_is_named_with_its_node_and_each_skip_with_its_reason() {
+        let failed = "[sig-node] Pods should be updated";
+        let outcomes = [
+            outcome("block pods containerd", "23 of 23", &[]),
+            outcome("block pods wardlet agent", "22 of 23", &[failed]),
+        ];
+        let text = table(&run(), &outcomes);
+        let row = format!("| {} | 23 of 23 | not run | 22 of 23 |", BLOCKS[0].title);
+        assert!(text.lines().any(|line| line == row), "{text}");
+        let named = format!("- `wardlet agent` on the built-in runtime: `{failed}`");
+        assert_eq!(text.lines().filter(|line| line.contains(failed)).collect::<Vec<_>>(), [named]);
+        assert_eq!(text.lines().filter(|line| line.ends_with(": it needs exec")).count(), 2);
     }
 
     #[test]
     fn the_document_keeps_all_but_its_table() {
-        let document = include_str!("../../docs/conformance.md");
+        let document = include_str!("../../../docs/conformance.md");
         let once = with_table(document, "| one |\n").expect("a place for the table");
         assert_eq!(with_table(&once, "| one |\n").expect("still"), once);
         assert!(once.contains("| one |"));
