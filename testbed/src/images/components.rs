@@ -69,7 +69,7 @@ impl Root {
         if self.files.insert(path.to_path_buf(), host.to_path_buf()).is_some() {
             return Ok(());
         }
-        for library in libraries(host)? {
+        for library in libraries(&[host.to_path_buf()])? {
             let is_new = self.files.insert(library.clone(), library.clone()).is_none();
             if is_new && library.to_string_lossy().contains("/libxtables.") {
                 self.add_extensions(&library)?;
@@ -95,8 +95,10 @@ impl Root {
         let real = fs::canonicalize(library).map_err(Error::file("find", library))?;
         let directory = real.parent().unwrap_or(&real).join("xtables");
         let entries = fs::read_dir(&directory).map_err(Error::file("read", &directory))?;
-        let files = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file());
-        self.files.extend(files.map(|path| (path.clone(), path)));
+        let plugins: Vec<PathBuf> =
+            entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+        let libraries = libraries(&plugins)?;
+        self.files.extend(plugins.into_iter().chain(libraries).map(|path| (path.clone(), path)));
         Ok(())
     }
 
@@ -127,25 +129,27 @@ impl Root {
         for (path, host) in &self.files {
             entries.push(file(&inside(path), 0o755, read(host)?));
         }
-        entries.extend(self.links.iter().map(|(path, target)| Entry::Link {
-            path: inside(path),
-            target: target.display().to_string(),
-        }));
+        entries.extend(
+            self.links.iter().map(|(path, target)| Entry::Link {
+                path: inside(path),
+                target: target.display().to_string(),
+            }),
+        );
         Ok(entries)
     }
 }
 
-/// The shared libraries of a program and the loader; none if it is static.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
-    let output = Command::new("ldd").arg(program).output();
+/// The shared libraries of programs or libraries, and the loader; none for a static program.
+fn libraries(of: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let output = Command::new("ldd").args(of).output();
     let output = output.map_err(|source| Error::Spawn { program: "ldd".into(), source })?;
     Ok(named(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// The paths in the answer of ldd.
+/// The paths in the answer of ldd. A line that ends with a colon names what was asked about.
 fn named(answer: &str) -> Vec<PathBuf> {
     let path = |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from);
-    answer.lines().filter_map(path).collect()
+    answer.lines().filter(|line| !line.ends_with(':')).filter_map(path).collect()
 }
 
 #[cfg(test)]
@@ -154,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_loader_and_every_library_are_read_and_a_static_program_has_none() {
-        let answer = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibc.so.6 => /lib/libc.so.6 (0x00007f)\n\t/lib64/ld.so.2 (0x00007f)\n";
+        let answer = "/bin/of:\n\tlinux-vdso.so.1 (0x00007ffd)\n\tlibc.so.6 => /lib/libc.so.6 (0x00007f)\n\t/lib64/ld.so.2 (0x00007f)\n";
         assert_eq!(named(answer), [Path::new("/lib/libc.so.6"), Path::new("/lib64/ld.so.2")]);
         assert!(named("\tnot a dynamic executable\n").is_empty());
     }
