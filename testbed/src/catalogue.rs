@@ -202,6 +202,14 @@ pub static COMPONENTS: &[Component] = &[
         900,
     ),
     kubernetes("kube-scheduler", &[program("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler")], 400),
+    kubernetes("kube-proxy", &[program("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy")], 300),
+    Component {
+        name: "coredns",
+        version: "1.15.0",
+        // Only the plugins that a cluster's DNS needs: with all of them the build takes the clients of three clouds.
+        source: Source::Go(go(peer!("coredns", "main.go"), &[program("coredns", ".")])),
+        megabytes: 500,
+    },
     Component {
         name: "agnhost",
         version: "1.37.1",
@@ -354,7 +362,7 @@ const SETS: &[(&str, &[&str])] = &[
             manifests::KUBELET_TYPES,
         ],
     ),
-    ("node", &["podman"]),
+    ("node", &["podman", "kube-proxy", "coredns"]),
     ("conformance", &["agnhost", "e2e", "promtool"]),
 ];
 const PEERS: &[&str] = &[

@@ -15,7 +15,7 @@ use super::handlers::Handler;
 use super::launch::{await_ready, check, create, last_words, spawn_keeper};
 use super::parts::{Containerd, NodeAgent, Part, Parts};
 use super::record::{Lifetime, Record};
-use super::{User, lock, pki, supervise, sweep};
+use super::{User, daemons, lock, pki, supervise, sweep};
 use crate::process::ProcessId;
 use crate::{Error, Result};
 
@@ -151,6 +151,15 @@ impl Testbed {
             Ok(done) => done,
             Err(panic) => std::panic::resume_unwind(panic),
         })
+    }
+
+    /// The arguments of a part with one daemon, as this testbed runs it or would.
+    ///
+    /// # Errors
+    /// If its component is not installed.
+    pub fn arguments(&self, part: Part) -> Result<Vec<String>> {
+        let launches = daemons::launches(&self.record, part)?;
+        Ok(launches.into_iter().flat_map(|launch| launch.arguments).collect())
     }
 
     /// containerd's socket, which is reached from outside too.

@@ -27,6 +27,20 @@ pub fn small<'a>(testbed: &'a Testbed, directory: &Path, bytes: u64) -> Result<S
     Ok(SmallDisk { testbed, directory: directory.to_path_buf() })
 }
 
+/// Puts an ext4 of so many bytes, on a loop device, over `directory`, which must exist inside. What was there is hidden. It goes
+/// with the testbed.
+///
+/// # Errors
+/// If it cannot be made or mounted.
+pub fn separate(testbed: &Testbed, directory: &Path, bytes: u64) -> Result<()> {
+    let name = format!("disk-{bytes}.img");
+    let file = testbed.record().places.data.join(name);
+    let image = fs::File::create_new(&file).map_err(Error::file("make", &file))?;
+    image.set_len(bytes).map_err(Error::file("extend", &file))?;
+    program::run(testbed.command("mkfs.ext4").arg("-q").arg(&file))?;
+    program::run(testbed.command("mount").args(["-o", "loop"]).arg(&file).arg(directory)).map(drop)
+}
+
 impl SmallDisk<'_> {
     fn filler(&self) -> PathBuf {
         self.directory.join(".full")

@@ -1,17 +1,19 @@
 //! Images without any registry to fetch them from: made once, kept in the cache, imported into containerd
 //! and served by the testbed's own registry.
 
+mod components;
 mod critest;
 mod layer;
 mod oci;
 mod standins;
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::fs::{FlockOperation, flock};
 
+pub use components::{ComponentImage, of_component};
 pub use standins::{AGNHOST, BUSYBOX, PAUSE, REGISTRY_ONLY};
 
 use crate::cluster::daemons::ctr;
@@ -26,19 +28,56 @@ use standins::Ingredients;
 /// If an ingredient is missing.
 pub fn made() -> Result<PathBuf> {
     let ingredients = Ingredients::find()?;
+    match begin(&ingredients.fingerprint()?)? {
+        Making::Made(target) => Ok(target),
+        Making::New(work) => {
+            ingredients.make(work.path())?;
+            work.keep()
+        }
+    }
+}
+
+/// A directory of the cache.
+enum Making {
+    /// It is there and complete.
+    Made(PathBuf),
+    /// It is to be made.
+    New(Work),
+}
+
+/// A directory that becomes one of the cache when it is complete. It is removed if it is dropped before.
+struct Work {
+    dir: tempfile::TempDir,
+    target: PathBuf,
+    /// Held until then.
+    _lock: File,
+}
+
+impl Work {
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Moves it into place.
+    fn keep(self) -> Result<PathBuf> {
+        fs::rename(self.dir.path(), &self.target).map_err(Error::file("move into place", &self.target))?;
+        Ok(self.target)
+    }
+}
+
+/// The directory `name` of the cache of images, or a new one in its place.
+fn begin(name: &str) -> Result<Making> {
     let home = paths::cache_root().join("images");
-    let target = home.join(ingredients.fingerprint()?);
+    let target = home.join(name);
     fs::create_dir_all(&home).map_err(Error::file("make", &home))?;
     let path = home.join("lock");
     let lock = File::create(&path).map_err(Error::file("open", &path))?;
     flock(&lock, FlockOperation::LockExclusive).map_err(|error| Error::file("lock", &path)(error.into()))?;
     if target.is_dir() {
-        return Ok(target);
+        return Ok(Making::Made(target));
     }
-    let work = tempfile::tempdir_in(&home).map_err(Error::file("make a directory in", &home))?;
-    ingredients.make(work.path())?;
-    fs::rename(work.path(), &target).map_err(Error::file("move into place", &target))?;
-    Ok(target)
+    let dir = tempfile::tempdir_in(&home).map_err(Error::file("make a directory in", &home))?;
+    Ok(Making::New(Work { dir, target, _lock: lock }))
 }
 
 /// Before the testbed starts: what its registry will serve. A copy, for a test may push and delete.

@@ -80,7 +80,7 @@ impl Ingredients {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(Error::file("read", path))
 }
 

@@ -15,6 +15,14 @@ pub struct MachinePaths<'a> {
     pub storage: &'a Path,
 }
 
+/// Where the ID of the hardware is, in the kubelet's order: of a PC, of POWER and its guests; else the ID of the installation.
+const SYSTEM_UUID: [&str; 4] = [
+    "sys/class/dmi/id/product_uuid",
+    "proc/device-tree/system-id",
+    "proc/device-tree/vm,uuid",
+    "etc/machine-id",
+];
+
 /// Why a machine's facts cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {what} from {}: {cause}", path.display())]
@@ -49,7 +57,7 @@ pub fn read_machine(paths: MachinePaths<'_>) -> Result<MachineFacts, MachineErro
         huge_pages: host.huge_pages(),
         ephemeral_storage: filesystem_size(paths.storage),
         machine_id: first(&["etc/machine-id", "var/lib/dbus/machine-id"]),
-        system_uuid: first(&["sys/class/dmi/id/product_uuid"]),
+        system_uuid: first(&SYSTEM_UUID),
         boot_id: first(&["proc/sys/kernel/random/boot_id"]),
         kernel_version: first(&["proc/sys/kernel/osrelease"]),
         os_image: pretty_name(&release).unwrap_or_else(|| "Linux".to_owned()),
@@ -64,7 +72,8 @@ impl Host<'_> {
     /// The text of a file without blanks around it; `None` if there is none.
     fn text(&self, file: &str) -> Option<String> {
         let text = fs::read_to_string(self.0.join(file)).ok()?;
-        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+        // What the device tree has ends with a zero.
+        Some(text.trim_end_matches('\0').trim().to_owned()).filter(|text| !text.is_empty())
     }
 
     fn required<T>(
@@ -168,6 +177,14 @@ mod tests {
         assert_eq!((facts.os_image.as_str(), facts.boot_id.as_str()), ("Debian GNU/Linux 12 (bookworm)", ""));
         assert!(facts.ephemeral_storage.unwrap() > 0);
         assert!(!facts.in_user_namespace);
+        assert_eq!(
+            facts.system_uuid, "",
+            "of a machine without firmware tables and without an ID of its own"
+        );
+        write("etc/machine-id", "def\n");
+        assert_eq!(read_machine(paths).unwrap().system_uuid, "def");
+        write("proc/device-tree/vm,uuid", "e81f\0");
+        assert_eq!(read_machine(paths).unwrap().system_uuid, "e81f");
         write("proc/self/uid_map", "0 100000 65536\n");
         assert!(read_machine(paths).unwrap().in_user_namespace);
     }

@@ -2,14 +2,17 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub(crate) mod pods;
+pub(crate) mod refused;
 pub(crate) mod workloads;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use testbed::{Part, Parts, Testbed, User, Validity, images, yardstick};
+use testbed::images::{self, ComponentImage};
+use testbed::{Part, Parts, Testbed, User, Validity, yardstick};
 use testkit::{wait_for, wait_until};
 
 /// The node that the agent is.
@@ -24,7 +27,11 @@ pub(crate) enum Runtime {
 
 pub(crate) struct Cluster {
     pub(crate) testbed: Testbed,
-    runtime: Runtime,
+    pub(crate) runtime: Runtime,
+    /// Fields of the kubelet's configuration besides those that every node here has.
+    pub(crate) kubelet: Value,
+    /// The host IDs of its pods.
+    pool: String,
     dir: tempfile::TempDir,
 }
 
@@ -62,18 +69,33 @@ impl Drop for Cluster {
     }
 }
 
+/// 128 blocks that no other node of these tests has at the moment: `verify` sees the processes of all.
+fn own_pool() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let blocks = 128 * 65_536;
+    let place = std::process::id().wrapping_mul(8).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % 100;
+    let first = (140 + place) * blocks;
+    format!("{first}-{}", first + blocks - 1)
+}
+
 impl Cluster {
     /// etcd, API server, scheduler, controller manager, and what the runtime needs. The agent is started by
     /// [`Cluster::agent`].
     pub(crate) fn start(runtime: Runtime) -> Self {
-        let mut parts = vec![Part::ControllerManager, Part::Scheduler];
+        Self::of(runtime, &[Part::ControllerManager, Part::Scheduler])
+    }
+
+    /// The same with these parts.
+    pub(crate) fn of(runtime: Runtime, parts: &[Part]) -> Self {
+        let mut parts = parts.to_vec();
         parts.extend((runtime == Runtime::Containerd).then_some(Part::Containerd));
         let testbed = Testbed::start(Parts::of(&parts)).unwrap();
         let dir = tempfile::Builder::new().prefix("wc").tempdir_in("/var/tmp").unwrap();
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
         std::fs::set_permissions(dir.path(), open).unwrap();
-        let cluster = Self { testbed, runtime, dir };
+        let cluster = Self { testbed, runtime, kubelet: json!({}), pool: own_pool(), dir };
         std::fs::create_dir(cluster.state()).unwrap();
+        cluster.configure(json!({}));
         cluster
     }
 
@@ -97,15 +119,40 @@ impl Cluster {
     /// The images of the testbed, which its containerd has already.
     pub(crate) fn import(&self) {
         if self.runtime == Runtime::BuiltIn {
-            let archive = images::made().unwrap().join("archives/busybox.tar");
-            let imported = self.wardlet().args(["image", "import"]).arg(archive).output().unwrap();
-            assert!(imported.status.success(), "{}", text(&imported));
+            self.import_archive(&images::made().unwrap().join("archives/busybox.tar"));
         }
+    }
+
+    /// The image of a component of the testbed.
+    pub(crate) fn import_component(&self, component: &str) -> ComponentImage {
+        let image = images::of_component(component).unwrap();
+        self.import_archive(&image.archive);
+        image
+    }
+
+    fn import_archive(&self, archive: &Path) {
+        let mut command = match self.runtime {
+            Runtime::BuiltIn => self.wardlet(),
+            Runtime::Containerd => self.testbed.command("ctr"),
+        };
+        let words = match self.runtime {
+            Runtime::BuiltIn => ["image", "import"],
+            Runtime::Containerd => ["images", "import"],
+        };
+        let imported = command.args(words).arg(archive).output().unwrap();
+        assert!(imported.status.success(), "{}", text(&imported));
+    }
+
+    /// Writes wardlet's own configuration: these settings of user namespaces, and the pool of this node alone.
+    pub(crate) fn configure(&self, mut settings: Value) {
+        settings["pool"] = json!({"uids": [self.pool]});
+        let text = json!({"userNamespaces": settings}).to_string();
+        std::fs::write(self.path("wardlet.yaml"), text).unwrap();
     }
 
     pub(crate) fn wardlet(&self) -> Command {
         let mut command = self.testbed.command(testkit::programs().join("wardlet"));
-        command.arg("--state-dir").arg(self.state());
+        command.arg("--config").arg(self.path("wardlet.yaml")).arg("--state-dir").arg(self.state());
         command
     }
 
@@ -158,13 +205,14 @@ impl Cluster {
 
     fn kubelet_config(&self) -> PathBuf {
         let pki = |name: &str| self.testbed.kubeconfig().with_file_name(name).display().to_string();
-        let config = json!({
+        let mut config = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "tlsCertFile": pki("kubelet-serving.crt"), "tlsPrivateKeyFile": pki("kubelet-serving.key"),
             "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
             "containerRuntimeEndpoint": self.endpoint(), "cgroupDriver": "cgroupfs", "resolvConf": "",
             "failCgroupV1": false, "podLogsDir": self.path("logs/pods"),
         });
+        config.as_object_mut().unwrap().extend(self.kubelet.as_object().unwrap().clone());
         let file = self.path("kubelet.json");
         std::fs::write(&file, config.to_string()).unwrap();
         file
@@ -194,6 +242,11 @@ impl Cluster {
     #[track_caller]
     pub(crate) fn apply(&self, object: &Value) {
         yardstick::apply(&self.testbed, &object.to_string()).unwrap();
+    }
+
+    /// The agent's metrics, through the API server.
+    pub(crate) fn metrics(&self) -> String {
+        self.kubectl(&format!("get --raw /api/v1/nodes/{NODE}/proxy/metrics"))
     }
 
     pub(crate) fn await_node_ready(&self) {

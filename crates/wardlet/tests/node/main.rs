@@ -4,6 +4,9 @@
 #[path = "../cluster/mod.rs"]
 mod cluster;
 
+mod cluster_kubectl;
+mod cluster_refused;
+mod cluster_services;
 mod cluster_workloads;
 mod compare_cri;
 mod verify;

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testbed::{Part, Parts, Testbed, User, Validity, yardstick};
+use testbed::{Parts, Testbed, User, Validity, yardstick};
 use testkit::{wait_for, wait_until};
 
 const NODE: &str = "agent0";
@@ -283,65 +282,6 @@ fn pods_are_rejected_as_by_a_kubelet_and_admitted_ones_are_not_judged_again() {
     for pod in ["critical", "greedy", "same-port", "victim", "bystander", "placed", "port"] {
         cluster.delete(pod);
     }
-}
-
-/// A terminal refusal would make the controller create pods without end. The long form takes ten minutes.
-#[test]
-fn a_deployment_whose_pods_cannot_run_here_keeps_its_pods() {
-    let cluster = Cluster::start(Parts::of(&[Part::Etcd, Part::Apiserver, Part::ControllerManager]));
-    // Blocks for two pods.
-    cluster.configure("userNamespaces: {maxPods: 2}\n");
-    let _agent = cluster.agent();
-    let deployment = |name: &str, more: &Value| {
-        let spec = pod(name, more)["spec"].clone();
-        let labels = json!({"app": name});
-        cluster.apply(&json!({
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
-            "spec": {"replicas": 5, "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": spec}},
-        }));
-    };
-    let volume = json!({"name": "data", "nfs": {"server": "nfs.example", "path": "/"}});
-    deployment("volume", &json!({"hostUsers": false, "volumes": [volume]}));
-    deployment("full", &json!({"hostUsers": false}));
-    let pods = |app: &str| {
-        let pods = cluster.get(&["pods", "-l", &format!("app={app}")]).unwrap_or_default()["items"].clone();
-        pods.as_array().cloned().unwrap_or_default()
-    };
-    let uids = |pods: &[Value]| {
-        let uid = |pod: &Value| pod["metadata"]["uid"].as_str().unwrap().to_owned();
-        pods.iter().map(uid).collect::<std::collections::BTreeSet<String>>()
-    };
-    let pending = |pods: &[Value]| pods.iter().filter(|pod| pod["status"]["phase"] == "Pending").count();
-    let running = |pods: &[Value]| pods.iter().filter(|pod| pod["status"]["phase"] == "Running").count();
-    wait_until("five pods are refused", || {
-        pods("volume").len() == 5 && cluster.events("volume", "FailedMount").len() >= 5
-    });
-    wait_until("two pods have a block, and three are refused", || {
-        let pods = pods("full");
-        let refused = cluster.events("full", "FailedCreatePodSandBox").len();
-        (running(&pods), pending(&pods)) == (2, 3) && refused >= 3
-    });
-    let first = [uids(&pods("volume")), uids(&pods("full"))];
-    let message = cluster.events("full", "FailedCreatePodSandBox").remove(0);
-    assert!(message.contains("userNamespaces.maxPods"), "{message}");
-    let message = cluster.events("volume", "FailedMount").remove(0);
-    assert!(message.starts_with("spec.volumes[0].nfs: ") && message.contains("; use emptyDir"), "{message}");
-    let patience = if testkit::rounds() >= 100 { 600 } else { 30 };
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(patience) {
-        let (volume, full) = (pods("volume"), pods("full"));
-        assert_eq!([uids(&volume), uids(&full)], first, "other pods were created");
-        assert_eq!((pending(&volume), pending(&full)), (5, 3));
-        std::thread::sleep(Duration::from_secs(2));
-    }
-    assert_eq!(cluster.leases().len(), 2);
-    let metrics = cluster.metrics();
-    let line = "wardlet_pod_refusals_total{reason=\"FailedMount\",cause=\"spec.volumes.nfs\"} ";
-    assert!(metrics.contains(line), "{metrics}");
-    cluster.kubectl(&["delete", "deployment", "volume", "full", "--timeout=60s"]);
-    wait_until("the pods are gone", || pods("volume").is_empty() && pods("full").is_empty());
-    wait_until("every block is returned", || cluster.leases().is_empty());
 }
 
 #[test]
