@@ -107,7 +107,7 @@ pub trait ObjectStore: Send + Sync {
     }
 }
 
-/// A service account, as credential providers are told of it.
+/// A service account, as credential providers get it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServiceAccount {
     /// Its UID.

@@ -48,7 +48,7 @@ pub(crate) struct Asker {
     pub(crate) objects: Arc<dyn ObjectStore>,
 }
 
-/// What a provider is told of a service account.
+/// What a provider gets of a service account.
 #[derive(Default)]
 struct Account {
     /// `None` for a pod without one.
