@@ -147,7 +147,7 @@ impl Watched {
     /// Waits until this was seen of all these pods; returns when it was seen of the last.
     pub(super) fn until<'a>(
         &self,
-        pods: impl Iterator<Item = &'a str> + Clone,
+        pods: &(impl Iterator<Item = &'a str> + Clone),
         seen: impl Fn(&str, &Seen) -> Option<Instant>,
     ) -> anyhow::Result<Instant> {
         let began = Instant::now();
@@ -212,9 +212,9 @@ mod tests {
         watched.note(&event("MODIFIED", &json!({"observedGeneration": 4})), at(4));
         watched.note(&event("DELETED", &ready), at(5));
         let names = ["a"].into_iter();
-        assert_eq!(watched.until(names.clone(), |_, seen| seen.ready).unwrap(), at(2));
-        assert_eq!(watched.until(names.clone(), |_, seen| seen.observed(3)).unwrap(), at(4));
-        assert_eq!(watched.until(names, |_, seen| seen.gone).unwrap(), at(5));
+        assert_eq!(watched.until(&names, |_, seen| seen.ready).unwrap(), at(2));
+        assert_eq!(watched.until(&names, |_, seen| seen.observed(3)).unwrap(), at(4));
+        assert_eq!(watched.until(&names, |_, seen| seen.gone).unwrap(), at(5));
     }
 
     #[test]
@@ -224,9 +224,9 @@ mod tests {
         for (name, at) in [("a", one), ("b", other)] {
             watched.note(&json!({"type": "DELETED", "object": {"metadata": {"name": name}}}), at);
         }
-        assert_eq!(watched.until(["b", "a"].into_iter(), |_, seen| seen.gone).unwrap(), other);
+        assert_eq!(watched.until(&["b", "a"].into_iter(), |_, seen| seen.gone).unwrap(), other);
         watched.end("broken".into());
-        let error = watched.until(["c"].into_iter(), |_, seen| seen.gone).unwrap_err();
+        let error = watched.until(&["c"].into_iter(), |_, seen| seen.gone).unwrap_err();
         assert!(error.to_string().contains("broken"), "{error}");
     }
 }

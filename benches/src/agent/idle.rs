@@ -59,7 +59,7 @@ fn fill(node: &mut Node, level: u32) -> anyhow::Result<()> {
     let marks = seen::fresh_marks(missing);
     rounds::start(node, Shape::MANY, &marks, Instant::now())?;
     let names: Vec<String> = marks.iter().map(|mark| template::name(*mark)).collect();
-    node.watched.until(names.iter().map(String::as_str), |_, seen| seen.ready)?;
+    node.watched.until(&names.iter().map(String::as_str), |_, seen| seen.ready)?;
     node.idle.extend(marks);
     Ok(())
 }
@@ -117,12 +117,15 @@ fn recover(node: &mut Node, deadline: u32) -> anyhow::Result<Duration> {
     let mut generations = BTreeMap::new();
     for mark in &node.idle {
         let pod = node.patch(*mark, &patch)?;
-        let generation = pod["metadata"]["generation"].as_i64().context("a pod without a generation")?;
+        let generation = pod
+            .pointer("/metadata/generation")
+            .and_then(serde_json::Value::as_i64)
+            .context("a pod without a generation")?;
         generations.insert(template::name(*mark), generation);
     }
     let began = Instant::now();
     node.testbed.restart(Part::Kubelet)?;
-    let known = node.watched.until(generations.keys().map(String::as_str), |pod, seen| {
+    let known = node.watched.until(&generations.keys().map(String::as_str), |pod, seen| {
         generations.get(pod).and_then(|generation| seen.observed(*generation))
     })?;
     Ok(known.saturating_duration_since(began))

@@ -86,11 +86,11 @@ fn pods(node: &Node, shape: Shape, count: u32) -> anyhow::Result<Took> {
     let running = start(node, shape, &marks, began)?;
     let names: Vec<String> = marks.iter().map(|mark| template::name(*mark)).collect();
     let names = names.iter().map(String::as_str);
-    let ready = node.watched.until(names.clone(), |_, seen| seen.ready)?;
+    let ready = node.watched.until(&names, |_, seen| seen.ready)?;
     std::thread::sleep(PAUSE);
     let told = Instant::now();
     marks.iter().try_for_each(|mark| node.delete(*mark))?;
-    let gone = node.watched.until(names.clone(), |_, seen| seen.gone)?;
+    let gone = node.watched.until(&names, |_, seen| seen.gone)?;
     seen::until_none_runs(&marks, told)?;
     names.for_each(|name| node.watched.forget(name));
     std::thread::sleep(PAUSE);
