@@ -23,7 +23,7 @@ const BEGIN: &str = "<!-- written by `make test-conformance`: begin -->";
 const END: &str = "<!-- written by `make test-conformance`: end -->";
 
 /// Every result of a whole run, by the name under which it is recorded, and what it is.
-const ROWS: [(&str, &str); 14] = [
+const ROWS: [(&str, &str); 15] = [
     ("e2e-userns containerd", "upstream's user namespace specs, containerd"),
     ("e2e-userns wardlet", "upstream's user namespace specs, built-in runtime"),
     ("e2e-userns containerd agent", "upstream's user namespace specs, `wardlet agent` on containerd"),

@@ -383,11 +383,12 @@ impl ActionExecutor {
         blocking("getting a container's mounts ready", move || {
             let ActionExecutor { shared, context, place, .. } = executor;
             let (objects, host_ip) = (&*shared.objects, shared.host_ip.as_str());
-            let files = &WrittenFiles { volumes: &shared.local, pod: &context.uid };
+            let home = shared.volumes.of(&place)?;
+            let files = &WrittenFiles { volumes: &home.local, pod: &context.uid };
             let around = env::Surroundings { context: &context, objects, ips: &ips, host_ip, files };
             let variables = env::of(&container, &around)?;
             let wanted = wanted(&context, objects)?;
-            let volumes = &shared.volumes.of(&place)?.manager;
+            let volumes = &home.manager;
             let mounter = Mounter { context: &context, volumes, wanted: &wanted, images: &images };
             let mut mounts = mounter.all(&container, &variables)?;
             mounts.extend(Files { dir: &place.files, context: &context }.mounts(&container, attempt, &ips)?);

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ids::UserNamespace;
-use kernel::Kernel;
+use kernel::{Dir, Kernel};
 
 use crate::error::{Error, Result};
 use crate::present::{HostMount, Presented};
