@@ -345,13 +345,16 @@ mod tests {
         let node = node.restarted();
         let own = of_secret("shop", "u-1", "p");
         for image in ["quay.io/a:1", "quay.io/a", "quay.io/b", "sha256:1111"] {
-            assert_eq!(node.verdict(image, &[own.clone()]), Verdict::Pull, "{image}");
+            assert_eq!(node.verdict(image, std::slice::from_ref(&own)), Verdict::Pull, "{image}");
         }
         assert_eq!(node.access.unsettled(), ["quay.io/a:1"]);
         node.access.settle("quay.io/a:1", "sha256:1").unwrap();
-        assert_eq!((node.intents(), node.verdict("quay.io/a:1", &[own.clone()])), (0, Verdict::Pull));
+        assert_eq!(
+            (node.intents(), node.verdict("quay.io/a:1", std::slice::from_ref(&own))),
+            (0, Verdict::Pull)
+        );
         let node = node.restarted();
-        assert_eq!(node.verdict("quay.io/a:1", &[own.clone()]), Verdict::Pull);
+        assert_eq!(node.verdict("quay.io/a:1", std::slice::from_ref(&own)), Verdict::Pull);
         node.pulls("quay.io/a:1", Some(&own));
         assert_eq!(node.verdict("quay.io/a:1", &[own]), Verdict::Allowed);
     }
