@@ -35,7 +35,7 @@ pub(super) fn name(mark: u32) -> String {
     format!("bench-{mark}")
 }
 
-/// A pod of one process that has this mark in its command line and ends when it is told to.
+/// A pod of one process that has this mark in its command line and ends at SIGTERM.
 pub(super) fn pod(shape: Shape, mark: u32) -> Value {
     let command = format!("trap 'exit 0' TERM; /bin/busybox sleep {mark} & wait");
     let (mounts, volumes) = if shape.volumes { (mounts(), volumes()) } else { (json!([]), json!([])) };

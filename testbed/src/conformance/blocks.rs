@@ -1,4 +1,4 @@
-//! Blocks of upstream's end-to-end specs for a node: which specs each has, what is left out and why, and how they are run.
+//! Blocks of upstream's end-to-end specs for a node: which specs each has, which are skipped and why, and how they are run.
 //!
 //! All specs have upstream's label NodeConformance. They run on one node, the groups of a block at the same time: most of them
 //! wait for a probe or a back-off.
@@ -85,7 +85,7 @@ pub enum Skip {
     Name(&'static str),
 }
 
-/// What is left out of every block, on every node, and why.
+/// The specs that are skipped in every block, on every node, and why.
 pub const SKIPS: [(Skip, &str); 7] = [
     (Skip::Label("Slow"), "each takes many minutes"),
     (Skip::Label("Serial"), "they pull from upstream's registries, which the testbed does not reach"),

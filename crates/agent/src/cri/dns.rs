@@ -11,7 +11,7 @@ use types::reason;
 use crate::cri::resolv_conf::{self, set_option};
 use crate::error::Result;
 use crate::pod::context::PodContext;
-use crate::pod::fields::NodeFields;
+use crate::pod::node_fields::NodeFields;
 use crate::pod::parent::OomKill;
 
 /// The limits of the API: of servers, of search domains, of the characters of all and of one.

@@ -15,7 +15,7 @@ use crate::cri::mappings::id_mappings;
 use crate::cri::marks::Marks;
 use crate::instance::InstanceId;
 use crate::metrics::ContainerType;
-use crate::pod::fields::NodeFields;
+use crate::pod::node_fields::NodeFields;
 use crate::pod::parent::{CpuLimits, OomKill, PodParent};
 use crate::ports::PodRef;
 

@@ -12,6 +12,7 @@ use volumes::payload::{Mode, Payload, PodFields, Source, Volume};
 
 use crate::error::{Error, Result};
 use crate::pod::context::PodContext;
+use crate::pod::node_fields::NodeFields;
 
 /// The parsed quantity; zero if it is negative or invalid, which validation has already refused.
 pub(crate) fn quantity(written: &Written) -> Quantity {
@@ -48,15 +49,6 @@ pub(crate) fn of(context: &PodContext) -> PodFields {
         containers: containers.map(|c| (c.name.clone(), resources(c.resources.as_ref()))).collect(),
         allocatable: allocatable(&context.node_fields),
     }
-}
-
-/// The node, as the downward API tells of it. What is empty is that of this machine.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NodeFields {
-    /// Its addresses.
-    pub host_ips: Vec<String>,
-    /// What of its resources is for pods, by the name of the resource.
-    pub allocatable: BTreeMap<String, Quantity>,
 }
 
 /// The node's allocatable resources: the downward API reports them for a container without a limit.

@@ -42,7 +42,7 @@ impl Orders {
     }
 
     /// Has the files of the pod's volumes rewritten after a change of the objects that it references. Returns at once, and
-    /// any number of changes that the worker has not heard of yet are one: a pod whose objects change all the time must not
+    /// any number of changes that the worker has not taken up yet are one: a pod whose objects change all the time must not
     /// hold up the caller, which drives all pods.
     pub fn refresh(&self) {
         self.changes.notify_one();

@@ -30,7 +30,7 @@ pub(crate) const MARK: &str = "wardlet-instance";
 const USERNS: &str = "userns";
 /// Made for each pod; others mount below them.
 const EMPTY: [&str; 2] = ["volumes", "plugins"];
-/// What has volumes, which are only removed by those who made them.
+/// What has volumes, which only the volumes' own code removes.
 const VOLUMES: [&str; 2] = ["volumes", "volume-subpaths"];
 /// The modes of a kubelet's directories.
 const MODE: u32 = 0o750;

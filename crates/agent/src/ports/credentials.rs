@@ -1,4 +1,4 @@
-//! What an API server gives a pod to prove who it is and to know others by: tokens, certificates, trust bundles.
+//! What an API server gives a pod to prove its identity and to verify that of others: tokens, certificates, trust bundles.
 
 use std::collections::BTreeMap;
 use std::fmt;

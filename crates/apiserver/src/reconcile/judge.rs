@@ -155,8 +155,8 @@ fn unknown_fields(pod: &ApiPod) -> Vec<&str> {
 /// The most reasons that are kept: pods choose the names of resources that the Node does not have.
 const MOST_REASONS: usize = 1024;
 
-/// A reason that lives as long as the process, as events have it. Each is kept once; those beyond [`MOST_REASONS`] are told
-/// in the event's message only.
+/// A reason that lives as long as the process, as events have it. Each is kept once; those beyond [`MOST_REASONS`] are in
+/// the event's message only.
 fn interned(reason: &str) -> &'static str {
     static REASONS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut reasons = REASONS.lock().unwrap_or_else(PoisonError::into_inner);

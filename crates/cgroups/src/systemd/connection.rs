@@ -1,6 +1,6 @@
 //! A connection to systemd's socket.
 //!
-//! On this socket systemd sends every signal to every client, so that the end of a job is heard without a subscription.
+//! On this socket systemd sends every signal to every client, so that the end of a job arrives without a subscription.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -85,7 +85,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// systemd knows who calls by the socket; the user ID is only repeated.
+    /// systemd knows the caller by the socket; the user ID is only repeated.
     fn authenticate(&mut self) -> Result<()> {
         let digits = geteuid().as_raw().to_string();
         let hex: String = digits.bytes().map(|digit| format!("{digit:02x}")).collect();

@@ -1,7 +1,7 @@
 //! Slices and scopes of systemd, made by its own D-Bus interface.
 //!
 //! On a host whose process 1 is systemd, every cgroup belongs to it but those below a unit with `Delegate=yes`. So pods are
-//! in transient slices, and containers in transient scopes that are delegated. systemd is told each limit that it knows
+//! in transient slices, and containers in transient scopes that are delegated. systemd gets each limit that it knows
 //! ([`properties`]), so that it writes the same values as we do; [`Group::apply`](crate::Group::apply) writes all of them.
 //!
 //! - [`names`]: units and the paths of their cgroups.

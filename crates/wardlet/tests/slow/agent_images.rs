@@ -233,7 +233,8 @@ fn a_private_image_on_the_node_is_for_pods_with_its_credentials_only() {
     cluster.pod("evil", "late", |_| {});
     cluster.await_waiting("evil", "late", &FAILS);
     cluster.pod("shop", "again", with_secret);
-    cluster.await_event("shop", "again", "Pulled", PULLED);
+    // By a pull of its own, or of a pod with the same credentials that was tried before it.
+    cluster.await_event("shop", "again", "Pulled", "");
     let new: Value = serde_json::from_slice(&std::fs::read(&cluster.records("pulled")[0]).unwrap()).unwrap();
     assert_eq!(new["imageRef"], record["imageRef"]);
 }

@@ -34,7 +34,7 @@ fn keys(tree: &Value, all: &mut BTreeSet<String>) {
 }
 
 /// Honoured fields that no CRI request depends on, or that this node cannot have.
-const NOT_SENT: [(&str, &str); 6] = [
+const NOT_SENT: [(&str, &str); 7] = [
     ("readinessGates conditionType", "part of the pod's status"),
     (
         "nodeName affinity nodeAffinity nodeSelectorTerms matchExpressions matchFields operator",
@@ -46,6 +46,7 @@ const NOT_SENT: [(&str, &str); 6] = [
         "the client probes",
     ),
     ("successThreshold", "the client counts"),
+    ("fileKeyRef volumeName", "the client reads the file, which an earlier container of the pod writes"),
     ("mode", "alpha of emptyDir: the API server drops it; of files: the client writes them"),
 ];
 
