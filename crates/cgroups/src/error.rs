@@ -52,7 +52,7 @@ pub enum Error {
     NoSystemd,
     /// Cgroups are to be units of systemd on a host with cgroup v1.
     #[error("the systemd cgroup driver needs cgroup v2 alone, and this host has {0:?} hierarchies")]
-    SystemdVersion(crate::Version),
+    SystemdVersion(crate::version::Version),
     /// systemd has not done what it was asked for.
     #[error("systemd did not {what} {unit}")]
     Systemd {

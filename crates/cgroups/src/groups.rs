@@ -2,10 +2,11 @@ use std::path::{Path, PathBuf};
 
 use crate::eager::Eager;
 use crate::error::Result;
-use crate::find::{Hierarchies, Version};
+use crate::find::Hierarchies;
 use crate::group::Group;
 use crate::resources::Resources;
 use crate::systemd::{Systemd, Unit, scope_id};
+use crate::version::Version;
 
 /// All control groups of this host, by their paths from the root of each hierarchy. Where process 1 is systemd, one whose
 /// name ends with `.slice` or `.scope` is a unit of systemd, which is made, limited and stopped by it.

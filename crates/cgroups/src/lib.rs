@@ -24,13 +24,15 @@ mod resources;
 pub mod systemd;
 #[cfg(test)]
 mod tests;
+mod version;
 
 pub use counters::{Counters, Disk, Memory, Pressure, PressureResource, Stall};
 pub use eager::Eager;
 pub use error::{Error, Result};
-pub use find::{Hierarchies, Version};
+pub use find::Hierarchies;
 pub use group::{Devices, Group};
 pub use groups::Groups;
 pub use kube::{KubeNames, KubePods, QosClass};
 pub use resources::Resources;
 pub use systemd::Systemd;
+pub use version::Version;

@@ -230,10 +230,38 @@ impl Cri {
     }
 
     /// Pulls an image, without a timeout: the duration depends on the registry.
-    pub(crate) async fn pull(&self, request: cri::PullImageRequest) -> std::result::Result<String, String> {
+    ///
+    /// # Errors
+    /// Why the pull failed, and whether the runtime may have the image all the same.
+    pub(crate) async fn pull(
+        &self,
+        request: cri::PullImageRequest,
+    ) -> std::result::Result<String, PullFailure> {
         let begun = Instant::now();
         let answer = self.client.images().pull_image(request).await;
         self.called("PullImage", begun, &answer);
-        answer.map(|pulled| pulled.into_inner().image_ref).map_err(|status| status.message().to_owned())
+        answer.map(|pulled| pulled.into_inner().image_ref).map_err(|status| PullFailure::of(&status))
+    }
+}
+
+/// Why a pull failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PullFailure {
+    pub(crate) message: String,
+    /// Whether the runtime may have the image, or get it yet: its answer was lost, and not a refusal.
+    pub(crate) may_be_pulled: bool,
+}
+
+impl PullFailure {
+    fn of(status: &cri::Status) -> Self {
+        use cri::Code;
+        let lost =
+            [Code::Unavailable, Code::DeadlineExceeded, Code::Cancelled, Code::Aborted, Code::DataLoss];
+        // A connection that breaks is reported as Unknown, as are most refusals of runtimes; the former has a source.
+        let is_broken = std::error::Error::source(status).is_some();
+        Self {
+            message: status.message().to_owned(),
+            may_be_pulled: is_broken || lost.contains(&status.code()),
+        }
     }
 }

@@ -117,7 +117,7 @@ impl ImageAccess {
             Found::Nothing if !is_intended(&intents, name, image) => ImageOrigin::Preloaded,
             _ => ImageOrigin::Pulled,
         };
-        if !self.verification.is_required(name, origin) {
+        if !self.verification.is_required(name, origin) && self.is_named_so(name, image) {
             return Verdict::Allowed;
         }
         let Found::Record(record) = found else { return Verdict::Pull };
@@ -134,6 +134,16 @@ impl ImageAccess {
             }
         }
         Verdict::Allowed
+    }
+
+    /// Whether the image is of the repository that the pod names, as far as that counts: an ID has the form of a name, too,
+    /// and a list of repositories allows no image by its ID.
+    fn is_named_so(&self, name: &ImageName, image: &Image) -> bool {
+        let of_image = image.repo_tags.iter().chain(&image.repo_digests);
+        !self.verification.is_of_names()
+            || of_image
+                .filter_map(|text| ImageName::parse(text).ok())
+                .any(|known| known.repository() == name.repository())
     }
 
     fn add(&self, id: &str, proof: Option<Proof<'_>>) -> Result<()> {
@@ -360,6 +370,14 @@ mod tests {
     }
 
     /// A pod with a short name pulled the image: the runtime lists it under the long one.
+    /// An ID has the form of a name of Docker Hub, so that a list with `docker.io/library/*` allowed every image by its ID.
+    #[test]
+    fn a_list_of_repositories_allows_no_image_by_its_id() {
+        let allowed = vec![types::ImagePattern::parse("docker.io/library/*").unwrap()];
+        let node = Node::new(CredentialVerification::NeverVerifyAllowlistedImages(allowed));
+        assert_eq!(node.verdict(&format!("sha256:{}", "a".repeat(64)), &[]), Verdict::Pull);
+    }
+
     #[test]
     fn an_intent_holds_for_every_way_to_write_the_name() {
         let node = Node::new(CredentialVerification::default());

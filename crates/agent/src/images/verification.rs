@@ -17,6 +17,11 @@ pub enum CredentialVerification {
 }
 
 impl CredentialVerification {
+    /// Whether it goes by the names of images.
+    pub(crate) fn is_of_names(&self) -> bool {
+        matches!(self, Self::NeverVerifyAllowlistedImages(_))
+    }
+
     /// Whether a pod that names this image must prove that it may use it.
     pub(crate) fn is_required(&self, name: &ImageName, origin: ImageOrigin) -> bool {
         match self {

@@ -7,7 +7,7 @@ use manifest::k8s_openapi::api::core::v1::{Container, SecurityContext};
 use tracing::warn;
 use types::{ImageName, NotAnImageName, reason};
 
-use crate::cri::calls::Cri;
+use crate::cri::calls::{Cri, PullFailure};
 use crate::error::{Error, Result};
 use crate::images::ImagePulls;
 use crate::images::access::{ImageAccess, Verdict};
@@ -154,9 +154,9 @@ impl Images<'_> {
         let begun = Instant::now();
         let pulled = match self.pull_in_turn(name, credentials).await {
             Ok(pulled) => pulled,
-            Err(message) => {
-                self.failed(name, &message).await;
-                return Err(Error::Pull { image: text, message });
+            Err(failure) => {
+                self.failed(name, &failure).await;
+                return Err(Error::Pull { image: text, message: failure.message });
             }
         };
         let (waited, seconds) = (begun.elapsed().as_secs_f64(), pulled.seconds);
@@ -179,8 +179,8 @@ impl Images<'_> {
         Ok(pulled.image)
     }
 
-    async fn failed(&self, name: &ImageName, message: &str) {
-        let text = format!("Failed to pull image {:?}: {message}", name.to_string());
+    async fn failed(&self, name: &ImageName, failure: &PullFailure) {
+        let text = format!("Failed to pull image {:?}: {}", name.to_string(), failure.message);
         self.event(name, EventType::Warning, reason::FAILED, Text::new(text, ""));
         if !self.keyring.missing().is_empty() {
             let secrets = self.keyring.missing().join(", ");
@@ -192,6 +192,10 @@ impl Images<'_> {
                 reason::FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET,
                 Text::new(text, ""),
             );
+        }
+        // An image that the runtime may have counts as pulled until a pull of it is recorded.
+        if failure.may_be_pulled {
+            return;
         }
         let ended = self.record("removing the intent of an image pull", name, |access, name| {
             access.failed(&name.to_string())
@@ -231,14 +235,16 @@ impl Images<'_> {
         &self,
         name: &ImageName,
         credentials: &[Credential],
-    ) -> std::result::Result<Pulled, String> {
+    ) -> std::result::Result<Pulled, PullFailure> {
         let _place = self.pulls.gate.place().await;
-        self.pulls.gate.begin().map_err(|error| error.to_string())?;
+        let not_begun = |error: String| PullFailure { message: error, may_be_pulled: false };
+        self.pulls.gate.begin().map_err(|error| not_begun(error.to_string()))?;
         let begun = Instant::now();
         let (reference, credential) = self.try_credentials(name, credentials).await?;
         let found = self.cri.image(ImageSpec { image: reference, ..self.spec(name) }).await;
-        let image = found.map_err(|error| error.to_string())?;
-        let image = image.ok_or_else(|| "the runtime pulled it and does not list it".to_owned())?;
+        let pulled = |message| PullFailure { message, may_be_pulled: true };
+        let image = found.map_err(|error| pulled(error.to_string()))?;
+        let image = image.ok_or_else(|| pulled("the runtime pulled it and does not list it".to_owned()))?;
         Ok(Pulled { image, credential, seconds: begun.elapsed().as_secs_f64() })
     }
 
@@ -247,7 +253,7 @@ impl Images<'_> {
         &self,
         name: &ImageName,
         credentials: &[Credential],
-    ) -> std::result::Result<(String, Option<Credential>), String> {
+    ) -> std::result::Result<(String, Option<Credential>), PullFailure> {
         let request = |auth| PullImageRequest {
             image: Some(self.spec(name)),
             auth,
@@ -257,18 +263,24 @@ impl Images<'_> {
             return self.cri.pull(request(None)).await.map(|reference| (reference, None));
         }
         let mut errors: Vec<String> = Vec::new();
+        let mut may_be_pulled = false;
         for credential in credentials {
             match self.cri.pull(request(Some(credential.auth.clone()))).await {
                 Ok(reference) => return Ok((reference, Some(credential.clone()))),
-                // The same text says no more the second time.
-                Err(error) if errors.contains(&error) => {}
-                Err(error) => errors.push(error),
+                Err(failure) => {
+                    may_be_pulled |= failure.may_be_pulled;
+                    // The same text says no more the second time.
+                    if !errors.contains(&failure.message) {
+                        errors.push(failure.message);
+                    }
+                }
             }
         }
-        match errors.as_slice() {
-            [one] => Err(one.clone()),
-            all => Err(format!("[{}]", all.join(", "))),
-        }
+        let message = match errors.as_slice() {
+            [one] => one.clone(),
+            all => format!("[{}]", all.join(", ")),
+        };
+        Err(PullFailure { message, may_be_pulled })
     }
 }
 

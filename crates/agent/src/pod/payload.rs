@@ -51,9 +51,18 @@ impl Writer<'_> {
     /// The sources of a projected volume.
     fn projected(&self, volume: &str, projected: &ProjectedVolumeSource) -> Result<Vec<Source>> {
         let mut all = Vec::new();
+        let mut room = volumes::payload::LARGEST;
         for (index, source) in projected.sources.iter().flatten().enumerate() {
             let place = CertificatePlace { volume: volume.to_owned(), source: index };
-            all.extend(self.projection(source, place)?);
+            let sources = self.projection(source, place)?;
+            // Before the next is read: thousands of sources can be of one object.
+            let size: usize = sources.iter().map(Source::size).sum();
+            room = room.checked_sub(size).ok_or_else(|| {
+                let cause =
+                    format!("its objects have more than {} MiB together", volumes::payload::LARGEST >> 20);
+                Error::config(format!("volume {volume:?}"), cause)
+            })?;
+            all.extend(sources);
         }
         Ok(all)
     }

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use durable::{AtomicFile, Lifetime};
 use ids::IdBlock;
 use ids::parse::kubelet::KubeletRecord;
+use kernel::MountTable;
 
 use crate::error::{Error, Result};
 use crate::instance::InstanceId;
@@ -109,7 +110,9 @@ impl PodFiles<'_> {
     /// link followed. The mark goes last, so that what could not be removed is found again.
     pub(crate) fn remove(&self) -> Result<()> {
         for name in VOLUMES {
-            remove_empty_dirs(&self.0.join(name))?;
+            let dir = self.0.join(name);
+            refuse_mounts(&dir)?;
+            remove_empty_dirs(&dir, DEPTH)?;
         }
         let entries = match fs::read_dir(self.0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -123,14 +126,28 @@ impl PodFiles<'_> {
     }
 }
 
+/// How deep the directories of volumes are: the plugin, the volume, and what a driver has made for its mount.
+const DEPTH: u32 = 4;
+
+/// Refuses to remove what a driver has mounted something below: its directories are the volume's.
+fn refuse_mounts(dir: &Path) -> Result<()> {
+    let table = MountTable::read()
+        .map_err(|cause| Error::file("read the mounts of", dir)(io::Error::other(cause)))?;
+    match table.under(dir).next() {
+        None => Ok(()),
+        Some(_) => Err(Error::file("remove", dir)(io::ErrorKind::ResourceBusy.into())),
+    }
+}
+
 /// Removes a directory if there are only directories below it, as the removal of volumes leaves them.
-fn remove_empty_dirs(dir: &Path) -> Result<()> {
+fn remove_empty_dirs(dir: &Path, depth: u32) -> Result<()> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(Error::file("read", dir))?,
     };
-    for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-        remove_empty_dirs(&entry.path())?;
+    let dirs = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    for entry in dirs.filter(|_| depth > 0) {
+        remove_empty_dirs(&entry.path(), depth - 1)?;
     }
     gone(fs::remove_dir(dir)).map_err(Error::file("remove", dir))
 }

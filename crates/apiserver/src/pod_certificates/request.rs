@@ -13,7 +13,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use kube_runtime::watcher::{Config, Event};
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::key::Key;
 use super::outcome::{self, Outcome};
@@ -38,6 +38,9 @@ pub struct Requester {
     pub events: Arc<dyn EventSink>,
 }
 
+/// How many keys are made at a time. An RSA key takes up to some seconds of a processor, and a pod can have any number of them.
+static KEYS: Semaphore = Semaphore::const_new(1);
+
 /// A request that was created.
 pub(super) struct Created {
     pub(super) name: String,
@@ -51,17 +54,21 @@ impl Requester {
     /// # Errors
     /// Why it could not be created. It can be tried again.
     pub(super) async fn create(&self, request: &CertificateRequest) -> Result<Created, String> {
-        let key_type = request.key_type.clone();
-        let made = tokio::task::spawn_blocking(move || {
-            let key = Key::generate(&key_type)?;
-            Ok::<_, String>((key.pem(), key.stub_request()?))
-        });
-        let (key, stub) = made.await.map_err(|error| error.to_string())??;
         let node_uid = self.seen.borrow().as_ref().and_then(|node| node.metadata.uid.clone());
         let node_uid = node_uid.ok_or("this node is not registered yet")?;
         let namespace = &request.pod.namespace;
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
         let account = in_time(accounts.get(&request.service_account)).await?;
+        // The slot is taken until the key is made, also if the pod has gone meanwhile.
+        let slot = KEYS.acquire().await.map_err(|error| error.to_string())?;
+        let key_type = request.key_type.clone();
+        let made = tokio::task::spawn_blocking(move || {
+            let key = Key::generate(&key_type);
+            drop(slot);
+            let key = key?;
+            Ok::<_, String>((key.pem(), key.stub_request()?))
+        });
+        let (key, stub) = made.await.map_err(|error| error.to_string())??;
         let wanted = self.object(request, stub, [node_uid, account.metadata.uid.unwrap_or_default()]);
         let requests: Api<PodCertificateRequest> = Api::namespaced(self.client.clone(), namespace);
         let created = in_time(requests.create(&PostParams::default(), &wanted)).await?;

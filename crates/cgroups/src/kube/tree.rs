@@ -7,10 +7,11 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 use super::names::{KubeNames, QosClass};
 use super::values::{MIN_SHARES, NodeLimits, cpu_shares, cpu_weight};
 use crate::error::{Error, Result};
-use crate::find::{Kind, Version};
+use crate::find::Kind;
 use crate::group::Group;
 use crate::groups::Groups;
 use crate::resources::Resources;
+use crate::version::Version;
 
 /// Says which instance has made the cgroup of a pod. Only root of the host can read or write it.
 const OWNER: &str = "trusted.wardlet.instance";

@@ -72,11 +72,18 @@ impl Systemd {
     /// Makes a scope of a process, below a slice and with these limits. It ends with its last process.
     ///
     /// # Errors
-    /// [`Error::Systemd`] if systemd does not answer, or has a unit of this name.
+    /// [`Error::Systemd`] if systemd does not answer, or has a unit of this name without the process.
     pub fn start_scope(&self, unit: &Unit, pid: u32, limits: &Resources) -> Result<()> {
         let mut properties = properties::of_scope(unit, pid);
         properties.extend(properties::of_limits(limits));
-        self.on(unit, "start", |bus| bus.job("StartTransientUnit", &transient(unit, &properties)))
+        if limits.pids.is_none() {
+            properties.push(properties::no_pids_limit());
+        }
+        self.on(unit, "start", |bus| match bus.job("StartTransientUnit", &transient(unit, &properties)) {
+            // Made by a try whose connection was lost.
+            Err(error) if error.is_named(EXISTS) && unit.has(pid) => Ok(()),
+            started => started,
+        })
     }
 
     /// Gives a unit other limits. What is `None` stays.

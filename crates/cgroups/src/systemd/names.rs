@@ -57,6 +57,13 @@ impl Unit {
         self.slice.as_deref()
     }
 
+    /// Whether the process is in the unit's own cgroup.
+    pub(super) fn has(&self, pid: u32) -> bool {
+        let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let own = format!("/{}", self.name);
+        groups.lines().any(|line| line.ends_with(&own))
+    }
+
     /// Whether it is a scope, and not a slice.
     #[must_use]
     pub fn is_scope(&self) -> bool {

@@ -93,6 +93,11 @@ pub(super) fn of_limits(limits: &Resources) -> Vec<Property> {
     all
 }
 
+/// No limit of processes: systemd's own default for a scope is a part of the host's.
+pub(super) fn no_pids_limit() -> Property {
+    property("TasksMax", Value::Number(INFINITY))
+}
+
 fn or_infinity(limit: i64) -> u64 {
     u64::try_from(limit).unwrap_or(INFINITY)
 }

@@ -36,8 +36,10 @@ impl InScope {
         let root = &unified.ok_or(Error::NoSystemd)?.root;
         let own =
             fs::read_to_string(OWN).map_err(|cause| Error::File { what: "read", path: OWN.into(), cause })?;
+        // It leaves the scope also if systemd makes it and reports an error.
+        let inside = Self { ways_out: [own_procs(root, &own), root.join(PROCESSES)] };
         systemd.start_scope(&unit, std::process::id(), limits)?;
-        Ok(Some(Self { ways_out: [own_procs(root, &own), root.join(PROCESSES)] }))
+        Ok(Some(inside))
     }
 }
 

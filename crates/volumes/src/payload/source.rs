@@ -125,6 +125,21 @@ impl Source {
         }
     }
 
+    /// How many bytes it has in memory: those of the whole object, also if the volume names few of its keys.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let texts = |data: &BTreeMap<String, String>| data.values().map(String::len).sum::<usize>();
+        let bytes = |data: &BTreeMap<String, Vec<u8>>| data.values().map(Vec::len).sum::<usize>();
+        match self {
+            Self::ConfigMap(object) => {
+                object.found.as_ref().map_or(0, |map| texts(&map.data) + bytes(&map.binary_data))
+            }
+            Self::Secret(object) => object.found.as_ref().map_or(0, |secret| bytes(&secret.data)),
+            Self::DownwardApi(_) => 0,
+            Self::Bytes(one) => one.content.len(),
+        }
+    }
+
     /// Its files, of at most `room` bytes. Only the contents of objects can be named more than once.
     pub(crate) fn files(&self, default_mode: Mode, pod: &PodFields, room: usize) -> Result<Files, Problem> {
         match self {
