@@ -1,4 +1,4 @@
-//! The cgroups of a node's pods on this host: directories (the cgroupfs driver), or slices of systemd.
+//! The cgroups of a node's pods on this host, made as directories (the cgroupfs driver).
 
 use std::path::Path;
 
@@ -7,11 +7,10 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 use super::names::{KubeNames, QosClass};
 use super::values::{MIN_SHARES, NodeLimits, cpu_shares, cpu_weight};
 use crate::error::{Error, Result};
-use crate::find::Kind;
+use crate::find::{Kind, Version};
 use crate::group::Group;
 use crate::groups::Groups;
 use crate::resources::Resources;
-use crate::version::Version;
 
 /// Says which instance has made the cgroup of a pod. Only root of the host can read or write it.
 const OWNER: &str = "trusted.wardlet.instance";
@@ -54,16 +53,12 @@ impl KubePods {
     /// The cgroups with these names on this host. `owner` is the instance that makes them; it marks each pod's cgroup.
     ///
     /// # Errors
-    /// [`Error::NoSystemd`] and [`Error::SystemdVersion`] for names of the systemd driver on a host without systemd or with
-    /// cgroup v1. [`Error::NoRoot`] if the cgroup that `kubepods` is to be in does
+    /// [`Error::Systemd`] for names of the systemd driver. [`Error::NoRoot`] if the cgroup that `kubepods` is to be in does
     /// not exist in each hierarchy that limits pods.
     pub fn open(names: KubeNames, owner: &str) -> Result<Self> {
         let groups = Groups::find()?;
-        if names.is_systemd() && !groups.has_systemd() {
-            return Err(match groups.version() {
-                Version::V2 => Error::NoSystemd,
-                version => Error::SystemdVersion(version),
-            });
+        if names.is_systemd() {
+            return Err(Error::Systemd);
         }
         if let Some(root) = names.root() {
             let group = groups.open(&root)?;
@@ -96,19 +91,8 @@ impl KubePods {
         for class in QosClass::ALL {
             self.groups.make(&self.names.class(class))?;
         }
-        self.keep_cpuset()?;
         let shares = Resources { cpu_shares: Some(MIN_SHARES), ..Resources::default() };
         self.apply(&self.names.class(QosClass::BestEffort), &shares)
-    }
-
-    /// systemd takes the controller `cpuset` away from a slice that has no use for it by its properties, although containers
-    /// may: all CPUs are one.
-    fn keep_cpuset(&self) -> Result<()> {
-        let kubepods = self.names.kubepods();
-        let all = || self.groups.all_cpus();
-        let cpus = self.names.is_systemd().then(all).flatten();
-        let limits = Resources { cpuset_cpus: cpus, ..Resources::default() };
-        self.apply(&kubepods, &limits)
     }
 
     /// Limits what all pods use together.
@@ -135,7 +119,7 @@ impl KubePods {
     pub fn make_pod(&self, class: QosClass, uid: &str, limits: &Resources) -> Result<()> {
         let path = self.names.pod(class, uid);
         let group = self.groups.open(&path)?;
-        self.groups.make(&path)?;
+        group.make()?;
         for dir in group.dirs() {
             // A kernel that keeps no mark makes the cgroup one of an unknown owner.
             let _ = setxattr(dir, OWNER, self.owner.as_bytes(), XattrFlags::empty());
@@ -214,7 +198,7 @@ impl KubePods {
         {
             limits.unified.insert("cpu.weight".to_owned(), cpu_weight(shares).to_string());
         }
-        self.groups.apply(path, &limits)
+        group.apply(&limits)
     }
 }
 

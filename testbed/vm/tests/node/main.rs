@@ -4,9 +4,5 @@
 #[path = "../slow/guests/suite.rs"]
 mod suite;
 
-#[path = "../slow/agent_guest.rs"]
-mod agent_guest;
-
-mod cgroupfs;
 mod guests;
 mod module;

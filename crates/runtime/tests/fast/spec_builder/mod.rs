@@ -154,7 +154,6 @@ fn place() -> SandboxResources {
 
 fn node() -> NodeFacts {
     NodeFacts {
-        systemd: false,
         hostname: "node1".into(),
         cgroups: CgroupVersion::V1,
         swap_limits: true,
