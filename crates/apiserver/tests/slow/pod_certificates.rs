@@ -196,7 +196,7 @@ fn a_certificate_is_replaced_in_time_and_a_late_one_is_reported() {
         let mut changes = setup.objects.subscribe();
         changes.mark_unchanged();
         // The signer goes by the real time: later, the new one would be due at once.
-        setup.clock.set(0);
+        setup.clock.set(Duration::ZERO);
         setup.issue(&request);
         let second = eventually("another one", || get().ok().filter(|found| *found != first)).await;
         verify(&second, &setup.signer);
