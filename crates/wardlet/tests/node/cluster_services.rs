@@ -24,7 +24,7 @@ const COREFILE: &str = ".:53 {
 }
 ";
 
-/// The host lets nobody change the size of its connection tracking.
+/// The host does not allow a change of the size of its connection tracking.
 const PROXY: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 mode: iptables
