@@ -6,8 +6,10 @@
 //! - [`Groups`]: all groups of this host, by their paths.
 //! - [`Resources`]: the limits of a group; [`Counters`]: what the kernel has counted for one.
 //! - [`KubePods`]: the cgroups of a node's pods, with the kubelet's names ([`KubeNames`]) and values.
+//! - [`kill_abandoned`]: ends the processes of a container that its runtime has lost track of.
 //! - [`Eager`]: starts the RCU grace period of a cgroup migration early.
 
+mod abandoned;
 mod counters;
 mod eager;
 mod error;
@@ -23,6 +25,7 @@ mod resources;
 #[cfg(test)]
 mod tests;
 
+pub use abandoned::kill_abandoned;
 pub use counters::{Counters, Disk, Memory, Pressure, PressureResource, Stall};
 pub use eager::Eager;
 pub use error::{Error, Result};

@@ -49,6 +49,12 @@ impl CallError {
         matches!(self, Self::Refused { code: Code::NotFound, .. })
     }
 
+    /// Whether the runtime says that the object is in a state in which it cannot do this.
+    #[must_use]
+    pub fn is_failed_precondition(&self) -> bool {
+        matches!(self, Self::Refused { code: Code::FailedPrecondition, .. })
+    }
+
     /// Whether the connection broke, or there was none: the runtime may not have got the call.
     #[must_use]
     pub(crate) const fn is_of_transport(&self) -> bool {

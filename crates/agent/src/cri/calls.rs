@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use cri::client::Client;
 use cri::{CallError, Response, Status, within};
 use cri::{ContainerStatus, PodSandboxStatus};
-use tracing::debug;
+use tracing::{debug, info};
 use types::keys::POD_UID;
 
+use crate::blocking::blocking;
 use crate::cri::journal::Call;
 use crate::error::Result;
 use crate::instance::InstanceId;
@@ -202,11 +203,24 @@ impl Cri {
         Ok(())
     }
 
+    /// Removes a container, running or not. containerd refuses that while it has a task of which it has no record: when its
+    /// client is killed during StartContainer, it calls the container ended and leaves the process that waits for the start.
+    /// Such processes are killed; containerd then forgets the task, and the call succeeds when it is made again.
     pub(crate) async fn remove(&self, id: &str) -> Result<()> {
         let request = cri::RemoveContainerRequest { container_id: id.to_owned() };
-        or_gone(
-            self.call(self.timeout, "RemoveContainer", self.client.runtime().remove_container(request)).await,
-        )
+        let removed =
+            self.call(self.timeout, "RemoveContainer", self.client.runtime().remove_container(request)).await;
+        if removed.as_ref().is_err_and(CallError::is_failed_precondition) {
+            let container = id.to_owned();
+            let kill = move || Ok(cgroups::kill_abandoned(&container));
+            let killed = blocking("killing the processes of a container", kill).await?;
+            if killed > 0 {
+                info!(
+                    "killed {killed} processes of container {id}: its start failed, and the runtime had left them"
+                );
+            }
+        }
+        or_gone(removed)
     }
 
     /// Runs a command in a container and waits for its end; a timeout of zero is no limit.

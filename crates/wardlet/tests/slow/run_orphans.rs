@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::Duration;
+
+use testkit::{Dice, rounds_or, wait_until};
 
 use crate::foreign::Foreign;
 use crate::run_support::{LASTING, Node, Running, text};
@@ -70,6 +73,35 @@ fn sandboxes_of_pods_without_a_record_are_removed_from_containerd_and_no_others(
     let left: Vec<String> =
         node.leftovers().into_iter().filter(|left| !left.contains("/neighbour")).collect();
     assert_eq!(left, Vec::<String>::new());
+}
+
+/// The tasks of containerd whose process has been created, started or not.
+fn tasks(node: &Node) -> usize {
+    let state = socket(node).with_file_name("containerd/io.containerd.runtime.v2.task/k8s.io");
+    let tasks = std::fs::read_dir(state).into_iter().flatten().flatten();
+    tasks.count()
+}
+
+/// containerd calls a container ended whose client goes away between the creation of its process and its start, keeps the
+/// process, and refuses to remove the container: such pods could never be stopped.
+#[test]
+fn a_pod_whose_agent_is_killed_while_containerd_starts_its_container_can_be_stopped() {
+    let node = Node::new();
+    let file = node.manifest("pod.yaml", LASTING);
+    let mut dice = Dice::thrown("an agent killed while containerd starts a container");
+    for round in 0..rounds_or(20) {
+        let run = Running(Some(node.run(&[file.to_str().unwrap()]).spawn().unwrap()));
+        // The first is the sandbox's.
+        wait_until("the container has a task", || tasks(&node) >= 2);
+        let instant = u64::try_from(dice.below(100)).unwrap();
+        std::thread::sleep(Duration::from_millis(instant));
+        drop(run);
+        let places = node.places();
+        let words = ["stop", "--all"].into_iter().chain(places.iter().map(String::as_str));
+        let stopped = node.command(&words.collect::<Vec<_>>()).output().unwrap();
+        assert!(stopped.status.success(), "round {round}, after {instant} ms: {}", text(&stopped));
+        assert_eq!(node.leftovers(), Vec::<String>::new(), "round {round}, after {instant} ms");
+    }
 }
 
 /// The other client's sandbox was stopped and removed with the pod's own.
