@@ -24,15 +24,16 @@ pub(crate) fn of_all(wanted: impl Fn(u32) -> bool) -> anyhow::Result<(u64, usize
     Ok((sum, found.len()))
 }
 
-/// Whether a process is in a cgroup of the other one's, or below: a testbed and all its pods have one in common.
+/// Whether a process is of the testbed that the other one is of: all its daemons and pods are in one cgroup.
 pub(crate) fn is_inside(pid: u32, testbed: u32) -> bool {
-    let groups = |pid: u32| fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let named = |text: &str| {
-        let of = |controllers: &str| text.lines().find_map(|line| Some(line.split_once(controllers)?.1));
-        let path = of(":memory:").or_else(|| of("0::"))?;
-        path.split('/').nth(1).filter(|first| !first.is_empty()).map(str::to_owned)
-    };
-    named(&groups(testbed)).is_some_and(|home| named(&groups(pid)).as_ref() == Some(&home))
+    let home = |pid: u32| testbed_of(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?);
+    home(testbed).is_some_and(|testbed| home(pid) == Some(testbed))
+}
+
+/// The testbed's cgroup in the lines of `/proc/PID/cgroup`, which may be below those of this session.
+fn testbed_of(lines: &str) -> Option<String> {
+    let mut parts = lines.lines().flat_map(|line| line.rsplit(':').next().unwrap_or_default().split('/'));
+    parts.find(|part| part.starts_with("wardlet-testbed-")).map(str::to_owned)
 }
 
 pub(crate) fn megabytes(kilobytes: u64) -> f64 {
@@ -81,5 +82,14 @@ mod tests {
         assert!(parent_of(own).is_some());
         assert!(of_all(|pid| pid == own).unwrap().0 > 100);
         assert_eq!(field("Name:\tx\nPPid:\t17\n", "PPid:"), Some(17));
+    }
+
+    #[test]
+    fn a_process_is_of_the_testbed_whose_cgroup_it_is_below() {
+        let lines =
+            "4:memory:/of/a/session/wardlet-testbed-one/kubepods/podx\n0::/wardlet-testbed-one/daemons\n";
+        assert_eq!(testbed_of(lines).as_deref(), Some("wardlet-testbed-one"));
+        assert_eq!(testbed_of("4:memory:/of/a/session\n0::/\n"), None);
+        assert!(!is_inside(std::process::id(), std::process::id()));
     }
 }
