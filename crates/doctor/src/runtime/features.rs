@@ -1,8 +1,11 @@
 //! What an OCI runtime says it can do, by its `features` command.
 
+use std::collections::BTreeMap;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -43,10 +46,37 @@ struct Idmap {
     enabled: Option<bool>,
 }
 
-/// Runs `BINARY features`; if there is no answer, says why.
+/// A program as it was written: another one at its path differs in some of these.
+type Written = (u64, u64, u64, [i64; 4]);
+
+/// How long an answer is kept: many pods that start at once ask for it once. A program may call another one, which may be
+/// replaced without it.
+const KEPT: Duration = Duration::from_secs(10);
+
+/// What `BINARY features` says; if there is no answer, why.
 pub(super) fn of(binary: &Path) -> Result<Features, String> {
+    static KEPT_ANSWERS: Mutex<BTreeMap<PathBuf, (Instant, Written, Features)>> = Mutex::new(BTreeMap::new());
     let binary = found(binary).ok_or_else(|| format!("there is no program {}", binary.display()))?;
-    let mut command = Command::new(&binary);
+    let written = written(&binary).map_err(|e| format!("{} cannot be read: {e}", binary.display()))?;
+    let mut answers = KEPT_ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_of_this =
+        |(at, asked, _): &&(Instant, Written, Features)| at.elapsed() < KEPT && *asked == written;
+    if let Some((_, _, features)) = answers.get(&binary).filter(is_of_this) {
+        return Ok(*features);
+    }
+    let features = ask(&binary)?;
+    answers.insert(binary, (Instant::now(), written, features));
+    Ok(features)
+}
+
+fn written(binary: &Path) -> std::io::Result<Written> {
+    let stat = std::fs::metadata(binary)?;
+    let times = [stat.mtime(), stat.mtime_nsec(), stat.ctime(), stat.ctime_nsec()];
+    Ok((stat.dev(), stat.ino(), stat.size(), times))
+}
+
+fn ask(binary: &Path) -> Result<Features, String> {
+    let mut command = Command::new(binary);
     command.arg("features").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let child = command.spawn().map_err(|e| format!("{} cannot be run: {e}", binary.display()))?;
     let text = said(child).map_err(|cause| format!("{} features {cause}", binary.display()))?;

@@ -1,9 +1,11 @@
 //! The facts that plans rest on: from a file, or found out on this node.
 //!
 //! - `probe`: what the kernel and the filesystems can do, by trying it.
+//! - [`KeptTrials`]: its answers, for a process that needs them for one pod after another.
 //! - [`selinux`]: whether SELinux is enforcing, and the labels that containers get by default.
 //! - `pool`: how many blocks there are, and the longest.
 
+mod kept;
 mod pool;
 mod probe;
 pub mod selinux;
@@ -13,7 +15,8 @@ use std::path::Path;
 
 use plan::{Facts, HandlerFacts, Intent, RuntimeFacts};
 
-use self::probe::Subject;
+pub use self::kept::KeptTrials;
+use self::probe::{Subject, Tried};
 use crate::{Error, Node};
 
 /// What was assumed because it could not be determined, in sentences for the user of a plan.
@@ -57,6 +60,15 @@ pub fn of_node(
     intents: &[&Intent],
     runtime: Option<RuntimeFacts>,
 ) -> Result<(Facts, Assumptions), Error> {
+    found(node, intents, runtime, probe::tried)
+}
+
+fn found(
+    node: &Node,
+    intents: &[&Intent],
+    runtime: Option<RuntimeFacts>,
+    tried: impl FnOnce(&Subject<'_>, &mut Assumptions) -> Tried,
+) -> Result<(Facts, Assumptions), Error> {
     let mut notes = Assumptions::default();
     let volumes = intents.iter().flat_map(|intent| &intent.volumes);
     let subject = Subject {
@@ -64,7 +76,7 @@ pub fn of_node(
         state_dir: node.state_dir(),
         host_paths: volumes.filter_map(|volume| volume.source.host_path()).collect(),
     };
-    let (kernel, filesystems) = probe::tried(&subject, &mut notes);
+    let (kernel, filesystems) = tried(&subject, &mut notes);
     let selinux = selinux::facts(node.host_root(), &mut notes);
     let runtime = runtime.unwrap_or_else(|| assumed(intents, &mut notes));
     let pool = pool::facts(&node.pool()?, node.config.settings.user_namespaces.max_ids_per_pod);
