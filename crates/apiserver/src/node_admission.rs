@@ -5,7 +5,8 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use ::node::{GateFlags, Node, facts};
+use ::node::facts::KeptTrials;
+use ::node::{GateFlags, Node};
 use admission::{Admitted, PodOrigin};
 use agent::ports::BoxFuture;
 use cri::StatusResponse;
@@ -27,6 +28,7 @@ pub struct NodeAdmission {
     client: Client,
     /// Sysctls that the kubelet's configuration allows beside those of the policy.
     allowed_unsafe_sysctls: Vec<String>,
+    trials: KeptTrials,
     /// What was warned of: once each.
     warned: Mutex<Vec<String>>,
 }
@@ -35,7 +37,14 @@ impl NodeAdmission {
     /// Admission to the node of this name, whose runtime is at `client`.
     #[must_use]
     pub fn new(node: Node, name: String, client: Client, allowed_unsafe_sysctls: Vec<String>) -> Self {
-        Self { node, name, client, allowed_unsafe_sysctls, warned: Mutex::default() }
+        Self {
+            node,
+            name,
+            client,
+            allowed_unsafe_sysctls,
+            trials: KeptTrials::default(),
+            warned: Mutex::default(),
+        }
     }
 
     /// The operator's policy with the node's feature gates.
@@ -53,7 +62,7 @@ impl NodeAdmission {
     fn facts(&self, intents: &[&Intent], status: &StatusResponse) -> Result<Facts, StartError> {
         let offers = doctor::runtime_offers(status);
         offers.contradicted.iter().for_each(|text| self.warn_once(text));
-        let facts = facts::of_node(&self.node, intents, Some(offers.facts));
+        let facts = self.trials.of_node(&self.node, intents, Some(offers.facts));
         let (facts, notes) =
             facts.map_err(|error| StartError::other("facts", format!("the facts of this node: {error}")))?;
         notes.for_intents(&[]).iter().for_each(|note| self.warn_once(note));
@@ -77,7 +86,7 @@ impl NodeAdmission {
         let intents: Vec<&Intent> = candidates.iter().filter_map(|c| c.intent.as_ref()).collect();
         // Files are read and mounts are tried.
         let facts = tokio::task::block_in_place(|| self.facts(&intents, &status))?;
-        let running = agent::running_pods(self.node.state_dir())?;
+        let running = agent::running_pod(self.node.state_dir(), pod.namespace(), pod.name())?;
         let decision = admission::admit(&candidates, &facts, &policy, &self.name, &running);
         let refusals = decision.refused.into_iter().flat_map(|refused| refused.refusals);
         let refusals: Vec<_> = refusals.collect();

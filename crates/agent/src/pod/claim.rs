@@ -13,8 +13,9 @@ use crate::instance::random_uuid;
 use crate::pod::change::{self, Change};
 use crate::pod::hash::hash;
 use crate::pod::lock::{Names, PodLock};
+use crate::pod::names::names;
 use crate::pod::owners::{Owners, valid_uid};
-use crate::pod::store::{Parts, Place, PodRecord, Stored, stored};
+use crate::pod::store::{Parts, Place, PodRecord, Stored, stored, stored_one};
 use crate::pod::sweep::sweep;
 use crate::pod::unrecorded::Unrecorded;
 use crate::status::view::PodStatus;
@@ -56,8 +57,8 @@ pub(crate) enum Sandbox {
 pub(crate) fn recorded(state: &Path, pod: &Pod) -> Result<Option<PodUid>> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
     let name = pod.metadata.name.as_deref().unwrap_or_default();
-    let mut known = stored(state)?.0.into_iter().map(|known| known.record);
-    Ok(known.find(|record| record.namespace == namespace && record.name == name).map(|record| record.uid))
+    let (known, _) = names(state)?;
+    Ok(known.iter().find(|known| known.is(namespace, name)).map(|known| known.uid.clone()))
 }
 
 /// Where pods of this agent are recorded and run.
@@ -88,20 +89,21 @@ pub(crate) struct Found {
 /// `metadata.uid` has another owner, or if a record cannot be read or written.
 pub(crate) fn claim(home: Home<'_>, admitted: &Admitted, owners: &Owners, found: Found) -> Result<Claimed> {
     let Home { state, endpoint, .. } = home;
-    let names = Names::lock(state)?;
-    sweep(state, &names);
+    let locked = Names::lock(state)?;
+    sweep(state, &locked);
     let metadata = &admitted.pod.metadata;
     let name = metadata.name.clone().unwrap_or_default();
     let namespace = metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
     let title = format!("{namespace}/{name}");
-    let (known, wrong) = stored(state)?;
+    let (known, wrong) = names(state)?;
     owners.check_others(&title, &known)?;
     let is_taken = |error: &Error| is_of(error, &namespace, &name) || owners.has_record_at(error);
     if let Some(error) = wrong.into_iter().find(is_taken) {
         return Err(error);
     }
-    let same = known.into_iter().find(|s| s.record.namespace == namespace && s.record.name == name);
-    if let Some(known) = same {
+    if let Some(same) = known.iter().find(|known| known.is(&namespace, &name))
+        && let Some(known) = stored_one(state, same.uid.as_str())?
+    {
         return left(home, admitted, known, found.sandbox);
     }
     let plan = match &found.unrecorded {
@@ -169,14 +171,28 @@ fn to_adopt<'a>(record: &PodRecord, admitted: &'a Admitted, sandbox: Sandbox) ->
 /// If the directory cannot be read.
 pub fn running_pods(state: &Path) -> Result<RunningPods> {
     let (known, _) = stored(state)?;
-    let left = known
-        .into_iter()
+    Ok(left_running(known))
+}
+
+/// The same of the pod of this name only.
+///
+/// # Errors
+/// If the directory or the pod's record cannot be read.
+pub fn running_pod(state: &Path, namespace: &str, name: &str) -> Result<RunningPods> {
+    let (known, _) = names(state)?;
+    let named = known.iter().find(|known| known.is(namespace, name));
+    let known = named.map(|named| stored_one(state, named.uid.as_str())).transpose()?.flatten();
+    Ok(left_running(known))
+}
+
+fn left_running(known: impl IntoIterator<Item = Stored>) -> RunningPods {
+    let left = (known.into_iter())
         .filter(|pod| !pod.is_managed && !pod.status.as_ref().is_some_and(PodStatus::is_terminated));
     let users = left.map(|Stored { record, .. }| {
         let users = users_of(&record);
         ((record.namespace, record.name), users)
     });
-    Ok(RunningPods(users.collect()))
+    RunningPods(users.collect())
 }
 
 /// The user namespace of a recorded pod, as its plan has it.

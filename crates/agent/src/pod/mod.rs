@@ -17,6 +17,7 @@ pub(crate) mod images;
 pub(crate) mod keyring;
 pub(crate) mod lock;
 pub(crate) mod mounts;
+pub(crate) mod names;
 pub(crate) mod node_fields;
 pub(crate) mod notices;
 pub(crate) mod orders;

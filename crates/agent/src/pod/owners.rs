@@ -11,7 +11,8 @@ use types::PodUid;
 use crate::error::{Error, Result};
 use crate::housekeeping::teardown::is_pods;
 use crate::instance::InstanceId;
-use crate::pod::store::{Place, Stored};
+use crate::pod::names::Named;
+use crate::pod::store::Place;
 use crate::shared::{Shared, blocking};
 
 /// Holder of the shared lease that pods with a shared user namespace join. No pod has it as its UID.
@@ -75,9 +76,9 @@ impl Owners {
     }
 
     /// Refuses a UID that a recorded pod or a sandbox of another name has.
-    pub(crate) fn check_others(&self, pod: &str, known: &[Stored]) -> Result<()> {
+    pub(crate) fn check_others(&self, pod: &str, known: &[Arc<Named>]) -> Result<()> {
         let Some(given) = &self.0 else { return Ok(()) };
-        let recorded = known.iter().map(|stored| &stored.record).filter(|record| record.uid == given.uid);
+        let recorded = known.iter().filter(|record| record.uid == given.uid);
         let recorded = recorded.map(|record| format!("{}/{}", record.namespace, record.name));
         match recorded.chain(given.sandboxes.iter().cloned()).find(|owner| owner != pod) {
             Some(owner) => Err(given.taken(pod, format!("pod {owner}"))),

@@ -37,10 +37,10 @@ use crate::pod::spec::grace;
 use crate::status::view::PodStatus;
 
 const VERSION: u32 = 1;
-const RECORD: &str = "agent.json";
+pub(crate) const RECORD: &str = "agent.json";
 const STATUS: &str = "status.json";
 const STOP: &str = "stop.json";
-const PODS: &str = "pods";
+pub(crate) const PODS: &str = "pods";
 const HOSTS: &str = "etc-hosts";
 pub(crate) const CONTAINERS: &str = "containers";
 /// Extension of a file that is not completely written.
