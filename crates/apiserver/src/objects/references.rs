@@ -35,7 +35,17 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// The ConfigMaps and Secrets that a pod's volumes, variables and image pulls name.
+/// Whether an object can have this name: a DNS subdomain. What else a pod says never gets into a field selector, where it could
+/// select another object.
+pub(super) fn is_name(name: &str) -> bool {
+    let is_ours = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let ends = [name.bytes().next(), name.bytes().last()];
+    name.len() <= 253
+        && ends.into_iter().all(|end| end.is_some_and(is_ours))
+        && name.bytes().all(|byte| is_ours(byte) || matches!(byte, b'-' | b'.'))
+}
+
+/// The ConfigMaps and Secrets that a pod's volumes, variables and image pulls name. Names that no object can have are left out.
 #[must_use]
 pub fn references(pod: &Pod) -> BTreeSet<ObjectKey> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
@@ -61,7 +71,7 @@ impl Found<'_> {
     }
 
     fn add(&mut self, kind: ObjectKind, name: &str) {
-        if !name.is_empty() {
+        if is_name(name) {
             let (namespace, name) = (self.namespace.to_owned(), name.to_owned());
             self.keys.insert(ObjectKey { kind, namespace, name });
         }
@@ -112,6 +122,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn only_names_that_an_object_can_have_are_looked_for() {
+        let names =
+            ["colours", "a.b-c.0", "9", "", "=sec", "a,metadata.name=b", "A", "-a", "a.", "a_b", "a b"];
+        let found = names.map(|name| {
+            let source = json!({"name": "v", "secret": {"secretName": name}});
+            let pod = json!({"metadata": {}, "spec": {"containers": [], "volumes": [source]}});
+            !references(&serde_json::from_value(pod).unwrap()).is_empty()
+        });
+        assert_eq!(found, [true, true, true, false, false, false, false, false, false, false, false]);
+        assert!(is_name(&"a".repeat(253)) && !is_name(&"a".repeat(254)));
+    }
 
     #[test]
     fn every_place_that_names_an_object_is_found() {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use agent::ports::{
@@ -24,14 +24,14 @@ use volumes::payload::{ConfigMap, Secret};
 
 use crate::follow::{Followed, follow};
 use crate::objects::payload::{Payload, is_immutable, payload};
-use crate::objects::references::{ObjectKey, ObjectKind};
+use crate::objects::references::{ObjectKey, ObjectKind, is_name};
 use crate::pod_certificates::{PodCertificates, Requester};
 use crate::raw::{RawObject, cause, core};
 use crate::services::Services;
 use crate::tokens::{Tokens, issue};
 use crate::trust_bundles::TrustBundleWatch;
 
-/// How long a caller waits for the first answer of the API server.
+/// How long the start of a pod waits for the first answers of the API server.
 const FIRST_SYNC: Duration = Duration::from_secs(1);
 /// The server ends a watch after so many seconds, and a new one is begun.
 const WATCH_SECONDS: u32 = 290;
@@ -52,7 +52,8 @@ struct Shared {
     client: Client,
     handle: Handle,
     entries: Mutex<HashMap<ObjectKey, Entry>>,
-    synced: Condvar,
+    /// Notifies of each answer and failure.
+    answered: watch::Sender<()>,
     changes: watch::Sender<u64>,
     tokens: Tokens,
     services: Services,
@@ -124,7 +125,7 @@ impl ApiObjects {
             client,
             handle: Handle::current(),
             entries: Mutex::default(),
-            synced: Condvar::new(),
+            answered: watch::Sender::new(()),
             changes,
         };
         let store = Self { shared: Arc::new(shared) };
@@ -159,6 +160,20 @@ impl ApiObjects {
             entry.pods.insert(pod.clone());
         }
         entries.retain(|key, entry| objects.contains(key) || entry.is_used_without(pod));
+        self.shared.certificates.iter().for_each(|certificates| certificates.register(pod));
+    }
+
+    /// Waits a moment until the API server has answered about each of these objects, if only with an error.
+    pub async fn await_answers(&self, objects: &BTreeSet<ObjectKey>) {
+        let mut answered = self.shared.answered.subscribe();
+        let is_open = || {
+            let entries = self.shared.entries();
+            let mut open = objects.iter().filter_map(|key| entries.get(key));
+            open.any(|entry| entry.state == State::Unsynced(None))
+        };
+        let all = async { while is_open() && answered.changed().await.is_ok() {} };
+        // What is still open is tried without.
+        let _ = tokio::time::timeout(FIRST_SYNC, all).await;
     }
 
     /// Forgets a pod, once its volumes are gone: its tokens and certificates are dropped, and its objects no longer watched for its sake.
@@ -206,15 +221,13 @@ impl ApiObjects {
         task.abort_handle()
     }
 
-    /// The state of an object, for whose first sync it waits a moment.
+    /// What is known of an object. Waits for nothing: a thread that does could be taken by every pod.
     fn state(&self, key: &ObjectKey) -> agent::Result<Option<Payload>> {
         let error = |cause: String| Error::Config { field: key.to_string(), cause };
-        let is_unsynced = |entries: &mut HashMap<ObjectKey, Entry>| {
-            entries.get(key).is_some_and(|entry| matches!(entry.state, State::Unsynced(_)))
-        };
+        if !is_name(&key.name) {
+            return Ok(None);
+        }
         let entries = self.shared.entries();
-        let waited = self.shared.synced.wait_timeout_while(entries, FIRST_SYNC, is_unsynced);
-        let (entries, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match entries.get(key).map(|entry| entry.state.clone()) {
             Some(State::Present(payload)) => Ok(Some(payload)),
             Some(State::Absent) => Ok(None),
@@ -238,6 +251,7 @@ impl Shared {
         if let Some(Entry { state: State::Unsynced(last), .. }) = self.entries().get_mut(key) {
             *last = Some(cause);
         }
+        self.answered.send_replace(());
     }
 
     /// Applies an event. Breaks off once the object can no longer change.
@@ -263,7 +277,7 @@ impl Shared {
         let is_other = entry.state != state;
         entry.state = state;
         drop(entries);
-        self.synced.notify_all();
+        self.answered.send_replace(());
         if is_other {
             self.changed();
         }
@@ -341,5 +355,43 @@ impl ObjectStore for ApiObjects {
         links: ServiceLinks,
     ) -> agent::Result<BTreeMap<String, String>> {
         self.shared.services.variables(namespace, links)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use agent::ports::SystemClock;
+
+    use super::*;
+
+    /// A store whose API server accepts connections and never answers.
+    fn silent() -> (ApiObjects, std::net::TcpListener) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let client = Client::try_from(kube::Config::new(address.parse().unwrap())).unwrap();
+        (ApiObjects::new(client, Arc::new(SystemClock)), listener)
+    }
+
+    #[tokio::test]
+    async fn an_object_that_is_not_answered_keeps_no_thread() {
+        let (objects, _server) = silent();
+        let key = |number: usize| {
+            let (namespace, name) = ("shop".to_owned(), format!("s{number}"));
+            ObjectKey { kind: ObjectKind::Secret, namespace, name }
+        };
+        let keys: BTreeSet<ObjectKey> = (0..30).map(key).collect();
+        objects.register(&PodUid::new("web").unwrap(), &keys);
+        let begun = Instant::now();
+        objects.await_answers(&keys).await;
+        assert!(begun.elapsed() >= FIRST_SYNC, "the start waits once");
+        let begun = Instant::now();
+        for key in &keys {
+            let error = objects.secret("shop", &key.name).unwrap_err().to_string();
+            assert!(error.contains("could not be read from the API server yet"), "{error}");
+        }
+        assert!(begun.elapsed() < FIRST_SYNC, "thirty reads, none of which waits");
+        assert!(!is_name("=s1") && objects.secret("shop", "=s1").unwrap().is_none());
     }
 }

@@ -56,8 +56,11 @@ async fn issue(inner: &Weak<Inner>, request: &CertificateRequest) -> Option<Issu
     let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(60));
     loop {
         let requester = inner.upgrade()?.requester.clone();
+        let turn = inner.upgrade()?.turn(&request.pod.uid)?;
         let attempt = async {
+            let turn = turn.acquire().await.map_err(|error| error.to_string())?;
             let Created { name, key } = requester.create(request).await?;
+            drop(turn);
             let title = format!("PodCertificateRequest {}/{name}", request.pod.namespace);
             inner.upgrade().into_iter().for_each(|inner| inner.wait_for(request, &title));
             match requester.answer(&request.pod.namespace, &name).await {

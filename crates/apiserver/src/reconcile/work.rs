@@ -7,7 +7,7 @@ use std::time::Duration;
 use admission::PodOrigin;
 use agent::ports::PodRef;
 use agent::{Handle, PodUpdate, Synced};
-use k8s_openapi::api::core::v1::{Node, PodSpec};
+use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, VolumeProjection};
 use manifest::{Finding, Object, Resource};
 use tracing::{error, warn};
 use types::reason;
@@ -25,6 +25,10 @@ const RELEASES: u32 = 6;
 
 /// The most ConfigMaps and Secrets that a pod may name: each is watched by a connection of its own.
 const MOST_OBJECTS: usize = 256;
+
+/// The most sources of its projected volumes that the API server or a signer issues: each is requested, and again before it
+/// expires.
+const MOST_SOURCES: usize = 64;
 
 /// What a task has done.
 pub(super) enum Done {
@@ -89,7 +93,9 @@ async fn apply(ports: &Ports, wanted: &ApiPod) -> Result<Synced, StartError> {
         Definition::Refused(findings) => return Err(StartError::other("unreadable", unreadable(findings))),
     };
     if let (Resource::Pod(pod), Some(cluster)) = (&object.resource, &ports.cluster) {
-        cluster.objects.register(&wanted.pod.uid, &bounded(references(pod))?);
+        let objects = bounded(references(pod), sources(pod))?;
+        cluster.objects.register(&wanted.pod.uid, &objects);
+        cluster.objects.await_answers(&objects).await;
     }
     let origin = if wanted.is_static { PodOrigin::Static } else { PodOrigin::ApiServer };
     let spec = object.pod().map(|pod| pod.spec);
@@ -110,15 +116,32 @@ async fn apply(ports: &Ports, wanted: &ApiPod) -> Result<Synced, StartError> {
     Ok(ports.agent.sync(PodUpdate::Apply(admitted)).await?)
 }
 
-/// These objects of a pod, if they are not too many.
-fn bounded(objects: BTreeSet<ObjectKey>) -> Result<BTreeSet<ObjectKey>, StartError> {
+/// How many tokens, certificates and trust bundles the projected volumes of a pod have.
+fn sources(pod: &Pod) -> usize {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let projected = volumes.filter_map(|volume| volume.projected.as_ref()?.sources.as_ref()).flatten();
+    let of_cluster = |source: &&VolumeProjection| {
+        source.service_account_token.is_some()
+            || source.pod_certificate.is_some()
+            || source.cluster_trust_bundle.is_some()
+    };
+    projected.filter(of_cluster).count()
+}
+
+/// These objects of a pod, if neither they nor the sources of its projected volumes are too many.
+fn bounded(objects: BTreeSet<ObjectKey>, sources: usize) -> Result<BTreeSet<ObjectKey>, StartError> {
     let count = objects.len();
-    if count <= MOST_OBJECTS {
+    let message = if count > MOST_OBJECTS {
+        format!(
+            "the pod names {count} ConfigMaps and Secrets, and a pod of this node can have {MOST_OBJECTS}: put their keys into fewer objects"
+        )
+    } else if sources > MOST_SOURCES {
+        format!(
+            "the projected volumes of the pod have {sources} sources of tokens, certificates and trust bundles, and a pod of this node can have {MOST_SOURCES}: mount one source in several containers"
+        )
+    } else {
         return Ok(objects);
-    }
-    let message = format!(
-        "the pod names {count} ConfigMaps and Secrets, and a pod of this node can have {MOST_OBJECTS}: put their keys into fewer objects"
-    );
+    };
     Err(StartError { reason: reason::FAILED_MOUNT, message, cause: "objects".to_owned() })
 }
 
@@ -193,6 +216,8 @@ pub(super) async fn remove(pod: PodRef, mut handle: Box<Handle>) -> Done {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::objects::ObjectKind;
 
@@ -206,9 +231,31 @@ mod tests {
             };
             (0..count).map(key).collect()
         };
-        assert_eq!(bounded(named(256)).unwrap().len(), 256);
-        let error = bounded(named(257)).unwrap_err();
+        assert_eq!(bounded(named(256), 64).unwrap().len(), 256);
+        let error = bounded(named(257), 0).unwrap_err();
         assert_eq!(error.reason, "FailedMount");
         assert!(error.message.contains("257 ConfigMaps and Secrets"), "{}", error.message);
+    }
+
+    #[test]
+    fn a_pod_with_too_many_certificates_tokens_and_bundles_is_refused() {
+        let source = |number: usize| match number % 4 {
+            0 => json!({"podCertificate": {"signerName": "shop.example/none", "keyType": "RSA4096"}}),
+            1 => json!({"serviceAccountToken": {"path": "t", "audience": number.to_string()}}),
+            2 => json!({"clusterTrustBundle": {"path": "b", "name": "roots"}}),
+            _ => json!({"downwardAPI": {}}),
+        };
+        let pod = |count: usize| -> Pod {
+            let sources: Vec<Value> = (0..count).map(source).collect();
+            let (first, second) = sources.split_at(count / 2);
+            let volumes = [first, second].map(|part| json!({"name": "v", "projected": {"sources": part}}));
+            serde_json::from_value(json!({"metadata": {}, "spec": {"containers": [], "volumes": volumes}}))
+                .unwrap()
+        };
+        assert_eq!(sources(&pod(85)), 64);
+        bounded(BTreeSet::new(), sources(&pod(85))).unwrap();
+        let error = bounded(BTreeSet::new(), sources(&pod(86))).unwrap_err();
+        assert_eq!(error.reason, "FailedMount");
+        assert!(error.message.contains("65 sources of tokens, certificates"), "{}", error.message);
     }
 }

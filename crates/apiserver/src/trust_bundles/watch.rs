@@ -57,7 +57,7 @@ impl TrustBundleWatch {
     /// The certificates of the selected bundles as PEM; `None` if no bundle is selected. Waits a moment for the first list.
     pub(crate) fn get(&self, selected: &TrustBundles) -> agent::Result<Option<String>> {
         self.task.get_or_init(|| self.start());
-        let is_unlisted = |state: &mut State| state.listed.is_none();
+        let is_unlisted = |state: &mut State| state.listed.is_none() && state.failure.is_none();
         let waited = self.shared.synced.wait_timeout_while(self.shared.state(), FIRST_SYNC, is_unlisted);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match &state.listed {

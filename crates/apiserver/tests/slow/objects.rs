@@ -40,6 +40,7 @@ fn objects_of_pods_are_read_watched_and_forgotten() {
         // No pod on this node names the objects yet.
         let early = types::PodUid::new("early").unwrap();
         objects.register(&early, &keys);
+        objects.await_answers(&keys).await;
         let refused = config_map("colours").unwrap_err().to_string();
         assert!(refused.contains("no relationship found") && refused.contains("colours"), "{refused}");
 

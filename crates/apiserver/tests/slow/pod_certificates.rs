@@ -1,5 +1,6 @@
 //! Certificates of pods, requested with the credentials of their node. The test is the signer.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -79,6 +80,7 @@ impl Setup {
         web["spec"]["volumes"] =
             json!([{"name": "v", "projected": {"sources": [{"podCertificate": source}]}}]);
         let pod = reference(&cluster.create(&web));
+        objects.register(&pod.uid, &BTreeSet::new());
         Self { cluster, objects, signer: Signer::new("test").unwrap(), events, clock, pod }
     }
 
@@ -204,6 +206,9 @@ fn a_certificate_is_replaced_in_time_and_a_late_one_is_reported() {
 
         // A pod that is gone has none.
         setup.objects.unregister(&setup.pod.uid);
+        let error = get().unwrap_err();
+        assert!(error.contains("the pod is gone"), "{error}");
+        setup.objects.register(&setup.pod.uid, &BTreeSet::new());
         get().unwrap_err();
         let again = setup.opened("a request of a new pod").await;
         // A refusal is final.

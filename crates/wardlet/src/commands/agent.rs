@@ -1,5 +1,6 @@
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent::{Objects, Options};
 use apiserver::identity;
@@ -15,6 +16,9 @@ use crate::run::signals::Signals;
 use crate::run::threads;
 use crate::words;
 
+/// How long the end waits for work in other threads.
+const SHUTDOWN: Duration = Duration::from_secs(10);
+
 pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<Answer, Failure> {
     if !node::mounts::is_root() {
         return Err(Failure::unknown("running pods needs root").with_hint("run this as root"));
@@ -23,7 +27,11 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<Answer, Failure
     let loaded = KubeletConfig::load(flags.node.config.as_deref(), flags.node.config_dir.as_deref(), &flags);
     let loaded = loaded.map_err(|e| hinted(&e, e.hint()))?;
     loaded.notices.iter().for_each(|notice| words::note(&notice.to_string()));
-    threads()?.block_on(serve(session, args, &loaded.config, &flags))
+    let threads = threads()?;
+    let answer = threads.block_on(serve(session, args, &loaded.config, &flags));
+    // What still waits for another host or for a filesystem must not keep the next agent waiting.
+    threads.shutdown_timeout(SHUTDOWN);
+    answer
 }
 
 async fn serve(
