@@ -142,7 +142,7 @@ fn an_expired_watch_is_followed_by_a_new_list() {
 fn an_agent_killed_at_any_instant_loses_and_doubles_no_block() {
     let (cluster, agent) = Cluster::with_agent(Runtime::BuiltIn);
     let mut dice = Dice::thrown("an agent killed at any instant");
-    let (rounds, pods) = if rounds() > 1 { (rounds_or(1).min(200), 30) } else { (4, 6) };
+    let (rounds, pods) = if rounds() > 1 { (rounds_or(1).min(200), 30) } else { (10, 8) };
     let calm = workload("Deployment", "calm", &spec(LASTING));
     cluster.apply(&calm);
     let before = cluster.await_ready_pods("calm", 1);
