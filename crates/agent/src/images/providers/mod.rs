@@ -43,13 +43,16 @@ struct Provider {
     running: Semaphore,
 }
 
+/// Held while a program is asked one thing.
+type Asking = tokio::sync::Mutex<()>;
+
 /// What the program is being asked, by image and account: pods that need the same answer wait for it, and no others.
 #[derive(Debug, Default)]
-struct Questions(Mutex<HashMap<(String, AccountKey), Weak<tokio::sync::Mutex<()>>>>);
+struct Questions(Mutex<HashMap<(String, AccountKey), Weak<Asking>>>);
 
 impl Questions {
     /// The lock to be held while the program is asked this.
-    fn of(&self, image: &str, account: &AccountKey) -> Arc<tokio::sync::Mutex<()>> {
+    fn of(&self, image: &str, account: &AccountKey) -> Arc<Asking> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, lock| lock.strong_count() > 0);
         let entry = all.entry((image.to_owned(), account.clone())).or_default();
