@@ -109,15 +109,33 @@ impl ImageAccess {
     ///
     /// # Errors
     /// If it cannot be recorded. The intent is kept then: pods must prove that they may use the image.
-    pub(crate) fn pulled(&self, name: &ImageName, id: &str, credential: Option<&Credential>) -> Result<()> {
+    pub(crate) fn pulled(
+        &self,
+        name: &ImageName,
+        image: &Image,
+        credential: Option<&Credential>,
+    ) -> Result<()> {
         let mut intents = self.intents();
+        if self.is_preloaded(&intents, name, image) {
+            return self.end(&mut intents, &name.to_string(), PullEnd::Failed);
+        }
         let (source, hash) = match credential {
             Some(credential) => (credential.source.clone(), credential.hash.as_str()),
             None => (CredentialSource::Node, ""),
         };
-        let added = self.add(id, Some(Proof { repository: name.repository(), source: &source, hash }));
+        let added = self.add(&image.id, Some(Proof { repository: name.repository(), source: &source, hash }));
         let end = if added.is_ok() { PullEnd::Failed } else { PullEnd::Unknown };
         added.and(self.end(&mut intents, &name.to_string(), end))
+    }
+
+    /// Whether the node had an image before this pull of it, and all pods may use it: one pod's credentials must not take it from
+    /// the others.
+    fn is_preloaded(&self, intents: &Intents, name: &ImageName, image: &Image) -> bool {
+        let pulling = intents.get(&name.to_string());
+        self.verification == CredentialVerification::NeverVerifyPreloadedImages
+            && pulling.is_some_and(|pulling| pulling.present.as_ref() == Some(&image.id))
+            && !is_intended(intents, name, image)
+            && self.records.pulled(&image.id) == Found::Nothing
     }
 
     /// Notes that the pull has ended without a record.
@@ -197,11 +215,8 @@ impl ImageAccess {
     /// Whether the image is of the repository that the pod names, as far as that counts: an ID has the form of a name, too,
     /// and a list of repositories allows no image by its ID.
     fn is_named_so(&self, name: &ImageName, image: &Image) -> bool {
-        let of_image = image.repo_tags.iter().chain(&image.repo_digests);
         !self.verification.is_of_names()
-            || of_image
-                .filter_map(|text| ImageName::parse(text).ok())
-                .any(|known| known.repository() == name.repository())
+            || names_of(image).any(|known| known.repository() == name.repository())
     }
 
     fn add(&self, id: &str, proof: Option<Proof<'_>>) -> Result<()> {
@@ -246,10 +261,14 @@ struct Proof<'a> {
     hash: &'a str,
 }
 
+/// The names under which the runtime has the image.
+fn names_of(image: &Image) -> impl Iterator<Item = ImageName> {
+    image.repo_tags.iter().chain(&image.repo_digests).filter_map(|text| ImageName::parse(text).ok())
+}
+
 /// Whether the image may be one that is being pulled, under whichever of its names.
 fn is_intended(intents: &Intents, name: &ImageName, image: &Image) -> bool {
-    let of_image = image.repo_tags.iter().chain(&image.repo_digests);
-    let names: Vec<ImageName> = of_image.filter_map(|text| ImageName::parse(text).ok()).collect();
+    let names: Vec<ImageName> = names_of(image).collect();
     let others = intents.iter().filter(|(_, pulling)| pulling.present.as_ref() != Some(&image.id));
     others.map(|(intent, _)| intent).any(|intent| match ImageName::parse(intent) {
         Ok(intent) => intent.is_same(name) || names.iter().any(|name| name.is_same(&intent)),
@@ -318,7 +337,7 @@ mod tests {
 
         fn pulls(&self, text: &str, credential: Option<&Credential>) {
             self.access.intend(text, None).unwrap();
-            self.access.pulled(&name(text), "sha256:1", credential).unwrap();
+            self.access.pulled(&name(text), &image(), credential).unwrap();
         }
 
         fn verdict(&self, text: &str, credentials: &[Credential]) -> Verdict {
@@ -501,6 +520,35 @@ mod tests {
         node.access.settle("quay.io/a:1", Some("sha256:2")).unwrap();
         assert_eq!((node.intents(), node.verdict("quay.io/a:1", &[])), (0, Verdict::Allowed));
         assert_eq!(node.access.verdict(&name("quay.io/a:1"), &other, &[]), Verdict::Pull);
+    }
+
+    /// A tenant that pulled it with a secret took it from all others.
+    #[test]
+    fn an_image_that_the_node_had_stays_preloaded_when_it_is_pulled_again() {
+        let own = of_secret("evil", "u-1", "p");
+        let pull = |node: &Node, text: &str| {
+            node.access.intend(text, Some("sha256:1".to_owned())).unwrap();
+            node.access.pulled(&name(text), &image(), Some(&own)).unwrap();
+        };
+        let node = Node::new(CredentialVerification::default());
+        pull(&node, "quay.io/a:1");
+        assert_eq!((node.intents(), node.verdict("quay.io/a:1", &[])), (0, Verdict::Allowed));
+        // Where preloaded images need a proof, the pull is one.
+        let node = Node::new(CredentialVerification::AlwaysVerify);
+        pull(&node, "quay.io/a:1");
+        assert_eq!(node.verdict("quay.io/a:1", &[]), Verdict::Pull);
+        assert_eq!(node.verdict("quay.io/a:1", std::slice::from_ref(&own)), Verdict::Allowed);
+        // What another pod is pulling is not preloaded, nor what one has pulled.
+        let node = Node::new(CredentialVerification::default());
+        node.access.intend("quay.io/a:1", None).unwrap();
+        pull(&node, "evil.io/b:1");
+        node.access.ended("quay.io/a:1", PullEnd::Failed).unwrap();
+        assert_eq!(node.verdict("quay.io/a:1", &[]), Verdict::Pull);
+        let node = Node::new(CredentialVerification::default());
+        node.pulls("quay.io/a:1", Some(&of_secret("shop", "u-2", "q")));
+        pull(&node, "evil.io/b:1");
+        assert_eq!(node.verdict("quay.io/a:1", &[]), Verdict::Pull);
+        assert_eq!(node.verdict("evil.io/b:1", std::slice::from_ref(&own)), Verdict::Allowed);
     }
 
     /// Intents of pulls that were broken off grew without end, over restarts.

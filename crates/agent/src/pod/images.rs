@@ -268,8 +268,8 @@ impl Pull {
         let what = "recording an image pull";
         let recorded = match &pulled {
             Ok(Pulled { image, credential, .. }) => {
-                let (id, credential) = (image.id.clone(), credential.clone());
-                self.record(what, move |access, name| access.pulled(name, &id, credential.as_ref())).await
+                let (image, credential) = (image.clone(), credential.clone());
+                self.record(what, move |access, name| access.pulled(name, &image, credential.as_ref())).await
             }
             Err(failure) => {
                 let end = if failure.may_be_pulled { PullEnd::Unknown } else { PullEnd::Failed };
