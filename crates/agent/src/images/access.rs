@@ -2,13 +2,16 @@
 //! pod with none of them must pull the image itself, so that the registry decides.
 //!
 //! An intent is on disk before a pull begins, and the record before the intent is removed. If the node stops in between,
-//! the intent says that the image may have come from a registry, and a pod must prove that it may use it.
+//! the intent says that the image may have come from a registry, and a pod must prove that it may use it. That does not go
+//! for the image that the node had under this name before: no pull has brought it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use cri::Image;
+use lifecycle::Moment;
 use types::ImageName;
 
 use crate::error::Result;
@@ -19,6 +22,9 @@ use crate::ports::Clock;
 
 /// A record with so many secrets does not grow by what only matches it.
 const MOST_SECRETS: usize = 100;
+/// How long after a pull whose end is not known the runtime may still come to have the image. The agent has broken the call off,
+/// or its connection has ended: a runtime notices that within seconds.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Where records of image pulls are, and when they count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,9 +40,30 @@ pub(crate) struct ImageAccess {
     records: PullRecords,
     verification: CredentialVerification,
     clock: Arc<dyn Clock>,
-    /// The images that are being pulled, by the names that pods give them, and how often. Those that were being pulled when
-    /// the node stopped, or when their pod was stopped, are never removed: the runtime may have them one day.
-    intents: Mutex<BTreeMap<String, u32>>,
+    /// The images that are being pulled, by the names that pods give them.
+    intents: Mutex<Intents>,
+}
+
+type Intents = BTreeMap<String, Pulling>;
+
+/// Pulls of one name.
+#[derive(Debug, Default)]
+struct Pulling {
+    /// How many are under way.
+    under_way: u32,
+    /// The runtime's ID of the image that the node had under this name before the first of them.
+    present: Option<String>,
+    /// When the last one ended whose end is not known: it was broken off, or the node stopped.
+    lost: Option<Moment>,
+}
+
+/// How a pull ended that was not recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PullEnd {
+    /// The runtime does not have the image by it.
+    Failed,
+    /// The runtime may have the image, or get it yet.
+    Unknown,
 }
 
 /// What must be done with an image that is on the node before a pod may use it.
@@ -54,21 +81,27 @@ impl ImageAccess {
     pub(crate) fn open(records: ImageRecords, clock: Arc<dyn Clock>) -> Result<Self> {
         let ImageRecords { dir, verification } = records;
         let records = PullRecords::open(&dir)?;
-        let left = records.intents()?.into_iter().map(|image| (image, 1)).collect();
-        Ok(Self { records, verification, clock, intents: Mutex::new(left) })
+        let lost = Some(clock.now());
+        let left = records
+            .intents()?
+            .into_iter()
+            .map(|intent| (intent.image, Pulling { under_way: 0, present: intent.present, lost }));
+        Ok(Self { records, verification, clock, intents: Mutex::new(left.collect()) })
     }
 
-    /// Records that an image is about to be pulled. Each call is followed by one of [`pulled`](Self::pulled) or
-    /// [`failed`](Self::failed), or by neither if the pull was cancelled.
+    /// Records that an image is about to be pulled, and the ID of the one that the node has under this name. Each call is
+    /// followed by one of [`pulled`](Self::pulled) and [`ended`](Self::ended).
     ///
     /// # Errors
     /// If it cannot be recorded: the image must not be pulled then.
-    pub(crate) fn intend(&self, image: &str) -> Result<()> {
+    pub(crate) fn intend(&self, image: &str, present: Option<String>) -> Result<()> {
         let mut intents = self.intents();
+        // What is present now may come from another pull that is under way, or from one whose end is not known.
         if !intents.contains_key(image) {
-            self.records.write_intent(image)?;
+            self.records.write_intent(image, present.as_deref())?;
+            intents.insert(image.to_owned(), Pulling { present, ..Pulling::default() });
         }
-        *intents.entry(image.to_owned()).or_default() += 1;
+        intents.entry(image.to_owned()).or_default().under_way += 1;
         Ok(())
     }
 
@@ -76,37 +109,80 @@ impl ImageAccess {
     ///
     /// # Errors
     /// If it cannot be recorded. The intent is kept then: pods must prove that they may use the image.
-    pub(crate) fn pulled(&self, name: &ImageName, id: &str, credential: Option<&Credential>) -> Result<()> {
+    pub(crate) fn pulled(
+        &self,
+        name: &ImageName,
+        image: &Image,
+        credential: Option<&Credential>,
+    ) -> Result<()> {
         let mut intents = self.intents();
+        if self.is_preloaded(&intents, name, image) {
+            return self.end(&mut intents, &name.to_string(), PullEnd::Failed);
+        }
         let (source, hash) = match credential {
             Some(credential) => (credential.source.clone(), credential.hash.as_str()),
             None => (CredentialSource::Node, ""),
         };
-        self.add(id, Some(Proof { repository: name.repository(), source: &source, hash }))?;
-        self.end(&mut intents, &name.to_string())
+        let added = self.add(&image.id, Some(Proof { repository: name.repository(), source: &source, hash }));
+        let end = if added.is_ok() { PullEnd::Failed } else { PullEnd::Unknown };
+        added.and(self.end(&mut intents, &name.to_string(), end))
     }
 
-    /// Notes that the pull has failed.
+    /// Whether the node had an image before this pull of it, and all pods may use it: one pod's credentials must not take it from
+    /// the others.
+    fn is_preloaded(&self, intents: &Intents, name: &ImageName, image: &Image) -> bool {
+        let pulling = intents.get(&name.to_string());
+        self.verification == CredentialVerification::NeverVerifyPreloadedImages
+            && pulling.is_some_and(|pulling| pulling.present.as_ref() == Some(&image.id))
+            && !is_intended(intents, name, image)
+            && self.records.pulled(&image.id) == Found::Nothing
+    }
+
+    /// Notes that the pull has ended without a record.
     ///
     /// # Errors
-    /// If the intent cannot be removed; it does no harm.
-    pub(crate) fn failed(&self, image: &str) -> Result<()> {
-        self.end(&mut self.intents(), image)
+    /// If the intent cannot be removed.
+    pub(crate) fn ended(&self, image: &str, end: PullEnd) -> Result<()> {
+        self.end(&mut self.intents(), image, end)
     }
 
-    /// The images that were being pulled when the node stopped.
+    /// The images of pulls whose end is not known, and of which none is under way.
     pub(crate) fn unsettled(&self) -> Vec<String> {
-        self.intents().keys().cloned().collect()
+        self.unsettled_since(None)
     }
 
-    /// Turns the intent of an image that the runtime has into a record that allows no pod to use it without a proof.
+    /// Those of them that the runtime no longer gets: they are to be settled.
+    pub(crate) fn overdue(&self) -> Vec<String> {
+        self.unsettled_since(Some(self.clock.now()))
+    }
+
+    fn unsettled_since(&self, now: Option<Moment>) -> Vec<String> {
+        let is_due = |at: Moment| now.is_none_or(|now| is_overdue(at, now));
+        let intents = self.intents();
+        let due =
+            intents.iter().filter(|(_, pulling)| pulling.under_way == 0 && pulling.lost.is_some_and(is_due));
+        due.map(|(image, _)| image.clone()).collect()
+    }
+
+    /// Removes the intent of a pull whose end was not known. `found` is the ID of the image that the runtime has under this
+    /// name: unless the node had it before the pull, no pod may use it without a proof, and a record says so. If the pull has
+    /// brought no image, the intent stays for as long as it may yet.
     ///
     /// # Errors
     /// If that cannot be recorded. The intent is kept then.
-    pub(crate) fn settle(&self, image: &str, id: &str) -> Result<()> {
+    pub(crate) fn settle(&self, image: &str, found: Option<&str>) -> Result<()> {
         let mut intents = self.intents();
-        self.add(id, None)?;
-        self.end(&mut intents, image)
+        let Some(pulling) = intents.get(image).filter(|pulling| pulling.under_way == 0) else {
+            return Ok(());
+        };
+        match found.filter(|id| pulling.present.as_deref() != Some(*id)) {
+            Some(id) => self.add(id, None)?,
+            None if pulling.lost.is_none_or(|at| is_overdue(at, self.clock.now())) => {}
+            None => return Ok(()),
+        }
+        self.records.remove_intent(image)?;
+        intents.remove(image);
+        Ok(())
     }
 
     /// Whether a pod with these credentials may use an image that is on the node, under the name that it gives it.
@@ -139,11 +215,8 @@ impl ImageAccess {
     /// Whether the image is of the repository that the pod names, as far as that counts: an ID has the form of a name, too,
     /// and a list of repositories allows no image by its ID.
     fn is_named_so(&self, name: &ImageName, image: &Image) -> bool {
-        let of_image = image.repo_tags.iter().chain(&image.repo_digests);
         !self.verification.is_of_names()
-            || of_image
-                .filter_map(|text| ImageName::parse(text).ok())
-                .any(|known| known.repository() == name.repository())
+            || names_of(image).any(|known| known.repository() == name.repository())
     }
 
     fn add(&self, id: &str, proof: Option<Proof<'_>>) -> Result<()> {
@@ -157,20 +230,28 @@ impl ImageAccess {
         if is_new { self.records.write_pulled(record, self.clock.now().millis() / 1000) } else { Ok(()) }
     }
 
-    fn end(&self, intents: &mut BTreeMap<String, u32>, image: &str) -> Result<()> {
-        match intents.get_mut(image) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => {
-                self.records.remove_intent(image)?;
-                intents.remove(image);
-            }
+    fn end(&self, intents: &mut Intents, image: &str, end: PullEnd) -> Result<()> {
+        let Some(pulling) = intents.get_mut(image) else { return Ok(()) };
+        pulling.under_way = pulling.under_way.saturating_sub(1);
+        if end == PullEnd::Unknown {
+            pulling.lost = Some(self.clock.now());
+        }
+        if pulling.under_way == 0 && pulling.lost.is_none() {
+            // One that cannot be removed is settled later.
+            pulling.lost = Some(self.clock.now());
+            self.records.remove_intent(image)?;
+            intents.remove(image);
         }
         Ok(())
     }
 
-    fn intents(&self) -> MutexGuard<'_, BTreeMap<String, u32>> {
+    fn intents(&self) -> MutexGuard<'_, Intents> {
         self.intents.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_overdue(lost: Moment, now: Moment) -> bool {
+    now.since(lost) >= PATIENCE
 }
 
 /// What a pod was proven to be allowed to use an image with.
@@ -180,11 +261,16 @@ struct Proof<'a> {
     hash: &'a str,
 }
 
+/// The names under which the runtime has the image.
+fn names_of(image: &Image) -> impl Iterator<Item = ImageName> {
+    image.repo_tags.iter().chain(&image.repo_digests).filter_map(|text| ImageName::parse(text).ok())
+}
+
 /// Whether the image may be one that is being pulled, under whichever of its names.
-fn is_intended(intents: &BTreeMap<String, u32>, name: &ImageName, image: &Image) -> bool {
-    let of_image = image.repo_tags.iter().chain(&image.repo_digests);
-    let names: Vec<ImageName> = of_image.filter_map(|text| ImageName::parse(text).ok()).collect();
-    intents.keys().any(|intent| match ImageName::parse(intent) {
+fn is_intended(intents: &Intents, name: &ImageName, image: &Image) -> bool {
+    let names: Vec<ImageName> = names_of(image).collect();
+    let others = intents.iter().filter(|(_, pulling)| pulling.present.as_ref() != Some(&image.id));
+    others.map(|(intent, _)| intent).any(|intent| match ImageName::parse(intent) {
         Ok(intent) => intent.is_same(name) || names.iter().any(|name| name.is_same(&intent)),
         // No pull begins with such a name.
         Err(_) => false,
@@ -218,6 +304,8 @@ fn matching<'a>(known: &PullCredentials, credentials: &'a [Credential]) -> Optio
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use types::DockerAuth;
 
     use super::*;
@@ -248,8 +336,8 @@ mod tests {
         }
 
         fn pulls(&self, text: &str, credential: Option<&Credential>) {
-            self.access.intend(text).unwrap();
-            self.access.pulled(&name(text), "sha256:1", credential).unwrap();
+            self.access.intend(text, None).unwrap();
+            self.access.pulled(&name(text), &image(), credential).unwrap();
         }
 
         fn verdict(&self, text: &str, credentials: &[Credential]) -> Verdict {
@@ -350,7 +438,7 @@ mod tests {
     #[test]
     fn an_image_whose_pull_was_not_recorded_to_the_end_counts_as_pulled() {
         let node = Node::new(CredentialVerification::default());
-        node.access.intend("quay.io/a:1").unwrap();
+        node.access.intend("quay.io/a:1", None).unwrap();
         assert_eq!(node.verdict("quay.io/a:1", &[]), Verdict::Pull);
         let node = node.restarted();
         let own = of_secret("shop", "u-1", "p");
@@ -358,7 +446,7 @@ mod tests {
             assert_eq!(node.verdict(image, std::slice::from_ref(&own)), Verdict::Pull, "{image}");
         }
         assert_eq!(node.access.unsettled(), ["quay.io/a:1"]);
-        node.access.settle("quay.io/a:1", "sha256:1").unwrap();
+        node.access.settle("quay.io/a:1", Some("sha256:1")).unwrap();
         assert_eq!(
             (node.intents(), node.verdict("quay.io/a:1", std::slice::from_ref(&own))),
             (0, Verdict::Pull)
@@ -381,7 +469,7 @@ mod tests {
     #[test]
     fn an_intent_holds_for_every_way_to_write_the_name() {
         let node = Node::new(CredentialVerification::default());
-        node.access.intend("busybox").unwrap();
+        node.access.intend("busybox", None).unwrap();
         let tags = vec!["docker.io/library/busybox:latest".to_owned()];
         let image = Image { id: "sha256:2".into(), repo_tags: tags, ..Image::default() };
         for text in ["busybox:latest", "docker.io/library/busybox", "quay.io/x"] {
@@ -390,26 +478,133 @@ mod tests {
     }
 
     #[test]
-    fn an_intent_is_removed_with_the_last_pull_unless_one_was_cancelled() {
+    fn an_intent_is_removed_with_the_last_pull_unless_the_end_of_one_is_not_known() {
         let node = Node::new(CredentialVerification::default());
-        node.access.intend("quay.io/a:1").unwrap();
-        node.access.intend("quay.io/a:1").unwrap();
-        node.access.failed("quay.io/a:1").unwrap();
+        let end = |end: PullEnd| node.access.ended("quay.io/a:1", end).unwrap();
+        let begin = || node.access.intend("quay.io/a:1", None).unwrap();
+        begin();
+        begin();
+        end(PullEnd::Failed);
         assert_eq!((node.intents(), node.verdict("quay.io/a:1", &[])), (1, Verdict::Pull));
-        node.access.failed("quay.io/a:1").unwrap();
+        end(PullEnd::Failed);
         assert_eq!((node.intents(), node.verdict("quay.io/a:1", &[])), (0, Verdict::Allowed));
-        // Cancelled: neither a success nor a failure.
-        node.access.intend("quay.io/a:1").unwrap();
-        node.access.intend("quay.io/a:1").unwrap();
-        node.access.failed("quay.io/a:1").unwrap();
+        begin();
+        begin();
+        end(PullEnd::Unknown);
+        end(PullEnd::Failed);
         assert_eq!((node.intents(), node.verdict("quay.io/a:1", &[])), (1, Verdict::Pull));
+        assert_eq!(node.access.unsettled(), ["quay.io/a:1"]);
+    }
+
+    /// A tenant that named a preloaded image in a pod which it then deleted made it unusable for all others.
+    #[test]
+    fn an_image_that_the_node_had_before_a_pull_of_its_name_stays_preloaded() {
+        let node = Node::new(CredentialVerification::default());
+        let present = || Some("sha256:1".to_owned());
+        node.access.intend("quay.io/a:1", present()).unwrap();
+        assert_eq!(node.verdict("quay.io/a:1", &[]), Verdict::Allowed);
+        // What the pull brings is another image. A second pull of the name does not find it there before.
+        let other = Image { id: "sha256:2".into(), ..image() };
+        assert_eq!(node.access.verdict(&name("quay.io/a:1"), &other, &[]), Verdict::Pull);
+        node.access.intend("quay.io/a:1", Some("sha256:2".to_owned())).unwrap();
+        assert_eq!(node.access.verdict(&name("quay.io/a:1"), &other, &[]), Verdict::Pull);
+        node.access.ended("quay.io/a:1", PullEnd::Unknown).unwrap();
+        node.access.ended("quay.io/a:1", PullEnd::Unknown).unwrap();
+        // Nor does a restart make it an image that was pulled.
+        let node = node.restarted();
+        assert_eq!(node.verdict("quay.io/a:1", &[]), Verdict::Allowed);
+        assert_eq!(node.access.verdict(&name("quay.io/a:1"), &other, &[]), Verdict::Pull);
+        node.access.settle("quay.io/a:1", Some("sha256:1")).unwrap();
+        let node = node.restarted();
+        assert_eq!(node.verdict("quay.io/a:1", &[]), Verdict::Allowed);
+        node.access.settle("quay.io/a:1", Some("sha256:2")).unwrap();
+        assert_eq!((node.intents(), node.verdict("quay.io/a:1", &[])), (0, Verdict::Allowed));
+        assert_eq!(node.access.verdict(&name("quay.io/a:1"), &other, &[]), Verdict::Pull);
+    }
+
+    /// A tenant that pulled it with a secret took it from all others.
+    #[test]
+    fn an_image_that_the_node_had_stays_preloaded_when_it_is_pulled_again() {
+        let own = of_secret("evil", "u-1", "p");
+        let pull = |node: &Node, text: &str| {
+            node.access.intend(text, Some("sha256:1".to_owned())).unwrap();
+            node.access.pulled(&name(text), &image(), Some(&own)).unwrap();
+        };
+        let node = Node::new(CredentialVerification::default());
+        pull(&node, "quay.io/a:1");
+        assert_eq!((node.intents(), node.verdict("quay.io/a:1", &[])), (0, Verdict::Allowed));
+        // Where preloaded images need a proof, the pull is one.
+        let node = Node::new(CredentialVerification::AlwaysVerify);
+        pull(&node, "quay.io/a:1");
+        assert_eq!(node.verdict("quay.io/a:1", &[]), Verdict::Pull);
+        assert_eq!(node.verdict("quay.io/a:1", std::slice::from_ref(&own)), Verdict::Allowed);
+        // What another pod is pulling is not preloaded, nor what one has pulled.
+        let node = Node::new(CredentialVerification::default());
+        node.access.intend("quay.io/a:1", None).unwrap();
+        pull(&node, "evil.io/b:1");
+        node.access.ended("quay.io/a:1", PullEnd::Failed).unwrap();
+        assert_eq!(node.verdict("quay.io/a:1", &[]), Verdict::Pull);
+        let node = Node::new(CredentialVerification::default());
+        node.pulls("quay.io/a:1", Some(&of_secret("shop", "u-2", "q")));
+        pull(&node, "evil.io/b:1");
+        assert_eq!(node.verdict("quay.io/a:1", &[]), Verdict::Pull);
+        assert_eq!(node.verdict("evil.io/b:1", std::slice::from_ref(&own)), Verdict::Allowed);
+    }
+
+    /// Intents of pulls that were broken off grew without end, over restarts.
+    #[test]
+    fn the_intent_of_a_pull_that_has_brought_nothing_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(Hand(AtomicU64::new(1)));
+        let open = || {
+            let records =
+                ImageRecords { dir: dir.path().to_owned(), verification: CredentialVerification::default() };
+            ImageAccess::open(records, Arc::<Hand>::clone(&clock)).unwrap()
+        };
+        let later =
+            |by: Duration| clock.0.fetch_add(u64::try_from(by.as_millis()).unwrap(), Ordering::Relaxed);
+        let access = open();
+        for image in ["quay.io/a:1", "quay.io/b:1"] {
+            access.intend(image, None).unwrap();
+        }
+        later(PATIENCE * 2);
+        // A pull that is under way has all the time that it needs.
+        assert!(access.unsettled().is_empty() && access.overdue().is_empty());
+        access.ended("quay.io/a:1", PullEnd::Unknown).unwrap();
+        // The runtime may get the image yet.
+        access.settle("quay.io/a:1", None).unwrap();
+        access.settle("quay.io/b:1", None).unwrap();
+        let access = open();
+        assert_eq!(access.unsettled(), ["quay.io/a:1", "quay.io/b:1"]);
+        access.settle("quay.io/a:1", None).unwrap();
+        assert!(access.overdue().is_empty());
+        later(PATIENCE);
+        assert_eq!(access.overdue(), ["quay.io/a:1", "quay.io/b:1"]);
+        access.settle("quay.io/a:1", None).unwrap();
+        // A new pull of the name is under way.
+        access.intend("quay.io/b:1", None).unwrap();
+        access.settle("quay.io/b:1", None).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path().join("pulling")).unwrap().count(), 1);
+        access.ended("quay.io/b:1", PullEnd::Failed).unwrap();
+        later(PATIENCE);
+        access.settle("quay.io/b:1", None).unwrap();
+        assert!(open().unsettled().is_empty());
+    }
+
+    /// A clock that is set by hand, in milliseconds.
+    struct Hand(AtomicU64);
+
+    impl Clock for Hand {
+        fn now(&self) -> Moment {
+            Moment::from_millis(self.0.load(Ordering::Relaxed))
+        }
     }
 
     #[test]
     fn an_image_whose_intent_cannot_be_written_must_not_be_pulled() {
         let node = Node::new(CredentialVerification::default());
         std::fs::remove_dir(node.dir.path().join("pulling")).unwrap();
-        assert!(node.access.intend("quay.io/a:1").is_err());
+        assert!(node.access.intend("quay.io/a:1", None).is_err());
         assert!(node.access.unsettled().is_empty());
     }
 }

@@ -32,6 +32,9 @@ use crate::images::node_config::NodeConfig;
 use crate::images::providers::Providers;
 use crate::ports::Clock;
 
+/// How many pulls are settled before the next one begins.
+const MOST_AT_ONCE: usize = 100;
+
 /// How images are pulled.
 #[derive(Debug, Clone, Default)]
 pub struct ImageOptions {
@@ -71,20 +74,33 @@ impl ImagePulls {
     /// without a record counts as pulled as long as its intent is there.
     pub(crate) async fn settle(&self, cri: &Cri) {
         let Some(access) = &self.access else { return };
-        for image in access.unsettled() {
+        self.settle_each(cri, access.unsettled()).await;
+    }
+
+    /// The same for pulls whose end is not known, and that can bring an image no longer.
+    pub(crate) async fn settle_overdue(&self, cri: &Cri) {
+        let Some(access) = &self.access else { return };
+        let mut overdue = access.overdue();
+        overdue.truncate(MOST_AT_ONCE);
+        self.settle_each(cri, overdue).await;
+    }
+
+    async fn settle_each(&self, cri: &Cri, images: Vec<String>) {
+        let Some(access) = &self.access else { return };
+        for image in images {
             let spec = ImageSpec { image: image.clone(), ..ImageSpec::default() };
             let found = match cri.image(spec).await {
-                Ok(Some(found)) => found,
-                Ok(None) => continue,
+                Ok(found) => found.map(|found| found.id),
                 Err(error) => {
-                    warn!("whether image {image} was pulled before the restart is not known: {error}");
+                    warn!("whether image {image} was pulled is not known: {error}");
                     continue;
                 }
             };
-            let (access, id) = (Arc::clone(access), found.id);
-            let settled = blocking("recording an image pull", move || access.settle(&image, &id));
+            let access = Arc::clone(access);
+            let settled =
+                blocking("recording an image pull", move || access.settle(&image, found.as_deref()));
             if let Err(error) = settled.await {
-                warn!("an image pull from before the restart is not recorded: {error}");
+                warn!("an image pull that has ended is not recorded: {error}");
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Records of image pulls on disk, in the kubelet's format: `pulling/` has what is being pulled, `pulled/` what was.
+//! Records of image pulls on disk, in the kubelet's format: `pulling/` has what is being pulled, `pulled/` what was. A kubelet
+//! has no `present/`: which image the node had, before the pull, under a name that is being pulled.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -31,6 +32,25 @@ struct ImagePullIntent {
     api_version: String,
     /// The image as the pod names it.
     image: String,
+}
+
+/// Which image the node had under a name before a pull of that name began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ImagePresent {
+    /// As the pod names it.
+    image: String,
+    /// The runtime's ID of the image.
+    image_ref: String,
+}
+
+/// A pull that has begun, as it is on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Intent {
+    /// The image as the pod names it.
+    pub(crate) image: String,
+    /// The runtime's ID of the image that the node had under this name before.
+    pub(crate) present: Option<String>,
 }
 
 /// What an image was pulled with.
@@ -148,6 +168,7 @@ pub(crate) enum Found {
 pub(crate) struct PullRecords {
     pulling: PathBuf,
     pulled: PathBuf,
+    present: PathBuf,
 }
 
 impl PullRecords {
@@ -156,18 +177,30 @@ impl PullRecords {
     /// # Errors
     /// If they cannot be made.
     pub(crate) fn open(dir: &Path) -> Result<Self> {
-        let records = Self { pulling: dir.join("pulling"), pulled: dir.join("pulled") };
-        for dir in [&records.pulling, &records.pulled] {
+        let [pulling, pulled, present] = ["pulling", "pulled", "present"].map(|name| dir.join(name));
+        let records = Self { pulling, pulled, present };
+        for dir in [&records.pulling, &records.pulled, &records.present] {
             make_dirs(dir, 0o700)?;
         }
         Ok(records)
     }
 
-    /// Records that an image is about to be pulled.
+    /// Records that an image is about to be pulled, and the ID of the image that the node has under this name.
     ///
     /// # Errors
     /// If the record cannot be written: the image must not be pulled then.
-    pub(crate) fn write_intent(&self, image: &str) -> Result<()> {
+    pub(crate) fn write_intent(&self, image: &str, present: Option<&str>) -> Result<()> {
+        // What an earlier intent has left must not count for this one.
+        match present {
+            Some(id) => {
+                write(
+                    &self.present,
+                    image,
+                    &ImagePresent { image: image.to_owned(), image_ref: id.to_owned() },
+                )?;
+            }
+            None => self.remove_present(image)?,
+        }
         let (kind, api_version) = (INTENT.to_owned(), API_VERSION.to_owned());
         write(&self.pulling, image, &ImagePullIntent { kind, api_version, image: image.to_owned() })
     }
@@ -178,15 +211,33 @@ impl PullRecords {
     /// If it cannot be removed.
     pub(crate) fn remove_intent(&self, image: &str) -> Result<()> {
         durable::remove(&self.pulling.join(file_name(image)))?;
+        self.remove_present(image)
+    }
+
+    fn remove_present(&self, image: &str) -> Result<()> {
+        durable::remove(&self.present.join(file_name(image)))?;
         Ok(())
     }
 
-    /// The images that were being pulled when the node stopped. Records that cannot be read are logged.
+    /// The ID of the image that the node had. One that cannot be read is none: then the image that the node has now counts as
+    /// pulled.
+    fn present(&self, image: &str) -> Option<String> {
+        let path = self.present.join(file_name(image));
+        match read::<ImagePresent>(&path) {
+            Ok(found) => found.filter(|found| found.image == image).map(|found| found.image_ref),
+            Err(error) => {
+                warn!("what the node had before a pull of {image} is ignored: {error}");
+                None
+            }
+        }
+    }
+
+    /// The pulls that had begun when the node stopped. Records that cannot be read are logged.
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub(crate) fn intents(&self) -> Result<Vec<String>> {
-        let mut images = Vec::new();
+    pub(crate) fn intents(&self) -> Result<Vec<Intent>> {
+        let mut intents = Vec::new();
         let unreadable = || Error::file("read", &self.pulling);
         for entry in std::fs::read_dir(&self.pulling).map_err(unreadable())? {
             let path = entry.map_err(unreadable())?.path();
@@ -196,14 +247,15 @@ impl PullRecords {
             }
             match read::<ImagePullIntent>(&path) {
                 Ok(Some(intent)) if is_known(&intent.kind, &intent.api_version, INTENT) => {
-                    images.push(intent.image);
+                    let present = self.present(&intent.image);
+                    intents.push(Intent { image: intent.image, present });
                 }
                 Ok(None) => {}
                 Ok(Some(_)) => warn!("{} is no record of an image pull; ignored", path.display()),
                 Err(error) => warn!("a record of an image pull is ignored: {error}"),
             }
         }
-        Ok(images)
+        Ok(intents)
     }
 
     /// The record of an image.
@@ -287,12 +339,24 @@ mod tests {
     fn records_have_the_names_and_the_content_that_a_kubelet_gives_them() {
         let dir = tempfile::tempdir().unwrap();
         let records = PullRecords::open(dir.path()).unwrap();
-        records.write_intent("quay.io/a:1").unwrap();
+        records.write_intent("quay.io/a:1", None).unwrap();
         // echo -n quay.io/a:1 | sha256sum
         let name = "sha256-".to_owned() + &hex(&digest(&SHA256, b"quay.io/a:1").as_ref());
         let expected = json!({"kind": "ImagePullIntent", "apiVersion": API_VERSION, "image": "quay.io/a:1"});
-        assert_eq!(json_of(&dir.path().join("pulling").join(name)), expected);
-        assert_eq!(records.intents().unwrap(), ["quay.io/a:1"]);
+        assert_eq!(json_of(&dir.path().join("pulling").join(&name)), expected);
+        let intent = |present: Option<&str>| {
+            vec![Intent { image: "quay.io/a:1".to_owned(), present: present.map(str::to_owned) }]
+        };
+        assert_eq!(records.intents().unwrap(), intent(None));
+        records.write_intent("quay.io/a:1", Some("sha256:0")).unwrap();
+        // The kubelet's record has no field for what is present.
+        assert_eq!(json_of(&dir.path().join("pulling").join(&name)), expected);
+        assert_eq!(records.intents().unwrap(), intent(Some("sha256:0")));
+        fs::write(dir.path().join("present").join(&name), "{").unwrap();
+        assert_eq!(records.intents().unwrap(), intent(None));
+        records.write_intent("quay.io/a:1", Some("sha256:0")).unwrap();
+        records.write_intent("quay.io/a:1", None).unwrap();
+        assert_eq!(records.intents().unwrap(), intent(None));
         records.remove_intent("quay.io/a:1").unwrap();
         assert!(records.intents().unwrap().is_empty());
 

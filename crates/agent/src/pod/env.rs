@@ -23,9 +23,10 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) files: &'a dyn VolumeFiles,
 }
 
-/// Maximum size of all variables of a container, and of each text that they are expanded into. Linux refuses to execute a
-/// program with a variable of more than 128 KiB; without a limit, variables that refer to one another grow to gigabytes.
-const LARGEST: usize = 1 << 20;
+/// Maximum size of all variables of a container with their names, and of each text that they are expanded into. Linux refuses
+/// to execute a program with more of them: a quarter of the limit of its stack, which is 8 MiB. Without a limit, variables that
+/// refer to one another, and a ConfigMap that is named many times, grow to gigabytes.
+const LARGEST: usize = 2 << 20;
 
 /// The annotation of a pod by which it is known that it does not come from the API server.
 const SOURCE: &str = "kubernetes.io/config.source";
@@ -35,7 +36,8 @@ const SOURCE: &str = "kubernetes.io/config.source";
 /// # Errors
 /// If services are not known yet, if a ConfigMap, Secret or key that is not optional does not exist, or a field reference is invalid.
 pub(crate) fn of(container: &Container, around: &Surroundings<'_>) -> Result<BTreeMap<String, String>> {
-    let mut all = of_services(around)?;
+    let mut all = Variables::default();
+    all.extend("", of_services(around)?, || "the variables of services".to_owned())?;
     for from in container.env_from.iter().flatten() {
         let prefix = from.prefix.as_deref().unwrap_or_default();
         let found = if let Some(map) = &from.config_map_ref {
@@ -48,21 +50,48 @@ pub(crate) fn of(container: &Container, around: &Surroundings<'_>) -> Result<BTr
         } else {
             BTreeMap::new()
         };
-        all.extend(found.into_iter().map(|(key, value)| (format!("{prefix}{key}"), value)));
+        let name = from.config_map_ref.as_ref().map(|map| &map.name);
+        let name = name.or(from.secret_ref.as_ref().map(|secret| &secret.name));
+        all.extend(prefix, found, || format!("envFrom {:?}", name.map(String::as_str).unwrap_or_default()))?;
     }
     let fields = fields::of(around.context);
     let resolver = Resolver { container, fields: &fields, around };
-    let mut size = 0;
     for variable in container.env.iter().flatten() {
-        if let Some(value) = resolver.value(variable, &all)? {
-            size += value.len();
-            if size > LARGEST {
-                return Err(too_large(&format!("variable {}", variable.name)));
-            }
-            all.insert(variable.name.clone(), value);
+        if let Some(value) = resolver.value(variable, &all.values)? {
+            all.insert(variable.name.clone(), value, || format!("variable {}", variable.name))?;
         }
     }
-    Ok(all)
+    Ok(all.values)
+}
+
+/// The variables of a container so far, and how large they are.
+#[derive(Default)]
+struct Variables {
+    values: BTreeMap<String, String>,
+    size: usize,
+}
+
+impl Variables {
+    /// Adds a variable, in the place of an earlier one of its name. `field` is what it comes from, for the error.
+    fn insert(&mut self, name: String, value: String, field: impl FnOnce() -> String) -> Result<()> {
+        let replaced = self.values.get(&name).map_or(0, |before| name.len() + before.len());
+        self.size = self.size - replaced + name.len() + value.len();
+        if self.size > LARGEST {
+            return Err(too_large(&field()));
+        }
+        self.values.insert(name, value);
+        Ok(())
+    }
+
+    /// Adds variables whose names get this prefix.
+    fn extend(
+        &mut self,
+        prefix: &str,
+        all: BTreeMap<String, String>,
+        field: impl Fn() -> String,
+    ) -> Result<()> {
+        all.into_iter().try_for_each(|(name, value)| self.insert(format!("{prefix}{name}"), value, &field))
+    }
 }
 
 /// The variables of services. A static pod does not wait for them: it may run before there is an API server.
@@ -96,7 +125,10 @@ impl Resolver<'_> {
                 Error::NoObject { .. } | Error::NoKey { .. } => error,
                 error => Error::config(format!("variable {}", variable.name), error.to_string()),
             }),
-            (Some(value), None) => expanded(value, earlier).map(Some),
+            (Some(value), None) => {
+                let expanded = expanded(value, earlier);
+                expanded.map(Some).map_err(|_| too_large(&format!("variable {}", variable.name)))
+            }
             (None, None) => Ok(Some(String::new())),
         }
     }
@@ -197,6 +229,8 @@ fn too_large(field: &str) -> Error {
 pub(crate) fn expanded(text: &str, variables: &BTreeMap<String, String>) -> Result<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
+    // After the last `)` none is looked for: a text of many `$(` would be searched to its end for each of them.
+    let last = text.rfind(')').unwrap_or_default();
     while let Some((before, after)) = rest.split_once('$') {
         if out.len() > LARGEST {
             return Err(too_large("$(NAME)"));
@@ -205,7 +239,8 @@ pub(crate) fn expanded(text: &str, variables: &BTreeMap<String, String>) -> Resu
         if let Some(after) = after.strip_prefix('$') {
             out.push('$');
             rest = after;
-        } else if let Some((name, after)) = after.strip_prefix('(').and_then(|inside| inside.split_once(')'))
+        } else if text.len() - after.len() < last
+            && let Some((name, after)) = after.strip_prefix('(').and_then(|inside| inside.split_once(')'))
         {
             match variables.get(name) {
                 Some(value) => out.push_str(value),
@@ -252,10 +287,57 @@ mod tests {
         let around =
             Surroundings { context: &context, objects: &objects, ips: &[], host_ip: "", files: &NoFiles };
         let error = of(&context.spec.containers[0], &around).unwrap_err().to_string();
-        assert!(error.contains("variable A3") && error.contains("1048576 bytes"), "{error}");
+        assert!(error.contains("variable A4") && error.contains("2097152 bytes"), "{error}");
         let variables = [("A".to_owned(), "a".repeat(100_000))].into();
         assert!(all_expanded(&["$(A)".repeat(1_000_000)], &variables).is_err());
-        assert!(all_expanded(&vec!["$(A)".to_owned(); 11], &variables).is_err());
+        assert!(all_expanded(&vec!["$(A)".to_owned(); 21], &variables).is_err());
+    }
+
+    /// A pod of 65 KB took a gigabyte: one ConfigMap, named again and again.
+    #[test]
+    fn variables_of_services_and_of_env_from_have_the_same_limit() {
+        let one = |index: usize| format!(r#"{{"prefix":"P{index}_","configMapRef":{{"name":"x"}}}}"#);
+        let of = |count: usize, services: usize, spec: &str| {
+            let from: Vec<_> = (0..count).map(one).collect();
+            let text = format!(r#"{{"containers":[{{"name":"a",{spec}"envFrom":[{}]}}]}}"#, from.join(","));
+            let context = PodContext::for_test(&text);
+            let objects = &Large { services };
+            let around = Surroundings { context: &context, objects, ips: &[], host_ip: "", files: &NoFiles };
+            of(&context.spec.containers[0], &around).map(|all| all.len()).map_err(|error| error.to_string())
+        };
+        assert_eq!(of(2, 0, ""), Ok(2));
+        for (count, services) in [(1200, 0), (2, 300_000)] {
+            let error = of(count, services, "").unwrap_err();
+            assert!(error.contains("envFrom \"x\"") && error.contains("bytes"), "{error}");
+        }
+        let error = of(0, LARGEST, "").unwrap_err();
+        assert!(error.contains("the variables of services"), "{error}");
+        // What it overrides does not count, and names do.
+        let own = format!(r#""env":[{{"name":"P0_BIG","value":"{}"}}],"#, "a".repeat(900_000));
+        assert_eq!(of(2, 0, &own), Ok(2));
+        let own = format!(r#""env":[{{"name":"{}","value":"a"}}],"#, "A".repeat(300_000));
+        assert!(of(2, 0, &own).unwrap_err().contains("variable AAA"));
+    }
+
+    /// A ConfigMap of 900 KB, and a service whose variables have this many bytes.
+    struct Large {
+        services: usize,
+    }
+
+    impl ObjectStore for Large {
+        fn config_map(&self, _: &str, _: &str) -> Result<Option<volumes::payload::ConfigMap>> {
+            let data = [("BIG".to_owned(), "b".repeat(900_000))];
+            Ok(Some(volumes::payload::ConfigMap { data: data.into(), ..Default::default() }))
+        }
+
+        fn secret(&self, _: &str, _: &str) -> Result<Option<volumes::payload::Secret>> {
+            Ok(None)
+        }
+
+        fn service_variables(&self, _: &str, _: ServiceLinks) -> Result<BTreeMap<String, String>> {
+            let value = "s".repeat(self.services);
+            Ok(if value.is_empty() { BTreeMap::new() } else { [("S".to_owned(), value)].into() })
+        }
     }
 
     struct NoFiles;
@@ -390,5 +472,19 @@ mod tests {
         ] {
             assert_eq!(expanded(text, &variables).unwrap(), expected, "{text}");
         }
+    }
+
+    /// Each `$(` was looked for to the end of the text: 18 s for one container, on a thread that other pods needed.
+    #[test]
+    fn a_text_of_references_that_do_not_end_is_expanded_in_linear_time() {
+        let text = "$(".repeat(500_000);
+        let begun = std::time::Instant::now();
+        assert_eq!(expanded(&text, &BTreeMap::new()).unwrap(), text);
+        let after = format!("$(A){text}");
+        assert_eq!(
+            expanded(&after, &BTreeMap::from([("A".into(), "1".into())])).unwrap(),
+            format!("1{text}")
+        );
+        assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
     }
 }

@@ -288,9 +288,11 @@ impl ActionExecutor {
         };
         let target = self.target(name, snapshot)?;
         let ready = Ready { attempt, image, user, variables, mounts, target };
+        let (context, owned) = (Arc::clone(&self.context), container.clone());
+        let container_config = move || container::config(&context, &owned, ready);
         let request = CreateContainerRequest {
             pod_sandbox_id: sandbox.id.clone(),
-            config: Some(container::config(&self.context, container, ready)?),
+            config: Some(blocking("making a container's configuration", container_config).await?),
             sandbox_config: Some(config),
         };
         let id = self.shared.cri.create(request).await?;

@@ -1,16 +1,19 @@
 //! The images of a pod's containers and volumes.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use cri::{Image, ImageSpec, PodSandboxConfig, PullImageRequest};
 use manifest::k8s_openapi::api::core::v1::{Container, SecurityContext};
-use tracing::warn;
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+use tracing::{Instrument, warn};
 use types::{ImageName, NotAnImageName, reason};
 
 use crate::cri::calls::{Cri, PullFailure};
 use crate::error::{Error, Result};
 use crate::images::ImagePulls;
-use crate::images::access::{ImageAccess, Verdict};
+use crate::images::access::{ImageAccess, PullEnd, Verdict};
 use crate::images::credential::Credential;
 use crate::images::providers::Asker;
 use crate::metrics::Metrics;
@@ -142,34 +145,20 @@ impl Images<'_> {
         all
     }
 
-    /// Pulls the image, and records that and with which credential. A pull that is cancelled leaves its intent on disk.
+    /// Pulls the image, and records that and with which credential.
     async fn pull(&self, name: &ImageName, credentials: &[Credential]) -> Result<Image> {
-        self.record("recording the intent of an image pull", name, |access, name| {
-            access.intend(&name.to_string())
-        })
-        .await?;
         let text = name.to_string();
         let event = Text::new(format!("Pulling image {text:?}"), format!("pulling {text}"));
         self.event(name, EventType::Normal, reason::PULLING, event);
         let begun = Instant::now();
-        let pulled = match self.pull_in_turn(name, credentials).await {
+        let pulled = match self.pull_in_turn(name, credentials).await? {
             Ok(pulled) => pulled,
-            Err(failure) => {
-                self.failed(name, &failure).await;
-                return Err(Error::Pull { image: text, message: failure.message });
+            Err(message) => {
+                self.failed(name, &message);
+                return Err(Error::Pull { image: text, message });
             }
         };
         let (waited, seconds) = (begun.elapsed().as_secs_f64(), pulled.seconds);
-        let (id, credential) = (pulled.image.id.clone(), pulled.credential);
-        let recorded = self
-            .record("recording an image pull", name, move |access, name| {
-                access.pulled(name, &id, credential.as_ref())
-            })
-            .await;
-        if let Err(error) = recorded {
-            // The intent stays: all pods must prove that they may use the image.
-            warn!("the pull of {text} is not recorded: {error}");
-        }
         let event = format!(
             "Successfully pulled image {text:?} in {seconds:.3}s ({waited:.3}s including waiting). Image size: {} bytes.",
             pulled.image.size
@@ -179,8 +168,8 @@ impl Images<'_> {
         Ok(pulled.image)
     }
 
-    async fn failed(&self, name: &ImageName, failure: &PullFailure) {
-        let text = format!("Failed to pull image {:?}: {}", name.to_string(), failure.message);
+    fn failed(&self, name: &ImageName, message: &str) {
+        let text = format!("Failed to pull image {:?}: {message}", name.to_string());
         self.event(name, EventType::Warning, reason::FAILED, Text::new(text, ""));
         if !self.keyring.missing().is_empty() {
             let secrets = self.keyring.missing().join(", ");
@@ -193,28 +182,6 @@ impl Images<'_> {
                 Text::new(text, ""),
             );
         }
-        // An image that the runtime may have counts as pulled until a pull of it is recorded.
-        if failure.may_be_pulled {
-            return;
-        }
-        let ended = self.record("removing the intent of an image pull", name, |access, name| {
-            access.failed(&name.to_string())
-        });
-        if let Err(error) = ended.await {
-            warn!("the intent of a pull of {name}, which failed, is left: {error}");
-        }
-    }
-
-    /// Works on the records, if there are any.
-    async fn record(
-        &self,
-        what: &'static str,
-        name: &ImageName,
-        work: impl FnOnce(&ImageAccess, &ImageName) -> Result<()> + Send + 'static,
-    ) -> Result<()> {
-        let Some(access) = self.pulls.access.clone() else { return Ok(()) };
-        let name = name.clone();
-        blocking(what, move || work(&access, &name)).await
     }
 
     fn event(&self, image: &ImageName, kind: EventType, reason: &'static str, text: Text) {
@@ -230,18 +197,107 @@ impl Images<'_> {
         }
     }
 
-    /// Pulls the image when its turn comes.
+    /// Pulls the image when its turn comes. When this is dropped, the next pull may begin, and that of this image is broken off.
+    ///
+    /// # Errors
+    /// If the pull cannot be recorded. If it failed, the inner error says why.
     async fn pull_in_turn(
         &self,
         name: &ImageName,
         credentials: &[Credential],
-    ) -> std::result::Result<Pulled, PullFailure> {
+    ) -> Result<std::result::Result<Pulled, String>> {
         let _place = self.pulls.gate.place().await;
-        let not_begun = |error: String| PullFailure { message: error, may_be_pulled: false };
-        self.pulls.gate.begin().map_err(|error| not_begun(error.to_string()))?;
+        if let Err(error) = self.pulls.gate.begin() {
+            return Ok(Err(error.to_string()));
+        }
+        self.pulls.settle_overdue(self.cri).await;
+        let pull = Pull {
+            cri: self.cri.clone(),
+            access: self.pulls.access.clone(),
+            name: name.clone(),
+            image: self.spec(name),
+            sandbox: self.sandbox.clone(),
+            credentials: credentials.to_vec(),
+        };
+        pull.run().await
+    }
+}
+
+/// The pull of an image, once it is its turn.
+struct Pull {
+    cri: Cri,
+    access: Option<Arc<ImageAccess>>,
+    name: ImageName,
+    image: ImageSpec,
+    sandbox: PodSandboxConfig,
+    /// To be tried one after the other.
+    credentials: Vec<Credential>,
+}
+
+impl Pull {
+    /// Pulls the image in a task of its own, so that its end is recorded also when this is dropped, which breaks the pull off.
+    async fn run(self) -> Result<std::result::Result<Pulled, String>> {
+        let (dropped, is_dropped) = oneshot::channel::<()>();
+        let done = tokio::spawn(self.recorded(is_dropped).in_current_span()).await;
+        drop(dropped);
+        done.unwrap_or(Err(Error::BrokeOff { what: "pulling an image" }))
+    }
+
+    /// Writes the intent, pulls the image until `is_dropped` is done, and records the end.
+    async fn recorded(
+        self,
+        mut is_dropped: oneshot::Receiver<()>,
+    ) -> Result<std::result::Result<Pulled, String>> {
+        let present = match &self.access {
+            // If the runtime does not say, the image counts as pulled.
+            Some(_) => self.cri.image(self.image.clone()).await.ok().flatten().map(|image| image.id),
+            None => None,
+        };
+        let broken_off = || "it was broken off".to_owned();
+        if is_dropped.try_recv() == Err(TryRecvError::Closed) {
+            return Ok(Err(broken_off()));
+        }
+        self.record("recording the intent of an image pull", move |access, name| {
+            access.intend(&name.to_string(), present)
+        })
+        .await?;
+        let pulled = tokio::select! {
+            pulled = self.pulled() => pulled,
+            _ = is_dropped => Err(PullFailure { message: broken_off(), may_be_pulled: true }),
+        };
+        let what = "recording an image pull";
+        let recorded = match &pulled {
+            Ok(Pulled { image, credential, .. }) => {
+                let (image, credential) = (image.clone(), credential.clone());
+                self.record(what, move |access, name| access.pulled(name, &image, credential.as_ref())).await
+            }
+            Err(failure) => {
+                let end = if failure.may_be_pulled { PullEnd::Unknown } else { PullEnd::Failed };
+                self.record(what, move |access, name| access.ended(&name.to_string(), end)).await
+            }
+        };
+        if let Err(error) = recorded {
+            // The intent stays: all pods must prove that they may use the image.
+            warn!("the pull of {} is not recorded: {error}", self.name);
+        }
+        Ok(pulled.map_err(|failure| failure.message))
+    }
+
+    /// Works on the records, if there are any.
+    async fn record(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(&ImageAccess, &ImageName) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let Some(access) = self.access.clone() else { return Ok(()) };
+        let name = self.name.clone();
+        blocking(what, move || work(&access, &name)).await
+    }
+
+    async fn pulled(&self) -> std::result::Result<Pulled, PullFailure> {
         let begun = Instant::now();
-        let (reference, credential) = self.try_credentials(name, credentials).await?;
-        let found = self.cri.image(ImageSpec { image: reference, ..self.spec(name) }).await;
+        let (reference, credential) = self.try_credentials().await?;
+        let found = self.cri.image(ImageSpec { image: reference, ..self.image.clone() }).await;
         let pulled = |message| PullFailure { message, may_be_pulled: true };
         let image = found.map_err(|error| pulled(error.to_string()))?;
         let image = image.ok_or_else(|| pulled("the runtime pulled it and does not list it".to_owned()))?;
@@ -249,22 +305,18 @@ impl Images<'_> {
     }
 
     /// Tries one credential after the other until a pull succeeds; without any, an anonymous pull.
-    async fn try_credentials(
-        &self,
-        name: &ImageName,
-        credentials: &[Credential],
-    ) -> std::result::Result<(String, Option<Credential>), PullFailure> {
+    async fn try_credentials(&self) -> std::result::Result<(String, Option<Credential>), PullFailure> {
         let request = |auth| PullImageRequest {
-            image: Some(self.spec(name)),
+            image: Some(self.image.clone()),
             auth,
             sandbox_config: Some(self.sandbox.clone()),
         };
-        if credentials.is_empty() {
+        if self.credentials.is_empty() {
             return self.cri.pull(request(None)).await.map(|reference| (reference, None));
         }
         let mut errors: Vec<String> = Vec::new();
         let mut may_be_pulled = false;
-        for credential in credentials {
+        for credential in &self.credentials {
             match self.cri.pull(request(Some(credential.auth.clone()))).await {
                 Ok(reference) => return Ok((reference, Some(credential.clone()))),
                 Err(failure) => {
@@ -329,9 +381,157 @@ pub(crate) fn check_user(context: &PodContext, container: &Container, image: &Im
 
 #[cfg(test)]
 mod tests {
-    use cri::Int64Value;
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use cri::image_service_server::{ImageService, ImageServiceServer};
+    use cri::{
+        ImageStatusRequest, ImageStatusResponse, Int64Value, PullImageResponse, Request, Response, Status,
+    };
 
     use super::*;
+    use crate::images::ImageOptions;
+    use crate::images::access::ImageRecords;
+    use crate::images::limits::PullLimits;
+    use crate::images::verification::CredentialVerification;
+    use crate::ports::{Clock, SystemClock};
+    use crate::status::events::EventLog;
+
+    /// A runtime that has the image `quay.io/have:1`, and whose pulls from `silent.io` do not end.
+    #[derive(Clone, Default)]
+    struct Registry {
+        /// Of each pull that has begun the image, and whether it was broken off.
+        pulls: Arc<Mutex<BTreeMap<String, bool>>>,
+    }
+
+    /// Notes that a pull was broken off.
+    struct Noted(Registry, String);
+
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            self.0.pulls.lock().unwrap().insert(self.1.clone(), true);
+        }
+    }
+
+    #[tonic::async_trait]
+    impl ImageService for Registry {
+        async fn image_status(
+            &self,
+            request: Request<ImageStatusRequest>,
+        ) -> std::result::Result<Response<ImageStatusResponse>, Status> {
+            let name = request.into_inner().image.unwrap_or_default().image;
+            let have =
+                Image { id: "sha256:1".into(), repo_tags: vec!["quay.io/have:1".into()], ..Image::default() };
+            let image = (name == "quay.io/have:1").then_some(have);
+            Ok(Response::new(ImageStatusResponse { image, ..ImageStatusResponse::default() }))
+        }
+
+        async fn pull_image(
+            &self,
+            request: Request<PullImageRequest>,
+        ) -> std::result::Result<Response<PullImageResponse>, Status> {
+            let name = request.into_inner().image.unwrap_or_default().image;
+            self.pulls.lock().unwrap().insert(name.clone(), false);
+            let _noted = Noted(self.clone(), name);
+            std::future::pending().await
+        }
+    }
+
+    impl Registry {
+        async fn client(&self) -> Cri {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            drop(listener);
+            let mut server = tonic::transport::Server::builder();
+            tokio::spawn(server.add_service(ImageServiceServer::new(self.clone())).serve(address));
+            let mut stream = tokio::net::TcpStream::connect(address).await;
+            while stream.is_err() {
+                tokio::task::yield_now().await;
+                stream = tokio::net::TcpStream::connect(address).await;
+            }
+            let metrics = Metrics::register(&telemetry::metrics::Registry::default()).unwrap();
+            let client = cri::client::Client::over(stream.unwrap()).await.unwrap();
+            let instance = crate::instance::InstanceId::for_test("instance-1");
+            Cri { client, instance, journal: None, metrics, timeout: Duration::from_secs(5) }
+        }
+
+        fn pulls(&self) -> Vec<(String, bool)> {
+            self.pulls.lock().unwrap().clone().into_iter().collect()
+        }
+    }
+
+    async fn until(is_so: impl Fn() -> bool) {
+        let so = async {
+            while !is_so() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), so).await.expect("it did not come to be so");
+    }
+
+    /// A pod whose first container held the only turn for pulls, and whose second one waited for it with a preloaded image,
+    /// made that image unusable for all pods when it was deleted.
+    #[tokio::test]
+    async fn a_pull_that_waits_or_is_broken_off_takes_no_image_from_other_pods() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let records =
+            ImageRecords { dir: dir.path().to_owned(), verification: CredentialVerification::default() };
+        let limits = PullLimits { at_once: Some(1), ..PullLimits::default() };
+        let options = || ImageOptions { limits, records: Some(records.clone()), ..ImageOptions::default() };
+        let pulls = ImagePulls::open(options(), &clock).unwrap();
+        let intents = || std::fs::read_dir(dir.path().join("pulling")).unwrap().count();
+        let registry = Registry::default();
+        let cri = registry.client().await;
+        let context = PodContext::for_test(r#"{"containers":[{"name":"a"}]}"#);
+        let of = |pulls| Images {
+            cri: &cri,
+            handler: "",
+            sandbox: PodSandboxConfig::default(),
+            keyring: Keyring::default(),
+            asker: Asker {
+                pod: context.reference(),
+                service_account: String::new(),
+                objects: Arc::new(crate::Objects::default()),
+            },
+            pulls,
+            metrics: &cri.metrics,
+            events: Recorder { sink: &EventLog, clock: &SystemClock, context: &context },
+            container: "a",
+        };
+        let (images, have, silent) = (of(&pulls), "quay.io/have:1", "silent.io/a:1");
+        // The first holds the turn. The second waits, and nothing of it is recorded.
+        {
+            let first = images.get(silent, PullPolicy::Always);
+            let second = async {
+                until(|| registry.pulls() == [(silent.to_owned(), false)]).await;
+                images.get(have, PullPolicy::Always).await
+            };
+            let both = async { tokio::join!(first, second) };
+            let ended = tokio::time::timeout(Duration::from_secs(1), both).await;
+            assert!(ended.is_err(), "a pull has ended");
+            assert_eq!((registry.pulls().len(), intents()), (1, 1));
+        }
+        until(|| registry.pulls() == [(silent.to_owned(), true)]).await;
+        assert_eq!(images.get(have, PullPolicy::Never).await.unwrap().id, "sha256:1");
+        // A pull of the image that the node has is broken off.
+        tokio::select! {
+            pulled = images.get(have, PullPolicy::Always) => panic!("{pulled:?}"),
+            () = until(|| registry.pulls().contains(&(have.to_owned(), false))) => {}
+        }
+        until(|| registry.pulls().contains(&(have.to_owned(), true))).await;
+        let access = pulls.access.clone().unwrap();
+        until(|| access.unsettled() == [have, silent]).await;
+        assert_eq!(images.get(have, PullPolicy::Never).await.unwrap().id, "sha256:1");
+        assert_eq!(intents(), 2);
+        // The node is started again.
+        drop((images, access));
+        let pulls = ImagePulls::open(options(), &clock).unwrap();
+        pulls.settle(&cri).await;
+        assert_eq!(of(&pulls).get(have, PullPolicy::Never).await.unwrap().id, "sha256:1");
+        assert_eq!(std::fs::read_dir(dir.path().join("pulled")).unwrap().count(), 0);
+    }
 
     #[test]
     fn an_image_without_a_user_runs_as_root() {

@@ -4,11 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lifecycle::{Action, Deletion, Moment, Observed, Outcome, Pod, Stage, State, Status, Task, step};
+use lifecycle::{
+    Action, ContainerName, Deletion, InstanceState, Moment, Observed, Outcome, Pod, Stage, State, Status,
+    Task, Verdict, step,
+};
 use manifest::k8s_openapi::api::core::v1 as api;
 use plan::Plan;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::task::{Id, JoinSet};
+use tokio::task::{AbortHandle, Id, JoinSet};
 use tracing::{Instrument, info, warn};
 use types::reason;
 
@@ -77,12 +80,29 @@ pub(crate) enum Answers {
 #[derive(Default)]
 struct UnderWay {
     running: JoinSet<Option<Outcome>>,
-    tasks: HashMap<Id, Task>,
+    tasks: HashMap<Id, (Task, AbortHandle)>,
 }
 
 impl UnderWay {
     fn tasks(&self) -> BTreeSet<Task> {
-        self.tasks.values().cloned().collect()
+        self.tasks.values().map(|(task, _)| task.clone()).collect()
+    }
+
+    fn spawn(&mut self, task: Task, work: impl Future<Output = Option<Outcome>> + Send + 'static) {
+        let handle = self.running.spawn(work);
+        self.tasks.insert(handle.id(), (task, handle));
+    }
+
+    /// Ends hooks and probes of containers that have ended, and of a pod that is over: they may last as long as the pod's
+    /// author likes.
+    fn abort_pointless(&self, stage: Stage, snapshot: &PodSnapshot) {
+        for (task, handle) in self.tasks.values() {
+            if let Task::Hook(name, attempt, _) | Task::Probe(name, attempt, _) = task
+                && (stage == Stage::Terminated || has_ended(snapshot, name, *attempt))
+            {
+                handle.abort();
+            }
+        }
     }
 
     /// Waits for the next task that ends; without a task, for ever.
@@ -92,14 +112,23 @@ impl UnderWay {
                 self.tasks.remove(&id);
                 outcome
             }
-            // The task panicked. It is no longer under way, so `lifecycle` orders its action again.
-            Some(Err(broken)) => {
-                self.tasks.remove(&broken.id());
-                None
-            }
+            // The task panicked: it is no longer under way, so `lifecycle` orders its action again. Or it was aborted: a hook
+            // has failed then, for it is not run twice, and a probe has no verdict.
+            Some(Err(broken)) => match self.tasks.remove(&broken.id()) {
+                Some((Task::Hook(container, attempt, hook), _)) if broken.is_cancelled() => {
+                    Some(Outcome::HookRan { container, attempt, hook, verdict: Verdict::Failure })
+                }
+                _ => None,
+            },
             None => std::future::pending().await,
         }
     }
+}
+
+/// Whether a container instance has run, and does no longer. One whose state is unknown may still run.
+fn has_ended(snapshot: &PodSnapshot, name: &ContainerName, attempt: u32) -> bool {
+    let found = snapshot.container(name, attempt);
+    found.is_none_or(|found| matches!(found.seen.state, InstanceState::Exited(_)))
 }
 
 /// How long after its begin a rewrite of a pod's files is followed by the next: objects that change all the time must not keep
@@ -140,6 +169,7 @@ impl Worker {
             let ips =
                 ips.unwrap_or_else(|| self.status.borrow().iter().flat_map(|s| s.ips.clone()).collect());
             self.ending.send_replace(status.stage != Stage::Syncing);
+            under_way.abort_pointless(status.stage, &snapshot);
             let is_over = status.stage == Stage::Terminated && under_way.tasks.is_empty();
             let status = self.view(&status, ips, &snapshot);
             if status.is_up()
@@ -209,8 +239,7 @@ impl Worker {
                 (_, None) => {}
                 (_, Some(task)) => {
                     let work = self.executor.clone().execute(action, Arc::clone(snapshot));
-                    let handle = under_way.running.spawn(work.instrument(self.executor.context.span.clone()));
-                    under_way.tasks.insert(handle.id(), task);
+                    under_way.spawn(task, work.instrument(self.executor.context.span.clone()));
                 }
             }
         }
@@ -404,5 +433,89 @@ fn observed(snapshot: &PodSnapshot, under_way: BTreeSet<Task>, outcomes: Vec<Out
         instances: snapshot.containers.iter().map(|c| c.seen.clone()).collect(),
         outcomes,
         conditions: std::collections::BTreeMap::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lifecycle::{Exit, HookKind, Instance, ProbeKind};
+
+    use super::*;
+    use crate::cri::observe::ObservedContainer;
+
+    fn name(text: &str) -> ContainerName {
+        ContainerName::new(text).unwrap()
+    }
+
+    fn container(text: &str, state: InstanceState) -> ObservedContainer {
+        let seen = Instance { container: name(text), attempt: 0, sandbox: 0, revision: 0, state };
+        ObservedContainer {
+            id: text.to_owned(),
+            image: String::new(),
+            image_ref: String::new(),
+            user: None,
+            seen,
+        }
+    }
+
+    fn ended() -> InstanceState {
+        let at = Moment::from_millis(1);
+        let message = String::new();
+        InstanceState::Exited(Exit { code: 137, reason: None, message, started: None, finished: at })
+    }
+
+    /// Hooks, a probe and a stop, none of which ends by itself.
+    fn endless() -> UnderWay {
+        let mut under_way = UnderWay::default();
+        for task in [
+            Task::Hook(name("a"), 0, HookKind::PostStart),
+            Task::Hook(name("b"), 0, HookKind::PreStop),
+            Task::Probe(name("a"), 0, ProbeKind::Readiness),
+            Task::Stop(name("a"), 0),
+        ] {
+            under_way.spawn(task, std::future::pending());
+        }
+        under_way
+    }
+
+    /// The outcomes of the tasks that end.
+    async fn ends(under_way: &mut UnderWay) -> Vec<Outcome> {
+        let mut outcomes = Vec::new();
+        while let Ok(next) = tokio::time::timeout(Duration::from_millis(500), under_way.next()).await {
+            outcomes.extend(next);
+        }
+        outcomes
+    }
+
+    /// A pod that was deleted by force kept its IDs for as long as its hook wished.
+    #[tokio::test]
+    async fn hooks_and_probes_end_with_their_container() {
+        let mut under_way = endless();
+        let running = InstanceState::Running { since: Moment::from_millis(1) };
+        let of = |a: InstanceState| PodSnapshot {
+            containers: vec![container("a", a), container("b", running.clone())],
+            ..PodSnapshot::default()
+        };
+        under_way.abort_pointless(Stage::Terminating, &of(running.clone()));
+        under_way.abort_pointless(Stage::Terminating, &of(InstanceState::Unknown));
+        assert_eq!((ends(&mut under_way).await, under_way.tasks().len()), (Vec::new(), 4));
+        under_way.abort_pointless(Stage::Terminating, &of(ended()));
+        let (container, hook) = (name("a"), HookKind::PostStart);
+        let failed = Outcome::HookRan { container, attempt: 0, hook, verdict: Verdict::Failure };
+        assert_eq!(ends(&mut under_way).await, [failed]);
+        let left = [Task::Stop(name("a"), 0), Task::Hook(name("b"), 0, HookKind::PreStop)];
+        assert_eq!(under_way.tasks(), left.into());
+    }
+
+    #[tokio::test]
+    async fn hooks_and_probes_end_with_their_pod_and_when_their_container_is_gone() {
+        for (stage, state) in [(Stage::Terminated, Some(InstanceState::Unknown)), (Stage::Syncing, None)] {
+            let mut under_way = endless();
+            let containers =
+                state.into_iter().flat_map(|state| ["a", "b"].map(|n| container(n, state.clone())));
+            let snapshot = PodSnapshot { containers: containers.collect(), ..PodSnapshot::default() };
+            under_way.abort_pointless(stage, &snapshot);
+            assert_eq!((ends(&mut under_way).await.len(), under_way.tasks().len()), (2, 1));
+        }
     }
 }

@@ -15,9 +15,12 @@ pub struct Unexpanded {
 pub fn expand(expression: &str, variables: &BTreeMap<String, String>) -> Result<String, Unexpanded> {
     let mut text = String::with_capacity(expression.len());
     let mut rest = expression;
+    // After the last `)` none is looked for.
+    let last = expression.rfind(')').unwrap_or_default();
     while let Some((before, after)) = rest.split_once('$') {
         text.push_str(before);
-        rest = match (after.strip_prefix('$'), variable(after)) {
+        let variable = if expression.len() - after.len() < last { variable(after) } else { None };
+        rest = match (after.strip_prefix('$'), variable) {
             (Some(rest), _) => {
                 text.push('$');
                 rest

@@ -7,10 +7,11 @@ mod cache;
 mod exec;
 mod protocol;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
+use tokio::sync::Semaphore;
 use tracing::warn;
 use types::{CredentialProvider, ImageName, ProviderToken, TokenCache};
 
@@ -25,6 +26,8 @@ use crate::ports::{ObjectStore, PodRef, TokenRequest};
 
 /// The lifetime of a token that a provider gets: the API server's default.
 const TOKEN_SECONDS: i64 = 3600;
+/// How many programs of a provider run at once.
+const AT_ONCE: usize = 16;
 
 /// The configured providers.
 #[derive(Debug, Default)]
@@ -35,8 +38,30 @@ struct Provider {
     config: CredentialProvider,
     scopes: Vec<Scope>,
     answers: Answers,
-    /// Held while the program runs: pods that need the same answer wait for it.
-    running: tokio::sync::Mutex<()>,
+    questions: Questions,
+    /// Of [`AT_ONCE`] permits.
+    running: Semaphore,
+}
+
+/// Held while a program is asked one thing.
+type Asking = tokio::sync::Mutex<()>;
+
+/// What the program is being asked, by image and account: pods that need the same answer wait for it, and no others.
+#[derive(Debug, Default)]
+struct Questions(Mutex<HashMap<(String, AccountKey), Weak<Asking>>>);
+
+impl Questions {
+    /// The lock to be held while the program is asked this.
+    fn of(&self, image: &str, account: &AccountKey) -> Arc<Asking> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, lock| lock.strong_count() > 0);
+        let entry = all.entry((image.to_owned(), account.clone())).or_default();
+        entry.upgrade().unwrap_or_else(|| {
+            let lock = Arc::default();
+            *entry = Arc::downgrade(&lock);
+            lock
+        })
+    }
 }
 
 /// A pod that an image is pulled for.
@@ -65,7 +90,8 @@ impl Providers {
                 config,
                 scopes,
                 answers: Answers::default(),
-                running: tokio::sync::Mutex::default(),
+                questions: Questions::default(),
+                running: Semaphore::new(AT_ONCE),
             })
         };
         Self(configs.into_iter().map(provider).collect())
@@ -138,10 +164,13 @@ impl Provider {
         if let Some(answer) = self.answers.get(image, &key) {
             return Ok(answer);
         }
-        let _running = self.running.lock().await;
+        let question = self.questions.of(image, &key);
+        let _asked = question.lock().await;
         if let Some(answer) = self.answers.get(image, &key) {
             return Ok(answer);
         }
+        // It is never closed.
+        let _running = self.running.acquire().await;
         let Account { token, annotations, .. } = account;
         let question = Question { image: image.to_owned(), token, annotations };
         let begun = Instant::now();
@@ -212,4 +241,98 @@ async fn account(wanted: ProviderToken, asker: Asker) -> Result<Option<Account>>
         Ok(Some(Account { reference: Some(reference), token, annotations }))
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use types::PodUid;
+
+    use super::*;
+
+    fn asker() -> Asker {
+        let uid = PodUid::new("u-1").unwrap();
+        let pod = PodRef { namespace: "shop".into(), name: "web".into(), uid };
+        Asker { pod, service_account: String::new(), objects: Arc::new(crate::Objects::default()) }
+    }
+
+    fn names(images: &[&str]) -> Vec<ImageName> {
+        images.iter().map(|image| ImageName::parse(image).unwrap()).collect()
+    }
+
+    /// Providers of one program that notes each start in `starts`, answers at once about images of `quick`, and about others
+    /// when the file `go` is there.
+    fn slow(dir: &tempfile::TempDir) -> (Providers, Metrics) {
+        let program = dir.path().join("provider");
+        let text = r#"#!/bin/sh
+image=$(sed 's/.*"image":"\([^"]*\)".*/\1/')
+echo "$image" >> "$DIR/starts"
+case "$image" in *quick*) ;; *) while [ ! -e "$DIR/go" ]; do sleep 0.05; done ;; esac
+printf '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Image","auth":{"%s":{"username":"u","password":"p"}}}' "$image"
+"#;
+        // Written and closed by another process: a descriptor that a concurrent test inherits would keep it busy.
+        let written = std::process::Command::new("/bin/sh")
+            .args(["-c", "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh", text])
+            .arg(&program)
+            .status();
+        assert!(written.unwrap().success());
+        let dir = dir.path().to_str().unwrap().to_owned();
+        let providers = Providers::new(vec![CredentialProvider {
+            name: "provider".into(),
+            program,
+            api_version: "credentialprovider.kubelet.k8s.io/v1".into(),
+            match_images: vec!["quay.io".into()],
+            default_cache_duration: Duration::from_secs(60),
+            args: Vec::new(),
+            env: vec![types::EnvironmentVariable { name: "DIR".into(), value: dir }],
+            token: None,
+        }]);
+        (providers, Metrics::register(&telemetry::metrics::Registry::default()).unwrap())
+    }
+
+    fn starts(dir: &tempfile::TempDir) -> usize {
+        std::fs::read_to_string(dir.path().join("starts")).unwrap_or_default().lines().count()
+    }
+
+    async fn until(is_so: impl Fn() -> bool) {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Whatever a pod names, a program that hangs about it is not waited for by pods with other images.
+    #[tokio::test]
+    async fn a_provider_that_hangs_about_one_image_is_asked_about_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let (providers, metrics) = slow(&dir);
+        let images = names(&["quay.io/slow", "quay.io/quick"]);
+        let asker = asker();
+        let hangs = providers.credentials(&images[0], &asker, &metrics);
+        let other = async {
+            until(|| starts(&dir) == 1).await;
+            let asked = providers.credentials(&images[1], &asker, &metrics);
+            let found = tokio::time::timeout(Duration::from_secs(20), asked).await;
+            std::fs::write(dir.path().join("go"), "").unwrap();
+            found
+        };
+        let (late, quick) = tokio::join!(hangs, other);
+        assert_eq!(quick.expect("it waited for the other image").len(), 1);
+        assert_eq!((late.len(), starts(&dir)), (1, 2));
+    }
+
+    #[tokio::test]
+    async fn pods_that_need_the_same_answer_wait_for_one_program() {
+        let dir = tempfile::tempdir().unwrap();
+        let (providers, metrics) = slow(&dir);
+        let (image, asker) = (&names(&["quay.io/slow"])[0], asker());
+        let go = async {
+            until(|| starts(&dir) > 0).await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            std::fs::write(dir.path().join("go"), "").unwrap();
+        };
+        let ask = || providers.credentials(image, &asker, &metrics);
+        let (one, two, ()) = tokio::join!(ask(), ask(), go);
+        assert_eq!((one.len(), two.len(), starts(&dir)), (1, 1, 1));
+    }
 }
