@@ -158,7 +158,7 @@ impl NodeAgent<'_> {
         }
         let driver = cgroups::driver(&options.client, config.cgroup_driver).await?;
         let of_pods = cgroups::options(config, &settings, &machine, driver, &host_root);
-        options.cgroups = Some(Arc::new(PodCgroups::open(of_pods, &state)?));
+        options.cgroups = Some(Arc::new(PodCgroups::open(of_pods, &state, &options.metrics)?));
         cgroups::set_oom_score(config.oom_score_adj);
         let addresses = addresses(&name, &settings.node_ips)?;
         let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
