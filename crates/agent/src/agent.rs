@@ -46,11 +46,12 @@ use crate::pod::owners::{Owners, SHARED_BLOCK};
 use crate::pod::pod_files::{Mark, PodFiles};
 use crate::pod::running::{Running, RunningPods};
 use crate::pod::spec;
+use crate::pod::starting::{PullTime, Starting};
 use crate::pod::stop_requests::StopRequests;
 use crate::pod::store::{Place, PodRecord, Stored, stored};
 use crate::pod::unrecorded::Unrecorded;
 use crate::pod::update::{PodUpdate, Synced};
-use crate::pod::volume_homes::VolumeHomes;
+use crate::pod::volume_homes::{VolumeDirs, VolumeHomes};
 use crate::pod::worker::{Answers, Worker};
 use crate::ports::{Clock, EventSink, EventType, ObjectStore, StatusSink};
 use crate::shared::{Shared, blocking};
@@ -141,7 +142,8 @@ impl Agent {
         options.metrics.collector(Arc::new(isolation))?;
         let notifier = Arc::new(PodNotifier::default());
         let (known, _) = stored(&state)?;
-        let volumes = VolumeHomes::open(&state, options.root_dir.as_deref(), &known, &options.kernel)?;
+        let dirs = VolumeDirs { state: &state, root: options.root_dir.as_deref(), known: &known };
+        let volumes = VolumeHomes::open(&dirs, &options.kernel, metrics.volumes.clone())?;
         let shared = Shared {
             volumes,
             root_dir: options.root_dir,
@@ -150,7 +152,7 @@ impl Agent {
                 client: options.client.clone(),
                 instance: InstanceId::of(&state)?,
                 journal: options.journal,
-                metrics: metrics.clone(),
+                metrics: metrics.runtime.clone(),
                 timeout: options.runtime_timeout.unwrap_or(DEFAULT_TIMEOUT),
             },
             cgroups: options.cgroups,
@@ -196,9 +198,10 @@ impl Agent {
     }
 
     /// The same for the agent of a node, which adopts pods without a record: those in `wanted`, by UID, are left. Call it
-    /// when every source of pods has said which pods it has, and again from time to time.
-    pub async fn collect_unwanted(&self, wanted: BTreeSet<String>) {
-        orphans::collect(Arc::clone(&self.shared), wanted).await;
+    /// when every source of pods has said which pods it has, and again from time to time. Returns how many pods it removed
+    /// that the runtime had something of.
+    pub async fn collect_unwanted(&self, wanted: BTreeSet<String>) -> u64 {
+        orphans::collect(Arc::clone(&self.shared), wanted).await
     }
 
     /// Ends what a pod without a record has, for the agent of a node: nothing of it runs when this returns.
@@ -322,7 +325,7 @@ impl Agent {
                         "the pod asks for a user namespace and runs without: {gate} is off, or was when the pod was created"
                     );
                     if origin == Origin::New {
-                        self.shared.metrics.closed_gate(&gate.to_string());
+                        self.shared.metrics.pods.closed_gate(&gate.to_string());
                     }
                     let events = self.shared.events_of(&context);
                     events.pod(EventType::Warning, reason::USER_NAMESPACE_DISABLED, message);
@@ -467,7 +470,7 @@ impl Agent {
         let holder = holder.map_err(|e| Error::config("metadata.uid", e.to_string()))?;
         let lease = blocking("reading the ledger", move || Ok(ledger.get(holder)?)).await?;
         if lease.is_none() {
-            notices::log(&self.shared.volumes.of(place)?.manager.tear_down(uid).await?, &place.span());
+            notices::log(&self.shared.volumes.tear_down(place, uid).await?, &place.span());
         }
         Ok(())
     }
@@ -513,7 +516,7 @@ impl Agent {
         };
         notices::announce(&wanted, &context.span);
         if !wanted.volumes.is_empty() {
-            notices::log(&self.shared.volumes.of(place)?.manager.set_up(&wanted).await?, &context.span);
+            notices::log(&self.shared.volumes.set_up(place, &wanted).await?, &context.span);
         }
         Ok(context)
     }
@@ -531,6 +534,12 @@ impl Agent {
         let (status, said) = watch::channel(before);
         let (ending, ends) = watch::channel(false);
         let context = Arc::new(context);
+        let observed = Arc::new(self.shared.metrics.observed.add());
+        let pulling = PullTime::default();
+        let starting = seen.map(|seen| Starting::new(seen, &context, pulling.clone()));
+        if let Some(seen) = seen {
+            self.shared.metrics.pods.worker_begins(seen.elapsed());
+        }
         let (updates, updated) = watch::channel(Arc::clone(&context));
         let (writing, running) = watch::channel(Vec::new());
         let (shared, span, logs) = (Arc::clone(&self.shared), context.span.clone(), place.logs.clone());
@@ -548,7 +557,8 @@ impl Agent {
             requests: StopRequests::of(&place),
             lock,
             answers: Answers::default(),
-            starting_since: seen,
+            starting,
+            observed: Arc::clone(&observed),
             ending,
             writing,
             updates,
@@ -560,6 +570,7 @@ impl Agent {
                 context: Arc::clone(&context),
                 place: place.clone(),
                 ending: ends,
+                pulling,
             },
         };
         let (shared, uid) = (Arc::clone(&self.shared), context.uid.clone());
@@ -573,6 +584,7 @@ impl Agent {
             shared: Arc::clone(&self.shared),
             context,
             place,
+            observed,
             orders,
             said,
             is_adopted: seen.is_none(),

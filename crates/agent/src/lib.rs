@@ -20,7 +20,7 @@
 //! | `instance` | the ID of a state directory, in the annotations of its sandboxes and containers |
 //! | `root_dir` | the kubelet's root directory |
 //! | `housekeeping/` | the removal of ended pods, and of what has no record; [`logs`] |
-//! | `metrics` | the agent's metrics, under the kubelet's names |
+//! | `metrics/` | the agent's metrics, under the kubelet's names |
 //!
 //! It uses CRI only: this crate depends on no runtime.
 

@@ -8,6 +8,7 @@ use ::node::kubelet::{CredentialProvidersError, KubeletConfig, NodeFlags};
 use agent::ports::{Clock, EventSink, StatusSink, SystemClock};
 use agent::{Agent, Options, PodCgroups, StatusFiles};
 use kubelet_api::SyncLoop;
+use telemetry::metrics::ProcessMetrics;
 use tokio::task::JoinSet;
 use types::Refusal;
 
@@ -16,7 +17,7 @@ use crate::cgroups;
 use crate::client::Clients;
 use crate::defaults::pod_defaults;
 use crate::events::{ApiEvents, EventLimits};
-use crate::identity::{IdentityError, Serving};
+use crate::identity::{CertificateMetrics, IdentityError, Serving};
 use crate::images;
 use crate::kernel_settings::{self, KernelSettingError, OtherValues};
 use crate::limits::{self, OomKillError, SwapError};
@@ -31,7 +32,7 @@ use crate::runtime_classes::RuntimeClasses;
 use crate::served::NodePods;
 use crate::service::{Service, ServiceError};
 use crate::static_pods::{Mirrors, StaticPods};
-use crate::status::{ApiStatuses, StatusNode};
+use crate::status::{ApiStatuses, StatusNode, StatusOptions};
 use crate::{lease, node};
 
 /// The version of Kubernetes whose kubelet this agent stands in for.
@@ -158,7 +159,7 @@ impl NodeAgent<'_> {
         }
         let driver = cgroups::driver(&options.client, config.cgroup_driver).await?;
         let of_pods = cgroups::options(config, &settings, &machine, driver, &host_root);
-        options.cgroups = Some(Arc::new(PodCgroups::open(of_pods, &state)?));
+        options.cgroups = Some(Arc::new(PodCgroups::open(of_pods, &state, &options.metrics)?));
         cgroups::set_oom_score(config.oom_score_adj);
         let addresses = addresses(&name, &settings.node_ips)?;
         let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
@@ -177,6 +178,7 @@ impl NodeAgent<'_> {
         let mut cluster = None;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let metrics = Metrics::register(&options.metrics)?;
+        options.metrics.collector(Arc::new(ProcessMetrics))?;
         let mut allowed = this.config.settings.policy.allowed_unsafe_sysctls.clone();
         allowed.extend(config.allowed_unsafe_sysctls.iter().cloned());
         let mut view = NodeView {
@@ -190,6 +192,7 @@ impl NodeAgent<'_> {
         let allowed = config.allowed_unsafe_sysctls.clone();
         let admission = NodeAdmission::new(this, name.clone(), options.client.clone(), allowed);
         if let Some(clients) = clients {
+            clients.register(&options.metrics)?;
             let client = clients.main.kube();
             let watch = PodWatch::start(client.clone(), &name);
             let api = kubelet_api::Options {
@@ -211,6 +214,16 @@ impl NodeAgent<'_> {
             tasks.spawn(passing);
             let lease = lease::spawn(&clients, &name, config.into(), node.node());
             let serving = Serving::start(config, &flags.cert_dir, &clients.main, &name, node.node());
+            let certificates = CertificateMetrics {
+                client: clients.main.clone(),
+                client_errors: clients
+                    .session
+                    .as_ref()
+                    .map(|session| session.renew_errors())
+                    .unwrap_or_default(),
+                serving: serving.metrics(),
+            };
+            options.metrics.collector(Arc::new(certificates))?;
             let mut facts = probe.state();
             let runtime = tokio::select! {
                 // The sender lives as long as `probe`.
@@ -225,7 +238,14 @@ impl NodeAgent<'_> {
                 .iter()
                 .any(|handler| handler.name.is_empty() && handler.recursive_read_only_mounts);
             let in_status = StatusNode { addresses: shown, runtime: runtime.name, recursive_read_only };
-            let statuses = Arc::new(ApiStatuses::start(client.clone(), watch.view(), in_status, local));
+            let of_statuses = StatusOptions {
+                client: client.clone(),
+                pods: watch.view(),
+                node: in_status,
+                local,
+                metrics: options.metrics.clone(),
+            };
+            let statuses = Arc::new(ApiStatuses::start(of_statuses)?);
             let mirrors = Mirrors::start(client.clone(), watch.view(), node.node());
             let sink = Arc::clone(&events) as Arc<dyn EventSink>;
             let requester = Requester { client, node: name.clone(), seen: node.node(), events: sink };

@@ -14,7 +14,7 @@ use crate::blocking::blocking;
 use crate::cri::journal::Call;
 use crate::error::Result;
 use crate::instance::InstanceId;
-use crate::metrics::Metrics;
+use crate::metrics::runtime::RuntimeMetrics;
 
 /// The kubelet's default timeout of CRI calls.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -36,7 +36,7 @@ pub(crate) struct Cri {
     /// The instance whose sandboxes and containers are listed.
     pub(crate) instance: InstanceId,
     pub(crate) journal: Option<Journal>,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: RuntimeMetrics,
     /// The timeout of a call; the creation of a sandbox has twice as long.
     pub(crate) timeout: Duration,
 }
@@ -152,10 +152,12 @@ impl Cri {
     pub(crate) async fn run_sandbox(&self, config: cri::PodSandboxConfig, handler: &str) -> Result<String> {
         self.note(Some(&Call::sandbox(&config)));
         let request = cri::RunPodSandboxRequest { config: Some(config), runtime_handler: handler.to_owned() };
+        let begun = Instant::now();
         let made = self
             .call(self.timeout * 2, "RunPodSandbox", self.client.runtime().run_pod_sandbox(request))
-            .await?;
-        Ok(made.pod_sandbox_id)
+            .await;
+        self.metrics.ran_sandbox(handler, begun, &made);
+        Ok(made?.pod_sandbox_id)
     }
 
     pub(crate) async fn stop_sandbox(&self, id: &str) -> Result<()> {

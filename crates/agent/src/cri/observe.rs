@@ -13,6 +13,7 @@ use crate::cri::marks::Revisions;
 use crate::error::Result;
 use crate::housekeeping::logs;
 use crate::housekeeping::logs::Running;
+use crate::metrics::observed::Found;
 use crate::pod::files;
 use crate::pod::store::Place;
 use crate::status::view::{InstanceView, UserView};
@@ -53,6 +54,22 @@ impl PodSnapshot {
     /// The newest sandbox, if it is ready.
     pub(crate) fn current(&self) -> Option<&ObservedSandbox> {
         self.sandboxes.iter().max_by_key(|s| s.seen.attempt).filter(|s| s.seen.ready)
+    }
+
+    /// How much there is of it.
+    pub(crate) fn found(&self) -> Found {
+        let count = |is_it: fn(&InstanceState) -> bool| {
+            self.containers.iter().filter(|one| is_it(&one.seen.state)).fold(0, |count: u64, _| count + 1)
+        };
+        Found {
+            sandboxes: self.sandboxes.iter().filter(|one| one.seen.ready).fold(0, |count: u64, _| count + 1),
+            containers: [
+                count(|state| matches!(state, InstanceState::Created)),
+                count(|state| matches!(state, InstanceState::Running { .. })),
+                count(|state| matches!(state, InstanceState::Exited(_))),
+                count(|state| matches!(state, InstanceState::Unknown)),
+            ],
+        }
     }
 
     /// The containers that run, as writers of logs.

@@ -103,13 +103,17 @@ impl fmt::Display for Traces {
     }
 }
 
-/// Removes all orphans but those `wanted`, by UID. A failure is logged: it keeps neither other orphans nor the agent.
-pub(crate) async fn collect(shared: Arc<Shared>, wanted: BTreeSet<String>) {
+/// Removes all orphans but those `wanted`, by UID, and returns how many of them the runtime had something of. A failure is
+/// logged: it keeps neither other orphans nor the agent.
+pub(crate) async fn collect(shared: Arc<Shared>, wanted: BTreeSet<String>) -> u64 {
     let found = match find(&shared, wanted).await {
         Ok(found) => found,
-        Err(error) => return warn!("cannot look for pods without a record: {error}"),
+        Err(error) => {
+            warn!("cannot look for pods without a record: {error}");
+            return 0;
+        }
     };
-    let (mut removed, mut is_unsettled) = (0_usize, false);
+    let (mut removed, mut of_runtime, mut is_unsettled) = (0_usize, 0, false);
     // At the same time: each takes as long as its containers take to end.
     let mut removals = JoinSet::new();
     for (uid, traces) in found {
@@ -124,6 +128,7 @@ pub(crate) async fn collect(shared: Arc<Shared>, wanted: BTreeSet<String>) {
         match outcome {
             Ok(Removal::Done) => {
                 removed += 1;
+                of_runtime += u64::from(traces.sandboxes > 0 || traces.containers > 0);
                 is_unsettled |= traces.has_lease || traces.has_files;
                 let pod = named(&uid, &traces);
                 info!("removed {traces} of pod {pod}: there is no record of it in this state directory");
@@ -148,6 +153,7 @@ pub(crate) async fn collect(shared: Arc<Shared>, wanted: BTreeSet<String>) {
     if let Err(error) = settled.await {
         warn!("cannot check whether released blocks of host IDs are free: {error}");
     }
+    of_runtime
 }
 
 fn named(uid: &PodUid, traces: &Traces) -> String {

@@ -79,7 +79,7 @@ async fn once(shared: &Arc<Shared>, uid: &str, place: &Place, extent: Extent) ->
     let (of_shared, of_holder, of_pod) = (Arc::clone(shared), holder.clone(), pod.clone());
     let of_place = place.clone();
     blocking("releasing a user namespace", move || users(&of_shared, of_holder, &of_pod, &of_place)).await?;
-    notices::log(&shared.volumes.of(place)?.manager.tear_down(&pod).await?, &place.span());
+    notices::log(&shared.volumes.tear_down(place, &pod).await?, &place.span());
     let (shared, place) = (Arc::clone(shared), place.clone());
     blocking("removing a pod", move || files_and_ids(&shared, holder, &place, extent)).await
 }

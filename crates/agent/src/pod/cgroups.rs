@@ -9,12 +9,14 @@ use std::sync::{Mutex, PoisonError};
 use cgroups::kube::{NodeLimits, PodCgroup, PodCgroupOwner};
 use cgroups::{KubeNames, KubePods, QosClass, Version};
 use manifest::k8s_openapi::api::core::v1::PodSpec;
+use telemetry::metrics::Registry;
 use tracing::{info, warn};
 use types::PodUid;
 
 use crate::cri::resources::PAGE_SIZES;
 use crate::error::{Error, Result, with_cause};
 use crate::instance::InstanceId;
+use crate::metrics::cgroups::{CgroupMetrics, CgroupOperation};
 use crate::pod::parent::{CpuLimits, PodParent};
 use crate::pod::resources::PodResources;
 
@@ -52,6 +54,7 @@ pub struct PodCgroups {
     pids: Option<u64>,
     node: NodeLimits,
     state: Mutex<State>,
+    metrics: CgroupMetrics,
 }
 
 #[derive(Debug, Default)]
@@ -64,17 +67,19 @@ struct State {
 
 impl PodCgroups {
     /// Makes `kubepods` with the limits of the node, and the cgroups of the QoS classes. `state` is the agent's state
-    /// directory. Limits that the kernel refuses now are set again by [`PodCgroups::refresh`].
+    /// directory; the metrics of cgroups are registered in `registry`. Limits that the kernel refuses now are set again by [`PodCgroups::refresh`].
     ///
     /// # Errors
     /// [`Error::CgroupV1`] on a host with cgroup v1, unless it is allowed. [`Error::Cgroups`] if the cgroups cannot be made,
     /// or not with this driver.
-    pub fn open(options: CgroupOptions, state: &Path) -> Result<Self> {
+    pub fn open(options: CgroupOptions, state: &Path, registry: &Registry) -> Result<Self> {
         let names = match options.driver {
             CgroupDriver::Cgroupfs => KubeNames::cgroupfs(&options.root)?,
             CgroupDriver::Systemd => KubeNames::systemd(&options.root)?,
         };
         let tree = KubePods::open(names, InstanceId::of(state)?.as_str())?;
+        let metrics = CgroupMetrics::register(registry)?;
+        metrics.set_version(tree.version());
         if tree.version() != Version::V2 {
             if options.fail_on_v1 {
                 return Err(Error::CgroupV1);
@@ -83,7 +88,7 @@ impl PodCgroups {
         }
         tree.make_classes()?;
         let CgroupOptions { cpu, pids, node, .. } = options;
-        let cgroups = Self { tree, cpu, pids, node, state: Mutex::default() };
+        let cgroups = Self { tree, cpu, pids, node, state: Mutex::default(), metrics };
         cgroups.limit_node(&mut cgroups.lock());
         Ok(cgroups)
     }
@@ -108,9 +113,11 @@ impl PodCgroups {
 
     /// Sets what may have changed by other hands: the limits of the node, and the shares of the class Burstable.
     pub(crate) fn refresh(&self) {
-        let mut state = self.lock();
-        self.limit_node(&mut state);
-        self.share(&state);
+        self.metrics.timed(CgroupOperation::Update, || {
+            let mut state = self.lock();
+            self.limit_node(&mut state);
+            self.share(&state);
+        });
     }
 
     fn share(&self, state: &State) {
@@ -138,7 +145,8 @@ impl PodCgroups {
             self.share(&state);
         }
         let limits = resources.cgroup(self.cpu, self.pids, &PAGE_SIZES);
-        Ok(self.tree.make_pod(resources.class, uid.as_str(), &limits)?)
+        let make = || self.tree.make_pod(resources.class, uid.as_str(), &limits);
+        Ok(self.metrics.timed(CgroupOperation::Create, make)?)
     }
 
     /// Makes the cgroup of a pod if it is missing.
@@ -157,7 +165,7 @@ impl PodCgroups {
     /// # Errors
     /// If a process does not end, or the kernel does not remove it.
     pub(crate) fn remove(&self, uid: &str) -> Result<()> {
-        self.tree.remove_pod(uid)?;
+        self.metrics.timed(CgroupOperation::Destroy, || self.tree.remove_pod(uid))?;
         let mut state = self.lock();
         if state.burstable.remove(uid).is_some() {
             self.share(&state);

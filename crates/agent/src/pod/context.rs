@@ -14,7 +14,7 @@ use types::PodUid;
 use crate::cri::mappings::id_mappings;
 use crate::cri::marks::Marks;
 use crate::instance::InstanceId;
-use crate::metrics::ContainerType;
+use crate::metrics::containers::ContainerType;
 use crate::pod::node_fields::NodeFields;
 use crate::pod::parent::{CpuLimits, OomKill, PodParent};
 use crate::ports::PodRef;

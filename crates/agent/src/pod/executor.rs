@@ -25,6 +25,7 @@ use crate::pod::files::Files;
 use crate::pod::images::{ImageUser, Images, PullPolicy, check_user};
 use crate::pod::keyring::Keyring;
 use crate::pod::mounts::{Mounter, wanted};
+use crate::pod::starting::PullTime;
 use crate::pod::store::Place;
 use crate::ports::EventType;
 use crate::probe::Asked;
@@ -44,6 +45,8 @@ pub(crate) struct ActionExecutor {
     pub(crate) ending: watch::Receiver<bool>,
     /// The pod after the latest update. A task that is under way keeps the definition that it began with.
     pub(crate) updates: watch::Receiver<Arc<PodContext>>,
+    /// How long the pod has been waiting for images.
+    pub(crate) pulling: PullTime,
 }
 
 impl ActionExecutor {
@@ -130,11 +133,11 @@ impl ActionExecutor {
                     return Ok(None);
                 }
                 let kind = self.context.container_type(container.as_str());
-                self.shared.metrics.started_container(
-                    &self.context.users,
-                    kind,
-                    started.as_ref().map_err(|e| e.reason()).copied(),
-                );
+                let metrics = &self.shared.metrics;
+                metrics.containers.started(kind, started.as_ref().map_err(|e| e.reason()).copied());
+                if started.is_err() {
+                    metrics.pods.container_failed(&self.context.users);
+                }
                 started.map(|()| None)
             }
             Action::StopContainer { container, attempt, grace, reason } => {
@@ -190,7 +193,7 @@ impl ActionExecutor {
         }
         let config = sandbox::config(&self.context, attempt, &self.place.logs, dns.config);
         let made = self.shared.cri.run_sandbox(config, &self.context.handler).await;
-        self.shared.metrics.started_pod(&self.context.users, &made);
+        self.shared.metrics.pods.started(&self.context.users, &made);
         made.map(drop)
     }
 
@@ -345,7 +348,8 @@ impl ActionExecutor {
                 objects: Arc::clone(&self.shared.objects),
             },
             pulls: &self.shared.images,
-            metrics: &self.shared.metrics,
+            metrics: &self.shared.metrics.images,
+            pulling: &self.pulling,
             events: self.events(),
             container: &container.name,
         };

@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::housekeeping::teardown::{self, Block};
+use crate::metrics::observed::ObservedPod;
 use crate::pod::context::PodContext;
 use crate::pod::lock::PodLock;
 use crate::pod::orders::Orders;
@@ -22,6 +23,7 @@ pub struct Handle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) context: Arc<PodContext>,
     pub(crate) place: Place,
+    pub(crate) observed: Arc<ObservedPod>,
     pub(crate) orders: Orders,
     pub(crate) said: watch::Receiver<Option<PodStatus>>,
     /// Whether an earlier process started it.
@@ -116,7 +118,9 @@ impl Handle {
     /// If one of them cannot be removed. The call can be repeated: it removes the rest.
     pub async fn release(&mut self) -> Result<()> {
         self.ended().await?;
-        teardown::users_of_ended(&self.shared, &self.place).await
+        teardown::users_of_ended(&self.shared, &self.place).await?;
+        self.observed.is_removed();
+        Ok(())
     }
 
     /// Waits for the pod's end, then removes its containers, sandboxes, volumes, logs, lease and record.
@@ -127,6 +131,7 @@ impl Handle {
     pub async fn remove(&mut self) -> Result<()> {
         self.ended().await?;
         teardown::all(&self.shared, &self.place, Block::Settled).await?;
+        self.observed.is_removed();
         self.shared.notifier.forget(self.context.uid.as_str());
         self.shared.running.forget(&self.context.reference());
         self.lock = None;

@@ -16,9 +16,10 @@ use crate::images::ImagePulls;
 use crate::images::access::{ImageAccess, PullEnd, Verdict};
 use crate::images::credential::Credential;
 use crate::images::providers::Asker;
-use crate::metrics::Metrics;
+use crate::metrics::images::ImageMetrics;
 use crate::pod::context::PodContext;
 use crate::pod::keyring::{self, Keyring};
+use crate::pod::starting::PullTime;
 use crate::ports::EventType;
 use crate::shared::blocking;
 use crate::status::events::{ImageOf, Recorder, Text};
@@ -57,7 +58,9 @@ pub(crate) struct Images<'a> {
     pub(crate) asker: Asker,
     /// What the pulls of all pods share.
     pub(crate) pulls: &'a ImagePulls,
-    pub(crate) metrics: &'a Metrics,
+    pub(crate) metrics: &'a ImageMetrics,
+    /// Measures how long the start of the pod waits for images.
+    pub(crate) pulling: &'a PullTime,
     /// Records events of the pod.
     pub(crate) events: Recorder<'a>,
     /// The container that needs them.
@@ -151,6 +154,7 @@ impl Images<'_> {
         let event = Text::new(format!("Pulling image {text:?}"), format!("pulling {text}"));
         self.event(name, EventType::Normal, reason::PULLING, event);
         let begun = Instant::now();
+        let pulling = self.pulling.begin();
         let pulled = match self.pull_in_turn(name, credentials).await? {
             Ok(pulled) => pulled,
             Err(message) => {
@@ -158,6 +162,8 @@ impl Images<'_> {
                 return Err(Error::Pull { image: text, message });
             }
         };
+        drop(pulling);
+        self.metrics.pulled(pulled.image.size, begun.elapsed());
         let (waited, seconds) = (begun.elapsed().as_secs_f64(), pulled.seconds);
         let event = format!(
             "Successfully pulled image {text:?} in {seconds:.3}s ({waited:.3}s including waiting). Image size: {} bytes.",

@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use kernel::Kernel;
-use volumes::{LocalDriver, PodVolumes, VolumeManager};
+use types::PodUid;
+use volumes::{LocalDriver, Notice, PodVolumes, VolumeManager, Wanted};
 
 use crate::error::{Error, Result};
+use crate::metrics::volumes::VolumeMetrics;
 use crate::pod::store::{Place, Stored};
 
 /// The volumes under one directory.
@@ -19,18 +22,31 @@ pub(crate) struct VolumeHome {
     pub(crate) local: PodVolumes,
 }
 
-/// The volumes of all pods, by the directory that they are under.
-pub(crate) struct VolumeHomes(BTreeMap<PathBuf, VolumeHome>);
+/// The directories that pods may have volumes under.
+pub(crate) struct VolumeDirs<'a> {
+    pub(crate) state: &'a Path,
+    /// The root directory, if there is one.
+    pub(crate) root: Option<&'a Path>,
+    /// Pods of earlier processes, with the root directories that they have.
+    pub(crate) known: &'a [Stored],
+}
+
+/// The volumes of all pods.
+pub(crate) struct VolumeHomes {
+    /// By the directory that they are under.
+    homes: BTreeMap<PathBuf, VolumeHome>,
+    metrics: VolumeMetrics,
+}
 
 impl VolumeHomes {
     /// Opens those of the state directory, of the root directory if there is one, and of each root directory that a recorded
     /// pod has.
     pub(crate) fn open(
-        state: &Path,
-        root: Option<&Path>,
-        known: &[Stored],
+        dirs: &VolumeDirs<'_>,
         kernel: &Arc<dyn Kernel>,
+        metrics: VolumeMetrics,
     ) -> Result<Self> {
+        let VolumeDirs { state, root, known } = *dirs;
         let recorded = known.iter().filter_map(|stored| stored.record.root_dir.as_deref());
         // Without its root directory a pod cannot be run, and the others can.
         let recorded = recorded.filter(|dir| dir.is_dir());
@@ -41,7 +57,7 @@ impl VolumeHomes {
             let manager = VolumeManager::new(vec![Arc::new(LocalDriver::new(local.clone()))]);
             Ok((dir.to_owned(), VolumeHome { manager, local }))
         };
-        Ok(Self(all.iter().map(|dir| open(dir)).collect::<Result<_>>()?))
+        Ok(Self { homes: all.iter().map(|dir| open(dir)).collect::<Result<_>>()?, metrics })
     }
 
     /// The volumes of the pod at this place.
@@ -50,6 +66,31 @@ impl VolumeHomes {
     /// If the directory that its record names is gone.
     pub(crate) fn of(&self, place: &Place) -> Result<&VolumeHome> {
         let home = place.home();
-        self.0.get(home).ok_or_else(|| Error::file("open", home)(io::ErrorKind::NotFound.into()))
+        self.homes.get(home).ok_or_else(|| Error::file("open", home)(io::ErrorKind::NotFound.into()))
+    }
+
+    /// Makes the volumes of the pod at this place what is wanted.
+    ///
+    /// # Errors
+    /// If the directory that its record names is gone, or a volume cannot be set up.
+    pub(crate) async fn set_up(&self, place: &Place, wanted: &Wanted) -> Result<Vec<Notice>> {
+        let manager = &self.of(place)?.manager;
+        self.metrics.wants(&wanted.pod, wanted.volumes.iter().map(|volume| &volume.source));
+        let begun = Instant::now();
+        let done = manager.set_up(wanted).await;
+        self.metrics.set_up(&wanted.pod, begun, &done);
+        Ok(done?)
+    }
+
+    /// Removes what was made for the volumes of the pod at this place.
+    ///
+    /// # Errors
+    /// If the directory that its record names is gone, or something of a volume cannot be removed.
+    pub(crate) async fn tear_down(&self, place: &Place, pod: &PodUid) -> Result<Vec<Notice>> {
+        let manager = &self.of(place)?.manager;
+        let begun = Instant::now();
+        let done = manager.tear_down(pod).await;
+        self.metrics.torn_down(pod, begun, &done);
+        Ok(done?)
     }
 }

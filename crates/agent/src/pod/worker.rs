@@ -18,6 +18,8 @@ use types::reason;
 use crate::cri::observe::{PodObserver, PodSnapshot};
 use crate::error::{Error, Result};
 use crate::housekeeping::logs::Running;
+use crate::metrics::observed::ObservedPod;
+use crate::metrics::pods::Pass;
 use crate::pod::claim::definition;
 use crate::pod::context::PodContext;
 use crate::pod::executor::ActionExecutor;
@@ -26,12 +28,12 @@ use crate::pod::lock::PodLock;
 use crate::pod::mounts;
 use crate::pod::orders::Order;
 use crate::pod::spec;
+use crate::pod::starting::{Measured, Starting};
 use crate::pod::stop_requests::StopRequests;
 use crate::pod::store::StopRequest;
 use crate::ports::EventType;
 use crate::shared::blocking;
-use crate::status::events::{ImageOf, Text};
-use crate::status::view::{ContainerView, ExitView, PodStatus};
+use crate::status::view::PodStatus;
 
 /// Period of a relist without an event of the runtime, in case an event was lost.
 const RELIST: Duration = Duration::from_secs(10);
@@ -39,8 +41,6 @@ const RELIST: Duration = Duration::from_secs(10);
 const RELIST_UNTOLD: Duration = Duration::from_secs(1);
 /// Pause after a failed relist.
 const UNANSWERED: Duration = Duration::from_secs(1);
-/// Exit codes of containers that SIGTERM or SIGKILL ended.
-const STOPPED: [i32; 2] = [143, 137];
 
 pub(crate) struct Worker {
     pub(crate) executor: ActionExecutor,
@@ -55,8 +55,10 @@ pub(crate) struct Worker {
     pub(crate) lock: PodLock,
     /// Whether the last relist succeeded.
     pub(crate) answers: Answers,
-    /// When the pod was first seen; `None` once it runs.
-    pub(crate) starting_since: Option<Instant>,
+    /// The start of a new pod, until it is measured.
+    pub(crate) starting: Option<Starting>,
+    /// What the runtime has of the pod, for the metrics.
+    pub(crate) observed: Arc<ObservedPod>,
     /// Notifies running tasks that the pod is being stopped.
     pub(crate) ending: watch::Sender<bool>,
     /// Notifies running tasks of a new definition.
@@ -142,8 +144,10 @@ impl Worker {
     pub(crate) async fn run(mut self) -> (PodStatus, PodLock) {
         let mut under_way = UnderWay::default();
         let mut outcomes = Vec::new();
+        let mut next = if self.starting.is_some() { Pass::Create } else { Pass::Sync };
         self.hear_requests();
         loop {
+            let begun = Instant::now();
             if self.requests.is_polled() {
                 self.hear_requests();
             }
@@ -172,18 +176,24 @@ impl Worker {
             under_way.abort_pointless(status.stage, &snapshot);
             let is_over = status.stage == Stage::Terminated && under_way.tasks.is_empty();
             let status = self.view(&status, ips, &snapshot);
-            if status.is_up()
-                && let Some(since) = self.starting_since.take()
+            let metrics = &self.executor.shared.metrics.pods;
+            if let Some(starting) = &mut self.starting
+                && starting.note(&status, now, metrics) == Measured::All
             {
-                self.executor.shared.metrics.pod_runs(since.elapsed());
+                self.starting = None;
             }
             if is_over {
                 self.publish(&status).await;
+                self.observed.rests();
+                self.executor.shared.metrics.pods.worker_passed(Pass::Terminated, begun);
                 return (status, self.lock);
             }
+            let pass = if status.is_ending() { Pass::Kill } else { next };
+            next = Pass::Sync;
             // The tasks run while the status is written to disk.
             let wake = self.order(actions, &snapshot, &mut under_way);
             self.publish(&status).await;
+            self.executor.shared.metrics.pods.worker_passed(pass, begun);
             outcomes.extend(self.wait(wake, &mut under_way).await);
         }
     }
@@ -193,7 +203,9 @@ impl Worker {
     }
 
     async fn observe(&mut self) -> Result<PodSnapshot> {
+        let begun = Instant::now();
         let looked = self.observer.observe(&self.executor.shared.cri).await;
+        self.observed.relisted(begun, looked.as_ref().ok().map(PodSnapshot::found));
         let answers = if looked.is_ok() { Answers::Yes } else { Answers::No };
         if answers != self.answers {
             let span = &self.executor.context.span;
@@ -266,8 +278,10 @@ impl Worker {
                         return None;
                     }
                     Some(Order::Update { pod, plans, done }) => {
+                        let begun = Instant::now();
                         // The caller may not wait for the result.
                         let _ = done.send(self.update(*pod, plans).await);
+                        self.executor.shared.metrics.pods.worker_passed(Pass::Update, begun);
                         return None;
                     }
                     None => {}
@@ -356,74 +370,6 @@ impl Worker {
             }
         }
     }
-
-    /// Records events for the changes since the last status.
-    fn record_events(&self, status: &PodStatus) {
-        let before = self.status.borrow().clone();
-        let events = self.executor.shared.events_of(&self.executor.context);
-        let was_ended = before.as_ref().is_some_and(|before| before.reason == status.reason);
-        if status.reason.as_deref() == Some(reason::DEADLINE_EXCEEDED) && !was_ended {
-            let message = status.message.clone().unwrap_or_default();
-            events.pod(EventType::Normal, reason::DEADLINE_EXCEEDED, message);
-        }
-        for container in status.all_containers() {
-            let known = before.iter().flat_map(PodStatus::all_containers);
-            let known = known.into_iter().find(|known| known.name == container.name);
-            if container.is_pull_back_off() && !known.is_some_and(ContainerView::is_pull_back_off) {
-                self.record_pull_back_off(&container.name);
-            }
-            let end = new_end(known, container).filter(|exit| !self.is_stopped(status, container, exit));
-            let end = end.map(|exit| format!("container {} {}", container.name, exit.words()));
-            match container
-                .back_off()
-                .filter(|_| known.is_none_or(|known| !is_same_back_off(known, container)))
-            {
-                // One line for the end and for the delay until the restart.
-                Some(delay) => {
-                    let log = end.map_or_else(|| delay.to_owned(), |end| format!("{end}; {delay}"));
-                    let PodContext { namespace, name, uid, .. } = &*self.executor.context;
-                    let event = format!(
-                        "Back-off restarting failed container {} in pod {name}_{namespace}({})",
-                        container.name,
-                        uid.as_str()
-                    );
-                    let text = Text::new(event, log);
-                    events.container(&container.name, EventType::Warning, reason::BACK_OFF, text);
-                }
-                None => end.into_iter().for_each(|end| {
-                    warn!(parent: &self.executor.context.span, container = container.name.as_str(), "{end}");
-                }),
-            }
-        }
-    }
-
-    /// Records that the pull of a container's image waits.
-    fn record_pull_back_off(&self, container: &str) {
-        let context = &self.executor.context;
-        let image = context.container(container).and_then(|found| found.image.as_deref()).unwrap_or_default();
-        let events = self.executor.shared.events_of(context);
-        let waits = Text::new(format!("Back-off pulling image {image:?}"), "");
-        events.image(&ImageOf { container, image }, EventType::Normal, reason::BACK_OFF, waits);
-        let failed = Text::new(format!("Error: {}", reason::IMAGE_PULL_BACK_OFF), "");
-        events.container(container, EventType::Warning, reason::FAILED, failed);
-    }
-
-    /// Whether a container ended because it was stopped with its pod, or as a sidecar after the regular containers.
-    fn is_stopped(&self, status: &PodStatus, container: &ContainerView, exit: &ExitView) -> bool {
-        let is_sidecar = status.init.iter().any(|init| init.name == container.name);
-        let is_ending = self.pod.deletion().is_some() || (is_sidecar && status.is_ending());
-        is_ending && STOPPED.contains(&exit.code) && exit.reason != reason::OOM_KILLED
-    }
-}
-
-/// The end of the container's newest instance, if it is not in its status before and the exit code is not 0.
-fn new_end<'a>(known: Option<&ContainerView>, container: &'a ContainerView) -> Option<&'a ExitView> {
-    let known = known.and_then(ContainerView::newest_end).map(|exit| (exit.code, exit.finished));
-    container.newest_end().filter(|exit| exit.code != 0 && known != Some((exit.code, exit.finished)))
-}
-
-fn is_same_back_off(known: &ContainerView, now: &ContainerView) -> bool {
-    (known.back_off(), known.restarts) == (now.back_off(), now.restarts)
 }
 
 fn observed(snapshot: &PodSnapshot, under_way: BTreeSet<Task>, outcomes: Vec<Outcome>) -> Observed {

@@ -193,6 +193,7 @@ mod tests {
         let metrics = Metrics::register(&telemetry::metrics::Registry::default()).unwrap();
         let client = cri::client::Client::over(ours).await.unwrap();
         let instance = crate::instance::InstanceId::for_test("instance-1");
+        let metrics = metrics.runtime;
         let cri = Cri { client, instance, journal: None, metrics, timeout: Duration::from_secs(5) };
         let serving = async {
             while let Ok((mut stream, _)) = listener.accept().await {

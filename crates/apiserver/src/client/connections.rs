@@ -14,6 +14,7 @@ use kube::client::Body;
 use tokio::sync::watch;
 
 use super::Identity;
+use super::requests::Extent;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
@@ -83,7 +84,12 @@ async fn send(
     let client = set.of(purpose);
     drop(set);
     let is_watch = request.uri().query().is_some_and(is_watch);
+    let extent = if is_watch { Extent::Watch } else { Extent::Single };
+    let counted = identity.requests().map(|metrics| metrics.begin(request.method(), extent));
     let answer = client.send(request).await?;
+    if let Some(counted) = counted {
+        counted.answered(answer.status());
+    }
     identity.saw_date(answer.headers().get(hyper::header::DATE), Timestamp::now());
     Ok(answer.map(|body| {
         if !is_watch {

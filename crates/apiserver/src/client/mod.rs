@@ -8,6 +8,7 @@ mod error;
 pub(crate) mod kubeconfig;
 pub(crate) mod pair;
 pub(crate) mod presented;
+mod requests;
 mod watch;
 
 use std::future::Future;
@@ -20,6 +21,8 @@ use k8s_openapi::jiff::Timestamp;
 pub use error::{ApiError, ClientError, ErrorKind};
 pub(crate) use presented::{Identity, Presented};
 pub use watch::Watch;
+
+use telemetry::metrics::Registry;
 
 use connections::Purpose;
 use pair::Source;
@@ -57,6 +60,14 @@ impl Clients {
             Source::Files(None) | Source::Other => presented.replace_as_named(&loaded)?,
         }
         Ok(Self::presenting(&presented))
+    }
+
+    /// Counts the requests of these clients from now on.
+    ///
+    /// # Errors
+    /// If the registry has one of the names already.
+    pub fn register(&self, registry: &Registry) -> Result<(), telemetry::metrics::Error> {
+        self.main.identity.count_requests(registry)
     }
 
     /// Waits until the identity of these clients is lost; for ever, if nothing renews it. See

@@ -1,12 +1,13 @@
 //! The credentials that the clients present, and what messages say about them.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hyper::header::HeaderValue;
 use k8s_openapi::jiff::fmt::rfc2822;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::config::AuthInfo;
+use telemetry::metrics::{Error, Registry};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -14,6 +15,7 @@ use super::connections::{Current, Set};
 use super::error::ClientError;
 use super::kubeconfig::Loaded;
 use super::pair::Pair;
+use super::requests::RequestMetrics;
 
 /// Clocks that differ by more than this are reported: certificates and tokens are valid for minutes at least.
 const SKEW: SignedDuration = SignedDuration::from_secs(60);
@@ -25,6 +27,8 @@ pub(crate) struct Identity {
     pub(crate) server: String,
     pub(crate) kubeconfig: PathBuf,
     facts: Mutex<Facts>,
+    /// Set once there is a registry: the first certificate is requested before.
+    requests: OnceLock<RequestMetrics>,
 }
 
 #[derive(Debug, Default)]
@@ -39,7 +43,21 @@ struct Facts {
 
 impl Identity {
     pub(crate) fn new(server: &str, kubeconfig: &Path) -> Self {
-        Self { server: server.to_owned(), kubeconfig: kubeconfig.to_owned(), facts: Mutex::default() }
+        let (server, kubeconfig) = (server.to_owned(), kubeconfig.to_owned());
+        Self { server, kubeconfig, facts: Mutex::default(), requests: OnceLock::new() }
+    }
+
+    /// Counts requests from now on.
+    pub(super) fn count_requests(&self, registry: &Registry) -> Result<(), Error> {
+        let metrics = RequestMetrics::register(registry, &self.server)?;
+        // They are counted already, in another registry.
+        let _ = self.requests.set(metrics);
+        Ok(())
+    }
+
+    /// The metrics of requests, if they are counted.
+    pub(super) fn requests(&self) -> Option<&RequestMetrics> {
+        self.requests.get()
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Facts) -> T) -> T {

@@ -7,6 +7,7 @@
 //! | `request` | one CertificateSigningRequest: created, awaited, verified |
 //! | `store` | certificates in `--cert-dir`, under the kubelet's names |
 //! | `rotation` | a new certificate when 70 to 90 % of the lifetime have passed |
+//! | `metrics` | when certificates end, and how often their renewal has failed |
 //! | `session` | the credentials that the clients present; the end of an agent that has none |
 //! | `serving` | the certificate of port 10250, if `serverTLSBootstrap` is set |
 //!
@@ -16,6 +17,7 @@
 mod bootstrap;
 mod error;
 mod kubeconfig;
+mod metrics;
 mod names;
 mod request;
 mod rotation;
@@ -30,6 +32,7 @@ use ::node::kubelet::{KubeletConfig, NodeFlags};
 use crate::client::Clients;
 
 pub use error::IdentityError;
+pub(crate) use metrics::CertificateMetrics;
 pub(crate) use serving::Serving;
 pub use session::Session;
 

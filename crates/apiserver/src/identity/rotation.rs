@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use agent::ports::BoxFuture;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use telemetry::metrics::Counter;
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
@@ -43,6 +44,8 @@ pub(super) struct Rotation {
     pub(super) store: Store,
     /// Notified when there is a new certificate.
     pub(super) renewed: Arc<Notify>,
+    /// Counts renewals that failed.
+    pub(super) errors: Counter,
     /// Given what is waited for, for messages.
     pub(super) awaits: Box<dyn Fn(Option<String>) + Send + Sync>,
     /// Reads the state of now.
@@ -81,6 +84,7 @@ impl Rotation {
                     self.renewed.notify_one();
                 }
                 Err(error) => {
+                    self.errors.increment();
                     let text = error.to_string();
                     if text == problem {
                         debug!("{}: {text}", self.title);

@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tracing::warn;
 
+use super::metrics::ServingMetrics;
 use super::names::Names;
 use super::request::Signer;
 use super::rotation::{Rotation, State};
@@ -19,10 +20,16 @@ use crate::client::ApiClient;
 /// The task that requests and renews the serving certificate; it ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Serving {
+    metrics: ServingMetrics,
     _tasks: JoinSet<()>,
 }
 
 impl Serving {
+    /// The certificate and its renewals, for the metrics.
+    pub(crate) fn metrics(&self) -> ServingMetrics {
+        self.metrics.clone()
+    }
+
     /// Starts it, if the configuration wants a certificate of the signer. The certificate is for the addresses of the
     /// Node's status; another one is requested when an address comes that it lacks.
     pub(crate) fn start(
@@ -33,12 +40,14 @@ impl Serving {
         node: watch::Receiver<Option<Arc<Node>>>,
     ) -> Self {
         let mut tasks = JoinSet::new();
+        let mut metrics = ServingMetrics::default();
         let has_files = config.tls_cert_file.is_some() && config.tls_private_key_file.is_some();
         if config.enable_server && config.server_tls_bootstrap && !has_files {
             let store = Store::serving(cert_dir);
             if let Err(error) = store.open() {
                 warn!(hint = error.hint(), "serving certificate: {error}");
             }
+            metrics.store = Some(store.clone());
             let (reads, client) = (store.clone(), client.clone());
             let rotation = Rotation {
                 title: "serving certificate",
@@ -46,6 +55,7 @@ impl Serving {
                 signer: Signer::Serving,
                 store,
                 renewed: Arc::new(Notify::new()),
+                errors: metrics.errors.clone(),
                 awaits: Box::new(|_| ()),
                 state: Box::new(move || {
                     let state = state(&reads, &client, node.borrow().as_deref());
@@ -54,7 +64,7 @@ impl Serving {
             };
             tasks.spawn(rotation.run());
         }
-        Self { _tasks: tasks }
+        Self { metrics, _tasks: tasks }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
+use telemetry::metrics::Counter;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -30,10 +31,16 @@ const MISSING: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub struct Session {
     lost: watch::Receiver<Option<Arc<IdentityError>>>,
+    renew_errors: Counter,
     _tasks: JoinSet<()>,
 }
 
 impl Session {
+    /// Counts renewals of the client certificate that failed.
+    pub(crate) fn renew_errors(&self) -> Counter {
+        self.renew_errors.clone()
+    }
+
     /// Waits until the identity is lost: the certificate has expired, or was missing for five minutes, and the API server
     /// answers. The agent has to end then; a new start can request a first certificate again.
     pub async fn lost(&self) -> Arc<IdentityError> {
@@ -81,6 +88,7 @@ pub(super) async fn start(
     };
     follower.present(&loaded)?;
     let (lost_sender, lost) = watch::channel(None);
+    let renew_errors = Counter::default();
     let mut tasks = JoinSet::new();
     tasks.spawn(follower.run(lost_sender));
     if let Some(store) = &files.store {
@@ -91,6 +99,7 @@ pub(super) async fn start(
             signer: Signer::Client,
             store: store.clone(),
             renewed,
+            errors: renew_errors.clone(),
             awaits: Box::new(move |what| facts.set_awaits(what)),
             state: Box::new(move || {
                 let (files, own, bootstrap) = (files.clone(), own.clone(), bootstrap.clone());
@@ -99,7 +108,7 @@ pub(super) async fn start(
         };
         tasks.spawn(rotation.run());
     }
-    clients.session = Some(Arc::new(Session { lost, _tasks: tasks }));
+    clients.session = Some(Arc::new(Session { lost, renew_errors, _tasks: tasks }));
     Ok(clients)
 }
 

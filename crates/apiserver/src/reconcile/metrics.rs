@@ -1,6 +1,10 @@
-//! Metrics of admission.
+//! Metrics of pods and of admission.
+
+use std::sync::Arc;
 
 use telemetry::metrics::{CounterVec, Description, Error, Registry};
+
+use super::working::WorkingPods;
 
 /// The reasons that the kubelet's metric tells apart.
 const REASONS: [&str; 16] = [
@@ -22,13 +26,16 @@ const REASONS: [&str; 16] = [
     super::judge::UNEXPECTED,
 ];
 
-/// Counts what becomes of pods before they run.
+/// Counts pods, and what becomes of them before they run.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     rejections: CounterVec<1>,
     preemptions: CounterVec<1>,
     refusals: CounterVec<2>,
     unknown_fields: CounterVec<0>,
+    orphans: CounterVec<0>,
+    /// The pods of this node.
+    pub(super) pods: WorkingPods,
 }
 
 impl Metrics {
@@ -37,7 +44,17 @@ impl Metrics {
     /// # Errors
     /// If the registry has one of the names already.
     pub fn register(registry: &Registry) -> Result<Self, Error> {
+        let pods = WorkingPods::default();
+        registry.collector(Arc::new(pods.clone()))?;
         Ok(Self {
+            pods,
+            orphans: registry.counter(
+                Description::new(
+                    "kubelet_orphaned_runtime_pods_total",
+                    "Pods of earlier processes in the runtime that no source had",
+                ),
+                [],
+            )?,
             rejections: registry.counter(
                 Description::new("kubelet_admission_rejections_total", "Pods that the node has rejected"),
                 ["reason"],
@@ -78,6 +95,10 @@ impl Metrics {
 
     pub(super) fn refused(&self, reason: &str, cause: &str) {
         self.refusals.with([reason, cause]).increment();
+    }
+
+    pub(super) fn orphaned(&self, count: u64) {
+        self.orphans.with([]).add(count);
     }
 
     pub(super) fn unknown_fields(&self, count: usize) {

@@ -12,13 +12,14 @@ mod node_view;
 mod ports;
 mod start_error;
 mod work;
+mod working;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent::ports::{PodRef, PodSource};
-use agent::{Handle, PodUpdate};
+use agent::{Handle, PodOrigin, PodStatus, PodUpdate};
 use manifest::Resource;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -154,11 +155,13 @@ pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = 
             _ = turns.tick() => reconciler.collect(),
             set = next(&mut api) => {
                 let Some(set) = set else { return };
+                reconciler.ports.metrics.pods.of_api(&set);
                 reconciler.wanted.api = Some(set);
                 reconciler.reconcile().await;
             }
             set = next(&mut files) => {
                 let Some(set) = set else { return };
+                reconciler.ports.metrics.pods.of_files(&set);
                 reconciler.wanted.files = Some(set);
                 reconciler.reconcile().await;
             }
@@ -251,9 +254,9 @@ impl Reconciler {
         // A pod that is over needs nothing but what its record protects.
         let wanted = self.wanted.pods().filter(|pod| !pod.is_terminal());
         let wanted: BTreeSet<String> = wanted.map(|pod| pod.pod.uid.as_str().to_owned()).collect();
-        let agent = self.ports.agent.clone();
+        let (agent, metrics) = (self.ports.agent.clone(), self.ports.metrics.clone());
         tokio::spawn(async move {
-            agent.collect_unwanted(wanted.clone()).await;
+            metrics.orphaned(agent.collect_unwanted(wanted.clone()).await);
             agent.collect_cgroups(wanted).await;
         });
     }
@@ -279,6 +282,9 @@ impl Reconciler {
                 uid: record.uid.clone(),
             };
             info!("pod {}/{} is wanted on this node no more; it is stopped", pod.namespace, pod.name);
+            if !stored.status.as_ref().is_some_and(PodStatus::is_terminated) {
+                self.ports.metrics.orphaned(1);
+            }
             self.manage(&pod, Stage::Starting, false);
             self.tasks.spawn(work::end(Arc::clone(&self.ports), pod, None));
         }
@@ -344,6 +350,19 @@ impl Reconciler {
 
     /// Takes a known pod a step further; `wanted` is `None` if it is bound to this node no more.
     async fn step(&mut self, uid: &str, wanted: Option<&Arc<ApiPod>>) {
+        self.advance(uid, wanted).await;
+        self.count(uid);
+    }
+
+    /// Tells the metrics where a pod is.
+    fn count(&self, uid: &str) {
+        let managed = self.pods.get(uid);
+        let is_static = managed.is_some_and(|managed| managed.is_static);
+        let origin = if is_static { PodOrigin::Static } else { PodOrigin::ApiServer };
+        self.ports.metrics.pods.set(uid, managed.and_then(|managed| managed.stage.lifecycle()), origin);
+    }
+
+    async fn advance(&mut self, uid: &str, wanted: Option<&Arc<ApiPod>>) {
         let deletion = match wanted {
             None => Some(Grace(self.wanted.api.as_ref().and_then(|set| set.last_grace(uid)))),
             Some(wanted) => wanted.deletion.map(|deletion| Grace(deletion.grace)),
@@ -498,11 +517,13 @@ impl Reconciler {
     fn manage(&mut self, pod: &PodRef, stage: Stage, is_static: bool) {
         let managed = Managed { pod: pod.clone(), stage, is_static, failures: 0, changes: self.changes };
         self.pods.insert(pod.uid.as_str().to_owned(), managed);
+        self.count(pod.uid.as_str());
     }
 
     fn set_stage(&mut self, pod: &PodRef, stage: Stage) {
         if let Some(managed) = self.pods.get_mut(pod.uid.as_str()) {
             managed.stage = stage;
+            self.count(pod.uid.as_str());
         }
     }
 

@@ -12,7 +12,7 @@ mod writer;
 pub(crate) use containers::cut;
 pub use convert::{CleanUp, StatusNode, pod_status};
 pub use merge::patch;
-pub use sink::ApiStatuses;
+pub use sink::{ApiStatuses, StatusOptions};
 
 #[cfg(test)]
 mod tests;

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use agent::ports::{BoxFuture, Clock, PodRef, StatusSink, SystemClock};
 use agent::{ConditionView, PodStatus};
 use kube::Client;
 use lifecycle::Moment;
+use telemetry::metrics::{Buckets, Description, Error, Registry};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use types::reason;
@@ -14,6 +16,9 @@ use types::reason;
 use crate::pods::{PodsView, is_terminal};
 use crate::status::convert::{CleanUp, StatusNode};
 use crate::status::writer::Writer;
+
+/// Histogram buckets in seconds.
+const SECONDS: [f64; 11] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
 
 /// The condition of a pod that was ended for another one.
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
@@ -35,6 +40,20 @@ pub(super) struct Queue {
     pub(super) wake: Notify,
 }
 
+/// What [`ApiStatuses::start`] needs.
+pub struct StatusOptions {
+    /// The client of the API server.
+    pub client: Client,
+    /// The pods whose statuses are written.
+    pub pods: PodsView,
+    /// What statuses say about the node.
+    pub node: StatusNode,
+    /// Keeps the last status of each pod beyond the process, as [`StatusFiles`](agent::StatusFiles) does.
+    pub local: Arc<dyn StatusSink>,
+    /// The registry for the metrics of statuses.
+    pub metrics: Registry,
+}
+
 /// The newest status of a pod, and whether the API has it.
 #[derive(Clone)]
 pub(super) struct Entry {
@@ -47,6 +66,8 @@ pub(super) struct Entry {
     pub(super) sent: u64,
     /// Whether the pod has been seen in the API.
     pub(super) is_seen: bool,
+    /// When the first change came that the API does not have.
+    pub(super) since: Option<Instant>,
     /// Why it could not be sent, as it was logged.
     pub(super) failure: Option<String>,
 }
@@ -59,14 +80,24 @@ impl Entry {
 }
 
 impl ApiStatuses {
-    /// Starts to write statuses of the pods in `pods`. `local` must keep the last status of each pod beyond the process,
-    /// as [`StatusFiles`](agent::StatusFiles) does. Must be called within a tokio runtime.
-    #[must_use]
-    pub fn start(client: Client, pods: PodsView, node: StatusNode, local: Arc<dyn StatusSink>) -> Self {
+    /// Starts to write statuses. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// If the registry has the name of a metric already.
+    pub fn start(options: StatusOptions) -> Result<Self, Error> {
+        let StatusOptions { client, pods, node, local, metrics } = options;
+        let seconds = metrics.histogram(
+            Description::new(
+                "kubelet_pod_status_sync_duration_seconds",
+                "Time from the first change of a pod's status that the API does not have until it has the newest",
+            ),
+            [],
+            Buckets::new(&SECONDS)?,
+        )?;
         let queue = Arc::new(Queue::default());
-        let writer = Writer { client, pods, node, queue: Arc::clone(&queue) };
+        let writer = Writer { client, pods, node, queue: Arc::clone(&queue), seconds: seconds.with([]) };
         let task = tokio::spawn(writer.run()).abort_handle();
-        Self { local, queue, preempted: Mutex::default(), task }
+        Ok(Self { local, queue, preempted: Mutex::default(), task })
     }
 
     /// Sends the last status of a pod that was adopted: an earlier process may have ended before the API had it.
@@ -199,12 +230,14 @@ impl Queue {
                 version: 0,
                 sent: 0,
                 is_seen: false,
+                since: None,
                 failure: None,
             });
         }
         if let Some(entry) = entries.get_mut(pod.uid.as_str()) {
             change(entry);
             entry.version += 1;
+            entry.since.get_or_insert_with(Instant::now);
         }
         drop(entries);
         self.wake.notify_one();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, Resource as _};
 use serde_json::Value;
+use telemetry::metrics::Histogram;
 use tracing::{debug, info, warn};
 
 use crate::pods::{ApiPod, PodSet, PodsView, is_mirror, is_terminal};
@@ -26,6 +27,8 @@ pub(super) struct Writer {
     pub(super) pods: PodsView,
     pub(super) node: StatusNode,
     pub(super) queue: Arc<Queue>,
+    /// How long changes take to be in the API.
+    pub(super) seconds: Histogram,
 }
 
 /// Which pods are written.
@@ -155,6 +158,12 @@ impl Writer {
             warn!("{title}: cannot write its status to the API: {cause}; it is tried again");
         } else if failure.is_none() {
             kept.sent = kept.sent.max(entry.version);
+            // A newer change is written next; the time goes on until then.
+            if kept.sent == kept.version
+                && let Some(since) = kept.since.take()
+            {
+                self.seconds.observe_duration(since.elapsed());
+            }
         }
         kept.failure = failure;
         if matches!(sent, Sent::Unreachable(_)) { Err(()) } else { Ok(()) }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use agent::ports::StatusSink;
 use agent::{ExitView, StateView};
 use apiserver::pods::PodWatch;
-use apiserver::status::{ApiStatuses, StatusNode};
+use apiserver::status::{ApiStatuses, StatusNode, StatusOptions};
 use lifecycle::Moment;
 use serde_json::{Value, json};
+use telemetry::metrics::Registry;
 
 use crate::cluster::{Cluster, Local, NODE, eventually, pod, reference, status};
 
@@ -50,7 +51,9 @@ impl Written {
     fn start(cluster: Arc<Cluster>, client: kube::Client, name: &str) -> Self {
         let namespace = cluster.namespace(name);
         let pods = PodWatch::start(client.clone(), NODE);
-        let statuses = ApiStatuses::start(client, pods.view(), node(), Arc::new(Local::default()));
+        let (local, metrics) = (Arc::new(Local::default()), Registry::default());
+        let options = StatusOptions { client, pods: pods.view(), node: node(), local, metrics };
+        let statuses = ApiStatuses::start(options).unwrap();
         let marker = reference(&cluster.create(&pod(&namespace, "marker")));
         Self { cluster, namespace, statuses, marker, marks: 0, _pods: pods }
     }

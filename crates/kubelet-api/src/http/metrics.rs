@@ -4,7 +4,6 @@ use telemetry::metrics::{Buckets, CounterVec, Description, Error, GaugeVec, Hist
 
 use super::route::label;
 
-const SECONDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 const LABELS: [&str; 4] = ["method", "path", "server_type", "long_running"];
 
 /// The metrics of requests, under the kubelet's names.
@@ -38,7 +37,7 @@ impl RequestMetrics {
                     "Duration until a request is answered",
                 ),
                 LABELS,
-                Buckets::new(&SECONDS)?,
+                Buckets::new(&Buckets::DEFAULT)?,
             )?,
         })
     }

@@ -5,6 +5,9 @@ use super::error::Error;
 pub struct Buckets(Vec<f64>);
 
 impl Buckets {
+    /// The bounds of Prometheus' client libraries, for durations in seconds.
+    pub const DEFAULT: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
     /// These bounds.
     ///
     /// # Errors

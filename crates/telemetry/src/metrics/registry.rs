@@ -21,6 +21,8 @@ pub trait Collector: Send + Sync {
 }
 
 /// Metrics of one process or one part of it. Clones are the same registry.
+///
+/// A metric without labels is written from its registration on, as 0; one with labels once its label values have come up.
 #[derive(Clone, Default)]
 pub struct Registry {
     entries: Arc<Mutex<Entries>>,
@@ -56,6 +58,9 @@ impl Registry {
         labels: [&'static str; N],
     ) -> Result<CounterVec<N>, Error> {
         let vector = CounterVec::default();
+        if N == 0 {
+            let _ = vector.with([""; N]);
+        }
         self.add(Family::new(description, Kind::Counter, &labels)?, vector.clone())?;
         Ok(vector)
     }
@@ -70,6 +75,9 @@ impl Registry {
         labels: [&'static str; N],
     ) -> Result<GaugeVec<N>, Error> {
         let vector = GaugeVec::default();
+        if N == 0 {
+            let _ = vector.with([""; N]);
+        }
         self.add(Family::new(description, Kind::Gauge, &labels)?, vector.clone())?;
         Ok(vector)
     }
@@ -85,6 +93,9 @@ impl Registry {
         buckets: Buckets,
     ) -> Result<HistogramVec<N>, Error> {
         let vector = HistogramVec::new(buckets);
+        if N == 0 {
+            let _ = vector.with([""; N]);
+        }
         self.add(Family::new(description, Kind::Histogram, &labels)?, vector.clone())?;
         Ok(vector)
     }
@@ -177,6 +188,20 @@ mod tests {
         let clash = registry.histogram(Description::new("b", ""), [], buckets()).unwrap_err();
         assert_eq!(clash, Error::Duplicate { name: "b_sum".to_owned() });
         registry.counter(Description::new("b_count", ""), []).expect("a failed registration takes no name");
+    }
+
+    #[test]
+    fn a_metric_without_labels_is_written_before_anything_is_counted() {
+        let registry = Registry::default();
+        registry.counter(A, []).unwrap();
+        registry.counter(Description::new("b_total", ""), ["x"]).unwrap();
+        registry.gauge(Description::new("c", ""), []).unwrap();
+        registry.histogram(Description::new("d", ""), [], Buckets::new(&[1.0]).unwrap()).unwrap();
+        let text = registry.text();
+        for line in ["a_total 0\n", "c 0\n", "d_bucket{le=\"+Inf\"} 0\n", "d_sum 0\n"] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert!(!text.contains("b_total"), "{text}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("selinux", &[]),
     ("durable", &[]),
     ("procfs", &[]),
-    ("telemetry", &[]),
+    ("telemetry", &["procfs"]),
     ("kernel", &["types", "ids", "procfs"]),
     ("cgroups", &["kernel"]),
     ("census", &["ids", "procfs", "kernel"]),

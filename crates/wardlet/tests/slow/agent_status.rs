@@ -1,4 +1,5 @@
-//! Statuses and events of the same pods from a real kubelet and from `wardlet agent`, on the same containerd, field by field.
+//! Statuses, events and metrics of the same pods from a real kubelet and from `wardlet agent`, on the same containerd, field by
+//! field.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command, Stdio};
@@ -6,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 use testbed::{Part, Parts, Testbed, User, Validity, faults, yardstick};
 use testkit::{wait_for, wait_until};
+
+use crate::agent_metrics;
 
 const KUBELET: &str = "node0";
 const AGENT: &str = "agent0";
@@ -135,6 +138,7 @@ fn is_settled(pod: &Value) -> bool {
 struct Reported {
     statuses: BTreeMap<String, BTreeMap<String, Value>>,
     events: BTreeSet<(String, String, String)>,
+    metrics: String,
 }
 
 fn kubectl(testbed: &Testbed, arguments: &[&str]) -> String {
@@ -199,10 +203,14 @@ fn reported(testbed: &Testbed, node: &str) -> Reported {
         let reason = format!("{} {}", text(&event["type"]), text(&event["reason"]));
         (place, reason, text(&event["message"]).replace(&uid, "UID"))
     });
-    let reported = Reported { statuses: statuses.collect(), events: events.collect() };
+    let (statuses, events) = (statuses.collect(), events.collect());
+    // While the pods have volumes. A request is measured when it is answered: the second answer has the first one.
+    let scrape = || kubectl(testbed, &["get", "--raw", &format!("/api/v1/nodes/{node}/proxy/metrics")]);
+    let _ = scrape();
+    let metrics = scrape();
     kubectl(testbed, &["delete", "pods", "--all", "--timeout=120s"]);
     kubectl(testbed, &["delete", "events", "--all"]);
-    reported
+    Reported { statuses, events, metrics }
 }
 
 /// All fields by their path. Times and addresses are there or not; IDs are reduced to their runtime.
@@ -275,7 +283,7 @@ fn agent(testbed: &Testbed, dir: &std::path::Path) -> Agent {
 }
 
 #[test]
-fn statuses_and_events_are_those_of_a_kubelet() {
+fn statuses_events_and_metrics_are_those_of_a_kubelet() {
     let testbed = Testbed::start(Parts::of(&[Part::Kubelet])).unwrap();
     let _ = testbed.command("kubectl").args(["create", "serviceaccount", "default"]).output();
     let kubelet = reported(&testbed, KUBELET);
@@ -320,6 +328,7 @@ fn statuses_and_events_are_those_of_a_kubelet() {
     };
     differences.extend(only("kubelet", &kubelet, &ours));
     differences.extend(only("agent", &ours, &kubelet));
+    differences.extend(agent_metrics::differences(&kubelet.metrics, &ours.metrics));
     assert!(differences.is_empty(), "{}\n{log}", differences.join("\n"));
     // A status that is refused because its pod was just removed is no warning.
     assert!(!log.contains("cannot write its status"), "{log}");

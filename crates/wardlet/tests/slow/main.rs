@@ -23,6 +23,7 @@ mod agent_cgroups;
 mod agent_identity;
 mod agent_images;
 mod agent_kubeconfig;
+mod agent_metrics;
 mod agent_network;
 mod agent_projected;
 mod agent_status;

@@ -21,7 +21,7 @@ use crate::images::credential::{AccountRef, Credential, CredentialSource, hex};
 use crate::images::providers::cache::{AccountKey, Answers};
 use crate::images::providers::protocol::{Answer, Question};
 use crate::images::scope::Scope;
-use crate::metrics::Metrics;
+use crate::metrics::images::ImageMetrics;
 use crate::ports::{ObjectStore, PodRef, TokenRequest};
 
 /// The lifetime of a token that a provider gets: the API server's default.
@@ -103,7 +103,7 @@ impl Providers {
         &self,
         image: &ImageName,
         asker: &Asker,
-        metrics: &Metrics,
+        metrics: &ImageMetrics,
     ) -> Vec<Credential> {
         let wanted = Scope::of_image(image);
         let mut all = Vec::new();
@@ -135,7 +135,7 @@ impl Provider {
         self: &Arc<Self>,
         image: &ImageName,
         asker: &Asker,
-        metrics: &Metrics,
+        metrics: &ImageMetrics,
     ) -> std::result::Result<Vec<(Scope, Credential)>, String> {
         let account = match &self.config.token {
             None => Account::default(),
@@ -157,7 +157,7 @@ impl Provider {
         &self,
         image: &ImageName,
         account: Account,
-        metrics: &Metrics,
+        metrics: &ImageMetrics,
     ) -> std::result::Result<Answer, String> {
         let key = self.key(&account);
         let image = image.repository();
@@ -175,7 +175,7 @@ impl Provider {
         let question = Question { image: image.to_owned(), token, annotations };
         let begun = Instant::now();
         let answer = exec::ask(&self.config, &question).await;
-        metrics.asked_credential_provider(&self.config.name, begun, answer.is_ok());
+        metrics.asked_provider(&self.config.name, begun, &answer);
         let answer = answer?;
         let is_of_account =
             self.config.token.as_ref().is_some_and(|token| token.cache == TokenCache::ServiceAccount);
