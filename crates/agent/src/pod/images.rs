@@ -401,6 +401,7 @@ mod tests {
     use crate::images::access::ImageRecords;
     use crate::images::limits::PullLimits;
     use crate::images::verification::CredentialVerification;
+    use crate::metrics::Metrics;
     use crate::ports::{Clock, SystemClock};
     use crate::status::events::EventLog;
 
@@ -456,7 +457,7 @@ mod tests {
                 tokio::task::yield_now().await;
                 stream = tokio::net::TcpStream::connect(address).await;
             }
-            let metrics = Metrics::register(&telemetry::metrics::Registry::default()).unwrap();
+            let metrics = metrics().runtime;
             let client = cri::client::Client::over(stream.unwrap()).await.unwrap();
             let instance = crate::instance::InstanceId::for_test("instance-1");
             Cri { client, instance, journal: None, metrics, timeout: Duration::from_secs(5) }
@@ -465,6 +466,10 @@ mod tests {
         fn pulls(&self) -> Vec<(String, bool)> {
             self.pulls.lock().unwrap().clone().into_iter().collect()
         }
+    }
+
+    fn metrics() -> Metrics {
+        Metrics::register(&telemetry::metrics::Registry::default()).unwrap()
     }
 
     async fn until(is_so: impl Fn() -> bool) {
@@ -491,6 +496,7 @@ mod tests {
         let registry = Registry::default();
         let cri = registry.client().await;
         let context = PodContext::for_test(r#"{"containers":[{"name":"a"}]}"#);
+        let (metrics, pulling) = (metrics().images, PullTime::default());
         let of = |pulls| Images {
             cri: &cri,
             handler: "",
@@ -502,7 +508,8 @@ mod tests {
                 objects: Arc::new(crate::Objects::default()),
             },
             pulls,
-            metrics: &cri.metrics,
+            metrics: &metrics,
+            pulling: &pulling,
             events: Recorder { sink: &EventLog, clock: &SystemClock, context: &context },
             container: "a",
         };

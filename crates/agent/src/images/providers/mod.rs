@@ -263,7 +263,7 @@ mod tests {
 
     /// Providers of one program that notes each start in `starts`, answers at once about images of `quick`, and about others
     /// when the file `go` is there.
-    fn slow(dir: &tempfile::TempDir) -> (Providers, Metrics) {
+    fn slow(dir: &tempfile::TempDir) -> (Providers, ImageMetrics) {
         let program = dir.path().join("provider");
         let text = r#"#!/bin/sh
 image=$(sed 's/.*"image":"\([^"]*\)".*/\1/')
@@ -288,7 +288,8 @@ printf '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.ku
             env: vec![types::EnvironmentVariable { name: "DIR".into(), value: dir }],
             token: None,
         }]);
-        (providers, Metrics::register(&telemetry::metrics::Registry::default()).unwrap())
+        let metrics = crate::metrics::Metrics::register(&telemetry::metrics::Registry::default());
+        (providers, metrics.unwrap().images)
     }
 
     fn starts(dir: &tempfile::TempDir) -> usize {
