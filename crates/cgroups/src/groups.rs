@@ -2,18 +2,35 @@ use std::path::{Path, PathBuf};
 
 use crate::eager::Eager;
 use crate::error::Result;
-use crate::find::{Hierarchies, Version};
+use crate::find::Hierarchies;
 use crate::group::Group;
 use crate::resources::Resources;
+use crate::systemd::{Systemd, Unit, scope_id};
+use crate::version::Version;
 
-/// All control groups of this host, by their paths from the root of each hierarchy.
+/// All control groups of this host, by their paths from the root of each hierarchy. Where process 1 is systemd, one whose
+/// name ends with `.slice` or `.scope` is a unit of systemd, which is made, limited and stopped by it.
 #[derive(Debug)]
-pub struct Groups(Hierarchies, Eager);
+pub struct Groups(Hierarchies, Eager, Option<Systemd>);
 
 impl Groups {
     /// Finds the hierarchies that are mounted here.
     pub fn find() -> Result<Self> {
-        Ok(Self(Hierarchies::find()?, Eager::default()))
+        let hierarchies = Hierarchies::find()?;
+        let systemd = Systemd::of_host().filter(|_| hierarchies.version() == Version::V2);
+        Ok(Self(hierarchies, Eager::default(), systemd))
+    }
+
+    /// Whether process 1 is systemd and has all cgroups of this host: they are of version 2 alone.
+    #[must_use]
+    pub fn has_systemd(&self) -> bool {
+        self.2.is_some()
+    }
+
+    /// systemd with the unit that has the cgroup at this path, if it is a unit's.
+    fn unit(&self, path: &str) -> Result<Option<(&Systemd, Unit)>> {
+        let Some(systemd) = &self.2 else { return Ok(None) };
+        Ok(Unit::of(path)?.map(|unit| (systemd, unit)))
     }
 
     /// Announces that a process will be migrated within the next 60 ms, so that the migration waits less. See [`Eager`].
@@ -33,6 +50,13 @@ impl Groups {
         self.0.has(controller)
     }
 
+    /// The CPUs that the kernel has for cgroup v2, as a list of ranges; `None` without the controller `cpuset`.
+    pub(crate) fn all_cpus(&self) -> Option<String> {
+        let roots = self.roots().ok()?;
+        let read = |root: &PathBuf| std::fs::read_to_string(root.join("cpuset.cpus.effective")).ok();
+        roots.iter().find_map(read).map(|cpus| cpus.trim().to_owned())
+    }
+
     /// Whether swap can be limited, by looking for the file that does it.
     #[must_use]
     pub fn limits_swap(&self) -> bool {
@@ -49,6 +73,10 @@ impl Groups {
 
     /// Makes it and all groups above it; one that exists is kept.
     pub fn make(&self, path: &str) -> Result<()> {
+        if let Some((systemd, unit)) = self.unit(path)? {
+            systemd.start_slice(&unit)?;
+        }
+        // systemd enables only the controllers that it knows.
         Group::open(&self.0, path)?.make()
     }
 
@@ -66,11 +94,17 @@ impl Groups {
 
     /// Removes it with all groups below it. A group that does not exist is no error.
     pub fn remove(&self, path: &str) -> Result<()> {
+        if let Some((systemd, unit)) = self.unit(path)? {
+            systemd.stop(&unit)?;
+        }
         Group::open(&self.0, path)?.remove()
     }
 
     /// Writes the limits that are `Some`, and leaves the others unchanged. See [`Group::apply`].
     pub fn apply(&self, path: &str, limits: &Resources) -> Result<()> {
+        if let Some((systemd, unit)) = self.unit(path)? {
+            systemd.limit(&unit, limits)?;
+        }
         Group::open(&self.0, path)?.apply(limits)
     }
 
@@ -98,7 +132,8 @@ impl Groups {
         Ok(names)
     }
 
-    /// Paths of all groups whose last component matches `wanted`. The search does not descend into a match.
+    /// Paths of all groups whose last component, or the container ID in the name of its scope, matches `wanted`. The
+    /// search does not descend into a match.
     pub fn named(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
         let mut found = vec![];
         for root in self.roots()? {
@@ -111,7 +146,7 @@ impl Groups {
                         continue;
                     }
                     let path = format!("{path}/{name}");
-                    if wanted(&name) {
+                    if wanted(scope_id(&name).unwrap_or(&name)) {
                         found.push(path);
                     } else {
                         waiting.push((entry.path(), path));

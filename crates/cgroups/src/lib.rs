@@ -6,6 +6,7 @@
 //! - [`Groups`]: all groups of this host, by their paths.
 //! - [`Resources`]: the limits of a group; [`Counters`]: what the kernel has counted for one.
 //! - [`KubePods`]: the cgroups of a node's pods, with the kubelet's names ([`KubeNames`]) and values.
+//! - [`Systemd`]: slices and scopes where process 1 is systemd; [`Groups`] uses them for cgroups that are units by name.
 //! - [`Eager`]: starts the RCU grace period of a cgroup migration early.
 
 mod counters;
@@ -20,14 +21,18 @@ pub mod kube;
 mod limits;
 mod make;
 mod resources;
+pub mod systemd;
 #[cfg(test)]
 mod tests;
+mod version;
 
 pub use counters::{Counters, Disk, Memory, Pressure, PressureResource, Stall};
 pub use eager::Eager;
 pub use error::{Error, Result};
-pub use find::{Hierarchies, Version};
+pub use find::Hierarchies;
 pub use group::{Devices, Group};
 pub use groups::Groups;
 pub use kube::{KubeNames, KubePods, QosClass};
 pub use resources::Resources;
+pub use systemd::Systemd;
+pub use version::Version;

@@ -1,0 +1,147 @@
+//! `wardlet agent` on a machine whose process 1 is systemd and whose cgroups are of version 2 alone: pods in slices and
+//! containers in scopes of systemd.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+use testkit::wait_for;
+use vm::Init;
+
+use crate::agent_guest::{Machine, uid};
+
+const SLICES: [&str; 3] = ["kubepods.slice", "kubepods-burstable.slice", "kubepods-besteffort.slice"];
+const LIMITS: [&str; 4] = ["memory.max", "cpu.weight", "pids.max", "cpu.max"];
+
+/// The slice of a pod.
+fn slice(class: &str, name: &str) -> String {
+    format!("kubepods{class}-pod{}.slice", uid(name).replace('-', "_"))
+}
+
+/// Properties of a unit.
+fn unit(machine: &Machine, name: &str) -> BTreeMap<String, String> {
+    let text = machine.done(&format!("systemctl show {name}"));
+    let properties = text.lines().filter_map(|line| line.split_once('='));
+    properties.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// The units of pods and containers that are loaded.
+fn units(machine: &Machine) -> BTreeSet<String> {
+    let text = machine.done("systemctl list-units --all --plain --no-legend 'kubepods*' 'wardlet-*.scope'");
+    text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+/// The processes of each cgroup of a pod, and its limits.
+fn places(machine: &Machine) -> String {
+    machine.done(
+        "cd /sys/fs/cgroup && for d in $(find kubepods.slice -type d | sort); do for f in cgroup.procs \
+         cgroup.subtree_control memory.max memory.high memory.swap.max memory.oom.group pids.max cpu.weight cpu.max \
+         cpuset.cpus hugetlb.2MB.max; do echo $d/$f $(cat $d/$f); done; done",
+    )
+}
+
+/// The paths of the scopes of containers, by pod.
+fn scopes(machine: &Machine) -> BTreeMap<&'static str, String> {
+    let text = machine.done("cd /sys/fs/cgroup && find kubepods.slice -name 'wardlet-*.scope'");
+    let pods = [("", "guaranteed"), ("-burstable", "burstable"), ("-besteffort", "besteffort")];
+    let of = |class: &str, name: &'static str| {
+        let path = text.lines().find(|path| path.contains(&slice(class, name)));
+        (name, format!("/{}", path.unwrap_or_else(|| panic!("{name} has no scope: {text}"))))
+    };
+    pods.map(|(class, name)| of(class, name)).into()
+}
+
+#[test]
+fn pods_are_in_slices_and_containers_in_scopes_of_systemd() {
+    let machine = Machine::boot(Init::Systemd);
+    machine.add_one_of_each_class();
+    machine.start_agent();
+    machine.wait_for_three_pods();
+    values_are_the_kubelets(&machine);
+    containers_are_in_delegated_scopes(&machine);
+    nothing_is_moved_by_a_reload(&machine);
+    a_kill_for_memory_is_reported(&machine);
+    a_killed_agent_finds_its_pods_again(&machine);
+    removed_pods_leave_no_unit(&machine);
+    machine.vm.shutdown().unwrap();
+}
+
+fn values_are_the_kubelets(machine: &Machine) {
+    for name in SLICES {
+        let unit = unit(machine, name);
+        assert_eq!((unit["ActiveState"].as_str(), unit["Transient"].as_str()), ("active", "yes"), "{name}");
+    }
+    let weight = |slice: &str| machine.file(&format!("/kubepods.slice/{slice}/cpu.weight"));
+    assert_eq!((weight(SLICES[1]), weight(SLICES[2])), ("10".to_owned(), "1".to_owned()));
+    let all = unit(machine, SLICES[0]);
+    assert_eq!(all["MemoryMax"], machine.allocatable_memory());
+    let found = machine.files("/kubepods.slice", ["memory.max", "pids.max", "cpuset.cpus"]);
+    assert_eq!(found, ["MemoryMax", "TasksMax", "AllowedCPUs"].map(|key| all[key].clone()));
+
+    let name = slice("", "guaranteed");
+    let (pod, path) = (unit(machine, &name), format!("/kubepods.slice/{name}"));
+    assert_eq!(pod["ControlGroup"], path);
+    let found = ["MemoryMax", "CPUWeight", "TasksMax", "CPUQuotaPerSecUSec"].map(|key| pod[key].as_str());
+    assert_eq!(found, ["67108864", "20", "200", "500ms"]);
+    assert_eq!(machine.files(&path, LIMITS), ["67108864", "20", "200", "50000 100000"]);
+    let burstable = unit(machine, &slice("-burstable", "burstable"));
+    assert_eq!((burstable["MemoryMax"].as_str(), burstable["CPUWeight"].as_str()), ("infinity", "10"));
+    assert_eq!(unit(machine, &slice("-besteffort", "besteffort"))["CPUWeight"], "1");
+}
+
+fn containers_are_in_delegated_scopes(machine: &Machine) {
+    let scopes = scopes(machine);
+    for (pod, path) in &scopes {
+        let unit = unit(machine, path.rsplit('/').next().unwrap());
+        assert_eq!((unit["ActiveState"].as_str(), unit["Delegate"].as_str()), ("active", "yes"), "{pod}");
+        assert_eq!(&unit["ControlGroup"], path);
+        assert_eq!(machine.file(&format!("{path}/cgroup.procs")).lines().count(), 1, "{pod}");
+        assert_eq!(unit["MemoryMax"].replace("infinity", "max"), machine.file(&format!("{path}/memory.max")));
+        assert_eq!(unit["CPUWeight"], machine.file(&format!("{path}/cpu.weight")), "{pod}");
+    }
+    let guaranteed = &scopes["guaranteed"];
+    assert_eq!(machine.file(&format!("{guaranteed}/memory.max")), "67108864");
+    machine.exec_joins("guaranteed", guaranteed);
+    let verified = machine.wardlet("verify");
+    assert!(verified.contains("OK"), "{verified}");
+}
+
+fn nothing_is_moved_by_a_reload(machine: &Machine) {
+    let before = places(machine);
+    for command in ["daemon-reload", "daemon-reexec"] {
+        machine.done(&format!("systemctl {command}"));
+        assert_eq!(places(machine), before, "{command}");
+    }
+}
+
+fn a_kill_for_memory_is_reported(machine: &Machine) {
+    machine.add("hungry", "tail /dev/zero", &json!({"limits": {"cpu": "500m", "memory": "48Mi"}}));
+    let exit = wait_for("the container has ended", || {
+        let text = machine.done("find /var/lib/wardlet -name exit.json -exec cat {} +");
+        (!text.is_empty()).then_some(text)
+    });
+    assert!(exit.contains("\"oom\":true"), "{exit}");
+    machine.remove("hungry");
+}
+
+fn a_killed_agent_finds_its_pods_again(machine: &Machine) {
+    let before = machine.sleepers();
+    assert_eq!(before.len(), 3);
+    machine.done("systemctl kill -s KILL --kill-whom=main agent.service");
+    wait_for("the agent has ended", || {
+        (unit(machine, "agent.service")["ActiveState"] != "active").then_some(())
+    });
+    machine.sh("systemctl reset-failed agent.service");
+    machine.start_agent();
+    machine.wait_for_three_pods();
+    assert_eq!(machine.sleepers(), before);
+}
+
+fn removed_pods_leave_no_unit(machine: &Machine) {
+    ["guaranteed", "burstable", "besteffort"].iter().for_each(|name| machine.remove(name));
+    let classes = SLICES.map(str::to_owned).into();
+    wait_for("only the slices of the classes are left", || (units(machine) == classes).then_some(()));
+    let dirs = machine.done("cd /sys/fs/cgroup && find kubepods.slice -type d | sort");
+    let expected = ["", "/kubepods-besteffort.slice", "/kubepods-burstable.slice"];
+    assert_eq!(dirs.lines().collect::<Vec<_>>(), expected.map(|below| format!("kubepods.slice{below}")));
+    assert_eq!(machine.done("systemctl --failed --plain --no-legend"), "");
+}
