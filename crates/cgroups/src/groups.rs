@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::eager::Eager;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::find::Hierarchies;
 use crate::group::Group;
 use crate::resources::Resources;
@@ -77,6 +77,18 @@ impl Groups {
             systemd.start_slice(&unit)?;
         }
         // systemd enables only the controllers that it knows.
+        Group::open(&self.0, path)?.make()
+    }
+
+    /// Has systemd make the scope that has the cgroup at this path, with these limits, around a process. It ends with its
+    /// last process.
+    ///
+    /// # Errors
+    /// [`Error::NoSystemd`] if process 1 is not systemd, [`Error::Systemd`] if systemd does not make the scope.
+    pub fn make_scope(&self, path: &str, pid: u32, limits: &Resources) -> Result<()> {
+        let (systemd, unit) = self.unit(path)?.ok_or(Error::NoSystemd)?;
+        systemd.start_scope(&unit, pid, limits)?;
+        // systemd enables only the controllers that it knows: hugetlb is none of them.
         Group::open(&self.0, path)?.make()
     }
 

@@ -12,7 +12,6 @@ mod connection;
 mod message;
 mod names;
 mod properties;
-mod scope;
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +23,6 @@ use crate::resources::Resources;
 
 pub(crate) use names::scope_id;
 pub use names::{SCOPE_PREFIX, Unit, scope_name, slice_path};
-pub use scope::InScope;
 
 /// There if process 1 is systemd.
 const BOOTED: &str = "/run/systemd/system";
@@ -69,19 +67,25 @@ impl Systemd {
         })
     }
 
-    /// Makes a scope of a process, below a slice and with these limits. It ends with its last process.
+    /// Makes a scope of a process, below a slice and with these limits. It ends with its last process. A unit of this name
+    /// that is left of an earlier run gives way: the caller has seen that its cgroup has no process.
     ///
     /// # Errors
-    /// [`Error::Systemd`] if systemd does not answer, or has a unit of this name without the process.
+    /// [`Error::Systemd`] if systemd does not answer, or does not make it.
     pub fn start_scope(&self, unit: &Unit, pid: u32, limits: &Resources) -> Result<()> {
         let mut properties = properties::of_scope(unit, pid);
         properties.extend(properties::of_limits(limits));
         if limits.pids.is_none() {
             properties.push(properties::no_pids_limit());
         }
-        self.on(unit, "start", |bus| match bus.job("StartTransientUnit", &transient(unit, &properties)) {
+        let body = transient(unit, &properties);
+        self.on(unit, "start", |bus| match bus.job("StartTransientUnit", &body) {
             // Made by a try whose connection was lost.
             Err(error) if error.is_named(EXISTS) && unit.has(pid) => Ok(()),
+            Err(error) if error.is_named(EXISTS) => {
+                stop(bus, unit)?;
+                bus.job("StartTransientUnit", &body)
+            }
             started => started,
         })
     }
@@ -100,16 +104,12 @@ impl Systemd {
         self.on(unit, "limit", |bus| bus.call("SetUnitProperties", &body).map(drop))
     }
 
-    /// Stops a unit with all units in it. One that is not loaded is no error.
+    /// Stops a unit with all units in it, and forgets that it failed. One that is not loaded is no error.
     ///
     /// # Errors
     /// [`Error::Systemd`] if systemd does not answer, or the unit does not stop.
     pub fn stop(&self, unit: &Unit) -> Result<()> {
-        let body = Body::default().text(unit.name()).text(REPLACE);
-        self.on(unit, "stop", |bus| match bus.job("StopUnit", &body) {
-            Err(error) if error.is_named(MISSING) => Ok(()),
-            stopped => stopped,
-        })
+        self.on(unit, "stop", |bus| stop(bus, unit))
     }
 
     fn on(
@@ -134,6 +134,16 @@ impl Systemd {
             }
         }
     }
+}
+
+fn stop(bus: &mut Connection, unit: &Unit) -> Result<(), connection::Error> {
+    let name = || Body::default().text(unit.name());
+    let missing_is_fine = |done: Result<(), connection::Error>| match done {
+        Err(error) if error.is_named(MISSING) => Ok(()),
+        done => done,
+    };
+    missing_is_fine(bus.job("StopUnit", &name().text(REPLACE)))?;
+    missing_is_fine(bus.call("ResetFailedUnit", &name()).map(drop))
 }
 
 /// The body of `StartTransientUnit`: name, mode, properties, and no further units.

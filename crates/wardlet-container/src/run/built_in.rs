@@ -8,8 +8,6 @@ use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::rc::Rc;
 
-use cgroups::Hierarchies;
-use cgroups::systemd::InScope;
 use container::NamespaceSpec;
 use container::prepare::Attached;
 use kernel::confine::{Limit, Program};
@@ -21,6 +19,7 @@ use libcontainer::workload::{Executor, ExecutorError, ExecutorSetEnvsError, Exec
 use rustix::fs::{Mode, OFlags, fstatfs, openat};
 use serde_json::Value;
 
+use super::scope::Holder;
 use super::{Prepared, adapt, device_policy, overheard};
 use crate::exec::limits;
 use crate::failure::{Failure, program, with_causes};
@@ -68,7 +67,6 @@ fn create_and_start(prepared: &Prepared<'_>, attached: Attached) -> Result<Proce
     for path in adapt::take_namespaces(&mut wanted, &["network", "ipc", "uts"]) {
         Namespace::open(&path)?.join()?;
     }
-    let cgroup = &prepared.job.start.cgroup;
     let group = sweep::group(prepared.job)?;
     let mut config = adapt::for_built_in(wanted, &mut held, group.dirs())?;
     let users = new_users(prepared)?;
@@ -96,9 +94,8 @@ fn create_and_start(prepared: &Prepared<'_>, attached: Attached) -> Result<Proce
         .with_root_path(&state)
         .and_then(|builder| builder.with_console_socket(prepared.console).validate_id());
     let builder = builder.map_err(|error| said(&error))?.as_init(&state).with_systemd(false);
-    // The engine finds the scope, and puts the container's process into it beside this one.
-    let scope = InScope::enter(&Hierarchies::find().map_err(Failure::from)?, &cgroup.path, &cgroup.resources);
-    let scope = scope.map_err(Failure::from)?;
+    // The engine finds the scope, and puts the container's process into it beside the one that holds it.
+    let scope = Holder::of(&prepared.job.start.cgroup)?;
     let mut container = builder.build().map_err(|error| said(&error))?;
     drop(scope);
     let pid = container.pid().and_then(|pid| u32::try_from(pid.as_raw()).ok());

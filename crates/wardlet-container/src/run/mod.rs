@@ -5,6 +5,7 @@ mod built_in;
 mod device_policy;
 mod oci;
 mod overheard;
+mod scope;
 
 use std::fs::File;
 use std::io::Write;
@@ -22,6 +23,7 @@ use crate::files::{self, CONFIG, FILTER, RunDir};
 use crate::{host_id, place, seccomp, sweep};
 
 pub(crate) use oci::last_words;
+pub(crate) use scope::{HOLD, hold};
 
 /// The descriptor that the result is written to.
 const RESULT: i32 = 3;
