@@ -8,8 +8,12 @@ use crate::resources::Resources;
 use crate::systemd::{Systemd, Unit, scope_id};
 use crate::version::Version;
 
+/// The cgroup of the process that holds a scope.
+const HOLDER: &str = "holder";
+
 /// All control groups of this host, by their paths from the root of each hierarchy. Where process 1 is systemd, one whose
-/// name ends with `.slice` or `.scope` is a unit of systemd, which is made, limited and stopped by it.
+/// name ends with `.slice` is a unit of systemd, which is made, limited and stopped by it; and so is the scope around a
+/// container.
 #[derive(Debug)]
 pub struct Groups(Hierarchies, Eager, Option<Systemd>);
 
@@ -27,10 +31,11 @@ impl Groups {
         self.2.is_some()
     }
 
-    /// systemd with the unit that has the cgroup at this path, if it is a unit's.
+    /// systemd with the unit that has the cgroup at this path, if it is a unit's, or that of a container in a scope.
     fn unit(&self, path: &str) -> Result<Option<(&Systemd, Unit)>> {
         let Some(systemd) = &self.2 else { return Ok(None) };
-        Ok(Unit::of(path)?.map(|unit| (systemd, unit)))
+        let unit = Unit::around(path)?.map_or_else(|| Unit::of(path), |scope| Ok(Some(scope)))?;
+        Ok(unit.map(|unit| (systemd, unit)))
     }
 
     /// Announces that a process will be migrated within the next 60 ms, so that the migration waits less. See [`Eager`].
@@ -80,16 +85,25 @@ impl Groups {
         Group::open(&self.0, path)?.make()
     }
 
-    /// Has systemd make the scope that has the cgroup at this path, with these limits, around a process. It ends with its
-    /// last process.
+    /// Has systemd make the scope of the container that has the cgroup at this path, with these limits, and makes that cgroup.
+    /// systemd makes no scope without a process, and ends it with its last one: `holder` is one, in a cgroup of its own,
+    /// which is returned. The holder and its cgroup may go when a process of the container is in the other one.
     ///
     /// # Errors
     /// [`Error::NoSystemd`] if process 1 is not systemd, [`Error::Systemd`] if systemd does not make the scope.
-    pub fn make_scope(&self, path: &str, pid: u32, limits: &Resources) -> Result<()> {
-        let (systemd, unit) = self.unit(path)?.ok_or(Error::NoSystemd)?;
-        systemd.start_scope(&unit, pid, limits)?;
-        // systemd enables only the controllers that it knows: hugetlb is none of them.
-        Group::open(&self.0, path)?.make()
+    pub fn make_scope(&self, path: &str, holder: u32, limits: &Resources) -> Result<Group> {
+        let systemd = self.2.as_ref().ok_or(Error::NoSystemd)?;
+        let refused =
+            || Error::Path { path: path.to_owned(), why: "it is not that of a container in a scope" };
+        let unit = Unit::around(path)?.ok_or_else(refused)?;
+        systemd.start_scope(&unit, holder, limits)?;
+        let beside = Group::open(&self.0, &format!("{}/{HOLDER}", unit.path()?))?;
+        beside.make_without_controllers()?;
+        beside.add(holder)?;
+        // The scope's own cgroup has no process now, and hands controllers down; systemd has not enabled those that it does
+        // not know.
+        Group::open(&self.0, path)?.make()?;
+        Ok(beside)
     }
 
     /// Whether any hierarchy has it.
@@ -104,12 +118,11 @@ impl Groups {
         if group.exists() { group.kill_all() } else { Ok(()) }
     }
 
-    /// Removes it with all groups below it. A group that does not exist is no error.
+    /// Removes it with all groups below it; that of a container with its scope. A group that does not exist is no error.
     pub fn remove(&self, path: &str) -> Result<()> {
-        if let Some((systemd, unit)) = self.unit(path)? {
-            systemd.stop(&unit)?;
-        }
-        Group::open(&self.0, path)?.remove()
+        let Some((systemd, unit)) = self.unit(path)? else { return Group::open(&self.0, path)?.remove() };
+        systemd.stop(&unit)?;
+        Group::open(&self.0, &unit.path()?)?.remove()
     }
 
     /// Writes the limits that are `Some`, and leaves the others unchanged. See [`Group::apply`].

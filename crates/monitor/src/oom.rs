@@ -7,7 +7,7 @@ const KILL: i32 = 9;
 /// What a shell makes of the end of a process by SIGKILL.
 const KILLED: i32 = 137;
 
-/// The number of OOM kills in a cgroup and in the one that it is in. A cgroup that cannot be read counts none: it is
+/// The number of OOM kills in a cgroup and in the slice above its scope. A cgroup that cannot be read counts none: it is
 /// created after the first call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Kills {
@@ -20,7 +20,7 @@ impl Kills {
         Self {
             own: kills(hierarchies, cgroup),
             // systemd removes a scope as soon as its last process has ended. The slice above it counts its kills, too.
-            above: cgroup.parent().filter(|_| is_scope(cgroup)).and_then(|above| kills(hierarchies, above)),
+            above: slice(cgroup).and_then(|above| kills(hierarchies, above)),
         }
     }
 
@@ -36,8 +36,9 @@ impl Kills {
     }
 }
 
-fn is_scope(cgroup: &Path) -> bool {
-    cgroup.extension().is_some_and(|kind| kind == "scope")
+/// The slice above the scope that the cgroup of a container is in.
+fn slice(cgroup: &Path) -> Option<&Path> {
+    cgroup.parent().filter(|scope| scope.extension().is_some_and(|kind| kind == "scope"))?.parent()
 }
 
 fn kills(hierarchies: &Path, cgroup: &Path) -> Option<u64> {
@@ -94,8 +95,8 @@ mod tests {
 
     #[test]
     fn of_a_scope_that_is_gone_the_slice_tells_the_kills() {
-        let scope = Path::new("a.slice/wardlet-1.scope");
-        let root = written("a.slice/wardlet-1.scope/memory.events", "oom_kill 0\n");
+        let scope = Path::new("a.slice/wardlet-1.scope/container");
+        let root = written("a.slice/wardlet-1.scope/container/memory.events", "oom_kill 0\n");
         let events = root.path().join("a.slice/memory.events");
         std::fs::write(&events, "oom_kill 2\n").unwrap();
         let before = Kills::read(root.path(), scope);

@@ -1,8 +1,10 @@
 //! Slices and scopes of systemd, made by its own D-Bus interface.
 //!
 //! On a host whose process 1 is systemd, every cgroup belongs to it but those below a unit with `Delegate=yes`. So pods are
-//! in transient slices, and containers in transient scopes that are delegated. systemd gets each limit that it knows
-//! ([`properties`]), so that it writes the same values as we do; [`Group::apply`](crate::Group::apply) writes all of them.
+//! in transient slices, and each container is in a cgroup below a transient scope that is delegated: what systemd does not
+//! know (`memory.oom.group`, huge pages) it would reset in the scope's own. systemd gets each limit that it knows
+//! ([`properties`]), so that weights count among the containers of a pod and systemd's tools show the same values;
+//! [`Group::apply`](crate::Group::apply) writes all of them.
 //!
 //! - [`names`]: units and the paths of their cgroups.
 //! - [`message`]: the part of the D-Bus wire format that is needed here.
@@ -22,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::resources::Resources;
 
 pub(crate) use names::scope_id;
-pub use names::{SCOPE_PREFIX, Unit, scope_name, slice_path};
+pub use names::{Unit, container_path, slice_path};
 
 /// There if process 1 is systemd.
 const BOOTED: &str = "/run/systemd/system";

@@ -7,7 +7,9 @@ const SCOPE: &str = ".scope";
 /// The slice that all others are in; its cgroup is the root of the hierarchy.
 const ROOT: &str = "-";
 /// What the scopes of containers are called, before a dash and the container's ID.
-pub const SCOPE_PREFIX: &str = "wardlet";
+const SCOPE_PREFIX: &str = "wardlet";
+/// The cgroup of a container in its scope: systemd writes the files of a scope's own cgroup, and none below it.
+const CONTAINER: &str = "container";
 /// systemd's own limit.
 const LONGEST: usize = 255;
 
@@ -43,6 +45,29 @@ impl Unit {
             return Err(refused("systemd has the unit of this name elsewhere"));
         }
         Ok(Some(Self { name: name.to_owned(), slice, is_slice }))
+    }
+
+    /// The scope around the container that has the cgroup at `path`; `None` for another cgroup.
+    ///
+    /// # Errors
+    /// As [`Unit::of`].
+    pub fn around(path: &str) -> Result<Option<Self>> {
+        match path.trim_end_matches('/').rsplit_once('/') {
+            Some((above, CONTAINER)) => Ok(Self::of(above)?.filter(Self::is_scope)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The path of its cgroup.
+    ///
+    /// # Errors
+    /// [`Error::Path`] if it is in none that a slice can be in.
+    pub(crate) fn path(&self) -> Result<String> {
+        match &self.slice {
+            _ if self.is_slice => slice_path(&self.name),
+            Some(slice) => Ok(format!("{}/{}", slice_path(slice)?, self.name)),
+            None => Ok(format!("/{}", self.name)),
+        }
     }
 
     /// Its name, such as `kubepods.slice`.
@@ -97,9 +122,14 @@ pub fn slice_path(name: &str) -> Result<String> {
 }
 
 /// The name of the scope of the container with this ID.
-#[must_use]
-pub fn scope_name(id: &str) -> String {
+fn scope_name(id: &str) -> String {
     format!("{SCOPE_PREFIX}-{id}{SCOPE}")
+}
+
+/// The path of the cgroup of the container with this ID, in a scope below the slice that has the cgroup at `slice`.
+#[must_use]
+pub fn container_path(slice: &str, id: &str) -> String {
+    format!("{slice}/{}/{CONTAINER}", scope_name(id))
 }
 
 /// The ID of the container that has a scope of this name.
@@ -142,6 +172,21 @@ mod tests {
         for wrong in ["/a-b.slice", "/x/a.slice", "/b.slice/a-b.slice", "/x.scope", "/x/y.scope"] {
             assert!(matches!(Unit::of(wrong), Err(Error::Path { .. })), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_container_is_in_a_cgroup_of_its_own_in_its_scope() {
+        let path = container_path("/a.slice/a-b.slice", "7f");
+        assert_eq!(path, "/a.slice/a-b.slice/wardlet-7f.scope/container");
+        assert_eq!(Unit::of(&path).unwrap(), None);
+        let scope = Unit::around(&path).unwrap().unwrap();
+        assert_eq!(scope.path().unwrap(), "/a.slice/a-b.slice/wardlet-7f.scope");
+        let slice = Unit::of("/a.slice/a-b.slice").unwrap().unwrap();
+        assert_eq!(slice.path().unwrap(), "/a.slice/a-b.slice");
+        for other in ["/a.slice/container", "/a.slice/wardlet-7f.scope", "/pods/container", "container", ""] {
+            assert_eq!(Unit::around(other).unwrap(), None, "{other}");
+        }
+        assert!(Unit::around("/x/wardlet-7f.scope/container").is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cgroups::systemd::{Unit, scope_name, slice_path};
+use cgroups::systemd::{Unit, container_path, slice_path};
 use container::Resources;
 use cri::LinuxContainerResources;
 use types::Refusal;
@@ -117,12 +117,11 @@ pub fn oom_score(given: i64, node: &NodeFacts) -> Result<i32, Refusal> {
     Ok(node.lowest_oom_score.map_or(score, |lowest| score.max(lowest)))
 }
 
-/// Below the sandbox's; in a slice it is a scope.
+/// Below the sandbox's; in a slice it is in a scope.
 pub(super) fn cgroup_path(asked: &ContainerRequest<'_>) -> Result<String, Refusal> {
     let given = &asked.place.cgroup_parent;
     let parent = parent(given, asked.node).map_err(|refusal| refusal.below("sandbox_config.linux"))?;
-    let name = if is_slice(&parent) { scope_name(asked.id) } else { asked.id.to_owned() };
-    Ok(format!("{parent}/{name}"))
+    Ok(if is_slice(&parent) { container_path(&parent, asked.id) } else { format!("{parent}/{}", asked.id) })
 }
 
 /// The path of the control group that a caller names: as a path, or as a slice where process 1 is systemd.

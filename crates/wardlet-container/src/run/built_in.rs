@@ -19,7 +19,6 @@ use libcontainer::workload::{Executor, ExecutorError, ExecutorSetEnvsError, Exec
 use rustix::fs::{Mode, OFlags, fstatfs, openat};
 use serde_json::Value;
 
-use super::scope::Holder;
 use super::{Prepared, adapt, device_policy, overheard};
 use crate::exec::limits;
 use crate::failure::{Failure, program, with_causes};
@@ -94,10 +93,7 @@ fn create_and_start(prepared: &Prepared<'_>, attached: Attached) -> Result<Proce
         .with_root_path(&state)
         .and_then(|builder| builder.with_console_socket(prepared.console).validate_id());
     let builder = builder.map_err(|error| said(&error))?.as_init(&state).with_systemd(false);
-    // The engine finds the scope, and puts the container's process into it beside the one that holds it.
-    let scope = Holder::of(&prepared.job.start.cgroup)?;
     let mut container = builder.build().map_err(|error| said(&error))?;
-    drop(scope);
     let pid = container.pid().and_then(|pid| u32::try_from(pid.as_raw()).ok());
     let pid = pid.ok_or_else(|| Failure::of(format!("{ENGINE} did not say which process it started")))?;
     let process = Process::open(pid)?;

@@ -23,6 +23,7 @@ use crate::files::{self, CONFIG, FILTER, RunDir};
 use crate::{host_id, place, seccomp, sweep};
 
 pub(crate) use oci::last_words;
+use scope::Holder;
 pub(crate) use scope::{HOLD, hold};
 
 /// The descriptor that the result is written to.
@@ -127,6 +128,8 @@ fn in_private(dir: &Path, job: &Job, console: Option<&Path>) -> Result<Started, 
     let root = place::Root::of(&made.ready.rootfs)?;
     let device_rules = container::spec::all_device_rules(&job.start, &made.ready);
     let prepared = Prepared { dir, run_dir, job, config, console, kernel: &live, device_rules };
+    // Any engine finds the container's cgroup there, and puts the container's process into it.
+    let holder = Holder::of(&job.start.cgroup)?;
     let process = match &job.engine {
         Engine::Libcontainer => {
             let attached =
@@ -135,6 +138,7 @@ fn in_private(dir: &Path, job: &Job, console: Option<&Path>) -> Result<Started, 
         }
         Engine::Oci { path, args } => oci::start(&prepared, path, args),
     }?;
+    drop(holder);
     root.note(dir, &process)?;
     Ok(Started { process, user: made.ready.user })
 }

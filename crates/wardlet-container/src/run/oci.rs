@@ -4,30 +4,21 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use cgroups::systemd::{SCOPE_PREFIX, Unit};
 use kernel::Process;
 use serde_json::Value;
 
 use super::Prepared;
 use crate::failure::Failure;
-use crate::files::{self, CONFIG};
+use crate::files::CONFIG;
 
 /// Has it create and start the container, which has this program's standard streams.
 pub(super) fn start(prepared: &Prepared<'_>, path: &Path, args: &[String]) -> Result<Process, Failure> {
     let state = prepared.run_dir.engine();
     let (log, pid_file) = (state.join("log.json"), state.join("pid"));
     // The engine's bundle is a directory with the configuration in it, and nothing else of ours.
-    let scope = scope(prepared)?;
-    match &scope {
-        Some(config) => files::write(&state.join(CONFIG), config.to_string().as_bytes())?,
-        None => fs::copy(prepared.dir.join(CONFIG), state.join(CONFIG))
-            .map(drop)
-            .map_err(|cause| Failure::during("cannot write the engine's configuration", cause))?,
-    }
+    fs::copy(prepared.dir.join(CONFIG), state.join(CONFIG))
+        .map_err(|cause| Failure::during("cannot write the engine's configuration", cause))?;
     let mut command = Command::new(path);
-    if scope.is_some() {
-        command.arg("--systemd-cgroup");
-    }
     command.args(args).arg("--root").arg(&state).arg("--log").arg(&log).args(["--log-format", "json"]);
     command.args(["run", "--detach", "--bundle"]).arg(&state).arg("--pid-file").arg(&pid_file);
     if let Some(console) = prepared.console {
@@ -45,18 +36,6 @@ pub(super) fn start(prepared: &Prepared<'_>, path: &Path, args: &[String]) -> Re
     let pid = fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse().ok());
     let pid = pid.ok_or_else(|| Failure::of(format!("{name} did not say which process it started")))?;
     Ok(Process::open(pid)?)
-}
-
-/// The configuration for a container whose cgroup is a scope: the engine makes it, by the name `slice:prefix:id`.
-fn scope(prepared: &Prepared<'_>) -> Result<Option<Value>, Failure> {
-    let start = &prepared.job.start;
-    let Some(unit) = Unit::of(&start.cgroup.path)?.filter(Unit::is_scope) else { return Ok(None) };
-    let name = format!("{}:{SCOPE_PREFIX}:{}", unit.slice().unwrap_or_default(), start.id);
-    let mut config = prepared.config.clone();
-    if let Some(path) = config.pointer_mut("/linux/cgroupsPath") {
-        *path = Value::String(name);
-    }
-    Ok(Some(config))
 }
 
 /// The last error in an engine's log.

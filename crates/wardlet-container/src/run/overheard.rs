@@ -20,9 +20,6 @@ const LARGEST: u64 = 64 << 10;
 const MOST: usize = 3;
 /// What libcontainer puts in front of an error of another process.
 const AROUND: &str = "error in executing process : ";
-/// What it puts between an error and one of its own clean-up. Whatever it leaves is removed and reported by this program; a
-/// scope that systemd has removed before is an error to it.
-const AFTER: &str = ". error during cleanup: ";
 
 /// The complaints of this process and of all that it starts from now on.
 pub(super) struct Overheard(File);
@@ -53,7 +50,6 @@ impl Overheard {
 
 /// A function that passes an error on logs after the one that met it: the lines that came first have the cause.
 fn with_cause(what: &str, complaints: &str) -> String {
-    let what = what.split(AFTER).next().unwrap_or(what);
     let what = what.rsplit(AROUND).next().unwrap_or(what);
     let innermost = what.rsplit(": ").next().unwrap_or(what);
     let mut further: Vec<&str> = Vec::new();
@@ -130,15 +126,6 @@ mod tests {
                           failed to wait for init: failed to prepare rootfs\n";
         let line = "failed to prepare rootfs: Mount(ENODEV): failed to mount /data: syscall";
         assert_eq!(with_cause(WHAT, complaints), line);
-    }
-
-    #[test]
-    fn an_error_of_the_clean_up_does_not_hide_the_cause() {
-        let what = format!("{WHAT}. error during cleanup: at /sys/fs/cgroup/a.scope: could not delete");
-        assert_eq!(
-            with_cause(&what, "failed to prepare rootfs err=ENODEV\n"),
-            "failed to prepare rootfs: ENODEV"
-        );
     }
 
     #[test]

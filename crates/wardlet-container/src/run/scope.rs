@@ -1,13 +1,12 @@
-//! The scope of a container, made by systemd around a process that only waits.
+//! The scope around a container, which systemd makes of a process that only waits.
 //!
-//! systemd makes no scope without a process, and ends it with its last one. That process is not this program: an engine that
-//! fails kills all that is in the container's cgroup, and this program has to report why. It is not limited by what the
-//! container may use either.
+//! That process is not this program: an engine that fails kills all that is in the container's cgroup, and this program has to
+//! report why. What a container may use does not limit this program either.
 
 use std::process::{Child, Command, Stdio};
 
-use cgroups::Groups;
 use cgroups::systemd::Unit;
+use cgroups::{Group, Groups};
 use container::Cgroup;
 
 use crate::failure::Failure;
@@ -16,22 +15,29 @@ use crate::failure::Failure;
 pub(crate) const HOLD: &str = "hold-scope";
 const OWN: &str = "/proc/self/exe";
 
-/// A process that holds the scope of a container; it ends when this is dropped, or with this process.
+/// A process that holds the scope of a container until a process of the container is there. It ends when this is dropped,
+/// or with this process.
 #[derive(Debug)]
-pub(super) struct Holder(Child);
+pub(super) struct Holder {
+    process: Child,
+    /// The cgroup that it is in, once it is.
+    group: Option<Group>,
+}
 
 impl Holder {
-    /// Makes the scope that has this cgroup, with its limits. `None` for a cgroup that by its name is not a scope's.
+    /// Makes the scope around this cgroup, with its limits, and the cgroup. `None` for a cgroup that is in no scope.
     pub(super) fn of(cgroup: &Cgroup) -> Result<Option<Self>, Failure> {
-        if !Unit::of(&cgroup.path)?.is_some_and(|unit| unit.is_scope()) {
+        if Unit::around(&cgroup.path)?.is_none() {
             return Ok(None);
         }
         let mut command = Command::new(OWN);
         command.arg(HOLD).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = kernel::die_with_parent(&mut command).spawn();
-        let holder =
-            Self(child.map_err(|cause| Failure::during("cannot start a process for the scope", cause))?);
-        Groups::find()?.make_scope(&cgroup.path, holder.0.id(), &cgroup.resources)?;
+        let process = kernel::die_with_parent(&mut command).spawn();
+        let process =
+            process.map_err(|cause| Failure::during("cannot start a process to hold a scope", cause))?;
+        let mut holder = Self { process, group: None };
+        let group = Groups::find()?.make_scope(&cgroup.path, holder.process.id(), &cgroup.resources)?;
+        holder.group = Some(group);
         Ok(Some(holder))
     }
 }
@@ -39,8 +45,12 @@ impl Holder {
 impl Drop for Holder {
     fn drop(&mut self) {
         // Both fail only for a process that has ended and was waited for.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if let Some(group) = &self.group {
+            // One that stays is removed with the scope.
+            let _ = group.remove();
+        }
     }
 }
 

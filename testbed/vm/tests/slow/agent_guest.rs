@@ -17,11 +17,12 @@ const AS_UNIT: &str = "systemd-run -q --unit=agent -p DefaultDependencies=no -p 
     -p Environment=PATH=/bin:/sbin:/usr/bin";
 
 /// The UIDs of the pods, by name.
-const UIDS: [(&str, &str); 4] = [
+const UIDS: [(&str, &str); 5] = [
     ("guaranteed", "11111111-0000-4000-8000-000000000001"),
     ("burstable", "22222222-0000-4000-8000-000000000002"),
     ("besteffort", "33333333-0000-4000-8000-000000000003"),
     ("hungry", "44444444-0000-4000-8000-000000000004"),
+    ("broken", "55555555-0000-4000-8000-000000000005"),
 ];
 
 pub(crate) fn uid(name: &str) -> &'static str {
@@ -91,8 +92,13 @@ impl Machine {
 
     /// Adds a static pod in a user namespace of its own.
     pub(crate) fn add(&self, name: &str, command: &str, resources: &Value) {
+        self.add_with(name, command, resources, &json!({}));
+    }
+
+    /// The same with further fields of the pod.
+    pub(crate) fn add_with(&self, name: &str, command: &str, resources: &Value, more: &Value) {
         let command: Vec<&str> = command.split(' ').collect();
-        let pod = json!({
+        let mut pod = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": name, "namespace": "default", "uid": uid(name)},
             "spec": {
@@ -103,6 +109,7 @@ impl Machine {
                 }],
             },
         });
+        pod["spec"].as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
         self.vm.write(&format!("{PODS}/{name}.json"), 0o644, pod.to_string().into_bytes()).unwrap();
     }
 
@@ -121,7 +128,8 @@ impl Machine {
         let mut seen = String::new();
         let ready = (0..90).any(|_| {
             seen = self.wardlet("ps");
-            let ready = seen.matches(" Running ").count() == 3;
+            let ready =
+                seen.lines().filter(|pod| pod.contains(" 1/1 ") && pod.contains(" Running ")).count() == 3;
             if !ready {
                 std::thread::sleep(Duration::from_secs(1));
             }

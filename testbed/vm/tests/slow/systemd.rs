@@ -59,6 +59,7 @@ fn pods_are_in_slices_and_containers_in_scopes_of_systemd() {
     values_are_the_kubelets(&machine);
     containers_are_in_delegated_scopes(&machine);
     nothing_is_moved_by_a_reload(&machine);
+    why_a_container_does_not_start_is_told(&machine);
     a_kill_for_memory_is_reported(&machine);
     a_killed_agent_finds_its_pods_again(&machine);
     removed_pods_leave_no_unit(&machine);
@@ -94,13 +95,25 @@ fn containers_are_in_delegated_scopes(machine: &Machine) {
         let unit = unit(machine, path.rsplit('/').next().unwrap());
         assert_eq!((unit["ActiveState"].as_str(), unit["Delegate"].as_str()), ("active", "yes"), "{pod}");
         assert_eq!(&unit["ControlGroup"], path);
-        assert_eq!(machine.file(&format!("{path}/cgroup.procs")).lines().count(), 1, "{pod}");
-        assert_eq!(unit["MemoryMax"].replace("infinity", "max"), machine.file(&format!("{path}/memory.max")));
-        assert_eq!(unit["CPUWeight"], machine.file(&format!("{path}/cpu.weight")), "{pod}");
+        // What held the scope is gone with its cgroup.
+        assert_eq!(
+            machine.done(&format!("cd /sys/fs/cgroup{path} && ls -d */ && cat cgroup.procs")),
+            "container/\n"
+        );
+        let container = format!("{path}/container");
+        assert_eq!(machine.file(&format!("{container}/cgroup.procs")).lines().count(), 1, "{pod}");
+        for cgroup in [path, &container] {
+            let [memory, weight] = machine.files(cgroup, ["memory.max", "cpu.weight"]);
+            assert_eq!(unit["MemoryMax"].replace("infinity", "max"), memory, "{cgroup}");
+            assert_eq!(unit["CPUWeight"], weight, "{cgroup}");
+        }
+        // What systemd does not know is set as well.
+        let more = machine.files(&container, ["memory.oom.group", "hugetlb.2MB.max"]);
+        assert_eq!(more, ["1", "0"], "{pod}");
     }
-    let guaranteed = &scopes["guaranteed"];
+    let guaranteed = format!("{}/container", scopes["guaranteed"]);
     assert_eq!(machine.file(&format!("{guaranteed}/memory.max")), "67108864");
-    machine.exec_joins("guaranteed", guaranteed);
+    machine.exec_joins("guaranteed", &guaranteed);
     let verified = machine.wardlet("verify");
     assert!(verified.contains("OK"), "{verified}");
 }
@@ -113,7 +126,25 @@ fn nothing_is_moved_by_a_reload(machine: &Machine) {
     }
 }
 
+/// The engine fails when the container's process is in the scope already, and removes all that is there.
+fn why_a_container_does_not_start_is_told(machine: &Machine) {
+    let security = json!({"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "7"}]});
+    machine.add_with("broken", "sleep 9999", &json!({}), &json!({"securityContext": security}));
+    let cause = wait_for("the start has failed", || {
+        let log = machine.log();
+        log.lines().find(|line| line.contains("cannot be started")).map(str::to_owned)
+    });
+    assert!(cause.contains("shm_rmid_forced") && !cause.contains("killed"), "{cause}");
+    machine.remove("broken");
+}
+
 fn a_kill_for_memory_is_reported(machine: &Machine) {
+    // The slice is left of an earlier run, in which a process of this name failed.
+    let slice = slice("", "hungry");
+    machine
+        .sh(&format!("systemd-run -q --wait -p DefaultDependencies=no --slice={slice} --unit=earlier false"));
+    assert_eq!(unit(machine, &slice)["ActiveState"], "active");
+    machine.done("systemctl reset-failed earlier.service");
     machine.add("hungry", "tail /dev/zero", &json!({"limits": {"cpu": "500m", "memory": "48Mi"}}));
     let exit = wait_for("the container has ended", || {
         let text = machine.done("find /var/lib/wardlet -name exit.json -exec cat {} +");

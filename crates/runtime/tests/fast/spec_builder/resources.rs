@@ -172,14 +172,14 @@ fn the_control_group_is_below_the_sandboxs() {
 }
 
 #[test]
-fn the_control_group_is_a_scope_of_the_sandboxs_slice_where_process_1_is_systemd() {
+fn the_control_group_is_in_a_scope_of_the_sandboxs_slice_where_process_1_is_systemd() {
     let wish = |parent: &str| {
         let mut wish = Wish::new();
         wish.node.systemd = true;
         wish.place.cgroup_parent = parent.into();
         wish
     };
-    let scope = "/kubepods.slice/kubepods-pod1.slice/wardlet-c0ffee.scope";
+    let scope = "/kubepods.slice/kubepods-pod1.slice/wardlet-c0ffee.scope/container";
     for parent in ["kubepods-pod1.slice", "/kubepods.slice/kubepods-pod1.slice"] {
         assert_eq!(wish(parent).start().cgroup.path, scope);
     }
