@@ -85,7 +85,8 @@ impl Groups {
         Group::open(&self.0, path)?.make()
     }
 
-    /// Has systemd make the scope of the container that has the cgroup at this path, with these limits, and makes that cgroup.
+    /// Has systemd make the scope of the container that has the cgroup at this path, with the shares of these limits, and
+    /// makes that cgroup.
     /// systemd makes no scope without a process, and ends it with its last one: `holder` is one, in a cgroup of its own,
     /// which is returned. The holder and its cgroup may go when a process of the container is in the other one.
     ///

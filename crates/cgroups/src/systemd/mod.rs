@@ -2,9 +2,9 @@
 //!
 //! On a host whose process 1 is systemd, every cgroup belongs to it but those below a unit with `Delegate=yes`. So pods are
 //! in transient slices, and each container is in a cgroup below a transient scope that is delegated: what systemd does not
-//! know (`memory.oom.group`, huge pages) it would reset in the scope's own. systemd gets each limit that it knows
-//! ([`properties`]), so that weights count among the containers of a pod and systemd's tools show the same values;
-//! [`Group::apply`](crate::Group::apply) writes all of them.
+//! know (`memory.oom.group`) it would reset in the scope's own. systemd gets each limit of a slice that it knows
+//! ([`properties`]), so that it writes the same values as [`Group::apply`](crate::Group::apply), which writes all of them; and
+//! the shares of a scope, which count among the containers of a pod.
 //!
 //! - [`names`]: units and the paths of their cgroups.
 //! - [`message`]: the part of the D-Bus wire format that is needed here.
@@ -69,17 +69,14 @@ impl Systemd {
         })
     }
 
-    /// Makes a scope of a process, below a slice and with these limits. It ends with its last process. A unit of this name
+    /// Makes a scope of a process, below a slice and with the shares of these limits. It ends with its last process. A unit of this name
     /// that is left of an earlier run gives way: the caller has seen that its cgroup has no process.
     ///
     /// # Errors
     /// [`Error::Systemd`] if systemd does not answer, or does not make it.
     pub fn start_scope(&self, unit: &Unit, pid: u32, limits: &Resources) -> Result<()> {
         let mut properties = properties::of_scope(unit, pid);
-        properties.extend(properties::of_limits(limits));
-        if limits.pids.is_none() {
-            properties.push(properties::no_pids_limit());
-        }
+        properties.extend(properties::of_limits(unit, limits));
         let body = transient(unit, &properties);
         self.on(unit, "start", |bus| match bus.job("StartTransientUnit", &body) {
             // Made by a try whose connection was lost.
@@ -97,7 +94,7 @@ impl Systemd {
     /// # Errors
     /// [`Error::Systemd`] if systemd does not answer or has no such unit.
     pub fn limit(&self, unit: &Unit, limits: &Resources) -> Result<()> {
-        let properties = properties::of_limits(limits);
+        let properties = properties::of_limits(unit, limits);
         if properties.is_empty() {
             return Ok(());
         }

@@ -52,14 +52,28 @@ pub(super) fn of_scope(unit: &Unit, pid: u32) -> Vec<Property> {
     let mut all = of_all(&format!("Kubernetes container in {}", unit.name()));
     all.extend(unit.slice().map(|slice| text("Slice", slice)));
     all.push(property("Delegate", Value::Flag(true)));
+    // systemd's default for a scope is a part of the host's.
+    all.push(property("TasksMax", Value::Number(INFINITY)));
     // Not kept for an administrator to look at when it has failed.
     all.push(text("CollectMode", "inactive-or-failed"));
     all.push(property("PIDs", Value::Pids(vec![pid])));
     all
 }
 
-/// The limits that systemd knows. It leaves the files of the others alone.
-pub(super) fn of_limits(limits: &Resources) -> Vec<Property> {
+/// What counts in the cgroup of a scope, beside other containers of the pod. The container's own cgroup below it has all limits;
+/// here they would also be those of the process that holds the scope.
+const SHARES: [&str; 3] = ["CPUWeight", "MemoryMin", "MemoryLow"];
+
+/// What systemd knows of these limits for a unit. It leaves the files of the others alone.
+pub(super) fn of_limits(unit: &Unit, limits: &Resources) -> Vec<Property> {
+    let mut all = all_of(limits);
+    if unit.is_scope() {
+        all.retain(|property| SHARES.contains(&property.name));
+    }
+    all
+}
+
+fn all_of(limits: &Resources) -> Vec<Property> {
     let mut all = Vec::new();
     let mut number = |name, value| all.push(property(name, Value::Number(value)));
     if let Some(shares) = limits.cpu_shares {
@@ -91,11 +105,6 @@ pub(super) fn of_limits(limits: &Resources) -> Vec<Property> {
         }
     }
     all
-}
-
-/// No limit of processes: systemd's own default for a scope is a part of the host's.
-pub(super) fn no_pids_limit() -> Property {
-    property("TasksMax", Value::Number(INFINITY))
 }
 
 fn or_infinity(limit: i64) -> u64 {
@@ -147,7 +156,7 @@ mod tests {
             Value::Number(number) => Some((property.name, number)),
             _ => None,
         };
-        of_limits(limits).into_iter().filter_map(number).collect()
+        all_of(limits).into_iter().filter_map(number).collect()
     }
 
     #[test]
@@ -175,7 +184,28 @@ mod tests {
             ("MemoryHigh", 1_048_576),
         ];
         assert_eq!(numbers(&limits), expected);
-        assert!(of_limits(&Resources::default()).is_empty());
+        assert!(all_of(&Resources::default()).is_empty());
+    }
+
+    #[test]
+    fn a_scope_has_the_shares_of_its_container_and_no_limit() {
+        let limits = Resources {
+            cpu_shares: Some(1024),
+            cpu_quota: Some(50_000),
+            memory: Some(64 << 20),
+            pids: Some(100),
+            unified: [("memory.low".to_owned(), "1048576".to_owned())].into(),
+            ..Resources::default()
+        };
+        let names = |path: &str| {
+            let unit = Unit::of(path).unwrap().unwrap();
+            of_limits(&unit, &limits).into_iter().map(|property| property.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names("/a.slice/wardlet-1.scope"), ["CPUWeight", "MemoryLow"]);
+        assert_eq!(
+            names("/a.slice"),
+            ["CPUWeight", "CPUQuotaPerSecUSec", "MemoryMax", "TasksMax", "MemoryLow"]
+        );
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// Makes the scope around this cgroup, with its limits, and the cgroup. `None` for a cgroup that is in no scope.
+    /// Makes the scope around this cgroup, with its shares, and the cgroup. `None` for a cgroup that is in no scope.
     pub(super) fn of(cgroup: &Cgroup) -> Result<Option<Self>, Failure> {
         if Unit::around(&cgroup.path)?.is_none() {
             return Ok(None);

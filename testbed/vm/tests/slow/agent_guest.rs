@@ -86,6 +86,19 @@ impl Machine {
         self.sh("tail -n 60 /var/agent.log").text()
     }
 
+    /// The line of the agent's log with these words, once it is there.
+    pub(crate) fn logged(&self, words: &str) -> String {
+        let mut log = String::new();
+        for _ in 0..60 {
+            log = self.done("cat /var/agent.log");
+            if let Some(line) = log.lines().find(|line| line.contains(words)) {
+                return line.to_owned();
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        panic!("no {words:?} in the log: {log}");
+    }
+
     pub(crate) fn wardlet(&self, words: &str) -> String {
         self.done(&format!("/opt/wardlet --state-dir /var/lib/wardlet {words}"))
     }
