@@ -12,9 +12,11 @@ const IMAGE: &str = "localhost/agent-guest:1";
 const PODS: &str = "/etc/kubernetes/manifests";
 const AGENT: &str = "/opt/wardlet --state-dir /var/lib/wardlet agent --builtin-runtime --programs /opt -- \
     --config=/etc/kubelet.json --node-ip=192.0.2.10 --hostname-override=guest";
-const AS_UNIT: &str = "systemd-run -q --unit=agent -p DefaultDependencies=no -p Delegate=yes -p KillMode=process \
-    -p StandardOutput=append:/var/agent.log -p StandardError=append:/var/agent.log \
-    -p Environment=PATH=/bin:/sbin:/usr/bin";
+/// The unit that is delivered, and what it lacks in a guest.
+const UNIT: &str = include_str!("../../../../deploy/node/wardlet-agent.service");
+const DROP_IN: &str = "[Unit]\nDefaultDependencies=no\n[Service]\nRestartSec=0\nEnvironment=PATH=/bin:/sbin:/usr/bin\n\
+    StandardOutput=append:/var/agent.log\nStandardError=append:/var/agent.log\nExecStart=\nExecStart=";
+pub(crate) const SERVICE: &str = "wardlet-agent.service";
 
 /// The UIDs of the pods, by name.
 const UIDS: [(&str, &str); 5] = [
@@ -67,9 +69,16 @@ impl Machine {
 
     pub(crate) fn start_agent(&self) {
         match self.init {
-            Init::Systemd => self.done(&format!("{AS_UNIT} {AGENT}")),
-            Init::Script => self.done(&format!("{AGENT} </dev/null >>/var/agent.log 2>&1 &")),
-        };
+            Init::Systemd => {
+                let place = format!("/etc/systemd/system/{SERVICE}");
+                self.vm.write(&place, 0o644, UNIT.into()).unwrap();
+                self.vm
+                    .write(&format!("{place}.d/guest.conf"), 0o644, format!("{DROP_IN}{AGENT}\n").into())
+                    .unwrap();
+                self.done(&format!("systemctl start {SERVICE}"));
+            }
+            Init::Script => drop(self.done(&format!("{AGENT} </dev/null >>/var/agent.log 2>&1 &"))),
+        }
     }
 
     pub(crate) fn sh(&self, script: &str) -> Output {
