@@ -19,7 +19,7 @@ use libcontainer::workload::{Executor, ExecutorError, ExecutorSetEnvsError, Exec
 use rustix::fs::{Mode, OFlags, fstatfs, openat};
 use serde_json::Value;
 
-use super::{Prepared, adapt, device_policy, overheard};
+use super::{Prepared, TOO_LITTLE, adapt, device_policy, overheard};
 use crate::exec::limits;
 use crate::failure::{Failure, program, with_causes};
 use crate::files::{self, CONFIG};
@@ -28,8 +28,6 @@ use crate::sweep;
 const ENGINE: &str = "libcontainer";
 /// What it says when one of its processes has ended without a word.
 const SILENT: &str = "BrokenChannel";
-const TOO_LITTLE: &str =
-    "the kernel may have killed what starts the container: raise a very low memory limit";
 /// The magic number of the filesystem of processes.
 const PROC: i64 = 0x9fa0;
 /// Far more descriptors than the engine opens at a time. The kernel hands out the lowest free number.

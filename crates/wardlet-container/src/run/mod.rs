@@ -28,6 +28,9 @@ pub(crate) use scope::{HOLD, hold};
 
 /// The descriptor that the result is written to.
 const RESULT: i32 = 3;
+/// The hint where a process was killed that only starts the container.
+const TOO_LITTLE: &str =
+    "the kernel may have killed what starts the container: raise a very low memory limit";
 
 /// A container that is ready to be started.
 pub(crate) struct Prepared<'a> {
@@ -129,7 +132,7 @@ fn in_private(dir: &Path, job: &Job, console: Option<&Path>) -> Result<Started, 
     let device_rules = container::spec::all_device_rules(&job.start, &made.ready);
     let prepared = Prepared { dir, run_dir, job, config, console, kernel: &live, device_rules };
     // Any engine finds the container's cgroup there, and puts the container's process into it.
-    let holder = Holder::of(&job.start.cgroup)?;
+    let mut holder = Holder::of(&job.start.cgroup)?;
     let process = match &job.engine {
         Engine::Libcontainer => {
             let attached =
@@ -138,6 +141,7 @@ fn in_private(dir: &Path, job: &Job, console: Option<&Path>) -> Result<Started, 
         }
         Engine::Oci { path, args } => oci::start(&prepared, path, args),
     }?;
+    holder.as_mut().map_or(Ok(()), Holder::is_there)?;
     drop(holder);
     root.note(dir, &process)?;
     Ok(Started { process, user: made.ready.user })

@@ -9,6 +9,7 @@ use cgroups::systemd::Unit;
 use cgroups::{Group, Groups};
 use container::Cgroup;
 
+use super::TOO_LITTLE;
 use crate::failure::Failure;
 
 /// The word that makes this program wait until it is killed.
@@ -36,9 +37,26 @@ impl Holder {
         let process =
             process.map_err(|cause| Failure::during("cannot start a process to hold a scope", cause))?;
         let mut holder = Self { process, group: None };
-        let group = Groups::find()?.make_scope(&cgroup.path, holder.process.id(), &cgroup.resources)?;
-        holder.group = Some(group);
+        match Groups::find()?.make_scope(&cgroup.path, holder.process.id(), &cgroup.resources) {
+            Ok(group) => holder.group = Some(group),
+            Err(error) => {
+                holder.is_there()?;
+                return Err(error.into());
+            }
+        }
         Ok(Some(holder))
+    }
+
+    /// Fails if it has ended: systemd has removed the scope then, and what is in the place of its cgroup is none of its own.
+    pub(super) fn is_there(&mut self) -> Result<(), Failure> {
+        let failed = |cause| Failure::during("cannot look at the process that holds the scope", cause);
+        match self.process.try_wait().map_err(failed)? {
+            None => Ok(()),
+            Some(status) => {
+                let what = format!("the process that holds the container's scope has ended: {status}");
+                Err(Failure::of(what).hinted(TOO_LITTLE))
+            }
+        }
     }
 }
 
