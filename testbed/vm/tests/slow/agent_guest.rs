@@ -1,7 +1,7 @@
 //! A guest with cgroups of version 2 alone in which `wardlet agent` runs static pods on the built-in runtime.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testkit::wait_for;
@@ -34,6 +34,8 @@ pub(crate) fn uid(name: &str) -> &'static str {
 /// The guest.
 pub(crate) struct Machine {
     pub(crate) vm: Vm,
+    /// When it was booted.
+    pub(crate) since: Instant,
     init: Init,
 }
 
@@ -53,9 +55,10 @@ impl Machine {
             memory_mib: 1536,
             ..Options::new(Series::V6_12)
         };
+        let since = Instant::now();
         let vm = Vm::boot(&options).unwrap();
         println!("booted in {:.1} s", vm.boot_time().as_secs_f64());
-        let machine = Self { vm, init };
+        let machine = Self { vm, since, init };
         machine.done(&format!("mkdir -p {PODS} && ip addr add 192.0.2.10/24 dev lo && echo nameserver 192.0.2.1 >/etc/resolv.conf"));
         machine.wardlet("image import /opt/image.tar");
         let config = json!({
@@ -158,6 +161,7 @@ impl Machine {
             ready
         });
         assert!(ready, "three pods run: {seen}\n{}", self.log());
+        println!("three pods run after {:.1} s", self.since.elapsed().as_secs_f64());
     }
 
     /// The containers' processes. All of them sleep.
@@ -169,7 +173,7 @@ impl Machine {
     pub(crate) fn exec_joins(&self, pod: &str, cgroup: &str) {
         let count = || self.file(&format!("{cgroup}/cgroup.procs")).lines().count();
         assert_eq!(count(), 1, "{cgroup}");
-        let exec = format!("/opt/wardlet --state-dir /var/lib/wardlet exec {pod}-guest -- sleep 8");
+        let exec = format!("/opt/wardlet --state-dir /var/lib/wardlet exec {pod}-guest -- sleep 4");
         self.done(&format!("{exec} </dev/null >/dev/null 2>&1 &"));
         wait_for("exec is in the same cgroup", || (count() == 2).then_some(()));
         wait_for("the command has ended", || (count() == 1).then_some(()));
