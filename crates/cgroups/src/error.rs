@@ -45,9 +45,25 @@ pub enum Error {
         /// Its missing directory.
         missing: PathBuf,
     },
-    /// Cgroups of pods cannot be made as slices of systemd.
-    #[error("the cgroup driver of this node is systemd, which wardlet cannot use yet")]
-    Systemd,
+    /// Cgroups are to be units of systemd on a host without it.
+    #[error(
+        "the cgroup driver is systemd, but process 1 of this host is another program, or its /run is not seen here"
+    )]
+    NoSystemd,
+    /// Cgroups are to be units of systemd on a host with cgroup v1.
+    #[error("the systemd cgroup driver needs cgroup v2 alone, and this host has {0:?} hierarchies")]
+    SystemdVersion(crate::version::Version),
+    /// systemd has not done what it was asked for.
+    #[error("systemd did not {what} {unit}")]
+    Systemd {
+        /// What was tried, as a verb.
+        what: &'static str,
+        /// The unit.
+        unit: String,
+        /// What systemd says.
+        #[source]
+        cause: crate::systemd::SystemdError,
+    },
     /// Processes were still running 10 s after SIGKILL.
     #[error("processes of the cgroup {} are still running after SIGKILL: {processes:?}", path.display())]
     StillRunning {
@@ -88,10 +104,16 @@ impl Error {
             Self::NoRoot { .. } => {
                 Some("make it in every cgroup hierarchy, or leave cgroupRoot out of the configuration".to_owned())
             }
-            Self::Systemd => Some(
+            Self::NoSystemd => Some(
                 "set the driver of the runtime to cgroupfs (containerd: SystemdCgroup = false), and cgroupDriver: cgroupfs"
                     .to_owned(),
             ),
+            Self::SystemdVersion(_) => Some(
+                "add systemd.unified_cgroup_hierarchy=1 to the kernel's command line and reboot, or set the driver to \
+                 cgroupfs here and in the runtime"
+                    .to_owned(),
+            ),
+            Self::Systemd { unit, .. } => Some(format!("see `systemctl status {unit}` and `journalctl -u init.scope`")),
             Self::StillRunning { .. } => {
                 Some("they wait for a device or a network filesystem; see /proc/PID/stack".to_owned())
             }

@@ -5,6 +5,7 @@ use kernel::{MountEntry, MountTable};
 
 use crate::error::{Error, Result};
 use crate::files;
+use crate::version::Version;
 
 /// Where cgroups are mounted by convention. Mounts of the same hierarchy elsewhere are ignored.
 const USUAL: &str = "/sys/fs/cgroup";
@@ -12,17 +13,6 @@ const USUAL: &str = "/sys/fs/cgroup";
 /// Mount options of a version 1 hierarchy that are not names of controllers.
 const NO_CONTROLLERS: [&str; 7] =
     ["rw", "ro", "xattr", "clone_children", "noprefix", "cpuset_v2_mode", "seclabel"];
-
-/// The cgroup version of this host, by the hierarchies that are mounted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
-    /// cgroup v1: one hierarchy for each controller or group of controllers.
-    V1,
-    /// cgroup v2: the unified hierarchy.
-    V2,
-    /// Both are mounted. The unified hierarchy has some controllers or none.
-    Hybrid,
-}
 
 /// All cgroup hierarchies of this host. [`Group::open`](crate::Group::open) needs them.
 #[derive(Debug, Clone)]

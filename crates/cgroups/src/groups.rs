@@ -1,19 +1,41 @@
 use std::path::{Path, PathBuf};
 
 use crate::eager::Eager;
-use crate::error::Result;
-use crate::find::{Hierarchies, Version};
+use crate::error::{Error, Result};
+use crate::find::Hierarchies;
 use crate::group::Group;
 use crate::resources::Resources;
+use crate::systemd::{Systemd, Unit, scope_id};
+use crate::version::Version;
 
-/// All control groups of this host, by their paths from the root of each hierarchy.
+/// The cgroup of the process that holds a scope.
+const HOLDER: &str = "holder";
+
+/// All control groups of this host, by their paths from the root of each hierarchy. Where process 1 is systemd, one whose
+/// name ends with `.slice` is a unit of systemd, which is made, limited and stopped by it; and so is the scope around a
+/// container.
 #[derive(Debug)]
-pub struct Groups(Hierarchies, Eager);
+pub struct Groups(Hierarchies, Eager, Option<Systemd>);
 
 impl Groups {
     /// Finds the hierarchies that are mounted here.
     pub fn find() -> Result<Self> {
-        Ok(Self(Hierarchies::find()?, Eager::default()))
+        let hierarchies = Hierarchies::find()?;
+        let systemd = Systemd::of_host().filter(|_| hierarchies.version() == Version::V2);
+        Ok(Self(hierarchies, Eager::default(), systemd))
+    }
+
+    /// Whether process 1 is systemd and has all cgroups of this host: they are of version 2 alone.
+    #[must_use]
+    pub fn has_systemd(&self) -> bool {
+        self.2.is_some()
+    }
+
+    /// systemd with the unit that has the cgroup at this path, if it is a unit's, or that of a container in a scope.
+    fn unit(&self, path: &str) -> Result<Option<(&Systemd, Unit)>> {
+        let Some(systemd) = &self.2 else { return Ok(None) };
+        let unit = Unit::around(path)?.map_or_else(|| Unit::of(path), |scope| Ok(Some(scope)))?;
+        Ok(unit.map(|unit| (systemd, unit)))
     }
 
     /// Announces that a process will be migrated within the next 60 ms, so that the migration waits less. See [`Eager`].
@@ -33,6 +55,13 @@ impl Groups {
         self.0.has(controller)
     }
 
+    /// The CPUs that the kernel has for cgroup v2, as a list of ranges; `None` without the controller `cpuset`.
+    pub(crate) fn all_cpus(&self) -> Option<String> {
+        let roots = self.roots().ok()?;
+        let read = |root: &PathBuf| std::fs::read_to_string(root.join("cpuset.cpus.effective")).ok();
+        roots.iter().find_map(read).map(|cpus| cpus.trim().to_owned())
+    }
+
     /// Whether swap can be limited, by looking for the file that does it.
     #[must_use]
     pub fn limits_swap(&self) -> bool {
@@ -49,7 +78,33 @@ impl Groups {
 
     /// Makes it and all groups above it; one that exists is kept.
     pub fn make(&self, path: &str) -> Result<()> {
+        if let Some((systemd, unit)) = self.unit(path)? {
+            systemd.start_slice(&unit)?;
+        }
+        // systemd enables only the controllers that it knows.
         Group::open(&self.0, path)?.make()
+    }
+
+    /// Has systemd make the scope of the container that has the cgroup at this path, with the shares of these limits, and
+    /// makes that cgroup.
+    /// systemd makes no scope without a process, and ends it with its last one: `holder` is one, in a cgroup of its own,
+    /// which is returned. The holder and its cgroup may go when a process of the container is in the other one.
+    ///
+    /// # Errors
+    /// [`Error::NoSystemd`] if process 1 is not systemd, [`Error::Systemd`] if systemd does not make the scope.
+    pub fn make_scope(&self, path: &str, holder: u32, limits: &Resources) -> Result<Group> {
+        let systemd = self.2.as_ref().ok_or(Error::NoSystemd)?;
+        let refused =
+            || Error::Path { path: path.to_owned(), why: "it is not that of a container in a scope" };
+        let unit = Unit::around(path)?.ok_or_else(refused)?;
+        systemd.start_scope(&unit, holder, limits)?;
+        let beside = Group::open(&self.0, &format!("{}/{HOLDER}", unit.path()?))?;
+        beside.make_without_controllers()?;
+        beside.add(holder)?;
+        // The scope's own cgroup has no process now, and hands controllers down; systemd has not enabled those that it does
+        // not know.
+        Group::open(&self.0, path)?.make()?;
+        Ok(beside)
     }
 
     /// Whether any hierarchy has it.
@@ -64,13 +119,18 @@ impl Groups {
         if group.exists() { group.kill_all() } else { Ok(()) }
     }
 
-    /// Removes it with all groups below it. A group that does not exist is no error.
+    /// Removes it with all groups below it; that of a container with its scope. A group that does not exist is no error.
     pub fn remove(&self, path: &str) -> Result<()> {
-        Group::open(&self.0, path)?.remove()
+        let Some((systemd, unit)) = self.unit(path)? else { return Group::open(&self.0, path)?.remove() };
+        systemd.stop(&unit)?;
+        Group::open(&self.0, &unit.path()?)?.remove()
     }
 
     /// Writes the limits that are `Some`, and leaves the others unchanged. See [`Group::apply`].
     pub fn apply(&self, path: &str, limits: &Resources) -> Result<()> {
+        if let Some((systemd, unit)) = self.unit(path)? {
+            systemd.limit(&unit, limits)?;
+        }
         Group::open(&self.0, path)?.apply(limits)
     }
 
@@ -98,7 +158,8 @@ impl Groups {
         Ok(names)
     }
 
-    /// Paths of all groups whose last component matches `wanted`. The search does not descend into a match.
+    /// Paths of all groups whose last component, or the container ID in the name of its scope, matches `wanted`. The
+    /// search does not descend into a match.
     pub fn named(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
         let mut found = vec![];
         for root in self.roots()? {
@@ -111,7 +172,7 @@ impl Groups {
                         continue;
                     }
                     let path = format!("{path}/{name}");
-                    if wanted(&name) {
+                    if wanted(scope_id(&name).unwrap_or(&name)) {
                         found.push(path);
                     } else {
                         waiting.push((entry.path(), path));

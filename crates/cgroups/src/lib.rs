@@ -7,6 +7,7 @@
 //! - [`Resources`]: the limits of a group; [`Counters`]: what the kernel has counted for one.
 //! - [`KubePods`]: the cgroups of a node's pods, with the kubelet's names ([`KubeNames`]) and values.
 //! - [`kill_abandoned`]: ends the processes of a container that its runtime has lost track of.
+//! - [`Systemd`]: slices and scopes where process 1 is systemd; [`Groups`] uses them for cgroups that are units by name.
 //! - [`Eager`]: starts the RCU grace period of a cgroup migration early.
 
 mod abandoned;
@@ -22,15 +23,19 @@ pub mod kube;
 mod limits;
 mod make;
 mod resources;
+pub mod systemd;
 #[cfg(test)]
 mod tests;
+mod version;
 
 pub use abandoned::kill_abandoned;
 pub use counters::{Counters, Disk, Memory, Pressure, PressureResource, Stall};
 pub use eager::Eager;
 pub use error::{Error, Result};
-pub use find::{Hierarchies, Version};
+pub use find::Hierarchies;
 pub use group::{Devices, Group};
 pub use groups::Groups;
 pub use kube::{KubeNames, KubePods, QosClass};
 pub use resources::Resources;
+pub use systemd::Systemd;
+pub use version::Version;

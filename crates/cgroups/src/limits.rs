@@ -115,7 +115,7 @@ fn or_max(limit: i64) -> String {
 /// Shares of version 1 as a weight of version 2: the curve that newer runtimes agreed on, through both ends of
 /// the two ranges and through both defaults, 1024 and 100. The built-in engine has the same, so that a container
 /// whose limits are set anew keeps its weight.
-fn weight(shares: u64) -> u64 {
+pub(crate) fn weight(shares: u64) -> u64 {
     let (least, most) = WEIGHTS;
     match u32::try_from(shares) {
         Ok(shares) if u64::from(shares) <= SHARES.0 => least,

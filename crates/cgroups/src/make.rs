@@ -21,6 +21,12 @@ impl Group {
         self.places.iter().try_for_each(Place::make)
     }
 
+    /// Creates its directory in a parent that has processes: enables no controller there, which would make both useless for
+    /// processes (`domain invalid`).
+    pub(crate) fn make_without_controllers(&self) -> Result<()> {
+        self.places.iter().try_for_each(|place| create(&place.dir))
+    }
+
     /// Migrates a process into it, in every hierarchy. Fails if the process has exited or the group does not exist.
     pub fn add(&self, pid: u32) -> Result<()> {
         self.places.iter().try_for_each(|place| write(&place.dir.join("cgroup.procs"), &pid.to_string()))
@@ -40,11 +46,7 @@ impl Place {
         for part in below.components() {
             self.hand_down(&reached)?;
             reached.push(part);
-            match fs::create_dir(&reached) {
-                Ok(()) => {}
-                Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(cause) => return Err(Error::File { what: "make", path: reached, cause }),
-            }
+            create(&reached)?;
             if self.hierarchy.kind == Kind::Split && self.has("cpuset") {
                 inherit(&reached, "cpuset.cpus")?;
                 inherit(&reached, "cpuset.mems")?;
@@ -65,6 +67,15 @@ impl Place {
             let _ = try_write(&dir.join("cgroup.subtree_control"), &format!("+{controller}"));
         }
         Ok(())
+    }
+}
+
+fn create(dir: &Path) -> Result<()> {
+    match fs::create_dir(dir) {
+        Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
+            Err(Error::File { what: "make", path: dir.to_owned(), cause })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) fn gather(settings: &Settings, groups: &Groups) -> NodeFacts {
     let selinux = selinux();
     NodeFacts {
         hostname: text("/proc/sys/kernel/hostname").unwrap_or_else(|| "localhost".to_owned()),
+        systemd: groups.has_systemd(),
         cgroups: match groups.version() {
             Version::V2 => CgroupVersion::V2,
             _ => CgroupVersion::V1,

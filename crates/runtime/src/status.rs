@@ -277,10 +277,10 @@ pub fn version() -> VersionResponse {
     }
 }
 
-/// How callers name control groups: by their paths.
+/// How callers make and name control groups.
 #[must_use]
-pub fn runtime_config() -> RuntimeConfigResponse {
-    let linux = LinuxRuntimeConfiguration { cgroup_driver: CgroupDriver::Cgroupfs.into() };
+pub fn runtime_config(driver: CgroupDriver) -> RuntimeConfigResponse {
+    let linux = LinuxRuntimeConfiguration { cgroup_driver: driver.into() };
     RuntimeConfigResponse { linux: Some(linux) }
 }
 
@@ -392,7 +392,8 @@ mod tests {
     #[test]
     fn kubelets_get_the_version_that_they_insist_on() {
         assert_eq!((version().version.as_str(), version().runtime_api_version.as_str()), ("0.1.0", "v1"));
-        let linux = runtime_config().linux.unwrap();
-        assert_eq!(linux.cgroup_driver(), CgroupDriver::Cgroupfs);
+        for driver in [CgroupDriver::Cgroupfs, CgroupDriver::Systemd] {
+            assert_eq!(runtime_config(driver).linux.unwrap().cgroup_driver(), driver);
+        }
     }
 }

@@ -54,6 +54,7 @@ fn obey(words: &[OsString]) -> u8 {
         ["features", engine, args @ ..] => {
             features::command(engine, args).map_or_else(|failure| told(&failure), |()| 0)
         }
+        [run::HOLD] => run::hold(),
         [features::TRIAL, _] => features::trial(&path(1)),
         _ => told(&Failure::of(format!("usage: {USAGE}"))),
     }

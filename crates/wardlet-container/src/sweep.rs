@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cgroups::{Group, Hierarchies};
+use cgroups::{Group, Groups, Hierarchies};
 use container::{Engine, Job};
 use kernel::{Dir, Process};
 use rustix::process::{Signal, WaitOptions, wait};
@@ -59,7 +59,8 @@ fn all(job: &Job) -> Result<(), Failure> {
         command.args(args).arg("--root").arg(run_dir.engine()).args(["delete", "--force", name]);
         let _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     }
-    group.remove()?;
+    // Of a scope, systemd has nothing left after this.
+    Groups::find()?.remove(&job.start.cgroup.path)?;
     if !job.run_dir.exists() {
         return Ok(());
     }

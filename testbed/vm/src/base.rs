@@ -17,12 +17,12 @@ const MAIN: &str = include_str!("../guest/main");
 const POLICY_FORMAT: &str = "33";
 const CATEGORIES: u32 = 1024;
 /// What the first stage calls.
-const EARLY_APPLETS: [&str; 9] =
-    ["cp", "dd", "dmesg", "insmod", "mkdir", "mount", "poweroff", "switch_root", "tail"];
+const EARLY_APPLETS: [&str; 11] =
+    ["cat", "chmod", "cp", "dd", "dmesg", "insmod", "mkdir", "mount", "poweroff", "switch_root", "tail"];
 /// Programs of the host that the guest has beside busybox.
 const PROGRAMS: [&str; 1] = ["mkfs.ext4"];
 /// To be raised when the code below makes something else from the same files.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
 /// The kernel's base by today's recipe, made now if it is not there. A changed policy or first process
 /// asks for no new kernel.

@@ -10,16 +10,22 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::base;
 use crate::binaries::static_binary;
-use crate::cache::Installed;
+use crate::cache::{Cache, Installed};
 use crate::cpio::Archive;
 use crate::error::{Error, Result};
 use crate::host;
 use crate::payload::Payload;
-use crate::vm::Options;
+use crate::systemd;
+use crate::vm::{Init, Options};
 
 /// `lsm=`: Debian's own list lets AppArmor win. `oops=panic panic=-1`: a fault ends the machine at once.
 const CMDLINE: &str = "console=ttyS0 quiet loglevel=5 lsm=selinux cgroup_no_v1=all oops=panic panic=-1 \
                        mitigations=off nokaslr no_timer_check cryptomgr.notests";
+
+/// For a guest whose process 1 is systemd: without SELinux, whose policy here knows none of its files, and with nothing
+/// started but the guest's agent.
+const WITH_SYSTEMD: &str = "lsm=capability vm.init=systemd systemd.unit=guest.target systemd.show_status=false \
+                            systemd.log_target=console systemd.log_level=warning";
 
 /// The base and this boot's own files, in memory: nothing to clean up, however we end.
 pub(crate) fn initrd(installed: &Installed, options: &Options) -> Result<File> {
@@ -29,14 +35,19 @@ pub(crate) fn initrd(installed: &Installed, options: &Options) -> Result<File> {
         payload.add_to(&mut archive)?;
     }
     let base = base::of(installed)?;
-    let mut base = File::open(&base).map_err(Error::file("open", &base))?;
+    let mut parts = vec![base];
+    if options.init == Init::Systemd {
+        parts.push(systemd::of(&Cache::of_user()?)?);
+    }
     let memory = Path::new("the initramfs in memory");
     let mut file = memfd_create("initrd", MemfdFlags::CLOEXEC)
         .map(File::from)
         .map_err(|errno| Error::file("make", memory)(errno.into()))?;
-    io::copy(&mut base, &mut file)
-        .and_then(|_| file.write_all(&archive.finish()))
-        .map_err(Error::file("write", memory))?;
+    for path in parts {
+        let mut part = File::open(&path).map_err(Error::file("open", &path))?;
+        io::copy(&mut part, &mut file).map_err(Error::file("write", memory))?;
+    }
+    file.write_all(&archive.finish()).map_err(Error::file("write", memory))?;
     Ok(file)
 }
 
@@ -58,7 +69,11 @@ pub(crate) fn command(installed: &Installed, options: &Options, initrd: &File) -
     qemu.arg("-kernel").arg(installed.kernel()).arg("-initrd");
     // Opened by QEMU itself, so that no descriptor has to survive into it.
     qemu.arg(format!("/proc/{}/fd/{}", std::process::id(), initrd.as_raw_fd()));
-    qemu.arg("-append").arg(format!("{CMDLINE} vm.mode={}", options.mode));
+    let more = match options.init {
+        Init::Script => String::new(),
+        Init::Systemd => format!(" {WITH_SYSTEMD}"),
+    };
+    qemu.arg("-append").arg(format!("{CMDLINE} vm.mode={}{more}", options.mode));
     qemu
 }
 

@@ -97,6 +97,31 @@ pub(crate) fn unpack(package: &Package, into: &Path) -> Result<()> {
     std::fs::remove_file(&archive).map_err(Error::file("remove", &archive))
 }
 
+/// Fetches the newest of these packages and unpacks them into `into`. Returns the version of the first one.
+pub(crate) fn unpack_all(packages: &[&str], into: &Path) -> Result<String> {
+    let fetch =
+        || host::run(host::command("apt-get").args(["-q", "download"]).args(packages).current_dir(into));
+    if fetch().is_err() {
+        // A package list that is older than the archive names packages that are gone.
+        update()?;
+        fetch()?;
+    }
+    let mut version = String::new();
+    while let Ok(archive) = only_deb(into) {
+        host::run(host::command("dpkg-deb").arg("-x").arg(&archive).arg(into))?;
+        let fields = host::read(
+            host::command("dpkg-deb").args(["-W", "--showformat=${Package} ${Version}"]).arg(&archive),
+        )?;
+        if let Some((name, found)) = fields.split_once(' ')
+            && packages.first() == Some(&name)
+        {
+            found.trim().clone_into(&mut version);
+        }
+        std::fs::remove_file(&archive).map_err(Error::file("remove", &archive))?;
+    }
+    Ok(version)
+}
+
 fn only_deb(directory: &Path) -> Result<std::path::PathBuf> {
     let entries = std::fs::read_dir(directory).map_err(Error::file("read", directory))?;
     entries

@@ -7,6 +7,7 @@ use crate::cache::{Cache, Installed};
 use crate::debian::{self, Package};
 use crate::error::{Error, Result};
 use crate::series::Series;
+use crate::systemd;
 use crate::unpacked::Unpacked;
 
 /// Unpacked package, image and result at once, for the largest kernel so far, and some.
@@ -34,6 +35,13 @@ pub fn install(series: Series) -> Result<PathBuf> {
         place.display()
     );
     Ok(place)
+}
+
+/// Gets Debian's systemd and its libraries into the cache, unless they are there. Returns their archive.
+pub fn install_systemd() -> Result<PathBuf> {
+    let cache = Cache::of_user()?;
+    fs::create_dir_all(cache.path()).map_err(Error::file("make", cache.path()))?;
+    systemd::of(&cache)
 }
 
 /// Makes sure that some kernel of the series is installed: asks no archive when one is.

@@ -22,6 +22,7 @@ mod install;
 mod payload;
 mod qemu;
 mod series;
+mod systemd;
 mod unpacked;
 mod vm;
 
@@ -29,7 +30,7 @@ pub use binaries::{static_binary, static_test};
 pub use console::ConsoleLog;
 pub use error::{Error, Result};
 pub use exec::{Exec, Output, Stream};
-pub use install::{ensure, install};
+pub use install::{ensure, install, install_systemd};
 pub use payload::Payload;
 pub use series::{Mode, Series};
-pub use vm::{Options, Vm};
+pub use vm::{Init, Options, Vm};

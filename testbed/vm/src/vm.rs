@@ -20,11 +20,22 @@ use crate::series::{Mode, Series};
 /// How long the agent may take to say that a killed command is gone, and the guest to switch off.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// Process 1 of the guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Init {
+    /// A shell script, on a machine with SELinux.
+    Script,
+    /// systemd, on a machine without SELinux.
+    Systemd,
+}
+
 /// What to boot.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The kernel.
     pub series: Series,
+    /// Process 1.
+    pub init: Init,
     /// Its SELinux, at first: [`Vm::set_mode`] changes it.
     pub mode: Mode,
     /// Files that are there from the start.
@@ -36,11 +47,18 @@ pub struct Options {
 }
 
 impl Options {
-    /// Enforcing, 1 GiB, two minutes to boot.
+    /// The script, enforcing, 1 GiB, two minutes to boot.
     #[must_use]
     pub fn new(series: Series) -> Self {
         let boot_limit = Duration::from_secs(120);
-        Self { series, mode: Mode::Enforcing, payloads: vec![], memory_mib: 1024, boot_limit }
+        Self {
+            series,
+            init: Init::Script,
+            mode: Mode::Enforcing,
+            payloads: vec![],
+            memory_mib: 1024,
+            boot_limit,
+        }
     }
 }
 

@@ -231,6 +231,7 @@ impl FileSource {
     /// Takes over what was read, and what needs no reading. Returns the set if there is anything new.
     fn accept(&mut self, read: Vec<ReadFile>) -> Option<FileSet> {
         let (mut problems, mut is_new) = (Vec::new(), false);
+        let tried: BTreeSet<PathBuf> = read.iter().map(|file| file.path.clone()).collect();
         for ReadFile { path, stamp, outcome } in read {
             let tracked = self.tracked.get_mut(&path).filter(|one| one.on_disk == OnDisk::File(stamp));
             let (Some(tracked), Some(outcome)) = (tracked, outcome) else { continue };
@@ -261,7 +262,11 @@ impl FileSource {
         }
         self.tracked.retain(|_, tracked| tracked.read != Some(OnDisk::Gone) || !tracked.is_read());
         self.next_scan = self.wake_at();
-        let is_first = !self.is_delivered && self.tracked.values().all(|one| one.is_read() || one.is_due());
+        // A file that is being written is not waited for. One that has become due since the scan was never tried: a set without
+        // its pods would end them.
+        let is_known =
+            |(path, one): (&PathBuf, &Tracked)| one.is_read() || (one.is_due() && tried.contains(path));
+        let is_first = !self.is_delivered && self.tracked.iter().all(is_known);
         if !is_new && problems.is_empty() && !is_first {
             return None;
         }

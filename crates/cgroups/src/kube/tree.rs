@@ -1,4 +1,4 @@
-//! The cgroups of a node's pods on this host, made as directories (the cgroupfs driver).
+//! The cgroups of a node's pods on this host: directories (the cgroupfs driver), or slices of systemd.
 
 use std::path::Path;
 
@@ -7,10 +7,11 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 use super::names::{KubeNames, QosClass};
 use super::values::{MIN_SHARES, NodeLimits, cpu_shares, cpu_weight};
 use crate::error::{Error, Result};
-use crate::find::{Kind, Version};
+use crate::find::Kind;
 use crate::group::Group;
 use crate::groups::Groups;
 use crate::resources::Resources;
+use crate::version::Version;
 
 /// Says which instance has made the cgroup of a pod. Only root of the host can read or write it.
 const OWNER: &str = "trusted.wardlet.instance";
@@ -53,12 +54,16 @@ impl KubePods {
     /// The cgroups with these names on this host. `owner` is the instance that makes them; it marks each pod's cgroup.
     ///
     /// # Errors
-    /// [`Error::Systemd`] for names of the systemd driver. [`Error::NoRoot`] if the cgroup that `kubepods` is to be in does
+    /// [`Error::NoSystemd`] and [`Error::SystemdVersion`] for names of the systemd driver on a host without systemd or with
+    /// cgroup v1. [`Error::NoRoot`] if the cgroup that `kubepods` is to be in does
     /// not exist in each hierarchy that limits pods.
     pub fn open(names: KubeNames, owner: &str) -> Result<Self> {
         let groups = Groups::find()?;
-        if names.is_systemd() {
-            return Err(Error::Systemd);
+        if names.is_systemd() && !groups.has_systemd() {
+            return Err(match groups.version() {
+                Version::V2 => Error::NoSystemd,
+                version => Error::SystemdVersion(version),
+            });
         }
         if let Some(root) = names.root() {
             let group = groups.open(&root)?;
@@ -91,8 +96,19 @@ impl KubePods {
         for class in QosClass::ALL {
             self.groups.make(&self.names.class(class))?;
         }
+        self.keep_cpuset()?;
         let shares = Resources { cpu_shares: Some(MIN_SHARES), ..Resources::default() };
         self.apply(&self.names.class(QosClass::BestEffort), &shares)
+    }
+
+    /// systemd takes the controller `cpuset` away from a slice that has no use for it by its properties, although containers
+    /// may: all CPUs are one.
+    fn keep_cpuset(&self) -> Result<()> {
+        let kubepods = self.names.kubepods();
+        let all = || self.groups.all_cpus();
+        let cpus = self.names.is_systemd().then(all).flatten();
+        let limits = Resources { cpuset_cpus: cpus, ..Resources::default() };
+        self.apply(&kubepods, &limits)
     }
 
     /// Limits what all pods use together.
@@ -119,7 +135,7 @@ impl KubePods {
     pub fn make_pod(&self, class: QosClass, uid: &str, limits: &Resources) -> Result<()> {
         let path = self.names.pod(class, uid);
         let group = self.groups.open(&path)?;
-        group.make()?;
+        self.groups.make(&path)?;
         for dir in group.dirs() {
             // A kernel that keeps no mark makes the cgroup one of an unknown owner.
             let _ = setxattr(dir, OWNER, self.owner.as_bytes(), XattrFlags::empty());
@@ -198,7 +214,7 @@ impl KubePods {
         {
             limits.unified.insert("cpu.weight".to_owned(), cpu_weight(shares).to_string());
         }
-        group.apply(&limits)
+        self.groups.apply(path, &limits)
     }
 }
 

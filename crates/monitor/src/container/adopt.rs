@@ -23,7 +23,7 @@ impl Container {
         };
         // A cgroup that does not exist has counted nothing. One that exists was made for this container.
         let cgroup = JobPart::read(&dir).ok().map(|job| job.cgroup);
-        let memory = Memory { hierarchies: hierarchies.to_owned(), cgroup, kills_before: 0 };
+        let memory = Memory { hierarchies: hierarchies.to_owned(), cgroup, ..Memory::default() };
         Ok(Self {
             key,
             name,

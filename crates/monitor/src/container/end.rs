@@ -5,7 +5,7 @@ use rustix::process::{WaitIdStatus, WaitStatus};
 
 use super::{Container, Draining, Stage, now};
 use crate::note::note;
-use crate::oom;
+use crate::oom::Kills;
 
 /// How long after the end of its first process a container's streams may stay open: an orphan of the container may
 /// keep them open for ever.
@@ -18,6 +18,8 @@ impl Container {
     pub(crate) fn process_ended(&mut self, ending: Ending) {
         let Stage::Running(running) = &self.stage else { return };
         let pid = running.pid;
+        // Its cgroup may be removed at any time now.
+        self.memory.ran_out = self.was_out_of_memory(ending);
         self.stage =
             Stage::Draining(Draining { pid, ending, finished_at: now(), until: Instant::now() + GRACE });
         self.take_console();
@@ -34,18 +36,22 @@ impl Container {
         let (ending, finished_at) = (draining.ending, draining.finished_at);
         self.streams.close();
         self.console = None;
-        let mut exit =
-            Exit { ending, oom: self.was_out_of_memory(), finished_at, message: self.complaint(ending) };
+        let mut exit = Exit {
+            ending,
+            oom: self.memory.ran_out || self.was_out_of_memory(ending),
+            finished_at,
+            message: self.complaint(ending),
+        };
         self.record(&mut exit);
         self.stage = Stage::Ended(exit.clone());
         self.streams.log = None;
         Some(Exited { container: self.name.clone(), exit })
     }
 
-    fn was_out_of_memory(&self) -> bool {
+    fn was_out_of_memory(&self, ending: Ending) -> bool {
         let memory = &self.memory;
-        let kills = memory.cgroup.as_ref().map_or(0, |cgroup| oom::kills(&memory.hierarchies, cgroup));
-        kills > memory.kills_before
+        let Some(cgroup) = &memory.cgroup else { return false };
+        Kills::read(&memory.hierarchies, cgroup).are_more_than(memory.kills_before, ending)
     }
 
     fn complaint(&self, ending: Ending) -> Option<String> {

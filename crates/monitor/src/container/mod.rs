@@ -19,6 +19,7 @@ pub(crate) use helper::Outcome;
 pub(crate) use start::{Asker, Ground};
 
 use crate::console::Console;
+use crate::oom::Kills;
 use crate::streams::{Input, Interest, Place, Streams};
 
 /// A container of this pod.
@@ -39,7 +40,9 @@ pub(crate) struct Container {
 struct Memory {
     hierarchies: PathBuf,
     cgroup: Option<PathBuf>,
-    kills_before: u64,
+    kills_before: Kills,
+    /// Whether the kernel had killed something of it when its first process ended.
+    ran_out: bool,
 }
 
 /// The stage of a container.

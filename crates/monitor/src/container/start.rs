@@ -14,7 +14,7 @@ use super::helper::Helper;
 use super::{Container, Memory, Parent, Running, Stage};
 use crate::console::Console;
 use crate::log::{Log, Stream};
-use crate::oom;
+use crate::oom::Kills;
 use crate::slot::Slot;
 use crate::streams::{Input, Output, Streams};
 
@@ -121,7 +121,8 @@ fn begin(key: u64, wanted: StartRequest, asker: Asker, ground: &mut Ground<'_>) 
     let set_aside = |name| Reserved::take(&wanted.dir.join(name), ".tmp").map_err(|error| error.to_string());
     let (started_record, exit_record) = (set_aside(record::STARTED)?, set_aside(record::EXIT)?);
     let memory = Memory {
-        kills_before: oom::kills(ground.hierarchies, &job.cgroup),
+        kills_before: Kills::read(ground.hierarchies, &job.cgroup),
+        ran_out: false,
         cgroup: Some(job.cgroup.clone()),
         hierarchies: ground.hierarchies.to_owned(),
     };

@@ -95,7 +95,7 @@ pub static FIELDS: &[Field] = &[
         .keeps_zero()
         .refused("pods always have cgroups by QoS class", "leave it out, or set it to true"),
     field("cgroupDriver", OneOf(&["cgroupfs", "systemd"]), "cgroupfs")
-        .note("what the runtime reports over CRI wins; with systemd the agent does not start"),
+        .note("what the runtime reports over CRI wins; systemd needs cgroup v2 alone"),
     field("cpuManagerPolicy", OneOf(&["none", "static"]), "none").refused(NO_CPU_MANAGER, LEAVE_OUT),
     field("singleProcessOOMKill", Bool, "").keeps_zero().note("on cgroup v1 only true"),
     field("cpuManagerPolicyOptions", TextMap, "").refused(NO_CPU_MANAGER, LEAVE_OUT),

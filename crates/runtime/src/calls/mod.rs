@@ -107,7 +107,7 @@ impl RuntimeService for Runtime {
         &self,
         _: Request<cri::RuntimeConfigRequest>,
     ) -> Answer<cri::RuntimeConfigResponse> {
-        Ok(Response::new(status::runtime_config()))
+        Ok(Response::new(status::runtime_config(self.node.facts.cgroup_driver())))
     }
 
     async fn update_runtime_config(

@@ -75,7 +75,7 @@ fn record(node: &Node, config: PodSandboxConfig, handler: String) -> Result<Sand
     if ids.is_some() {
         files::check_passable(&node.layout.container_runs())?;
     }
-    spec::sandbox(&config, ids.as_ref())?;
+    spec::sandbox(&config, ids.as_ref(), &node.facts)?;
     if own.network == Sharing::Host
         && config.port_mappings.iter().any(|port| port.host_port != port.container_port)
     {
@@ -84,7 +84,7 @@ fn record(node: &Node, config: PodSandboxConfig, handler: String) -> Result<Sand
     let id = Id::random().map_err(|cause| Error::step("read random numbers", cause))?;
     let cgroup = match linux.cgroup_parent.as_str() {
         "" => CgroupParent::Own(format!("{}/{id}", node.settings.cgroup)),
-        given => CgroupParent::Given(given.to_owned()),
+        given => CgroupParent::Given(spec::parent(given, &node.facts)?),
     };
     Ok(SandboxRecord {
         version: VERSION,

@@ -36,7 +36,7 @@ pub use namespaces::sysctls;
 pub use request::{
     AppArmor, CgroupVersion, ContainerRequest, ImageMount, NodeFacts, ProfileReader, SandboxResources,
 };
-pub use resources::{limits, oom_score};
+pub use resources::{limits, oom_score, parent};
 pub use sandbox::{pod_limits, sandbox};
 pub use signal::stop_signal;
 pub use types::Refusal;

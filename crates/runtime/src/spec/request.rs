@@ -87,6 +87,8 @@ pub struct ImageMount {
 pub struct NodeFacts {
     /// The host's name, which pods with the host's network have.
     pub hostname: String,
+    /// Whether cgroups are units of systemd, which is process 1.
+    pub systemd: bool,
     /// The cgroup version.
     pub cgroups: CgroupVersion,
     /// Whether swap can be limited.
@@ -107,6 +109,14 @@ pub struct NodeFacts {
     pub selinux: Option<HostDefaults>,
     /// The label of privileged containers, if the loaded SELinux policy has it.
     pub privileged_label: Option<Label>,
+}
+
+impl NodeFacts {
+    /// How callers make and name control groups: as slices where process 1 is systemd.
+    #[must_use]
+    pub fn cgroup_driver(&self) -> cri::CgroupDriver {
+        if self.systemd { cri::CgroupDriver::Systemd } else { cri::CgroupDriver::Cgroupfs }
+    }
 }
 
 /// The cgroup version of a node.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cgroups::systemd::{Unit, container_path, slice_path};
 use container::Resources;
 use cri::LinuxContainerResources;
 use types::Refusal;
@@ -116,23 +117,45 @@ pub fn oom_score(given: i64, node: &NodeFacts) -> Result<i32, Refusal> {
     Ok(node.lowest_oom_score.map_or(score, |lowest| score.max(lowest)))
 }
 
-/// Below the sandbox's.
+/// Below the sandbox's; in a slice it is in a scope.
 pub(super) fn cgroup_path(asked: &ContainerRequest<'_>) -> Result<String, Refusal> {
-    let parent = parent(&asked.place.cgroup_parent, "sandbox_config.linux.cgroup_parent")?;
-    Ok(format!("/{parent}/{}", asked.id))
+    let given = &asked.place.cgroup_parent;
+    let parent = parent(given, asked.node).map_err(|refusal| refusal.below("sandbox_config.linux"))?;
+    Ok(if is_slice(&parent) { container_path(&parent, asked.id) } else { format!("{parent}/{}", asked.id) })
 }
 
-/// The path of a control group, in cgroupfs' own form.
-pub(super) fn parent<'a>(given: &'a str, field: &str) -> Result<&'a str, Refusal> {
+/// The path of the control group that a caller names: as a path, or as a slice where process 1 is systemd.
+///
+/// # Errors
+/// If it is no such path.
+pub fn parent(given: &str, node: &NodeFacts) -> Result<String, Refusal> {
     let parent = given.trim_matches('/');
-    let refused = |cause: &str| Refusal::new(field, cause);
-    if parent.ends_with(".slice") || parent.contains(':') {
-        return Err(refused("is in systemd's form")
-            .with_hint("this runtime's cgroup driver is cgroupfs, as RuntimeConfig says"));
+    let refused = |cause: &str| Refusal::new("cgroup_parent", cause);
+    if parent.contains(':') || (is_slice(parent) && !node.systemd) {
+        return Err(refused("is in systemd's form").with_hint(
+            "give the path of a control group: the cgroup driver of this runtime is what RuntimeConfig says",
+        ));
+    }
+    if is_slice(parent) {
+        return slice(parent).map_err(|error| refused(&error.to_string()));
     }
     let mut parts = parent.split('/');
     if parent.is_empty() || parts.any(|part| matches!(part, "" | "." | "..")) || parent.contains('\0') {
         return Err(refused("is no path of a control group"));
     }
-    Ok(parent)
+    Ok(format!("/{parent}"))
+}
+
+fn is_slice(path: &str) -> bool {
+    path.ends_with(".slice")
+}
+
+/// A slice by its name alone, or by the path of its control group, as kubelets give it.
+fn slice(given: &str) -> cgroups::Result<String> {
+    let path = match given.contains('/') {
+        true => format!("/{given}"),
+        false => slice_path(given)?,
+    };
+    Unit::of(&path)?;
+    Ok(path)
 }

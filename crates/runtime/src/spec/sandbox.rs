@@ -12,7 +12,7 @@ use super::{NodeFacts, namespaces, resources};
 ///
 /// # Errors
 /// With the field that asks for what is not done.
-pub fn sandbox(config: &PodSandboxConfig, ids: Option<&IdMappings>) -> Result<(), Refusal> {
+pub fn sandbox(config: &PodSandboxConfig, ids: Option<&IdMappings>, node: &NodeFacts) -> Result<(), Refusal> {
     let Some(linux) = &config.linux else { return Ok(()) };
     let options = linux.security_context.as_ref().and_then(|security| security.namespace_options.as_ref());
     if let (Some(options), Some(_)) = (options, ids) {
@@ -20,7 +20,7 @@ pub fn sandbox(config: &PodSandboxConfig, ids: Option<&IdMappings>) -> Result<()
     }
     match linux.cgroup_parent.as_str() {
         "" => Ok(()),
-        parent => resources::parent(parent, "linux.cgroup_parent").map(drop),
+        parent => resources::parent(parent, node).map(drop).map_err(|refusal| refusal.below("linux")),
     }
 }
 

@@ -19,13 +19,15 @@ use libcontainer::workload::{Executor, ExecutorError, ExecutorSetEnvsError, Exec
 use rustix::fs::{Mode, OFlags, fstatfs, openat};
 use serde_json::Value;
 
-use super::{Prepared, adapt, device_policy, overheard};
+use super::{Prepared, TOO_LITTLE, adapt, device_policy, overheard};
 use crate::exec::limits;
 use crate::failure::{Failure, program, with_causes};
 use crate::files::{self, CONFIG};
 use crate::sweep;
 
 const ENGINE: &str = "libcontainer";
+/// What it says when one of its processes has ended without a word.
+const SILENT: &str = "BrokenChannel";
 /// The magic number of the filesystem of processes.
 const PROC: i64 = 0x9fa0;
 /// Far more descriptors than the engine opens at a time. The kernel hands out the lowest free number.
@@ -36,7 +38,10 @@ pub(super) fn start(prepared: &Prepared<'_>, attached: Attached) -> Result<Proce
     let overheard = overheard::listen()?;
     create_and_start(prepared, attached).map_err(|trouble| match trouble {
         Trouble::Ours(failure) => failure,
-        Trouble::Engine(words) => Failure::said(ENGINE, &overheard.explain(&words)),
+        Trouble::Engine(words) => {
+            let failure = Failure::said(ENGINE, &overheard.explain(&words));
+            if words.contains(SILENT) { failure.hinted(TOO_LITTLE) } else { failure }
+        }
     })
 }
 

@@ -5,6 +5,7 @@ mod built_in;
 mod device_policy;
 mod oci;
 mod overheard;
+mod scope;
 
 use std::fs::File;
 use std::io::Write;
@@ -22,9 +23,14 @@ use crate::files::{self, CONFIG, FILTER, RunDir};
 use crate::{host_id, place, seccomp, sweep};
 
 pub(crate) use oci::last_words;
+use scope::Holder;
+pub(crate) use scope::{HOLD, hold};
 
 /// The descriptor that the result is written to.
 const RESULT: i32 = 3;
+/// The hint where a process was killed that only starts the container.
+const TOO_LITTLE: &str =
+    "the kernel may have killed what starts the container: raise a very low memory limit";
 
 /// A container that is ready to be started.
 pub(crate) struct Prepared<'a> {
@@ -125,6 +131,8 @@ fn in_private(dir: &Path, job: &Job, console: Option<&Path>) -> Result<Started, 
     let root = place::Root::of(&made.ready.rootfs)?;
     let device_rules = container::spec::all_device_rules(&job.start, &made.ready);
     let prepared = Prepared { dir, run_dir, job, config, console, kernel: &live, device_rules };
+    // Any engine finds the container's cgroup there, and puts the container's process into it.
+    let mut holder = Holder::of(&job.start.cgroup)?;
     let process = match &job.engine {
         Engine::Libcontainer => {
             let attached =
@@ -133,6 +141,8 @@ fn in_private(dir: &Path, job: &Job, console: Option<&Path>) -> Result<Started, 
         }
         Engine::Oci { path, args } => oci::start(&prepared, path, args),
     }?;
+    holder.as_mut().map_or(Ok(()), Holder::is_there)?;
+    drop(holder);
     root.note(dir, &process)?;
     Ok(Started { process, user: made.ready.user })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use vm::frame::Ended;
-use vm::{Error, Exec, Mode, Options, Payload, Result, Series, Stream, Vm};
+use vm::{Error, Exec, Init, Mode, Options, Payload, Result, Series, Stream, Vm};
 
 /// As coreutils' timeout has it.
 const OVERRAN: u8 = 124;
@@ -25,7 +25,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Gets the newest kernels into the cache (WARDLET_CACHE), with policy and initramfs.
+    /// Gets the newest kernels into the cache (WARDLET_CACHE), with policy and initramfs, and systemd for guests that have it.
     Install {
         /// Only this kernel: 6.1 or 6.12.
         #[arg(long)]
@@ -41,6 +41,9 @@ struct Run {
     /// 6.1 or 6.12.
     #[arg(long, default_value = "6.12")]
     kernel: Series,
+    /// Has systemd as process 1, on a machine without SELinux.
+    #[arg(long)]
+    systemd: bool,
     /// permissive or enforcing.
     #[arg(long, default_value = "enforcing")]
     mode: Mode,
@@ -74,13 +77,15 @@ fn main() -> ExitCode {
 
 fn install(kernel: Option<Series>) -> Result<()> {
     let wanted = kernel.map_or_else(|| Series::ALL.to_vec(), |series| vec![series]);
-    wanted.into_iter().try_for_each(|series| vm::install(series).map(drop))
+    wanted.into_iter().try_for_each(|series| vm::install(series).map(drop))?;
+    vm::install_systemd().map(drop)
 }
 
 fn boot_and_run(run: &Run) -> Result<u8> {
     vm::ensure(run.kernel)?;
     let options = Options {
         mode: run.mode,
+        init: if run.systemd { Init::Systemd } else { Init::Script },
         payloads: run.files.clone(),
         memory_mib: run.memory,
         ..Options::new(run.kernel)

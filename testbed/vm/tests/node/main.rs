@@ -4,5 +4,9 @@
 #[path = "../slow/guests/suite.rs"]
 mod suite;
 
+#[path = "../slow/agent_guest.rs"]
+mod agent_guest;
+
+mod cgroupfs;
 mod guests;
 mod module;

@@ -1,4 +1,6 @@
 //! Tests of this crate: what needs a component of others, or time.
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
 
+mod agent_guest;
 mod guests;
+mod systemd;

@@ -41,6 +41,20 @@ async fn until(source: &mut FileSource, expected: &[&str]) -> FileSet {
     }
 }
 
+/// On a busy machine more than the time in which a file settles lies between the scan, which found nothing to read yet, and the
+/// end of its reading. The set was delivered as complete and empty, and an agent that restarted ended its static pods.
+#[tokio::test]
+async fn no_first_set_lacks_a_file_that_was_never_tried() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("one.yaml"), pod("one")).unwrap();
+    let mut source = FileSource::static_pods(dir.path(), RESCAN);
+    source.scan();
+    assert!(source.due().is_empty());
+    tokio::time::sleep(SETTLED * 2).await;
+    assert!(source.accept(Vec::new()).is_none());
+    assert_eq!(names(&source.next().await.unwrap()), ["one"]);
+}
+
 async fn nothing_comes(source: &mut FileSource) {
     let next = tokio::time::timeout(Duration::from_millis(500), source.next()).await;
     assert!(next.is_err(), "a set came: {next:?}");

@@ -154,6 +154,7 @@ fn place() -> SandboxResources {
 
 fn node() -> NodeFacts {
     NodeFacts {
+        systemd: false,
         hostname: "node1".into(),
         cgroups: CgroupVersion::V1,
         swap_limits: true,

@@ -170,3 +170,25 @@ fn the_control_group_is_below_the_sandboxs() {
         assert_eq!(path(parent).refused(cause), "sandbox_config.linux.cgroup_parent");
     }
 }
+
+#[test]
+fn the_control_group_is_in_a_scope_of_the_sandboxs_slice_where_process_1_is_systemd() {
+    let wish = |parent: &str| {
+        let mut wish = Wish::new();
+        wish.node.systemd = true;
+        wish.place.cgroup_parent = parent.into();
+        wish
+    };
+    let scope = "/kubepods.slice/kubepods-pod1.slice/wardlet-c0ffee.scope/container";
+    for parent in ["kubepods-pod1.slice", "/kubepods.slice/kubepods-pod1.slice"] {
+        assert_eq!(wish(parent).start().cgroup.path, scope);
+    }
+    assert_eq!(wish("/kubepods/pod1").start().cgroup.path, "/kubepods/pod1/c0ffee");
+    for (parent, cause) in [
+        ("kubepods.slice:cri:x", "systemd's form"),
+        ("/elsewhere/kubepods-pod1.slice", "elsewhere"),
+        ("kubepods--pod1.slice", "not the name of a slice"),
+    ] {
+        assert_eq!(wish(parent).refused(cause), "sandbox_config.linux.cgroup_parent");
+    }
+}

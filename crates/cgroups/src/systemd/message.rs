@@ -1,0 +1,456 @@
+//! The D-Bus wire format, as far as calls to systemd and its answers need it. All numbers are in this machine's byte
+//! order, since the other side is on this machine.
+
+/// The first byte of each message: the byte order.
+const ORDER: u8 = if cfg!(target_endian = "little") { b'l' } else { b'B' };
+const PROTOCOL: u8 = 1;
+/// The part of a message that says how long it is.
+pub(super) const FIXED: usize = 16;
+/// No message that is read here comes near.
+const LARGEST: usize = 1 << 20;
+
+/// Types of messages.
+const CALL: u8 = 1;
+const RETURN: u8 = 2;
+const ERROR: u8 = 3;
+const SIGNAL: u8 = 4;
+
+/// Fields of a header.
+const PATH: u8 = 1;
+const INTERFACE: u8 = 2;
+const MEMBER: u8 = 3;
+const ERROR_NAME: u8 = 4;
+const REPLY_TO: u8 = 5;
+const DESTINATION: u8 = 6;
+const SIGNATURE: u8 = 8;
+
+/// The value of a property of a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Value {
+    Flag(bool),
+    Number(u64),
+    Text(String),
+    Bytes(Vec<u8>),
+    Pids(Vec<u32>),
+}
+
+/// A property of a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Property {
+    pub(super) name: &'static str,
+    pub(super) value: Value,
+}
+
+/// Arguments of a call, with their types.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Body {
+    types: String,
+    bytes: Writer,
+}
+
+/// A call to systemd.
+pub(super) struct Call<'a> {
+    pub(super) serial: u32,
+    pub(super) path: &'a str,
+    pub(super) destination: &'a str,
+    pub(super) interface: &'a str,
+    pub(super) method: &'a str,
+    pub(super) body: &'a Body,
+}
+
+/// A message of systemd's, as far as it matters here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Received {
+    /// The answer to the call with this serial number, with the texts at the beginning of its body.
+    Returned {
+        serial: u32,
+        texts: Vec<String>,
+    },
+    /// The call was refused.
+    Refused {
+        serial: u32,
+        name: String,
+        words: String,
+    },
+    /// A signal, with the numbers and texts at the beginning of its body.
+    Signal {
+        member: String,
+        texts: Vec<String>,
+    },
+    Other,
+}
+
+impl Body {
+    pub(super) fn text(mut self, text: &str) -> Self {
+        self.types.push('s');
+        self.bytes.text(text);
+        self
+    }
+
+    pub(super) fn flag(mut self, flag: bool) -> Self {
+        self.types.push('b');
+        self.bytes.number(u32::from(flag));
+        self
+    }
+
+    pub(super) fn properties(mut self, properties: &[Property]) -> Self {
+        self.types.push_str("a(sv)");
+        self.bytes.array(8, |bytes| {
+            for property in properties {
+                bytes.align(8);
+                bytes.text(property.name);
+                bytes.value(&property.value);
+            }
+        });
+        self
+    }
+
+    /// The further units of a transient one: none.
+    pub(super) fn no_units(mut self) -> Self {
+        self.types.push_str("a(sa(sv))");
+        self.bytes.array(8, |_| {});
+        self
+    }
+}
+
+impl Call<'_> {
+    /// The whole message.
+    pub(super) fn message(&self) -> Vec<u8> {
+        let mut message = Writer(vec![ORDER, CALL, 0, PROTOCOL]);
+        message.number(length(self.body.bytes.0.len()));
+        message.number(self.serial);
+        message.array(8, |fields| {
+            fields.field(PATH, "o", self.path);
+            fields.field(DESTINATION, "s", self.destination);
+            fields.field(INTERFACE, "s", self.interface);
+            fields.field(MEMBER, "s", self.method);
+            if !self.body.types.is_empty() {
+                fields.align(8);
+                fields.0.push(SIGNATURE);
+                fields.signature("g");
+                fields.signature(&self.body.types);
+            }
+        });
+        message.align(8);
+        message.0.extend_from_slice(&self.body.bytes.0);
+        message.0
+    }
+}
+
+fn length(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+#[derive(Debug, Clone, Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn align(&mut self, to: usize) {
+        self.0.resize(self.0.len().next_multiple_of(to), 0);
+    }
+
+    fn number(&mut self, number: u32) {
+        self.align(4);
+        self.0.extend_from_slice(&number.to_ne_bytes());
+    }
+
+    fn text(&mut self, text: &str) {
+        self.number(length(text.len()));
+        self.0.extend_from_slice(text.as_bytes());
+        self.0.push(0);
+    }
+
+    /// Signatures are short: one byte has their length.
+    fn signature(&mut self, text: &str) {
+        self.0.push(u8::try_from(text.len()).unwrap_or(u8::MAX));
+        self.0.extend_from_slice(text.as_bytes());
+        self.0.push(0);
+    }
+
+    /// The length of an array does not count the padding before its first element.
+    fn array(&mut self, alignment: usize, elements: impl FnOnce(&mut Self)) {
+        self.number(0);
+        let place = self.0.len();
+        self.align(alignment);
+        let first = self.0.len();
+        elements(self);
+        let bytes = length(self.0.len() - first).to_ne_bytes();
+        if let Some(written) = self.0.get_mut(place - bytes.len()..place) {
+            written.copy_from_slice(&bytes);
+        }
+    }
+
+    fn field(&mut self, code: u8, kind: &str, text: &str) {
+        self.align(8);
+        self.0.push(code);
+        self.signature(kind);
+        self.text(text);
+    }
+
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Flag(flag) => {
+                self.signature("b");
+                self.number(u32::from(*flag));
+            }
+            Value::Number(number) => {
+                self.signature("t");
+                self.align(8);
+                self.0.extend_from_slice(&number.to_ne_bytes());
+            }
+            Value::Text(text) => {
+                self.signature("s");
+                self.text(text);
+            }
+            Value::Bytes(bytes) => {
+                self.signature("ay");
+                self.array(1, |array| array.0.extend_from_slice(bytes));
+            }
+            Value::Pids(pids) => {
+                self.signature("au");
+                self.array(4, |array| pids.iter().for_each(|pid| array.number(*pid)));
+            }
+        }
+    }
+}
+
+/// How many bytes follow the fixed part of a message; `None` if it is none that can be read here.
+pub(super) fn rest(fixed: &[u8; FIXED]) -> Option<usize> {
+    let mut reader = Reader { bytes: fixed, at: 0 };
+    let order = reader.byte()?;
+    reader.at = 4;
+    let body = usize::try_from(reader.number()?).ok()?;
+    reader.at = 12;
+    let fields = usize::try_from(reader.number()?).ok()?;
+    let all = fields.checked_next_multiple_of(8)?.checked_add(body)?;
+    (order == ORDER && all <= LARGEST).then_some(all)
+}
+
+/// Reads a whole message; `None` if it is cut or wrong.
+pub(super) fn read(message: &[u8]) -> Option<Received> {
+    let mut reader = Reader { bytes: message, at: 1 };
+    let kind = reader.byte()?;
+    reader.at = 12;
+    let end = usize::try_from(reader.number()?).ok()?.checked_add(FIXED)?;
+    let mut header = Header::default();
+    while reader.at < end {
+        reader.align(8);
+        let code = reader.byte()?;
+        let types = reader.signature()?;
+        match (code, types) {
+            (REPLY_TO, "u") => header.reply_to = reader.number()?,
+            (SIGNATURE, "g") => header.types = reader.signature()?,
+            (MEMBER, "s") => header.member = reader.text()?,
+            (ERROR_NAME, "s") => header.error = reader.text()?,
+            (_, "s" | "o") => drop(reader.text()?),
+            (_, "g") => drop(reader.signature()?),
+            (_, "u") => drop(reader.number()?),
+            _ => return None,
+        }
+    }
+    reader.align(8);
+    let texts = reader.texts(header.types)?;
+    let serial = header.reply_to;
+    Some(match kind {
+        RETURN => Received::Returned { serial, texts },
+        ERROR => Received::Refused {
+            serial,
+            name: header.error.to_owned(),
+            words: texts.into_iter().next().unwrap_or_default(),
+        },
+        SIGNAL => Received::Signal { member: header.member.to_owned(), texts },
+        _ => Received::Other,
+    })
+}
+
+#[derive(Default)]
+struct Header<'a> {
+    reply_to: u32,
+    types: &'a str,
+    member: &'a str,
+    error: &'a str,
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn align(&mut self, to: usize) {
+        self.at = self.at.next_multiple_of(to);
+    }
+
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let end = self.at.checked_add(length)?;
+        let taken = self.bytes.get(self.at..end)?;
+        self.at = end;
+        Some(taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        self.align(4);
+        Some(u32::from_ne_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let text = std::str::from_utf8(self.take(length)?).ok()?;
+        self.take(1)?;
+        Some(text)
+    }
+
+    fn signature(&mut self) -> Option<&'a str> {
+        let length = usize::from(self.byte()?);
+        let text = std::str::from_utf8(self.take(length)?).ok()?;
+        self.take(1)?;
+        Some(text)
+    }
+
+    /// The texts at the beginning of a body of these types; what comes after another type than a number is not read.
+    fn texts(&mut self, types: &str) -> Option<Vec<String>> {
+        let mut texts = Vec::new();
+        for kind in types.chars() {
+            match kind {
+                's' | 'o' => texts.push(self.text()?.to_owned()),
+                'u' => drop(self.number()?),
+                _ => break,
+            }
+        }
+        Some(texts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(kind: u8, fields: impl FnOnce(&mut Writer), body: &Body) -> Vec<u8> {
+        let mut message = Writer(vec![ORDER, kind, 1, PROTOCOL]);
+        message.number(length(body.bytes.0.len()));
+        message.number(9);
+        message.array(8, fields);
+        message.align(8);
+        message.0.extend_from_slice(&body.bytes.0);
+        message.0
+    }
+
+    fn types(fields: &mut Writer, types: &str) {
+        fields.align(8);
+        fields.0.push(SIGNATURE);
+        fields.signature("g");
+        fields.signature(types);
+    }
+
+    fn reply_to(fields: &mut Writer, serial: u32) {
+        fields.align(8);
+        fields.0.push(REPLY_TO);
+        fields.signature("u");
+        fields.number(serial);
+    }
+
+    #[test]
+    fn a_call_is_written_as_the_specification_says() {
+        let body = Body::default().text("a.slice").flag(true);
+        let call = Call { serial: 7, path: "/o", destination: "d", interface: "i", method: "M", body: &body };
+        let message = call.message();
+        let fixed: [u8; FIXED] = message[..FIXED].try_into().unwrap();
+        assert_eq!(rest(&fixed), Some(message.len() - FIXED));
+        assert_eq!(&message[..4], [ORDER, 1, 0, 1]);
+        // 4 of the length, 7 letters, a zero byte; 4 of the flag.
+        assert_eq!(&message[4..12], [16_u32.to_ne_bytes(), 7_u32.to_ne_bytes()].concat());
+        assert_eq!(&message[16..24], b"\x01\x01o\0\x02\0\0\0");
+        assert!(message.ends_with(b"a.slice\0\x01\0\0\0") && message.len().is_multiple_of(8));
+        assert!(message.windows(7).any(|bytes| bytes == b"\x08\x01g\0\x02sb"));
+    }
+
+    #[test]
+    fn values_have_the_alignment_of_their_types() {
+        let property = |name, value| Property { name, value };
+        let body = Body::default().properties(&[
+            property("A", Value::Number(5)),
+            property("BC", Value::Pids(vec![1, 2])),
+            property("D", Value::Bytes(vec![9])),
+            property("E", Value::Flag(true)),
+        ]);
+        let number = |number: u32| number.to_ne_bytes().to_vec();
+        let expected = [
+            // The length of the array, and its padding.
+            number(70),
+            vec![0; 4],
+            // A: text, signature, padding, number.
+            number(1),
+            b"A\0\x01t\0".to_vec(),
+            vec![0; 7],
+            5_u64.to_ne_bytes().to_vec(),
+            number(2),
+            b"BC\0\x02au\0".to_vec(),
+            vec![0],
+            number(8),
+            number(1),
+            number(2),
+        ]
+        .concat();
+        let written = body.bytes.0;
+        assert_eq!(written[8..expected.len()], expected[8..]);
+        assert_eq!(
+            usize::try_from(u32::from_ne_bytes(written[..4].try_into().unwrap())).unwrap(),
+            written.len() - 8
+        );
+        assert!(written.ends_with(b"\x01\0\0\0"));
+    }
+
+    #[test]
+    fn answers_and_signals_are_read() {
+        let job = "/org/freedesktop/systemd1/job/7";
+        let returned = answer(
+            RETURN,
+            |fields| {
+                reply_to(fields, 3);
+                types(fields, "o");
+            },
+            &Body::default().text(job),
+        );
+        assert_eq!(read(&returned), Some(Received::Returned { serial: 3, texts: vec![job.to_owned()] }));
+        let refused = answer(
+            ERROR,
+            |fields| {
+                fields.field(ERROR_NAME, "s", "org.x.Known");
+                reply_to(fields, 4);
+                types(fields, "s");
+            },
+            &Body::default().text("because"),
+        );
+        let expected = Received::Refused { serial: 4, name: "org.x.Known".into(), words: "because".into() };
+        assert_eq!(read(&refused), Some(expected));
+        let signal = answer(
+            SIGNAL,
+            |fields| {
+                fields.field(MEMBER, "s", "JobRemoved");
+                types(fields, "boss");
+            },
+            &Body::default(),
+        );
+        let expected = Received::Signal { member: "JobRemoved".into(), texts: vec![] };
+        assert_eq!(read(&signal), Some(expected));
+        for cut in 0..returned.len() {
+            assert_eq!(read(&returned[..cut]), None, "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_or_of_another_order_is_not_read() {
+        let fixed = |order: u8, body: u32| {
+            let mut bytes = vec![order, RETURN, 0, 1];
+            [body, 1, 0].iter().for_each(|number: &u32| bytes.extend_from_slice(&number.to_ne_bytes()));
+            <[u8; FIXED]>::try_from(bytes).unwrap()
+        };
+        assert_eq!(rest(&fixed(ORDER, 8)), Some(8));
+        assert_eq!(rest(&fixed(ORDER, u32::MAX)), None);
+        assert_eq!(rest(&fixed(b'x', 8)), None);
+    }
+}
