@@ -209,7 +209,7 @@ impl NodeAgent<'_> {
             let node = node::spawn(&clients, settings, config.into(), probe.state());
             let events = Arc::new(ApiEvents::start(clients.events.kube(), &name, event_limits));
             let of_node =
-                NodeEvents::start(Arc::clone(&events), Arc::clone(&clock), &name, probe.state(), node.node());
+                NodeEvents::start(Arc::clone(&events), Arc::clone(&clock), &name, probe.state(), &node);
             let passing = node::pod_cidrs::pass_on(options.client.clone(), node.node(), probe.refresher());
             tasks.spawn(passing);
             let lease = lease::spawn(&clients, &name, config.into(), node.node());

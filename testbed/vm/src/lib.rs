@@ -33,4 +33,4 @@ pub use exec::{Exec, Output, Stream};
 pub use install::{ensure, install, install_systemd};
 pub use payload::Payload;
 pub use series::{Mode, Series};
-pub use vm::{Init, Options, Vm};
+pub use vm::{ADDRESS, Init, Options, Vm, new_disk};

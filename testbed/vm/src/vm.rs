@@ -1,13 +1,13 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::boot;
-use crate::cache::Cache;
+use crate::cache::{Cache, Installed};
 use crate::console::{Cause, ConsoleLog};
 use crate::error::{Error, Result};
 use crate::exec::{Exec, Output, Stream};
@@ -16,6 +16,12 @@ use crate::host;
 use crate::payload::Payload;
 use crate::qemu::{NoFrame, Qemu};
 use crate::series::{Mode, Series};
+
+/// The guest's address in QEMU's user network.
+pub const ADDRESS: &str = "10.0.2.15";
+/// The driver is a module of this kernel, and there is no DHCP client.
+const SET_UP_NETWORK: &str = "modprobe virtio_net && ip addr add 10.0.2.15/24 dev eth0 && ip link set eth0 up && \
+                              ip route add default via 10.0.2.2";
 
 /// How long the agent may take to say that a killed command is gone, and the guest to switch off.
 const GRACE: Duration = Duration::from_secs(10);
@@ -44,6 +50,12 @@ pub struct Options {
     pub memory_mib: u32,
     /// How long the boot may take.
     pub boot_limit: Duration,
+    /// The disk of `/var`, made by [`new_disk`]: it keeps what is written for the next boot. Without one, what is
+    /// written is forgotten.
+    pub disk: Option<PathBuf>,
+    /// The file of a network namespace of the host. The guest reaches what is reached there from `eth0`, which has the
+    /// address [`ADDRESS`]. Without one, the guest has `lo` only.
+    pub network: Option<PathBuf>,
 }
 
 impl Options {
@@ -58,6 +70,8 @@ impl Options {
             payloads: vec![],
             memory_mib: 1024,
             boot_limit,
+            disk: None,
+            network: None,
         }
     }
 }
@@ -73,16 +87,17 @@ pub struct Vm {
 impl Vm {
     /// Boots a guest and waits until it takes commands.
     pub fn boot(options: &Options) -> Result<Self> {
-        let cache = Cache::of_user()?;
-        let installed = cache
-            .newest(options.series)
-            .ok_or_else(|| Error::NotInstalled { series: options.series, cache: cache.path().to_owned() })?;
+        let installed = installed(options.series)?;
         let initrd = boot::initrd(&installed, options)?;
         let began = Instant::now();
         let command = boot::command(&installed, options, &initrd);
         let mut qemu = Qemu::start(command, initrd)?;
         match qemu.receive(began + options.boot_limit) {
-            Ok(Frame::Hello(hello)) => Ok(Self { qemu: Mutex::new(qemu), hello, boot_time: began.elapsed() }),
+            Ok(Frame::Hello(hello)) => {
+                let vm = Self { qemu: Mutex::new(qemu), hello, boot_time: began.elapsed() };
+                options.network.as_ref().map_or(Ok(()), |_| vm.set_up_network())?;
+                Ok(vm)
+            }
             Ok(_) => Err(verdict(&mut qemu, NoFrame::Gone, "boot", options.boot_limit)),
             Err(none) => Err(verdict(&mut qemu, none, "boot", options.boot_limit)),
         }
@@ -168,7 +183,13 @@ impl Vm {
         if output.success() { Ok(()) } else { Err(guest_file("write", path, &output)) }
     }
 
-    /// Switches it off and returns the whole console log. Dropping it does the same less kindly.
+    fn set_up_network(&self) -> Result<()> {
+        let output = self.exec(&["sh", "-c", SET_UP_NETWORK])?;
+        if output.success() { Ok(()) } else { Err(guest_file("set up", "eth0", &output)) }
+    }
+
+    /// Switches it off and returns the whole console log. Dropping it is a loss of power: what the guest has not written
+    /// to its disk yet is lost.
     pub fn shutdown(self) -> Result<ConsoleLog> {
         let mut qemu = self.qemu.into_inner().unwrap_or_else(PoisonError::into_inner);
         let off = qemu.send(Frame::PowerOff).and_then(|()| qemu.wait(GRACE));
@@ -182,6 +203,17 @@ impl Vm {
     fn qemu(&self) -> MutexGuard<'_, Qemu> {
         self.qemu.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Makes an empty disk for `/var` of guests with a kernel of this series.
+pub fn new_disk(series: Series, at: &Path) -> Result<()> {
+    let empty = installed(series)?.var();
+    host::run(host::command("cp").args(["--sparse=always", "--"]).arg(&empty).arg(at)).map(drop)
+}
+
+fn installed(series: Series) -> Result<Installed> {
+    let cache = Cache::of_user()?;
+    cache.newest(series).ok_or_else(|| Error::NotInstalled { series, cache: cache.path().to_owned() })
 }
 
 fn send(qemu: &Qemu, exec: &Exec) -> std::result::Result<(), NoFrame> {

@@ -110,7 +110,13 @@ mod tests {
     #[test]
     fn an_event_of_the_node_is_in_the_default_namespace_and_names_no_other() {
         let time = Moment::from_millis(1_772_368_205_999);
-        let event = NodeEvent { reason: "NodeReady", uid: String::new(), message: "ready".into(), time };
+        let event = NodeEvent {
+            kind: EventType::Normal,
+            reason: "NodeReady",
+            uid: String::new(),
+            message: "ready".into(),
+            time,
+        };
         let event = event.of("node0");
         let correlated = Correlator::new().observe(&event, Instant::now()).unwrap();
         let document = document(&event, &correlated, "node0", "node0.1");

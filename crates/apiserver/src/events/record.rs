@@ -49,9 +49,11 @@ impl From<Event> for Record {
     }
 }
 
-/// An event of the node, which is not a warning.
+/// An event of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NodeEvent {
+    /// Whether it is a warning.
+    pub(crate) kind: EventType,
     /// The reason, as the kubelet's.
     pub(crate) reason: &'static str,
     /// The node's UID; empty if it is not known yet.
@@ -64,9 +66,9 @@ pub(crate) struct NodeEvent {
 
 impl NodeEvent {
     pub(super) fn of(self, node: &str) -> Record {
-        let Self { reason, uid, message, time } = self;
+        let Self { kind, reason, uid, message, time } = self;
         let (namespace, name) = (String::new(), node.to_owned());
         let object = Involved { kind: "Node", namespace, name, uid, field_path: None };
-        Record { kind: EventType::Normal, reason, object, message, time }
+        Record { kind, reason, object, message, time }
     }
 }

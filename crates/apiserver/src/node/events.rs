@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use agent::ports::Clock;
+use agent::ports::{Clock, EventType};
 use k8s_openapi::api::core::v1::Node;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::conditions::NodeConditions;
 use super::facts::NodeState;
+use super::sync::NodeHandle;
 use crate::events::{ApiEvents, NodeEvent};
 
 /// Records the events of a node. The task ends when this value is dropped.
@@ -18,18 +19,19 @@ pub struct NodeEvents {
 }
 
 impl NodeEvents {
-    /// Records that the agent starts, and from then on each change of the node's conditions, and whether pods may be
-    /// scheduled onto it. Must be called within a tokio runtime.
+    /// Records that the agent starts, and from then on that the machine was rebooted, each change of the node's
+    /// conditions, and whether pods may be scheduled onto it. Must be called within a tokio runtime.
     #[must_use]
     pub fn start(
         events: Arc<ApiEvents>,
         clock: Arc<dyn Clock>,
         name: &str,
         state: watch::Receiver<NodeState>,
-        node: watch::Receiver<Option<Arc<Node>>>,
+        handle: &NodeHandle,
     ) -> Self {
         let recorder = Recorder { events, clock, name: name.to_owned() };
-        Self { task: tokio::spawn(recorder.run(state, node)).abort_handle() }
+        let watched = Watched { state, node: handle.node(), rebooted: handle.rebooted() };
+        Self { task: tokio::spawn(recorder.run(watched)).abort_handle() }
     }
 }
 
@@ -45,13 +47,22 @@ struct Recorder {
     name: String,
 }
 
+/// What is recorded when it changes.
+struct Watched {
+    state: watch::Receiver<NodeState>,
+    node: watch::Receiver<Option<Arc<Node>>>,
+    rebooted: watch::Receiver<bool>,
+}
+
 impl Recorder {
-    async fn run(self, mut state: watch::Receiver<NodeState>, mut node: watch::Receiver<Option<Arc<Node>>>) {
-        self.record("Starting", String::new(), "Starting kubelet.".to_owned());
-        let (mut conditions, mut is_cordoned) = (None, None);
+    async fn run(self, watched: Watched) {
+        let Watched { mut state, mut node, mut rebooted } = watched;
+        self.record(EventType::Normal, "Starting", String::new(), "Starting kubelet.".to_owned());
+        let (mut conditions, mut is_cordoned, mut is_reboot_recorded) = (None, None, false);
         loop {
             let seen = node.borrow_and_update().clone();
             let now = state.borrow_and_update().conditions.clone();
+            let is_rebooted = *rebooted.borrow_and_update();
             let uid = seen.as_ref().and_then(|node| node.metadata.uid.clone()).unwrap_or_default();
             let mut reasons = flips(conditions.as_ref(), &now);
             conditions = Some(now);
@@ -61,9 +72,16 @@ impl Recorder {
                 reasons.extend(cordon(is_cordoned.replace(cordoned), cordoned));
             }
             for reason in reasons {
-                self.record(reason, uid.clone(), format!("Node {} status is now: {reason}", self.name));
+                let message = format!("Node {} status is now: {reason}", self.name);
+                self.record(EventType::Normal, reason, uid.clone(), message);
+            }
+            if is_rebooted && !std::mem::replace(&mut is_reboot_recorded, true) {
+                let boot = state.borrow().facts.machine.boot_id.clone();
+                let message = format!("Node {} has been rebooted, boot id: {boot}", self.name);
+                self.record(EventType::Warning, "Rebooted", uid, message);
             }
             let is_open = tokio::select! {
+                changed = rebooted.changed(), if !is_rebooted => changed.is_ok(),
                 changed = state.changed() => changed.is_ok(),
                 changed = node.changed() => changed.is_ok(),
             };
@@ -73,8 +91,9 @@ impl Recorder {
         }
     }
 
-    fn record(&self, reason: &'static str, uid: String, message: String) {
-        self.events.record_node(NodeEvent { reason, uid, message, time: self.clock.now() });
+    fn record(&self, kind: EventType, reason: &'static str, uid: String, message: String) {
+        let time = self.clock.now();
+        self.events.record_node(NodeEvent { kind, reason, uid, message, time });
     }
 }
 

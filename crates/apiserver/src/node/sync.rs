@@ -46,6 +46,7 @@ impl Default for NodeTiming {
 pub struct NodeHandle {
     node: watch::Receiver<Option<Arc<Node>>>,
     problem: watch::Receiver<Problem>,
+    rebooted: watch::Receiver<bool>,
     tasks: JoinSet<()>,
 }
 
@@ -60,6 +61,12 @@ impl NodeHandle {
     #[must_use]
     pub fn problem(&self) -> watch::Receiver<Problem> {
         self.problem.clone()
+    }
+
+    /// Whether the Node that was adopted is of another boot of this machine.
+    #[must_use]
+    pub fn rebooted(&self) -> watch::Receiver<bool> {
+        self.rebooted.clone()
     }
 
     /// Ends the tasks. The Node stays as it is.
@@ -83,6 +90,7 @@ pub fn spawn(
     let seen = Seen::new();
     let problems = Problems::new("node status");
     let (node, problem) = (seen.subscribe(), problems.subscribe());
+    let (reboot, rebooted) = watch::channel(false);
     let mut tasks = JoinSet::new();
     tasks.spawn(super::watch::watch(clients.main.clone(), settings.name.clone(), seen.clone()));
     let client = clients.heartbeat.clone();
@@ -94,10 +102,11 @@ pub fn spawn(
         state,
         seen,
         problems,
+        reboot,
         last: Last { ready: None, report_at: Instant::now(), not_taken: None, failed: false },
     };
     tasks.spawn(sync.run());
-    NodeHandle { node, problem, tasks }
+    NodeHandle { node, problem, rebooted, tasks }
 }
 
 struct Sync {
@@ -108,6 +117,7 @@ struct Sync {
     state: watch::Receiver<NodeState>,
     seen: Seen,
     problems: Problems,
+    reboot: watch::Sender<bool>,
     last: Last,
 }
 
@@ -203,6 +213,13 @@ impl Sync {
         self.seen.saw(seen.clone());
         let change = Change { seen: &seen, wanted: &wanted, state: &state };
         self.send_if_needed(&change).await?;
+        if is_of_another_boot(&seen, &state) {
+            tracing::info!(
+                node = self.settings.name,
+                "the machine was rebooted since the node was last updated"
+            );
+            self.reboot.send_replace(true);
+        }
         tracing::info!(node = self.settings.name, "adopted the node that exists");
         Ok(())
     }
@@ -273,6 +290,13 @@ impl Sync {
     }
 }
 
+/// Whether the status of a Node names another boot than this one.
+fn is_of_another_boot(node: &Node, state: &NodeState) -> bool {
+    let info = node.status.as_ref().and_then(|status| status.node_info.as_ref());
+    let boot = &state.facts.machine.boot_id;
+    info.is_some_and(|info| !info.boot_id.is_empty() && !boot.is_empty() && info.boot_id != *boot)
+}
+
 /// A Node that is missing was deleted, or, with `registerNode: false`, has yet to be created.
 fn deleted(error: ApiError) -> ApiError {
     if error.kind() != ErrorKind::NotFound {
@@ -282,4 +306,27 @@ fn deleted(error: ApiError) -> ApiError {
         "the Node was deleted, or has yet to be created where the agent may not register it; restart the agent to \
          register the node again",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{NodeStatus, NodeSystemInfo};
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_of_another_boot_only_if_both_boots_are_known() {
+        let mut state = NodeState::default();
+        state.facts.machine.boot_id = "second".to_owned();
+        let of = |boot: &str| {
+            let info = NodeSystemInfo { boot_id: boot.to_owned(), ..NodeSystemInfo::default() };
+            let status = NodeStatus { node_info: Some(info), ..NodeStatus::default() };
+            Node { status: Some(status), ..Node::default() }
+        };
+        assert!(is_of_another_boot(&of("first"), &state));
+        assert!(!is_of_another_boot(&of("second"), &state));
+        assert!(!is_of_another_boot(&of(""), &state));
+        assert!(!is_of_another_boot(&Node::default(), &state));
+        assert!(!is_of_another_boot(&of("first"), &NodeState::default()));
+    }
 }
