@@ -1,5 +1,5 @@
 //! Tests of this crate: what needs a whole node to itself.
-#![allow(clippy::panic, clippy::unwrap_used, missing_docs)]
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, missing_docs)]
 
 #[path = "../slow/guests/suite.rs"]
 mod suite;
