@@ -1,5 +1,6 @@
 //! `wardlet agent` on a machine with cgroups of version 2 alone and without systemd: the cgroupfs driver.
 
+use serde_json::json;
 use testkit::wait_for;
 use vm::Init;
 
@@ -23,6 +24,10 @@ fn pods_and_containers_are_in_cgroups_of_version_2_with_the_kubelets_names_and_l
     let container = format!("{pod}/{}", container.trim().trim_start_matches("./"));
     machine.exec_joins("guaranteed", &container);
     assert!(machine.wardlet("verify").contains("OK"));
+    machine.add("hungry", "tail /dev/zero", &json!({"limits": {"cpu": "200m", "memory": "48Mi"}}));
+    let end = machine.logged("default/hungry-guest: container main ended: ");
+    assert!(end.contains("OOMKilled, exit code 137"), "{end}");
+    machine.remove("hungry");
     ["guaranteed", "burstable", "besteffort"].iter().for_each(|name| machine.remove(name));
     wait_for("only the cgroups of the classes are left", || {
         let dirs = machine.done("cd /sys/fs/cgroup && find kubepods -type d | sort");
