@@ -77,6 +77,8 @@ pub struct Box {
     root: PathBuf,
     pub job: Job,
     pins: Vec<PathBuf>,
+    /// The slice above it, where process 1 is systemd.
+    slice: Option<String>,
     pub init: Option<u32>,
 }
 
@@ -90,9 +92,13 @@ impl Box {
         let root = scratch().join(format!("wt{id}"));
         fs::create_dir_all(root.join("state")).unwrap();
         fs::set_permissions(&root, fs::Permissions::from_mode(0o711)).unwrap();
-        let start = start(&root, &id, users, args);
+        let mut start = start(&root, &id, users, args);
+        let slice = slice(&id);
+        if let Some(slice) = &slice {
+            start.cgroup.path = cgroups::systemd::container_path(slice, &id);
+        }
         let job = Job { version: 1, engine, run_dir: root.join("c"), start };
-        let mut made = Self { root, job, pins: vec![], init: None };
+        let mut made = Self { root, job, pins: vec![], slice, init: None };
         if users == Users::Pod {
             made.give_namespaces();
         }
@@ -235,7 +241,10 @@ impl Box {
 
     /// What there is of it beyond its own files.
     pub fn left(&self) -> Vec<String> {
-        let mut left: Vec<String> = cgroups(&self.job.start.cgroup.path);
+        let path = Path::new(&self.job.start.cgroup.path);
+        // That of a container in a scope is to go with the scope.
+        let whole = path.parent().filter(|_| self.slice.is_some()).unwrap_or(path);
+        let mut left: Vec<String> = cgroups(whole.to_str().unwrap());
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let pinned = |line: &&str| self.pins.iter().any(|pin| line.contains(pin.to_str().unwrap()));
         let ours = mounts.lines().filter(|line| line.contains(self.root.to_str().unwrap()) && !pinned(line));
@@ -276,12 +285,23 @@ impl Drop for Box {
         for pin in &self.pins {
             Namespace::unpin(pin).unwrap();
         }
+        if let Some(slice) = &self.slice {
+            cgroups::Groups::find().unwrap().remove(slice).unwrap();
+        }
         let name = self.root.file_name().unwrap().to_owned();
         let removed = kernel::Dir::open(&scratch()).unwrap().remove_tree(&name);
         if !thread::panicking() {
             removed.unwrap();
         }
     }
+}
+
+/// A slice for the container with this ID, as pods have one, where process 1 is systemd.
+fn slice(id: &str) -> Option<String> {
+    let groups = cgroups::Groups::find().unwrap();
+    let slice = groups.has_systemd().then(|| format!("/wardlet_container_tests_{id}.slice"))?;
+    groups.make(&slice).unwrap();
+    Some(slice)
 }
 
 pub fn may_limit_others() -> bool {

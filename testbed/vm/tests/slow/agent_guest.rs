@@ -1,5 +1,6 @@
 //! A guest with cgroups of version 2 alone in which `wardlet agent` runs static pods on the built-in runtime.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ const IMAGE: &str = "localhost/agent-guest:1";
 const PODS: &str = "/etc/kubernetes/manifests";
 const AGENT: &str = "/opt/wardlet --state-dir /var/lib/wardlet agent --builtin-runtime --programs /opt -- \
     --config=/etc/kubelet.json --node-ip=192.0.2.10 --hostname-override=guest";
+const CONTEXTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/selinux/tests/contexts/fedora");
 /// The unit that is delivered, and what it lacks in a guest.
 const UNIT: &str = include_str!("../../../../deploy/node/wardlet-agent.service");
 const DROP_IN: &str = "[Unit]\nDefaultDependencies=no\n[Service]\nRestartSec=0\nEnvironment=PATH=/bin:/sbin:/usr/bin\n\
@@ -60,6 +62,11 @@ impl Machine {
         println!("booted in {:.1} s", vm.boot_time().as_secs_f64());
         let machine = Self { vm, since, init };
         machine.done(&format!("mkdir -p {PODS} && ip addr add 192.0.2.10/24 dev lo && echo nameserver 192.0.2.1 >/etc/resolv.conf"));
+        if init == Init::Script {
+            // The host's labels for containers: SELinux is on here.
+            machine.done("mkdir -p /usr/share/containers/selinux");
+            machine.vm.put(Path::new(CONTEXTS), "/usr/share/containers/selinux/contexts").unwrap();
+        }
         machine.wardlet("image import /opt/image.tar");
         let config = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",

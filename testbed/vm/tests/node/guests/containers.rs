@@ -29,6 +29,25 @@ const RUNC: &str = "/usr/sbin/runc";
 /// The testbed's.
 const NEWER_RUNC: &str = "/opt/runc";
 
+/// What a guest with systemd as process 1 needs beside what it has.
+pub(crate) fn payloads_with_systemd() -> Vec<Payload> {
+    let helper = vm::static_binary("wardlet-container", "wardlet-container").unwrap();
+    let tests = vm::static_test("wardlet-container", "root").unwrap();
+    vec![
+        Payload::new(&helper, HELPER),
+        Payload::new(&tests, "/opt/container-root"),
+        Payload::new(Path::new(RUNC), RUNC),
+    ]
+}
+
+/// By the built-in engine and by Debian's runc: each container is in a scope of systemd, below a slice.
+pub(crate) fn containers_are_started_limited_and_removed_in_scopes(vm: &Vm) {
+    containers(vm, "/var/tmp", &["failures::", "limits::"]);
+    containers(vm, "/var/tmp", &["one_more_process_is_held_as_a_user_of_the_pods"]);
+    let left = vm.exec(&["systemctl", "list-units", "--all", "--plain", "--no-legend", "wardlet*"]).unwrap();
+    assert_eq!(left.text(), "");
+}
+
 /// What the guest needs beside what it has.
 pub(crate) fn payloads() -> Vec<Payload> {
     let helper = vm::static_binary("wardlet-container", "wardlet-container").unwrap();

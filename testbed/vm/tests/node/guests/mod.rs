@@ -4,7 +4,7 @@ mod containers;
 
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use vm::{Options, Series, Vm};
+use vm::{Init, Options, Series, Vm};
 
 static ON_6_1: LazyLock<Mutex<Vm>> = LazyLock::new(|| boot(Series::V6_1));
 static ON_6_12: LazyLock<Mutex<Vm>> = LazyLock::new(|| boot(Series::V6_12));
@@ -44,4 +44,13 @@ on_each_kernel! {
     a_pods_own_files_come_from_a_run_directory_in_memory
     every_pod_has_a_label_of_its_own_in_both_modes
     every_pod_has_a_label_of_its_own_by_runc_in_both_modes
+}
+
+/// A scope is where an engine's own clean-up is, too: why a start failed is told all the same.
+#[test]
+fn containers_are_in_scopes_where_process_1_is_systemd() {
+    vm::ensure(Series::V6_12).unwrap();
+    let payloads = containers::payloads_with_systemd();
+    let options = Options { payloads, init: Init::Systemd, ..Options::new(Series::V6_12) };
+    containers::containers_are_started_limited_and_removed_in_scopes(&Vm::boot(&options).unwrap());
 }
