@@ -12,6 +12,7 @@ use crate::scan::HostScan;
 use crate::spaces::HOST;
 use crate::violation::{Findings, Violation, What};
 use crate::visitor;
+use crate::walk::Process;
 
 const KINDS: [IdKind; 2] = [IdKind::Uid, IdKind::Gid];
 
@@ -21,20 +22,62 @@ pub(super) fn check(scan: &HostScan, findings: &mut Findings) {
     owners_of_others(scan, findings);
 }
 
+/// The census and the walk look one after the other. A process of a pod that has ended in between is in no pod by the walk: it
+/// does not count. One that starts another all the time, outside the pod, is met by each walk.
 fn processes(scan: &HostScan, findings: &mut Findings) {
+    let walked = |pid: u32| scan.walk.processes.iter().find(|process| process.pid == pid);
+    let mut known = BTreeSet::new();
     for owner in &scan.census.owners {
         let OwnerKind::Process { pid, .. } = owner.kind else { continue };
-        for pod in scan.isolated() {
-            let met =
-                KINDS.into_iter().find_map(|kind| Some((kind, pod.maps.meets_spans(kind, owner.ids(kind))?)));
-            let Some((kind, ids)) = met else { continue };
-            if is_of(scan, pod, pid) || pod_of(scan, pid).is_some_and(|other| may_share(scan, pod, other)) {
-                continue;
-            }
-            let found = format!("{} has {kind} {} and is not of the pod", owner.name, ids.first());
-            let expected = format!("{} for processes of the pod alone", pod.maps);
-            findings.violated(Violation::new(What::ForeignProcess, expected, found).of(pod).by(pid));
+        known.insert(pid);
+        let goes_on = || scan.proc_dir(pid).join("cgroup").exists();
+        let counts = match walked(pid) {
+            Some(process) => is_placed(process) || (!process.status.ended && goes_on()),
+            None => goes_on(),
+        };
+        if counts {
+            process(
+                scan,
+                &Candidate { pid, name: &owner.name, ids: KINDS.map(|kind| owner.ids(kind).to_vec()) },
+                findings,
+            );
         }
+    }
+    for walked in
+        scan.walk.processes.iter().filter(|process| is_placed(process) && !known.contains(&process.pid))
+    {
+        let spans = |kind| {
+            walked.status.ids(kind).iter().filter_map(|id| HostSpan::new(u64::from(*id), 1).ok()).collect()
+        };
+        process(scan, &Candidate { pid: walked.pid, name: &walked.name(), ids: KINDS.map(spans) }, findings);
+    }
+}
+
+/// Whether its control group was read, which tells whose it is.
+fn is_placed(process: &Process) -> bool {
+    !process.cgroups.is_empty() && !process.status.ended
+}
+
+/// A process that may have IDs of a pod's block.
+struct Candidate<'a> {
+    pid: u32,
+    name: &'a str,
+    /// Of each kind.
+    ids: [Vec<HostSpan>; 2],
+}
+
+fn process(scan: &HostScan, candidate: &Candidate<'_>, findings: &mut Findings) {
+    let pid = candidate.pid;
+    for pod in scan.isolated() {
+        let mut all = KINDS.into_iter().zip(&candidate.ids);
+        let met = all.find_map(|(kind, ids)| Some((kind, pod.maps.meets_spans(kind, ids)?)));
+        let Some((kind, ids)) = met else { continue };
+        if is_of(scan, pod, pid) || pod_of(scan, pid).is_some_and(|other| may_share(scan, pod, other)) {
+            continue;
+        }
+        let found = format!("{} has {kind} {} and is not of the pod", candidate.name, ids.first());
+        let expected = format!("{} for processes of the pod alone", pod.maps);
+        findings.violated(Violation::new(What::ForeignProcess, expected, found).of(pod).by(pid));
     }
 }
 
