@@ -55,24 +55,22 @@ impl Program {
 pub(crate) async fn find(settings: &Settings, file: PathBuf, boot_id: &str) -> Result<Abilities> {
     let (state, helper) = (settings.state.clone(), settings.programs.container.clone());
     let (engine, boot_id) = (settings.engine.clone(), boot_id.to_owned());
-    let (mut found, tried) = blocking(move || {
+    let handler = status::handler_name(&settings.engine);
+    blocking(move || {
         let about = About { boot_id: &boot_id, helper: &helper, engine: &engine };
         if let Some(known) = known(&file, &about) {
-            return Ok((known, Ok(())));
+            return Ok(known);
         }
-        let (found, tried) = (status::probe(&state), status::try_engine(&helper, &engine));
-        if let (true, Ok(()), Some(worked)) = (found.user_namespaces, &tried, worked(&about, found)) {
-            files::write(&file, &worked)?;
+        let tried = status::user_namespaces(&state).and_then(|()| status::try_engine(&helper, &engine));
+        let recursive_read_only = status::recursive_read_only(&state);
+        let found = Abilities { user_namespaces: tried.is_ok(), recursive_read_only };
+        match tried {
+            Err(cause) => warn!(handler, "user namespaces are not offered: {handler}: {cause}"),
+            Ok(()) => worked(&about, found).map_or(Ok(()), |worked| files::write(&file, &worked))?,
         }
-        Ok((found, tried))
+        Ok(found)
     })
-    .await?;
-    if let (true, Err(cause)) = (found.user_namespaces, tried) {
-        found.user_namespaces = false;
-        let handler = status::handler_name(&settings.engine);
-        warn!(handler, "user namespaces are not offered: {handler}: {cause}");
-    }
-    Ok(found)
+    .await
 }
 
 /// The boot and the programs that an answer is about.

@@ -12,7 +12,7 @@ use cri::{
     CgroupDriver, LinuxRuntimeConfiguration, RuntimeCondition, RuntimeConfigResponse, RuntimeFeatures,
     RuntimeHandler, RuntimeHandlerFeatures, RuntimeStatus, StatusResponse, VersionResponse,
 };
-use kernel::probe;
+use kernel::probe::{self, Answer};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::{Value, json};
 use types::Refusal;
@@ -96,11 +96,27 @@ fn known(engine: &Engine, asked: &str) -> Result<(), Refusal> {
 #[must_use]
 pub fn probe(state_dir: &Path) -> Abilities {
     Abilities {
-        user_namespaces: probe::user_namespaces().works()
-            && probe::idmap(state_dir).works()
-            && probe::overlay_idmap(state_dir).works(),
-        recursive_read_only: probe::recursive_read_only(state_dir).works(),
+        user_namespaces: user_namespaces(state_dir).is_ok(),
+        recursive_read_only: recursive_read_only(state_dir),
     }
+}
+
+pub(crate) fn recursive_read_only(state_dir: &Path) -> bool {
+    probe::recursive_read_only(state_dir).works()
+}
+
+/// Tries whether a pod can have a user namespace of its own, with its image and volumes idmapped.
+///
+/// # Errors
+/// With why not.
+pub(crate) fn user_namespaces(state_dir: &Path) -> Result<(), String> {
+    works(&probe::user_namespaces())?;
+    works(&probe::idmap(state_dir))?;
+    works(&probe::overlay_idmap(state_dir))
+}
+
+fn works<T>(answer: &Answer<T>) -> Result<(), String> {
+    answer.refusal().map_or(Ok(()), |refusal| Err(refusal.cause.clone()))
 }
 
 /// Has the helper run a container in a user namespace with this engine, over a volume of the host's root's.

@@ -2,6 +2,7 @@
 
 use crate::common;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -43,6 +44,29 @@ fn every_trial_leaves_directories_mounts_and_descriptors_as_they_were() {
     }
     assert_eq!((mounts(), descriptors()), before);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// A power loss leaves a trial's directory, and in the next boot the process may have the same PID.
+#[test]
+fn a_trial_is_not_kept_from_its_place_by_one_that_was_cut_off() {
+    let dir = scratch();
+    let leave = |name: &str| fs::create_dir_all(dir.path().join(name).join("work/work")).unwrap();
+    let own: Vec<String> = (0..100).map(|number| format!(".probe-{}-{number}", std::process::id())).collect();
+    own.iter().for_each(|name| leave(name));
+    let mut gone = std::process::Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let of_gone = format!(".probe-{}-0", gone.id());
+    let of_living = ".probe-1-0".to_owned();
+    [&of_gone, &of_living].into_iter().for_each(|name| leave(name));
+    leave(".probe-notes");
+    let answer = probe::overlay_idmap(dir.path());
+    assert!(answer.works(), "{answer:?}");
+    let left: BTreeSet<String> = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let expected = own.into_iter().chain([of_living, ".probe-notes".to_owned()]).collect();
+    assert_eq!(left, expected);
 }
 
 #[test]
