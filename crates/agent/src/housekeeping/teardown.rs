@@ -16,8 +16,9 @@ use crate::pod::pod_files::PodFiles;
 use crate::pod::store::Place;
 use crate::shared::{Shared, blocking};
 
-/// How often the removal is tried, because something may still be in use, and the pause in between.
-const TRIES: u32 = 10;
+/// How often the removal is tried, because something may still be in use, and the pause in between. containerd takes seconds
+/// on a busy machine until it gives up a start whose client has gone, and removes nothing before.
+const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// What becomes of the pod's block of host IDs.
