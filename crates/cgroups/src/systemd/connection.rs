@@ -86,19 +86,22 @@ impl Connection {
     }
 
     /// systemd knows the caller by the socket; the user ID is only repeated.
+    ///
+    /// The end of the authentication is sent with its beginning, and nothing before the answer: systemd does not look at a
+    /// message that it has read together with `BEGIN` until more arrives.
     fn authenticate(&mut self) -> Result<()> {
         let digits = geteuid().as_raw().to_string();
         let hex: String = digits.bytes().map(|digit| format!("{digit:02x}")).collect();
-        self.send(format!("\0AUTH EXTERNAL {hex}\r\n").as_bytes())?;
+        self.send(format!("\0AUTH EXTERNAL {hex}\r\nBEGIN\r\n").as_bytes())?;
         let mut line = String::new();
         self.stream.by_ref().take(1024).read_line(&mut line)?;
         if line.is_empty() {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
-        if !line.starts_with("OK ") {
-            return Err(Error::Protocol("it does not accept this user"));
+        match line.starts_with("OK ") {
+            true => Ok(()),
+            false => Err(Error::Protocol("it does not accept this user")),
         }
-        self.send(b"BEGIN\r\n")
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
