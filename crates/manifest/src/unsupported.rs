@@ -16,7 +16,6 @@ const ALPHA: &str = "an alpha feature that is off";
 pub(crate) const OF_POD: &[(&str, &str)] = &[
     ("resourceClaims", CLAIMS),
     ("resources.claims", CLAIMS),
-    ("securityContext.windowsOptions", WINDOWS),
     ("volumes[].awsElasticBlockStore", IN_TREE),
     ("volumes[].azureDisk", IN_TREE),
     ("volumes[].azureFile", IN_TREE),
@@ -52,7 +51,6 @@ pub(crate) const OF_POD: &[(&str, &str)] = &[
 /// Fields of every container of every list.
 pub(crate) const OF_CONTAINER: &[(&str, &str)] = &[
     ("resources.claims", CLAIMS),
-    ("securityContext.windowsOptions", WINDOWS),
     ("volumeMounts[].bindMountOptions", ALPHA),
     ("livenessProbe.httpGet.protocol", ALPHA),
     ("readinessProbe.httpGet.protocol", ALPHA),

@@ -84,7 +84,7 @@ fn what_is_listed_as_refused_is_refused_and_nothing_else() {
 #[test]
 fn a_pod_that_sets_one_is_refused_with_its_place() {
     let text = "apiVersion: apps/v1\nkind: Deployment\nspec:\n  template:\n    spec:\n      resourceClaims: []\n      \
-        containers:\n      - {name: c, securityContext: {windowsOptions: {hostProcess: true}}}\n      volumes:\n      - {name: v, gitRepo: {repository: x}}\n";
+        containers:\n      - {name: c, resources: {claims: [{name: d}]}}\n      volumes:\n      - {name: v, gitRepo: {repository: x}}\n";
     let reading = crate::read("d.yaml", text.as_bytes());
     let pod = reading.objects[0].pod().unwrap();
     let found: Vec<String> = unsupported(&pod).iter().map(|f| format!("{} {}", f.at.line, f.path)).collect();
@@ -93,7 +93,7 @@ fn a_pod_that_sets_one_is_refused_with_its_place() {
         [
             "6 spec.template.spec.resourceClaims",
             "10 spec.template.spec.volumes[0].gitRepo",
-            "8 spec.template.spec.containers[0].securityContext.windowsOptions"
+            "8 spec.template.spec.containers[0].resources.claims"
         ]
     );
 }
@@ -107,6 +107,16 @@ fn windows_is_refused_and_linux_is_not() {
         unsupported(&reading.objects[0].pod().unwrap()).len()
     };
     assert_eq!((found("windows"), found("linux")), (1, 0));
+}
+
+/// The API server lets a pod that names no system have them, and a kubelet on Linux reads over them.
+#[test]
+fn options_for_windows_refuse_no_pod_that_may_run_on_linux() {
+    let text = "apiVersion: v1\nkind: Pod\nspec:\n  hostNetwork: true\n  securityContext: {windowsOptions: {hostProcess: true}}\n  \
+        containers:\n  - {name: c, securityContext: {windowsOptions: {runAsUserName: 'NT AUTHORITY\\SYSTEM', hostProcess: true}}}\n";
+    let reading = crate::read("p.yaml", text.as_bytes());
+    let found = unsupported(&reading.objects[0].pod().unwrap());
+    assert!(found.is_empty(), "{found:?}");
 }
 
 #[test]
