@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::Parser;
 use testbed::cluster::{launch, record, supervise, sweep, testbed as cluster};
-use testbed::conformance::blocks;
+use testbed::conformance::blocks::{self, Block};
 use testbed::{
     Containerd, Error, Lifetime, NodeAgent, Options, Parts, Record, Testbed, catalogue,
     compare_cri as comparison, conformance, install, recorder, registry, yardstick,
@@ -197,20 +197,35 @@ fn e2e(which: Which, selection: &yardstick::Selection<'_>) -> Result<ExitCode> {
     Ok(summary("specs", &specs, began))
 }
 
+/// Runs all blocks, also after one that could not be run; the first error is the result.
 fn e2e_blocks(which: Which, names: &[String], keep: Option<&Path>) -> Result<ExitCode> {
     let chosen = blocks::select(names)?;
-    let testbed = which.start()?;
-    let mut all = yardstick::Specs::default();
+    let not_run = |block: &Block| conformance::record(&block.record(&which.name()), "could not be run");
+    let testbed = match which.start() {
+        Ok(testbed) => testbed,
+        Err(error) => {
+            chosen.iter().try_for_each(|block| not_run(block))?;
+            return Err(error);
+        }
+    };
+    let (mut all, mut problem) = (yardstick::Specs::default(), None);
     let began = Instant::now();
     for block in chosen {
         let began = Instant::now();
-        let specs = blocks::run(&testbed, block, keep)?;
-        conformance::record_specs(&block.record(&which.name()), &counts(&specs), &specs.failures)?;
-        summary(block.title, &specs, began);
-        all = all.and(specs);
+        match blocks::run(&testbed, block, keep) {
+            Ok(specs) => {
+                conformance::record_specs(&block.record(&which.name()), &counts(&specs), &specs.failures)?;
+                summary(block.title, &specs, began);
+                all = all.and(specs);
+            }
+            Err(error) => {
+                not_run(block)?;
+                problem.get_or_insert(error);
+            }
+        }
     }
     testbed.down()?;
-    Ok(summary("all blocks", &all, began))
+    problem.map_or_else(|| Ok(summary("all blocks", &all, began)), |error| Err(error.into()))
 }
 
 fn critest(containerd: Containerd, focus: &str) -> Result<ExitCode> {

@@ -10,7 +10,7 @@ use super::cgroups;
 use super::parts::Part;
 use super::record::Record;
 use crate::paths::RUN_ROOT;
-use crate::{Error, Result, program};
+use crate::{Error, Result, program, registry};
 
 /// Directories of the host in which components make files of their own. Each becomes the host's with a
 /// layer of ours on top.
@@ -42,6 +42,10 @@ pub(crate) fn prepare(record: &Record) -> Result<()> {
     sysctls(&record.places.data)?;
     if record.parts.has(Part::Kubelet) {
         subordinate_ids()?;
+    }
+    if record.runtime_is_in_agent() {
+        make(Path::new("/etc/wardlet"))?;
+        write("/etc/wardlet/registries.yaml", &registry::of_wardlet(record))?;
     }
     bind_kubelet(&record.places.data)
 }

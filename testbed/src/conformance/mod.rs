@@ -1,9 +1,11 @@
 //! Results of the conformance tests, and the table of them in docs/conformance.md.
 //!
 //! A command or a test [`record`]s its counts in the file that `WARDLET_CONFORMANCE` names; without that variable
-//! nothing is recorded. [`write()`] puts the table of all results into the document. [`blocks`]: upstream's specs of a node.
+//! nothing is recorded. [`write()`] puts the table of all results into the document, and keeps those of earlier runs of what was
+//! not run this time. [`blocks`]: upstream's specs of a node.
 
 pub mod blocks;
+mod earlier;
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,7 +14,8 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-use self::blocks::{BLOCKS, Block, NODES, SKIPS, Skip};
+use self::blocks::{BLOCKS, NODES, SKIPS, Skip};
+use self::earlier::Earlier;
 use crate::{Error, Result, program};
 
 /// Names the file of the results.
@@ -21,6 +24,9 @@ const FILE: &str = "WARDLET_CONFORMANCE";
 /// The lines between which the document has the table.
 const BEGIN: &str = "<!-- written by `make test-conformance`: begin -->";
 const END: &str = "<!-- written by `make test-conformance`: end -->";
+
+/// What the table says of tests without a result.
+const NOT_RUN: &str = "not run";
 
 /// Every result of a whole run, by the name under which it is recorded, and what it is.
 const ROWS: [(&str, &str); 15] = [
@@ -79,7 +85,8 @@ fn append(file: &Path, outcome: &Outcome) -> Result<()> {
     opened.and_then(|mut out| writeln!(out, "{line}")).map_err(Error::file("write", file))
 }
 
-/// Writes commit, date and all results into the document.
+/// Writes commit, date and all results into the document. What has no result keeps the one that the document has, with its
+/// commit and date.
 ///
 /// # Errors
 /// If a file cannot be read or written, the document has no place for the table, or git does not know the commit.
@@ -89,7 +96,9 @@ pub fn write(results: &Path, document: &Path) -> Result<()> {
     let lines = fs::read_to_string(results).map_err(Error::file("read", results))?;
     let text = fs::read_to_string(document).map_err(Error::file("read", document))?;
     let wrong = |said: String| Error::Record { path: document.to_owned(), said };
-    let next = with_table(&text, &table(&run, &outcomes(results, &lines)?)).map_err(wrong)?;
+    let outcomes = outcomes(results, &lines)?;
+    let earlier = Earlier::read(text_of_table(&text).map_err(wrong)?);
+    let next = with_table(&text, &table(&run, &outcomes, &earlier)).map_err(wrong)?;
     fs::write(document, next).map_err(Error::file("write", document))
 }
 
@@ -115,12 +124,13 @@ fn outcomes(file: &Path, lines: &str) -> Result<Vec<Outcome>> {
     lines.lines().map(|line| serde_json::from_str(line).map_err(wrong)).collect()
 }
 
-fn table(run: &Run, outcomes: &[Outcome]) -> String {
+fn table(run: &Run, outcomes: &[Outcome], earlier: &Earlier<'_>) -> String {
     let mut text = format!("Commit {}, {}.\n\n| tests | result |\n|---|---|\n", run.commit, run.date);
     for (name, what) in ROWS {
-        text.push_str(&format!("| {what} | {} |\n", counts(outcomes, name)));
+        let result = last(outcomes, name).map(|outcome| outcome.counts.clone());
+        text.push_str(&format!("| {what} | {} |\n", shown(result.or_else(|| earlier.cell(what, 1)))));
     }
-    text + &table_of_blocks(outcomes)
+    text + &table_of_blocks(outcomes, earlier)
 }
 
 /// The last result of this name.
@@ -128,22 +138,31 @@ fn last<'a>(outcomes: &'a [Outcome], name: &str) -> Option<&'a Outcome> {
     outcomes.iter().rev().find(|outcome| outcome.name == name)
 }
 
-fn counts<'a>(outcomes: &'a [Outcome], name: &str) -> &'a str {
-    last(outcomes, name).map_or("not run", |outcome| outcome.counts.as_str())
+fn shown(result: Option<String>) -> String {
+    result.unwrap_or_else(|| NOT_RUN.to_owned())
 }
 
 /// Upstream's specs of a node, by block and node; what failed, by name; what was left out.
-fn table_of_blocks(outcomes: &[Outcome]) -> String {
+fn table_of_blocks(outcomes: &[Outcome], earlier: &Earlier<'_>) -> String {
     let heads = NODES.map(|(_, what)| what).join(" | ");
     let mut text = format!("\n| upstream's specs of a node | {heads} |\n|---|---|---|---|\n");
+    let mut failures = String::new();
     for block in &BLOCKS {
-        let cells = NODES.map(|(node, _)| counts(outcomes, &block.record(node))).join(" | ");
-        text.push_str(&format!("| {} | {cells} |\n", block.title));
+        let mut cells = Vec::new();
+        for (column, (node, what)) in (1..).zip(NODES) {
+            let place = format!("{what}, {}", block.title);
+            let outcome = last(outcomes, &block.record(node));
+            let result = outcome.map(|outcome| outcome.counts.clone());
+            cells.push(shown(result.or_else(|| earlier.cell(block.title, column))));
+            failures.push_str(&match outcome {
+                Some(outcome) => failed(&place, &outcome.failures),
+                None => earlier.failed(&place),
+            });
+        }
+        text.push_str(&format!("| {} | {} |\n", block.title, cells.join(" | ")));
     }
-    let failures: Vec<String> =
-        NODES.iter().flat_map(|(node, what)| failures(outcomes, node, what)).collect();
     if !failures.is_empty() {
-        text.push_str(&format!("\nWhat failed:\n\n{}", failures.concat()));
+        text.push_str(&format!("\nWhat failed:\n\n{failures}"));
     }
     text.push_str("\nLeft out on every node:\n\n");
     for (skip, reason) in SKIPS {
@@ -156,18 +175,26 @@ fn table_of_blocks(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// A line for each spec that failed on a node.
-fn failures(outcomes: &[Outcome], node: &str, what: &str) -> Vec<String> {
-    let of_block = |block: &Block| last(outcomes, &block.record(node)).map(|outcome| &outcome.failures);
-    let names = BLOCKS.iter().filter_map(of_block).flatten();
-    names.map(|name| format!("- {what}: `{name}`\n")).collect()
+/// A line for each spec that failed, and where: on which node, in which block.
+fn failed(place: &str, names: &[String]) -> String {
+    names.iter().map(|name| format!("- {place}: `{name}`\n")).collect()
+}
+
+/// What the document has between its marks.
+fn text_of_table(document: &str) -> Result<&str, String> {
+    split(document).map(|(_, table, _)| table)
 }
 
 fn with_table(document: &str, table: &str) -> Result<String, String> {
+    let (before, _, after) = split(document)?;
+    Ok(format!("{before}{BEGIN}\n\n{table}\n{END}{after}"))
+}
+
+fn split(document: &str) -> Result<(&str, &str, &str), String> {
     let missing = || format!("there is no place for the results between {BEGIN:?} and {END:?}");
     let (before, rest) = document.split_once(BEGIN).ok_or_else(missing)?;
-    let (_, after) = rest.split_once(END).ok_or_else(missing)?;
-    Ok(format!("{before}{BEGIN}\n\n{table}\n{END}{after}"))
+    let (table, after) = rest.split_once(END).ok_or_else(missing)?;
+    Ok((before, table, after))
 }
 
 #[cfg(test)]
@@ -192,7 +219,7 @@ mod tests {
             append(&file, &outcome(name, counts, &[])).expect("written");
         }
         let lines = fs::read_to_string(&file).expect("read");
-        let text = table(&run(), &outcomes(&file, &lines).expect("results"));
+        let text = table(&run(), &outcomes(&file, &lines).expect("results"), &Earlier::default());
         assert!(text.starts_with("Commit abc, 2026-01-02.\n"), "{text}");
         let row = |line: &str| text.lines().any(|found| found == line);
         assert!(row("| generated objects against the API server's validation | 20000 all |"), "{text}");
@@ -209,12 +236,37 @@ mod tests {
             outcome("block pods containerd", "23 of 23", &[]),
             outcome("block pods wardlet agent", "22 of 23", &[failed]),
         ];
-        let text = table(&run(), &outcomes);
+        let text = table(&run(), &outcomes, &Earlier::default());
         let row = format!("| {} | 23 of 23 | not run | 22 of 23 |", BLOCKS[0].title);
         assert!(text.lines().any(|line| line == row), "{text}");
-        let named = format!("- `wardlet agent` on the built-in runtime: `{failed}`");
+        let named = format!("- `wardlet agent` on the built-in runtime, {}: `{failed}`", BLOCKS[0].title);
         assert_eq!(text.lines().filter(|line| line.contains(failed)).collect::<Vec<_>>(), [named]);
         assert_eq!(text.lines().filter(|line| line.ends_with(": it needs exec")).count(), 2);
+    }
+
+    #[test]
+    fn what_was_not_run_again_keeps_its_result_its_failures_and_its_commit() {
+        let first = [
+            outcome("oracle", "all", &[]),
+            outcome("found", "120 of 120", &[]),
+            outcome("block pods containerd", "1 of 2", &["[sig-node] Pods a"]),
+            outcome("block node containerd", "2 of 3", &["[sig-node] NodeLease b"]),
+        ];
+        let old = table(&run(), &first, &Earlier::default());
+        let second = [outcome("found", "119 of 120", &[]), outcome("block node containerd", "3 of 3", &[])];
+        let next = Run { commit: "def".into(), date: "2026-01-03".into() };
+        let new = table(&next, &second, &Earlier::read(&old));
+        let row = |text: &str, line: &str| assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        row(&new, "| generated objects against the API server's validation | all; at abc, 2026-01-02 |");
+        row(&new, "| named cases against the API server's validation | 119 of 120 |");
+        row(&new, &format!("| {} | 1 of 2; at abc, 2026-01-02 | not run | not run |", BLOCKS[0].title));
+        row(&new, "| the node object | 3 of 3 | not run | not run |");
+        assert_eq!(new.matches("[sig-node] Pods a").count(), 1, "{new}");
+        assert_eq!(new.matches("[sig-node] NodeLease b").count(), 0, "{new}");
+        let third = table(&run(), &[], &Earlier::read(&new));
+        row(&third, "| generated objects against the API server's validation | all; at abc, 2026-01-02 |");
+        row(&third, "| named cases against the API server's validation | 119 of 120; at def, 2026-01-03 |");
+        assert_eq!(third.matches("[sig-node] Pods a").count(), 1, "{third}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use ring::digest::{SHA256, digest};
 use serde_json::json;
 
-use super::layer::Layer;
+use super::layer::{Entry, Layer};
 use crate::cache::hex;
 use crate::{Error, Result};
 
@@ -136,6 +136,25 @@ impl Image {
     }
 }
 
+impl Image {
+    /// The files of the image for the registry in upstream's agnhost (`fake-registry-server`), which serves those below
+    /// /var/registry.
+    pub(crate) fn for_agnhost(&self, repository: &str, tag: &str) -> Vec<Entry> {
+        let home = format!("var/registry/{repository}");
+        let place = |kind: &str, blob: &Blob| {
+            let shard = blob.hex().get(..2).unwrap_or_default();
+            format!("{home}/{kind}/sha256/{shard}/{}/data", blob.hex())
+        };
+        let file = |path, bytes: &[u8]| Entry::File { path, mode: 0o644, bytes: bytes.to_vec() };
+        let mut entries = vec![
+            file(format!("{home}/manifests/{tag}"), self.manifest.digest.as_bytes()),
+            file(place("manifests", &self.manifest), &self.manifest.bytes),
+        ];
+        entries.extend([&self.layer, &self.config].map(|blob| file(place("blobs", blob), &blob.bytes)));
+        entries
+    }
+}
+
 /// `host/path:tag` without its host.
 fn path_and_tag(name: &str) -> Option<(&str, &str)> {
     name.split_once('/')?.1.rsplit_once(':')
@@ -167,6 +186,32 @@ mod tests {
     fn a_name_goes_into_the_store_without_its_host() {
         assert_eq!(path_and_tag("example.test/a/b:1.0-2"), Some(("a/b", "1.0-2")));
         assert_eq!(path_and_tag("nohost:1"), None);
+    }
+
+    #[test]
+    fn the_registry_in_agnhost_finds_all_blobs_by_their_digests() {
+        let layer = super::super::layer::layer(&[]).expect("an empty layer");
+        let image = Image::new(&["example.test/a:1"], layer, &RunAs::default());
+        let files: std::collections::BTreeMap<String, Vec<u8>> = image
+            .for_agnhost("pause", "testing")
+            .into_iter()
+            .filter_map(|entry| match entry {
+                Entry::File { path, bytes, .. } => Some((path, bytes)),
+                _ => None,
+            })
+            .collect();
+        let read = |kind: &str, digest: &str| {
+            let hex = digest.trim_start_matches("sha256:");
+            &files[&format!("var/registry/pause/{kind}/sha256/{}/{hex}/data", &hex[..2])]
+        };
+        let digest =
+            String::from_utf8(files["var/registry/pause/manifests/testing"].clone()).expect("a digest");
+        let manifest: serde_json::Value =
+            serde_json::from_slice(read("manifests", &digest)).expect("a manifest");
+        for blob in [&manifest["config"], &manifest["layers"][0]] {
+            let digest = blob["digest"].as_str().expect("a digest");
+            assert_eq!(sha256(read("blobs", digest)), digest);
+        }
     }
 
     #[test]

@@ -21,6 +21,9 @@ const BUSYBOX_NAMES: &[&str] =
 pub const AGNHOST: &str = "registry.k8s.io/e2e-test-images/agnhost:2.66.1";
 const AGNHOST_NAMES: &[&str] = &[AGNHOST, "registry.k8s.io/e2e-test-images/agnhost:2.55"];
 
+/// Repository and tag of the image in the registry that upstream's agnhost can be.
+const PRIVATE: (&str, &str) = ("pause", "testing");
+
 /// An image of some size that only the registry has: what containerd already holds it would not pull.
 pub const REGISTRY_ONLY: &str = "localhost/registry-only:1";
 
@@ -46,7 +49,7 @@ impl Ingredients {
     pub(crate) fn fingerprint(&self) -> Result<String> {
         let busybox = fs::read(&self.busybox).map_err(Error::file("read", &self.busybox))?;
         let agnhost = self.agnhost.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        let names = [PAUSE, REGISTRY_ONLY]
+        let names = [PAUSE, REGISTRY_ONLY, PRIVATE.0, PRIVATE.1]
             .iter()
             .chain(BUSYBOX_NAMES)
             .chain(AGNHOST_NAMES)
@@ -63,9 +66,11 @@ impl Ingredients {
         let archives = work.join("archives");
         fs::create_dir_all(&archives).map_err(Error::file("make", &archives))?;
         let busybox = busybox_root(&self.busybox, Applets::SymbolicLinks)?;
-        let mut images = vec![("pause", pause(work)?), ("busybox", image_of_busybox(&busybox)?)];
+        let pause = pause(work)?;
+        let private = pause.for_agnhost(PRIVATE.0, PRIVATE.1);
+        let mut images = vec![("pause", pause), ("busybox", image_of_busybox(&busybox)?)];
         if let Some(path) = &self.agnhost {
-            images.push(("agnhost", image_of_agnhost(busybox, path)?));
+            images.push(("agnhost", image_of_agnhost([busybox, private].concat(), path)?));
         }
         let only = image_of_noise()?;
         only.write_store(&work.join("registry"))?;

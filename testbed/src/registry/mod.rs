@@ -72,8 +72,15 @@ pub(crate) fn ready() -> Result<(), String> {
 
 /// Where images come from, for our own runtime: the hosts that tests name, all from the testbed's registry.
 pub(crate) fn for_wardlet(record: &Record) -> Result<()> {
+    let path = record.places.data.join("registries.yaml");
+    fs::write(&path, of_wardlet(record)).map_err(Error::file("write", path))
+}
+
+/// The same as a text.
+pub(crate) fn of_wardlet(record: &Record) -> String {
     let mut text = String::from("registries:\n");
-    for address in [REGISTRY, REGISTRY_BASIC, REGISTRY_TOKEN, FAULT_PROXY] {
+    // The last is one that upstream's specs run in a pod: containerd speaks plain HTTP with every local one.
+    for address in [REGISTRY, REGISTRY_BASIC, REGISTRY_TOKEN, FAULT_PROXY, "localhost:5000"] {
         text.push_str(&format!("  {address}:\n    plainHttp: true\n"));
     }
     if record.parts.has(Part::Registry) {
@@ -81,8 +88,7 @@ pub(crate) fn for_wardlet(record: &Record) -> Result<()> {
             text.push_str(&format!("  {host}:\n    mirrors: [\"{REGISTRY}\"]\n"));
         }
     }
-    let path = record.places.data.join("registries.yaml");
-    fs::write(&path, text).map_err(Error::file("write", path))
+    text
 }
 
 /// containerd's view: every pull goes to the testbed's registry, and our own addresses speak plain HTTP.
