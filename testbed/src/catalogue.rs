@@ -286,6 +286,7 @@ pub static COMPONENTS: &[Component] = &[
         version: "debian",
         source: Source::Debian(&[
             ("busybox-static", "busybox"),
+            ("bash-static", "bash-static"),
             ("curl", "curl"),
             ("iproute2", "ip"),
             ("iptables", "iptables"),

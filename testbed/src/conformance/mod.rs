@@ -14,7 +14,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-use self::blocks::{BLOCKS, NODES, SKIPS, Skip};
+use self::blocks::{BLOCKS, NODES, SKIPS};
 use self::earlier::Earlier;
 use crate::{Error, Result, program};
 
@@ -165,12 +165,8 @@ fn table_of_blocks(outcomes: &[Outcome], earlier: &Earlier<'_>) -> String {
         text.push_str(&format!("\nWhat failed:\n\n{failures}"));
     }
     text.push_str("\nLeft out on every node:\n\n");
-    for (skip, reason) in SKIPS {
-        let what = match skip {
-            Skip::Label(label) => format!("specs labelled `{label}`"),
-            Skip::Name(name) => format!("`{}`", name.replace('\\', "")),
-        };
-        text.push_str(&format!("- {what}: {reason}\n"));
+    for (name, reason) in SKIPS {
+        text.push_str(&format!("- `{name}`: {reason}\n"));
     }
     text
 }

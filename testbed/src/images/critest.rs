@@ -7,7 +7,7 @@ use super::oci::{Image, RunAs};
 use super::standins::{Applets, busybox_root, compile, file};
 use crate::Result;
 
-const WEB_C: &str = include_str!("../../images/web.c");
+pub(super) const WEB_C: &str = include_str!("../../images/web.c");
 const EFFECTIVE_UID_C: &str = include_str!("../../images/effective-uid.c");
 
 /// Two that Debian's busybox lacks, as far as critest uses them.

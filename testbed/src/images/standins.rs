@@ -1,4 +1,4 @@
-//! The stand-ins: images under upstream's names, made of Debian's busybox-static, a pause of our own and
+//! The stand-ins: images under upstream's names, made of Debian's busybox-static and bash-static, a pause of our own and
 //! upstream's agnhost where it is installed. Nothing is fetched from anywhere.
 
 use std::fs;
@@ -24,6 +24,9 @@ const AGNHOST_NAMES: &[&str] = &[AGNHOST, "registry.k8s.io/e2e-test-images/agnho
 /// Repository and tag of the image in the registry that upstream's agnhost can be.
 const PRIVATE: (&str, &str) = ("pause", "testing");
 
+/// A web server, which specs have in a pod as another image.
+const NGINX: &str = "registry.k8s.io/e2e-test-images/nginx:1.27.0-2";
+
 /// An image of some size that only the registry has: what containerd already holds it would not pull.
 pub const REGISTRY_ONLY: &str = "localhost/registry-only:1";
 
@@ -31,33 +34,38 @@ pub const REGISTRY_ONLY: &str = "localhost/registry-only:1";
 #[derive(Debug)]
 pub(crate) struct Ingredients {
     busybox: PathBuf,
+    bash: PathBuf,
     agnhost: Option<PathBuf>,
 }
 
 pub(super) const PAUSE_C: &str = include_str!("../../images/pause.c");
+const SH_C: &str = include_str!("../../images/sh.c");
 
 impl Ingredients {
     pub(crate) fn find() -> Result<Self> {
-        let busybox = static_busybox().ok_or_else(|| Error::CannotBeHad {
-            what: "a static busybox".into(),
-            cause: "Debian's busybox-static is not installed: testbed install tools".into(),
-        })?;
-        Ok(Self { busybox, agnhost: cache::program("agnhost", "agnhost").ok() })
+        let missing = |what: &str| Error::CannotBeHad {
+            what: format!("a static {what}"),
+            cause: format!("Debian's {what}-static is not installed: testbed install tools"),
+        };
+        let busybox = static_busybox().ok_or_else(|| missing("busybox"))?;
+        let bash = program::find("bash-static").ok_or_else(|| missing("bash"))?;
+        Ok(Self { busybox, bash, agnhost: cache::program("agnhost", "agnhost").ok() })
     }
 
     /// Changes with anything that goes into the images.
     pub(crate) fn fingerprint(&self) -> Result<String> {
-        let busybox = fs::read(&self.busybox).map_err(Error::file("read", &self.busybox))?;
+        let (busybox, bash) = (read(&self.busybox)?, read(&self.bash)?);
         let agnhost = self.agnhost.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         let names = [PAUSE, REGISTRY_ONLY, PRIVATE.0, PRIVATE.1]
             .iter()
             .chain(BUSYBOX_NAMES)
             .chain(AGNHOST_NAMES)
+            .chain([&NGINX])
             .copied()
             .collect::<String>();
         let critest = critest::fingerprint().into_bytes();
-        let all = [busybox, PAUSE_C.into(), CURL.into(), agnhost.into_bytes(), names.into_bytes(), critest]
-            .concat();
+        let sources = [PAUSE_C, SH_C, CURL].concat().into_bytes();
+        let all = [busybox, bash, sources, agnhost.into_bytes(), names.into_bytes(), critest].concat();
         Ok(super::oci::sha256(&all).chars().skip(7).take(12).collect())
     }
 
@@ -65,11 +73,12 @@ impl Ingredients {
     pub(crate) fn make(&self, work: &Path) -> Result<()> {
         let archives = work.join("archives");
         fs::create_dir_all(&archives).map_err(Error::file("make", &archives))?;
-        let busybox = busybox_root(&self.busybox, Applets::SymbolicLinks)?;
+        let busybox = self.root(work)?;
         let pause = pause(work)?;
         let private = pause.for_agnhost(PRIVATE.0, PRIVATE.1);
         let mut images = vec![("pause", pause), ("busybox", image_of_busybox(&busybox)?)];
         if let Some(path) = &self.agnhost {
+            images.push(("nginx", image_of_nginx(busybox.clone(), work)?));
             images.push(("agnhost", image_of_agnhost([busybox, private].concat(), path)?));
         }
         let only = image_of_noise()?;
@@ -82,6 +91,17 @@ impl Ingredients {
             image.write_store(&work.join("registry"))?;
         }
         Ok(())
+    }
+}
+
+impl Ingredients {
+    /// The root filesystem of a busybox with the shell of `sh.c`.
+    fn root(&self, work: &Path) -> Result<Vec<Entry>> {
+        let mut root = busybox_root(&self.busybox, Applets::SymbolicLinks)?;
+        root.retain(|entry| !matches!(entry, Entry::Link { path, .. } if path == "bin/sh"));
+        root.push(file("bin/bash", 0o755, read(&self.bash)?));
+        root.push(file("bin/sh", 0o755, compile(work, "sh", SH_C)?));
+        Ok(root)
     }
 }
 
@@ -154,6 +174,12 @@ pub(super) fn busybox_root(busybox: &Path, applets: Applets) -> Result<Vec<Entry
 fn image_of_busybox(root: &[Entry]) -> Result<Image> {
     let run = RunAs { command: vec!["sh"], ..RunAs::default() };
     Ok(Image::new(BUSYBOX_NAMES, layer(root)?, &run))
+}
+
+fn image_of_nginx(mut root: Vec<Entry>, work: &Path) -> Result<Image> {
+    root.push(file("usr/sbin/nginx", 0o755, compile(work, "web", critest::WEB_C)?));
+    let run = RunAs { entrypoint: vec!["/usr/sbin/nginx", "80"], ..RunAs::default() };
+    Ok(Image::new(&[NGINX], layer(&root)?, &run))
 }
 
 /// Three megabytes that no compression makes smaller and that are the same every time.
