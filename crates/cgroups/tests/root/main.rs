@@ -3,3 +3,4 @@
 
 mod cgroup;
 mod kube;
+mod scope;

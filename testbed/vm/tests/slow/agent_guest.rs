@@ -141,7 +141,10 @@ impl Machine {
                 }],
             },
         });
-        pod["spec"].as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+        pod.get_mut("spec")
+            .and_then(Value::as_object_mut)
+            .unwrap()
+            .extend(more.as_object().cloned().unwrap_or_default());
         self.vm.write(&format!("{PODS}/{name}.json"), 0o644, pod.to_string().into_bytes()).unwrap();
     }
 

@@ -33,7 +33,9 @@ const NEWER_RUNC: &str = "/opt/runc";
 pub(crate) fn payloads_with_systemd() -> Vec<Payload> {
     let helper = vm::static_binary("wardlet-container", "wardlet-container").unwrap();
     let tests = vm::static_test("wardlet-container", "root").unwrap();
+    let cgroups = vm::static_test("cgroups", "root").unwrap();
     vec![
+        Payload::new(&cgroups, "/opt/cgroups-root"),
         Payload::new(&helper, HELPER),
         Payload::new(&tests, "/opt/container-root"),
         Payload::new(Path::new(RUNC), RUNC),
@@ -42,6 +44,7 @@ pub(crate) fn payloads_with_systemd() -> Vec<Payload> {
 
 /// By the built-in engine and by Debian's runc: each container is in a scope of systemd, below a slice.
 pub(crate) fn containers_are_started_limited_and_removed_in_scopes(vm: &Vm) {
+    suite(vm, "scope::", Exec::new(&["/opt/cgroups-root", "--nocapture", "scope::", "kube::the_systemd"]));
     containers(vm, "/var/tmp", &["failures::", "limits::"]);
     containers(vm, "/var/tmp", &["one_more_process_is_held_as_a_user_of_the_pods"]);
     let left = vm.exec(&["systemctl", "list-units", "--all", "--plain", "--no-legend", "wardlet*"]).unwrap();
