@@ -68,6 +68,8 @@ pub const MISSING_CLUSTER_DNS: &str = "MissingClusterDNS";
 pub const NETWORK_NOT_READY: &str = "NetworkNotReady";
 /// Event and pod: the pod was ended so that a critical pod fits on the node.
 pub const PREEMPTING: &str = "Preempting";
+/// Event: a probe succeeded with a warning.
+pub const PROBE_WARNING: &str = "ProbeWarning";
 /// Event: the image was pulled.
 pub const PULLED: &str = "Pulled";
 /// Event: the image is being pulled.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cri::{CreateContainerRequest, Image, ImageSpec, Mount, PodSandboxConfig};
-use lifecycle::{Action, ContainerName, HookKind, Outcome, StopReason, Task, Verdict};
+use lifecycle::{Action, ContainerName, HookKind, Outcome, ProbeKind, StopReason, Task, Verdict};
 use manifest::k8s_openapi::api::core::v1::Container;
 use tokio::sync::watch;
 use tracing::warn;
@@ -28,7 +28,7 @@ use crate::pod::mounts::{Mounter, wanted};
 use crate::pod::starting::PullTime;
 use crate::pod::store::Place;
 use crate::ports::EventType;
-use crate::probe::Asked;
+use crate::probe::{Asked, Ran};
 use crate::shared::{Shared, blocking};
 use crate::status::events::{Recorder, Text};
 
@@ -220,12 +220,7 @@ impl ActionExecutor {
                 let verdict = match asked {
                     Some(asked) => {
                         let ran = asked.probe(*kind, *timeout).await;
-                        if ran.verdict != Verdict::Success {
-                            let log = format!("{kind} probe of {name} failed: {}", ran.words);
-                            let text = Text::new(format!("{kind:?} probe failed: {}", ran.words), log);
-                            let events = self.events();
-                            events.container(name.as_str(), EventType::Warning, reason::UNHEALTHY, text);
-                        }
+                        self.report(&name, *kind, &ran);
                         ran.verdict
                     }
                     None => Verdict::Error,
@@ -255,6 +250,18 @@ impl ActionExecutor {
             }
             _ => None,
         }
+    }
+
+    /// The event of a probe that failed, or succeeded with a warning.
+    fn report(&self, name: &ContainerName, kind: ProbeKind, ran: &Ran) {
+        let (reason, what) = match ran.verdict {
+            Verdict::Success if ran.words.is_empty() => return,
+            Verdict::Success => (reason::PROBE_WARNING, "warning"),
+            Verdict::Failure | Verdict::Error => (reason::UNHEALTHY, "failed"),
+        };
+        let log = format!("{kind} probe of {name} {what}: {}", ran.words);
+        let text = Text::new(format!("{kind:?} probe {what}: {}", ran.words), log);
+        self.events().container(name.as_str(), EventType::Warning, reason, text);
     }
 
     async fn start(&self, name: &ContainerName, attempt: u32, snapshot: &PodSnapshot) -> Result<()> {

@@ -1,8 +1,8 @@
 //! HTTP probes and hooks: a GET request, judged by the status code of its response.
 
-use http_body_util::Empty;
+use http_body_util::{BodyExt as _, Empty};
 use hyper::Request;
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{HeaderName, HeaderValue, LOCATION};
 use hyper_util::rt::TokioIo;
@@ -12,8 +12,10 @@ use super::connect::connect;
 use super::target::{Scheme, Target};
 use super::tls;
 
-/// Maximum size of a response's head. The body is not read.
+/// Maximum size of a response's head.
 const LONGEST: usize = 8192;
+/// Maximum number of bytes of a redirection's body that are shown. Other bodies are not read.
+const SHOWN: usize = 1024;
 /// Maximum number of redirections that are followed, as Go's HTTP client has it.
 const REDIRECTIONS: u32 = 10;
 
@@ -27,28 +29,33 @@ pub(super) struct Get<'a> {
 }
 
 impl Get<'_> {
-    /// Sends the request. A status from 200 to 399 is a success. A redirection to the same host is followed, and one to
-    /// another host is a success. Certificates are not verified.
+    /// Sends the request. A status from 200 to 399 is a success. A redirection to the same host is followed; one to another
+    /// host, or to none, is a success with a warning, in the kubelet's words. Certificates are not verified.
     ///
     /// # Errors
     /// If the server cannot be reached, its response is not HTTP, its status is another one, or redirections have no end.
-    pub(super) async fn ask(&self) -> Result<(), String> {
+    pub(super) async fn ask(&self) -> Result<Option<String>, String> {
         let place = format!("{}://{}:{}{}", self.scheme.text(), self.host, self.port, self.path);
         self.answer().await.map_err(|why| format!("{place}: {why}"))
     }
 
-    async fn answer(&self) -> Result<(), String> {
+    async fn answer(&self) -> Result<Option<String>, String> {
         let (host, path) = (self.host.to_owned(), self.path.to_owned());
         let mut target = Target { scheme: self.scheme, host, port: self.port, path };
         for _ in 0..=REDIRECTIONS {
             let response = self.send(&target).await?;
-            match (response.code, response.location) {
-                (301 | 302 | 303 | 307 | 308, Some(location)) => match target.redirected(&location) {
+            match response.code {
+                200..=299 => return Ok(None),
+                300..=399 => match response.next(&target) {
                     Some(next) => target = next,
-                    None => return Ok(()),
+                    None => {
+                        return Ok(Some(format!(
+                            "Probe terminated redirects, Response body: {}",
+                            response.body
+                        )));
+                    }
                 },
-                (200..=399, _) => return Ok(()),
-                (code, _) => return Err(format!("status {code}")),
+                code => return Err(format!("status {code}")),
             }
         }
         Err(format!("stopped after {REDIRECTIONS} redirects"))
@@ -69,13 +76,38 @@ impl Get<'_> {
 struct Response {
     code: u16,
     location: Option<String>,
+    /// The start of a redirection's body.
+    body: String,
 }
 
-impl<B> From<hyper::Response<B>> for Response {
-    fn from(response: hyper::Response<B>) -> Self {
+impl Response {
+    async fn read(response: hyper::Response<Incoming>) -> Result<Self, hyper::Error> {
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-        Self { code: response.status().as_u16(), location: location.map(str::to_owned) }
+        let (code, location) = (response.status().as_u16(), location.map(str::to_owned));
+        let body = if response.status().is_redirection() {
+            shown(response.into_body()).await?
+        } else {
+            String::new()
+        };
+        Ok(Self { code, location, body })
     }
+
+    /// Where a redirection leads, if the probe follows it.
+    fn next(&self, from: &Target) -> Option<Target> {
+        let is_followed = matches!(self.code, 301 | 302 | 303 | 307 | 308);
+        self.location.as_ref().filter(|_| is_followed).and_then(|location| from.redirected(location))
+    }
+}
+
+async fn shown(mut body: Incoming) -> Result<String, hyper::Error> {
+    let mut bytes = Vec::new();
+    while bytes.len() < SHOWN
+        && let Some(frame) = body.frame().await
+    {
+        bytes.extend(frame?.into_data().unwrap_or_default());
+    }
+    bytes.truncate(SHOWN);
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 async fn exchange(
@@ -86,14 +118,14 @@ async fn exchange(
     client.max_buf_size(LONGEST).title_case_headers(true);
     let (mut sender, connection) = client.handshake(TokioIo::new(stream)).await.map_err(|e| cause(&e))?;
     let mut connection = std::pin::pin!(connection);
-    let answer = sender.send_request(request);
+    let answer = async { Response::read(sender.send_request(request).await?).await };
     let mut answer = std::pin::pin!(answer);
     tokio::select! {
         biased;
-        response = &mut answer => response.map(Response::from).map_err(|e| cause(&e)),
+        response = &mut answer => response.map_err(|e| cause(&e)),
         // The connection task ends first if the server closes the connection right after its response.
         ended = &mut connection => match ended {
-            Ok(()) => answer.await.map(Response::from).map_err(|e| cause(&e)),
+            Ok(()) => answer.await.map_err(|e| cause(&e)),
             Err(error) => Err(cause(&error)),
         },
     }
@@ -152,7 +184,9 @@ mod tests {
         Get { scheme: Scheme::Http, host: "127.0.0.1", port, path: "/healthz", headers: &[("X-A", "b")] }
     }
 
-    async fn served(answer: &'static str) -> Result<(), String> {
+    const REDIRECTS: &str = "Probe terminated redirects, Response body: ";
+
+    async fn served(answer: &str) -> Result<Option<String>, String> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = async {
@@ -173,14 +207,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_status_from_200_to_399_is_well() {
-        assert_eq!(served("HTTP/1.1 200 OK\r\n\r\n").await, Ok(()));
-        assert_eq!(served("HTTP/1.0 302 Found\r\n\r\n").await, Ok(()));
+        assert_eq!(served("HTTP/1.1 200 OK\r\n\r\n").await, Ok(None));
+        assert_eq!(served("HTTP/1.0 302 Found\r\n\r\n").await, Ok(Some(REDIRECTS.to_owned())));
         assert!(served("HTTP/1.1 500 Oh\r\n\r\n").await.unwrap_err().contains("status 500"));
         assert!(served("SSH-2.0-x\r\n").await.unwrap_err().contains("not HTTP"));
     }
 
     /// One answer for each request of a probe of `/start`; the paths that were asked for.
-    async fn redirected(answers: &[&str]) -> (Vec<String>, Result<(), String>) {
+    async fn redirected(answers: &[&str]) -> (Vec<String>, Result<Option<String>, String>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = async {
@@ -200,17 +234,30 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_redirection_to_the_same_host_is_followed_and_one_to_another_is_well() {
+    async fn a_redirection_to_the_same_host_is_followed_and_one_to_another_is_well_with_a_warning() {
         let [local, foreign] = ["/healthz", "http://0.0.0.0/"]
-            .map(|to| format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"));
+            .map(|to| format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 5\r\n\r\nthere"));
         let (paths, outcome) = redirected(&[&local, "HTTP/1.1 500 Oh\r\n\r\n"]).await;
         assert_eq!(paths, ["/start", "/healthz"]);
         assert!(outcome.unwrap_err().contains("status 500"));
-        assert_eq!(redirected(&[&local, "HTTP/1.1 200 OK\r\n\r\n"]).await.1, Ok(()));
-        assert_eq!(redirected(&[&foreign]).await.1, Ok(()));
+        assert_eq!(redirected(&[&local, "HTTP/1.1 200 OK\r\n\r\n"]).await.1, Ok(None));
+        assert_eq!(redirected(&[&foreign]).await.1, Ok(Some(format!("{REDIRECTS}there"))));
         let (paths, outcome) = redirected(&[local.as_str(); 11]).await;
         assert_eq!(paths.len(), 11);
         assert!(outcome.unwrap_err().contains("10 redirects"));
+    }
+
+    /// A container does not fill the events of the cluster.
+    #[tokio::test]
+    async fn only_the_start_of_a_redirections_body_is_shown() {
+        let answer = "HTTP/1.1 304 Not Modified\r\nConnection: close\r\n\r\n";
+        assert_eq!(served(answer).await, Ok(Some(REDIRECTS.to_owned())));
+        let long = "x".repeat(64 * SHOWN);
+        let answer =
+            format!("HTTP/1.1 302 Found\r\nLocation: http://0.0.0.0/\r\nConnection: close\r\n\r\n{long}");
+        assert_eq!(served(&answer).await, Ok(Some(format!("{REDIRECTS}{}", &long[..SHOWN]))));
+        let cut = "HTTP/1.1 302 Found\r\nLocation: http://0.0.0.0/\r\nContent-Length: 9\r\n\r\nx";
+        assert!(served(cut).await.is_err());
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) address: &'a str,
 }
 
-/// The verdict on a run, and the message of a failed one.
+/// The verdict on a run, and the message of a failed one, or the warning of a successful one if it has one.
 pub(crate) struct Ran {
     pub(crate) verdict: Verdict,
     pub(crate) words: String,
@@ -40,9 +40,9 @@ impl Ran {
         Self { verdict, words: words.into() }
     }
 
-    fn of(outcome: Result<(), String>) -> Self {
+    fn of(outcome: Result<Option<String>, String>) -> Self {
         match outcome {
-            Ok(()) => Self::new(Verdict::Success, ""),
+            Ok(warning) => Self::new(Verdict::Success, warning.unwrap_or_default()),
             Err(words) => Self::new(Verdict::Failure, words),
         }
     }
@@ -75,10 +75,11 @@ impl Asked<'_> {
             if let Some(get) = &probe.http_get {
                 self.get(get).await
             } else if let Some(tcp) = &probe.tcp_socket {
-                self.connect(tcp.host.as_deref(), &tcp.port).await
+                self.connect(tcp.host.as_deref(), &tcp.port).await.map(|()| None)
             } else if let Some(grpc) = &probe.grpc {
                 let port = u16::try_from(grpc.port).unwrap_or(0);
-                grpc::check(self.address, port, grpc.service.as_deref().unwrap_or_default()).await
+                let service = grpc.service.as_deref().unwrap_or_default();
+                grpc::check(self.address, port, service).await.map(|()| None)
             } else {
                 Err("the probe has no handler: set exec, grpc, httpGet or tcpSocket".to_owned())
             }
@@ -143,7 +144,7 @@ impl Asked<'_> {
         }
     }
 
-    async fn get(&self, get: &HTTPGetAction) -> Result<(), String> {
+    async fn get(&self, get: &HTTPGetAction) -> Result<Option<String>, String> {
         let host = get.host.as_deref().filter(|host| !host.is_empty()).unwrap_or(self.address);
         let port = self.port(&get.port)?;
         let headers = get.http_headers.iter().flatten().map(|h| (h.name.as_str(), h.value.as_str()));

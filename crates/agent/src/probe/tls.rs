@@ -101,7 +101,7 @@ mod tests {
             stream.shutdown().await.unwrap();
         };
         let get = Get { scheme: Scheme::Https, host: "127.0.0.1", port, path: "/well", headers: &[] };
-        tokio::join!(serving, get.ask()).1
+        tokio::join!(serving, get.ask()).1.map(drop)
     }
 
     #[tokio::test]

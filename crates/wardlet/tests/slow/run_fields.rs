@@ -256,6 +256,18 @@ spec:
     command: [sh, -c, "trap 'exit 0' TERM; sleep 100000 & wait"]
     readinessProbe: {httpGet: {path: /none, port: 8080}, periodSeconds: 1}
     lifecycle: {postStart: {httpGet: {path: /begun, port: 8080}}}
+  - name: leads
+    image: IMAGE
+    command:
+    - sh
+    - -c
+    - |
+      mkdir /tmp/cgi-bin
+      printf '#!/bin/sh\necho Status: 302 Found\necho Location: http://0.0.0.0/\necho\necho elsewhere' > /tmp/cgi-bin/away
+      chmod 755 /tmp/cgi-bin/away
+      trap 'exit 0' TERM
+      busybox httpd -f -p 8081 -h /tmp & wait
+    readinessProbe: {httpGet: {path: /cgi-bin/away, port: 8081}, periodSeconds: 1}
 "#;
 
 #[test]
@@ -268,10 +280,13 @@ fn probes_and_hooks_ask_a_server_that_the_pod_has() {
     node.await_that("both have started", || container(0)["ready"] == true && container(1)["started"] == true);
     assert_eq!((&container(1)["ready"], &container(1)["restarts"]), (&false.into(), &0.into()));
     assert_eq!(container(0)["restarts"], 0);
+    node.await_that("a server that leads elsewhere is well", || container(2)["ready"] == true);
     let said = stop(&node, "served");
     assert!(said.contains("ended and removed"), "{said}");
     let output = running.0.take().unwrap().wait_with_output().unwrap();
     assert!(text(&output).contains("readiness probe of asks failed"), "{}", text(&output));
+    let warning = "readiness probe of leads warning: Probe terminated redirects, Response body: elsewhere";
+    assert!(text(&output).contains(warning), "{}", text(&output));
     assert!(!text(&output).contains("hook"), "{}", text(&output));
     assert_eq!(node.leftovers(), Vec::<String>::new());
 }
