@@ -7,6 +7,10 @@ mod suite;
 #[path = "../slow/agent_guest.rs"]
 mod agent_guest;
 
+#[path = "../rebooting/mod.rs"]
+mod rebooting;
+
 mod cgroupfs;
 mod guests;
 mod module;
+mod reboot;
