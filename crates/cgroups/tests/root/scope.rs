@@ -7,6 +7,8 @@ use cgroups::{Error, Group, Groups, Resources};
 
 const SLICE: &str = "/wardlet_scope_test.slice";
 
+const CALLS: u32 = 50;
+
 /// A process that only waits; killed whatever becomes of the test.
 struct Sleeper(Child);
 
@@ -54,6 +56,9 @@ fn a_scope_is_made_around_a_process_in_place_of_a_failed_one_and_goes_with_its_c
         return;
     }
     groups.make(SLICE).unwrap();
+    // Each is a connection of its own. Now and then systemd had read the call with the end of the authentication, and did not
+    // look at it before the connection was closed.
+    (0..CALLS).for_each(|_| groups.make(SLICE).unwrap());
     leave_a_failed_scope("wardlet-7f.scope");
     let beside = make().unwrap();
     assert_eq!(holder.cgroup(), format!("0::{SLICE}/wardlet-7f.scope/holder"));
