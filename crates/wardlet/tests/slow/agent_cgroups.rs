@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testbed::{Part, Parts, Testbed, User, Validity, images, yardstick};
-use testkit::{wait_for, wait_until};
+use testkit::{PATIENCE, wait_for, wait_until};
 
 const NODE: &str = "agent0";
 const KUBELET: &str = "node0";
@@ -150,6 +151,19 @@ impl Cluster {
         FILES.iter().filter_map(value).collect()
     }
 
+    /// Waits until a cgroup of ours has the limits of the kubelet's, which sets those of its classes every minute.
+    fn await_the_same(&self, ours: &str, theirs: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (have, want) = (self.limits(ours), self.limits(theirs));
+            if have == want {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{ours} has {have:?}, the kubelet's {theirs} has {want:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     fn exists(&self, cgroup: &str) -> bool {
         self.dirs(cgroup).iter().any(|dir| dir.exists())
     }
@@ -202,13 +216,12 @@ fn the_cgroups_of_pods_have_the_names_and_limits_that_a_kubelet_gives_them() {
     }
     for (name, class, _) in pods() {
         let [theirs, ours] = ["theirs", "ours"].map(|of| cluster.running(&format!("{of}-{name}")));
-        let theirs = cluster.limits(&format!("/kubepods{class}/pod{theirs}"));
-        assert!(theirs.len() > 3, "{theirs:?}");
-        assert_eq!(cluster.limits(&format!("/{ROOT}/kubepods{class}/pod{ours}")), theirs, "{name}");
+        let theirs = format!("/kubepods{class}/pod{theirs}");
+        assert!(cluster.limits(&theirs).len() > 3, "{:?}", cluster.limits(&theirs));
+        cluster.await_the_same(&format!("/{ROOT}/kubepods{class}/pod{ours}"), &theirs);
     }
     for class in ["", "/burstable", "/besteffort"] {
-        let theirs = cluster.limits(&format!("/kubepods{class}"));
-        assert_eq!(cluster.limits(&format!("/{ROOT}/kubepods{class}")), theirs, "{class}");
+        cluster.await_the_same(&format!("/{ROOT}/kubepods{class}"), &format!("/kubepods{class}"));
     }
     // The containers are inside.
     let uid = cluster.running("ours-full");
@@ -222,9 +235,7 @@ fn the_cgroups_of_pods_have_the_names_and_limits_that_a_kubelet_gives_them() {
     ["theirs", "ours"].into_iter().for_each(|of| cluster.delete(&format!("{of}-part")));
     assert!(!cluster.exists(&format!("/{ROOT}/kubepods/burstable/pod{uid}")));
     assert_ne!(cluster.limits(&burstable), before);
-    wait_until("the class Burstable has as much as the kubelet's", || {
-        cluster.limits("/kubepods/burstable") == cluster.limits(&burstable)
-    });
+    cluster.await_the_same(&burstable, "/kubepods/burstable");
     ["ours-full", "ours-some", "ours-none"].into_iter().for_each(|name| cluster.delete(name));
 }
 
