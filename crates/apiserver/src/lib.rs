@@ -43,6 +43,7 @@ mod service;
 mod services;
 pub mod static_pods;
 pub mod status;
+mod streams;
 mod tokens;
 mod trust_bundles;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ::node::Node;
 use ::node::kubelet::{CredentialProvidersError, KubeletConfig, NodeFlags};
 use agent::ports::{Clock, EventSink, StatusSink, SystemClock};
-use agent::{Agent, Options, PodCgroups, StatusFiles};
+use agent::{Agent, InstanceId, Options, PodCgroups, StatusFiles};
 use kubelet_api::SyncLoop;
 use telemetry::metrics::ProcessMetrics;
 use tokio::task::JoinSet;
@@ -33,6 +33,7 @@ use crate::served::NodePods;
 use crate::service::{Service, ServiceError};
 use crate::static_pods::{Mirrors, StaticPods};
 use crate::status::{ApiStatuses, StatusNode, StatusOptions};
+use crate::streams::RuntimeStreams;
 use crate::{lease, node};
 
 /// The version of Kubernetes whose kubelet this agent stands in for.
@@ -201,6 +202,7 @@ impl NodeAgent<'_> {
                 node: &name,
                 client: client.clone(),
                 pods: Arc::new(NodePods { pods: watch.view(), state: state.clone() }),
+                streams: Arc::new(RuntimeStreams::new(options.client.clone(), InstanceId::of(&state)?)),
                 metrics: options.metrics.clone(),
                 sync_loop: sync_loop.clone(),
             };

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use agent::{PodStatus, Stored};
-use kubelet_api::{Pods, ServedPod};
+use kubelet_api::{Pods, ServedContainer, ServedPod};
 use manifest::Resource;
 use manifest::k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Value, json};
@@ -65,12 +65,15 @@ impl Pods for NodePods {
         };
         let spec = known.as_ref().and_then(|pod| pod.object()).and_then(|object| object.pod());
         let spec = spec.map(|pod| pod.spec).or_else(|| stored.as_ref()?.record.pod.spec.as_ref());
-        let containers = spec.map(names).unwrap_or_default();
+        let containers = spec.map(containers).unwrap_or_default();
+        let known_uid = known.as_ref().map(|pod| pod.pod.uid.to_string());
         match stored {
-            Some(Stored { status, logs, .. }) => {
-                Some(ServedPod { containers, statuses: statuses(status), logs })
+            Some(Stored { status, logs, record, .. }) => {
+                let uid = record.uid.to_string();
+                let mirror_uid = known_uid.filter(|known| *known != uid);
+                Some(ServedPod { uid, mirror_uid, containers, statuses: statuses(status), logs })
             }
-            None => known.is_some().then(|| ServedPod { containers, ..ServedPod::default() }),
+            None => known_uid.map(|uid| ServedPod { uid, containers, ..ServedPod::default() }),
         }
     }
 }
@@ -82,11 +85,14 @@ fn statuses(status: Option<PodStatus>) -> Vec<agent::ContainerView> {
     status.map(all).unwrap_or_default()
 }
 
-fn names(spec: &PodSpec) -> Vec<String> {
-    let init = spec.init_containers.iter().flatten().map(|container| &container.name);
-    let ephemeral = spec.ephemeral_containers.iter().flatten().map(|container| &container.name);
-    let own = spec.containers.iter().map(|container| &container.name);
-    own.chain(init).chain(ephemeral).cloned().collect()
+fn containers(spec: &PodSpec) -> Vec<ServedContainer> {
+    let init = spec.init_containers.iter().flatten();
+    let regular = spec.containers.iter().chain(init).map(|container| (&container.name, container.tty));
+    let ephemeral =
+        spec.ephemeral_containers.iter().flatten().map(|container| (&container.name, container.tty));
+    let served =
+        |(name, tty): (&String, Option<bool>)| ServedContainer { name: name.clone(), tty: tty == Some(true) };
+    regular.chain(ephemeral).map(served).collect()
 }
 
 /// A pod of the API server; without its spec if that cannot be read.
@@ -149,7 +155,9 @@ mod tests {
         );
         assert!(list[0].get("kind").is_none() && list[0]["spec"]["containers"][0]["name"] == "a");
         let found = pods.find("shop", "web").unwrap();
-        assert_eq!((found.containers, found.statuses), (vec!["a".to_owned(), "b".to_owned()], Vec::new()));
+        let names = found.containers.iter().map(|container| container.name.as_str());
+        assert_eq!((names.collect(), found.statuses), (vec!["a", "b"], Vec::new()));
+        assert_eq!((found.uid.as_str(), found.mirror_uid), ("u-web", None));
         assert_eq!(pods.find("other", "web"), None);
     }
 

@@ -8,6 +8,8 @@
 //! | `tls` | the serving certificate, and clients' certificates without a decision on them |
 //! | `auth` | authentication and authorization; the API server decides, answers are kept for the configured times |
 //! | `http` | connections, limits, and what each path answers |
+//! | [`Streams`] | exec, attach and port-forward at the runtime: a port that the caller implements |
+//! | `streams` | their parameters, and the tunnel between client and runtime |
 //! | `logs` | parameters of `/containerLogs`, the instance that they mean, and its log as a stream |
 //!
 //! Every path of port 10250 needs authentication and authorization, also one that does not exist. If the API server cannot
@@ -20,9 +22,11 @@ mod http;
 mod logs;
 mod pods;
 mod serve;
+mod streams;
 mod tls;
 
 pub use error::ServeError;
 pub use health::SyncLoop;
-pub use pods::{Pods, ServedPod};
+pub use pods::{Pods, ServedContainer, ServedPod};
 pub use serve::{Options, Server, serve, serve_health};
+pub use streams::{Call, RunOutput, Session, StreamError, Streams, Wanted};

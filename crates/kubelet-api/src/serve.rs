@@ -15,6 +15,7 @@ use crate::error::ServeError;
 use crate::health::SyncLoop;
 use crate::http::{self, Handler, RequestMetrics, Secure, serve_healthz};
 use crate::pods::Pods;
+use crate::streams::Streams;
 use crate::tls::server_config;
 
 /// How many logs may be read at once: each has a file open, and memory for what its client has not taken.
@@ -32,6 +33,8 @@ pub struct Options<'a> {
     pub client: kube::Client,
     /// The pods to serve.
     pub pods: Arc<dyn Pods>,
+    /// The runtime, for sessions in their containers.
+    pub streams: Arc<dyn Streams>,
     /// The metrics to serve; those of requests are added.
     pub metrics: Registry,
     /// The loop that drives all pods, for `/healthz`.
@@ -69,6 +72,8 @@ pub async fn serve(options: Options<'_>) -> Result<Server, ServeError> {
         registry: options.metrics,
         sync_loop: options.sync_loop,
         log_turns: Arc::new(Semaphore::new(LOGS)),
+        streams: options.streams,
+        session_turns: Arc::new(Semaphore::new(http::most_connections() / 2)),
         has_debugging: config.enable_debugging_handlers,
         splits_streams: config.is_gate_on("PodLogsQuerySplitStreams"),
     });

@@ -1,11 +1,14 @@
-//! The running container of a pod, for a command that is no agent.
+//! The running containers and sandboxes of pods, for what is no worker of the agent.
 
 use std::time::Duration;
 
 use cri::client::Client;
-use cri::{ContainerFilter, ContainerState, ContainerStateValue, ListContainersRequest, within};
+use cri::{
+    ContainerFilter, ContainerState, ContainerStateValue, ListContainersRequest, ListPodSandboxRequest,
+    PodSandboxFilter, PodSandboxState, PodSandboxStateValue, within,
+};
 use types::PodUid;
-use types::keys::{CONTAINER_NAME, POD_UID};
+use types::keys::{CONTAINER_NAME, INSTANCE, POD_UID};
 
 use crate::error::Result;
 use crate::instance::InstanceId;
@@ -33,5 +36,23 @@ impl InstanceId {
         let listed = within(PATIENCE, "ListContainers", client.runtime().list_containers(request)).await?;
         let own = listed.containers.into_iter().find(|container| self.owns(&container.annotations));
         Ok(own.map(|container| container.id))
+    }
+
+    /// The runtime's ID of the newest sandbox of a pod that is ready: one of this instance, or of a kubelet whose pods it has
+    /// adopted. Sandboxes of other instances are not.
+    ///
+    /// # Errors
+    /// If the runtime does not answer.
+    pub async fn ready_sandbox(&self, client: &Client, pod: &PodUid) -> Result<Option<String>> {
+        let state = Some(PodSandboxStateValue { state: PodSandboxState::SandboxReady.into() });
+        let label_selector = [(POD_UID.to_owned(), pod.to_string())].into();
+        let filter = PodSandboxFilter { state, label_selector, ..PodSandboxFilter::default() };
+        let request = ListPodSandboxRequest { filter: Some(filter) };
+        let listed = within(PATIENCE, "ListPodSandbox", client.runtime().list_pod_sandbox(request)).await?;
+        let own = listed
+            .items
+            .into_iter()
+            .filter(|sandbox| self.owns(&sandbox.annotations) || !sandbox.annotations.contains_key(INSTANCE));
+        Ok(own.max_by_key(|sandbox| sandbox.created_at).map(|sandbox| sandbox.id))
     }
 }

@@ -18,6 +18,9 @@ const INSTEAD: [(&str, &str); 6] = [
     ("/flagz", "configz"),
 ];
 
+/// Paths that start processes or reach into pods, also with GET, as WebSockets have it. Reading is not enough for them.
+const SESSIONS: [&str; 4] = ["/exec", "/attach", "/portForward", "/run"];
+
 /// A verb on subresources of this node; one that is allowed suffices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attributes {
@@ -30,7 +33,9 @@ pub(crate) struct Attributes {
 impl Attributes {
     /// The attributes of a request with this method for this decoded path.
     pub(crate) fn of(method: &str, path: &str) -> Self {
+        let is_session = SESSIONS.iter().any(|prefix| is_below(path, prefix));
         let verb = match method {
+            "GET" if is_session => "create",
             "POST" => "create",
             "GET" => "get",
             "PUT" => "update",
@@ -82,6 +87,16 @@ mod tests {
             ("/unknown", &["proxy"]),
         ] {
             assert_eq!(Attributes::of("GET", path).subresources, subresources, "{path}");
+        }
+    }
+
+    #[test]
+    fn who_may_only_read_may_not_run_a_command_by_a_web_socket() {
+        for path in ["/exec/a/b/c", "/attach/a/b/c", "/portForward/a/b", "/run/a/b/c"] {
+            assert_eq!(Attributes::of("GET", path).verb, "create", "{path}");
+        }
+        for path in ["/containerLogs/a/b/c", "/runningpods/", "/execs", "/pods"] {
+            assert_eq!(Attributes::of("GET", path).verb, "get", "{path}");
         }
     }
 

@@ -1,7 +1,7 @@
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -20,6 +20,7 @@ use tracing::{debug, warn};
 use super::answer::Answer;
 use super::handler::{Handler, unauthorized};
 use super::slots::{Slot, Slots};
+use crate::streams::Tunnel;
 
 /// How long a TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -97,9 +98,11 @@ async fn connection(
         is_proven: AtomicBool::new(false),
         is_refused: AtomicBool::new(false),
         refusal: Notify::new(),
+        tunnel: Mutex::default(),
     });
     let is_http2 = session.alpn_protocol() == Some(b"h2");
-    let (limits, refused) = (limits(Arc::clone(&client)), Arc::clone(&client));
+    let limits = limits(Arc::clone(&client));
+    let (refused, upgraded) = (Arc::clone(&client), Arc::clone(&client));
     let service = service_fn(move |request| {
         let client = Arc::clone(&client);
         async move { Ok::<_, Infallible>(client.answer(request).await) }
@@ -121,7 +124,12 @@ async fn connection(
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEADERS);
             builder.max_buf_size(usize::try_from(HEADER_BYTES).unwrap_or(usize::MAX));
-            builder.serve_connection(stream, service).await
+            builder.serve_connection(stream, service).with_upgrades().await?;
+            let tunnel = upgraded.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(tunnel) = tunnel {
+                tunnel.await;
+            }
+            Ok(())
         }
     };
     tokio::select! {
@@ -152,18 +160,23 @@ struct Client {
     /// Whether its credentials were refused. The connection ends then.
     is_refused: AtomicBool,
     refusal: Notify,
+    /// What becomes of the connection when it speaks HTTP no more.
+    tunnel: Mutex<Option<Tunnel>>,
 }
 
 impl Client {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, mut request: Request<Incoming>) -> Answer {
         // The semaphore is never closed.
         let turn = if self.is_proven() { None } else { self.turn.acquire().await.ok() };
         if self.is_refused.load(Ordering::Relaxed) && !self.is_proven() {
             return unauthorized(request.version());
         }
         let turn = turn.filter(|_| !self.is_proven());
-        let decided = self.handler.answer(&request, &self.certificates).await;
+        let decided = self.handler.answer(&mut request, &self.certificates).await;
         drop(turn);
+        if decided.tunnel.is_some() {
+            *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = decided.tunnel;
+        }
         if decided.is_allowed {
             self.is_proven.store(true, Ordering::Relaxed);
             self.slot.prove();

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Method, Request, StatusCode, Version};
 use k8s_openapi::jiff::Timestamp;
@@ -14,10 +15,12 @@ use super::healthz;
 use super::metrics::RequestMetrics;
 use super::path::decoded;
 use super::route::Route;
+use super::sessions::Kind;
 use crate::auth::{Attributes, Auth, Credentials, Refusal};
 use crate::health::SyncLoop;
 use crate::logs::{LogQuery, LogRequest, LogStream, QueryError, choose, open};
 use crate::pods::{Pods, ServedPod};
+use crate::streams::{Streams, Tunnel};
 
 /// Answers the requests of port 10250.
 pub(crate) struct Handler {
@@ -28,6 +31,10 @@ pub(crate) struct Handler {
     pub(crate) sync_loop: SyncLoop,
     /// How many logs may be read at once.
     pub(crate) log_turns: Arc<Semaphore>,
+    /// The runtime, for sessions.
+    pub(crate) streams: Arc<dyn Streams>,
+    /// How many sessions may be open at once.
+    pub(crate) session_turns: Arc<Semaphore>,
     /// Whether logs, exec and their like are served.
     pub(crate) has_debugging: bool,
     /// Whether one of the streams of a log can be wanted.
@@ -38,18 +45,20 @@ pub(crate) struct Handler {
 pub(super) struct Decided {
     pub(super) answer: Answer,
     pub(super) is_allowed: bool,
+    /// What becomes of the connection after the answer.
+    pub(super) tunnel: Option<Tunnel>,
 }
 
 impl Handler {
     /// Answers a request. Its body is not read before the client is authorized.
-    pub(super) async fn answer<B>(
+    pub(super) async fn answer(
         &self,
-        request: &Request<B>,
+        request: &mut Request<Incoming>,
         certificates: &[CertificateDer<'static>],
     ) -> Decided {
         // What is authorized is what is routed: one path, decoded once.
-        let path = decoded(request.uri().path());
-        let method = request.method();
+        let path = decoded(request.uri().path()).into_owned();
+        let method = request.method().clone();
         let _counted = self.metrics.begin(method.as_str(), &path);
         let attributes = Attributes::of(method.as_str(), &path);
         let credentials = Credentials { certificates, headers: request.headers() };
@@ -59,22 +68,37 @@ impl Handler {
                 Refusal::Forbidden(words) => text(StatusCode::FORBIDDEN, words),
                 Refusal::Unknown(words) => text(StatusCode::INTERNAL_SERVER_ERROR, words),
             };
-            return Decided { answer, is_allowed: false };
+            return Decided { answer, is_allowed: false, tunnel: None };
         }
-        let query = request.uri().query().unwrap_or_default();
-        let answer = match Route::of(&path, self.has_debugging) {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let route = Route::of(&path, self.has_debugging);
+        let session = match route {
+            Route::Exec(of) => Some(Kind::Exec(of)),
+            Route::Attach(of) => Some(Kind::Attach(of)),
+            Route::PortForward(of) => Some(Kind::PortForward(of)),
+            _ => None,
+        };
+        if let Some(kind) = session {
+            let opened = self.session(request, kind, &query).await;
+            let (answer, tunnel) = opened.unwrap_or_else(|refused| (refused.answer(), None));
+            return Decided { answer, is_allowed: true, tunnel };
+        }
+        let answer = match route {
             Route::Unknown => no_path(),
             Route::Disabled => text(StatusCode::METHOD_NOT_ALLOWED, "Debug endpoints are disabled.\n"),
+            Route::Run(of) => self.run(&method, of, &query).await.unwrap_or_else(Refused::answer),
             _ if method != Method::GET => only_get(),
-            Route::Healthz(check) => healthz::answer(check, query, &self.sync_loop),
+            Route::Healthz(check) => healthz::answer(check, &query, &self.sync_loop),
             Route::Pods => self.pods().await,
             Route::Metrics => self.gathered().await,
             Route::ContainerLogs { namespace, pod, container } => {
                 let of = LogPath { namespace, pod, container };
-                self.logs(of, query).await.unwrap_or_else(|refused| text(refused.status, refused.words))
+                self.logs(of, &query).await.unwrap_or_else(Refused::answer)
             }
+            // Answered above.
+            Route::Exec(_) | Route::Attach(_) | Route::PortForward(_) => no_path(),
         };
-        Decided { answer, is_allowed: true }
+        Decided { answer, is_allowed: true, tunnel: None }
     }
 
     async fn pods(&self) -> Answer {
@@ -104,7 +128,7 @@ impl Handler {
         let found = self.find(namespace, pod).await?;
         let missing = |words: String| Refused::new(StatusCode::NOT_FOUND, words);
         let found = found.ok_or_else(|| missing(format!("pod {pod:?} does not exist")))?;
-        if !found.containers.iter().any(|name| name == container) {
+        if found.container(container).is_none() {
             return Err(missing(format!("container {container:?} not found in pod {pod:?}")));
         }
         if query.stream != LogStream::All && !self.splits_streams {
@@ -134,7 +158,7 @@ impl Handler {
         Ok(pieces(opened.map_err(failed)?))
     }
 
-    async fn find(&self, namespace: &str, pod: &str) -> Result<Option<ServedPod>, Refused> {
+    pub(super) async fn find(&self, namespace: &str, pod: &str) -> Result<Option<ServedPod>, Refused> {
         let (pods, namespace, pod) = (Arc::clone(&self.pods), namespace.to_owned(), pod.to_owned());
         let found = tokio::task::spawn_blocking(move || pods.find(&namespace, &pod)).await;
         found.map_err(|error| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
@@ -148,15 +172,19 @@ struct LogPath<'a> {
     container: &'a str,
 }
 
-/// Why there is no log.
-struct Refused {
+/// Why there is no log or session.
+pub(super) struct Refused {
     status: StatusCode,
     words: String,
 }
 
 impl Refused {
-    fn new(status: StatusCode, words: impl Into<String>) -> Self {
+    pub(super) fn new(status: StatusCode, words: impl Into<String>) -> Self {
         Self { status, words: words.into() }
+    }
+
+    fn answer(self) -> Answer {
+        text(self.status, self.words)
     }
 }
 

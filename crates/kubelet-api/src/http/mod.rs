@@ -7,10 +7,12 @@ mod healthz;
 mod metrics;
 mod path;
 mod route;
+mod sessions;
 mod slots;
 
 pub(crate) use connection::{Secure, serve};
 pub(crate) use handler::Handler;
 pub(crate) use healthz::serve_healthz;
 pub(crate) use metrics::RequestMetrics;
-pub(crate) use path::decoded;
+pub(crate) use path::form;
+pub(crate) use slots::most_connections;

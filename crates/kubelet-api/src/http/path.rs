@@ -24,9 +24,26 @@ pub(crate) fn decoded(text: &str) -> Cow<'_, str> {
     Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// The names and values of a query, in its order.
+pub(crate) fn form(query: &str) -> Vec<(String, String)> {
+    let plus = |text: &str| decoded(&text.replace('+', " ")).into_owned();
+    let pair = |pair: &str| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (plus(key), plus(value))
+    };
+    query.split('&').filter(|pair| !pair.is_empty()).map(pair).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_query_is_pairs_in_their_order() {
+        let pairs = form("a=1&&b+c=%2B+d&a=2&e").into_iter();
+        let expected = [("a", "1"), ("b c", "+ d"), ("a", "2"), ("e", "")];
+        assert!(pairs.eq(expected.map(|(key, value)| (key.to_owned(), value.to_owned()))));
+    }
 
     #[test]
     fn escapes_are_decoded_once() {

@@ -5,7 +5,7 @@ const DEBUGGING: [&str; 8] =
     ["run", "exec", "attach", "portForward", "containerLogs", "runningpods", "logs", "debug"];
 
 /// What a path means.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route<'a> {
     /// A check of the agent; empty for all of them.
     Healthz(&'a str),
@@ -16,9 +16,31 @@ pub(super) enum Route<'a> {
         pod: &'a str,
         container: &'a str,
     },
+    /// One more process in a container; with its pod's UID where the path has it.
+    Exec(OfContainer<'a>),
+    /// The streams of a container's first process.
+    Attach(OfContainer<'a>),
+    /// A command that runs to its end.
+    Run(OfContainer<'a>),
+    PortForward(OfPod<'a>),
     /// Debugging handlers are disabled.
     Disabled,
     Unknown,
+}
+
+/// A pod, as a path names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OfPod<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+    pub(super) uid: Option<&'a str>,
+}
+
+/// A container, as a path names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OfContainer<'a> {
+    pub(super) pod: OfPod<'a>,
+    pub(super) container: &'a str,
 }
 
 impl<'a> Route<'a> {
@@ -38,6 +60,20 @@ impl<'a> Route<'a> {
             ["healthz", check] => Self::Healthz(check),
             ["pods"] => Self::Pods,
             ["metrics"] => Self::Metrics,
+            [what @ ("exec" | "attach" | "run"), namespace, pod, rest @ .., container] if rest.len() < 2 => {
+                let of = OfContainer {
+                    pod: OfPod { namespace, name: pod, uid: rest.first().copied() },
+                    container,
+                };
+                match *what {
+                    "exec" => Self::Exec(of),
+                    "attach" => Self::Attach(of),
+                    _ => Self::Run(of),
+                }
+            }
+            ["portForward", namespace, pod, rest @ ..] if rest.len() < 2 => {
+                Self::PortForward(OfPod { namespace, name: pod, uid: rest.first().copied() })
+            }
             ["containerLogs", namespace, pod, container] => Self::ContainerLogs { namespace, pod, container },
             _ => Self::Unknown,
         }
@@ -85,6 +121,26 @@ mod tests {
             ("/", Route::Unknown),
             ("metrics", Route::Unknown),
             ("*", Route::Unknown),
+        ] {
+            assert_eq!(Route::of(path, true), route, "{path}");
+        }
+    }
+
+    #[test]
+    fn sessions_may_name_the_uid_of_the_pod() {
+        let pod = |uid| OfPod { namespace: "a", name: "b", uid };
+        let container = |uid| OfContainer { pod: pod(uid), container: "c" };
+        for (path, route) in [
+            ("/exec/a/b/c", Route::Exec(container(None))),
+            ("/exec/a/b/u/c", Route::Exec(container(Some("u")))),
+            ("/attach/a/b/c", Route::Attach(container(None))),
+            ("/run/a/b/u/c", Route::Run(container(Some("u")))),
+            ("/portForward/a/b", Route::PortForward(pod(None))),
+            ("/portForward/a/b/u", Route::PortForward(pod(Some("u")))),
+            ("/portForward/a/b/u/c", Route::Unknown),
+            ("/exec/a/b", Route::Unknown),
+            ("/exec/a/b/c/d/e", Route::Unknown),
+            ("/exec/a//c", Route::Unknown),
         ] {
             assert_eq!(Route::of(path, true), route, "{path}");
         }

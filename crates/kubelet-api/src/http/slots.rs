@@ -36,12 +36,16 @@ pub(super) struct Slot {
     _permit: OwnedSemaphorePermit,
 }
 
+/// As many connections as the limit of open files allows.
+pub(crate) fn most_connections() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    (usize::try_from(files).unwrap_or(usize::MAX) / PART).clamp(2, MOST)
+}
+
 impl Slots {
     /// As many as the limit of open files allows.
     pub(super) fn of_port() -> Arc<Self> {
-        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let part = usize::try_from(files).unwrap_or(usize::MAX) / PART;
-        Self::new(part.clamp(2, MOST))
+        Self::new(most_connections())
     }
 
     pub(super) fn new(most: usize) -> Arc<Self> {

@@ -43,6 +43,7 @@ mod tests {
     use agent::ExitView;
 
     use super::*;
+    use crate::ServedContainer;
 
     fn pod(state: StateView, restarts: u32, last: bool) -> ServedPod {
         let exit = last.then(exit);
@@ -56,7 +57,11 @@ mod tests {
             instance: None,
             previous_id: None,
         };
-        ServedPod { containers: vec!["app".into()], statuses: vec![status], ..ServedPod::default() }
+        ServedPod {
+            containers: vec![ServedContainer { name: "app".into(), tty: false }],
+            statuses: vec![status],
+            ..ServedPod::default()
+        }
     }
 
     fn exit() -> ExitView {

@@ -1,10 +1,8 @@
 //! The parameters of a request for logs: PodLogOptions of v1.
 
-use std::borrow::Cow;
-
 use k8s_openapi::jiff::Timestamp;
 
-use crate::http::decoded;
+use crate::http::form;
 
 /// Which streams are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,14 +82,7 @@ impl LogQuery {
 
 impl Values {
     fn read(query: &str) -> Result<Self, QueryError> {
-        let pairs: Vec<(Cow<'_, str>, Cow<'_, str>)> = query
-            .split('&')
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| {
-                let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-                (decoded_plus(key), decoded_plus(value))
-            })
-            .collect();
+        let pairs = form(query);
         let get = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_ref());
         let flag =
             |name: &str| get(name).is_some_and(|text| text != "0" && !text.eq_ignore_ascii_case("false"));
@@ -131,10 +122,6 @@ impl Values {
 }
 
 /// A text of a query: `+` is a space.
-fn decoded_plus(text: &str) -> Cow<'_, str> {
-    decoded(&text.replace('+', " ")).into_owned().into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

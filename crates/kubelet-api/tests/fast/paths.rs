@@ -133,6 +133,7 @@ async fn a_port_that_is_taken_is_an_error_with_a_hint() {
         node: "node0",
         client: nowhere(),
         pods: OnePod::new(dir.path()),
+        streams: std::sync::Arc::new(crate::support::NoStreams),
         metrics: telemetry::metrics::Registry::default(),
         sync_loop: kubelet_api::SyncLoop::default(),
     };

@@ -92,6 +92,18 @@ fn of_another_authority() -> Identity {
     Identity::pem(&certificate.pem(), &key.serialize_pem())
 }
 
+/// Where a process starts or a port is reached, as a WebSocket asks for it and as SPDY does.
+const SESSIONS: [&str; 8] = [
+    "GET /exec/shop/web/app?command=id&output=1",
+    "POST /exec/shop/web/app?command=id&output=1",
+    "POST /exec/shop/web/u-1/app?command=id&output=1",
+    "GET /attach/shop/web/app?output=1",
+    "POST /attach/shop/web/app?output=1",
+    "GET /portForward/shop/web",
+    "POST /portForward/shop/web",
+    "POST /run/shop/web/app?cmd=id",
+];
+
 const PATHS: [&str; 5] = ["/healthz", "/pods", "/metrics", "/containerLogs/shop/web/app", "/unknown"];
 
 #[test]
@@ -147,6 +159,37 @@ fn the_api_server_decides_on_every_path() {
             words,
             "Forbidden (user=system:serviceaccount:default:without, verb=get, resource=nodes, subresource(s)=[pods proxy])\n"
         );
+    });
+}
+
+/// Who may read all that the proxy shows may not run a command, whichever method the protocol has.
+#[test]
+fn only_who_may_create_has_sessions() {
+    let cluster = Cluster::start();
+    let rules = [
+        ("none", None, 403),
+        ("reads", Some("--verb=get,list,watch --resource=nodes/proxy"), 403),
+        ("pods", Some("--verb=create --resource=nodes/pods,nodes/metrics,nodes/log,nodes/stats"), 403),
+        // The container of this pod has no instance in a runtime.
+        ("creates", Some("--verb=create --resource=nodes/proxy"), 500),
+    ];
+    let tokens = rules.map(|(name, rule, expected)| (name, cluster.token(name, rule), expected));
+    cluster.run(async || {
+        let server = cluster.server("").await;
+        let address = server.address.unwrap();
+        let upgrade = "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n";
+        for request in SESSIONS {
+            let nobody = send(address, &Identity::default(), request, upgrade).await;
+            assert_eq!(nobody.status, 401, "{request}");
+            let node = send(address, &cluster.identity("kubelet-serving"), request, upgrade).await;
+            assert_eq!(node.status, 401, "{request}");
+            for (name, token, expected) in &tokens {
+                let headers = format!("Authorization: Bearer {token}\r\n{upgrade}");
+                let answer = send(address, &Identity::default(), request, &headers).await;
+                let is_port = *expected == 500 && request.contains("portForward");
+                assert!(answer.status == *expected || is_port, "{name}: {request}: {answer:?}");
+            }
+        }
     });
 }
 

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agent::{ContainerView, ExitView, StateView};
-use kubelet_api::{Options, Pods, ServedPod, Server, serve};
+use kubelet_api::{
+    Call, Options, Pods, RunOutput, ServedContainer, ServedPod, Server, Session, StreamError, Streams, serve,
+};
 use node::kubelet::{KubeletConfig, KubeletFlags};
 use serde_json::{Value, json};
 use telemetry::metrics::Registry;
@@ -26,7 +28,14 @@ pub(crate) struct OnePod(Mutex<ServedPod>);
 
 impl OnePod {
     pub(crate) fn new(logs: &Path) -> Arc<Self> {
-        let pod = ServedPod { containers: vec!["app".into()], statuses: vec![], logs: logs.to_owned() };
+        let app = ServedContainer { name: "app".into(), tty: false };
+        let pod = ServedPod {
+            uid: "u-1".into(),
+            mirror_uid: None,
+            containers: vec![app],
+            statuses: vec![],
+            logs: logs.to_owned(),
+        };
         Arc::new(Self(Mutex::new(pod)))
     }
 
@@ -61,6 +70,19 @@ impl Pods for OnePod {
     }
 }
 
+/// A runtime that serves no session.
+pub(crate) struct NoStreams;
+
+impl Streams for NoStreams {
+    fn url(&self, _: Session) -> Call<'_, String> {
+        Box::pin(async { Err(StreamError::Failed("no streams".to_owned())) })
+    }
+
+    fn run(&self, _: String, _: Vec<String>) -> Call<'_, RunOutput> {
+        Box::pin(async { Err(StreamError::Failed("no streams".to_owned())) })
+    }
+}
+
 /// The configuration in a file, on a free port, without the healthz port.
 pub(crate) fn config(dir: &Path, fields: &str) -> KubeletConfig {
     let file = dir.join("config.yaml");
@@ -85,6 +107,7 @@ pub(crate) async fn start(
         node: "node0",
         client,
         pods,
+        streams: Arc::new(NoStreams),
         metrics: Registry::default(),
         sync_loop: kubelet_api::SyncLoop::default(),
     };

@@ -26,6 +26,7 @@ mod agent_kubeconfig;
 mod agent_metrics;
 mod agent_network;
 mod agent_projected;
+mod agent_sessions;
 mod agent_status;
 mod agent_updates;
 mod check_cluster;
