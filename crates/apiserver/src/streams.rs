@@ -30,18 +30,21 @@ impl RuntimeStreams {
             Session::Exec { container: container_id, command: cmd, wanted } => {
                 let Wanted { stdin, stdout, stderr, tty } = wanted;
                 let request = ExecRequest { container_id, cmd, tty, stdin, stdout, stderr };
-                within(PATIENCE, "Exec", runtime.exec(request)).await.map_err(failed)?.url
+                within(PATIENCE, "Exec", runtime.exec(request)).await.map_err(|error| failed(&error))?.url
             }
             Session::Attach { container: container_id, wanted } => {
                 let Wanted { stdin, stdout, stderr, tty } = wanted;
                 let request = AttachRequest { container_id, stdin, tty, stdout, stderr };
-                within(PATIENCE, "Attach", runtime.attach(request)).await.map_err(failed)?.url
+                within(PATIENCE, "Attach", runtime.attach(request)).await.map_err(|error| failed(&error))?.url
             }
             Session::PortForward { uid, ports } => {
                 let pod_sandbox_id = self.sandbox(&uid).await?;
                 let port = ports.into_iter().map(i32::from).collect();
                 let request = PortForwardRequest { pod_sandbox_id, port };
-                within(PATIENCE, "PortForward", runtime.port_forward(request)).await.map_err(failed)?.url
+                within(PATIENCE, "PortForward", runtime.port_forward(request))
+                    .await
+                    .map_err(|error| failed(&error))?
+                    .url
             }
         };
         Ok(url)
@@ -57,7 +60,7 @@ impl RuntimeStreams {
     async fn run(&self, container: String, command: Vec<String>) -> Result<RunOutput, StreamError> {
         let request = ExecSyncRequest { container_id: container, cmd: command, timeout: 0 };
         let ran = within(LONGEST_COMMAND, "ExecSync", self.client.runtime().exec_sync(request)).await;
-        let ran = ran.map_err(failed)?;
+        let ran = ran.map_err(|error| failed(&error))?;
         Ok(RunOutput { stdout: ran.stdout, stderr: ran.stderr, code: ran.exit_code })
     }
 }
@@ -72,7 +75,7 @@ impl Streams for RuntimeStreams {
     }
 }
 
-fn failed(error: CallError) -> StreamError {
+fn failed(error: &CallError) -> StreamError {
     let words = error.to_string();
     match error {
         CallError::Refused { code: Code::NotFound, .. } => StreamError::NotFound(words),

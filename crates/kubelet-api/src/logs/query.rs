@@ -83,7 +83,7 @@ impl LogQuery {
 impl Values {
     fn read(query: &str) -> Result<Self, QueryError> {
         let pairs = form(query);
-        let get = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_ref());
+        let get = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
         let flag =
             |name: &str| get(name).is_some_and(|text| text != "0" && !text.eq_ignore_ascii_case("false"));
         let number = |name: &str| match get(name).map(str::parse) {

@@ -86,7 +86,7 @@ async fn at(url: &str, asked: Asked) -> Result<Upgraded, String> {
     *request.method_mut() = asked.method;
     *request.uri_mut() =
         path.parse().map_err(|error| format!("the runtime's URL cannot be read: {error}"))?;
-    *request.headers_mut() = without_credentials(asked.headers);
+    *request.headers_mut() = without_credentials(&asked.headers);
     if let Ok(host) = HeaderValue::from_str(authority.as_str()) {
         request.headers_mut().insert(HOST, host);
     }
@@ -125,9 +125,9 @@ impl Drop for Driving {
 }
 
 /// The runtime must not see who asks. Its server takes no body.
-fn without_credentials(headers: HeaderMap) -> HeaderMap {
+fn without_credentials(headers: &HeaderMap) -> HeaderMap {
     let mut kept = HeaderMap::new();
-    for (name, value) in &headers {
+    for (name, value) in headers {
         let is_own =
             [AUTHORIZATION, COOKIE, HOST].contains(name) || name.as_str().starts_with("x-forwarded-");
         let is_body = ["content-length", "transfer-encoding", "expect"].contains(&name.as_str());
@@ -159,7 +159,7 @@ mod tests {
         ] {
             headers.append(name, HeaderValue::from_static(value));
         }
-        let kept = without_credentials(headers);
+        let kept = without_credentials(&headers);
         let mut names: Vec<_> = kept.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         names.sort_unstable();
         assert_eq!(
