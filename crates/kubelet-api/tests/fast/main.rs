@@ -7,3 +7,4 @@ mod support;
 mod costs;
 mod logs;
 mod paths;
+mod sessions;

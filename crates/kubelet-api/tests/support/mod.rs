@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agent::{ContainerView, ExitView, StateView};
+use agent::{ContainerView, ExitView, InstanceView, StateView};
 use kubelet_api::{
     Call, Options, Pods, RunOutput, ServedContainer, ServedPod, Server, Session, StreamError, Streams, serve,
 };
@@ -37,6 +37,11 @@ impl OnePod {
             logs: logs.to_owned(),
         };
         Arc::new(Self(Mutex::new(pod)))
+    }
+
+    pub(crate) fn set_instance(&self, state: StateView, instance: InstanceView) {
+        self.set(state, 0);
+        self.0.lock().unwrap().statuses[0].instance = Some(instance);
     }
 
     pub(crate) fn set(&self, state: StateView, restarts: u32) {
@@ -100,6 +105,17 @@ pub(crate) async fn start(
     client: kube::Client,
     pods: Arc<dyn Pods>,
 ) -> Server {
+    start_with(config, dir, client, pods, Arc::new(NoStreams)).await
+}
+
+/// Serves with this runtime.
+pub(crate) async fn start_with(
+    config: &KubeletConfig,
+    dir: &Path,
+    client: kube::Client,
+    pods: Arc<dyn Pods>,
+    streams: Arc<dyn Streams>,
+) -> Server {
     let cert_dir = dir.join("pki");
     let options = Options {
         config,
@@ -107,7 +123,7 @@ pub(crate) async fn start(
         node: "node0",
         client,
         pods,
-        streams: Arc::new(NoStreams),
+        streams,
         metrics: Registry::default(),
         sync_loop: kubelet_api::SyncLoop::default(),
     };

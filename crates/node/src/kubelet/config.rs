@@ -75,8 +75,6 @@ pub struct KubeletConfig {
     /// The DNS servers of pods.
     #[serde(rename = "clusterDNS", default)]
     pub cluster_dns: Vec<IpAddr>,
-    /// How long exec, attach and port-forward may be idle.
-    pub streaming_connection_idle_timeout: GoDuration,
     /// How often the node's status is computed.
     pub node_status_update_frequency: GoDuration,
     /// How often an unchanged status is sent.

@@ -75,7 +75,7 @@ pub static FIELDS: &[Field] = &[
     field("oomScoreAdj", Int32, "-999").keeps_zero(),
     field("clusterDomain", Text, ""),
     field("clusterDNS", TextList, ""),
-    field("streamingConnectionIdleTimeout", Duration, "4h0m0s").not_yet("streaming on port 10250"),
+    field("streamingConnectionIdleTimeout", Duration, "4h0m0s").no_effect("the runtime ends idle sessions by its own limit, and the agent each after four hours"),
     field("nodeStatusUpdateFrequency", Duration, "10s"),
     field("nodeStatusReportFrequency", Duration, "5m0s")
         .note("nodeStatusUpdateFrequency is the default where the file sets that"),
