@@ -105,6 +105,8 @@ impl Cluster {
         command.arg(format!("--kubeconfig={}", self.testbed.user_kubeconfig(&user).unwrap().display()));
         command.arg(format!("--config={}", file.display()));
         command.arg(format!("--cert-dir={}", self.dir.path().join("pki").display()));
+        // A kubelet removes what it does not know from its own.
+        command.arg(format!("--root-dir={}", self.dir.path().join("kubelet").display()));
         command.args([&format!("--hostname-override={NODE}"), "--node-ip=10.240.0.10"]);
         Agent(command.stdin(Stdio::null()).stderr(log).spawn().unwrap())
     }
