@@ -30,6 +30,8 @@ pub(crate) struct Cluster {
     pub(crate) runtime: Runtime,
     /// Fields of the kubelet's configuration besides those that every node here has.
     pub(crate) kubelet: Value,
+    /// More flags of the agent.
+    pub(crate) flags: Vec<String>,
     /// The host IDs of its pods.
     pool: String,
     dir: tempfile::TempDir,
@@ -93,7 +95,7 @@ impl Cluster {
         let dir = tempfile::Builder::new().prefix("wc").tempdir_in("/var/tmp").unwrap();
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
         std::fs::set_permissions(dir.path(), open).unwrap();
-        let cluster = Self { testbed, runtime, kubelet: json!({}), pool: own_pool(), dir };
+        let cluster = Self { testbed, runtime, kubelet: json!({}), flags: Vec::new(), pool: own_pool(), dir };
         std::fs::create_dir(cluster.state()).unwrap();
         cluster.configure(json!({}));
         cluster
@@ -184,6 +186,7 @@ impl Cluster {
             format!("--hostname-override={NODE}"),
             "--node-ip=10.240.0.10".to_owned(),
         ]);
+        command.args(&self.flags);
         Agent(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
     }
 

@@ -32,6 +32,8 @@ fn both() -> (Cluster, crate::cluster::Agent) {
     make_cgroup(&cluster);
     // Both have the address of the testbed, and the kubelet's ports are taken.
     cluster.kubelet = json!({"port": 10350, "healthzPort": 10348, "cgroupRoot": format!("/{CGROUP}")});
+    // A kubelet removes what it does not know from its own.
+    cluster.flags = vec![format!("--root-dir={}", cluster.path("kubelet").display())];
     let agent = cluster.agent();
     cluster.await_node_ready();
     (cluster, agent)
