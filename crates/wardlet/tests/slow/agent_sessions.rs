@@ -1,7 +1,7 @@
 //! Exec, attach, port-forward and copies of files in pods of `wardlet agent`, with a real kubectl through a real API server.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Command, Output, Stdio};
 
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -32,6 +32,18 @@ impl Cluster {
         // A program that does not read its input may have ended.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         child.wait_with_output().unwrap()
+    }
+
+    /// The next line of an attached container, which goes on when the client leaves.
+    fn attached(&self, way: &str, line: &str) -> String {
+        let mut command = self.testbed.command("kubectl");
+        command.env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", way);
+        command.args(["attach", "-i", "web", "-c", "echoes", "--quiet"]);
+        let mut attached = Ended(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+        // Its input stays open until the answer is there.
+        let mut input = attached.0.stdin.take().unwrap();
+        writeln!(input, "{line}").unwrap();
+        BufReader::new(attached.0.stdout.take().unwrap()).lines().next().unwrap().unwrap()
     }
 
     fn forward(&self, way: &str, ports: &str) -> Ended {
@@ -75,11 +87,7 @@ fn kubectl_runs_commands_attaches_copies_and_forwards_ports_over_both_protocols(
         assert!(out.starts_with("in and out\n") && out.contains(&format!(" {lease} ")), "{out}{words}");
         assert!(words.starts_with("words\n"), "{words}");
 
-        let line = format!("line {way}");
-        let output =
-            cluster.session(way, &["attach", "-i", "web", "-c", "echoes", "--quiet"], &format!("{line}\n"));
-        let (out, words) = texts(&output);
-        assert!(out.contains(&format!("read {line}\n")), "{out}{words}");
+        assert_eq!(cluster.attached(way, &format!("line {way}")), format!("read line {way}"));
 
         let _forward = cluster.forward(way, &format!("{port}:8080"));
         let page = wait_for("the forwarded port answers", || {
