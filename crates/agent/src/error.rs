@@ -48,6 +48,17 @@ pub enum Error {
         /// The image.
         image: String,
     },
+    /// The runtime has put a container outside of the user namespace of its pod.
+    #[error(
+        "the runtime has put process {process} of container {container} outside of the pod's user namespace: the container is \
+         killed, and the pod gets a new sandbox"
+    )]
+    Outside {
+        /// The container.
+        container: String,
+        /// The process.
+        process: u32,
+    },
     /// An update changes fields that are immutable while the pod runs.
     #[error("pod {pod}: {} cannot change while the pod runs", fields.join(", "))]
     Immutable {
@@ -243,6 +254,7 @@ impl Error {
             {
                 IMAGE_VOLUME_MOUNT_FAILED
             }
+            Self::Outside { .. } => "RunContainerError",
             Self::Call(_) => "CreateContainerError",
             _ => "CreateContainerConfigError",
         }
@@ -297,6 +309,9 @@ impl Error {
             Self::Payload(_) => "add the object to one of the manifests, or make the reference optional",
             Self::Immutable { .. } => {
                 "only labels, annotations, images, an earlier activeDeadlineSeconds and more tolerations can; delete the pod and create it anew for the rest"
+            }
+            Self::Outside { .. } => {
+                "update the runtime: CRI-O without the fix of its pull request 10014 forgets the user namespaces of running pods when it restarts"
             }
             Self::File { .. }
             | Self::BrokeOff { .. }

@@ -5,9 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use cgroups::kube::{NodeLimits, PodCgroup, PodCgroupOwner};
 use cgroups::{KubeNames, KubePods, QosClass, Version};
+use cri::IdMapping;
 use manifest::k8s_openapi::api::core::v1::PodSpec;
 use telemetry::metrics::Registry;
 use tracing::{info, warn};
@@ -28,6 +30,11 @@ pub enum CgroupDriver {
     /// By systemd.
     Systemd,
 }
+
+/// How often a process is looked at again that is outside of its pod's user namespace.
+const LOOKS: u32 = 5;
+/// The time between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What a node sets about the cgroups of its pods.
 #[derive(Debug, Clone)]
@@ -160,6 +167,36 @@ impl PodCgroups {
         }
     }
 
+    /// Kills a container if one of its processes stays outside of the user namespace that is to have this map; the process.
+    ///
+    /// # Errors
+    /// If its processes cannot be read, or one does not end.
+    pub(crate) fn kill_outside(
+        &self,
+        uid: &PodUid,
+        spec: &PodSpec,
+        container: &str,
+        map: &[IdMapping],
+    ) -> Result<Option<u32>> {
+        let class = PodResources::of(spec).class;
+        let outside = || -> Result<BTreeSet<u32>> {
+            let all = self.tree.container_processes(class, uid.as_str(), container)?;
+            Ok(all.into_iter().filter(|process| is_outside(*process, map)).collect())
+        };
+        let mut found = outside()?;
+        for _ in 0..LOOKS {
+            if found.is_empty() {
+                return Ok(None);
+            }
+            // A process of the runtime may be on its way in.
+            std::thread::sleep(PAUSE);
+            let still = outside()?;
+            found.retain(|process| still.contains(process));
+        }
+        self.tree.kill_container(class, uid.as_str(), container)?;
+        Ok(found.pop_first())
+    }
+
     /// Kills the processes in the cgroup of a pod, and removes it.
     ///
     /// # Errors
@@ -212,5 +249,41 @@ impl PodCgroups {
             self.remove(&pod.uid)?;
         }
         Ok(is_ours)
+    }
+}
+
+/// Whether a process is in a user namespace with another map. One that has ended is not.
+fn is_outside(process: u32, map: &[IdMapping]) -> bool {
+    let Ok(text) = std::fs::read_to_string(format!("/proc/{process}/uid_map")) else { return false };
+    let line = |line: &str| {
+        let mut numbers = line.split_whitespace().map(str::parse);
+        let mut next = || numbers.next()?.ok();
+        Some(IdMapping { container_id: next()?, host_id: next()?, length: next()? })
+    };
+    let mut found: Vec<_> = text.lines().map(line).collect();
+    let mut expected: Vec<_> = map.iter().copied().map(Some).collect();
+    let first = |mapping: &Option<IdMapping>| mapping.map(|mapping| mapping.container_id);
+    found.sort_by_key(first);
+    expected.sort_by_key(first);
+    found != expected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_outside_if_its_map_is_another() {
+        let whole = IdMapping { container_id: 0, host_id: 0, length: u32::MAX };
+        let block = IdMapping { container_id: 0, host_id: 65_536, length: 65_536 };
+        let own = std::process::id();
+        let text = std::fs::read_to_string("/proc/self/uid_map").unwrap();
+        let numbers: Vec<u32> = text.split_whitespace().map(|number| number.parse().unwrap()).collect();
+        if numbers == [0, 0, u32::MAX] {
+            assert!(!is_outside(own, &[whole]));
+        }
+        assert!(is_outside(own, &[block]) && is_outside(own, &[]) && is_outside(own, &[whole, block]));
+        // Above the greatest PID of Linux: no such process.
+        assert!(!is_outside(1 << 30, &[block]));
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cri::{CreateContainerRequest, Image, ImageSpec, Mount, PodSandboxConfig};
+use ids::IdKind;
 use lifecycle::{Action, ContainerName, HookKind, Outcome, ProbeKind, StopReason, Task, Verdict};
 use manifest::k8s_openapi::api::core::v1::Container;
 use tokio::sync::watch;
@@ -310,10 +311,27 @@ impl ActionExecutor {
         let (normal, events) = (EventType::Normal, self.events());
         let text = Text::new("Container created", format!("created {name}"));
         events.container(name.as_str(), normal, reason::CREATED, text);
+        // Some runtimes have made the process by now, so that nothing of the image runs outside.
+        self.check_users(name, &id, &sandbox.id).await?;
         self.shared.cri.start(&id).await?;
+        self.check_users(name, &id, &sandbox.id).await?;
         let text = Text::new("Container started", format!("started {name}"));
         events.container(name.as_str(), normal, reason::STARTED, text);
         Ok(())
+    }
+
+    /// Ends a container that the runtime runs outside of the pod's user namespace, and stops the sandbox, so that the pod gets a
+    /// new one: CRI-O without the fix of its pull request 10014 forgets, at its restart, that running pods have one.
+    async fn check_users(&self, container: &ContainerName, id: &str, sandbox: &str) -> Result<()> {
+        let map = self.context.mappings(IdKind::Uid);
+        let Some(cgroups) = self.shared.cgroups.clone().filter(|_| !map.is_empty()) else { return Ok(()) };
+        let (context, owned) = (Arc::clone(&self.context), id.to_owned());
+        let look = move || cgroups.kill_outside(&context.uid, &context.spec, &owned, &map);
+        let Some(process) = blocking("looking at a container's processes", look).await? else {
+            return Ok(());
+        };
+        self.shared.cri.stop_sandbox(sandbox).await?;
+        Err(Error::Outside { container: container.to_string(), process })
     }
 
     /// Links to the log of a container, where the node has such links. Without one the container runs as well.

@@ -1,5 +1,6 @@
 //! The cgroups of a node's pods on this host: directories (the cgroupfs driver), or slices of systemd.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use rustix::fs::{XattrFlags, getxattr, setxattr};
@@ -163,6 +164,33 @@ impl KubePods {
         Ok(())
     }
 
+    /// The processes of one container of a pod: those in the cgroup that its runtime has named after its ID, in the pod's.
+    ///
+    /// # Errors
+    /// If they cannot be read; a cgroup that does not exist has none.
+    pub fn container_processes(&self, class: QosClass, uid: &str, container: &str) -> Result<BTreeSet<u32>> {
+        let mut found = BTreeSet::new();
+        for path in self.container_groups(class, uid, container)? {
+            found.extend(self.groups.open(&path)?.processes()?);
+        }
+        Ok(found)
+    }
+
+    /// Kills the processes of one container of a pod.
+    ///
+    /// # Errors
+    /// If one does not end.
+    pub fn kill_container(&self, class: QosClass, uid: &str, container: &str) -> Result<()> {
+        let groups = self.container_groups(class, uid, container)?;
+        groups.iter().try_for_each(|path| self.groups.kill_all(path))
+    }
+
+    fn container_groups(&self, class: QosClass, uid: &str, container: &str) -> Result<Vec<String>> {
+        let pod = self.names.pod(class, uid);
+        let all = self.groups.below(&pod)?.into_iter();
+        Ok(all.filter(|name| is_containers(name, container)).map(|name| format!("{pod}/{name}")).collect())
+    }
+
     /// The cgroups of all pods.
     ///
     /// # Errors
@@ -218,10 +246,36 @@ impl KubePods {
     }
 }
 
+/// Whether a cgroup is a container's: it has the container's ID for a name, or at the end of its name as `cri-containerd-ID.scope`
+/// and `crio-ID`. CRI-O has the container's monitor in another, `crio-conmon-ID`.
+fn is_containers(name: &str, id: &str) -> bool {
+    let unit = name.strip_suffix(".scope").unwrap_or(name);
+    let prefix = unit.strip_suffix(id).filter(|_| !id.is_empty());
+    prefix.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('-') && !prefix.contains("conmon"))
+}
+
 /// The mark of a directory; `None` if it has none.
 fn owner(dir: &Path) -> Option<Vec<u8>> {
     let mut buffer = vec![0; OWNER_LENGTH];
     let length = getxattr(dir, OWNER, buffer.as_mut_slice()).ok()?;
     buffer.truncate(length);
     Some(buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cgroup_of_a_container_ends_with_its_id_and_is_not_its_monitors() {
+        for name in
+            ["06ec", "cri-containerd-06ec.scope", "crio-06ec", "crio-06ec.scope", "wardlet-06ec.scope"]
+        {
+            assert!(is_containers(name, "06ec"), "{name}");
+        }
+        for name in ["crio-conmon-06ec", "crio-conmon-06ec.scope", "x06ec", "06ecx", "06ec-x", ""] {
+            assert!(!is_containers(name, "06ec"), "{name}");
+        }
+        assert!(!is_containers("crio-", "") && !is_containers("", ""));
+    }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use testbed::images::{self, ComponentImage};
-use testbed::{Part, Parts, Testbed, User, Validity, yardstick};
+use testbed::{Handler, Options, Part, Parts, Testbed, User, Validity, yardstick};
 use testkit::{wait_for, wait_until};
 
 /// The node that the agent is.
@@ -89,9 +89,14 @@ impl Cluster {
 
     /// The same with these parts.
     pub(crate) fn of(runtime: Runtime, parts: &[Part]) -> Self {
+        Self::with(runtime, parts, Vec::new())
+    }
+
+    /// The same, and containerd with these runtime handlers.
+    pub(crate) fn with(runtime: Runtime, parts: &[Part], handlers: Vec<Handler>) -> Self {
         let mut parts = parts.to_vec();
         parts.extend((runtime == Runtime::Containerd).then_some(Part::Containerd));
-        let testbed = Testbed::start(Parts::of(&parts)).unwrap();
+        let testbed = Testbed::start(Options { handlers, ..Options::from(Parts::of(&parts)) }).unwrap();
         let dir = tempfile::Builder::new().prefix("wc").tempdir_in("/var/tmp").unwrap();
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
         std::fs::set_permissions(dir.path(), open).unwrap();

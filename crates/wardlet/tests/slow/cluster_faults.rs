@@ -2,11 +2,12 @@
 //! containerd restarted, the disk full. Pods go on, no container is restarted, and no block is lost, doubled or leaked.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use testbed::{Part, faults};
+use testbed::{Handler, Part, Shim, faults};
 use testkit::{Dice, rounds, rounds_or, wait_for, wait_until};
 
 use crate::cluster::pods::{
@@ -200,6 +201,82 @@ fn isolated_pods_run_on_containerd_and_outlive_its_restart() {
     cluster.await_node_ready();
     cluster.each_pod_has_its_own_block(&after);
     scale_to_zero(&cluster, &["web"]);
+}
+
+/// An OCI runtime that takes the user namespace from containers, but not from sandboxes, while the file `forgets` is beside it:
+/// CRI-O 1.36.3 does so after its restart.
+fn forgetful_runtime(dir: &Path) -> Handler {
+    let runc = testbed::cache::program("runc", "runc").unwrap();
+    let binary = dir.join("forgetful");
+    let script = format!(
+        r#"#!/bin/sh
+for word; do
+    if [ "$last" = --bundle ]; then bundle=$word; fi
+    if [ "$word" = create ]; then create=1; fi
+    last=$word
+done
+if [ -n "$create" ] && [ -e {forgets} ] && grep -q '"io.kubernetes.cri.container-type":"container"' "$bundle/config.json"; then
+    sed -i -E -e 's/"(uid|gid)Mappings":\[[^]]*\],?//g' -e 's/\{{"type":"user"(,"path":"[^"]*")?\}},?//' \
+        -e 's/,(\]|\}})/\1/g' "$bundle/config.json"
+fi
+exec {runc} "$@"
+"#,
+        forgets = dir.join("forgets").display(),
+        runc = runc.display(),
+    );
+    std::fs::write(&binary, script).unwrap();
+    std::fs::set_permissions(&binary, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    Handler { name: "runc".into(), shim: Shim::Runc, binary }
+}
+
+#[test]
+fn a_container_that_the_runtime_puts_outside_of_the_pods_user_namespace_is_killed() {
+    let dir = tempfile::Builder::new().prefix("forgetful").tempdir_in("/var/tmp").unwrap();
+    let parts = [Part::ControllerManager, Part::Scheduler];
+    let cluster = Cluster::with(Runtime::Containerd, &parts, vec![forgetful_runtime(dir.path())]);
+    let _agent = cluster.agent();
+    cluster.await_node_ready();
+    // It ends when it is told to, and tells which users it has.
+    let script = "cat /proc/self/uid_map; while [ ! -e /tmp/end ]; do sleep 0.1; done";
+    cluster.apply(&bound_pod("web", script));
+    let before = cluster.await_ready_pods("web", 1);
+    cluster.each_pod_has_its_own_block(&before);
+
+    std::fs::write(dir.path().join("forgets"), "").unwrap();
+    cluster.kubectl("exec web -- touch /tmp/end");
+    wait_until("the pod has an event", || {
+        let events = cluster.list("events --field-selector involvedObject.name=web");
+        let says = |event: &Value| {
+            event["message"].as_str().is_some_and(|text| text.contains("outside of the pod's user namespace"))
+        };
+        events.iter().any(says)
+    });
+    // Neither the container nor one in a new sandbox stays outside.
+    for _ in 0..20 {
+        pause(Duration::from_millis(250));
+        let process = processes(script);
+        pause(Duration::from_millis(250));
+        let stays = processes(script).intersection(&process).count();
+        assert_eq!(stays, 0, "a container runs as the host's users");
+    }
+
+    std::fs::remove_file(dir.path().join("forgets")).unwrap();
+    let after = cluster.await_ready_pods("web", 1);
+    assert_eq!(uid(&after[0]), uid(&before[0]));
+    cluster.each_pod_has_its_own_block(&after);
+    cluster.kubectl("delete pod web --timeout=60s");
+    cluster.await_no_leases();
+}
+
+/// The processes with this argument.
+fn processes(argument: &str) -> BTreeSet<u32> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let has = |number: &u32| {
+        let line = std::fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(argument)
+    };
+    numbers.filter(has).collect()
 }
 
 #[test]
