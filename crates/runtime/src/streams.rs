@@ -16,7 +16,7 @@ use crate::error::{Result, chain};
 use crate::node::Node;
 use crate::sandbox::forward;
 use output::{Output, drained};
-use pipes::{pump, reader, writer};
+use pipes::{Input, reader, writer};
 
 /// The runtime, as the server of streams sees it. It does not keep the runtime alive.
 #[derive(Debug)]
@@ -65,19 +65,19 @@ async fn exec(node: &Node, request: ExecRequest, mut client: Client) -> Result<E
     let mut exec = Exec::start(node, &container, &wanted, streams).await?;
     let terminal = exec.terminal.take();
     let mut output = vec![];
-    if let Some(terminal) = &terminal {
+    let _input = if let Some(terminal) = &terminal {
         let (reading, writing) = (reader(terminal.as_fd())?, writer(terminal.as_fd())?);
         output.extend(client.stdout.take().map(|to| Output::carry(reading, to)));
         // Not closed with the client's input: that would hang up the terminal for all clients.
-        drop(client.stdin.take().map(|from| pump(from, Box::new(writing))));
+        client.stdin.take().map(|from| Input::carry(from, Box::new(writing)))
     } else {
         let stdout = exec.child.stdout.take().zip(client.stdout.take());
         output.extend(stdout.map(|(from, to)| Output::carry(from, to)));
         let stderr = exec.child.stderr.take().zip(client.stderr.take());
         output.extend(stderr.map(|(from, to)| Output::carry(from, to)));
         let input = client.stdin.take().zip(exec.child.stdin.take());
-        drop(input.map(|(from, to)| pump(from, Box::new(to))));
-    }
+        input.map(|(from, to)| Input::carry(from, Box::new(to)))
+    };
     let ending = loop {
         tokio::select! {
             ending = exec.ended() => break ending?,

@@ -2,10 +2,9 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Component, Path};
 
-use rustix::fs::{AtFlags, Gid, Mode, StatxFlags, Uid, fchmod, fchown, mkdirat, statx};
+use rustix::fs::{Gid, Mode, Uid, fchmod, fchown, fstat, mkdirat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::dir::DIRECTORY;
 use super::resolve::{Mounts, Walk, Within};
@@ -36,9 +35,8 @@ impl Dir {
                     name: rel.as_os_str().to_owned(),
                 });
             };
-            let begun = Moment::now();
             reached = match mkdirat(&reached, name, AT_FIRST) {
-                Ok(()) => reached.just_made(name, like, begun)?,
+                Ok(()) => reached.just_made(name, like)?,
                 Err(Errno::EXIST) => reached.open_below(Path::new(name), Within::NoLinks)?,
                 Err(errno) => return Err(reached.make_failed(name, errno)),
             };
@@ -52,20 +50,19 @@ impl Dir {
         let (Some(Component::Normal(name)), None) = (parts.next(), parts.next()) else {
             return Err(Error::NotAName { dir: self.path().to_owned(), name: name.to_owned() });
         };
-        let begun = Moment::now();
         mkdirat(self, name, AT_FIRST).map_err(|errno| self.make_failed(name, errno))?;
-        self.just_made(name, like, begun)
+        self.just_made(name, like)
     }
 
-    /// Gives a directory that was just created its owner and permissions. A process that may write here may have put an
-    /// older one in its place: one that is not empty is not touched, unless it was made since then. Another
-    /// call that makes a directory in it makes it not empty, too.
-    fn just_made(&self, name: &OsStr, like: DirMode, begun: Moment) -> Result<Dir> {
+    /// Gives a directory that was just created its owner and permissions. Another user who may write here may have put an older
+    /// one in its place: one that is not empty is not touched then. Where nobody else may, another call of ours has made a
+    /// directory in it.
+    fn just_made(&self, name: &OsStr, like: DirMode) -> Result<Dir> {
         let walk = Walk { from: self.as_fd(), within: Within::NoLinks, mounts: Mounts::StayOnThis };
         let path = self.path().join(name);
         let fd = walk.open(Path::new(name), DIRECTORY).map_err(|errno| self.below(Path::new(name), errno))?;
         let made = Dir::new(fd, path);
-        if !made.entries()?.is_empty() && !is_untouched_since(begun, made.as_fd()) {
+        if !made.entries()?.is_empty() && !is_ours_alone(self.as_fd()) {
             return Err(Error::Swapped { path: made.path().to_owned() });
         }
         let owner = like.owner.map(|owner| (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid)));
@@ -81,30 +78,12 @@ impl Dir {
     }
 }
 
-/// A time as files have it, which the kernel reads from its coarse clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Moment {
-    seconds: i64,
-    nanoseconds: i64,
-}
-
-impl Moment {
-    fn now() -> Self {
-        let now = clock_gettime(ClockId::RealtimeCoarse);
-        Self { seconds: now.tv_sec, nanoseconds: now.tv_nsec }
-    }
-}
-
-/// Whether a directory was made since then, by this user and with the permissions of a new one. `false` where the filesystem
-/// does not say when it was made.
-fn is_untouched_since(begun: Moment, dir: BorrowedFd<'_>) -> bool {
-    let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT;
-    let Ok(found) = statx(dir, c"", flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME) else { return false };
-    let made = Moment { seconds: found.stx_btime.tv_sec, nanoseconds: found.stx_btime.tv_nsec.into() };
-    StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME)
-        && made >= begun
-        && found.stx_uid == geteuid().as_raw()
-        && Mode::from_raw_mode(u32::from(found.stx_mode) & 0o7777) == AT_FIRST
+/// Whether only this user can put another directory in the place of one in this directory.
+fn is_ours_alone(dir: BorrowedFd<'_>) -> bool {
+    let others = Mode::WGRP | Mode::WOTH;
+    fstat(dir).is_ok_and(|found| {
+        found.st_uid == geteuid().as_raw() && !Mode::from_raw_mode(found.st_mode).intersects(others)
+    })
 }
 
 #[cfg(test)]
@@ -112,7 +91,6 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::sync::Barrier;
-    use std::time::Duration;
 
     use super::*;
 
@@ -143,25 +121,21 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_was_there_before_does_not_get_the_permissions_of_a_new_one() {
+    fn where_others_may_write_a_directory_that_is_not_empty_keeps_its_permissions() {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open(temp.path()).unwrap();
-        let make = |name: &str| {
-            fs::create_dir(temp.path().join(name)).unwrap();
-            fs::set_permissions(temp.path().join(name), fs::Permissions::from_mode(0o700)).unwrap();
-            fs::write(temp.path().join(name).join("secret"), "").unwrap();
-        };
-        make("old");
-        // Longer than a tick of the coarse clock.
-        std::thread::sleep(Duration::from_millis(50));
-        let begun = Moment::now();
-        let refused = dir.just_made(OsStr::new("old"), LIKE, begun);
-        assert!(matches!(refused, Err(Error::Swapped { .. })), "{refused:?}");
-        assert_eq!(mode(&temp.path().join("old")), 0o700);
-        make("new");
-        dir.just_made(OsStr::new("new"), LIKE, begun).unwrap();
-        assert_eq!(mode(&temp.path().join("new")), 0o755);
-        // It has other permissions already: it is not one of ours that is being made.
-        assert!(matches!(dir.just_made(OsStr::new("new"), LIKE, begun), Err(Error::Swapped { .. })));
+        let old = temp.path().join("old");
+        fs::create_dir(&old).unwrap();
+        fs::set_permissions(&old, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(old.join("secret"), "").unwrap();
+        for others in [0o777, 0o770, 0o1777] {
+            fs::set_permissions(temp.path(), fs::Permissions::from_mode(others)).unwrap();
+            let refused = dir.just_made(OsStr::new("old"), LIKE);
+            assert!(matches!(refused, Err(Error::Swapped { .. })), "{others:o}: {refused:?}");
+            assert_eq!(mode(&old), 0o700);
+        }
+        fs::set_permissions(temp.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        dir.just_made(OsStr::new("old"), LIKE).unwrap();
+        assert_eq!(mode(&old), 0o755);
     }
 }

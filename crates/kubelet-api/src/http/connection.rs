@@ -172,15 +172,17 @@ impl Client {
             return unauthorized(request.version());
         }
         let turn = turn.filter(|_| !self.is_proven());
-        let decided = self.handler.answer(&mut request, &self.certificates).await;
-        drop(turn);
+        // Before the answer, which may take as long as a command runs.
+        let allowed = || {
+            self.is_proven.store(true, Ordering::Relaxed);
+            self.slot.prove();
+            drop(turn);
+        };
+        let decided = self.handler.answer(&mut request, &self.certificates, allowed).await;
         if decided.tunnel.is_some() {
             *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = decided.tunnel;
         }
-        if decided.is_allowed {
-            self.is_proven.store(true, Ordering::Relaxed);
-            self.slot.prove();
-        } else if decided.answer.status() == StatusCode::UNAUTHORIZED && !self.is_proven() {
+        if !decided.is_allowed && decided.answer.status() == StatusCode::UNAUTHORIZED && !self.is_proven() {
             self.is_refused.store(true, Ordering::Relaxed);
             self.refusal.notify_one();
         }

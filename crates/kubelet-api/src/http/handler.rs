@@ -50,11 +50,12 @@ pub(super) struct Decided {
 }
 
 impl Handler {
-    /// Answers a request. Its body is not read before the client is authorized.
+    /// Answers a request. Its body is not read before the client is authorized, which `allowed` is told.
     pub(super) async fn answer(
         &self,
         request: &mut Request<Incoming>,
         certificates: &[CertificateDer<'static>],
+        allowed: impl FnOnce(),
     ) -> Decided {
         // What is authorized is what is routed: one path, decoded once.
         let path = decoded(request.uri().path()).into_owned();
@@ -70,6 +71,7 @@ impl Handler {
             };
             return Decided { answer, is_allowed: false, tunnel: None };
         }
+        allowed();
         let query = request.uri().query().unwrap_or_default().to_owned();
         let route = Route::of(&path, self.has_debugging);
         let session = match route {

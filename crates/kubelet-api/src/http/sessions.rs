@@ -5,13 +5,16 @@ use std::sync::Arc;
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, StatusCode};
 
-use super::answer::{Answer, text};
+use super::answer::{Answer, pieces, text};
 use super::handler::{Handler, Refused};
 use super::route::{OfContainer, OfPod};
 use crate::pods::ServedPod;
 use crate::streams::{
     Asked, RunOutput, Session, StreamError, Tunnel, Upgraded, command, open, wanted_streams,
 };
+
+/// The most bytes of a failed command's output that are shown.
+const LONGEST_ERROR: usize = 64 << 10;
 
 /// What a client asked for that needs a connection of its own.
 pub(super) enum Kind<'a> {
@@ -63,7 +66,11 @@ impl Handler {
         let url = self.streams.url(session).await.map_err(refused)?;
         let failed = |words| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, words);
         Ok(match open(&url, asked).await.map_err(failed)? {
-            Upgraded::Refused { status, text: words } => (text(status, words), None),
+            Upgraded::Refused { status, headers, text: words } => {
+                let mut answer = text(status, words);
+                answer.headers_mut().extend(headers);
+                (answer, None)
+            }
             Upgraded::Switched { headers, tunnel } => {
                 let mut answer = text(StatusCode::SWITCHING_PROTOCOLS, Bytes::new());
                 *answer.headers_mut() = headers;
@@ -94,16 +101,24 @@ impl Handler {
         }
         let pod = self.pod(of.pod).await?;
         let container = running(&pod, of.container)?;
-        let _turn = self.session_turn()?;
+        let turn = self.session_turn()?;
         let RunOutput { mut stdout, stderr, code } =
             self.streams.run(container, command).await.map_err(refused)?;
         stdout.extend(stderr);
         if code != 0 {
+            stdout.truncate(LONGEST_ERROR);
             let words =
                 format!("command terminated with exit code {code}\n{}", String::from_utf8_lossy(&stdout));
             return Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, words));
         }
-        Ok(text(StatusCode::OK, stdout))
+        let (sender, receiver) = tokio::sync::mpsc::channel(1);
+        tokio::spawn(async move {
+            // The turn is kept until the client has taken the output, or has gone.
+            let _ = sender.send(stdout.into()).await;
+            let _ = sender.reserve().await;
+            drop(turn);
+        });
+        Ok(pieces(receiver))
     }
 
     async fn pod(&self, of: OfPod<'_>) -> Result<ServedPod, Refused> {

@@ -7,15 +7,34 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::header::{AUTHORIZATION, CONNECTION, COOKIE, HOST, HeaderMap, HeaderValue, UPGRADE};
+use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use hyper::upgrade::{OnUpgrade, on};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncWriteExt as _, copy, split};
 use tokio::net::TcpStream;
 use tracing::debug;
 
 /// How long the runtime may take to answer a request for a session.
 const DEADLINE: Duration = Duration::from_secs(30);
+/// How long both sides may take to hear of the end.
+const CLOSING: Duration = Duration::from_secs(5);
+/// What the runtime is told of a request: the protocol, not who asks.
+const PASSED: [&str; 9] = [
+    "upgrade",
+    "sec-websocket-extensions",
+    "sec-websocket-key",
+    "sec-websocket-protocol",
+    "sec-websocket-version",
+    "x-stream-protocol-version",
+    "origin",
+    "user-agent",
+    "accept",
+];
+/// The subprotocol of WebSockets that carries a bearer token.
+const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+/// What a client is told of a refusal, besides its text.
+const OFFERS: [&str; 2] = ["x-accepted-stream-protocol-versions", "sec-websocket-version"];
 /// The most bytes of a refusal of the runtime that are passed on.
 const REFUSAL: usize = 16 << 10;
 
@@ -26,8 +45,8 @@ pub(crate) type Tunnel = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) enum Upgraded {
     /// It speaks the protocol: these are the headers for the client. The tunnel begins when the client has them.
     Switched { headers: HeaderMap, tunnel: Tunnel },
-    /// It refuses.
-    Refused { status: StatusCode, text: Bytes },
+    /// It refuses, with what it would accept.
+    Refused { status: StatusCode, headers: HeaderMap, text: Bytes },
 }
 
 /// The client's side: its request without the body, and what is left of its connection after the answer.
@@ -40,7 +59,10 @@ pub(crate) struct Asked {
 impl Asked {
     /// `None` if the request wants no other protocol.
     pub(crate) fn of(request: &mut Request<Incoming>) -> Option<Self> {
-        request.headers().contains_key(UPGRADE).then(|| Self {
+        let asks = request.headers().get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+        let asks =
+            asks.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case("upgrade"));
+        (asks && request.headers().contains_key(UPGRADE)).then(|| Self {
             method: request.method().clone(),
             headers: request.headers().clone(),
             client: on(request),
@@ -92,10 +114,15 @@ async fn at(url: &str, asked: Asked) -> Result<Upgraded, String> {
     }
     let mut response = sender.send_request(request).await.map_err(said)?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        let status = response.status();
+        let (status, mut headers) = (response.status(), HeaderMap::new());
+        for name in OFFERS {
+            for value in response.headers().get_all(name) {
+                headers.append(name, value.clone());
+            }
+        }
         let body = Limited::new(response.into_body(), REFUSAL).collect().await;
         let text = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-        return Ok(Upgraded::Refused { status, text });
+        return Ok(Upgraded::Refused { status, headers, text });
     }
     let headers = response.headers().clone();
     let runtime = on(&mut response);
@@ -104,10 +131,18 @@ async fn at(url: &str, asked: Asked) -> Result<Upgraded, String> {
         let _driving = driving;
         match tokio::try_join!(client, runtime) {
             Ok((client, runtime)) => {
-                let (mut client, mut runtime) = (TokioIo::new(client), TokioIo::new(runtime));
-                if let Err(error) = tokio::io::copy_bidirectional(&mut client, &mut runtime).await {
+                let (mut from_client, mut to_client) = split(TokioIo::new(client));
+                let (mut from_runtime, mut to_runtime) = split(TokioIo::new(runtime));
+                // No protocol of sessions goes on in one direction only.
+                let ended = tokio::select! {
+                    ended = copy(&mut from_client, &mut to_runtime) => ended,
+                    ended = copy(&mut from_runtime, &mut to_client) => ended,
+                };
+                if let Err(error) = ended {
                     debug!("a session ended: {error}");
                 }
+                let closing = async { tokio::join!(to_client.shutdown(), to_runtime.shutdown()) };
+                let _ = tokio::time::timeout(CLOSING, closing).await;
             }
             Err(error) => debug!("a session did not begin: {error}"),
         }
@@ -124,14 +159,17 @@ impl Drop for Driving {
     }
 }
 
-/// The runtime must not see who asks. Its server takes no body.
+/// The headers for the runtime, which must not see who asks. Its server takes no body.
 fn without_credentials(headers: &HeaderMap) -> HeaderMap {
     let mut kept = HeaderMap::new();
-    for (name, value) in headers {
-        let is_own =
-            [AUTHORIZATION, COOKIE, HOST].contains(name) || name.as_str().starts_with("x-forwarded-");
-        let is_body = ["content-length", "transfer-encoding", "expect"].contains(&name.as_str());
-        if !is_own && !is_body {
+    for (name, value) in headers.iter().filter(|(name, _)| PASSED.contains(&name.as_str())) {
+        if name == SEC_WEBSOCKET_PROTOCOL {
+            let words = value.to_str().unwrap_or_default().split(',').map(str::trim);
+            let words: Vec<_> = words.filter(|word| !word.starts_with(TOKEN_PROTOCOL)).collect();
+            if let Ok(value) = HeaderValue::from_str(&words.join(", ")) {
+                kept.append(name.clone(), value);
+            }
+        } else {
             kept.append(name.clone(), value.clone());
         }
     }
@@ -155,6 +193,10 @@ mod tests {
             ("x-stream-protocol-version", "v4.channel.k8s.io"),
             ("x-stream-protocol-version", "v3.channel.k8s.io"),
             ("x-forwarded-for", "10.0.0.1"),
+            ("x-remote-user", "admin"),
+            ("impersonate-user", "admin"),
+            ("proxy-authorization", "secret"),
+            ("sec-websocket-protocol", "v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0"),
             ("content-length", "0"),
         ] {
             headers.append(name, HeaderValue::from_static(value));
@@ -166,6 +208,7 @@ mod tests {
             names,
             [
                 ("connection", &b"Upgrade"[..]),
+                ("sec-websocket-protocol", b"v4.channel.k8s.io"),
                 ("upgrade", b"SPDY/3.1"),
                 ("x-stream-protocol-version", b"v3.channel.k8s.io"),
                 ("x-stream-protocol-version", b"v4.channel.k8s.io"),

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::monitors;
 use crate::node::Node;
 use crate::store::{Container, Sandbox};
-use crate::streams::pipes::{pump, reader, writer};
+use crate::streams::pipes::{Input, pump, reader, writer};
 use crate::work::blocking;
 
 /// Joins a container's own streams, until it has ended or the client has gone.
@@ -39,10 +39,11 @@ pub(crate) async fn attach(node: &Arc<Node>, request: AttachRequest, mut client:
     for (from, to) in outputs {
         output.push(pump(reader(&from)?, to));
     }
-    if let Some((from, to)) = input {
-        // Its end is the end of the container's input, where that is to end with the first client's.
-        drop(pump(from, Box::new(writer(&to)?)));
-    }
+    // Its end is the end of the container's input, where that is to end with the first client's.
+    let _input = match input {
+        Some((from, to)) => Some(Input::carry(from, Box::new(writer(&to)?))),
+        None => None,
+    };
     loop {
         tokio::select! {
             () = container.ended() => break,

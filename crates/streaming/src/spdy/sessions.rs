@@ -93,8 +93,8 @@ where
         }
         pairs.forget_overdue().await;
     }
-    // The client has gone, so that all connections have come to their ends.
-    while running.join_next().await.is_some() {}
+    // The client has gone: a pod that never closes its side would keep the connections for ever.
+    running.shutdown().await;
     link.close(frame::go_away()).await;
 }
 

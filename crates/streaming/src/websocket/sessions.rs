@@ -57,7 +57,14 @@ where
         let (handler, sandbox) = (Arc::clone(handler), asked.sandbox.clone());
         running.spawn(async move { ports::connect(&handler, sandbox, port, data, error).await });
     }
-    while running.join_next().await.is_some() {}
+    let all = async { while running.join_next().await.is_some() {} };
+    let mut gone = link.gone();
+    tokio::select! {
+        () = all => {}
+        // A pod that never closes its side would keep the connections for ever.
+        _ = gone.wait_for(|gone| *gone) => {}
+    }
+    running.shutdown().await;
     link.close(frame::close(frame::NORMAL)).await;
 }
 

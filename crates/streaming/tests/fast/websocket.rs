@@ -262,6 +262,20 @@ async fn ports_have_two_channels_that_begin_with_the_port() {
     assert!(String::from_utf8_lossy(&channels[3][2..]).contains("error forwarding port 1"));
 }
 
+/// Each connection would take a descriptor and a task for as long as the pod runs.
+#[tokio::test]
+async fn a_pod_that_never_closes_its_side_keeps_no_connection_of_a_client_that_has_gone() {
+    let (server, mut seen) = serve().await;
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let url = server.port_forward(ports(&[port])).unwrap();
+    let client = websocket(&url, V4).await;
+    see(&mut seen, &Seen::Began("port_forward")).await;
+    let (_held, _) = silent.accept().await.unwrap();
+    drop(client);
+    see(&mut seen, &Seen::Ended("port_forward")).await;
+}
+
 #[tokio::test]
 async fn ports_of_the_url_count_when_the_request_names_none() {
     let (server, _) = serve().await;

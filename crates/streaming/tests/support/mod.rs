@@ -84,10 +84,19 @@ impl Handler for Host {
         Box::pin(async move {
             let mut inside = TcpStream::connect(("127.0.0.1", port)).await.map_err(|e| e.to_string())?;
             let _ = seen.send(Seen::Began("port_forward"));
+            let _ended = EndedPort(seen);
             let _ = tokio::io::copy_bidirectional(&mut connection, &mut inside).await;
-            let _ = seen.send(Seen::Ended("port_forward"));
             Ok(())
         })
+    }
+}
+
+/// Tells of the end of a connection to a port, also if it is given up.
+struct EndedPort(mpsc::UnboundedSender<Seen>);
+
+impl Drop for EndedPort {
+    fn drop(&mut self) {
+        let _ = self.0.send(Seen::Ended("port_forward"));
     }
 }
 
