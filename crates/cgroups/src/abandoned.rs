@@ -12,11 +12,36 @@ pub fn kill_abandoned(container: &str) -> usize {
     if container.len() < LEAST || !container.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return 0;
     }
-    let found = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
-        let pid = entry.file_name().to_str()?.parse::<i32>().ok()?;
-        hold(pid, container)
-    });
-    let found: Vec<OwnedFd> = found.collect();
+    kill_all(|pid| {
+        fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|lines| is_named(&lines, container))
+    })
+}
+
+/// Kills the shim of a sandbox, containerd's process that has the sandbox's containers. containerd then cleans up what the shim
+/// had, also a task whose end the shim has missed. Returns how many were found. A process in another user namespace is
+/// none, whatever its arguments are.
+pub fn kill_shim(sandbox: &str) -> usize {
+    if sandbox.len() < LEAST {
+        return 0;
+    }
+    let Ok(host) = fs::read_link("/proc/self/ns/user") else { return 0 };
+    kill_all(|pid| {
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let is_here = || fs::read_link(format!("/proc/{pid}/ns/user")).is_ok_and(|users| users == host);
+        is_shim(&arguments, sandbox) && is_here()
+    })
+}
+
+/// Kills all processes of which this holds. It is asked again while the process's pidfd is held and its PID is not reused.
+fn kill_all(is_wanted: impl Fn(i32) -> bool) -> usize {
+    let hold = |pid: i32| {
+        // Before any pidfd is opened: most processes are others.
+        let process = is_wanted(pid).then(|| pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok())??;
+        is_wanted(pid).then_some(process)
+    };
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let found: Vec<OwnedFd> = numbers.filter_map(hold).collect();
     for process in &found {
         // An error means that the process has exited already.
         let _ = pidfd_send_signal(process, Signal::KILL);
@@ -24,14 +49,12 @@ pub fn kill_abandoned(container: &str) -> usize {
     found.len()
 }
 
-/// The process, if it is one of the container. Its cgroup is read while its pidfd is held and its PID is not reused.
-fn hold(pid: i32, container: &str) -> Option<OwnedFd> {
-    let of_container =
-        || is_named(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?, container).then_some(());
-    // Before any pidfd is opened: most processes are not the container's.
-    of_container()?;
-    let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-    of_container().map(|()| process)
+/// Whether these are the arguments of the shim of a sandbox.
+fn is_shim(arguments: &[u8], sandbox: &str) -> bool {
+    let words: Vec<&[u8]> = arguments.split(|byte| *byte == 0).collect();
+    let program = words.first().and_then(|path| path.rsplit(|byte| *byte == b'/').next());
+    program.is_some_and(|name| name.starts_with(b"containerd-shim-"))
+        && words.windows(2).any(|pair| pair == [b"-id".as_slice(), sandbox.as_bytes()])
 }
 
 /// Whether a line of `/proc/PID/cgroup` has the directory `ID`, or `PREFIX-ID.scope` as systemd's driver names it.
@@ -59,6 +82,19 @@ mod tests {
         assert!(!is_its("0::/k8s.io/cri-containerdID.scope\n"));
         assert!(!is_its("0::/user/ID.slice\n"));
         assert!(!is_its(""));
+    }
+
+    #[test]
+    fn a_shim_is_known_by_its_program_and_the_id_of_its_sandbox() {
+        let is_it = |words: &[&str]| is_shim(words.join("\0").as_bytes(), ID);
+        assert!(is_it(&["/usr/bin/containerd-shim-runc-v2", "-namespace", "k8s.io", "-id", ID, ""]));
+        assert!(is_it(&["containerd-shim-runsc-v1", "-id", ID]));
+        assert!(!is_it(&["/usr/bin/containerd-shim-runc-v2", "-id", "another"]));
+        assert!(!is_it(&["/usr/bin/containerd-shim-runc-v2", ID]));
+        assert!(!is_it(&["containerd", "-id", ID]));
+        assert!(!is_it(&["sh", "containerd-shim-runc-v2", "-id", ID]));
+        assert!(!is_it(&[]));
+        assert_eq!(kill_shim(""), 0);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! - [`Groups`]: all groups of this host, by their paths.
 //! - [`Resources`]: the limits of a group; [`Counters`]: what the kernel has counted for one.
 //! - [`KubePods`]: the cgroups of a node's pods, with the kubelet's names ([`KubeNames`]) and values.
-//! - [`kill_abandoned`]: ends the processes of a container that its runtime has lost track of.
+//! - [`kill_abandoned`], [`kill_shim`]: end the processes of a container that its runtime has lost track of.
 //! - [`Systemd`]: slices and scopes where process 1 is systemd; [`Groups`] uses them for cgroups that are units by name.
 //! - [`Eager`]: starts the RCU grace period of a cgroup migration early.
 
@@ -28,7 +28,7 @@ pub mod systemd;
 mod tests;
 mod version;
 
-pub use abandoned::kill_abandoned;
+pub use abandoned::{kill_abandoned, kill_shim};
 pub use counters::{Counters, Disk, Memory, Pressure, PressureResource, Stall};
 pub use eager::Eager;
 pub use error::{Error, Result};

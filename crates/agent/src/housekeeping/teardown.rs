@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{Holder, Lease};
+use tracing::warn;
 use types::PodUid;
 
 use crate::error::{Error, Result};
@@ -20,6 +21,8 @@ use crate::shared::{Shared, blocking};
 /// on a busy machine until it gives up a start whose client has gone, and removes nothing before.
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(200);
+/// After how many refusals the pod's shim is killed: three seconds.
+const STUCK: u32 = 15;
 
 /// What becomes of the pod's block of host IDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +61,24 @@ async fn repeated(shared: &Arc<Shared>, place: &Place, extent: Extent) -> Result
         if tried == TRIES {
             return Err(error);
         }
+        if tried % STUCK == 0 && matches!(&error, Error::Call(cause) if cause.is_failed_precondition()) {
+            kill_shims(shared, &uid).await?;
+        }
         tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+/// containerd may go on refusing to remove a container whose processes are all killed: its shim has missed their end.
+async fn kill_shims(shared: &Arc<Shared>, uid: &str) -> Result<()> {
+    for sandbox in shared.cri.sandboxes(uid).await? {
+        let id = sandbox.id.clone();
+        if blocking("killing a shim", move || Ok(cgroups::kill_shim(&id))).await? > 0 {
+            warn!(
+                "killed the shim of sandbox {}: containerd calls one of its containers running, which has ended",
+                sandbox.id
+            );
+        }
     }
     Ok(())
 }

@@ -55,7 +55,7 @@ impl Dir {
     }
 
     /// Gives a directory that was just created its owner and permissions. Another user who may write here may have put an older
-    /// one in its place: one that is not empty is not touched then. Where nobody else may, another call of ours has made a
+    /// one in its place: one that is not empty is not touched then. Where no other user may, another call of ours has made a
     /// directory in it.
     fn just_made(&self, name: &OsStr, like: DirMode) -> Result<Dir> {
         let walk = Walk { from: self.as_fd(), within: Within::NoLinks, mounts: Mounts::StayOnThis };

@@ -50,7 +50,7 @@ pub(super) struct Decided {
 }
 
 impl Handler {
-    /// Answers a request. Its body is not read before the client is authorized, which `allowed` is told.
+    /// Answers a request. Its body is not read before the client is authorized; `allowed` is called then.
     pub(super) async fn answer(
         &self,
         request: &mut Request<Incoming>,

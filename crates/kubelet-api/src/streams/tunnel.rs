@@ -19,7 +19,7 @@ use tracing::debug;
 const DEADLINE: Duration = Duration::from_secs(30);
 /// How long both sides may take to hear of the end.
 const CLOSING: Duration = Duration::from_secs(5);
-/// What the runtime is told of a request: the protocol, not who asks.
+/// The headers that the runtime gets: the protocol, not the user.
 const PASSED: [&str; 9] = [
     "upgrade",
     "sec-websocket-extensions",
@@ -33,7 +33,7 @@ const PASSED: [&str; 9] = [
 ];
 /// The subprotocol of WebSockets that carries a bearer token.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
-/// What a client is told of a refusal, besides its text.
+/// The headers of a refusal that the client gets.
 const OFFERS: [&str; 2] = ["x-accepted-stream-protocol-versions", "sec-websocket-version"];
 /// The most bytes of a refusal of the runtime that are passed on.
 const REFUSAL: usize = 16 << 10;
@@ -49,7 +49,7 @@ pub(crate) enum Upgraded {
     Refused { status: StatusCode, headers: HeaderMap, text: Bytes },
 }
 
-/// The client's side: its request without the body, and what is left of its connection after the answer.
+/// The client's side: its request without the body, and its connection after the answer.
 pub(crate) struct Asked {
     pub(crate) method: Method,
     pub(crate) headers: HeaderMap,
@@ -159,7 +159,7 @@ impl Drop for Driving {
     }
 }
 
-/// The headers for the runtime, which must not see who asks. Its server takes no body.
+/// The headers for the runtime, which must not see the user. Its server takes no body.
 fn without_credentials(headers: &HeaderMap) -> HeaderMap {
     let mut kept = HeaderMap::new();
     for (name, value) in headers.iter().filter(|(name, _)| PASSED.contains(&name.as_str())) {
