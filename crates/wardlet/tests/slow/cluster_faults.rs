@@ -261,6 +261,12 @@ fn a_container_that_the_runtime_puts_outside_of_the_pods_user_namespace_is_kille
     }
 
     std::fs::remove_file(dir.path().join("forgets")).unwrap();
+    // One that is killed can have been ready for a moment.
+    wait_until("the container stays", || {
+        let first = processes(script);
+        pause(Duration::from_secs(1));
+        processes(script).intersection(&first).count() > 0
+    });
     let after = cluster.await_ready_pods("web", 1);
     assert_eq!(uid(&after[0]), uid(&before[0]));
     cluster.each_pod_has_its_own_block(&after);
