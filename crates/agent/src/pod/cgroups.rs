@@ -167,7 +167,7 @@ impl PodCgroups {
         }
     }
 
-    /// Kills a container if one of its processes stays outside of the user namespace that is to have this map; the process.
+    /// Kills a container if one of its processes stays outside of the host IDs of this map; the process.
     ///
     /// # Errors
     /// If its processes cannot be read, or one does not end.
@@ -252,20 +252,23 @@ impl PodCgroups {
     }
 }
 
-/// Whether a process is in a user namespace with another map. One that has ended is not.
+/// Whether a process has host IDs that this map has not. One that has ended has none.
 fn is_outside(process: u32, map: &[IdMapping]) -> bool {
-    let Ok(text) = std::fs::read_to_string(format!("/proc/{process}/uid_map")) else { return false };
-    let line = |line: &str| {
-        let mut numbers = line.split_whitespace().map(str::parse);
-        let mut next = || numbers.next()?.ok();
-        Some(IdMapping { container_id: next()?, host_id: next()?, length: next()? })
+    std::fs::read_to_string(format!("/proc/{process}/uid_map")).is_ok_and(|text| leads_outside(&text, map))
+}
+
+/// Whether a `uid_map`, as the host reads it, has host IDs that this map has not. A container may make user namespaces of its own:
+/// they have a part of its pod's IDs, and none before they are set up.
+fn leads_outside(text: &str, map: &[IdMapping]) -> bool {
+    let is_inside = |line: &str| {
+        let mut numbers = line.split_whitespace().skip(1).map(str::parse::<u64>);
+        let (Some(Ok(first)), Some(Ok(length))) = (numbers.next(), numbers.next()) else { return false };
+        map.iter().any(|own| {
+            let (begin, own_length) = (u64::from(own.host_id), u64::from(own.length));
+            first >= begin && first + length <= begin + own_length
+        })
     };
-    let mut found: Vec<_> = text.lines().map(line).collect();
-    let mut expected: Vec<_> = map.iter().copied().map(Some).collect();
-    let first = |mapping: &Option<IdMapping>| mapping.map(|mapping| mapping.container_id);
-    found.sort_by_key(first);
-    expected.sort_by_key(first);
-    found != expected
+    !text.lines().all(is_inside)
 }
 
 #[cfg(test)]
@@ -273,17 +276,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_outside_if_its_map_is_another() {
-        let whole = IdMapping { container_id: 0, host_id: 0, length: u32::MAX };
-        let block = IdMapping { container_id: 0, host_id: 65_536, length: 65_536 };
-        let own = std::process::id();
-        let text = std::fs::read_to_string("/proc/self/uid_map").unwrap();
-        let numbers: Vec<u32> = text.split_whitespace().map(|number| number.parse().unwrap()).collect();
-        if numbers == [0, 0, u32::MAX] {
-            assert!(!is_outside(own, &[whole]));
-        }
-        assert!(is_outside(own, &[block]) && is_outside(own, &[]) && is_outside(own, &[whole, block]));
+    fn a_process_is_outside_if_it_has_host_ids_that_its_pod_has_not() {
+        let block = IdMapping { container_id: 0, host_id: 131_072, length: 65_536 };
+        let is_outside = |text| leads_outside(text, &[block]);
+        assert!(is_outside("         0          0 4294967295\n"), "the host's");
+        assert!(is_outside("0 65536 65536\n"), "another pod's");
+        assert!(is_outside("0 131072 65537\n") && is_outside("0 131071 1\n"));
+        assert!(is_outside("0 131072 65536\n65536 0 1\n") && is_outside("what is this\n"));
+        assert!(!is_outside("         0     131072      65536\n"), "its own");
+        // As `unshare --map-root-user` makes it in a container, and before it has a map.
+        assert!(!is_outside("0 132072 1\n") && !is_outside(""));
         // Above the greatest PID of Linux: no such process.
-        assert!(!is_outside(1 << 30, &[block]));
+        assert!(!super::is_outside(1 << 30, &[block]));
+        assert!(super::is_outside(std::process::id(), &[]));
     }
 }
