@@ -62,7 +62,9 @@ async fn repeated(shared: &Arc<Shared>, place: &Place, extent: Extent) -> Result
             return Err(error);
         }
         if tried % STUCK == 0 && matches!(&error, Error::Call(cause) if cause.is_failed_precondition()) {
-            kill_shims(shared, &uid).await?;
+            kill_shims(shared, &uid)
+                .await
+                .unwrap_or_else(|error| warn!("cannot look for the pod's shim: {error}"));
         }
         tokio::time::sleep(PAUSE).await;
     }

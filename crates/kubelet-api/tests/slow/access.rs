@@ -179,8 +179,8 @@ fn only_who_may_create_has_sessions() {
         let address = server.address.unwrap();
         let upgrade = "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n";
         for request in SESSIONS {
-            let nobody = send(address, &Identity::default(), request, upgrade).await;
-            assert_eq!(nobody.status, 401, "{request}");
+            let anonymous = send(address, &Identity::default(), request, upgrade).await;
+            assert_eq!(anonymous.status, 401, "{request}");
             let node = send(address, &cluster.identity("kubelet-serving"), request, upgrade).await;
             assert_eq!(node.status, 401, "{request}");
             for (name, token, expected) in &tokens {
