@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cri::client::Client;
 use cri::{CallError, Response, Status, within};
 use cri::{ContainerStatus, PodSandboxStatus};
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 use types::keys::POD_UID;
 
 use crate::blocking::blocking;
@@ -18,6 +18,11 @@ use crate::metrics::runtime::RuntimeMetrics;
 
 /// The kubelet's default timeout of CRI calls.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The timeout of a call that only looks. Whoever makes one tries again soon, and waits for nothing else meanwhile.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a call may last, beyond what is expected of it, before a warning.
+const SLOW: Duration = Duration::from_secs(20);
 
 /// The label with the pod's name.
 pub(crate) const POD_NAME: &str = "io.kubernetes.pod.name";
@@ -61,10 +66,40 @@ impl Cri {
         method: &'static str,
         answer: impl Future<Output = std::result::Result<Response<T>, Status>>,
     ) -> std::result::Result<T, CallError> {
+        self.lasting_call(Duration::ZERO, deadline, method, answer).await
+    }
+
+    /// Makes a call that may well last as long as `expected`.
+    async fn lasting_call<T>(
+        &self,
+        expected: Duration,
+        deadline: Duration,
+        method: &'static str,
+        answer: impl Future<Output = std::result::Result<Response<T>, Status>>,
+    ) -> std::result::Result<T, CallError> {
         let begun = Instant::now();
-        let outcome = within(deadline, method, answer).await;
+        let outcome = within(deadline, method, answer);
+        tokio::pin!(outcome);
+        let slow = expected.saturating_add(SLOW);
+        let outcome = tokio::select! {
+            biased;
+            outcome = &mut outcome => outcome,
+            () = tokio::time::sleep(slow) => {
+                warn!(method, "{method}: the runtime has not answered for {} s", slow.as_secs());
+                outcome.await
+            }
+        };
         self.called(method, begun, &outcome);
         outcome
+    }
+
+    /// Makes a call that only looks.
+    async fn look<T>(
+        &self,
+        method: &'static str,
+        answer: impl Future<Output = std::result::Result<Response<T>, Status>>,
+    ) -> std::result::Result<T, CallError> {
+        self.call(self.timeout.min(LOOK_TIMEOUT), method, answer).await
     }
 
     fn called<T, E>(&self, method: &'static str, begun: Instant, outcome: &std::result::Result<T, E>) {
@@ -100,9 +135,7 @@ impl Cri {
     async fn list_sandboxes(&self, labels: BTreeMap<String, String>) -> Result<Vec<cri::PodSandbox>> {
         let filter = cri::PodSandboxFilter { label_selector: labels, ..Default::default() };
         let request = cri::ListPodSandboxRequest { filter: Some(filter) };
-        let listed = self
-            .call(self.timeout, "ListPodSandbox", self.client.runtime().list_pod_sandbox(request))
-            .await?;
+        let listed = self.look("ListPodSandbox", self.client.runtime().list_pod_sandbox(request)).await?;
         Ok(listed.items)
     }
 
@@ -119,8 +152,7 @@ impl Cri {
     async fn list_containers(&self, labels: BTreeMap<String, String>) -> Result<Vec<cri::Container>> {
         let filter = cri::ContainerFilter { label_selector: labels, ..Default::default() };
         let request = cri::ListContainersRequest { filter: Some(filter) };
-        let listed =
-            self.call(self.timeout, "ListContainers", self.client.runtime().list_containers(request)).await?;
+        let listed = self.look("ListContainers", self.client.runtime().list_containers(request)).await?;
         let own = |container: &cri::Container| self.instance.owns(&container.annotations);
         Ok(listed.containers.into_iter().filter(own).collect())
     }
@@ -128,10 +160,7 @@ impl Cri {
     /// `None` if the sandbox does not exist.
     pub(crate) async fn sandbox_status(&self, id: &str) -> Result<Option<PodSandboxStatus>> {
         let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
-        match self
-            .call(self.timeout, "PodSandboxStatus", self.client.runtime().pod_sandbox_status(request))
-            .await
-        {
+        match self.look("PodSandboxStatus", self.client.runtime().pod_sandbox_status(request)).await {
             Err(error) if error.is_not_found() => Ok(None),
             answer => Ok(answer?.status),
         }
@@ -140,10 +169,7 @@ impl Cri {
     /// `None` if the container does not exist.
     pub(crate) async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>> {
         let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
-        match self
-            .call(self.timeout, "ContainerStatus", self.client.runtime().container_status(request))
-            .await
-        {
+        match self.look("ContainerStatus", self.client.runtime().container_status(request)).await {
             Err(error) if error.is_not_found() => Ok(None),
             answer => Ok(answer?.status),
         }
@@ -194,7 +220,15 @@ impl Cri {
         let timeout = i64::try_from(seconds).unwrap_or(i64::MAX);
         let request = cri::StopContainerRequest { container_id: id.to_owned(), timeout };
         let patience = self.timeout.saturating_add(grace);
-        or_gone(self.call(patience, "StopContainer", self.client.runtime().stop_container(request)).await)
+        or_gone(
+            self.lasting_call(
+                grace,
+                patience,
+                "StopContainer",
+                self.client.runtime().stop_container(request),
+            )
+            .await,
+        )
     }
 
     /// Makes the runtime reopen the log of a container after the file was renamed.
@@ -234,15 +268,17 @@ impl Cri {
     ) -> Result<cri::ExecSyncResponse> {
         let timeout = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX);
         let request = cri::ExecSyncRequest { container_id: id.to_owned(), cmd: command.to_vec(), timeout };
-        let patience =
-            if limit.is_zero() { Duration::from_secs(u64::from(u32::MAX)) } else { limit + self.timeout };
-        Ok(self.call(patience, "ExecSync", self.client.runtime().exec_sync(request)).await?)
+        let expected = if limit.is_zero() { Duration::from_secs(u64::from(u32::MAX)) } else { limit };
+        let patience = expected.saturating_add(self.timeout);
+        Ok(self
+            .lasting_call(expected, patience, "ExecSync", self.client.runtime().exec_sync(request))
+            .await?)
     }
 
     /// The image, if the runtime has it.
     pub(crate) async fn image(&self, spec: cri::ImageSpec) -> Result<Option<cri::Image>> {
         let request = cri::ImageStatusRequest { image: Some(spec), verbose: false };
-        Ok(self.call(self.timeout, "ImageStatus", self.client.images().image_status(request)).await?.image)
+        Ok(self.look("ImageStatus", self.client.images().image_status(request)).await?.image)
     }
 
     /// Pulls an image, without a timeout: the duration depends on the registry.
