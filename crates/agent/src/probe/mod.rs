@@ -135,10 +135,12 @@ impl Asked<'_> {
                 let said: String = String::from_utf8_lossy(&said).chars().take(1024).collect();
                 Ran::new(Verdict::Failure, format!("exit code {}: {}", done.exit_code, said.trim()))
             }
+            // The runtime's deadline, or the caller's if the runtime does not keep its own.
             Err(
-                error @ crate::Error::Call(cri::CallError::Refused {
-                    code: cri::Code::DeadlineExceeded, ..
-                }),
+                error @ crate::Error::Call(
+                    cri::CallError::DeadlineExceeded { .. }
+                    | cri::CallError::Refused { code: cri::Code::DeadlineExceeded, .. },
+                ),
             ) => Ran::new(Verdict::Failure, error.to_string()),
             Err(error) => Ran::new(Verdict::Error, error.to_string()),
         }
