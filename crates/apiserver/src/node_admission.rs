@@ -1,9 +1,8 @@
 //! How the pods of a cluster are run on this node: planned with its facts, with what its runtime offers and with the
 //! operator's policy.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use ::node::facts::KeptTrials;
 use ::node::{GateFlags, Node};
@@ -18,7 +17,9 @@ use tracing::warn;
 use crate::reconcile::{Admission, StartError};
 
 /// How long the runtime may take to answer.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_secs(30);
+/// For how long its answer serves all pods: many can start at once.
+const FRESH: Duration = Duration::from_secs(5);
 
 /// Admission with the facts of this node and the features that its runtime reports.
 pub struct NodeAdmission {
@@ -29,6 +30,8 @@ pub struct NodeAdmission {
     /// Sysctls that the kubelet's configuration allows beside those of the policy.
     allowed_unsafe_sysctls: Vec<String>,
     trials: KeptTrials,
+    /// The runtime's last answer, and when it came.
+    status: tokio::sync::Mutex<Option<(Instant, Arc<StatusResponse>)>>,
     /// What was warned of: once each.
     warned: Mutex<Vec<String>>,
 }
@@ -43,6 +46,7 @@ impl NodeAdmission {
             client,
             allowed_unsafe_sysctls,
             trials: KeptTrials::default(),
+            status: tokio::sync::Mutex::default(),
             warned: Mutex::default(),
         }
     }
@@ -77,10 +81,21 @@ impl NodeAdmission {
         }
     }
 
+    /// What the runtime says of itself. One pod asks, and the others wait for the same answer.
+    async fn status(&self) -> Result<Arc<StatusResponse>, StartError> {
+        let mut last = self.status.lock().await;
+        if let Some((_, status)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+            return Ok(Arc::clone(status));
+        }
+        let status = self.client.status(DEADLINE).await;
+        let status = Arc::new(status.map_err(|error| StartError::other("runtime", error.to_string()))?);
+        *last = Some((Instant::now(), Arc::clone(&status)));
+        Ok(status)
+    }
+
     async fn decide(&self, pod: &Object, origin: PodOrigin) -> Result<Box<Admitted>, StartError> {
         let policy = self.policy()?;
-        let status = self.client.status(DEADLINE).await;
-        let status = status.map_err(|error| StartError::other("runtime", error.to_string()))?;
+        let status = self.status().await?;
         let mut candidates = admission::consider(std::slice::from_ref(pod), &policy.gates);
         candidates.iter_mut().for_each(|candidate| candidate.origin = origin);
         let intents: Vec<&Intent> = candidates.iter().filter_map(|c| c.intent.as_ref()).collect();
