@@ -34,22 +34,26 @@ pub(crate) fn manifest_of(template: &str, pods: u32) -> (String, BTreeSet<u32>) 
 pub(crate) fn until_all_run(marks: &BTreeSet<u32>, began: Instant) -> anyhow::Result<Duration> {
     until(began, || {
         let seen = running();
-        marks.iter().all(|mark| seen.contains(mark))
+        marks.difference(&seen).map(|mark| format!("bench-{mark} does not run")).collect()
     })
 }
 
 pub(crate) fn until_none_runs(marks: &BTreeSet<u32>, began: Instant) -> anyhow::Result<Duration> {
-    until(began, || running().is_disjoint(marks))
+    until(began, || marks.intersection(&running()).map(|mark| format!("bench-{mark} still runs")).collect())
 }
 
-fn until(began: Instant, done: impl Fn() -> bool) -> anyhow::Result<Duration> {
-    while !done() {
+/// Waits until nothing is missing.
+fn until(began: Instant, missing: impl Fn() -> Vec<String>) -> anyhow::Result<Duration> {
+    loop {
+        let missing = missing();
+        if missing.is_empty() {
+            return Ok(began.elapsed());
+        }
         if began.elapsed() > PATIENCE {
-            bail!("not within {PATIENCE:?}");
+            bail!("not within {PATIENCE:?}: {}", missing.join(", "));
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    Ok(began.elapsed())
 }
 
 fn running() -> BTreeSet<u32> {
