@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::group::Group;
+use crate::find::{Hierarchies, Hierarchy, Kind};
+use crate::group::{Group, Place};
 
 /// Ticks of a second in the files of version 1: fixed in the kernel's interface.
 const TICKS: u64 = 100;
@@ -36,6 +37,31 @@ pub struct Counters {
     pub disks: Vec<Disk>,
     /// Pressure stall information (PSI), by resource.
     pub pressure: BTreeMap<PressureResource, Pressure>,
+}
+
+/// Which counters are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CounterSet {
+    /// CPU time, and memory in use.
+    CpuAndMemory,
+    /// All.
+    All,
+}
+
+impl CounterSet {
+    fn has(self, file: &str) -> bool {
+        const FEW: [&str; 8] = [
+            "cpuacct.usage",
+            "cpu.stat",
+            "memory.usage_in_bytes",
+            "memory.limit_in_bytes",
+            "memory.current",
+            "memory.max",
+            "memory.stat",
+            "pids.current",
+        ];
+        self == Self::All || FEW.contains(&file)
+    }
 }
 
 /// The memory of a control group.
@@ -139,10 +165,23 @@ impl Counters {
     /// Reads the counters of this group. All are `None` if the group does not exist.
     #[must_use]
     pub fn read(group: &Group) -> Self {
-        let dirs: Vec<_> = group.dirs().collect();
-        Self::from_files(&|name| {
-            dirs.iter().filter_map(|dir| fs::read_to_string(dir.join(name)).ok()).collect()
-        })
+        Self::read_some(group, CounterSet::All)
+    }
+
+    /// Reads some counters of this group; the others are `None`.
+    #[must_use]
+    pub fn read_some(group: &Group, set: CounterSet) -> Self {
+        let text = |name: &str| if set.has(name) { texts(&group.places, name) } else { Vec::new() };
+        Self::from_files(&text)
+    }
+
+    /// Reads the counters of the whole host. The kernel does not count all of them there.
+    #[must_use]
+    pub fn read_root(hierarchies: &Hierarchies) -> Self {
+        let place =
+            |hierarchy: &Hierarchy| Place { dir: hierarchy.root.clone(), hierarchy: hierarchy.clone() };
+        let places: Vec<_> = hierarchies.all().iter().map(place).collect();
+        Self::from_files(&|name| texts(&places, name))
     }
 
     /// From whatever files there are of a name: both versions have a `cpu.stat`, with other words in it.
@@ -166,6 +205,15 @@ impl Counters {
             pressure: of.pressure(),
         }
     }
+}
+
+/// The texts of a file in each hierarchy that can have it.
+fn texts(places: &[Place], name: &str) -> Vec<String> {
+    // Files of version 1 are named after their controller.
+    let controller = name.split('.').next().unwrap_or_default();
+    let can_have = |place: &&Place| place.hierarchy.kind == Kind::Unified || place.has(controller);
+    let text = |place: &Place| fs::read_to_string(place.dir.join(name)).ok();
+    places.iter().filter(can_have).filter_map(text).collect()
 }
 
 struct Files<'a>(&'a dyn Fn(&str) -> Vec<String>);

@@ -1,5 +1,6 @@
 use std::path::{Path, PathBuf};
 
+use crate::counters::Counters;
 use crate::eager::Eager;
 use crate::error::{Error, Result};
 use crate::find::Hierarchies;
@@ -132,6 +133,12 @@ impl Groups {
             systemd.limit(&unit, limits)?;
         }
         Group::open(&self.0, path)?.apply(limits)
+    }
+
+    /// What the kernel has counted for the whole host. It does not count everything there.
+    #[must_use]
+    pub fn host_counters(&self) -> Counters {
+        Counters::read_root(&self.0)
     }
 
     /// The group at this path, whether it exists or not.

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use cgroups::Groups;
+use cgroups::{Groups, Rates};
 use durable::{Guard, Lock};
 use images::Images;
 use network::Network;
@@ -16,7 +16,7 @@ use crate::layout::Layout;
 use crate::owner::{self, Held};
 use crate::selinux;
 use crate::settings::Settings;
-use crate::stats::{DiskUsageCache, Rates};
+use crate::stats::DiskUsageCache;
 use crate::status::Abilities;
 use crate::store::{Container, Store};
 use crate::work::blocking;

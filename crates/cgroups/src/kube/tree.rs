@@ -7,6 +7,7 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 
 use super::names::{KubeNames, QosClass};
 use super::values::{MIN_SHARES, NodeLimits, cpu_shares, cpu_weight};
+use crate::counters::{CounterSet, Counters};
 use crate::error::{Error, Result};
 use crate::find::Kind;
 use crate::group::Group;
@@ -189,6 +190,44 @@ impl KubePods {
         let pod = self.names.pod(class, uid);
         let all = self.groups.below(&pod)?.into_iter();
         Ok(all.filter(|name| is_containers(name, container)).map(|name| format!("{pod}/{name}")).collect())
+    }
+
+    /// What the kernel has counted for the whole host. It does not count everything there.
+    #[must_use]
+    pub fn host_counters(&self) -> Counters {
+        self.groups.host_counters()
+    }
+
+    /// What all pods use together.
+    ///
+    /// # Errors
+    /// If the path is invalid.
+    pub fn counters(&self) -> Result<Counters> {
+        Ok(Counters::read(&self.groups.open(&self.names.kubepods())?))
+    }
+
+    /// What a pod uses. Nothing is known of one whose cgroup is gone.
+    ///
+    /// # Errors
+    /// If the path is invalid.
+    pub fn pod_counters(&self, class: QosClass, uid: &str, set: CounterSet) -> Result<Counters> {
+        Ok(Counters::read_some(&self.groups.open(&self.names.pod(class, uid))?, set))
+    }
+
+    /// What one container of a pod uses; `None` if it has no cgroup that is named after its ID.
+    ///
+    /// # Errors
+    /// If a cgroup's path is invalid.
+    pub fn container_counters(
+        &self,
+        class: QosClass,
+        uid: &str,
+        container: &str,
+        set: CounterSet,
+    ) -> Result<Option<Counters>> {
+        let paths = self.container_groups(class, uid, container)?;
+        let Some(path) = paths.first() else { return Ok(None) };
+        Ok(Some(Counters::read_some(&self.groups.open(path)?, set)))
     }
 
     /// The cgroups of all pods.

@@ -1,7 +1,6 @@
 //! What sandboxes and containers use.
 //!
 //! - [`Processes`], [`Link`], [`disk`], [`DiskUsageCache`]: open files, the network, what was written.
-//! - [`Rates`]: processor time of late.
 //! - [`usage`]: all that in CRI's messages.
 //! - [`metrics`]: all that under cAdvisor's names.
 
@@ -10,7 +9,6 @@ mod disk_usage_cache;
 mod links;
 pub mod metrics;
 mod processes;
-mod rates;
 pub mod usage;
 
 use std::collections::BTreeMap;
@@ -23,7 +21,6 @@ use cri::{ContainerMetadata, PodSandboxMetadata};
 pub use disk_usage_cache::{DiskUsageCache, Round};
 pub use links::{Flow, Link};
 pub use processes::Processes;
-pub use rates::Rates;
 
 /// One container as it was looked at.
 #[derive(Debug, Clone)]

@@ -1,13 +1,13 @@
 //! Use in CRI's messages.
 
-use cgroups::{Counters, Pressure, PressureResource, Stall};
+use cgroups::{Counters, Pressure, PressureResource, Rates, Stall};
 use cri::{
     ContainerAttributes, ContainerStats, CpuUsage, FilesystemIdentifier, FilesystemUsage, IoUsage,
     LinuxPodSandboxStats, MemoryUsage, NetworkInterfaceUsage, NetworkUsage, PodSandboxAttributes,
     PodSandboxStats, ProcessUsage, PsiData, PsiStats, SwapUsage, UInt64Value,
 };
 
-use super::{Container, Link, Rates, Sandbox, Written};
+use super::{Container, Link, Sandbox, Written};
 
 /// The time of a sample, and the earlier samples to compute CPU rates from.
 #[derive(Debug, Clone, Copy)]

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use cgroups::{Counters, Group, Hierarchies};
+use cgroups::{Counters, Group, Hierarchies, Rates};
 use container::Resources;
 use cri::ContainerMetadata;
 use runtime::stats::usage::{self, Sample};
-use runtime::stats::{Container, DiskUsageCache, Processes, Rates, Round, Written};
+use runtime::stats::{Container, DiskUsageCache, Processes, Round, Written};
 use runtime::status;
 
 /// A control group with a process that works and then waits; both go with it.
