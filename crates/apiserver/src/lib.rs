@@ -46,6 +46,7 @@ pub mod status;
 mod streams;
 mod tokens;
 mod trust_bundles;
+mod usage;
 
 pub use limits::SwapError;
 pub use problem::Problem;

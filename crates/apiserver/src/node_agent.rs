@@ -34,6 +34,7 @@ use crate::service::{Service, ServiceError};
 use crate::static_pods::{Mirrors, StaticPods};
 use crate::status::{ApiStatuses, StatusNode, StatusOptions};
 use crate::streams::RuntimeStreams;
+use crate::usage::{UsagePlaces, UsageReader};
 use crate::{lease, node};
 
 /// The version of Kubernetes whose kubelet this agent stands in for.
@@ -45,6 +46,8 @@ pub struct NodeAgent<'a> {
     pub name: String,
     /// The kubelet's configuration.
     pub config: &'a KubeletConfig,
+    /// Every field of the kubelet's configuration with its value or default.
+    pub effective: &'a serde_json::Value,
     /// Flags of the node itself.
     pub flags: &'a NodeFlags,
     /// The clients of the API server; `None` for a node that only has static pods.
@@ -142,7 +145,7 @@ impl NodeAgent<'_> {
     }
 
     async fn serve(self, shutdown: impl Future<Output = ()>) -> Result<(), NodeAgentError> {
-        let Self { name, config, flags, clients, mut options, node: this } = self;
+        let Self { name, config, effective, flags, clients, mut options, node: this } = self;
         let host_root = this.host_root().path("/");
         let service = Service::from_environment()?;
         limits::check_swap(config, &host_root)?;
@@ -160,12 +163,13 @@ impl NodeAgent<'_> {
         }
         let driver = cgroups::driver(&options.client, config.cgroup_driver).await?;
         let of_pods = cgroups::options(config, &settings, &machine, driver, &host_root);
-        options.cgroups = Some(Arc::new(PodCgroups::open(of_pods, &state, &options.metrics)?));
+        let of_pods = Arc::new(PodCgroups::open(of_pods, &state, &options.metrics)?);
+        options.cgroups = Some(Arc::clone(&of_pods));
         cgroups::set_oom_score(config.oom_score_adj);
         let addresses = addresses(&name, &settings.node_ips)?;
         let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         options.defaults = pod_defaults(config, &addresses, &node::allocatable(&settings, &machine));
-        let probe = RuntimeProbe::start(options.client.clone(), machine, addresses);
+        let probe = RuntimeProbe::start(options.client.clone(), machine.clone(), addresses);
         options.node.clone_from(&name);
         options.host_ip = shown.first().cloned().unwrap_or_default();
         let rescan = config.file_check_frequency.to_std();
@@ -196,8 +200,18 @@ impl NodeAgent<'_> {
             clients.register(&options.metrics)?;
             let client = clients.main.kube();
             let watch = PodWatch::start(client.clone(), &name);
+            let places = UsagePlaces {
+                node: name.clone(),
+                state: state.clone(),
+                root_dir: flags.root_dir.clone(),
+                host_root: host_root.clone(),
+                cgroups: of_pods,
+                machine: machine.clone(),
+            };
             let api = kubelet_api::Options {
                 config,
+                effective,
+                usage: Arc::new(UsageReader::new(places, options.client.clone())),
                 cert_dir: &flags.cert_dir,
                 node: &name,
                 client: client.clone(),

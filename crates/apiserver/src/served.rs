@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use agent::{PodStatus, Stored};
+use agent::{PodStatus, StateView, Stored};
 use kubelet_api::{Pods, ServedContainer, ServedPod};
 use manifest::Resource;
 use manifest::k8s_openapi::api::core::v1::PodSpec;
@@ -55,6 +55,10 @@ impl Pods for NodePods {
         own.chain(local).collect()
     }
 
+    fn running(&self) -> Vec<Value> {
+        self.stored().iter().filter_map(running).collect()
+    }
+
     fn find(&self, namespace: &str, name: &str) -> Option<ServedPod> {
         let is_it = |pod: &ApiPod| pod.pod.namespace == namespace && pod.pod.name == name;
         let known = self.api_pods().into_iter().find(|pod| is_it(pod));
@@ -76,6 +80,21 @@ impl Pods for NodePods {
             None => known_uid.map(|uid| ServedPod { uid, containers, ..ServedPod::default() }),
         }
     }
+}
+
+/// A pod with its containers that run, if it has any.
+fn running(stored: &Stored) -> Option<Value> {
+    let record = &stored.record;
+    let all = stored.status.as_ref()?.all_containers();
+    let running = all.filter(|container| matches!(container.state, StateView::Running { .. }));
+    let shown = |container: &agent::ContainerView| {
+        let image = container.instance.as_ref().map(|instance| instance.image.as_str());
+        json!({"name": container.name, "image": image.unwrap_or_default(), "resources": {}})
+    };
+    let containers: Vec<Value> = running.map(shown).collect();
+    let metadata = json!({"namespace": record.namespace, "name": record.name, "uid": record.uid.as_str()});
+    (!containers.is_empty())
+        .then(|| json!({"metadata": metadata, "spec": {"containers": containers}, "status": {}}))
 }
 
 fn statuses(status: Option<PodStatus>) -> Vec<agent::ContainerView> {

@@ -10,6 +10,8 @@
 //! | `http` | connections, limits, and what each path answers |
 //! | [`Streams`] | exec, attach and port-forward at the runtime: a port that the caller implements |
 //! | `streams` | their parameters, and the tunnel between client and runtime |
+//! | [`Usage`] | what the node and its pods use: a port that the caller implements |
+//! | `usage` | that as `/metrics/resource` and `/stats/summary` |
 //! | `logs` | parameters of `/containerLogs`, the instance that they mean, and its log as a stream |
 //!
 //! Every path of port 10250 needs authentication and authorization, also one that does not exist. If the API server cannot
@@ -24,9 +26,13 @@ mod pods;
 mod serve;
 mod streams;
 mod tls;
+mod usage;
 
 pub use error::ServeError;
 pub use health::SyncLoop;
 pub use pods::{Pods, ServedContainer, ServedPod};
 pub use serve::{Options, Server, serve, serve_health};
 pub use streams::{Call, RunOutput, Session, StreamError, Streams, Wanted};
+pub use usage::{
+    ContainerUsage, Detail, Filesystem, Interface, NodeUsage, PartUsage, PodUsage, Reading, Usage, Used,
+};

@@ -8,6 +8,9 @@ pub trait Pods: Send + Sync {
     /// All pods that are known from any source, each as JSON without `apiVersion` and `kind`.
     fn list(&self) -> Vec<Value>;
 
+    /// The pods with a container that runs, each as JSON with the names and images of these containers alone.
+    fn running(&self) -> Vec<Value>;
+
     /// The pod of this name; `None` if no source has it.
     fn find(&self, namespace: &str, name: &str) -> Option<ServedPod>;
 }

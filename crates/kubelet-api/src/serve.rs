@@ -17,6 +17,7 @@ use crate::http::{self, Handler, RequestMetrics, Secure, serve_healthz};
 use crate::pods::Pods;
 use crate::streams::Streams;
 use crate::tls::server_config;
+use crate::usage::Usage;
 
 /// How many logs may be read at once: each has a file open, and memory for what its client has not taken.
 const LOGS: usize = 500;
@@ -35,6 +36,10 @@ pub struct Options<'a> {
     pub pods: Arc<dyn Pods>,
     /// The runtime, for sessions in their containers.
     pub streams: Arc<dyn Streams>,
+    /// What the node and its pods use.
+    pub usage: Arc<dyn Usage>,
+    /// Every field of the configuration, for `/configz`.
+    pub effective: &'a serde_json::Value,
     /// The metrics to serve; those of requests are added.
     pub metrics: Registry,
     /// The loop that drives all pods, for `/healthz`.
@@ -71,6 +76,9 @@ pub async fn serve(options: Options<'_>) -> Result<Server, ServeError> {
         metrics: RequestMetrics::register(&options.metrics, options.node)?,
         registry: options.metrics,
         sync_loop: options.sync_loop,
+        usage: options.usage,
+        usage_turn: Semaphore::new(1),
+        configz: configz(options.effective).into(),
         log_turns: Arc::new(Semaphore::new(LOGS)),
         streams: options.streams,
         session_turns: Arc::new(Semaphore::new(http::most_connections() / 2)),
@@ -87,6 +95,16 @@ pub async fn serve(options: Options<'_>) -> Result<Server, ServeError> {
     info!("the kubelet's API is served on {address}");
     tasks.spawn(http::serve(Secure { listener, tls: TlsAcceptor::from(tls), handler }));
     Ok(Server { address: Some(address), _tasks: tasks })
+}
+
+/// The configuration as a kubelet shows it: an object of its API.
+fn configz(effective: &serde_json::Value) -> String {
+    let mut config = effective.clone();
+    if let Some(fields) = config.as_object_mut() {
+        fields.insert("kind".to_owned(), "KubeletConfiguration".into());
+        fields.insert("apiVersion".to_owned(), "kubelet.config.k8s.io/v1beta1".into());
+    }
+    serde_json::json!({"kubeletconfig": config}).to_string()
 }
 
 /// Serves the healthz port alone, for a node without an API server. Must be called within a tokio runtime.

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use cgroups::kube::{NodeLimits, PodCgroup, PodCgroupOwner};
-use cgroups::{KubeNames, KubePods, QosClass, Version};
+use cgroups::{CounterSet, Counters, KubeNames, KubePods, QosClass, Version};
 use cri::IdMapping;
 use manifest::k8s_openapi::api::core::v1::PodSpec;
 use telemetry::metrics::Registry;
@@ -195,6 +195,45 @@ impl PodCgroups {
         }
         self.tree.kill_container(class, uid.as_str(), container)?;
         Ok(found.pop_first())
+    }
+
+    /// What the kernel has counted for the whole host, and for all pods together.
+    ///
+    /// # Errors
+    /// If a cgroup's path is invalid.
+    pub fn node_counters(&self) -> Result<(Counters, Counters)> {
+        Ok((self.tree.host_counters(), self.tree.counters()?))
+    }
+
+    /// What the kernel has counted for a pod and for its containers, which are named by the runtime's IDs. One that has no cgroup
+    /// is left out.
+    ///
+    /// # Errors
+    /// If a cgroup's path is invalid.
+    pub fn pod_counters(
+        &self,
+        uid: &PodUid,
+        spec: &PodSpec,
+        containers: &[&str],
+        set: CounterSet,
+    ) -> Result<(Counters, BTreeMap<String, Counters>)> {
+        let class = PodResources::of(spec).class;
+        let mut found = BTreeMap::new();
+        for id in containers {
+            if let Some(counters) = self.tree.container_counters(class, uid.as_str(), id, set)? {
+                found.insert((*id).to_owned(), counters);
+            }
+        }
+        Ok((self.tree.pod_counters(class, uid.as_str(), set)?, found))
+    }
+
+    /// A process of a container of this pod, which is in the pod's network.
+    ///
+    /// # Errors
+    /// If a cgroup cannot be read.
+    pub fn process(&self, uid: &PodUid, spec: &PodSpec, container: &str) -> Result<Option<u32>> {
+        let class = PodResources::of(spec).class;
+        Ok(self.tree.container_processes(class, uid.as_str(), container)?.pop_first())
     }
 
     /// Kills the processes in the cgroup of a pod, and removes it.

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use hyper::body::Incoming;
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Method, Request, StatusCode, Version};
 use k8s_openapi::jiff::Timestamp;
@@ -8,7 +8,7 @@ use serde_json::json;
 use telemetry::metrics::{CONTENT_TYPE, Registry};
 use tokio::sync::Semaphore;
 use tokio_rustls::rustls::pki_types::CertificateDer;
-use tracing::error;
+use tracing::{error, warn};
 
 use super::answer::{Answer, no_path, only_get, pieces, text, typed};
 use super::healthz;
@@ -21,6 +21,9 @@ use crate::health::SyncLoop;
 use crate::logs::{LogQuery, LogRequest, LogStream, QueryError, choose, open};
 use crate::pods::{Pods, ServedPod};
 use crate::streams::{Streams, Tunnel};
+use crate::usage::{Detail, NodeUsage, Usage, resource_metrics, summary};
+
+const JSON: &str = "application/json";
 
 /// Answers the requests of port 10250.
 pub(crate) struct Handler {
@@ -29,6 +32,12 @@ pub(crate) struct Handler {
     pub(crate) registry: Registry,
     pub(crate) metrics: RequestMetrics,
     pub(crate) sync_loop: SyncLoop,
+    /// What the node and its pods use.
+    pub(crate) usage: Arc<dyn Usage>,
+    /// One reader of it at a time: a read looks at every pod.
+    pub(crate) usage_turn: Semaphore,
+    /// The configuration, as `/configz` answers it.
+    pub(crate) configz: Bytes,
     /// How many logs may be read at once.
     pub(crate) log_turns: Arc<Semaphore>,
     /// The runtime, for sessions.
@@ -88,27 +97,74 @@ impl Handler {
         let answer = match route {
             Route::Unknown => no_path(),
             Route::Disabled => text(StatusCode::METHOD_NOT_ALLOWED, "Debug endpoints are disabled.\n"),
+            Route::Unserved(name) => {
+                let words = format!("wardlet agent does not serve /{name}\n");
+                text(StatusCode::NOT_FOUND, words)
+            }
+            Route::Summary if [Method::GET, Method::POST].contains(&method) => self.summary(&query).await,
             Route::Run(of) => self.run(&method, of, &query).await.unwrap_or_else(Refused::answer),
             _ if method != Method::GET => only_get(),
             Route::Healthz(check) => healthz::answer(check, &query, &self.sync_loop),
             Route::Pods => self.pods().await,
+            Route::RunningPods => self.running_pods().await,
             Route::Metrics => self.gathered().await,
+            Route::ResourceMetrics => self.resource_metrics().await,
+            Route::ContainerMetrics => self.container_metrics().await,
+            Route::Configz => typed(StatusCode::OK, JSON, self.configz.clone()),
             Route::ContainerLogs { namespace, pod, container } => {
                 let of = LogPath { namespace, pod, container };
                 self.logs(of, &query).await.unwrap_or_else(Refused::answer)
             }
             // Answered above.
-            Route::Exec(_) | Route::Attach(_) | Route::PortForward(_) => no_path(),
+            Route::Exec(_) | Route::Attach(_) | Route::PortForward(_) | Route::Summary => no_path(),
         };
         Decided { answer, is_allowed: true, tunnel: None }
     }
 
     async fn pods(&self) -> Answer {
+        self.list(|pods| pods.list()).await
+    }
+
+    async fn running_pods(&self) -> Answer {
+        self.list(|pods| pods.running()).await
+    }
+
+    async fn list(&self, read: fn(&dyn Pods) -> Vec<serde_json::Value>) -> Answer {
         let pods = Arc::clone(&self.pods);
         let list = blocking(move || {
-            json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods.list()}).to_string()
+            json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": read(&*pods)}).to_string()
         });
-        list.await.map_or_else(|answer| *answer, |list| typed(StatusCode::OK, "application/json", list))
+        list.await.map_or_else(|answer| *answer, |list| typed(StatusCode::OK, JSON, list))
+    }
+
+    async fn usage(&self, detail: Detail) -> Result<NodeUsage, String> {
+        let _turn = self.usage_turn.acquire().await;
+        self.usage.read(detail).await
+    }
+
+    async fn summary(&self, query: &str) -> Answer {
+        let is_short = only_cpu_and_memory(query);
+        let detail = if is_short { Detail::Rates } else { Detail::All };
+        match self.usage(detail).await {
+            Ok(node) => typed(StatusCode::OK, JSON, summary(&node, is_short).to_string()),
+            Err(words) => text(StatusCode::INTERNAL_SERVER_ERROR, words),
+        }
+    }
+
+    async fn container_metrics(&self) -> Answer {
+        let _turn = self.usage_turn.acquire().await;
+        match self.usage.container_metrics().await {
+            Ok(all) => typed(StatusCode::OK, CONTENT_TYPE, all),
+            Err(words) => text(StatusCode::INTERNAL_SERVER_ERROR, words),
+        }
+    }
+
+    async fn resource_metrics(&self) -> Answer {
+        let read = self.usage(Detail::CpuAndMemory).await;
+        if let Err(words) = &read {
+            warn!("what containers use cannot be read: {words}");
+        }
+        typed(StatusCode::OK, CONTENT_TYPE, resource_metrics(read.as_ref().map_err(|_| ())))
     }
 
     async fn gathered(&self) -> Answer {
@@ -165,6 +221,13 @@ impl Handler {
         let found = tokio::task::spawn_blocking(move || pods.find(&namespace, &pod)).await;
         found.map_err(|error| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
     }
+}
+
+/// Whether a query for the summary asks for CPU and memory alone; as in Go, an unknown word is no.
+fn only_cpu_and_memory(query: &str) -> bool {
+    let named = |pair: &str| pair.strip_prefix("only_cpu_and_memory=").map(str::to_owned);
+    let value = query.split('&').find_map(named);
+    value.is_some_and(|value| ["1", "t", "T", "true", "TRUE", "True"].contains(&value.as_str()))
 }
 
 /// Whose log is wanted.

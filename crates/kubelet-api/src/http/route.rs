@@ -4,13 +4,26 @@ use std::borrow::Cow;
 const DEBUGGING: [&str; 8] =
     ["run", "exec", "attach", "portForward", "containerLogs", "runningpods", "logs", "debug"];
 
+/// What a kubelet has that this agent has not.
+const UNSERVED: [&str; 5] = ["checkpoint", "debug", "flagz", "logs", "statusz"];
+
 /// What a path means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route<'a> {
     /// A check of the agent; empty for all of them.
     Healthz(&'a str),
     Pods,
+    /// The pods that the runtime has.
+    RunningPods,
     Metrics,
+    /// Metrics of CPU and memory.
+    ResourceMetrics,
+    /// Metrics of containers under cAdvisor's names.
+    ContainerMetrics,
+    /// What the node and its pods use.
+    Summary,
+    /// The configuration.
+    Configz,
     ContainerLogs {
         namespace: &'a str,
         pod: &'a str,
@@ -25,6 +38,8 @@ pub(super) enum Route<'a> {
     PortForward(OfPod<'a>),
     /// Debugging handlers are disabled.
     Disabled,
+    /// A path of a kubelet that this agent does not serve.
+    Unserved(&'static str),
     Unknown,
 }
 
@@ -59,7 +74,12 @@ impl<'a> Route<'a> {
             ["healthz"] => Self::Healthz(""),
             ["healthz", check] => Self::Healthz(check),
             ["pods"] => Self::Pods,
+            ["runningpods"] => Self::RunningPods,
             ["metrics"] => Self::Metrics,
+            ["metrics", "resource"] => Self::ResourceMetrics,
+            ["metrics", "cadvisor"] => Self::ContainerMetrics,
+            ["stats", "summary"] => Self::Summary,
+            ["configz"] => Self::Configz,
             [what @ ("exec" | "attach" | "run"), namespace, pod, rest @ .., container] if rest.len() < 2 => {
                 let of = OfContainer {
                     pod: OfPod { namespace, name: pod, uid: rest.first().copied() },
@@ -75,6 +95,9 @@ impl<'a> Route<'a> {
                 Self::PortForward(OfPod { namespace, name: pod, uid: rest.first().copied() })
             }
             ["containerLogs", namespace, pod, container] => Self::ContainerLogs { namespace, pod, container },
+            [first, ..] if let Some(name) = UNSERVED.into_iter().find(|name| name == first) => {
+                Self::Unserved(name)
+            }
             _ => Self::Unknown,
         }
     }
@@ -112,6 +135,14 @@ mod tests {
             ("/pods", Route::Pods),
             ("/pods/", Route::Pods),
             ("/metrics", Route::Metrics),
+            ("/metrics/resource", Route::ResourceMetrics),
+            ("/metrics/unknown", Route::Unknown),
+            ("/stats/summary/", Route::Summary),
+            ("/stats", Route::Unknown),
+            ("/runningpods/", Route::RunningPods),
+            ("/configz", Route::Configz),
+            ("/checkpoint/a/b/c", Route::Unserved("checkpoint")),
+            ("/debug/pprof/heap", Route::Unserved("debug")),
             ("/containerLogs/a/b/c", Route::ContainerLogs { namespace: "a", pod: "b", container: "c" }),
             ("/containerLogs/a/b", Route::Unknown),
             ("/containerLogs/a/../c", Route::Unknown),

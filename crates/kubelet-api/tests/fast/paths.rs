@@ -21,6 +21,8 @@ async fn each_path_answers_as_a_kubelet() {
         ("/healthz?verbose", 200, "[+]ping ok\n[+]syncloop ok\nhealthz check passed\n"),
         ("/healthz/unknown", 404, "404 page not found\n"),
         ("/unknown", 404, "404 page not found\n"),
+        ("/metrics/cadvisor", 500, "the runtime has none"),
+        ("/statusz", 404, "wardlet agent does not serve /statusz\n"),
         ("/metrics/../pods", 404, "404 page not found\n"),
         ("/%6eothing", 404, "404 page not found\n"),
         ("/containerLogs/shop/none/app", 404, "pod \"none\" does not exist"),
@@ -40,7 +42,22 @@ async fn each_path_answers_as_a_kubelet() {
         (list["kind"].as_str(), list["items"][0]["metadata"]["name"].as_str()),
         (Some("PodList"), Some("web"))
     );
-    for path in ["/pods", "/metrics", "/healthz", "/containerLogs/shop/web/app"] {
+    let config: serde_json::Value = serde_json::from_str(&get(address, "/configz").await.body).unwrap();
+    let shown = &config["kubeletconfig"];
+    assert_eq!((&shown["kind"], &shown["maxPods"]), (&"KubeletConfiguration".into(), &110.into()));
+    let running: serde_json::Value = serde_json::from_str(&get(address, "/runningpods/").await.body).unwrap();
+    assert_eq!(running["items"][0]["metadata"]["name"], "web");
+    for method in ["GET", "POST"] {
+        let answer =
+            send(address, &none(), &format!("{method} /stats/summary"), "Content-Length: 0\r\n").await;
+        let summary: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(summary["node"]["nodeName"], "node0", "{answer:?}");
+    }
+    let resources = get(address, "/metrics/resource").await;
+    assert!(resources.body.contains("\nresource_scrape_error 0\n"), "{resources:?}");
+    for path in
+        ["/pods", "/metrics", "/metrics/resource", "/configz", "/healthz", "/containerLogs/shop/web/app"]
+    {
         let answer = send(address, &none(), &format!("POST {path}"), "Content-Length: 0\r\n").await;
         assert_eq!((answer.status, answer.body.as_str()), (405, "Method Not Allowed"), "{path}");
         assert!(answer.headers.contains("\nallow: get\r"), "{}", answer.headers);
@@ -134,6 +151,8 @@ async fn a_port_that_is_taken_is_an_error_with_a_hint() {
         client: nowhere(),
         pods: OnePod::new(dir.path()),
         streams: std::sync::Arc::new(crate::support::NoStreams),
+        usage: std::sync::Arc::new(crate::support::NoUsage),
+        effective: &serde_json::json!({}),
         metrics: telemetry::metrics::Registry::default(),
         sync_loop: kubelet_api::SyncLoop::default(),
     };

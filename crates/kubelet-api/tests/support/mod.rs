@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use agent::{ContainerView, ExitView, InstanceView, StateView};
 use kubelet_api::{
-    Call, Options, Pods, RunOutput, ServedContainer, ServedPod, Server, Session, StreamError, Streams, serve,
+    Call, Detail, NodeUsage, Options, Pods, Reading, RunOutput, ServedContainer, ServedPod, Server, Session,
+    StreamError, Streams, Usage, serve,
 };
 use node::kubelet::{KubeletConfig, KubeletFlags};
 use serde_json::{Value, json};
@@ -70,6 +71,10 @@ impl Pods for OnePod {
         vec![json!({"metadata": {"namespace": "shop", "name": "web"}})]
     }
 
+    fn running(&self) -> Vec<Value> {
+        vec![json!({"metadata": {"namespace": "shop", "name": "web"}, "spec": {"containers": []}})]
+    }
+
     fn find(&self, namespace: &str, name: &str) -> Option<ServedPod> {
         ((namespace, name) == ("shop", "web")).then(|| self.0.lock().unwrap().clone())
     }
@@ -85,6 +90,19 @@ impl Streams for NoStreams {
 
     fn run(&self, _: String, _: Vec<String>) -> Call<'_, RunOutput> {
         Box::pin(async { Err(StreamError::Failed("no streams".to_owned())) })
+    }
+}
+
+/// A node of which nothing is known but its name.
+pub(crate) struct NoUsage;
+
+impl Usage for NoUsage {
+    fn read(&self, _: Detail) -> Reading<'_, NodeUsage> {
+        Box::pin(async { Ok(NodeUsage { name: "node0".to_owned(), ..NodeUsage::default() }) })
+    }
+
+    fn container_metrics(&self) -> Reading<'_, String> {
+        Box::pin(async { Err("the runtime has none".to_owned()) })
     }
 }
 
@@ -124,6 +142,8 @@ pub(crate) async fn start_with(
         client,
         pods,
         streams,
+        usage: Arc::new(NoUsage),
+        effective: &json!({"maxPods": 110}),
         metrics: Registry::default(),
         sync_loop: kubelet_api::SyncLoop::default(),
     };

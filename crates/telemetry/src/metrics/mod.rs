@@ -18,6 +18,7 @@
 
 mod buckets;
 mod error;
+mod exposition;
 mod family;
 mod number;
 mod process;
@@ -27,6 +28,7 @@ mod vectors;
 
 pub use buckets::Buckets;
 pub use error::Error;
+pub use exposition::Exposition;
 pub use family::{Description, Family, Kind, Snapshot};
 pub use number::to_f64;
 pub use process::ProcessMetrics;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::family::{Family, Snapshot, Value};
+use super::family::{Family, Kind, Snapshot, Value};
 use super::number::{text as number, to_f64};
 
 /// What the text is sent as.
@@ -14,18 +14,23 @@ pub(super) fn write(families: &[Family]) -> String {
     let mut out = String::new();
     for family in families {
         let name = family.name();
-        line(&mut out, format_args!("# HELP {name} {}", escaped_help(family.description.help)));
-        line(&mut out, format_args!("# TYPE {name} {}", family.kind.name()));
+        head(&mut out, name, family.description.help, family.kind);
         for (values, value) in &family.samples {
             let labels: Vec<(&str, &str)> =
                 family.labels.iter().copied().zip(values.iter().map(String::as_str)).collect();
             match value {
-                Value::Number(value) => sample(&mut out, name, &labels, *value),
+                Value::Number(value) => sample(&mut out, name, &labels, *value, None),
                 Value::Histogram(snapshot) => histogram(&mut out, name, &labels, snapshot),
             }
         }
     }
     out
+}
+
+/// The help and the type of a family.
+pub(super) fn head(out: &mut String, name: &str, help: &str, kind: Kind) {
+    line(out, format_args!("# HELP {name} {}", escaped_help(help)));
+    line(out, format_args!("# TYPE {name} {}", kind.name()));
 }
 
 /// Buckets are cumulative in the text: each has the values of all buckets below.
@@ -36,17 +41,19 @@ fn histogram(out: &mut String, name: &str, labels: &[(&str, &str)], snapshot: &S
         total = total.saturating_add(count);
         let bound = number(bound);
         let labels: Vec<_> = labels.iter().copied().chain([("le", bound.as_str())]).collect();
-        sample(out, &format!("{name}_bucket"), &labels, to_f64(total));
+        sample(out, &format!("{name}_bucket"), &labels, to_f64(total), None);
     }
-    sample(out, &format!("{name}_sum"), labels, snapshot.sum);
-    sample(out, &format!("{name}_count"), labels, to_f64(total));
+    sample(out, &format!("{name}_sum"), labels, snapshot.sum, None);
+    sample(out, &format!("{name}_count"), labels, to_f64(total), None);
 }
 
-fn sample(out: &mut String, name: &str, labels: &[(&str, &str)], value: f64) {
+/// One sample, with its time in milliseconds since 1970 if it has one.
+pub(super) fn sample(out: &mut String, name: &str, labels: &[(&str, &str)], value: f64, at: Option<u64>) {
     let pairs: Vec<String> =
         labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped_value(value))).collect();
     let braces = if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
-    line(out, format_args!("{name}{braces} {}", number(value)));
+    let time = at.map(|at| format!(" {at}")).unwrap_or_default();
+    line(out, format_args!("{name}{braces} {}{time}", number(value)));
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {

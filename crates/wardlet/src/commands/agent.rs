@@ -6,7 +6,7 @@ use agent::{Objects, Options};
 use apiserver::identity;
 use apiserver::node_agent::NodeAgent;
 use node::host_name;
-use node::kubelet::{KubeletConfig, KubeletFlags};
+use node::kubelet::{KubeletConfig, KubeletFlags, LoadedKubeletConfig};
 
 use super::{Session, run::which};
 use crate::cli::{AgentArgs, RunArgs};
@@ -28,7 +28,7 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<Answer, Failure
     let loaded = loaded.map_err(|e| hinted(&e, e.hint()))?;
     loaded.notices.iter().for_each(|notice| words::note(&notice.to_string()));
     let threads = threads()?;
-    let answer = threads.block_on(serve(session, args, &loaded.config, &flags));
+    let answer = threads.block_on(serve(session, args, &loaded, &flags));
     // What still waits for another host or for a filesystem must not keep the next agent waiting.
     threads.shutdown_timeout(SHUTDOWN);
     answer
@@ -37,9 +37,10 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<Answer, Failure
 async fn serve(
     session: &Session,
     args: &AgentArgs,
-    config: &KubeletConfig,
+    loaded: &LoadedKubeletConfig,
     flags: &KubeletFlags,
 ) -> Result<Answer, Failure> {
+    let LoadedKubeletConfig { config, effective, .. } = loaded;
     let mut signals = Signals::catch()?;
     let name = flags.node.hostname_override.clone().unwrap_or_else(|| host_name().to_lowercase());
     let clients = match &flags.node.kubeconfig {
@@ -77,7 +78,8 @@ async fn serve(
     let ledger = Arc::new(node.ledger_to_lease()?);
     let pods = Run { node: &node, args: &run, runtime: &runtime, objects: Objects::default(), ledger };
     let options = Options { root_dir: Some(root_dir), ..pods.options()? };
-    let agent = NodeAgent { config, flags: &flags.node, options, node: node.clone(), name, clients };
+    let agent =
+        NodeAgent { config, effective, flags: &flags.node, options, node: node.clone(), name, clients };
     let of = agent.clients.as_ref().map_or("no cluster", |clients| clients.main.server());
     words::say(&format!("wardlet agent: node {} of {of}", agent.name));
     agent.run(async { signals.next().await }).await.map_err(|e| hinted(&e, e.hint()))?;

@@ -85,13 +85,15 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "admission",
         ],
     ),
-    ("kubelet-api", &["durable", "telemetry", "node", "agent"]),
+    ("kubelet-api", &["durable", "telemetry", "cgroups", "node", "agent"]),
     (
         "apiserver",
         &[
             "types",
             "durable",
+            "procfs",
             "telemetry",
+            "cgroups",
             "lifecycle",
             "plan",
             "manifest",

@@ -1,0 +1,152 @@
+//! What the node and its pods use, in the forms that collectors read.
+
+mod resource;
+mod summary;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use cgroups::Counters;
+
+pub(crate) use resource::resource_metrics;
+pub(crate) use summary::summary;
+
+/// What is used, or why it cannot be read.
+pub type Reading<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
+
+/// Reads what the node and its pods use: a port that the caller implements.
+pub trait Usage: Send + Sync {
+    /// What they use now.
+    fn read(&self, detail: Detail) -> Reading<'_, NodeUsage>;
+
+    /// What pods and containers use, as metrics under cAdvisor's names in the text format of Prometheus.
+    fn container_metrics(&self) -> Reading<'_, String>;
+}
+
+/// How much of it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// CPU time and memory, once.
+    CpuAndMemory,
+    /// CPU time and memory, with the CPU time of late.
+    Rates,
+    /// All.
+    All,
+}
+
+/// What a node uses.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NodeUsage {
+    /// Its name.
+    pub name: String,
+    /// When it was started: milliseconds since 1970.
+    pub started: u64,
+    /// What all its processes use.
+    pub used: Used,
+    /// All its memory in bytes.
+    pub memory: u64,
+    /// What parts of it use: of the pods, the container runtime and the agent.
+    pub parts: Vec<PartUsage>,
+    /// Its network interfaces, that of its address first.
+    pub interfaces: Vec<Interface>,
+    /// The filesystem of pods' volumes and logs.
+    pub filesystem: Option<Filesystem>,
+    /// That of images, and what these take of it.
+    pub images: Option<Filesystem>,
+    /// That of containers' writable layers, and what these take of it.
+    pub containers: Option<Filesystem>,
+    /// How many processes and threads it has, and how many it can have.
+    pub processes: Option<(u64, u64)>,
+    /// Its pods that run.
+    pub pods: Vec<PodUsage>,
+}
+
+/// What is used at some time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Used {
+    /// When it was read: milliseconds since 1970.
+    pub at: u64,
+    /// Nanoseconds of CPU time per second of late; `None` if it is not known yet.
+    pub cpu_rate: Option<u64>,
+    /// What the kernel has counted.
+    pub counters: Counters,
+}
+
+/// What a part of a node uses.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PartUsage {
+    /// Its name: `pods`, `runtime` or `kubelet`.
+    pub name: &'static str,
+    /// When it was started: milliseconds since 1970.
+    pub started: u64,
+    /// What it uses.
+    pub used: Used,
+}
+
+/// What a pod uses.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PodUsage {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// When it was started: milliseconds since 1970.
+    pub started: u64,
+    /// What its cgroup has counted.
+    pub used: Used,
+    /// Its network interfaces, `eth0` first; none for one on the host's network.
+    pub interfaces: Vec<Interface>,
+    /// Its containers that run.
+    pub containers: Vec<ContainerUsage>,
+}
+
+/// What a container uses.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ContainerUsage {
+    /// Its name.
+    pub name: String,
+    /// When it was started: milliseconds since 1970.
+    pub started: u64,
+    /// What its cgroup has counted.
+    pub used: Used,
+    /// Its writable layer.
+    pub layer: Option<Filesystem>,
+    /// Its logs.
+    pub logs: Option<Filesystem>,
+}
+
+/// A filesystem, and what something takes of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Filesystem {
+    /// When it was read: milliseconds since 1970.
+    pub at: u64,
+    /// Bytes that are free for users.
+    pub available: u64,
+    /// All its bytes.
+    pub capacity: u64,
+    /// Bytes that are taken.
+    pub used: u64,
+    /// Inodes that are free.
+    pub inodes_free: u64,
+    /// All its inodes.
+    pub inodes: u64,
+    /// Inodes that are taken.
+    pub inodes_used: u64,
+}
+
+/// A network interface.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Packets received that were damaged.
+    pub rx_errors: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets that could not be sent.
+    pub tx_errors: u64,
+}
