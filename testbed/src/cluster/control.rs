@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::parts::Part;
+use super::parts::{NodeAgent, Part};
 use super::record::Record;
 use crate::{Error, Result};
 
@@ -22,6 +22,8 @@ pub(crate) enum Request {
         part: Part,
         /// A program that runs the daemon as its child, with its own arguments first: strace.
         wrapper: Vec<String>,
+        /// What is in the kubelet's role from now on, if that changes.
+        node_agent: Option<NodeAgent>,
     },
 }
 

@@ -217,7 +217,8 @@ impl Supervisor {
                     control::answer(&stream, None);
                     return Ok(());
                 }
-                Ok(Request::Start { part, wrapper }) => {
+                Ok(Request::Start { part, wrapper, node_agent }) => {
+                    self.record.node_agent = node_agent.unwrap_or(self.record.node_agent);
                     let outcome = self.launch(part, &wrapper).and_then(|()| self.await_ready(part));
                     control::answer(&stream, outcome.err().map(|error| error.to_string()));
                 }

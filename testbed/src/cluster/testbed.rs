@@ -194,7 +194,26 @@ impl Testbed {
     /// # Errors
     /// If it does not become ready.
     pub fn restart_under(&mut self, part: Part, wrapper: &[String]) -> Result<()> {
-        let outcome = control::ask(&self.record, &Request::Start { part, wrapper: wrapper.to_vec() });
+        self.ask_to_start(part, wrapper, None)
+    }
+
+    /// Starts this node agent in the place of the one that was killed: with the same configuration, credentials, root
+    /// directory and containers.
+    ///
+    /// # Errors
+    /// If it is not installed or the node does not become ready.
+    pub fn replace_node_agent(&mut self, node_agent: NodeAgent) -> Result<()> {
+        self.ask_to_start(Part::Kubelet, &[], Some(node_agent))
+    }
+
+    fn ask_to_start(
+        &mut self,
+        part: Part,
+        wrapper: &[String],
+        node_agent: Option<NodeAgent>,
+    ) -> Result<()> {
+        let request = Request::Start { part, wrapper: wrapper.to_vec(), node_agent };
+        let outcome = control::ask(&self.record, &request);
         self.record = Record::read(&self.record.name)?;
         outcome
     }
