@@ -20,6 +20,8 @@ use crate::reconcile::{Admission, StartError};
 const DEADLINE: Duration = Duration::from_secs(30);
 /// For how long its answer serves all pods: many can start at once.
 const FRESH: Duration = Duration::from_secs(5);
+/// For how long a failed call does.
+const FAILED: Duration = Duration::from_secs(1);
 
 /// Admission with the facts of this node and the features that its runtime reports.
 pub struct NodeAdmission {
@@ -30,10 +32,25 @@ pub struct NodeAdmission {
     /// Sysctls that the kubelet's configuration allows beside those of the policy.
     allowed_unsafe_sysctls: Vec<String>,
     trials: KeptTrials,
-    /// The runtime's last answer, and when it came.
-    status: tokio::sync::Mutex<Option<(Instant, Arc<StatusResponse>)>>,
+    /// The runtime's last answer, or why there was none, and when it was asked.
+    status: tokio::sync::Mutex<Option<Asked>>,
     /// What was warned of: once each.
     warned: Mutex<Vec<String>>,
+}
+
+/// The outcome of a Status call.
+struct Asked {
+    at: Instant,
+    /// When the outcome is out of date.
+    until: Instant,
+    outcome: Result<Arc<StatusResponse>, String>,
+}
+
+impl Asked {
+    /// Whether it is the answer to a question of this time: asked later, as for one who has waited for it, or not out of date.
+    fn serves(&self, wanted: Instant) -> bool {
+        wanted <= self.at || Instant::now() < self.until
+    }
 }
 
 impl NodeAdmission {
@@ -81,16 +98,22 @@ impl NodeAdmission {
         }
     }
 
-    /// What the runtime says of itself. One pod asks, and the others wait for the same answer.
+    /// The status of the runtime. Pods that start while it is asked, or shortly afterwards, get the same outcome.
     async fn status(&self) -> Result<Arc<StatusResponse>, StartError> {
+        let wanted = Instant::now();
         let mut last = self.status.lock().await;
-        if let Some((_, status)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
-            return Ok(Arc::clone(status));
-        }
-        let status = self.client.status(DEADLINE).await;
-        let status = Arc::new(status.map_err(|error| StartError::other("runtime", error.to_string()))?);
-        *last = Some((Instant::now(), Arc::clone(&status)));
-        Ok(status)
+        let shared = last.as_ref().filter(|asked| asked.serves(wanted)).map(|asked| asked.outcome.clone());
+        let outcome = match shared {
+            Some(outcome) => outcome,
+            None => {
+                let at = Instant::now();
+                let outcome =
+                    self.client.status(DEADLINE).await.map(Arc::new).map_err(|error| error.to_string());
+                let until = at + if outcome.is_ok() { FRESH } else { FAILED };
+                last.insert(Asked { at, until, outcome }).outcome.clone()
+            }
+        };
+        outcome.map_err(|error| StartError::other("runtime", error))
     }
 
     async fn decide(&self, pod: &Object, origin: PodOrigin) -> Result<Box<Admitted>, StartError> {

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 const SECOND: i64 = 1_000_000_000;
+/// A rate over a longer time says nothing of now.
+const STALE: i64 = 120 * SECOND;
 /// A sample is dropped after this time.
 const FORGOTTEN: i64 = 600 * SECOND;
 
@@ -20,7 +22,7 @@ struct Sample {
 
 impl Rates {
     /// Nanoseconds of CPU time per second, since the last sample that is at least a second old; `None` for the first
-    /// sample. `at` is in nanoseconds since 1970.
+    /// sample of two minutes. `at` is in nanoseconds since 1970.
     #[must_use]
     pub fn record(&self, id: &str, at: i64, used: u64) -> Option<u64> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,8 +33,8 @@ impl Rates {
             return None;
         };
         let since = at.saturating_sub(last.at);
-        // One that was made anew begins at nothing; a clock that was set back, likewise.
-        if used < last.used || since < 0 {
+        // One that was made anew begins at nothing; a clock that was set back, likewise, and who was not read for long.
+        if used < last.used || !(0..STALE).contains(&since) {
             *last = Sample { at, used, rate: None };
         } else if since >= SECOND {
             *last = Sample { at, used, rate: rate(used - last.used, since) };
@@ -66,6 +68,14 @@ mod tests {
         assert_eq!(rates.record("new", FORGOTTEN, 100), None);
         let kept: Vec<String> = rates.0.lock().unwrap().keys().cloned().collect();
         assert_eq!(kept, ["new"]);
+    }
+
+    #[test]
+    fn a_rate_over_hours_is_none() {
+        let rates = Rates::default();
+        assert_eq!(rates.record("a", 0, 0), None);
+        assert_eq!(rates.record("a", STALE, 60_000_000_000), None);
+        assert_eq!(rates.record("a", STALE + 2 * SECOND, 61_000_000_000), Some(500_000_000));
     }
 
     #[test]

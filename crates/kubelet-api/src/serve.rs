@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use crate::auth::{Access, ApiReviews, Auth, ClientCertificates, Reviews, Tokens, Ttls};
 use crate::error::ServeError;
 use crate::health::SyncLoop;
-use crate::http::{self, Handler, RequestMetrics, Secure, serve_healthz};
+use crate::http::{self, Handler, RequestMetrics, Secure, UsageTurns, serve_healthz};
 use crate::pods::Pods;
 use crate::streams::Streams;
 use crate::tls::server_config;
@@ -77,7 +77,7 @@ pub async fn serve(options: Options<'_>) -> Result<Server, ServeError> {
         registry: options.metrics,
         sync_loop: options.sync_loop,
         usage: options.usage,
-        usage_turn: Semaphore::new(1),
+        usage_turns: UsageTurns::new(),
         configz: configz(options.effective).into(),
         log_turns: Arc::new(Semaphore::new(LOGS)),
         streams: options.streams,

@@ -19,8 +19,6 @@ use crate::metrics::runtime::RuntimeMetrics;
 /// The kubelet's default timeout of CRI calls.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The timeout of a call that only looks. Whoever makes one tries again soon, and waits for nothing else meanwhile.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a call may last, beyond what is expected of it, before a warning.
 const SLOW: Duration = Duration::from_secs(20);
 
@@ -93,15 +91,6 @@ impl Cri {
         outcome
     }
 
-    /// Makes a call that only looks.
-    async fn look<T>(
-        &self,
-        method: &'static str,
-        answer: impl Future<Output = std::result::Result<Response<T>, Status>>,
-    ) -> std::result::Result<T, CallError> {
-        self.call(self.timeout.min(LOOK_TIMEOUT), method, answer).await
-    }
-
     fn called<T, E>(&self, method: &'static str, begun: Instant, outcome: &std::result::Result<T, E>) {
         self.metrics.called(method, begun, outcome);
         let milliseconds = begun.elapsed().as_millis();
@@ -135,7 +124,9 @@ impl Cri {
     async fn list_sandboxes(&self, labels: BTreeMap<String, String>) -> Result<Vec<cri::PodSandbox>> {
         let filter = cri::PodSandboxFilter { label_selector: labels, ..Default::default() };
         let request = cri::ListPodSandboxRequest { filter: Some(filter) };
-        let listed = self.look("ListPodSandbox", self.client.runtime().list_pod_sandbox(request)).await?;
+        let listed = self
+            .call(self.timeout, "ListPodSandbox", self.client.runtime().list_pod_sandbox(request))
+            .await?;
         Ok(listed.items)
     }
 
@@ -152,7 +143,8 @@ impl Cri {
     async fn list_containers(&self, labels: BTreeMap<String, String>) -> Result<Vec<cri::Container>> {
         let filter = cri::ContainerFilter { label_selector: labels, ..Default::default() };
         let request = cri::ListContainersRequest { filter: Some(filter) };
-        let listed = self.look("ListContainers", self.client.runtime().list_containers(request)).await?;
+        let listed =
+            self.call(self.timeout, "ListContainers", self.client.runtime().list_containers(request)).await?;
         let own = |container: &cri::Container| self.instance.owns(&container.annotations);
         Ok(listed.containers.into_iter().filter(own).collect())
     }
@@ -160,7 +152,10 @@ impl Cri {
     /// `None` if the sandbox does not exist.
     pub(crate) async fn sandbox_status(&self, id: &str) -> Result<Option<PodSandboxStatus>> {
         let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
-        match self.look("PodSandboxStatus", self.client.runtime().pod_sandbox_status(request)).await {
+        match self
+            .call(self.timeout, "PodSandboxStatus", self.client.runtime().pod_sandbox_status(request))
+            .await
+        {
             Err(error) if error.is_not_found() => Ok(None),
             answer => Ok(answer?.status),
         }
@@ -169,7 +164,10 @@ impl Cri {
     /// `None` if the container does not exist.
     pub(crate) async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>> {
         let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
-        match self.look("ContainerStatus", self.client.runtime().container_status(request)).await {
+        match self
+            .call(self.timeout, "ContainerStatus", self.client.runtime().container_status(request))
+            .await
+        {
             Err(error) if error.is_not_found() => Ok(None),
             answer => Ok(answer?.status),
         }
@@ -278,7 +276,7 @@ impl Cri {
     /// The image, if the runtime has it.
     pub(crate) async fn image(&self, spec: cri::ImageSpec) -> Result<Option<cri::Image>> {
         let request = cri::ImageStatusRequest { image: Some(spec), verbose: false };
-        Ok(self.look("ImageStatus", self.client.images().image_status(request)).await?.image)
+        Ok(self.call(self.timeout, "ImageStatus", self.client.images().image_status(request)).await?.image)
     }
 
     /// Pulls an image, without a timeout: the duration depends on the registry.

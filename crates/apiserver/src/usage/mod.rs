@@ -15,6 +15,7 @@ use cgroups::{CounterSet, Counters, Rates};
 use cri::client::Client;
 use kubelet_api::{ContainerUsage, Detail, Filesystem, NodeUsage, PartUsage, PodUsage, Reading, Usage, Used};
 use manifest::k8s_openapi::api::core::v1::PodSpec;
+use tokio::sync::Semaphore;
 
 use crate::node::MachineFacts;
 use host::Host;
@@ -24,10 +25,17 @@ use runtime::Disks;
 const FIRST_RATE: Duration = Duration::from_millis(1_100);
 const NANOS_OF_MILLI: u64 = 1_000_000;
 
+/// How long a read waits for the one before it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// Reads what this node and its pods use.
 pub(crate) struct UsageReader {
     reader: Arc<Reader>,
     client: Client,
+    /// One read at a time, also if nobody waits for its outcome any more.
+    cgroups: Arc<Semaphore>,
+    /// Likewise for reads of filesystems, one of which may not answer.
+    filesystems: Arc<Semaphore>,
 }
 
 /// Where what does not come from the runtime is read.
@@ -56,7 +64,24 @@ struct Reader {
 
 impl UsageReader {
     pub(crate) fn new(places: UsagePlaces, client: Client) -> Self {
-        Self { reader: Arc::new(Reader { places, rates: Rates::default() }), client }
+        let [cgroups, filesystems] = [(); 2].map(|()| Arc::new(Semaphore::new(1)));
+        Self { reader: Arc::new(Reader { places, rates: Rates::default() }), client, cgroups, filesystems }
+    }
+
+    /// Reads on a thread of its own, when no other read of the same kind goes on.
+    async fn read_once(&self, detail: Detail, disks: Arc<Disks>) -> Result<NodeUsage, String> {
+        let turns = if detail == Detail::All { &self.filesystems } else { &self.cgroups };
+        let turn = tokio::time::timeout(PATIENCE, Arc::clone(turns).acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else {
+            return Err(format!("an earlier read has not ended within {} s", PATIENCE.as_secs()));
+        };
+        let reader = Arc::clone(&self.reader);
+        let read = tokio::task::spawn_blocking(move || {
+            let read = reader.read(detail, &disks);
+            drop(turn);
+            read
+        });
+        read.await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
     async fn read(&self, detail: Detail) -> Result<NodeUsage, String> {
@@ -65,12 +90,12 @@ impl UsageReader {
             Detail::CpuAndMemory | Detail::Rates => Disks::default(),
         };
         let disks = Arc::new(disks);
-        let first = self.reader.clone().read(detail, Arc::clone(&disks)).await?;
-        if detail == Detail::CpuAndMemory || first.used.cpu_rate.is_some() {
+        let first = self.read_once(detail, Arc::clone(&disks)).await?;
+        if detail == Detail::CpuAndMemory || first.has_rates() {
             return Ok(first);
         }
         tokio::time::sleep(FIRST_RATE).await;
-        self.reader.clone().read(detail, disks).await
+        self.read_once(detail, disks).await
     }
 }
 
@@ -85,12 +110,7 @@ impl Usage for UsageReader {
 }
 
 impl Reader {
-    async fn read(self: Arc<Self>, detail: Detail, disks: Arc<Disks>) -> Result<NodeUsage, String> {
-        let read = tokio::task::spawn_blocking(move || self.read_now(detail, &disks)).await;
-        read.unwrap_or_else(|error| Err(error.to_string()))
-    }
-
-    fn read_now(&self, detail: Detail, disks: &Disks) -> Result<NodeUsage, String> {
+    fn read(&self, detail: Detail, disks: &Disks) -> Result<NodeUsage, String> {
         let places = &self.places;
         let at = now();
         let host = Host::read(&places.host_root).map_err(|error| error.to_string())?;

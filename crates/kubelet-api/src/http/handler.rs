@@ -6,14 +6,14 @@ use hyper::{Method, Request, StatusCode, Version};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use telemetry::metrics::{CONTENT_TYPE, Registry};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tracing::{error, warn};
 
 use super::answer::{Answer, no_path, only_get, pieces, text, typed};
 use super::healthz;
 use super::metrics::RequestMetrics;
-use super::path::decoded;
+use super::path::{decoded, form};
 use super::route::Route;
 use super::sessions::Kind;
 use crate::auth::{Attributes, Auth, Credentials, Refusal};
@@ -21,7 +21,7 @@ use crate::health::SyncLoop;
 use crate::logs::{LogQuery, LogRequest, LogStream, QueryError, choose, open};
 use crate::pods::{Pods, ServedPod};
 use crate::streams::{Streams, Tunnel};
-use crate::usage::{Detail, NodeUsage, Usage, resource_metrics, summary};
+use crate::usage::{Detail, Usage, resource_metrics, summary};
 
 const JSON: &str = "application/json";
 
@@ -34,8 +34,8 @@ pub(crate) struct Handler {
     pub(crate) sync_loop: SyncLoop,
     /// What the node and its pods use.
     pub(crate) usage: Arc<dyn Usage>,
-    /// One reader of it at a time: a read looks at every pod.
-    pub(crate) usage_turn: Semaphore,
+    /// How many requests for it may wait at once.
+    pub(crate) usage_turns: UsageTurns,
     /// The configuration, as `/configz` answers it.
     pub(crate) configz: Bytes,
     /// How many logs may be read at once.
@@ -48,6 +48,29 @@ pub(crate) struct Handler {
     pub(crate) has_debugging: bool,
     /// Whether one of the streams of a log can be wanted.
     pub(crate) splits_streams: bool,
+}
+
+/// How many requests of each path may wait for a read of all pods, or for the runtime: who may ask for one of them cannot
+/// keep the others from being answered.
+pub(crate) struct UsageTurns {
+    summary: Semaphore,
+    resource: Semaphore,
+    containers: Semaphore,
+}
+
+impl UsageTurns {
+    const EACH: usize = 8;
+
+    pub(crate) fn new() -> Self {
+        let [summary, resource, containers] = [(); 3].map(|()| Semaphore::new(Self::EACH));
+        Self { summary, resource, containers }
+    }
+}
+
+/// A turn, if there is one.
+fn turn(of: &Semaphore) -> Result<SemaphorePermit<'_>, Refused> {
+    let words = "too many requests for this wait for their answer; try again later";
+    of.try_acquire().map_err(|_| Refused::new(StatusCode::TOO_MANY_REQUESTS, words))
 }
 
 /// An answer, and whether the client was allowed to ask.
@@ -101,15 +124,17 @@ impl Handler {
                 let words = format!("wardlet agent does not serve /{name}\n");
                 text(StatusCode::NOT_FOUND, words)
             }
-            Route::Summary if [Method::GET, Method::POST].contains(&method) => self.summary(&query).await,
+            Route::Summary if [Method::GET, Method::POST].contains(&method) => {
+                self.summary(&query).await.unwrap_or_else(Refused::answer)
+            }
             Route::Run(of) => self.run(&method, of, &query).await.unwrap_or_else(Refused::answer),
             _ if method != Method::GET => only_get(),
             Route::Healthz(check) => healthz::answer(check, &query, &self.sync_loop),
             Route::Pods => self.pods().await,
             Route::RunningPods => self.running_pods().await,
             Route::Metrics => self.gathered().await,
-            Route::ResourceMetrics => self.resource_metrics().await,
-            Route::ContainerMetrics => self.container_metrics().await,
+            Route::ResourceMetrics => self.resource_metrics().await.unwrap_or_else(Refused::answer),
+            Route::ContainerMetrics => self.container_metrics().await.unwrap_or_else(Refused::answer),
             Route::Configz => typed(StatusCode::OK, JSON, self.configz.clone()),
             Route::ContainerLogs { namespace, pod, container } => {
                 let of = LogPath { namespace, pod, container };
@@ -137,34 +162,31 @@ impl Handler {
         list.await.map_or_else(|answer| *answer, |list| typed(StatusCode::OK, JSON, list))
     }
 
-    async fn usage(&self, detail: Detail) -> Result<NodeUsage, String> {
-        let _turn = self.usage_turn.acquire().await;
-        self.usage.read(detail).await
-    }
-
-    async fn summary(&self, query: &str) -> Answer {
+    async fn summary(&self, query: &str) -> Result<Answer, Refused> {
+        let _turn = turn(&self.usage_turns.summary)?;
         let is_short = only_cpu_and_memory(query);
         let detail = if is_short { Detail::Rates } else { Detail::All };
-        match self.usage(detail).await {
-            Ok(node) => typed(StatusCode::OK, JSON, summary(&node, is_short).to_string()),
-            Err(words) => text(StatusCode::INTERNAL_SERVER_ERROR, words),
-        }
+        let read = self.usage.read(detail).await;
+        let node = read.map_err(|words| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, words))?;
+        let body = blocking(move || summary(&node, is_short).to_string()).await;
+        Ok(body.map_or_else(|answer| *answer, |body| typed(StatusCode::OK, JSON, body)))
     }
 
-    async fn container_metrics(&self) -> Answer {
-        let _turn = self.usage_turn.acquire().await;
-        match self.usage.container_metrics().await {
-            Ok(all) => typed(StatusCode::OK, CONTENT_TYPE, all),
-            Err(words) => text(StatusCode::INTERNAL_SERVER_ERROR, words),
-        }
+    async fn container_metrics(&self) -> Result<Answer, Refused> {
+        let _turn = turn(&self.usage_turns.containers)?;
+        let read = self.usage.container_metrics().await;
+        let all = read.map_err(|words| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, words))?;
+        Ok(typed(StatusCode::OK, CONTENT_TYPE, all))
     }
 
-    async fn resource_metrics(&self) -> Answer {
-        let read = self.usage(Detail::CpuAndMemory).await;
+    async fn resource_metrics(&self) -> Result<Answer, Refused> {
+        let _turn = turn(&self.usage_turns.resource)?;
+        let read = self.usage.read(Detail::CpuAndMemory).await;
         if let Err(words) = &read {
             warn!("what containers use cannot be read: {words}");
         }
-        typed(StatusCode::OK, CONTENT_TYPE, resource_metrics(read.as_ref().map_err(|_| ())))
+        let body = blocking(move || resource_metrics(read.as_ref().map_err(|_| ()))).await;
+        Ok(body.map_or_else(|answer| *answer, |body| typed(StatusCode::OK, CONTENT_TYPE, body)))
     }
 
     async fn gathered(&self) -> Answer {
@@ -223,11 +245,11 @@ impl Handler {
     }
 }
 
-/// Whether a query for the summary asks for CPU and memory alone; as in Go, an unknown word is no.
+/// Whether a query for the summary asks for CPU and memory alone: by one value, and no other word for it.
 fn only_cpu_and_memory(query: &str) -> bool {
-    let named = |pair: &str| pair.strip_prefix("only_cpu_and_memory=").map(str::to_owned);
-    let value = query.split('&').find_map(named);
-    value.is_some_and(|value| ["1", "t", "T", "true", "TRUE", "True"].contains(&value.as_str()))
+    let pairs = form(query);
+    let mut values = pairs.iter().filter(|(name, _)| name == "only_cpu_and_memory").map(|(_, value)| value);
+    values.next().is_some_and(|value| value == "true") && values.next().is_none()
 }
 
 /// Whose log is wanted.

@@ -11,7 +11,7 @@ mod sessions;
 mod slots;
 
 pub(crate) use connection::{Secure, serve};
-pub(crate) use handler::Handler;
+pub(crate) use handler::{Handler, UsageTurns};
 pub(crate) use healthz::serve_healthz;
 pub(crate) use metrics::RequestMetrics;
 pub(crate) use path::form;

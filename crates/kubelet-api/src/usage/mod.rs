@@ -61,6 +61,18 @@ pub struct NodeUsage {
     pub pods: Vec<PodUsage>,
 }
 
+impl NodeUsage {
+    /// Whether the rate of CPU time is known of all that has used some.
+    #[must_use]
+    pub fn has_rates(&self) -> bool {
+        let of_pods = self.pods.iter().flat_map(|pod| {
+            std::iter::once(&pod.used).chain(pod.containers.iter().map(|container| &container.used))
+        });
+        let mut all = std::iter::once(&self.used).chain(of_pods);
+        all.all(|used| used.counters.cpu.is_none() || used.cpu_rate.is_some())
+    }
+}
+
 /// What is used at some time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Used {
