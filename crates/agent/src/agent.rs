@@ -27,12 +27,13 @@ use crate::error::{Error, Result};
 use crate::housekeeping::logs::{LogChecks, LogRotation, LogWorkers, Rotator};
 use crate::housekeeping::orphans;
 use crate::housekeeping::teardown::{self, Block};
+use crate::images::collection::{Collector, Reclaim, Reclaimed};
 use crate::images::{ImageOptions, ImagePulls};
 use crate::instance::InstanceId;
 use crate::isolation::IsolationMetrics;
 use crate::metrics::Metrics;
 use crate::pod::cgroups::PodCgroups;
-use crate::pod::change::{self, Change};
+use crate::pod::change::{self, Change, Resizes};
 use crate::pod::claim::{Claimed, Found, Home, Origin, Sandbox, claim, recorded};
 use crate::pod::context::{PodContext, ephemeral};
 use crate::pod::executor::ActionExecutor;
@@ -44,6 +45,8 @@ use crate::pod::notices;
 use crate::pod::orders::{Order, Orders};
 use crate::pod::owners::{Owners, SHARED_BLOCK};
 use crate::pod::pod_files::{Mark, PodFiles};
+use crate::pod::resize::Resizing;
+use crate::pod::resize::record::ResizeRecord;
 use crate::pod::running::{Running, RunningPods};
 use crate::pod::spec;
 use crate::pod::starting::{PullTime, Starting};
@@ -120,6 +123,8 @@ pub struct Options {
 struct LockedPlace {
     place: Place,
     lock: PodLock,
+    /// What of the pod does not have its resources yet.
+    resize: Option<ResizeRecord>,
 }
 
 /// Runs pods. Clones are the same agent.
@@ -184,6 +189,17 @@ impl Agent {
     /// Settles the pulls of images that an earlier process did not record to the end. Call it once, before the first update.
     pub async fn settle_images(&self) {
         self.shared.images.settle(&self.shared.cri).await;
+    }
+
+    /// Notes which images are used, and removes some that are not: no container of the runtime and no pod that this agent runs
+    /// uses them, and they are not pinned.
+    ///
+    /// # Errors
+    /// If the runtime does not list its images and containers. An image that cannot be removed is no error.
+    pub async fn collect_images(&self, reclaim: Reclaim) -> Result<Reclaimed> {
+        let Shared { cri, running, images, metrics, .. } = &*self.shared;
+        let (collection, access) = (&images.collection, images.access.as_ref());
+        Collector { cri, running, collection, access, metrics: &metrics.images }.collect(reclaim).await
     }
 
     /// Removes what pods of this state directory have in the runtime, in the state directory, in the root directory and in
@@ -274,7 +290,8 @@ impl Agent {
         let plans = plan.into_iter().chain(of_running).collect();
         let title = running.title();
         admission::runnable(&pod, &self.shared.node, self.shared.objects.pod_origin())?;
-        let fields = match change::between(&running.pod, &pod) {
+        let resizes = if self.shared.root_dir.is_some() { Resizes::InPlace } else { Resizes::No };
+        let fields = match change::between(&running.pod, &pod, resizes) {
             Change::None => match outside_of_spec(&running.pod, &pod) {
                 fields if fields.is_empty() => return Ok(Synced::Unchanged),
                 fields => fields,
@@ -304,6 +321,7 @@ impl Agent {
         admission::runnable(&admitted.pod, &self.shared.node, self.shared.objects.pod_origin())?;
         let pod = spec::lowered(&spec, &self.marks(None))?;
         let Claimed { place, lock, record, origin, plan } = self.claim(&admitted).await?;
+        let resize = record.resize.clone();
         let context = self.context(&record, plan);
         let span = context.span.clone();
         if origin == Origin::Unrecorded {
@@ -331,7 +349,7 @@ impl Agent {
                     events.pod(EventType::Warning, reason::USER_NAMESPACE_DISABLED, message);
                 }
                 let seen = (origin == Origin::New).then_some(seen);
-                Ok(self.supervise(context, LockedPlace { place, lock }, pod, seen))
+                Ok(self.supervise(context, LockedPlace { place, lock, resize }, pod, seen))
             }
             Err(error) => {
                 if origin == Origin::New
@@ -374,7 +392,7 @@ impl Agent {
             let grace = request.and_then(|request| request.grace).map(Duration::from_secs);
             let pod = spec::lowered(&context.spec, &context.marks)?.deleted(Deletion { grace });
             let Claimed { place, lock, .. } = claimed;
-            self.supervise(context, LockedPlace { place, lock }, pod, None).remove().await?;
+            self.supervise(context, LockedPlace { place, lock, resize: None }, pod, None).remove().await?;
         }
     }
 
@@ -427,7 +445,7 @@ impl Agent {
         // Marked as deleted before the worker's first step: without block and plan the worker must not start
         // containers.
         let pod = spec::lowered(&context.spec, &context.marks)?.deleted(Deletion { grace });
-        Ok(self.supervise(context, LockedPlace { place, lock }, pod, None))
+        Ok(self.supervise(context, LockedPlace { place, lock, resize: None }, pod, None))
     }
 
     fn context(&self, record: &PodRecord, plan: Option<Plan>) -> PodContext {
@@ -499,7 +517,10 @@ impl Agent {
             place.write_record(&record)?;
             make_files(&shared, &context, &place)?;
             if let Some(cgroups) = &shared.cgroups {
-                cgroups.make(&context.uid, &context.spec)?;
+                // A resize goes on in its own order.
+                let resize = record.resize.as_ref();
+                let in_effect = resize.map(|resize| resize.in_effect(&context.spec));
+                cgroups.make(&context.uid, in_effect.as_ref().unwrap_or(&context.spec))?;
             }
             let wanted = mounts::wanted(&context, &*shared.objects);
             Ok((context, wanted))
@@ -523,7 +544,7 @@ impl Agent {
 
     /// Spawns the pod's worker. `seen` is when a new pod was first seen; `None` for an adopted pod.
     fn supervise(&self, context: PodContext, locked: LockedPlace, pod: Pod, seen: Option<Instant>) -> Handle {
-        let LockedPlace { place, lock } = locked;
+        let LockedPlace { place, lock, resize } = locked;
         let settings = self.shared.settings;
         let before = self.shared.statuses.last(&context.reference());
         let state = before
@@ -545,6 +566,8 @@ impl Agent {
         let (shared, span, logs) = (Arc::clone(&self.shared), context.span.clone(), place.logs.clone());
         tokio::spawn(Rotator { shared, span, logs, running }.run());
         let uid = context.uid.as_str().to_owned();
+        let resize = Resizing::new(resize, self.shared.clock.now());
+        let resizing = resize.gate();
         let running = Running { pod: context.pod.clone(), uid: context.uid.clone(), orders: orders.clone() };
         self.shared.running.insert(&context.namespace, &context.name, running);
         let worker = Worker {
@@ -561,6 +584,7 @@ impl Agent {
             observed: Arc::clone(&observed),
             ending,
             writing,
+            resize,
             updates,
             changes: Arc::clone(&orders.changes),
             rests_until: tokio::time::Instant::now(),
@@ -571,6 +595,7 @@ impl Agent {
                 place: place.clone(),
                 ending: ends,
                 pulling,
+                resizing,
             },
         };
         let (shared, uid) = (Arc::clone(&self.shared), context.uid.clone());

@@ -33,6 +33,12 @@ pub enum Error {
         /// The runtime's message.
         message: String,
     },
+    /// A running pod cannot be given other resources now.
+    #[error("{cause}")]
+    Resize {
+        /// Why.
+        cause: String,
+    },
     /// The name of an image is none.
     #[error(transparent)]
     ImageName(types::NotAnImageName),

@@ -35,4 +35,5 @@ pub use serve::{Options, Server, serve, serve_health};
 pub use streams::{Call, RunOutput, Session, StreamError, Streams, Wanted};
 pub use usage::{
     ContainerUsage, Detail, Filesystem, Interface, NodeUsage, PartUsage, PodUsage, Reading, Usage, Used,
+    VolumeUsage,
 };

@@ -21,6 +21,8 @@ pub struct Observed {
     pub outcomes: Vec<Outcome>,
     /// The pod's conditions by type, set by other components.
     pub conditions: BTreeMap<String, ConditionStatus>,
+    /// Running instances that get their new resources only by a restart.
+    pub outdated: BTreeSet<(ContainerName, u32)>,
 }
 
 /// The status of a condition.

@@ -1,7 +1,7 @@
 //! Types and names that several crates share, each defined once.
 //!
 //! - [`PodUid`], [`ContainerName`], [`VolumeName`]: names that are safe as names of directories.
-//! - [`Quantity`]: an amount of a resource, as Kubernetes writes it.
+//! - [`Quantity`]: an amount of a resource, as Kubernetes writes it. [`binary_si`], [`decimal_si`]: in its canonical form.
 //! - [`Refusal`]: a request that is refused: field, cause, hint.
 //! - [`MountPropagation`], [`AccessMode`], [`ChangePolicy`]: what pods and volumes say about mounts.
 //! - [`ImageName`], [`ImagePattern`]: the name of an image, and a pattern of names. [`DockerConfig`], [`registry_of`]: credentials for registries, as files and
@@ -23,6 +23,7 @@ mod quantity;
 pub mod reason;
 mod refusal;
 mod registry;
+mod si;
 pub mod time;
 mod volume;
 
@@ -34,4 +35,5 @@ pub use paths::{READ_ONLY_PATHS, masked_paths};
 pub use quantity::{NotAQuantity, Quantity};
 pub use refusal::Refusal;
 pub use registry::{DockerAuth, DockerConfig, registry_of};
+pub use si::{binary_si, decimal_si};
 pub use volume::{AccessMode, ChangePolicy, MountPropagation};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cri::client::Client;
 use cri::{CallError, Response, Status, within};
-use cri::{ContainerStatus, PodSandboxStatus};
+use cri::{ContainerStatus, LinuxContainerResources, PodSandboxStatus};
 use tracing::{debug, info, warn};
 use types::keys::POD_UID;
 
@@ -150,11 +150,20 @@ impl Cri {
     }
 
     async fn list_containers(&self, labels: BTreeMap<String, String>) -> Result<Vec<cri::Container>> {
+        let listed = self.list_each_container(labels).await?;
+        let own = |container: &cri::Container| self.instance.owns(&container.annotations);
+        Ok(listed.into_iter().filter(own).collect())
+    }
+
+    /// All containers, whichever client of the runtime created them.
+    pub(crate) async fn containers_of_all_clients(&self) -> Result<Vec<cri::Container>> {
+        self.list_each_container(BTreeMap::new()).await
+    }
+
+    async fn list_each_container(&self, labels: BTreeMap<String, String>) -> Result<Vec<cri::Container>> {
         let filter = cri::ContainerFilter { label_selector: labels, ..Default::default() };
         let request = cri::ListContainersRequest { filter: Some(filter) };
-        let listed = self.look("ListContainers", self.client.runtime().list_containers(request)).await?;
-        let own = |container: &cri::Container| self.instance.owns(&container.annotations);
-        Ok(listed.containers.into_iter().filter(own).collect())
+        Ok(self.look("ListContainers", self.client.runtime().list_containers(request)).await?.containers)
     }
 
     /// `None` if the sandbox does not exist.
@@ -231,6 +240,37 @@ impl Cri {
         )
     }
 
+    /// Gives a running container other resources.
+    pub(crate) async fn update_container(&self, id: &str, linux: LinuxContainerResources) -> Result<()> {
+        let request = cri::UpdateContainerResourcesRequest {
+            container_id: id.to_owned(),
+            linux: Some(linux),
+            ..cri::UpdateContainerResourcesRequest::default()
+        };
+        let updated = self.client.runtime().update_container_resources(request);
+        self.call(self.timeout, "UpdateContainerResources", updated).await?;
+        Ok(())
+    }
+
+    /// Tells the runtime of other resources of a pod. One that has no such call is not told.
+    pub(crate) async fn update_sandbox(
+        &self,
+        id: &str,
+        overhead: LinuxContainerResources,
+        resources: LinuxContainerResources,
+    ) -> Result<()> {
+        let request = cri::UpdatePodSandboxResourcesRequest {
+            pod_sandbox_id: id.to_owned(),
+            overhead: Some(overhead),
+            resources: Some(resources),
+        };
+        let updated = self.client.runtime().update_pod_sandbox_resources(request);
+        match self.call(self.timeout, "UpdatePodSandboxResources", updated).await {
+            Err(CallError::Refused { code: cri::Code::Unimplemented, .. }) => Ok(()),
+            done => Ok(done.map(drop)?),
+        }
+    }
+
     /// Makes the runtime reopen the log of a container after the file was renamed.
     pub(crate) async fn reopen_log(&self, id: &str) -> Result<()> {
         let request = cri::ReopenContainerLogRequest { container_id: id.to_owned() };
@@ -279,6 +319,19 @@ impl Cri {
     pub(crate) async fn image(&self, spec: cri::ImageSpec) -> Result<Option<cri::Image>> {
         let request = cri::ImageStatusRequest { image: Some(spec), verbose: false };
         Ok(self.look("ImageStatus", self.client.images().image_status(request)).await?.image)
+    }
+
+    /// All images.
+    pub(crate) async fn images(&self) -> Result<Vec<cri::Image>> {
+        let request = cri::ListImagesRequest::default();
+        Ok(self.look("ListImages", self.client.images().list_images(request)).await?.images)
+    }
+
+    /// Removes an image under all of its names.
+    pub(crate) async fn remove_image(&self, id: &str) -> Result<()> {
+        let image = cri::ImageSpec { image: id.to_owned(), ..cri::ImageSpec::default() };
+        let request = cri::RemoveImageRequest { image: Some(image) };
+        or_gone(self.call(self.timeout, "RemoveImage", self.client.images().remove_image(request)).await)
     }
 
     /// Pulls an image, without a timeout: the duration depends on the registry.

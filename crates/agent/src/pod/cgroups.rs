@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use cgroups::kube::{NodeLimits, PodCgroup, PodCgroupOwner};
-use cgroups::{CounterSet, Counters, KubeNames, KubePods, QosClass, Version};
+use cgroups::kube::{NodeLimits, PodCgroup, PodCgroupOwner, PodLimits};
+use cgroups::{CounterSet, Counters, KubeNames, KubePods, QosClass, Resources, Version};
 use cri::IdMapping;
 use manifest::k8s_openapi::api::core::v1::PodSpec;
 use telemetry::metrics::Registry;
@@ -140,18 +140,47 @@ impl PodCgroups {
         PodParent { path: self.tree.names().pod(class, uid.as_str()), cpu: self.cpu }
     }
 
+    /// Gives the class Burstable its share with this pod.
+    fn count(&self, uid: &PodUid, resources: &PodResources) {
+        if resources.class == QosClass::Burstable {
+            let mut state = self.lock();
+            state.burstable.insert(uid.as_str().to_owned(), resources.cpu_request());
+            self.share(&state);
+        }
+    }
+
+    /// The limits of the cgroup of a pod.
+    pub(crate) fn limits(&self, spec: &PodSpec) -> Resources {
+        PodResources::of(spec).cgroup(self.cpu, self.pids, &PAGE_SIZES)
+    }
+
+    /// The limits that the cgroup of a pod has.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(crate) fn in_effect(&self, uid: &PodUid, spec: &PodSpec) -> Result<PodLimits> {
+        Ok(self.tree.pod_limits(PodResources::of(spec).class, uid.as_str())?)
+    }
+
+    /// Gives the cgroup of a running pod some other limits. What is `None` stays.
+    ///
+    /// # Errors
+    /// If the kernel refuses one.
+    pub(crate) fn resize(&self, uid: &PodUid, spec: &PodSpec, limits: &Resources) -> Result<()> {
+        let resources = PodResources::of(spec);
+        self.count(uid, &resources);
+        let resize = || self.tree.limit_pod(resources.class, uid.as_str(), limits);
+        Ok(self.metrics.timed(CgroupOperation::Update, resize)?)
+    }
+
     /// Makes the cgroup of a pod, and gives the class Burstable its share. One that exists gets the limits again.
     ///
     /// # Errors
     /// If it cannot be made or limited.
     pub(crate) fn make(&self, uid: &PodUid, spec: &PodSpec) -> Result<()> {
         let resources = PodResources::of(spec);
-        if resources.class == QosClass::Burstable {
-            let mut state = self.lock();
-            state.burstable.insert(uid.as_str().to_owned(), resources.cpu_request());
-            self.share(&state);
-        }
-        let limits = resources.cgroup(self.cpu, self.pids, &PAGE_SIZES);
+        self.count(uid, &resources);
+        let limits = self.limits(spec);
         let make = || self.tree.make_pod(resources.class, uid.as_str(), &limits);
         Ok(self.metrics.timed(CgroupOperation::Create, make)?)
     }

@@ -10,11 +10,13 @@ use types::PodUid;
 
 use crate::error::{Error, Result};
 use crate::instance::random_uuid;
-use crate::pod::change::{self, Change};
+use crate::pod::change::{self, Change, Resizes};
 use crate::pod::hash::hash;
 use crate::pod::lock::{Names, PodLock};
 use crate::pod::names::names;
 use crate::pod::owners::{Owners, valid_uid};
+use crate::pod::resize;
+use crate::pod::resize::record::ResizeRecord;
 use crate::pod::store::{Parts, Place, PodRecord, Stored, stored, stored_one};
 use crate::pod::sweep::sweep;
 use crate::pod::unrecorded::Unrecorded;
@@ -70,6 +72,13 @@ pub(crate) struct Home<'a> {
     pub(crate) pod_logs_dir: Option<&'a Path>,
     /// The directory that has the volumes and files of new pods, where it is not the state directory.
     pub(crate) root_dir: Option<&'a Path>,
+}
+
+impl Home<'_> {
+    /// The pods of a cluster are resized in place. One of manifests is made anew for other resources.
+    fn resizes(self) -> Resizes {
+        if self.root_dir.is_some() { Resizes::InPlace } else { Resizes::No }
+    }
 }
 
 /// What the runtime has of a pod that is claimed.
@@ -226,7 +235,7 @@ fn left(home: Home<'_>, admitted: &Admitted, known: Stored, sandbox: Sandbox) ->
         return Err(Error::Managed { pod: title });
     }
     let plan = to_adopt(&record, admitted, sandbox);
-    let change = change::between(&record.pod, &admitted.pod);
+    let change = change::between(&record.pod, &admitted.pod, home.resizes());
     let has_ended = status.is_some_and(|status| status.is_terminated());
     let is_other = plan.is_none() || matches!(change, Change::Immutable(_));
     let place = Place::of(state, &record);
@@ -248,10 +257,22 @@ fn left(home: Home<'_>, admitted: &Admitted, known: Stored, sandbox: Sandbox) ->
     }
     let record = match plan {
         // Also the hash of a pod that was not prepared and gets another user namespace.
-        Some(plan) => record.updated(admitted.pod.clone(), definition(&admitted.pod, plan.user_namespace)),
+        Some(plan) => {
+            let resize = resized(&record, &admitted.pod);
+            let hash = definition(&admitted.pod, plan.user_namespace);
+            PodRecord { resize, ..record.updated(admitted.pod.clone(), hash) }
+        }
         None => record,
     };
     Ok(Claimed { place, lock, record, origin: Origin::Left, plan: plan.cloned() })
+}
+
+/// What of a recorded pod does not have the resources of its new definition.
+fn resized(record: &PodRecord, pod: &Pod) -> Option<ResizeRecord> {
+    let (before, after) = (record.pod.spec.clone().unwrap_or_default(), pod.spec.clone().unwrap_or_default());
+    let generation = pod.metadata.generation;
+    let change = resize::record::Change { before: &before, after: &after, generation, instances: None };
+    ResizeRecord::begin(record.resize.clone(), &change)
 }
 
 fn with_uid(pod: &Pod, uid: &PodUid) -> Pod {

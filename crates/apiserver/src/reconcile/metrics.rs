@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use telemetry::metrics::{CounterVec, Description, Error, Registry};
 
+use super::resize_metrics::ResizeMetrics;
 use super::working::WorkingPods;
 
 /// The reasons that the kubelet's metric tells apart.
@@ -36,6 +37,7 @@ pub struct Metrics {
     orphans: CounterVec<0>,
     /// The pods of this node.
     pub(super) pods: WorkingPods,
+    pub(super) resizes: ResizeMetrics,
 }
 
 impl Metrics {
@@ -48,6 +50,7 @@ impl Metrics {
         registry.collector(Arc::new(pods.clone()))?;
         Ok(Self {
             pods,
+            resizes: ResizeMetrics::register(registry)?,
             orphans: registry.counter(
                 Description::new(
                     "kubelet_orphaned_runtime_pods_total",

@@ -26,6 +26,8 @@ pub(super) struct Host {
     memory_used: u64,
     /// Bytes of page cache on the inactive LRU list.
     inactive_file: u64,
+    /// Bytes of huge pages, used or not.
+    huge_pages: u64,
     /// Bytes of anonymous memory.
     anonymous: u64,
     faults: Option<u64>,
@@ -49,7 +51,9 @@ impl Host {
         let all = kibibytes("MemTotal");
         // RUNNING/ALL is the fourth word.
         let threads = text("loadavg").ok().and_then(|text| text.split(['/', ' ']).nth(4)?.parse().ok());
-        let most = text("sys/kernel/pid_max").ok().and_then(|text| text.trim().parse().ok());
+        let limit = |name: &str| text(name).ok().and_then(|text| text.trim().parse::<u64>().ok());
+        let limits = [limit("sys/kernel/pid_max"), limit("sys/kernel/threads-max")];
+        let most = limits.into_iter().flatten().min();
         Ok(Self {
             booted: number(&stat, "btime", ' ').unwrap_or(0).saturating_mul(MILLIS),
             memory: all,
@@ -57,10 +61,17 @@ impl Host {
             cpu: busy(&stat),
             memory_used: all.saturating_sub(kibibytes("MemFree")),
             inactive_file: kibibytes("Inactive(file)"),
+            huge_pages: kibibytes("Hugetlb"),
             anonymous: kibibytes("AnonPages"),
             faults: number(&paging, "pgfault", ' '),
             major_faults: number(&paging, "pgmajfault", ' '),
         })
+    }
+
+    /// Bytes of huge pages that these counters of the root cgroup do not count. Where it does not count memory at all, what is
+    /// read instead has them.
+    pub(super) fn uncounted_huge_pages(&self, counters: &Counters) -> u64 {
+        if counters.memory.usage.is_some() { self.huge_pages } else { 0 }
     }
 
     /// The counters of the root cgroup, with what it does not count: with cgroup v2 it has no memory.
@@ -108,10 +119,14 @@ mod tests {
         fs::create_dir_all(root.path().join("proc/sys/kernel")).unwrap();
         for (name, text) in [
             ("stat", "cpu  100 0 50 900 30 5 5 0 0 0\ncpu0 1 1 1 1\nbtime 1700000000\n"),
-            ("meminfo", "MemTotal:  1000 kB\nMemFree: 400 kB\nInactive(file): 100 kB\nAnonPages: 50 kB\n"),
+            (
+                "meminfo",
+                "MemTotal:  1000 kB\nMemFree: 400 kB\nInactive(file): 100 kB\nAnonPages: 50 kB\nHugetlb: 200 kB\n",
+            ),
             ("vmstat", "pgfault 9\npgmajfault 2\n"),
             ("loadavg", "0.20 0.18 0.12 1/80 11206\n"),
             ("sys/kernel/pid_max", "32768\n"),
+            ("sys/kernel/threads-max", "30000\n"),
         ] {
             fs::write(root.path().join("proc").join(name), text).unwrap();
         }
@@ -124,7 +139,7 @@ mod tests {
         let (_root, host) = host();
         assert_eq!(
             (host.booted, host.memory, host.processes),
-            (1_700_000_000_000, 1000 << 10, Some((80, 32_768)))
+            (1_700_000_000_000, 1000 << 10, Some((80, 30_000)))
         );
         assert_eq!(host.cpu, 160 * (NANOS / TICKS), "without idle time and waits for disks");
     }
@@ -136,7 +151,10 @@ mod tests {
         assert_eq!((empty.memory.usage, empty.memory.working_set()), (Some(600 << 10), Some(500 << 10)));
         assert_eq!((empty.memory.faults, empty.memory.rss), (Some(9), Some(50 << 10)));
         let memory = Memory { usage: Some(7), inactive_file: Some(1), ..Memory::default() };
-        let counted = host.completed(Counters { cpu: Some(3), memory, ..Counters::default() });
+        let counters = Counters { cpu: Some(3), memory, ..Counters::default() };
+        let huge_pages = [&counters, &Counters::default()].map(|of| host.uncounted_huge_pages(of));
+        assert_eq!(huge_pages, [200 << 10, 0]);
+        let counted = host.completed(counters);
         assert_eq!((counted.cpu, counted.memory.working_set()), (Some(3), Some(6)));
     }
 

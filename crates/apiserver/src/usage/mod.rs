@@ -4,6 +4,7 @@ mod containers;
 mod host;
 mod interfaces;
 mod runtime;
+mod storage;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,19 +16,37 @@ use cgroups::{CounterSet, Counters, Rates};
 use cri::client::Client;
 use kubelet_api::{ContainerUsage, Detail, Filesystem, NodeUsage, PartUsage, PodUsage, Reading, Usage, Used};
 use manifest::k8s_openapi::api::core::v1::PodSpec;
+use tokio::sync::OnceCell;
+use tracing::warn;
 
 use crate::node::MachineFacts;
 use host::Host;
-use runtime::Disks;
+use runtime::{Disks, RuntimeDirs};
+use storage::LocalStorage;
 
 /// The time between two reads for a rate, if nothing was read before.
 const FIRST_RATE: Duration = Duration::from_millis(1_100);
 const NANOS_OF_MILLI: u64 = 1_000_000;
+/// Bytes of a block in the metadata of a file.
+const BLOCK: u64 = 512;
 
 /// Reads what this node and its pods use.
 pub(crate) struct UsageReader {
     reader: Arc<Reader>,
     client: Client,
+    /// Where the runtime keeps images and containers.
+    dirs: OnceCell<RuntimeDirs>,
+}
+
+/// The filesystems of a node, as device numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Devices {
+    /// That of pods' volumes and logs.
+    pub(crate) node: u64,
+    /// That of images; `None` if the runtime does not say.
+    pub(crate) images: Option<u64>,
+    /// That of containers' writable layers; `None` if the runtime does not say.
+    pub(crate) containers: Option<u64>,
 }
 
 /// Where what does not come from the runtime is read.
@@ -45,6 +64,8 @@ pub(crate) struct UsagePlaces {
     pub(crate) cgroups: Arc<PodCgroups>,
     /// This machine.
     pub(crate) machine: MachineFacts,
+    /// Whether volumes are measured.
+    pub(crate) measures_volumes: bool,
 }
 
 #[derive(Debug)]
@@ -52,11 +73,90 @@ struct Reader {
     places: UsagePlaces,
     /// The CPU time of late, by what uses it.
     rates: Rates,
+    storage: LocalStorage,
 }
 
 impl UsageReader {
     pub(crate) fn new(places: UsagePlaces, client: Client) -> Self {
-        Self { reader: Arc::new(Reader { places, rates: Rates::default() }), client }
+        let storage = LocalStorage::start(places.measures_volumes);
+        let reader = Reader { places, rates: Rates::default(), storage };
+        Self { reader: Arc::new(reader), client, dirs: OnceCell::new() }
+    }
+
+    /// What the node uses and has, without its pods. Of its filesystems it is what all together take.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub(crate) async fn node(&self) -> Result<NodeUsage, String> {
+        let dirs = self.dirs().await.cloned().unwrap_or_default();
+        let reader = Arc::clone(&self.reader);
+        blocking(move || {
+            let mut usage = reader.node_now(now())?;
+            usage.images = dirs.images.and_then(|dir| filesystem(&dir));
+            usage.containers = dirs.containers.and_then(|dir| filesystem(&dir));
+            Ok(usage)
+        })
+        .await
+    }
+
+    /// What the node and each of its pods that run use, without the CPU time of late.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub(crate) async fn all(&self) -> Result<NodeUsage, String> {
+        let disks = Disks::read(&self.client).await;
+        self.reader.clone().read(Detail::All, Arc::new(disks)).await
+    }
+
+    /// Has the volumes of all pods measured: those of new pods from the next turn on. Does not end.
+    pub(crate) async fn measure_volumes(self: Arc<Self>, period: Duration) {
+        loop {
+            let reader = Arc::clone(&self.reader);
+            let watched = blocking(move || {
+                let (stored, _) = agent::stored(&reader.places.state).map_err(|error| error.to_string())?;
+                reader.storage.watch(&stored);
+                Ok(())
+            });
+            if let Err(error) = watched.await {
+                warn!("volumes of new pods are not measured yet: {error}");
+            }
+            tokio::time::sleep(period).await;
+        }
+    }
+
+    /// The filesystem of images.
+    ///
+    /// # Errors
+    /// If the runtime does not say where it is, or if it cannot be read.
+    pub(crate) async fn image_filesystem(&self) -> Result<Filesystem, String> {
+        let missing = || "the runtime does not say where it keeps images".to_owned();
+        let dir = self.dirs().await?.images.clone().ok_or_else(missing)?;
+        blocking(move || {
+            filesystem(&dir).ok_or_else(|| format!("cannot read the filesystem of {}", dir.display()))
+        })
+        .await
+    }
+
+    /// On which filesystems volumes, images and containers are.
+    ///
+    /// # Errors
+    /// If the runtime does not say where it keeps images, or if a directory cannot be read.
+    pub(crate) async fn devices(&self) -> Result<Devices, String> {
+        use std::os::unix::fs::MetadataExt as _;
+        let RuntimeDirs { images, containers } = self.dirs().await?.clone();
+        let root_dir = self.reader.places.root_dir.clone();
+        blocking(move || {
+            let device = |dir: &Path| std::fs::metadata(dir).map(|found| found.dev());
+            let node = device(&root_dir).map_err(|error| format!("{}: {error}", root_dir.display()))?;
+            let of = |dir: Option<PathBuf>| dir.and_then(|dir| device(&dir).ok());
+            Ok(Devices { node, images: of(images), containers: of(containers) })
+        })
+        .await
+    }
+
+    async fn dirs(&self) -> Result<&RuntimeDirs, String> {
+        let read = || RuntimeDirs::read(&self.client, &self.reader.places.host_root);
+        self.dirs.get_or_try_init(read).await
     }
 
     async fn read(&self, detail: Detail) -> Result<NodeUsage, String> {
@@ -86,34 +186,40 @@ impl Usage for UsageReader {
 
 impl Reader {
     async fn read(self: Arc<Self>, detail: Detail, disks: Arc<Disks>) -> Result<NodeUsage, String> {
-        let read = tokio::task::spawn_blocking(move || self.read_now(detail, &disks)).await;
-        read.unwrap_or_else(|error| Err(error.to_string()))
+        blocking(move || self.read_now(detail, &disks)).await
     }
 
-    fn read_now(&self, detail: Detail, disks: &Disks) -> Result<NodeUsage, String> {
+    /// The node without its pods, and without images and containers.
+    fn node_now(&self, at: u64) -> Result<NodeUsage, String> {
         let places = &self.places;
-        let at = now();
         let host = Host::read(&places.host_root).map_err(|error| error.to_string())?;
         let (counters, of_pods) = places.cgroups.node_counters().map_err(|error| error.to_string())?;
         let used = |name: &str, counters| self.used(name, at, counters);
         let pods = PartUsage { name: "pods", started: host.booted, used: used("pods", of_pods) };
-        let (stored, _) = agent::stored(&places.state).map_err(|error| error.to_string())?;
-        let mut usage = NodeUsage {
+        Ok(NodeUsage {
             name: places.node.clone(),
             started: host.booted,
+            huge_pages: host.uncounted_huge_pages(&counters),
             used: used("node", host.completed(counters)),
             memory: host.memory,
             parts: vec![pods],
-            pods: stored.iter().filter_map(|stored| self.pod(stored, detail, disks)).collect(),
+            filesystem: filesystem(&places.root_dir),
+            processes: host.processes,
             ..NodeUsage::default()
-        };
+        })
+    }
+
+    fn read_now(&self, detail: Detail, disks: &Disks) -> Result<NodeUsage, String> {
+        let places = &self.places;
+        let mut usage = self.node_now(now())?;
+        let (stored, _) = agent::stored(&places.state).map_err(|error| error.to_string())?;
         if detail == Detail::All {
+            self.storage.watch(&stored);
             usage.interfaces = interfaces::of_host(&places.host_root);
-            usage.filesystem = filesystem(&places.root_dir);
             usage.images = disks.images.as_ref().and_then(|taken| taken.on(&places.host_root));
             usage.containers = disks.containers.as_ref().and_then(|taken| taken.on(&places.host_root));
-            usage.processes = host.processes;
         }
+        usage.pods = stored.iter().filter_map(|stored| self.pod(stored, detail, disks)).collect();
         Ok(usage)
     }
 
@@ -151,6 +257,10 @@ impl Reader {
             used: self.used(record.uid.as_str(), at, of_pod),
             interfaces: if has_network { self.interfaces(stored, spec, first) } else { Vec::new() },
             containers,
+            volumes: if detail == Detail::All { self.storage.volumes(stored) } else { Vec::new() },
+            files: (detail == Detail::All)
+                .then(|| self.storage.files(stored, &self.places.root_dir))
+                .flatten(),
         })
     }
 
@@ -181,6 +291,13 @@ impl<'a> Instance<'a> {
     }
 }
 
+/// Runs work that may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
+}
+
 /// The filesystem that has this directory.
 fn filesystem(path: &Path) -> Option<Filesystem> {
     let found = rustix::fs::statvfs(path).ok()?;
@@ -199,7 +316,6 @@ fn filesystem(path: &Path) -> Option<Filesystem> {
 /// What the logs of a container take. Their directory is the agent's own, without directories in it.
 fn logs(dir: &Path) -> Option<Filesystem> {
     use std::os::unix::fs::MetadataExt as _;
-    const BLOCK: u64 = 512;
     let of_disk = filesystem(dir)?;
     let found = std::fs::read_dir(dir).ok()?.flatten().filter_map(|entry| entry.metadata().ok());
     let (used, inodes_used) =

@@ -21,6 +21,36 @@ pub(super) struct Disks {
     pub(super) layers: Layers,
 }
 
+/// Where the runtime keeps images and containers, as this process sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct RuntimeDirs {
+    pub(super) images: Option<PathBuf>,
+    pub(super) containers: Option<PathBuf>,
+}
+
+impl RuntimeDirs {
+    /// # Errors
+    /// If the runtime does not say.
+    pub(super) async fn read(client: &Client, host_root: &Path) -> Result<Self, String> {
+        let mut images = client.images();
+        let places = within(PATIENCE, "ImageFsInfo", images.image_fs_info(ImageFsInfoRequest {}));
+        let places = places.await.map_err(|error| error.to_string())?;
+        let first = |all: &[FilesystemUsage]| {
+            let dir = PathBuf::from(&all.first()?.fs_id.as_ref()?.mountpoint);
+            Some(seen(&dir, host_root))
+        };
+        let images = first(&places.image_filesystems);
+        // A runtime that does not tell them apart has them at one place.
+        let containers = first(&places.container_filesystems).or_else(|| images.clone());
+        Ok(Self { images, containers })
+    }
+}
+
+/// Where this process sees a directory of the host.
+fn seen(dir: &Path, host_root: &Path) -> PathBuf {
+    host_root.join(dir.strip_prefix("/").unwrap_or(dir))
+}
+
 /// What something takes of the filesystem that has this directory.
 #[derive(Debug, Clone)]
 pub(super) struct Taken {
@@ -61,7 +91,7 @@ impl Taken {
 
     /// This and its filesystem; `None` if the directory is not there.
     pub(super) fn on(&self, host_root: &Path) -> Option<Filesystem> {
-        let dir = host_root.join(self.dir.strip_prefix("/").unwrap_or(&self.dir));
-        Some(Filesystem { used: self.bytes, inodes_used: self.inodes, ..filesystem(&dir)? })
+        let whole = filesystem(&seen(&self.dir, host_root))?;
+        Some(Filesystem { used: self.bytes, inodes_used: self.inodes, ..whole })
     }
 }

@@ -25,7 +25,7 @@ const OWNER_LENGTH: usize = 256;
 /// `kubepods` with the cgroups of the QoS classes and of the pods.
 #[derive(Debug)]
 pub struct KubePods {
-    groups: Groups,
+    pub(super) groups: Groups,
     names: KubeNames,
     owner: String,
 }
@@ -143,6 +143,14 @@ impl KubePods {
             let _ = setxattr(dir, OWNER, self.owner.as_bytes(), XattrFlags::empty());
         }
         self.apply(&path, limits)
+    }
+
+    /// Gives the cgroup of a pod other limits. What is `None` stays.
+    ///
+    /// # Errors
+    /// If the kernel refuses a limit.
+    pub fn limit_pod(&self, class: QosClass, uid: &str, limits: &Resources) -> Result<()> {
+        self.apply(&self.names.pod(class, uid), limits)
     }
 
     /// Whether the cgroup of a pod exists.

@@ -45,6 +45,8 @@ pub struct NodeUsage {
     pub used: Used,
     /// All its memory in bytes.
     pub memory: u64,
+    /// Bytes of that which are huge pages and which `used` does not count: nothing else can use them.
+    pub huge_pages: u64,
     /// What parts of it use: of the pods, the container runtime and the agent.
     pub parts: Vec<PartUsage>,
     /// Its network interfaces, that of its address first.
@@ -100,6 +102,39 @@ pub struct PodUsage {
     pub interfaces: Vec<Interface>,
     /// Its containers that run.
     pub containers: Vec<ContainerUsage>,
+    /// Its volumes that the node has made of files, as far as they were measured.
+    pub volumes: Vec<VolumeUsage>,
+    /// What other files that the node keeps for it take, such as `/etc/hosts`.
+    pub files: Option<Filesystem>,
+}
+
+impl PodUsage {
+    /// What it takes of the filesystem of the node: layers and logs of containers, volumes on the disk, other files.
+    #[must_use]
+    pub fn ephemeral_storage(&self) -> Option<Filesystem> {
+        let containers = self.containers.iter().flat_map(|container| [container.layer, container.logs]);
+        let volumes = self.volumes.iter().filter(|volume| volume.is_ephemeral_storage);
+        let parts = containers.flatten().chain(volumes.map(|volume| volume.filesystem));
+        let sum = |sum: Filesystem, part: Filesystem| Filesystem {
+            used: sum.used.saturating_add(part.used),
+            inodes_used: sum.inodes_used.saturating_add(part.inodes_used),
+            ..sum
+        };
+        Some(parts.fold(self.files?, sum))
+    }
+}
+
+/// What a volume takes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VolumeUsage {
+    /// Its name in the pod.
+    pub name: String,
+    /// The filesystem that it is on, and what it takes of that.
+    pub filesystem: Filesystem,
+    /// Whether it may take more: it is too deep to be counted completely.
+    pub at_least: bool,
+    /// Whether it counts as ephemeral storage of the pod.
+    pub is_ephemeral_storage: bool,
 }
 
 /// What a container uses.

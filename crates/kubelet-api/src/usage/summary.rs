@@ -4,7 +4,7 @@ use cgroups::{Pressure, PressureResource, Stall};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{ContainerUsage, Filesystem, Interface, NodeUsage, PartUsage, PodUsage, Used};
+use super::{ContainerUsage, Filesystem, Interface, NodeUsage, PartUsage, PodUsage, Used, VolumeUsage};
 
 /// The summary; `only_cpu_and_memory` leaves out what else is known.
 pub(crate) fn summary(node: &NodeUsage, only_cpu_and_memory: bool) -> Value {
@@ -18,7 +18,7 @@ struct Summary {
 
 impl Summary {
     fn node(&self, node: &NodeUsage) -> Value {
-        let mut fields = self.used(&node.used, Some(node.memory));
+        let mut fields = self.used(&node.used, Some(node.memory.saturating_sub(node.huge_pages)));
         add(&mut fields, "nodeName", node.name.clone());
         add(&mut fields, "startTime", time(node.started));
         let parts = node.parts.iter().map(|part| self.part(part));
@@ -56,6 +56,9 @@ impl Summary {
             add_some(&mut fields, "network", network(&pod.interfaces, pod.used.at));
             let processes = |count| json!({"process_count": count});
             add_some(&mut fields, "process_stats", pod.used.counters.tasks.map(processes));
+            let volumes: Vec<Value> = pod.volumes.iter().map(volume).collect();
+            add_some(&mut fields, "volume", Some(volumes).filter(|volumes| !volumes.is_empty()));
+            add_some(&mut fields, "ephemeral-storage", pod.ephemeral_storage().as_ref().map(filesystem));
         }
         Value::Object(fields)
     }
@@ -142,6 +145,14 @@ fn filesystem(of: &Filesystem) -> Value {
     })
 }
 
+fn volume(of: &VolumeUsage) -> Value {
+    let mut fields = filesystem(&of.filesystem);
+    if let Value::Object(fields) = &mut fields {
+        add(fields, "name", of.name.clone());
+    }
+    fields
+}
+
 fn network(interfaces: &[Interface], at: u64) -> Option<Map<String, Value>> {
     let counted = |of: &Interface| {
         json!({
@@ -193,6 +204,12 @@ mod tests {
             layer,
             ..ContainerUsage::default()
         };
+        let volume = |name: &str, is_ephemeral_storage| VolumeUsage {
+            name: name.to_owned(),
+            filesystem: Filesystem { capacity: 50, used: 20, inodes_used: 2, ..Filesystem::default() },
+            is_ephemeral_storage,
+            ..VolumeUsage::default()
+        };
         let interface = |name: &str| Interface { name: name.to_owned(), rx_bytes: 8, ..Interface::default() };
         let pod = PodUsage {
             namespace: "shop".to_owned(),
@@ -201,6 +218,8 @@ mod tests {
             used: used(None),
             interfaces: vec![interface("eth0"), interface("eth1")],
             containers: vec![container],
+            volumes: vec![volume("scratch", true), volume("secret", false)],
+            files: Some(Filesystem { capacity: 100, used: 1, inodes_used: 1, ..Filesystem::default() }),
             ..PodUsage::default()
         };
         let parts = vec![PartUsage { name: "pods", used: used(Some(5_000)), ..PartUsage::default() }];
@@ -235,6 +254,23 @@ mod tests {
             (&json!(5), &json!(3))
         );
         assert_eq!(container["memory"]["availableBytes"], 2_000 - 600);
+        let volume = &pod["volume"][1];
+        assert_eq!(
+            (&volume["name"], &volume["usedBytes"], &volume["capacityBytes"]),
+            (&json!("secret"), &json!(20), &json!(50))
+        );
+        // The layer, the volume on the disk, and other files.
+        let storage = &pod["ephemeral-storage"];
+        assert_eq!(
+            (&storage["usedBytes"], &storage["inodesUsed"], &storage["capacityBytes"]),
+            (&json!(26), &json!(3), &json!(100))
+        );
+    }
+
+    #[test]
+    fn memory_in_huge_pages_is_not_available() {
+        let all = summary(&NodeUsage { huge_pages: 4_000, ..node() }, false);
+        assert_eq!(all["node"]["memory"]["availableBytes"], 10_000 - 4_000 - 600);
     }
 
     #[test]

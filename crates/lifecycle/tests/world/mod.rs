@@ -117,6 +117,7 @@ impl<'a> World<'a> {
             instances: self.instances.clone(),
             outcomes: self.outcomes.clone(),
             conditions: BTreeMap::new(),
+            outdated: BTreeSet::new(),
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cri::runtime_service_server::RuntimeService;
 use cri::{ContainerStatsFilter, PodSandboxStatsFilter};
 use cri::{Request, Response, Status};
+use kernel::disk_usage::Round;
 use tonic::codegen::BoxStream;
 use tracing::debug;
 
@@ -17,7 +18,7 @@ use crate::node::Node;
 use crate::records::{ContainerStage, SandboxStage};
 use crate::server::Runtime;
 use crate::stats::usage::Sample;
-use crate::stats::{Round, metrics, usage};
+use crate::stats::{metrics, usage};
 use crate::work::{blocking, now, to_the_end};
 use crate::{collect, sandbox, status, view};
 

@@ -112,6 +112,20 @@ fn another_definition_replaces_the_container_whatever_its_policy_and_does_not_wa
 }
 
 #[test]
+fn other_resources_that_need_a_restart_stop_that_instance_and_no_later_one() {
+    let mut stage = Stage::running(policy(RestartPolicy::Never));
+    stage.orders();
+    let name = stage.pod.spec().containers[0].name.clone();
+    stage.observed.outdated = [(name, 0)].into();
+    assert_eq!(stopped(&stage.orders()), ["a 30s Resized"]);
+    stage.exits("a", 143, 0);
+    assert_eq!(started(&stage.orders()), ["a#1"]);
+    stage.runs("a", 1);
+    assert_eq!(stopped(&stage.orders()), [""; 0]);
+    assert_eq!(stage.status().phase, Phase::Running);
+}
+
+#[test]
 fn a_container_that_disappears_has_ended_and_does_not_run_twice() {
     let mut stage = Stage::running(policy(RestartPolicy::Never));
     stage.orders();
