@@ -30,7 +30,7 @@ impl Unrecorded {
         let listed = cri.sandboxes_of_all_clients(uid.as_str()).await?;
         let is_pods = |sandbox: &cri::PodSandbox| {
             let named = sandbox.metadata.as_ref().is_some_and(|m| m.namespace == namespace && m.name == name);
-            named && cri.instance.owns(&sandbox.annotations)
+            named && cri.owned.sandbox(sandbox)
         };
         if !listed.iter().all(is_pods) {
             return Ok(None);
