@@ -1,4 +1,4 @@
-//! How fast a number that only grows is growing.
+//! CPU usage rates: CPU time per second, from one sample of a counter to the next.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
