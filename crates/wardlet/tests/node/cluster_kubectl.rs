@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use testbed::Part;
 use testbed::images::BUSYBOX;
+use testkit::wait_until;
 
 use crate::cluster::pods::{LASTING, spec, workload};
 use crate::cluster::{Cluster, NODE, Runtime, name, text};
@@ -36,6 +37,12 @@ fn both() -> (Cluster, crate::cluster::Agent) {
     cluster.flags = vec![format!("--root-dir={}", cluster.path("kubelet").display())];
     let agent = cluster.agent();
     cluster.await_node_ready();
+    for node in [KUBELET, NODE] {
+        let lease = format!("lease {node} -n kube-node-lease");
+        wait_until("the node has its Lease", || cluster.get(&lease).is_some());
+        let events = format!("events --field-selector reason=RegisteredNode,involvedObject.name={node}");
+        wait_until("the node's controller has seen the node", || !cluster.list(&events).is_empty());
+    }
     (cluster, agent)
 }
 
