@@ -4,6 +4,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use ureq::config::RedirectAuthHeaders;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body, http::Response};
 
@@ -48,6 +49,8 @@ impl Session {
         let agent = Agent::config_builder()
             .http_status_as_error(false)
             .https_only(endpoint.scheme == Scheme::Https)
+            // A registry may lead from a tag to a digest of its own; others never see what it is told.
+            .redirect_auth_headers(RedirectAuthHeaders::SameHost)
             .user_agent(concat!("wardlet/", env!("CARGO_PKG_VERSION")))
             .timeout_connect(Some(CONNECT))
             .timeout_recv_response(Some(ANSWER))
@@ -219,4 +222,77 @@ fn tls(endpoint: &Endpoint) -> Result<TlsConfig> {
         return Err(Error::Certificates { path: "/etc/ssl/certs".into(), why });
     }
     Ok(TlsConfig::builder().root_certs(RootCerts::from(roots)).build())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// The path of a request, and whether it came with credentials.
+    type Request = (String, bool);
+
+    /// A server on a port of its own that answers every request by its path and by whether it came with credentials.
+    fn serve(answer: impl Fn(&str, bool) -> String + Send + 'static) -> (u16, Arc<Mutex<Vec<Request>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (port, seen) = (listener.local_addr().unwrap().port(), Arc::new(Mutex::new(Vec::new())));
+        let requests = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+                let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+                let path =
+                    head.first().and_then(|line| line.split(' ').nth(1)).unwrap_or_default().to_owned();
+                let is_known =
+                    head.iter().any(|line| line.to_ascii_lowercase().starts_with("authorization:"));
+                let text = answer(&path, is_known);
+                requests.lock().unwrap().push((path, is_known));
+                let _ = (&stream).write_all(text.as_bytes());
+            }
+        });
+        (port, seen)
+    }
+
+    fn answer(status: &str, field: &str) -> String {
+        format!("HTTP/1.1 {status}\r\n{field}Content-Length: 2\r\nConnection: close\r\n\r\n{{}}")
+    }
+
+    fn get(port: u16, path: &str) -> Result<Response<Body>> {
+        let credentials = Credentials::Password { user: "user".to_owned(), password: "password".to_owned() };
+        let endpoint = Endpoint {
+            host: format!("127.0.0.1:{port}"),
+            scheme: Scheme::PlainHttp,
+            repository: "web".to_owned(),
+            ca: Vec::new(),
+            credentials: Some(credentials),
+            of: None,
+        };
+        Session::new(endpoint)?.get(&Ask { what: "a manifest", path, fields: &[] })
+    }
+
+    /// Upstream's registry for tests leads from each tag to the digest of its manifest.
+    #[test]
+    fn a_registry_that_leads_to_itself_gets_the_credentials_and_another_one_does_not() {
+        let (other, seen_by_other) = serve(|_, _| answer("200 OK", ""));
+        let (registry, seen) = serve(move |path, is_known| match path {
+            _ if !is_known => answer("401 Unauthorized", "WWW-Authenticate: Basic realm=\"r\"\r\n"),
+            "/v2/web/manifests/tag" => {
+                answer("307 Temporary Redirect", "Location: /v2/web/manifests/sha256:1\r\n")
+            }
+            "/v2/web/blobs/far" => {
+                let field = format!("Location: http://localhost:{other}/blob\r\n");
+                answer("307 Temporary Redirect", &field)
+            }
+            _ => answer("200 OK", ""),
+        });
+        assert_eq!(get(registry, "manifests/tag").unwrap().status(), 200);
+        let asked = |path: &str, is_known: bool| (path.to_owned(), is_known);
+        let (tag, digest) = ("/v2/web/manifests/tag", "/v2/web/manifests/sha256:1");
+        assert_eq!(*seen.lock().unwrap(), [asked(tag, false), asked(tag, true), asked(digest, true)]);
+        assert_eq!(get(registry, "blobs/far").unwrap().status(), 200);
+        assert_eq!(*seen_by_other.lock().unwrap(), [asked("/blob", false)]);
+    }
 }
