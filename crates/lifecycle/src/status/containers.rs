@@ -21,7 +21,9 @@ impl Turn<'_> {
             Role::Sidecar | Role::Regular => started && self.is_ready(container),
             Role::Ephemeral => false,
         };
-        let restart_count = self.seen(&name).map_or(0, |seen| seen.attempt);
+        // One that is created was not started again yet: its status is about the one before.
+        let is_created = |seen: &Seen| u32::from(seen.state == InstanceState::Created);
+        let restart_count = self.seen(&name).map_or(0, |seen| seen.attempt.saturating_sub(is_created(seen)));
         ContainerStatus { name, state, last, ready, started, restart_count }
     }
 

@@ -1,8 +1,8 @@
 //! Restart policies, rules, and the wait between an end and the next start.
 use super::stage::{Stage, container, name, one, secs, started, stopped};
 use lifecycle::{
-    Action, Container, ContainerRestart, ContainerState, Phase, RestartPolicy, RestartRule, Spec, StopReason,
-    Task,
+    Action, Container, ContainerRestart, ContainerState, InstanceState, Phase, RestartPolicy, RestartRule,
+    Spec, StopReason, Task,
 };
 
 fn policy(restart: RestartPolicy) -> Spec {
@@ -96,6 +96,22 @@ fn a_container_that_waits_shows_its_last_end_and_how_often_it_came_back() {
     assert_eq!((status.restart_count, status.last.as_ref().map(|exit| exit.code)), (1, Some(7)));
     let ContainerState::Waiting { message, .. } = &status.state else { panic!("{status:?}") };
     assert_eq!(message, "back-off 10s restarting failed container a");
+}
+
+/// Between its creation and its start, a client saw the new count beside the state of the instance before.
+#[test]
+fn a_container_that_is_created_has_not_come_back_yet() {
+    let mut stage = Stage::running(one());
+    stage.exits("a", 0, 7);
+    assert_eq!(started(&stage.orders()), ["a#1"]);
+    stage.becomes("a", 1, InstanceState::Created);
+    stage.orders();
+    let status = stage.of("a");
+    assert_eq!((status.restart_count, status.last.as_ref().map(|exit| exit.code)), (0, Some(7)));
+    assert!(matches!(status.state, ContainerState::Waiting { .. }), "{status:?}");
+    stage.runs("a", 1);
+    stage.orders();
+    assert_eq!(stage.of("a").restart_count, 1);
 }
 
 #[test]
