@@ -38,10 +38,11 @@ impl Agents {
     pub(crate) fn run(&self, dice: &mut Dice, report: &mut Report) -> anyhow::Result<()> {
         say("agent: starting three nodes");
         let mut nodes = Kind::ALL.into_iter().map(Node::start).collect::<anyhow::Result<Vec<_>>>()?;
-        idle::memory(&mut nodes, 0)?;
-        rounds::single(&mut nodes, self.samples, dice)?;
-        rounds::bursts(&mut nodes, self.repeats, dice)?;
-        idle::run(&mut nodes, self.repeats, dice)?;
+        if let Err(error) = self.measure(&mut nodes, dice) {
+            // They go with the testbeds.
+            nodes.iter().for_each(Node::print_log);
+            return Err(error);
+        }
         goals::judge(nodes.into_iter().map(Node::into_results).collect(), dice, report);
         report.notes.push(
             "agent: each node has an etcd, an API server and a controller manager of its own; start and deletion \
@@ -50,6 +51,15 @@ impl Agents {
                 .to_owned(),
         );
         Ok(())
+    }
+}
+
+impl Agents {
+    fn measure(&self, nodes: &mut [Node], dice: &mut Dice) -> anyhow::Result<()> {
+        idle::memory(nodes, 0)?;
+        rounds::single(nodes, self.samples, dice)?;
+        rounds::bursts(nodes, self.repeats, dice)?;
+        idle::run(nodes, self.repeats, dice)
     }
 }
 

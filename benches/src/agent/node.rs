@@ -50,6 +50,9 @@ pub(super) struct Results {
     pub(super) rows: BTreeMap<Row, Side>,
 }
 
+/// So many lines of a log are shown when a measurement breaks off.
+const LAST_LINES: usize = 200;
+
 /// A node that is up. It ends with this value.
 pub(super) struct Node {
     pub(super) testbed: Testbed,
@@ -70,6 +73,16 @@ impl Node {
         let watched = api.watch(&testbed);
         let results = Results { kind, rows: BTreeMap::new() };
         Ok(Self { testbed, watched, results, idle: Vec::new(), api })
+    }
+
+    /// The ends of the logs of its agent and its runtime, to stderr.
+    pub(super) fn print_log(&self) {
+        for part in ["kubelet", "containerd"] {
+            let text = std::fs::read_to_string(self.testbed.record().places.log(part)).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
+            eprintln!("{part} of {}:\n{}", self.results.kind.name(), last.join("\n"));
+        }
     }
 
     pub(super) fn into_results(self) -> Results {
