@@ -47,7 +47,8 @@ struct Asked {
 }
 
 impl Asked {
-    /// Whether it is the answer to a question of this time: asked later, as for one who has waited for it, or not out of date.
+    /// Whether the outcome serves a caller that wanted it at this time: the call was made later, while the caller waited, or its
+    /// outcome is not out of date.
     fn serves(&self, wanted: Instant) -> bool {
         wanted <= self.at || Instant::now() < self.until
     }

@@ -33,7 +33,7 @@ impl Rates {
             return None;
         };
         let since = at.saturating_sub(last.at);
-        // One that was made anew begins at nothing; a clock that was set back, likewise, and who was not read for long.
+        // One that was made anew begins at nothing; a clock that was set back, likewise, and a container that was not read for long.
         if used < last.used || !(0..STALE).contains(&since) {
             *last = Sample { at, used, rate: None };
         } else if since >= SECOND {

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct UsageReader {
     reader: Arc<Reader>,
     client: Client,
-    /// One read at a time, also if nobody waits for its outcome any more.
+    /// One read at a time, also if no caller waits for its outcome any more.
     cgroups: Arc<Semaphore>,
     /// Likewise for reads of filesystems, one of which may not answer.
     filesystems: Arc<Semaphore>,

@@ -49,7 +49,7 @@ impl Session {
         let agent = Agent::config_builder()
             .http_status_as_error(false)
             .https_only(endpoint.scheme == Scheme::Https)
-            // A registry may lead from a tag to a digest of its own; others never see what it is told.
+            // A registry may lead from a tag to a digest of its own. Other hosts never get the credentials.
             .redirect_auth_headers(RedirectAuthHeaders::SameHost)
             .user_agent(concat!("wardlet/", env!("CARGO_PKG_VERSION")))
             .timeout_connect(Some(CONNECT))

@@ -50,8 +50,8 @@ pub(crate) struct Handler {
     pub(crate) splits_streams: bool,
 }
 
-/// How many requests of each path may wait for a read of all pods, or for the runtime: who may ask for one of them cannot
-/// keep the others from being answered.
+/// How many requests of each path may wait for a read of all pods, or for the runtime: a client with the right to one of these
+/// paths cannot keep the others from being answered.
 pub(crate) struct UsageTurns {
     summary: Semaphore,
     resource: Semaphore,

@@ -38,8 +38,7 @@ impl Summary {
     }
 
     fn part(&self, part: &PartUsage) -> Value {
-        // Also without a limit: what is left to the pods.
-        let mut fields = self.used(&part.used, part.used.counters.memory.limit);
+        let mut fields = self.used(&part.used, None);
         add(&mut fields, "name", part.name);
         add(&mut fields, "startTime", time(part.started));
         Value::Object(fields)
