@@ -17,9 +17,11 @@ use crate::pod::pod_files::PodFiles;
 use crate::pod::store::Place;
 use crate::shared::{Shared, blocking};
 
-/// How often the removal is tried, because something may still be in use, and the pause in between. containerd takes seconds
-/// on a busy machine until it gives up a start whose client has gone, and removes nothing before.
-const TRIES: u32 = 50;
+/// How often the removal is tried, because something may still be in use, and the pause in between.
+const TRIES: u32 = 10;
+/// How often it is tried while the runtime refuses: containerd takes seconds on a busy machine until it gives up a start whose
+/// client has gone, and removes nothing before.
+const TRIES_OF_RUNTIME: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(200);
 /// After how many refusals the pod's shim is killed: three seconds.
 const STUCK: u32 = 15;
@@ -58,7 +60,8 @@ async fn repeated(shared: &Arc<Shared>, place: &Place, extent: Extent) -> Result
     let mut tried = 0;
     while let Err(error) = once(shared, &uid, place, extent).await {
         tried += 1;
-        if tried == TRIES {
+        let is_refused = matches!(&error, Error::Call(_));
+        if tried >= if is_refused { TRIES_OF_RUNTIME } else { TRIES } {
             return Err(error);
         }
         if tried % STUCK == 0 && matches!(&error, Error::Call(cause) if cause.is_failed_precondition()) {
