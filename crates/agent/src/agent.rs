@@ -27,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::housekeeping::logs::{LogChecks, LogRotation, LogWorkers, Rotator};
 use crate::housekeeping::orphans;
 use crate::housekeeping::teardown::{self, Block};
+use crate::images::collection::{Collector, Reclaim, Reclaimed};
 use crate::images::{ImageOptions, ImagePulls};
 use crate::instance::InstanceId;
 use crate::isolation::IsolationMetrics;
@@ -184,6 +185,17 @@ impl Agent {
     /// Settles the pulls of images that an earlier process did not record to the end. Call it once, before the first update.
     pub async fn settle_images(&self) {
         self.shared.images.settle(&self.shared.cri).await;
+    }
+
+    /// Notes which images are used, and removes some that are not: no container of the runtime and no pod that this agent runs
+    /// uses them, and they are not pinned.
+    ///
+    /// # Errors
+    /// If the runtime does not list its images and containers. An image that cannot be removed is no error.
+    pub async fn collect_images(&self, reclaim: Reclaim) -> Result<Reclaimed> {
+        let Shared { cri, running, images, metrics, .. } = &*self.shared;
+        let (collection, access) = (&images.collection, images.access.as_ref());
+        Collector { cri, running, collection, access, metrics: &metrics.images }.collect(reclaim).await
     }
 
     /// Removes what pods of this state directory have in the runtime, in the state directory, in the root directory and in

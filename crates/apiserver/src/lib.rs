@@ -22,8 +22,10 @@ mod cgroups;
 pub mod client;
 mod defaults;
 pub mod events;
+mod eviction;
 mod follow;
 pub mod identity;
+mod image_gc;
 mod images;
 mod kernel_settings;
 pub mod lease;
@@ -47,6 +49,7 @@ mod streams;
 mod tokens;
 mod trust_bundles;
 mod usage;
+mod warned;
 
 pub use limits::SwapError;
 pub use problem::Problem;

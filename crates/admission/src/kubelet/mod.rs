@@ -1,10 +1,11 @@
 //! The kubelet's own admission: which pods of a cluster this node rejects for good, in the kubelet's order and with its
-//! reasons and messages.
+//! reasons and messages. And which of them it ends for others, or because it runs short of something ([`evict`]).
 //!
 //! A rejected pod is `Failed`; its controller creates another one. What only wardlet cannot do is never a reason here: see
 //! [`Candidate`](crate::Candidate).
 
 mod affinity;
+pub mod evict;
 mod fit;
 mod host_ports;
 mod node;

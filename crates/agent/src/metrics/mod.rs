@@ -5,7 +5,7 @@
 //! | `runtime` | calls of the container runtime |
 //! | `pods` | starts of pods, passes of their workers |
 //! | `containers` | starts and ends of containers |
-//! | `images` | image pulls, credential providers |
+//! | `images` | image pulls, credential providers, images that were removed |
 //! | `observed` | what the workers have last observed in the runtime |
 //! | `volumes` | volumes, their set-up and tear-down |
 //! | `cgroups` | operations on cgroups; part of [`crate::PodCgroups`] |

@@ -15,6 +15,7 @@ pub(crate) mod hash;
 pub(crate) mod hosts;
 pub(crate) mod images;
 pub(crate) mod keyring;
+pub(crate) mod local_volume;
 pub(crate) mod lock;
 pub(crate) mod mounts;
 pub(crate) mod names;

@@ -19,6 +19,11 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// Whether its worker manages it: of a pod that has ended, no container is started any more.
+    pub(crate) fn is_managed(&self) -> bool {
+        !self.orders.sender.is_closed()
+    }
+
     /// `namespace/name`.
     pub(crate) fn title(&self) -> String {
         let metadata = &self.pod.metadata;

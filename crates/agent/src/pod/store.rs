@@ -30,6 +30,7 @@ use types::PodUid;
 
 use crate::error::{Error, Result};
 use crate::housekeeping::logs::remove_links;
+use crate::pod::local_volume::LocalVolume;
 use crate::pod::lock::{LOCK, PodLock, is_managed};
 use crate::pod::pod_files::PodFiles;
 use crate::pod::removal::{gone, remove_file, remove_tree};
@@ -149,6 +150,8 @@ pub struct Stored {
     pub is_managed: bool,
     /// The directory of its containers' logs.
     pub logs: PathBuf,
+    /// The directory of its volumes and files.
+    pub files: PathBuf,
 }
 
 impl Stored {
@@ -156,6 +159,25 @@ impl Stored {
     #[must_use]
     pub fn grace(&self) -> Duration {
         grace(&self.record.pod.spec.clone().unwrap_or_default())
+    }
+
+    /// Its volumes that the node has made of files.
+    #[must_use]
+    pub fn local_volumes(&self) -> Vec<LocalVolume> {
+        let volumes = self.record.pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+        volumes.filter_map(|volume| LocalVolume::of(volume, &self.files)).collect()
+    }
+
+    /// The directory of what the node keeps for each of its containers, such as termination messages.
+    #[must_use]
+    pub fn container_files(&self) -> PathBuf {
+        self.files.join(CONTAINERS)
+    }
+
+    /// Its `/etc/hosts`, which is there once the pod has an address.
+    #[must_use]
+    pub fn hosts_file(&self) -> PathBuf {
+        self.files.join(HOSTS)
     }
 }
 
@@ -366,7 +388,8 @@ fn one(state: &Path, dir: &Path) -> Result<Option<Stored>> {
     let Some(record) = durable::read_record::<PodRecord>(&path)? else { return Ok(None) };
     let place = Place::of(state, &record);
     let status = place.read_status();
-    Ok(Some(Stored { status, is_managed: is_managed(dir), logs: place.logs, record }))
+    let is_managed = is_managed(dir);
+    Ok(Some(Stored { status, is_managed, logs: place.logs, files: place.files, record }))
 }
 
 /// Requests that the process that manages the pod stops it. The process watches for the request's file.

@@ -14,7 +14,7 @@ impl NodeSettings {
     /// The settings of the node `name` that reports `kubelet_version`.
     #[must_use]
     pub fn of(config: &KubeletConfig, flags: &NodeFlags, name: &str, kubelet_version: &str) -> Self {
-        let threshold = |signal| config.eviction_hard.get(&signal).map(threshold);
+        let threshold = |signal| config.eviction_hard.get(&signal).map(Threshold::from);
         Self {
             register: config.register_node,
             labels: flags.node_labels.clone(),
@@ -77,11 +77,17 @@ fn reservation(of: &BTreeMap<String, Quantity>) -> Reservation {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a percentage is from 0 to 100")]
-fn threshold(configured: &Configured) -> Threshold {
-    match configured {
-        Configured::Percentage(percent) => Threshold::PerMillion((percent * 10_000.0).round() as u32),
-        Configured::Quantity(amount) => Threshold::Bytes(u64::try_from(amount.units()).unwrap_or(0)),
+impl From<&Configured> for Threshold {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a percentage is from 0 to 100"
+    )]
+    fn from(configured: &Configured) -> Self {
+        match configured {
+            Configured::Percentage(percent) => Self::PerMillion((percent * 10_000.0).round() as u32),
+            Configured::Quantity(amount) => Self::Bytes(u64::try_from(amount.units()).unwrap_or(0)),
+        }
     }
 }
 

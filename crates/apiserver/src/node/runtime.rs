@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::kubelet::NodeCondition;
 use cri::client::Client;
 use cri::{ListImagesRequest, RuntimeCondition, StatusResponse, VersionRequest};
 use tokio::sync::{Notify, watch};
@@ -22,10 +23,10 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// A runtime that has not answered for so long is down.
 const DOWN: Duration = Duration::from_secs(30);
 
-/// Asks the runtime for its state every few seconds. The task ends when this value is dropped.
+/// The state of the node: asks the runtime every few seconds. The task ends when this value is dropped.
 #[derive(Debug)]
 pub struct RuntimeProbe {
-    state: watch::Receiver<NodeState>,
+    sender: Arc<watch::Sender<NodeState>>,
     again: Arc<Notify>,
     task: AbortHandle,
 }
@@ -35,10 +36,10 @@ impl RuntimeProbe {
     #[must_use]
     pub fn start(client: Client, machine: MachineFacts, addresses: Vec<IpAddr>) -> Self {
         let facts = NodeFacts { machine, addresses, ..NodeFacts::default() };
-        let (sender, state) = watch::channel(NodeState { facts, ..NodeState::default() });
+        let sender = Arc::new(watch::Sender::new(NodeState { facts, ..NodeState::default() }));
         let again = Arc::new(Notify::new());
-        let task = tokio::spawn(probe(client, sender, Arc::clone(&again))).abort_handle();
-        Self { state, again, task }
+        let task = tokio::spawn(probe(client, Arc::clone(&sender), Arc::clone(&again))).abort_handle();
+        Self { sender, again, task }
     }
 
     /// Asks the runtime at once, after a request that changes its answer.
@@ -50,7 +51,34 @@ impl RuntimeProbe {
     /// The state of the node, as of the last answer.
     #[must_use]
     pub fn state(&self) -> watch::Receiver<NodeState> {
-        self.state.clone()
+        self.sender.subscribe()
+    }
+
+    /// Sets what the node runs short of. The state tells it from the next status of the node on.
+    pub(crate) fn pressure(&self) -> PressureSetter {
+        PressureSetter(Arc::clone(&self.sender))
+    }
+}
+
+/// Sets what a node runs short of.
+#[derive(Debug, Clone)]
+pub(crate) struct PressureSetter(Arc<watch::Sender<NodeState>>);
+
+impl PressureSetter {
+    /// These conditions are true, and the other ones are not.
+    pub(crate) fn set(&self, pressure: &[NodeCondition]) {
+        self.0.send_if_modified(|state| {
+            let has = |condition| pressure.contains(&condition);
+            let conditions = NodeConditions {
+                memory_pressure: has(NodeCondition::MemoryPressure),
+                disk_pressure: has(NodeCondition::DiskPressure),
+                pid_pressure: has(NodeCondition::PidPressure),
+                not_ready: state.conditions.not_ready.clone(),
+            };
+            let is_new = state.conditions != conditions;
+            state.conditions = conditions;
+            is_new
+        });
     }
 }
 
@@ -60,7 +88,7 @@ impl Drop for RuntimeProbe {
     }
 }
 
-async fn probe(client: Client, sender: watch::Sender<NodeState>, again: Arc<Notify>) {
+async fn probe(client: Client, sender: Arc<watch::Sender<NodeState>>, again: Arc<Notify>) {
     let (mut answered, mut listed): (Option<Instant>, Option<Instant>) = (None, None);
     let began = Instant::now();
     loop {
@@ -150,4 +178,25 @@ async fn images(client: &Client) -> Option<Vec<NodeImage>> {
         size: image.size,
     };
     Some(listed.into_inner().images.into_iter().map(image).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_node_runs_short_of_is_set_beside_what_its_runtime_says() {
+        let sender = Arc::new(watch::Sender::new(NodeState::default()));
+        let mut state = sender.subscribe();
+        let setter = PressureSetter(sender);
+        setter.set(&[]);
+        assert!(!state.has_changed().unwrap());
+        setter.set(&[NodeCondition::DiskPressure]);
+        let conditions = state.borrow_and_update().conditions.clone();
+        assert!(conditions.disk_pressure && !conditions.memory_pressure && !conditions.pid_pressure);
+        assert_eq!(conditions.not_ready, [NotReady::RuntimeStatusUnknown]);
+        setter.set(&[NodeCondition::MemoryPressure, NodeCondition::PidPressure]);
+        let conditions = state.borrow_and_update().conditions.clone();
+        assert!(!conditions.disk_pressure && conditions.memory_pressure && conditions.pid_pressure);
+    }
 }

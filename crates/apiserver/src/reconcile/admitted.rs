@@ -130,7 +130,7 @@ impl AdmittedPods {
 }
 
 /// The pod of a definition that could be read.
-pub(super) fn pod_of(pod: &ApiPod) -> Option<&Pod> {
+pub(crate) fn pod_of(pod: &ApiPod) -> Option<&Pod> {
     match pod.object().map(|object| &object.resource) {
         Some(Resource::Pod(pod)) => Some(pod),
         _ => None,

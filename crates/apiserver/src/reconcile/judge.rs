@@ -1,6 +1,6 @@
 //! Admission of new pods, as the kubelet's: rejected for good, admitted, or admitted once other pods are ended.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use admission::kubelet::{self, Admission as Outcome, NodeFacts, NodePod, Rejection, Requirement};
@@ -9,8 +9,10 @@ use tracing::{info, warn};
 use types::reason;
 
 use super::admitted::pod_of;
+use super::node_end::NodeEnd;
 use super::{Reconciler, Stage, work};
 use crate::pods::ApiPod;
+use crate::status::EndedByNode;
 
 /// Begins the message of a rejected pod.
 const REJECTED: &str = "Pod was rejected: ";
@@ -94,17 +96,16 @@ impl Reconciler {
             let pod = managed.pod.clone();
             let critical = &wanted.pod;
             info!(
-                "pod {}/{} is ended: critical pod {}/{} needs its resources",
+                "pod {}/{}: critical pod {}/{} needs its resources",
                 pod.namespace, pod.name, critical.namespace, critical.name
             );
             let signal = required.first().map_or("", |first| first.resource.as_str());
             self.ports.metrics.preempted(signal);
             self.event(&pod, reason::PREEMPTING, PREEMPTED.to_owned());
-            if let Some(cluster) = &self.ports.cluster {
-                cluster.statuses.preempt(&pod, PREEMPTED);
-            }
+            let (reason, message) = (reason::PREEMPTING.to_owned(), PREEMPTED.to_owned());
+            let status = EndedByNode { reason, message, is_disruption: true };
+            self.end_by_node(uid, NodeEnd { status, grace_seconds: None });
             self.admitted.remove(uid);
-            self.preempted.insert(uid.clone());
         }
         self.admitted.insert(wanted.pod.uid.as_str());
         self.set_stage(&wanted.pod, Stage::Preempting { victims });
@@ -140,6 +141,7 @@ impl Reconciler {
             object: EventObject { pod: pod.clone(), field_path: None },
             image: None,
             message,
+            annotations: BTreeMap::new(),
             log: None,
             time: self.ports.clock.now(),
         });

@@ -9,7 +9,7 @@ use agent::{Admitted, Agent};
 use kubelet_api::SyncLoop;
 use manifest::Object;
 
-use super::{Metrics, NodeView, StartError};
+use super::{Metrics, NodeView, Requests, StartError};
 use crate::objects::ApiObjects;
 use crate::pods::PodWatch;
 use crate::runtime_classes::RuntimeClasses;
@@ -66,6 +66,8 @@ pub struct Sources {
     pub api: Option<PodWatch>,
     /// The directory of static pods, if there is one.
     pub files: Option<StaticPods>,
+    /// What the node itself wants of its pods.
+    pub requests: Requests,
 }
 
 impl Ports {

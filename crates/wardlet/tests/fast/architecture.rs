@@ -93,6 +93,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "durable",
             "procfs",
             "telemetry",
+            "kernel",
             "cgroups",
             "lifecycle",
             "plan",

@@ -71,6 +71,8 @@ impl Machine {
         let config = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "staticPodPath": PODS, "podPidsLimit": 200, "healthzPort": 0,
+            // However full the disk of the guest is.
+            "evictionHard": {"nodefs.available": "0%"}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
             "systemReserved": {"memory": "256Mi", "pid": "1000"},
         });
         machine.vm.write("/etc/kubelet.json", 0o644, config.to_string().into_bytes()).unwrap();
