@@ -211,6 +211,18 @@ pub static COMPONENTS: &[Component] = &[
         megabytes: 500,
     },
     Component {
+        name: "metrics-server",
+        version: "0.9.0",
+        source: Source::Go(GoSource {
+            cgo: "0",
+            ..go(
+                module!("metrics-server"),
+                &[program("metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server")],
+            )
+        }),
+        megabytes: 900,
+    },
+    Component {
         name: "agnhost",
         version: "1.37.1",
         source: Source::Go(GoSource {
@@ -363,7 +375,7 @@ const SETS: &[(&str, &[&str])] = &[
             manifests::KUBELET_TYPES,
         ],
     ),
-    ("node", &["podman", "kube-proxy", "coredns"]),
+    ("node", &["podman", "kube-proxy", "coredns", "metrics-server"]),
     ("conformance", &["agnhost", "e2e", "promtool"]),
 ];
 const PEERS: &[&str] = &[

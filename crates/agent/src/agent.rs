@@ -31,6 +31,7 @@ use crate::images::{ImageOptions, ImagePulls};
 use crate::instance::InstanceId;
 use crate::isolation::IsolationMetrics;
 use crate::metrics::Metrics;
+use crate::metrics::probes::ProbeMetrics;
 use crate::pod::cgroups::PodCgroups;
 use crate::pod::change::{self, Change};
 use crate::pod::claim::{Claimed, Found, Home, Origin, Sandbox, claim, recorded};
@@ -110,6 +111,8 @@ pub struct Options {
     pub defaults: PodDefaults,
     /// The registry for the agent's metrics. Two agents in one process need two registries.
     pub metrics: Registry,
+    /// The registry for the runs of probes, which a kubelet serves apart from the rest.
+    pub probe_metrics: Registry,
     /// The cgroups of the pods; `None`: the runtime makes them.
     pub cgroups: Option<Arc<PodCgroups>>,
     /// Called with each request that creates a sandbox or a container, before it is sent.
@@ -138,6 +141,7 @@ impl Agent {
     pub fn open(options: Options) -> Result<Self> {
         let state = std::path::absolute(&options.state).map_err(Error::file("find", &options.state))?;
         let metrics = Metrics::register(&options.metrics)?;
+        let probes = ProbeMetrics::register(&options.probe_metrics)?;
         let isolation = IsolationMetrics { state: state.clone(), ledger: Arc::clone(&options.ledger) };
         options.metrics.collector(Arc::new(isolation))?;
         let notifier = Arc::new(PodNotifier::default());
@@ -172,6 +176,7 @@ impl Agent {
             host_ip: options.host_ip,
             defaults: options.defaults,
             metrics,
+            probes,
             running: RunningPods::default(),
         };
         if let Some(cgroups) = &shared.cgroups {
@@ -571,6 +576,7 @@ impl Agent {
                 place: place.clone(),
                 ending: ends,
                 pulling,
+                probes: Arc::new(self.shared.probes.of_pod(context.reference())),
             },
         };
         let (shared, uid) = (Arc::clone(&self.shared), context.uid.clone());

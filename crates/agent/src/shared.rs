@@ -11,6 +11,7 @@ use crate::housekeeping::logs::checks::LogWorkers;
 use crate::housekeeping::logs::rotation::LogRotation;
 use crate::images::ImagePulls;
 use crate::metrics::Metrics;
+use crate::metrics::probes::ProbeMetrics;
 use crate::pod::cgroups::PodCgroups;
 use crate::pod::context::PodContext;
 use crate::pod::running::RunningPods;
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) host_ip: String,
     pub(crate) defaults: PodDefaults,
     pub(crate) metrics: Metrics,
+    pub(crate) probes: ProbeMetrics,
     pub(crate) running: RunningPods,
 }
 

@@ -208,6 +208,7 @@ impl NodeAgent<'_> {
                 cgroups: of_pods,
                 machine: machine.clone(),
             };
+            let node_logs = host_root.join("var/log");
             let api = kubelet_api::Options {
                 config,
                 effective,
@@ -218,6 +219,8 @@ impl NodeAgent<'_> {
                 pods: Arc::new(NodePods { pods: watch.view(), state: state.clone() }),
                 streams: Arc::new(RuntimeStreams::new(options.client.clone(), InstanceId::of(&state)?)),
                 metrics: options.metrics.clone(),
+                probe_metrics: options.probe_metrics.clone(),
+                node_logs: &node_logs,
                 sync_loop: sync_loop.clone(),
             };
             // Before the node is registered: the Node names the port.
@@ -275,7 +278,7 @@ impl NodeAgent<'_> {
             cluster = Some(Cluster { statuses, objects, mirrors, runtime_classes });
             registered = Some((node, lease, api, serving, of_node));
         } else {
-            health = Some(kubelet_api::serve_health(config, &sync_loop));
+            health = Some(kubelet_api::serve_health(config, &sync_loop)?);
             if let Some(cidr) = config.pod_cidr.clone() {
                 let client = options.client.clone();
                 tasks.spawn(async move { node::pod_cidrs::update(&client, &cidr).await });

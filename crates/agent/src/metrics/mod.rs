@@ -9,14 +9,17 @@
 //! | `observed` | what the workers have last observed in the runtime |
 //! | `volumes` | volumes, their set-up and tear-down |
 //! | `cgroups` | operations on cgroups; part of [`crate::PodCgroups`] |
+//! | `probes` | runs of probes, in a registry of their own |
 //!
-//! Label values come from the agent, the node's configuration and the runtime, never freely from a pod.
+//! Label values come from the agent, the node's configuration and the runtime, never freely from a pod; but those of `probes`
+//! name pods and containers, as long as the pod is there.
 
 pub(crate) mod cgroups;
 pub(crate) mod containers;
 pub(crate) mod images;
 pub(crate) mod observed;
 pub(crate) mod pods;
+pub(crate) mod probes;
 pub(crate) mod runtime;
 pub(crate) mod volumes;
 

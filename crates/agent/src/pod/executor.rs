@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use cri::{CreateContainerRequest, Image, ImageSpec, Mount, PodSandboxConfig};
 use ids::IdKind;
@@ -19,6 +20,7 @@ use crate::cri::sandbox;
 use crate::error::{Error, Result};
 use crate::housekeeping::logs::{LogLink, remove_links};
 use crate::images::providers::Asker;
+use crate::metrics::probes::PodProbes;
 use crate::pod::context::PodContext;
 use crate::pod::env;
 use crate::pod::env_file::VolumeFiles;
@@ -48,6 +50,8 @@ pub(crate) struct ActionExecutor {
     pub(crate) updates: watch::Receiver<Arc<PodContext>>,
     /// How long the pod has been waiting for images.
     pub(crate) pulling: PullTime,
+    /// Counts runs of the pod's probes.
+    pub(crate) probes: Arc<PodProbes>,
 }
 
 impl ActionExecutor {
@@ -220,7 +224,9 @@ impl ActionExecutor {
             Action::RunProbe { kind, timeout, .. } => {
                 let verdict = match asked {
                     Some(asked) => {
+                        let started = Instant::now();
                         let ran = asked.probe(*kind, *timeout).await;
+                        self.probes.ran(name.as_str(), *kind, ran.verdict, started.elapsed());
                         self.report(&name, *kind, &ran);
                         ran.verdict
                     }

@@ -10,6 +10,9 @@ use super::settings::{HardEviction, NodeSettings, Reservation, Threshold};
 use super::sync::NodeTiming;
 use crate::lease::LeaseTiming;
 
+/// Features whose gates the API server asks of a node before it uses them: WebSockets come as they are, and not as SPDY.
+const DECLARED: [&str; 1] = ["ExtendWebSocketsToKubelet"];
+
 impl NodeSettings {
     /// The settings of the node `name` that reports `kubelet_version`.
     #[must_use]
@@ -33,6 +36,11 @@ impl NodeSettings {
             },
             max_images: usize::try_from(config.node_status_max_images).ok(),
             port: config.port,
+            declared_features: DECLARED
+                .into_iter()
+                .filter(|feature| config.is_gate_on(feature))
+                .map(str::to_owned)
+                .collect(),
             ..Self::new(name, kubelet_version)
         }
     }
@@ -117,7 +125,13 @@ mod tests {
         assert_eq!(settings.system_reserved, reserved);
         assert_eq!(settings.hard_eviction.memory_available, Some(Threshold::Bytes(200 << 20)));
         assert_eq!(settings.hard_eviction.nodefs_available, Some(Threshold::PerMillion(50_000)));
+        assert_eq!(settings.declared_features, ["ExtendWebSocketsToKubelet"]);
         assert_eq!(settings.taints.first().map(|taint| taint.effect.as_str()), Some("NoSchedule"));
         assert_eq!(LeaseTiming::from(&loaded.config).duration_seconds, 20);
+        std::fs::write(&file, format!("{text}featureGates: {{ExtendWebSocketsToKubelet: false}}\n")).unwrap();
+        let loaded =
+            KubeletConfig::load(Some(&file), None, &::node::kubelet::KubeletFlags::default()).unwrap();
+        let settings = NodeSettings::of(&loaded.config, &NodeFlags::default(), "worker", "v1.37.1");
+        assert!(settings.declared_features.is_empty());
     }
 }

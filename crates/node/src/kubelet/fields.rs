@@ -32,7 +32,7 @@ pub static FIELDS: &[Field] = &[
     field("staticPodURLHeader", TextListMap, "").refused(NO_URL, USE_PATH),
     field("address", Text, "0.0.0.0"),
     field("port", Int32, "10250"),
-    field("readOnlyPort", Int32, "0").not_yet("read-only port"),
+    field("readOnlyPort", Int32, "0"),
     field("tlsCertFile", Path, ""),
     field("tlsPrivateKeyFile", Path, ""),
     field("tlsCipherSuites", TextList, "")
@@ -75,7 +75,7 @@ pub static FIELDS: &[Field] = &[
     field("oomScoreAdj", Int32, "-999").keeps_zero(),
     field("clusterDomain", Text, ""),
     field("clusterDNS", TextList, ""),
-    field("streamingConnectionIdleTimeout", Duration, "4h0m0s").no_effect("the runtime ends idle sessions by its own limit, and the agent each after four hours"),
+    field("streamingConnectionIdleTimeout", Duration, "4h0m0s").note("the runtime ends idle sessions by a limit of its own, too"),
     field("nodeStatusUpdateFrequency", Duration, "10s"),
     field("nodeStatusReportFrequency", Duration, "5m0s")
         .note("nodeStatusUpdateFrequency is the default where the file sets that"),
@@ -189,7 +189,7 @@ pub static FIELDS: &[Field] = &[
     section("logging.options.json"),
     field("logging.options.json.splitStream", Bool, "false").no_effect(OWN_LOG),
     field("logging.options.json.infoBufferSize", Quantity, "0").no_effect(OWN_LOG),
-    field("enableSystemLogHandler", Bool, "true").keeps_zero().not_yet("path for the node's logs"),
+    field("enableSystemLogHandler", Bool, "true").keeps_zero().note("served only where it is set to true, and not by default"),
     field("enableSystemLogQuery", Bool, "")
         .keeps_zero()
         .refused("the agent answers no queries of the node's journal", "leave it out, or set it to false")

@@ -85,6 +85,7 @@ impl Run<'_> {
             host_ip: host_ip(),
             defaults: agent::PodDefaults::default(),
             metrics: Registry::default(),
+            probe_metrics: Registry::default(),
             cgroups: None,
             journal: calls.map(CallLog::of_runtime),
         })

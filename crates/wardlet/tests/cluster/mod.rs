@@ -41,6 +41,11 @@ pub(crate) struct Cluster {
 pub(crate) struct Agent(Child);
 
 impl Agent {
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw).unwrap();
         kill_process(pid, signal).unwrap();
@@ -275,6 +280,15 @@ impl Cluster {
     pub(crate) fn await_ready_pods(&self, app: &str, count: usize) -> Vec<Value> {
         self.await_pods(app, count, |pod| {
             is_true(pod, "Ready") && pod["metadata"]["deletionTimestamp"].is_null()
+        })
+    }
+
+    /// The same in another namespace.
+    #[track_caller]
+    pub(crate) fn await_ready_pods_in(&self, namespace: &str, app: &str, count: usize) -> Vec<Value> {
+        wait_for(&format!("{count} pods of {app}"), || {
+            let pods = self.list(&format!("pods -n {namespace} -l app={app}"));
+            (pods.len() == count && pods.iter().all(|pod| is_true(pod, "Ready"))).then_some(pods)
         })
     }
 

@@ -85,7 +85,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "admission",
         ],
     ),
-    ("kubelet-api", &["durable", "telemetry", "cgroups", "node", "agent"]),
+    ("kubelet-api", &["durable", "telemetry", "kernel", "cgroups", "streaming", "node", "agent"]),
     (
         "apiserver",
         &[

@@ -5,6 +5,7 @@
 mod cluster;
 
 mod cluster_kubectl;
+mod cluster_metrics;
 mod cluster_refused;
 mod cluster_services;
 mod cluster_workloads;

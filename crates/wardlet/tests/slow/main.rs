@@ -7,6 +7,8 @@ mod browser;
 mod cluster;
 #[path = "../foreign/mod.rs"]
 mod foreign;
+#[path = "../port_client/mod.rs"]
+mod port_client;
 #[path = "../run_support/mod.rs"]
 mod run_support;
 #[path = "../stage/mod.rs"]
@@ -17,12 +19,15 @@ mod support;
 mod terminal;
 
 mod agent;
+mod agent_access;
 mod agent_admission;
 mod agent_adopt;
 mod agent_cgroups;
+mod agent_endpoints;
 mod agent_identity;
 mod agent_images;
 mod agent_kubeconfig;
+mod agent_load;
 mod agent_metrics;
 mod agent_network;
 mod agent_projected;
