@@ -203,6 +203,11 @@ pub static COMPONENTS: &[Component] = &[
     ),
     kubernetes("kube-scheduler", &[program("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler")], 400),
     kubernetes("kube-proxy", &[program("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy")], 300),
+    kubernetes(
+        "sample-device-plugin",
+        &[program("sample-device-plugin", "k8s.io/kubernetes/test/images/sample-device-plugin")],
+        100,
+    ),
     Component {
         name: "coredns",
         version: "1.15.0",
@@ -363,7 +368,7 @@ const SETS: &[(&str, &[&str])] = &[
             manifests::KUBELET_TYPES,
         ],
     ),
-    ("node", &["podman", "kube-proxy", "coredns"]),
+    ("node", &["podman", "kube-proxy", "sample-device-plugin", "coredns"]),
     ("conformance", &["agnhost", "e2e", "promtool"]),
 ];
 const PEERS: &[&str] = &[

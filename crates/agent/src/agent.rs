@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use cri::client::Client;
+use devices::DeviceManager;
 use ids::allocator::Blocks;
 use ids::{IdBlock, IdKind, IdMapping, UserNamespace};
 use ledger::{Categories, Holder, LeaseRequest, Ledger};
@@ -112,6 +113,8 @@ pub struct Options {
     pub metrics: Registry,
     /// The cgroups of the pods; `None`: the runtime makes them.
     pub cgroups: Option<Arc<PodCgroups>>,
+    /// The devices of plugins; `None` where there are no plugins.
+    pub devices: Option<DeviceManager>,
     /// Called with each request that creates a sandbox or a container, before it is sent.
     pub journal: Option<Journal>,
 }
@@ -156,6 +159,7 @@ impl Agent {
                 timeout: options.runtime_timeout.unwrap_or(DEFAULT_TIMEOUT),
             },
             cgroups: options.cgroups,
+            devices: options.devices,
             state,
             ledger: options.ledger,
             objects: options.objects,
@@ -213,6 +217,14 @@ impl Agent {
             Some(_) => orphans::collect_one(&self.shared, uid).await,
             None => Ok(()),
         }
+    }
+
+    /// Whether the runtime has a sandbox of a pod, whichever of its clients has made it.
+    ///
+    /// # Errors
+    /// If the runtime does not answer.
+    pub async fn has_sandbox(&self, uid: &PodUid) -> Result<bool> {
+        Ok(!self.shared.cri.sandboxes_of_all_clients(uid.as_str()).await?.is_empty())
     }
 
     /// Removes the cgroups of pods that are neither in `wanted`, by UID, nor recorded in the state directory. Call it once

@@ -221,6 +221,9 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
+    /// A container does not get its devices.
+    #[error(transparent)]
+    Devices(#[from] devices::AllocateError),
     /// A task of the agent panicked or was cancelled before it finished.
     #[error("{what} failed: its task panicked or was cancelled")]
     BrokeOff {
@@ -297,6 +300,9 @@ impl Error {
             }
             Self::Services { .. } => {
                 "check that the API server can be reached and that this node may list services; the start is repeated"
+            }
+            Self::Devices(_) => {
+                "look at the pods and the log of the device plugin on this node; the start is repeated"
             }
             Self::Managed { .. } => "`wardlet ps` shows it; `wardlet stop` ends it",
             Self::Other { .. } => "end it first with `wardlet stop`, or give this one another name",

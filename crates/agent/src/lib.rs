@@ -61,6 +61,7 @@ pub use lifecycle::Settings;
 pub use logs::{LogChecks, LogFiles, LogRotation, LogSize};
 pub use pod::cgroups::{CgroupDriver, CgroupOptions, PodCgroups};
 pub use pod::claim::{running_pod, running_pods};
+pub use pod::devices::device_request;
 pub use pod::handle::Handle;
 pub use pod::node_fields::NodeFields;
 pub use pod::orders::Orders;

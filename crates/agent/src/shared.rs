@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use devices::DeviceManager;
 use ledger::Ledger;
 
 pub(crate) use crate::blocking::blocking;
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) cri: Cri,
     /// The cgroups of the pods; `None` where the runtime makes them.
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
+    /// The devices of plugins; `None` where there are no plugins.
+    pub(crate) devices: Option<DeviceManager>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) volumes: VolumeHomes,
     /// The kubelet's root directory, which has the volumes of new pods; `None` for the state directory.

@@ -21,6 +21,7 @@ mod backoff;
 mod cgroups;
 pub mod client;
 mod defaults;
+mod devices;
 pub mod events;
 mod follow;
 pub mod identity;

@@ -16,6 +16,7 @@ use crate::backoff::random_below;
 use crate::cgroups;
 use crate::client::Clients;
 use crate::defaults::pod_defaults;
+use crate::devices::{NodeDevices, ServedPods};
 use crate::events::{ApiEvents, EventLimits};
 use crate::identity::{CertificateMetrics, IdentityError, Serving};
 use crate::images;
@@ -73,6 +74,9 @@ pub enum NodeAgentError {
     /// The agent that runs the pods cannot be opened.
     #[error(transparent)]
     Agent(#[from] agent::Error),
+    /// The devices of plugins cannot be managed.
+    #[error(transparent)]
+    Devices(#[from] ::devices::Error),
     /// The metrics cannot be registered.
     #[error(transparent)]
     Metrics(#[from] telemetry::metrics::Error),
@@ -111,6 +115,7 @@ impl NodeAgentError {
             Self::Address(error) => Some(error.hint().to_owned()),
             Self::Settings(refusal) => refusal.hint.clone(),
             Self::Agent(error) => error.hint(),
+            Self::Devices(error) => error.hint(),
             Self::Metrics(_) => None,
             Self::Runtime(error) => error.hint().map(str::to_owned),
             Self::Identity(error) => Some(error.hint()),
@@ -169,7 +174,12 @@ impl NodeAgent<'_> {
         let addresses = addresses(&name, &settings.node_ips)?;
         let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         options.defaults = pod_defaults(config, &addresses, &node::allocatable(&settings, &machine));
-        let probe = RuntimeProbe::start(options.client.clone(), machine.clone(), addresses);
+        let root = options.root_dir.clone().unwrap_or_else(|| flags.root_dir.clone());
+        let devices = NodeDevices::open(&root, &options.metrics)?;
+        options.devices = Some(devices.manager.clone());
+        let probe =
+            RuntimeProbe::start(options.client.clone(), machine.clone(), addresses, &devices.manager);
+        let mut served_pods = ServedPods { api: None, state: state.clone() };
         options.node.clone_from(&name);
         options.host_ip = shown.first().cloned().unwrap_or_default();
         let rescan = config.file_check_frequency.to_std();
@@ -200,6 +210,7 @@ impl NodeAgent<'_> {
             clients.register(&options.metrics)?;
             let client = clients.main.kube();
             let watch = PodWatch::start(client.clone(), &name);
+            served_pods.api = Some(watch.view());
             let places = UsagePlaces {
                 node: name.clone(),
                 state: state.clone(),
@@ -259,6 +270,7 @@ impl NodeAgent<'_> {
                 pods: watch.view(),
                 node: in_status,
                 local,
+                devices: devices.manager.clone(),
                 metrics: options.metrics.clone(),
             };
             let statuses = Arc::new(ApiStatuses::start(of_statuses)?);
@@ -284,17 +296,29 @@ impl NodeAgent<'_> {
         let events = Arc::clone(&options.events);
         let agent = Agent::open(options)?;
         agent.settle_images().await;
+        let device_servers = devices.serve(served_pods).await?;
+        let devices = devices.manager;
         tasks.spawn(refresh(agent.clone(), config.sync_frequency.to_std()));
         let admission = Arc::new(admission);
         let turns = sync_loop.clone();
-        let ports =
-            Ports { agent, state, admission, events, cluster, clock, node: view, metrics, sync_loop: turns };
+        let ports = Ports {
+            agent,
+            state,
+            admission,
+            events,
+            cluster,
+            clock,
+            devices,
+            node: view,
+            metrics,
+            sync_loop: turns,
+        };
         tokio::select! {
             () = reconcile::run(ports, sources, shutdown) => {}
             () = service.run(&sync_loop) => {}
         }
         service.stopping();
-        drop((registered, health));
+        drop((registered, health, device_servers));
         Ok(())
     }
 }

@@ -8,6 +8,7 @@
 //!   secrets hold them; [`CredentialProvider`]: a plugin that knows them.
 //! - [`keys`]: annotations and labels; [`reason`]: why a container waits or has ended.
 //! - [`masked_paths`], [`READ_ONLY_PATHS`]: paths of `/proc` and `/sys` that a container sees empty, or cannot write.
+//! - [`is_extended_resource`]: whether a resource is one of a device plugin or of an administrator.
 //! - [`time`]: dates, timestamps and ages as text.
 //!
 //! The crate is pure and stands below all others: it reads no file, no clock and no environment. A type that only
@@ -23,6 +24,7 @@ mod quantity;
 pub mod reason;
 mod refusal;
 mod registry;
+mod resource;
 pub mod time;
 mod volume;
 
@@ -34,4 +36,5 @@ pub use paths::{READ_ONLY_PATHS, masked_paths};
 pub use quantity::{NotAQuantity, Quantity};
 pub use refusal::Refusal;
 pub use registry::{DockerAuth, DockerConfig, registry_of};
+pub use resource::is_extended_resource;
 pub use volume::{AccessMode, ChangePolicy, MountPropagation};

@@ -54,6 +54,8 @@ pub const FAILED_CREATE_POD_SANDBOX: &str = "FailedCreatePodSandBox";
 pub const FAILED_KILL_POD: &str = "FailedKillPod";
 /// Event: a volume could not be set up or updated.
 pub const FAILED_MOUNT: &str = "FailedMount";
+/// Event: the devices of a pod's resource claims cannot be had.
+pub const FAILED_PREPARE_DYNAMIC_RESOURCES: &str = "FailedPrepareDynamicResources";
 /// Event: the postStart hook failed.
 pub const FAILED_POST_START_HOOK: &str = "FailedPostStartHook";
 /// Event: the preStop hook failed.

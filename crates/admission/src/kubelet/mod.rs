@@ -26,6 +26,9 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 /// Pods of this priority or a higher one are critical for the cluster.
 const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 
+/// The reason of a pod that is rejected because something failed.
+pub const UNEXPECTED: &str = "UnexpectedAdmissionError";
+
 /// Why the node rejects a pod for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
@@ -55,13 +58,27 @@ pub struct NodePod<'a> {
     pub phase: &'a str,
 }
 
+/// Why a pod is rejected before it gets devices of plugins; all other reasons come after.
+#[must_use]
+pub fn before_devices(pod: &Pod, node: &NodeFacts) -> Option<Rejection> {
+    let default = PodSpec::default();
+    let spec = pod.spec.as_ref().unwrap_or(&default);
+    security::pressure(pod, spec, node).or_else(|| security::sysctls(spec, &node.allowed_unsafe_sysctls))
+}
+
+/// The rejection of a pod that does not get its devices, in the kubelet's words.
+#[must_use]
+pub fn no_devices(cause: &str) -> Rejection {
+    let message = format!("Allocate failed due to {cause}, which is unexpected");
+    Rejection { reason: UNEXPECTED.to_owned(), message }
+}
+
 /// Judges a pod beside those that the node has admitted.
 #[must_use]
 pub fn judge(new: NodePod<'_>, node: &NodeFacts, admitted: &[&Pod]) -> Admission {
     let default = PodSpec::default();
     let (pod, spec) = (new.pod, new.pod.spec.as_ref().unwrap_or(&default));
-    let before = security::pressure(pod, spec, node)
-        .or_else(|| security::sysctls(spec, &node.allowed_unsafe_sysctls))
+    let before = before_devices(pod, node)
         .or_else(|| security::operating_system(pod, spec))
         .or_else(|| security::supplemental_groups(spec, node));
     if let Some(rejection) = before {

@@ -49,6 +49,14 @@ impl fmt::Display for NodeCondition {
 }
 
 impl NodeFacts {
+    /// Makes sure that the node has at least so much of a resource for pods: what pods have already is theirs, whatever the
+    /// Node says.
+    pub fn raise(&mut self, resource: &str, units: u64) {
+        let least = Quantity::from_units(units);
+        let allocatable = self.allocatable.entry(resource.to_owned()).or_insert(least);
+        *allocatable = least.max(*allocatable);
+    }
+
     /// The facts that the Node object has. What is not in it is at its default.
     #[must_use]
     pub fn of(node: &Node) -> Self {

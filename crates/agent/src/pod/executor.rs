@@ -14,12 +14,14 @@ use types::{PodUid, VolumeName, reason};
 use volumes::PodVolumes;
 
 use crate::cri::container::{self, Ready, log_path};
+use crate::cri::devices;
 use crate::cri::observe::{ObservedSandbox, PodSnapshot};
 use crate::cri::sandbox;
 use crate::error::{Error, Result};
 use crate::housekeeping::logs::{LogLink, remove_links};
 use crate::images::providers::Asker;
 use crate::pod::context::PodContext;
+use crate::pod::devices::{Given, devices_of};
 use crate::pod::env;
 use crate::pod::env_file::VolumeFiles;
 use crate::pod::files::Files;
@@ -290,7 +292,9 @@ impl ActionExecutor {
             }
         };
         let OfImages { image, volumes } = image;
-        let (variables, mounts) = self.prepared(container, attempt, sandbox, volumes).await?;
+        let devices = devices_of(&self.shared, &self.context, &container.name).await?;
+        let given = Given { images: volumes, devices: devices.clone() };
+        let (variables, mounts) = self.prepared(container, attempt, sandbox, given).await?;
         let user = ImageUser::of(&image);
         let image = ImageSpec {
             image: image.id,
@@ -298,7 +302,7 @@ impl ActionExecutor {
             ..ImageSpec::default()
         };
         let target = self.target(name, snapshot)?;
-        let ready = Ready { attempt, image, user, variables, mounts, target };
+        let ready = Ready { attempt, image, user, variables, mounts, devices, target };
         let (context, owned) = (Arc::clone(&self.context), container.clone());
         let container_config = move || container::config(&context, &owned, ready);
         let request = CreateContainerRequest {
@@ -407,7 +411,7 @@ impl ActionExecutor {
         container: &Container,
         attempt: u32,
         sandbox: &ObservedSandbox,
-        images: BTreeMap<String, String>,
+        given: Given,
     ) -> Result<(BTreeMap<String, String>, Vec<Mount>)> {
         let ips = self.addresses(sandbox);
         let (executor, container) = (self.clone(), container.clone());
@@ -417,11 +421,13 @@ impl ActionExecutor {
             let home = shared.volumes.of(&place)?;
             let files = &WrittenFiles { volumes: &home.local, pod: &context.uid };
             let around = env::Surroundings { context: &context, objects, ips: &ips, host_ip, files };
-            let variables = env::of(&container, &around)?;
+            let mut variables = env::of(&container, &around)?;
+            devices::add_variables(&mut variables, &given.devices)?;
             let wanted = wanted(&context, objects)?;
             let volumes = &home.manager;
-            let mounter = Mounter { context: &context, volumes, wanted: &wanted, images: &images };
-            let mut mounts = mounter.all(&container, &variables)?;
+            let mounter = Mounter { context: &context, volumes, wanted: &wanted, images: &given.images };
+            let mut mounts = devices::mounts(&context, &given.devices);
+            mounts.extend(mounter.all(&container, &variables)?);
             mounts.extend(Files { dir: &place.files, context: &context }.mounts(&container, attempt, &ips)?);
             let logs = place.logs.join(&container.name);
             crate::housekeeping::logs::LogDir::make(&logs).map_err(Error::file("make", &logs))?;

@@ -4,6 +4,7 @@ pub(crate) mod cgroups;
 pub(crate) mod change;
 pub(crate) mod claim;
 pub(crate) mod context;
+pub(crate) mod devices;
 pub(crate) mod env;
 pub(crate) mod env_file;
 pub(crate) mod executor;

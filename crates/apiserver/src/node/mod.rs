@@ -31,7 +31,7 @@ mod watch;
 pub use addresses::{AddressError, addresses};
 pub use conditions::{Cause, NodeConditions, NotReady};
 pub use events::NodeEvents;
-pub use facts::{MachineFacts, NodeFacts, NodeImage, NodeState, RuntimeFacts, RuntimeHandler};
+pub use facts::{DeviceFacts, MachineFacts, NodeFacts, NodeImage, NodeState, RuntimeFacts, RuntimeHandler};
 pub use machine::{MachineError, MachinePaths, read_machine};
 pub use object::{adopted_node, new_node, updated_node};
 pub use patch::{differs, status_patch};

@@ -1,17 +1,19 @@
 //! The state of the container runtime, as a Node tells it.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cri::client::Client;
 use cri::{ListImagesRequest, RuntimeCondition, StatusResponse, VersionRequest};
+use devices::{DeviceCount, DeviceManager};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::conditions::{Cause, NodeConditions, NotReady};
-use super::facts::{MachineFacts, NodeFacts, NodeImage, NodeState, RuntimeFacts, RuntimeHandler};
+use super::facts::{DeviceFacts, MachineFacts, NodeFacts, NodeImage, NodeState, RuntimeFacts, RuntimeHandler};
 
 /// How often the runtime is asked.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -22,23 +24,35 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// A runtime that has not answered for so long is down.
 const DOWN: Duration = Duration::from_secs(30);
 
-/// Asks the runtime for its state every few seconds. The task ends when this value is dropped.
+/// How many devices each resource has.
+type DeviceCounts = BTreeMap<String, DeviceCount>;
+
+/// Asks the runtime for its state every few seconds, and follows the devices of plugins. The tasks end when this value is
+/// dropped.
 #[derive(Debug)]
 pub struct RuntimeProbe {
     state: watch::Receiver<NodeState>,
     again: Arc<Notify>,
-    task: AbortHandle,
+    tasks: [AbortHandle; 2],
 }
 
 impl RuntimeProbe {
     /// Starts to ask. Must be called within a tokio runtime.
     #[must_use]
-    pub fn start(client: Client, machine: MachineFacts, addresses: Vec<IpAddr>) -> Self {
-        let facts = NodeFacts { machine, addresses, ..NodeFacts::default() };
+    pub fn start(
+        client: Client,
+        machine: MachineFacts,
+        addresses: Vec<IpAddr>,
+        devices: &DeviceManager,
+    ) -> Self {
+        let counts = devices.counts();
+        let known = DeviceFacts { counts: counts.borrow().clone(), is_new: devices.is_new() };
+        let facts = NodeFacts { machine, addresses, devices: known, ..NodeFacts::default() };
         let (sender, state) = watch::channel(NodeState { facts, ..NodeState::default() });
-        let again = Arc::new(Notify::new());
-        let task = tokio::spawn(probe(client, sender, Arc::clone(&again))).abort_handle();
-        Self { state, again, task }
+        let (sender, again) = (Arc::new(sender), Arc::new(Notify::new()));
+        let following = tokio::spawn(follow(counts, Arc::clone(&sender))).abort_handle();
+        let probing = tokio::spawn(probe(client, sender, Arc::clone(&again))).abort_handle();
+        Self { state, again, tasks: [following, probing] }
     }
 
     /// Asks the runtime at once, after a request that changes its answer.
@@ -56,11 +70,23 @@ impl RuntimeProbe {
 
 impl Drop for RuntimeProbe {
     fn drop(&mut self) {
-        self.task.abort();
+        self.tasks.iter().for_each(AbortHandle::abort);
     }
 }
 
-async fn probe(client: Client, sender: watch::Sender<NodeState>, again: Arc<Notify>) {
+/// Follows the devices of plugins.
+async fn follow(mut counts: watch::Receiver<DeviceCounts>, sender: Arc<watch::Sender<NodeState>>) {
+    while counts.changed().await.is_ok() {
+        let now = counts.borrow_and_update().clone();
+        sender.send_if_modified(|state| {
+            let is_new = state.facts.devices.counts != now;
+            state.facts.devices.counts = now;
+            is_new
+        });
+    }
+}
+
+async fn probe(client: Client, sender: Arc<watch::Sender<NodeState>>, again: Arc<Notify>) {
     let (mut answered, mut listed): (Option<Instant>, Option<Instant>) = (None, None);
     let began = Instant::now();
     loop {

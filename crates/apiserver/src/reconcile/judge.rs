@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use admission::kubelet::{self, Admission as Outcome, NodeFacts, NodePod, Rejection, Requirement};
 use agent::ports::{Event, EventObject, EventType, PodRef};
+use devices::PodRequest;
 use tracing::{info, warn};
 use types::reason;
 
@@ -14,8 +15,6 @@ use crate::pods::ApiPod;
 
 /// Begins the message of a rejected pod.
 const REJECTED: &str = "Pod was rejected: ";
-/// The reason of a pod that is rejected because no pods could be ended for it.
-pub(super) const UNEXPECTED: &str = "UnexpectedAdmissionError";
 /// The message of a pod that is ended for a critical one.
 pub(super) const PREEMPTED: &str = "Preempted in order to admit critical pod";
 
@@ -35,10 +34,36 @@ impl Reconciler {
     /// the node if it was just read from the API server.
     pub(super) fn admit(&mut self, wanted: &Arc<ApiPod>, node: Option<NodeFacts>) {
         let uid = wanted.pod.uid.as_str();
+        let new = pod_of(wanted).filter(|_| !self.admitted.contains(uid));
+        let request = new.map(|pod| agent::device_request(uid, pod));
+        match request.filter(|request| self.ports.devices.is_needed(request)) {
+            Some(request) => self.allocate(wanted, request, node),
+            None => self.admit_with_devices(wanted, node),
+        }
+    }
+
+    /// Has a new pod get its devices, unless it is rejected for what comes before them.
+    fn allocate(&mut self, wanted: &Arc<ApiPod>, request: PodRequest, node: Option<NodeFacts>) {
+        let facts = || node.clone().unwrap_or_else(|| self.ports.node.facts());
+        match pod_of(wanted).and_then(|pod| kubelet::before_devices(pod, &facts())) {
+            Some(rejection) => self.reject(wanted, &rejection),
+            None => {
+                let (ports, wanted) = (Arc::clone(&self.ports), Arc::clone(wanted));
+                self.tasks.spawn(work::allocate(ports, wanted, request, node));
+            }
+        }
+    }
+
+    /// The same as [`Self::admit`], for a pod that has its devices.
+    pub(super) fn admit_with_devices(&mut self, wanted: &Arc<ApiPod>, node: Option<NodeFacts>) {
+        let uid = wanted.pod.uid.as_str();
         // A pod that cannot be read is not rejected: it waits, with an event.
         if let (false, Some(pod)) = (self.admitted.contains(uid), pod_of(wanted)) {
             let may_be_stale = node.is_none() && self.ports.node.cluster.is_some();
-            let facts = node.unwrap_or_else(|| self.ports.node.facts());
+            let mut facts = node.unwrap_or_else(|| self.ports.node.facts());
+            for (resource, count) in self.ports.devices.allocated_beside(uid) {
+                facts.raise(&resource, u64::try_from(count).unwrap_or(u64::MAX));
+            }
             match self.judge(uid, NodePod { pod, phase: &wanted.phase }, &facts) {
                 Judged::Admitted => {}
                 Judged::Rejected(rejection) if may_be_stale && rejection.reason == kubelet::NODE_AFFINITY => {
@@ -69,14 +94,15 @@ impl Reconciler {
             Err(error) => {
                 let message =
                     format!("Unexpected error while attempting to recover from admission failure: {error}");
-                Judged::Rejected(Rejection { reason: UNEXPECTED.to_owned(), message })
+                Judged::Rejected(Rejection { reason: kubelet::UNEXPECTED.to_owned(), message })
             }
         }
     }
 
     /// Rejects a pod for good.
-    fn reject(&mut self, wanted: &ApiPod, rejection: &Rejection) {
+    pub(super) fn reject(&mut self, wanted: &ApiPod, rejection: &Rejection) {
         let pod = &wanted.pod;
+        self.ports.devices.release(pod.uid.as_str());
         let Rejection { reason, message } = rejection;
         info!("pod {}/{} is rejected: {reason}: {message}", pod.namespace, pod.name);
         self.ports.metrics.rejected(reason);
@@ -164,7 +190,7 @@ fn interned(reason: &str) -> &'static str {
         return known;
     }
     if reasons.len() >= MOST_REASONS {
-        return "UnexpectedAdmissionError";
+        return kubelet::UNEXPECTED;
     }
     let kept: &'static str = Box::leak(reason.to_owned().into_boxed_str());
     reasons.insert(kept);

@@ -23,7 +23,7 @@ const REASONS: [&str; 16] = [
     "SysctlForbidden",
     "SupplementalGroupsPolicyNotSupported",
     "TaintToleration",
-    super::judge::UNEXPECTED,
+    admission::kubelet::UNEXPECTED,
 ];
 
 /// Counts pods, and what becomes of them before they run.

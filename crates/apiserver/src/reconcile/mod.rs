@@ -18,6 +18,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::kubelet;
 use agent::ports::{PodRef, PodSource};
 use agent::{Handle, PodOrigin, PodStatus, PodUpdate};
 use manifest::Resource;
@@ -255,10 +256,23 @@ impl Reconciler {
         let wanted = self.wanted.pods().filter(|pod| !pod.is_terminal());
         let wanted: BTreeSet<String> = wanted.map(|pod| pod.pod.uid.as_str().to_owned()).collect();
         let (agent, metrics) = (self.ports.agent.clone(), self.ports.metrics.clone());
+        let without_pods = self.devices_without_pods(&wanted);
+        let ports = Arc::clone(&self.ports);
         tokio::spawn(async move {
             metrics.orphaned(agent.collect_unwanted(wanted.clone()).await);
             agent.collect_cgroups(wanted).await;
+            work::release_devices(&ports, without_pods).await;
         });
+    }
+
+    /// The UIDs of pods that have devices, and that no source has and nothing is done about.
+    fn devices_without_pods(&self, wanted: &BTreeSet<String>) -> Vec<String> {
+        let is_managed = |uid: &String| {
+            let stage = self.pods.get(uid).map(|managed| &managed.stage);
+            stage.is_some_and(|stage| !matches!(stage, Stage::Ended(_) | Stage::Finished | Stage::Rejected))
+        };
+        let all = self.ports.devices.pods().into_iter();
+        all.filter(|uid| !wanted.contains(uid) && !is_managed(uid)).collect()
     }
 
     /// Ends the recorded pods of earlier processes that no source has any more.
@@ -440,6 +454,10 @@ impl Reconciler {
                 self.set_stage(&pod, Stage::Running { applied, is_updating: false, deletion: None });
                 self.tasks.spawn(work::ended(pod, handle));
             }
+            Done::Allocated { wanted, node, outcome: Ok(()) } => self.admit_with_devices(&wanted, node),
+            Done::Allocated { wanted, outcome: Err(cause), .. } => {
+                self.reject(&wanted, &kubelet::no_devices(&cause));
+            }
             Done::NodeRead { wanted, node } => {
                 let facts = node.map(|node| self.ports.node.facts_of(&node));
                 self.admit(&wanted, Some(facts.unwrap_or_else(|| self.ports.node.facts())));
@@ -474,6 +492,7 @@ impl Reconciler {
             Done::Ended { pod, handle } => {
                 let stage = self.pods.get(pod.uid.as_str()).map(|managed| &managed.stage);
                 self.admitted.remove(pod.uid.as_str());
+                self.ports.devices.release(pod.uid.as_str());
                 // A deletion that was ordered is final, also if the file of a static pod is back.
                 let is_deleted = matches!(stage, Some(Stage::Running { deletion: Some(_), .. }));
                 if is_deleted && !self.preempted.contains(pod.uid.as_str()) {
@@ -490,6 +509,7 @@ impl Reconciler {
             }
             Done::Removed { pod } => {
                 self.admitted.remove(pod.uid.as_str());
+                self.ports.devices.release(pod.uid.as_str());
                 let is_static = self.pods.get(pod.uid.as_str()).is_some_and(|managed| managed.is_static);
                 if let Some(cluster) = &self.ports.cluster {
                     cluster.objects.unregister(&pod.uid);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use admission::PodOrigin;
 use agent::ports::{BoxFuture, Clock, EventSink, PodRef};
 use agent::{Admitted, Agent};
+use devices::DeviceManager;
 use kubelet_api::SyncLoop;
 use manifest::Object;
 
@@ -42,6 +43,8 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Notes that this loop turns.
     pub sync_loop: SyncLoop,
+    /// The devices of plugins.
+    pub devices: DeviceManager,
     /// The node, as new pods are judged on it.
     pub node: NodeView,
     /// Counts rejections and refusals.

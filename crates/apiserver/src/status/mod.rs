@@ -5,6 +5,7 @@
 
 mod containers;
 mod convert;
+mod devices;
 mod merge;
 mod sink;
 mod writer;

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use agent::ports::{BoxFuture, Clock, PodRef, StatusSink, SystemClock};
 use agent::{ConditionView, PodStatus};
+use devices::DeviceManager;
 use kube::Client;
 use lifecycle::Moment;
 use telemetry::metrics::{Buckets, Description, Error, Registry};
@@ -50,6 +51,8 @@ pub struct StatusOptions {
     pub node: StatusNode,
     /// Keeps the last status of each pod beyond the process, as [`StatusFiles`](agent::StatusFiles) does.
     pub local: Arc<dyn StatusSink>,
+    /// The devices that containers have.
+    pub devices: DeviceManager,
     /// The registry for the metrics of statuses.
     pub metrics: Registry,
 }
@@ -85,7 +88,7 @@ impl ApiStatuses {
     /// # Errors
     /// If the registry has the name of a metric already.
     pub fn start(options: StatusOptions) -> Result<Self, Error> {
-        let StatusOptions { client, pods, node, local, metrics } = options;
+        let StatusOptions { client, pods, node, local, devices, metrics } = options;
         let seconds = metrics.histogram(
             Description::new(
                 "kubelet_pod_status_sync_duration_seconds",
@@ -95,7 +98,8 @@ impl ApiStatuses {
             Buckets::new(&SECONDS)?,
         )?;
         let queue = Arc::new(Queue::default());
-        let writer = Writer { client, pods, node, queue: Arc::clone(&queue), seconds: seconds.with([]) };
+        let seconds = seconds.with([]);
+        let writer = Writer { client, pods, node, devices, queue: Arc::clone(&queue), seconds };
         let task = tokio::spawn(writer.run()).abort_handle();
         Ok(Self { local, queue, preempted: Mutex::default(), task })
     }

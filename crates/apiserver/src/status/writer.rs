@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::devices::DeviceManager;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, Resource as _};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use telemetry::metrics::Histogram;
 use tracing::{debug, info, warn};
 
 use crate::pods::{ApiPod, PodSet, PodsView, is_mirror, is_terminal};
 use crate::raw::{RawObject, cause, code, core};
 use crate::status::convert::{CleanUp, StatusNode, pod_status, revived};
+use crate::status::devices;
 use crate::status::merge::patch;
 use crate::status::sink::{Entry, Queue};
 
@@ -26,6 +28,7 @@ pub(super) struct Writer {
     pub(super) client: Client,
     pub(super) pods: PodsView,
     pub(super) node: StatusNode,
+    pub(super) devices: DeviceManager,
     pub(super) queue: Arc<Queue>,
     /// How long changes take to be in the API.
     pub(super) seconds: Histogram,
@@ -122,8 +125,16 @@ impl Writer {
     /// the pod is read again before anything is written.
     fn differs(&self, entry: &Entry, shown: &ApiPod) -> bool {
         let live = shown.live();
-        let desired = pod_status(&entry.status, &live, &self.node, entry.clean_up);
+        let desired = self.desired(entry, &live);
         revived(&live, &desired).is_empty() && patch(&live, &desired).is_some()
+    }
+
+    /// The status that the API is to have of a pod.
+    fn desired(&self, entry: &Entry, live: &Value) -> Map<String, Value> {
+        let mut desired = pod_status(&entry.status, live, &self.node, entry.clean_up);
+        let uid = entry.pod.uid.as_str();
+        devices::add(&mut desired, live, |container| self.devices.devices_of(uid, container));
+        desired
     }
 
     /// Writes the status of a pod. `Err` if the server cannot be reached.
@@ -182,7 +193,7 @@ impl Writer {
             return Ok(Sent::Gone);
         }
         let known = Value::Object(live.fields().clone());
-        let desired = pod_status(&entry.status, &known, &self.node, entry.clean_up);
+        let desired = self.desired(entry, &known);
         let revived = revived(&known, &desired);
         if !revived.is_empty() {
             return Ok(Sent::Stale(revived));

@@ -153,7 +153,8 @@ pub static FIELDS: &[Field] = &[
     field("featureGates", BoolMap, "").note("see below"),
     field("failSwapOn", Bool, "true").keeps_zero(),
     section("memorySwap"),
-    field("memorySwap.swapBehavior", OneOf(&["NoSwap", "LimitedSwap"]), "NoSwap").not_yet("swap for pods"),
+    field("memorySwap.swapBehavior", OneOf(&["NoSwap", "LimitedSwap"]), "NoSwap")
+        .refused("the agent gives pods no swap", "leave it out, or set it to NoSwap"),
     field("containerLogMaxSize", Text, "10Mi"),
     field("containerLogMaxFiles", Int32, "5").keeps_zero(),
     field("containerLogMaxWorkers", Int32, "1").keeps_zero(),

@@ -86,6 +86,7 @@ impl Run<'_> {
             defaults: agent::PodDefaults::default(),
             metrics: Registry::default(),
             cgroups: None,
+            devices: None,
             journal: calls.map(CallLog::of_runtime),
         })
     }

@@ -20,6 +20,7 @@ mod agent;
 mod agent_admission;
 mod agent_adopt;
 mod agent_cgroups;
+mod agent_devices;
 mod agent_identity;
 mod agent_images;
 mod agent_kubeconfig;
