@@ -62,7 +62,13 @@ fn of_pod(spec: &PodSpec, origin: PodOrigin) -> impl Iterator<Item = NotRun> {
             "an ephemeral container",
             "use `wardlet exec` to look into a pod",
         ),
-        field(limits, "resources", "a limit for the pod as a whole", "give each container its own resources"),
+        field(
+            // Only a node of a cluster makes a cgroup around a pod.
+            origin == PodOrigin::Manifests && limits,
+            "resources",
+            "a limit for the pod as a whole",
+            "give each container its own resources",
+        ),
         field(
             // An API server puts that of the RuntimeClass there.
             origin == PodOrigin::Manifests && spec.overhead.iter().flatten().next().is_some(),
@@ -213,6 +219,15 @@ mod tests {
         for kind in ["serviceAccountToken", "clusterTrustBundle", "podCertificate"] {
             assert_eq!(source(kind), [1, 0, 1], "{kind}");
         }
+    }
+
+    #[test]
+    fn limits_of_a_pod_as_a_whole_are_enforced_on_a_node_of_a_cluster() {
+        let spec: PodSpec =
+            serde_json::from_str(r#"{"containers":[],"resources":{"limits":{"cpu":"1"}}}"#).unwrap();
+        let found = [PodOrigin::Manifests, PodOrigin::ApiServer, PodOrigin::Static]
+            .map(|origin| all(&spec, origin).len());
+        assert_eq!(found, [1, 0, 0]);
     }
 
     #[test]

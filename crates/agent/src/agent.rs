@@ -27,12 +27,14 @@ use crate::error::{Error, Result};
 use crate::housekeeping::logs::{LogChecks, LogRotation, LogWorkers, Rotator};
 use crate::housekeeping::orphans;
 use crate::housekeeping::teardown::{self, Block};
+use crate::images::collection::{Collector, Reclaim, Reclaimed};
 use crate::images::{ImageOptions, ImagePulls};
 use crate::instance::InstanceId;
 use crate::isolation::IsolationMetrics;
 use crate::metrics::Metrics;
+use crate::pod::actuated::{self, ActuatedPods};
 use crate::pod::cgroups::PodCgroups;
-use crate::pod::change::{self, Change};
+use crate::pod::change::{self, Change, Resizes};
 use crate::pod::claim::{Claimed, Found, Home, Origin, Sandbox, claim, recorded};
 use crate::pod::context::{PodContext, ephemeral};
 use crate::pod::executor::ActionExecutor;
@@ -44,6 +46,8 @@ use crate::pod::notices;
 use crate::pod::orders::{Order, Orders};
 use crate::pod::owners::{Owners, SHARED_BLOCK};
 use crate::pod::pod_files::{Mark, PodFiles};
+use crate::pod::resize::Resizing;
+use crate::pod::resize::record::ResizeRecord;
 use crate::pod::running::{Running, RunningPods};
 use crate::pod::spec;
 use crate::pod::starting::{PullTime, Starting};
@@ -87,6 +91,9 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// Delays of the pod lifecycle: back-off of restarts, retries, minimum grace period.
     pub settings: lifecycle::Settings,
+    /// The most containers that have ended and are kept, in all pods; `None`: no limit. The newest instance of each container is
+    /// always kept.
+    pub dead_containers: Option<u64>,
     /// How long a call of the runtime may take; `None`: as long as a kubelet allows by default.
     pub runtime_timeout: Option<Duration>,
     /// When logs of containers are rotated, and how many files are kept.
@@ -120,6 +127,8 @@ pub struct Options {
 struct LockedPlace {
     place: Place,
     lock: PodLock,
+    /// What of the pod does not have its resources yet.
+    resize: Option<ResizeRecord>,
 }
 
 /// Runs pods. Clones are the same agent.
@@ -145,6 +154,7 @@ impl Agent {
         let dirs = VolumeDirs { state: &state, root: options.root_dir.as_deref(), known: &known };
         let volumes = VolumeHomes::open(&dirs, &options.kernel, metrics.volumes.clone())?;
         let shared = Shared {
+            actuated: options.root_dir.as_deref().map(ActuatedPods::open),
             volumes,
             root_dir: options.root_dir,
             endpoint: options.endpoint,
@@ -164,6 +174,7 @@ impl Agent {
             clock: Arc::clone(&options.clock),
             notifier: Arc::clone(&notifier),
             settings: options.settings,
+            dead_containers: options.dead_containers,
             logs: options.logs,
             log_workers: LogWorkers::new(options.log_checks),
             images: ImagePulls::open(options.images, &options.clock)?,
@@ -178,12 +189,33 @@ impl Agent {
             tokio::spawn(refresh_cgroups(Arc::downgrade(cgroups)));
         }
         tokio::spawn(PodNotifier::listen(Arc::downgrade(&notifier), options.client));
-        Ok(Self { shared: Arc::new(shared) })
+        let shared = Arc::new(shared);
+        if shared.actuated.is_some() {
+            tokio::spawn(actuated::follow(Arc::downgrade(&shared)));
+        }
+        Ok(Self { shared })
+    }
+
+    /// Records the resources that the pods have in effect, for a kubelet that takes the node over. Call it when the process
+    /// ends; meanwhile that is done by itself.
+    pub async fn save_resources(&self) {
+        actuated::save(Arc::clone(&self.shared)).await;
     }
 
     /// Settles the pulls of images that an earlier process did not record to the end. Call it once, before the first update.
     pub async fn settle_images(&self) {
         self.shared.images.settle(&self.shared.cri).await;
+    }
+
+    /// Notes which images are used, and removes some that are not: no container of the runtime and no pod that this agent runs
+    /// uses them, and they are not pinned.
+    ///
+    /// # Errors
+    /// If the runtime does not list its images and containers. An image that cannot be removed is no error.
+    pub async fn collect_images(&self, reclaim: Reclaim) -> Result<Reclaimed> {
+        let Shared { cri, running, images, metrics, .. } = &*self.shared;
+        let (collection, access) = (&images.collection, images.access.as_ref());
+        Collector { cri, running, collection, access, metrics: &metrics.images }.collect(reclaim).await
     }
 
     /// Removes what pods of this state directory have in the runtime, in the state directory, in the root directory and in
@@ -274,7 +306,8 @@ impl Agent {
         let plans = plan.into_iter().chain(of_running).collect();
         let title = running.title();
         admission::runnable(&pod, &self.shared.node, self.shared.objects.pod_origin())?;
-        let fields = match change::between(&running.pod, &pod) {
+        let resizes = if self.shared.root_dir.is_some() { Resizes::InPlace } else { Resizes::No };
+        let fields = match change::between(&running.pod, &pod, resizes) {
             Change::None => match outside_of_spec(&running.pod, &pod) {
                 fields if fields.is_empty() => return Ok(Synced::Unchanged),
                 fields => fields,
@@ -304,6 +337,7 @@ impl Agent {
         admission::runnable(&admitted.pod, &self.shared.node, self.shared.objects.pod_origin())?;
         let pod = spec::lowered(&spec, &self.marks(None))?;
         let Claimed { place, lock, record, origin, plan } = self.claim(&admitted).await?;
+        let resize = record.resize.clone();
         let context = self.context(&record, plan);
         let span = context.span.clone();
         if origin == Origin::Unrecorded {
@@ -331,7 +365,7 @@ impl Agent {
                     events.pod(EventType::Warning, reason::USER_NAMESPACE_DISABLED, message);
                 }
                 let seen = (origin == Origin::New).then_some(seen);
-                Ok(self.supervise(context, LockedPlace { place, lock }, pod, seen))
+                Ok(self.supervise(context, LockedPlace { place, lock, resize }, pod, seen))
             }
             Err(error) => {
                 if origin == Origin::New
@@ -374,7 +408,7 @@ impl Agent {
             let grace = request.and_then(|request| request.grace).map(Duration::from_secs);
             let pod = spec::lowered(&context.spec, &context.marks)?.deleted(Deletion { grace });
             let Claimed { place, lock, .. } = claimed;
-            self.supervise(context, LockedPlace { place, lock }, pod, None).remove().await?;
+            self.supervise(context, LockedPlace { place, lock, resize: None }, pod, None).remove().await?;
         }
     }
 
@@ -384,9 +418,11 @@ impl Agent {
         let uid = blocking("reading records", move || recorded(&shared.state, &named)).await?;
         let Some(uid) = uid else {
             let unrecorded = self.find_unrecorded(pod).await?;
-            return Ok(Found { sandbox: Sandbox::None, unrecorded });
+            let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+            let actuated = self.shared.actuated.as_ref().and_then(|actuated| actuated.left(uid).cloned());
+            return Ok(Found { sandbox: Sandbox::None, unrecorded, actuated });
         };
-        Ok(Found { sandbox: self.sandbox_of(&uid).await?, unrecorded: None })
+        Ok(Found { sandbox: self.sandbox_of(&uid).await?, unrecorded: None, actuated: None })
     }
 
     /// Whether the runtime has a ready sandbox of the pod.
@@ -427,7 +463,7 @@ impl Agent {
         // Marked as deleted before the worker's first step: without block and plan the worker must not start
         // containers.
         let pod = spec::lowered(&context.spec, &context.marks)?.deleted(Deletion { grace });
-        Ok(self.supervise(context, LockedPlace { place, lock }, pod, None))
+        Ok(self.supervise(context, LockedPlace { place, lock, resize: None }, pod, None))
     }
 
     fn context(&self, record: &PodRecord, plan: Option<Plan>) -> PodContext {
@@ -499,7 +535,10 @@ impl Agent {
             place.write_record(&record)?;
             make_files(&shared, &context, &place)?;
             if let Some(cgroups) = &shared.cgroups {
-                cgroups.make(&context.uid, &context.spec)?;
+                // A resize goes on in its own order.
+                let resize = record.resize.as_ref();
+                let in_effect = resize.map(|resize| resize.in_effect(&context.spec));
+                cgroups.make(&context.uid, in_effect.as_ref().unwrap_or(&context.spec))?;
             }
             let wanted = mounts::wanted(&context, &*shared.objects);
             Ok((context, wanted))
@@ -523,7 +562,7 @@ impl Agent {
 
     /// Spawns the pod's worker. `seen` is when a new pod was first seen; `None` for an adopted pod.
     fn supervise(&self, context: PodContext, locked: LockedPlace, pod: Pod, seen: Option<Instant>) -> Handle {
-        let LockedPlace { place, lock } = locked;
+        let LockedPlace { place, lock, resize } = locked;
         let settings = self.shared.settings;
         let before = self.shared.statuses.last(&context.reference());
         let state = before
@@ -545,7 +584,11 @@ impl Agent {
         let (shared, span, logs) = (Arc::clone(&self.shared), context.span.clone(), place.logs.clone());
         tokio::spawn(Rotator { shared, span, logs, running }.run());
         let uid = context.uid.as_str().to_owned();
-        let running = Running { pod: context.pod.clone(), uid: context.uid.clone(), orders: orders.clone() };
+        let resize = Resizing::new(resize, self.shared.clock.now());
+        let resizing = resize.gate();
+        let (pod_now, orders_now) = (context.pod.clone(), orders.clone());
+        let running =
+            Running { pod: pod_now, uid: context.uid.clone(), resize: resize.record(), orders: orders_now };
         self.shared.running.insert(&context.namespace, &context.name, running);
         let worker = Worker {
             pod,
@@ -561,6 +604,7 @@ impl Agent {
             observed: Arc::clone(&observed),
             ending,
             writing,
+            resize,
             updates,
             changes: Arc::clone(&orders.changes),
             rests_until: tokio::time::Instant::now(),
@@ -571,6 +615,7 @@ impl Agent {
                 place: place.clone(),
                 ending: ends,
                 pulling,
+                resizing,
             },
         };
         let (shared, uid) = (Arc::clone(&self.shared), context.uid.clone());

@@ -33,6 +33,12 @@ pub enum Error {
         /// The runtime's message.
         message: String,
     },
+    /// A running pod cannot be given other resources now.
+    #[error("{cause}")]
+    Resize {
+        /// Why.
+        cause: String,
+    },
     /// The name of an image is none.
     #[error(transparent)]
     ImageName(types::NotAnImageName),
@@ -276,6 +282,7 @@ impl Error {
             Self::NeverPull { .. } => {
                 "import or pull the image first, or set imagePullPolicy to IfNotPresent"
             }
+            Self::Resize { .. } => "it is tried again; `kubectl describe pod` shows what the pod asks for",
             Self::Pull { .. } => "check the image's name, and that this node can reach its registry",
             Self::ImageName(_) => "write it as registry/path:tag, in lower case",
             Self::Config { .. } => "add the object to one of the manifests, or make the reference optional",

@@ -13,7 +13,7 @@
 //! | `agent` | the running pods: start, update, stop |
 //! | `sources/` | files as a source of pods, and of the ConfigMaps and Secrets that pods name |
 //! | `pod/` | one pod: its record and lock, its worker, files and mounts of its containers, allowed updates |
-//! | `images/` | image pulls: credentials, limits, which pods may use an image |
+//! | `images/` | image pulls: credentials, limits, which pods may use an image; the removal of images |
 //! | `cri/` | CRI calls, the observed state of a pod, requests for sandboxes and containers, [`Call`] |
 //! | `probe/` | probes and hooks |
 //! | `status/` | statuses and events, and their first sinks |
@@ -54,17 +54,21 @@ pub use error::{Error, Result};
 pub use housekeeping::logs;
 pub use images::ImageOptions;
 pub use images::access::ImageRecords;
+pub use images::collection::{Reclaim, Reclaimed};
 pub use images::limits::PullLimits;
 pub use images::verification::CredentialVerification;
 pub use instance::InstanceId;
 pub use lifecycle::Settings;
-pub use logs::{LogChecks, LogFiles, LogRotation, LogSize};
+pub use logs::{LogChecks, LogFiles, LogRotation, LogSize, RotatedLogs};
+pub use pod::allocation::{PodAllocation, ResourceChange, ResourceCheckpoint};
 pub use pod::cgroups::{CgroupDriver, CgroupOptions, PodCgroups};
 pub use pod::claim::{running_pod, running_pods};
 pub use pod::handle::Handle;
+pub use pod::local_volume::LocalVolume;
 pub use pod::node_fields::NodeFields;
 pub use pod::orders::Orders;
 pub use pod::parent::{CpuLimits, OomKill};
+pub use pod::resize::summary::resize_message;
 pub use pod::store::{PodRecord, StopRequest, Stored, ask_to_stop, stored, stored_one};
 pub use pod::sweep::sweep_state;
 pub use pod::update::{PodUpdate, Synced};
@@ -75,6 +79,7 @@ pub use sources::manifests::{Unreadable, read_complete_manifests, read_manifests
 pub use sources::objects::Objects;
 pub use status::events::EventLog;
 pub use status::pending::pending_status;
+pub use status::resources::{ContainerResourcesView, ResizeView, ResourcesStatus, ResourcesView, WrittenAmounts};
 pub use status::sink::StatusFiles;
 pub use status::startup::{START_PATIENCE, StartReport, StartWatch, Startup, any_changed};
 pub use status::view::{

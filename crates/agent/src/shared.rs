@@ -11,6 +11,7 @@ use crate::housekeeping::logs::checks::LogWorkers;
 use crate::housekeeping::logs::rotation::LogRotation;
 use crate::images::ImagePulls;
 use crate::metrics::Metrics;
+use crate::pod::actuated::ActuatedPods;
 use crate::pod::cgroups::PodCgroups;
 use crate::pod::context::PodContext;
 use crate::pod::running::RunningPods;
@@ -24,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) state: PathBuf,
     pub(crate) endpoint: String,
     pub(crate) cri: Cri,
+    /// What pods have in effect, for a kubelet; `None` where there is none.
+    pub(crate) actuated: Option<ActuatedPods>,
     /// The cgroups of the pods; `None` where the runtime makes them.
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
     pub(crate) ledger: Arc<Ledger>,
@@ -36,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) notifier: Arc<PodNotifier>,
     pub(crate) settings: lifecycle::Settings,
+    /// The most containers that have ended and are kept, in all pods; `None`: no limit.
+    pub(crate) dead_containers: Option<u64>,
     pub(crate) logs: LogRotation,
     pub(crate) log_workers: LogWorkers,
     pub(crate) images: ImagePulls,
@@ -48,6 +53,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Whether more containers have ended than the node may keep.
+    pub(crate) fn has_too_many_dead(&self) -> bool {
+        self.dead_containers.is_some_and(|most| self.metrics.observed.dead() > most)
+    }
+
     /// Records events of this pod.
     pub(crate) fn events_of<'a>(&'a self, context: &'a PodContext) -> Recorder<'a> {
         Recorder { sink: &*self.events, clock: &*self.clock, context }

@@ -1,20 +1,23 @@
 //! The kubelet's own admission: which pods of a cluster this node rejects for good, in the kubelet's order and with its
-//! reasons and messages.
+//! reasons and messages. And which of them it ends for others, or because it runs short of something ([`evict`]).
 //!
 //! A rejected pod is `Failed`; its controller creates another one. What only wardlet cannot do is never a reason here: see
 //! [`Candidate`](crate::Candidate).
 
 mod affinity;
+pub mod evict;
 mod fit;
 mod host_ports;
 mod node;
 mod preempt;
 mod requests;
+mod resize;
 mod security;
 mod taints;
 
 pub use affinity::NODE_AFFINITY;
 pub use node::{NodeCondition, NodeFacts};
+pub use resize::{Infeasible, asks_for_more, infeasible_resize, qos_rank};
 pub use preempt::{CannotPreempt, Requirement, victims};
 
 use manifest::k8s_openapi::api::core::v1::{Pod, PodSpec};
@@ -87,7 +90,9 @@ pub fn judge(new: NodePod<'_>, node: &NodeFacts, admitted: &[&Pod]) -> Admission
     } else if let Some(rejection) = lacking.first().map(fit::Lacking::rejection).or_else(|| unmet.next()) {
         return Admission::Rejected(rejection);
     }
-    let after = security::apparmor(new.phase, spec, node).or_else(|| security::declared_features(spec, node));
+    let after = security::apparmor(new.phase, spec, node)
+        .or_else(|| security::declared_features(spec, node))
+        .or_else(|| security::shutdown(node));
     after.map_or(outcome, Admission::Rejected)
 }
 

@@ -23,6 +23,8 @@ pub struct NodeFacts {
     pub apparmor: bool,
     /// Conditions under which the node takes no more pods.
     pub pressure: Vec<NodeCondition>,
+    /// Whether the machine shuts down: it takes no more pods.
+    pub is_shutting_down: bool,
     /// Sysctls that pods may set besides the safe ones; `*` at the end stands for any.
     pub allowed_unsafe_sysctls: Vec<String>,
 }

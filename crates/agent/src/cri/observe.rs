@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use cri::{Container, ContainerState, ContainerStatus, NamespaceMode, PodSandboxState, PodSandboxStatus};
+use cri::{
+    Container, ContainerState, ContainerStatus, LinuxContainerResources, NamespaceMode, PodSandboxState,
+    PodSandboxStatus,
+};
 use lifecycle::{ContainerName, Exit, Instance, InstanceState, Moment, Network, Sandbox};
 
 use types::keys::CONTAINER_NAME;
@@ -36,6 +39,8 @@ pub(crate) struct ObservedContainer {
     pub(crate) image_ref: String,
     /// The user of its first process.
     pub(crate) user: Option<UserView>,
+    /// The resources that the runtime reports of it.
+    pub(crate) resources: Option<LinuxContainerResources>,
     pub(crate) seen: Instance,
 }
 
@@ -97,6 +102,15 @@ impl PodSnapshot {
         found.into_iter().map(view).collect()
     }
 
+    /// The resources that the runtime reports of the running instance of a container.
+    pub(crate) fn resources(&self, name: &str) -> Option<LinuxContainerResources> {
+        let runs = |one: &&ObservedContainer| {
+            one.seen.container.as_str() == name && matches!(one.seen.state, InstanceState::Running { .. })
+        };
+        let newest = self.containers.iter().filter(runs).max_by_key(|one| one.seen.attempt)?;
+        Some(newest.resources.clone().unwrap_or_default())
+    }
+
     pub(crate) fn container(&self, name: &ContainerName, attempt: u32) -> Option<&ObservedContainer> {
         self.containers.iter().find(|c| c.seen.container == *name && c.seen.attempt == attempt)
     }
@@ -119,6 +133,11 @@ impl PodObserver {
         let (statuses, addresses) = (HashMap::new(), HashMap::new());
         let (dir, logs) = (place.files.clone(), place.logs.clone());
         Self { uid: uid.to_owned(), dir, logs, revisions, statuses, addresses }
+    }
+
+    /// Forgets the statuses that do not change by themselves: containers were given other resources.
+    pub(crate) fn forget_statuses(&mut self) {
+        self.statuses.clear();
     }
 
     pub(crate) async fn observe(&mut self, cri: &Cri) -> Result<PodSnapshot> {
@@ -190,6 +209,7 @@ impl PodObserver {
             image: status.image.as_ref().map(|image| image.image.clone()).unwrap_or_default(),
             image_ref: status.image_ref.clone(),
             user: user(status),
+            resources: status.resources.as_ref().and_then(|resources| resources.linux.clone()),
             seen: Instance { container, attempt, sandbox, revision, state },
         })
     }

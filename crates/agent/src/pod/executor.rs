@@ -8,7 +8,7 @@ use cri::{CreateContainerRequest, Image, ImageSpec, Mount, PodSandboxConfig};
 use ids::IdKind;
 use lifecycle::{Action, ContainerName, HookKind, Outcome, ProbeKind, StopReason, Task, Verdict};
 use manifest::k8s_openapi::api::core::v1::Container;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tracing::warn;
 use types::{PodUid, VolumeName, reason};
 use volumes::PodVolumes;
@@ -48,6 +48,8 @@ pub(crate) struct ActionExecutor {
     pub(crate) updates: watch::Receiver<Arc<PodContext>>,
     /// How long the pod has been waiting for images.
     pub(crate) pulling: PullTime,
+    /// Held while the pod is resized.
+    pub(crate) resizing: Arc<Mutex<()>>,
 }
 
 impl ActionExecutor {
@@ -306,6 +308,8 @@ impl ActionExecutor {
             config: Some(blocking("making a container's configuration", container_config).await?),
             sandbox_config: Some(config),
         };
+        // What a container may use more, its pod may use first.
+        drop(self.resizing.lock().await);
         let id = self.shared.cri.create(request).await?;
         self.link_log(name, attempt, &id).await;
         let (normal, events) = (EventType::Normal, self.events());
@@ -470,6 +474,7 @@ fn killing(container: &ContainerName, reason: StopReason) -> String {
         StopReason::LivenessProbe => "failed liveness probe",
         StopReason::StartupProbe => "failed startup probe",
         StopReason::DefinitionChanged => "definition changed",
+        StopReason::Resized => return format!("Container {container} resize requires restart"),
         StopReason::FailedPostStartHook => return reason::FAILED_POST_START_HOOK.to_owned(),
         _ => return format!("Stopping container {container}"),
     };

@@ -1,5 +1,7 @@
 //! One pod: its record, its worker, and the files and mounts of its containers.
 
+pub(crate) mod actuated;
+pub(crate) mod allocation;
 pub(crate) mod cgroups;
 pub(crate) mod change;
 pub(crate) mod claim;
@@ -15,6 +17,7 @@ pub(crate) mod hash;
 pub(crate) mod hosts;
 pub(crate) mod images;
 pub(crate) mod keyring;
+pub(crate) mod local_volume;
 pub(crate) mod lock;
 pub(crate) mod mounts;
 pub(crate) mod names;
@@ -27,6 +30,7 @@ pub(crate) mod payload;
 pub(crate) mod pod_files;
 pub(crate) mod removal;
 pub(crate) mod report;
+pub(crate) mod resize;
 pub(crate) mod resources;
 pub(crate) mod running;
 pub(crate) mod spec;

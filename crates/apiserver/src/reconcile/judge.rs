@@ -1,6 +1,6 @@
 //! Admission of new pods, as the kubelet's: rejected for good, admitted, or admitted once other pods are ended.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use admission::kubelet::{self, Admission as Outcome, NodeFacts, NodePod, Rejection, Requirement};
@@ -9,8 +9,10 @@ use tracing::{info, warn};
 use types::reason;
 
 use super::admitted::pod_of;
+use super::node_end::NodeEnd;
 use super::{Reconciler, Stage, work};
 use crate::pods::ApiPod;
+use crate::status::EndedByNode;
 
 /// Begins the message of a rejected pod.
 const REJECTED: &str = "Pod was rejected: ";
@@ -20,7 +22,7 @@ pub(super) const UNEXPECTED: &str = "UnexpectedAdmissionError";
 pub(super) const PREEMPTED: &str = "Preempted in order to admit critical pod";
 
 /// What becomes of a pod.
-enum Judged {
+pub(super) enum Judged {
     Admitted,
     Rejected(Rejection),
     /// It is admitted once these pods, by UID, are ended: so much must become free.
@@ -50,18 +52,27 @@ impl Reconciler {
             }
             self.warn_of_unknown_fields(wanted);
             self.admitted.insert(uid);
+            if let Some(spec) = &pod.spec {
+                self.ports.metrics.resizes.admitted(spec);
+            }
+        }
+        if self.allocations.get(uid).is_none()
+            && let Some(spec) = pod_of(wanted).and_then(|pod| pod.spec.as_ref())
+        {
+            self.allocations.give(uid, spec);
         }
         self.tasks.spawn(work::start(Arc::clone(&self.ports), Arc::clone(wanted)));
     }
 
-    fn judge(&self, uid: &str, new: NodePod<'_>, node: &NodeFacts) -> Judged {
-        let beside = self.admitted.beside(uid, &self.wanted);
-        let required = match kubelet::judge(new, node, &beside.pods) {
+    pub(super) fn judge(&self, uid: &str, new: NodePod<'_>, node: &NodeFacts) -> Judged {
+        let beside = self.admitted.beside(uid, &self.wanted, &self.allocations);
+        let pods = beside.pods();
+        let required = match kubelet::judge(new, node, &pods) {
             Outcome::Admitted => return Judged::Admitted,
             Outcome::Rejected(rejection) => return Judged::Rejected(rejection),
             Outcome::Preempts(required) => required,
         };
-        match kubelet::victims(new.pod, &required, &beside.pods) {
+        match kubelet::victims(new.pod, &required, &pods) {
             Ok(chosen) => {
                 let uids = chosen.iter().filter_map(|index| beside.uids.get(*index));
                 Judged::Preempts { victims: uids.map(|uid| (*uid).to_owned()).collect(), required }
@@ -89,25 +100,37 @@ impl Reconciler {
 
     /// Admits a critical pod, and ends the pods that leave too little for it. It is started when they have ended.
     fn preempt(&mut self, wanted: &Arc<ApiPod>, required: &[Requirement], victims: BTreeSet<String>) {
-        for uid in &victims {
+        self.end_victims(&wanted.pod, required, &victims);
+        let uid = wanted.pod.uid.as_str();
+        self.admitted.insert(uid);
+        if let Some(spec) = pod_of(wanted).and_then(|pod| pod.spec.as_ref()) {
+            self.allocations.give(uid, spec);
+        }
+        self.set_stage(&wanted.pod, Stage::Preempting { victims });
+    }
+
+    /// Ends pods that leave too little for a critical one.
+    pub(super) fn end_victims(
+        &mut self,
+        critical: &PodRef,
+        required: &[Requirement],
+        victims: &BTreeSet<String>,
+    ) {
+        for uid in victims {
             let Some(managed) = self.pods.get(uid) else { continue };
             let pod = managed.pod.clone();
-            let critical = &wanted.pod;
             info!(
-                "pod {}/{} is ended: critical pod {}/{} needs its resources",
+                "pod {}/{}: critical pod {}/{} needs its resources",
                 pod.namespace, pod.name, critical.namespace, critical.name
             );
             let signal = required.first().map_or("", |first| first.resource.as_str());
             self.ports.metrics.preempted(signal);
             self.event(&pod, reason::PREEMPTING, PREEMPTED.to_owned());
-            if let Some(cluster) = &self.ports.cluster {
-                cluster.statuses.preempt(&pod, PREEMPTED);
-            }
+            let (reason, message) = (reason::PREEMPTING.to_owned(), PREEMPTED.to_owned());
+            let status = EndedByNode { reason, message, is_disruption: true };
+            self.end_by_node(uid, NodeEnd { status, grace_seconds: None });
             self.admitted.remove(uid);
-            self.preempted.insert(uid.clone());
         }
-        self.admitted.insert(wanted.pod.uid.as_str());
-        self.set_stage(&wanted.pod, Stage::Preempting { victims });
     }
 
     /// Whether none of these pods runs any more.
@@ -140,6 +163,7 @@ impl Reconciler {
             object: EventObject { pod: pod.clone(), field_path: None },
             image: None,
             message,
+            annotations: BTreeMap::new(),
             log: None,
             time: self.ports.clock.now(),
         });

@@ -9,7 +9,7 @@ use agent::{Admitted, Agent};
 use kubelet_api::SyncLoop;
 use manifest::Object;
 
-use super::{Metrics, NodeView, StartError};
+use super::{Metrics, NodeView, Requests, StartError};
 use crate::objects::ApiObjects;
 use crate::pods::PodWatch;
 use crate::runtime_classes::RuntimeClasses;
@@ -32,6 +32,8 @@ pub struct Ports {
     pub agent: Agent,
     /// The agent's state directory.
     pub state: PathBuf,
+    /// The kubelet's root directory.
+    pub root_dir: PathBuf,
     /// Decides on each pod before it is started or changed.
     pub admission: Arc<dyn Admission>,
     /// Receives why pods cannot be started.
@@ -66,6 +68,8 @@ pub struct Sources {
     pub api: Option<PodWatch>,
     /// The directory of static pods, if there is one.
     pub files: Option<StaticPods>,
+    /// What the node itself wants of its pods.
+    pub requests: Requests,
 }
 
 impl Ports {

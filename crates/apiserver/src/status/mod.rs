@@ -5,12 +5,15 @@
 
 mod containers;
 mod convert;
+mod ended_by_node;
 mod merge;
+pub(crate) mod resources;
 mod sink;
 mod writer;
 
 pub(crate) use containers::cut;
 pub use convert::{CleanUp, StatusNode, pod_status};
+pub use ended_by_node::EndedByNode;
 pub use merge::patch;
 pub use sink::{ApiStatuses, StatusOptions};
 

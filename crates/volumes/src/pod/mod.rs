@@ -29,7 +29,6 @@ use crate::error::{Error, Result};
 use crate::present::{HostMount, Presented};
 use crate::probe::{Notice, Probe, Trial};
 use crate::record::{self, MadeState, Record};
-use crate::usage::{self, Usage};
 use crate::wanted::{Source, Wanted, WantedMount};
 use crate::writer::Written;
 use dir::{IfMissing, PodDir};
@@ -138,11 +137,6 @@ impl PodVolumes {
         Ok(HostMount::at(path, place.idmapped, wanted, mount))
     }
 
-    /// The usage of a volume that the node made.
-    pub fn usage(&self, pod: &PodUid, volume: &VolumeName) -> Result<Usage> {
-        usage::of(&self.dir(pod, volume)?)
-    }
-
     /// The content of a file in a volume that the node made, such as an emptyDir; `None` if there is none. The pod may have
     /// made the file: links are followed within the volume, and only a regular file is read.
     ///
@@ -158,7 +152,7 @@ impl PodVolumes {
         let held = PodDir::lock(&self.homes.own, pod, IfMissing::Leave)?.ok_or_else(missing)?;
         let record = Record::read(held.dir())?.ok_or_else(missing)?;
         let made = record.volume(volume).ok_or_else(missing)?;
-        // Counting takes long, and other processes need not wait for it.
+        // Reading may take long, and other processes need not wait for it.
         held.open(&made.kind.volume(volume))
     }
 

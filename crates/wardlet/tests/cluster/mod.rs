@@ -219,6 +219,8 @@ impl Cluster {
             "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
             "containerRuntimeEndpoint": self.endpoint(), "cgroupDriver": "cgroupfs", "resolvConf": "",
             "failCgroupV1": false, "podLogsDir": self.path("logs/pods"),
+            // However full the disk of this machine is.
+            "evictionHard": {"nodefs.available": "0%"}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
         });
         config.as_object_mut().unwrap().extend(self.kubelet.as_object().unwrap().clone());
         let file = self.path("kubelet.json");

@@ -260,6 +260,8 @@ fn agent(testbed: &Testbed, dir: &std::path::Path) -> Agent {
         "tlsCertFile": pki("kubelet-serving.crt"), "tlsPrivateKeyFile": pki("kubelet-serving.key"),
         "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
         "failCgroupV1": false, "podLogsDir": dir.join("logs/pods"),
+        // However full the disk of this machine is.
+        "evictionHard": {"nodefs.available": "0%"}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
     });
     let file = dir.join("kubelet.json");
     std::fs::write(&file, config.to_string()).unwrap();
