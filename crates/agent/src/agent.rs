@@ -31,6 +31,7 @@ use crate::images::{ImageOptions, ImagePulls};
 use crate::instance::InstanceId;
 use crate::isolation::IsolationMetrics;
 use crate::metrics::Metrics;
+use crate::owned::Owned;
 use crate::pod::cgroups::PodCgroups;
 use crate::pod::change::{self, Change};
 use crate::pod::claim::{Claimed, Found, Home, Origin, Sandbox, claim, recorded};
@@ -38,6 +39,7 @@ use crate::pod::context::{PodContext, ephemeral};
 use crate::pod::executor::ActionExecutor;
 use crate::pod::gates;
 use crate::pod::handle::Handle;
+use crate::pod::left_pods::LeftPods;
 use crate::pod::lock::PodLock;
 use crate::pod::mounts;
 use crate::pod::notices;
@@ -49,7 +51,6 @@ use crate::pod::spec;
 use crate::pod::starting::{PullTime, Starting};
 use crate::pod::stop_requests::StopRequests;
 use crate::pod::store::{Place, PodRecord, Stored, stored};
-use crate::pod::unrecorded::Unrecorded;
 use crate::pod::update::{PodUpdate, Synced};
 use crate::pod::volume_homes::{VolumeDirs, VolumeHomes};
 use crate::pod::worker::{Answers, Worker};
@@ -125,7 +126,7 @@ struct LockedPlace {
 /// Runs pods. Clones are the same agent.
 #[derive(Clone)]
 pub struct Agent {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Agent {
@@ -144,13 +145,14 @@ impl Agent {
         let (known, _) = stored(&state)?;
         let dirs = VolumeDirs { state: &state, root: options.root_dir.as_deref(), known: &known };
         let volumes = VolumeHomes::open(&dirs, &options.kernel, metrics.volumes.clone())?;
+        let owned = Owned::new(InstanceId::of(&state)?, options.root_dir.clone());
         let shared = Shared {
             volumes,
             root_dir: options.root_dir,
             endpoint: options.endpoint,
             cri: Cri {
                 client: options.client.clone(),
-                instance: InstanceId::of(&state)?,
+                owned,
                 journal: options.journal,
                 metrics: metrics.runtime.clone(),
                 timeout: options.runtime_timeout.unwrap_or(DEFAULT_TIMEOUT),
@@ -173,6 +175,7 @@ impl Agent {
             defaults: options.defaults,
             metrics,
             running: RunningPods::default(),
+            left: LeftPods::default(),
         };
         if let Some(cgroups) = &shared.cgroups {
             tokio::spawn(refresh_cgroups(Arc::downgrade(cgroups)));
@@ -303,11 +306,12 @@ impl Agent {
         let spec = admitted.pod.spec.clone().unwrap_or_default();
         admission::runnable(&admitted.pod, &self.shared.node, self.shared.objects.pod_origin())?;
         let pod = spec::lowered(&spec, &self.marks(None))?;
+        self.end_namesakes(&admitted.pod).await?;
         let Claimed { place, lock, record, origin, plan } = self.claim(&admitted).await?;
         let context = self.context(&record, plan);
         let span = context.span.clone();
         if origin == Origin::Unrecorded {
-            info!(parent: &span, "adopted: it runs, and its record is lost");
+            info!(parent: &span, "adopted: it runs, and had no record here: a kubelet has started it, or its record is lost");
         }
         if origin == Origin::Left {
             info!(
@@ -396,15 +400,6 @@ impl Agent {
         Ok(if sandboxes.iter().any(is_ready) { Sandbox::Ready } else { Sandbox::None })
     }
 
-    /// Only the pods of a cluster keep their UIDs without our record of them.
-    async fn find_unrecorded(&self, pod: &api::Pod) -> Result<Option<Unrecorded>> {
-        let uid = pod.metadata.uid.as_deref().and_then(|uid| PodUid::new(uid).ok());
-        let (Some(uid), Some(_)) = (uid, &self.shared.root_dir) else { return Ok(None) };
-        let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
-        let name = pod.metadata.name.as_deref().unwrap_or_default();
-        Unrecorded::find(&self.shared.cri, &uid, namespace, name).await
-    }
-
     /// By what the containers of a recorded pod are found again.
     fn marks(&self, record: Option<&PodRecord>) -> Marks {
         let is_nodes =
@@ -449,7 +444,7 @@ impl Agent {
             oom_kill: self.shared.defaults.oom_kill,
             node_fields: Arc::new(self.shared.defaults.node.clone()),
             marks: self.marks(Some(record)),
-            instance: self.shared.cri.instance.clone(),
+            instance: self.shared.cri.owned.instance().clone(),
             cgroup: self
                 .shared
                 .cgroups
@@ -498,6 +493,7 @@ impl Agent {
             (record.uids, record.gids) = (uids, gids);
             place.write_record(&record)?;
             make_files(&shared, &context, &place)?;
+            take_over_volumes(&shared, &context, &place)?;
             if let Some(cgroups) = &shared.cgroups {
                 cgroups.make(&context.uid, &context.spec)?;
             }
@@ -650,13 +646,23 @@ fn make_files(shared: &Shared, context: &PodContext, place: &Place) -> Result<()
         return Ok(());
     }
     let files = PodFiles(&place.files);
-    files.make(&Mark { instance: shared.cri.instance.clone(), logs: place.logs.clone() })?;
+    files.make(&Mark { instance: shared.cri.owned.instance().clone(), logs: place.logs.clone() })?;
     match &context.users {
         UserNamespace::Leased { uids, gids } if uids == gids && mode(context) == "own" => {
             files.record_block(*uids)
         }
         _ => files.forget_block(),
     }
+}
+
+/// Enters the volumes that a kubelet has made for the pod into its record: its containers see them, and go on to.
+fn take_over_volumes(shared: &Shared, context: &PodContext, place: &Place) -> Result<()> {
+    let others = shared.volumes.of(place)?.local.take_over(&context.uid)?;
+    if !others.is_empty() {
+        let paths: Vec<String> = others.iter().map(|path| path.display().to_string()).collect();
+        warn!(parent: &context.span, "volumes of drivers that are not known here are left: {}", paths.join(", "));
+    }
+    Ok(())
 }
 
 /// Leases the pod's block. The lease is on disk before anything is created with its IDs.
@@ -666,7 +672,11 @@ fn lease(shared: &Shared, context: &mut PodContext, place: &Place, record: &PodR
     let request = LeaseRequest {
         length: plan.user_namespace.length,
         places: place.owned_by_pod(),
-        categories: if plan.lease_categories { Categories::Pair } else { Categories::None },
+        categories: if plan.lease_categories && !record.has_runtime_level {
+            Categories::Pair
+        } else {
+            Categories::None
+        },
         ..LeaseRequest::new(holder(context.uid.as_str())?)
     };
     let lease = match plan.user_namespace.mode {

@@ -209,6 +209,18 @@ pub enum Error {
         /// The pod.
         pod: String,
     },
+    /// A kubelet's record of the pod's block is of another one than its sandbox has.
+    #[error("pod {pod}: {} records host IDs {recorded}, and its sandbox has {found}", file.display())]
+    Contradiction {
+        /// The pod.
+        pod: String,
+        /// The record.
+        file: PathBuf,
+        /// The host IDs in it.
+        recorded: String,
+        /// Those of the sandbox, in words.
+        found: String,
+    },
     /// The pod may not be created: it was admitted only because it ran under this name, and it has ended.
     #[error("pod {pod}: {field}: {cause}")]
     NotAdmitted {
@@ -302,6 +314,9 @@ impl Error {
             Self::Other { .. } => "end it first with `wardlet stop`, or give this one another name",
             Self::UidTaken { .. } => "remove metadata.uid from the manifest: the pod gets a UID of its own",
             Self::OtherBlock { .. } => "end it with `wardlet stop`, then start it anew",
+            Self::Contradiction { .. } => {
+                "delete the pod, or remove the file if it is the one that is wrong: the pod keeps what its sandbox has"
+            }
             Self::Call(error) => return error.hint().map(str::to_owned),
             Self::Record { .. } => {
                 "use the wardlet that wrote it, or move the pod's directory away once nothing of it runs"

@@ -18,6 +18,7 @@
 //! | `probe/` | probes and hooks |
 //! | `status/` | statuses and events, and their first sinks |
 //! | `instance` | the ID of a state directory, in the annotations of its sandboxes and containers |
+//! | `owned` | which sandboxes and containers are an agent's: its own, and those of a kubelet whose root directory it has |
 //! | `root_dir` | the kubelet's root directory |
 //! | `housekeeping/` | the removal of ended pods, and of what has no record; [`logs`] |
 //! | `metrics/` | the agent's metrics, under the kubelet's names |
@@ -34,6 +35,7 @@ mod images;
 mod instance;
 mod isolation;
 mod metrics;
+mod owned;
 mod pod;
 pub mod ports;
 mod probe;
@@ -52,6 +54,7 @@ pub use bucket::Bucket;
 pub use cgroups::kube::NodeLimits;
 pub use error::{Error, Result};
 pub use housekeeping::logs;
+pub use housekeeping::take_over::TakenOver;
 pub use images::ImageOptions;
 pub use images::access::ImageRecords;
 pub use images::limits::PullLimits;
@@ -59,6 +62,7 @@ pub use images::verification::CredentialVerification;
 pub use instance::InstanceId;
 pub use lifecycle::Settings;
 pub use logs::{LogChecks, LogFiles, LogRotation, LogSize};
+pub use owned::Owned;
 pub use pod::cgroups::{CgroupDriver, CgroupOptions, PodCgroups};
 pub use pod::claim::{running_pod, running_pods};
 pub use pod::handle::Handle;

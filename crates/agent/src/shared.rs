@@ -13,6 +13,7 @@ use crate::images::ImagePulls;
 use crate::metrics::Metrics;
 use crate::pod::cgroups::PodCgroups;
 use crate::pod::context::PodContext;
+use crate::pod::left_pods::LeftPods;
 use crate::pod::running::RunningPods;
 use crate::pod::volume_homes::VolumeHomes;
 use crate::ports::{Clock, EventSink, ObjectStore, StatusSink};
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) defaults: PodDefaults,
     pub(crate) metrics: Metrics,
     pub(crate) running: RunningPods,
+    pub(crate) left: LeftPods,
 }
 
 impl Shared {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ::node::facts::KeptTrials;
 use ::node::{GateFlags, Node};
-use admission::{Admitted, PodOrigin};
+use admission::{Admitted, PodOrigin, RunningPods};
 use agent::ports::BoxFuture;
 use cri::StatusResponse;
 use cri::client::Client;
@@ -30,6 +30,8 @@ pub struct NodeAdmission {
     /// Sysctls that the kubelet's configuration allows beside those of the policy.
     allowed_unsafe_sysctls: Vec<String>,
     trials: KeptTrials,
+    /// The user namespaces of pods that a kubelet has left running here.
+    left: RunningPods,
     /// The runtime's last answer, and when it came.
     status: tokio::sync::Mutex<Option<(Instant, Arc<StatusResponse>)>>,
     /// What was warned of: once each.
@@ -46,9 +48,16 @@ impl NodeAdmission {
             client,
             allowed_unsafe_sysctls,
             trials: KeptTrials::default(),
+            left: RunningPods::default(),
             status: tokio::sync::Mutex::default(),
             warned: Mutex::default(),
         }
+    }
+
+    /// Beside pods that a kubelet has left running with these user namespaces: they keep what they have.
+    #[must_use]
+    pub fn beside(self, left: RunningPods) -> Self {
+        Self { left, ..self }
     }
 
     /// The operator's policy with the node's feature gates.
@@ -101,7 +110,11 @@ impl NodeAdmission {
         let intents: Vec<&Intent> = candidates.iter().filter_map(|c| c.intent.as_ref()).collect();
         // Files are read and mounts are tried.
         let facts = tokio::task::block_in_place(|| self.facts(&intents, &status))?;
-        let running = agent::running_pod(self.node.state_dir(), pod.namespace(), pod.name())?;
+        let mut running = agent::running_pod(self.node.state_dir(), pod.namespace(), pod.name())?;
+        let key = (pod.namespace().to_owned(), pod.name().to_owned());
+        if let Some(users) = self.left.0.get(&key) {
+            running.0.entry(key).or_insert(*users);
+        }
         let decision = admission::admit(&candidates, &facts, &policy, &self.name, &running);
         let refusals = decision.refused.into_iter().flat_map(|refused| refused.refusals);
         let refusals: Vec<_> = refusals.collect();

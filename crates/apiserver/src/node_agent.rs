@@ -6,7 +6,7 @@ use std::time::Duration;
 use ::node::Node;
 use ::node::kubelet::{CredentialProvidersError, KubeletConfig, NodeFlags};
 use agent::ports::{Clock, EventSink, StatusSink, SystemClock};
-use agent::{Agent, InstanceId, Options, PodCgroups, StatusFiles};
+use agent::{Agent, InstanceId, Options, Owned, PodCgroups, StatusFiles};
 use kubelet_api::SyncLoop;
 use telemetry::metrics::ProcessMetrics;
 use tokio::task::JoinSet;
@@ -208,6 +208,7 @@ impl NodeAgent<'_> {
                 cgroups: of_pods,
                 machine: machine.clone(),
             };
+            let owned = Owned::new(InstanceId::of(&state)?, options.root_dir.clone());
             let api = kubelet_api::Options {
                 config,
                 effective,
@@ -216,7 +217,7 @@ impl NodeAgent<'_> {
                 node: &name,
                 client: client.clone(),
                 pods: Arc::new(NodePods { pods: watch.view(), state: state.clone() }),
-                streams: Arc::new(RuntimeStreams::new(options.client.clone(), InstanceId::of(&state)?)),
+                streams: Arc::new(RuntimeStreams::new(options.client.clone(), owned)),
                 metrics: options.metrics.clone(),
                 sync_loop: sync_loop.clone(),
             };
@@ -284,11 +285,24 @@ impl NodeAgent<'_> {
         let events = Arc::clone(&options.events);
         let agent = Agent::open(options)?;
         agent.settle_images().await;
+        // Before a pod gets a block.
+        let taken = agent.take_over().await?;
         tasks.spawn(refresh(agent.clone(), config.sync_frequency.to_std()));
-        let admission = Arc::new(admission);
+        let admission = Arc::new(admission.beside(taken.users));
+        let running = taken.pods;
         let turns = sync_loop.clone();
-        let ports =
-            Ports { agent, state, admission, events, cluster, clock, node: view, metrics, sync_loop: turns };
+        let ports = Ports {
+            agent,
+            state,
+            running,
+            admission,
+            events,
+            cluster,
+            clock,
+            node: view,
+            metrics,
+            sync_loop: turns,
+        };
         tokio::select! {
             () = reconcile::run(ports, sources, shutdown) => {}
             () = service.run(&sync_loop) => {}

@@ -62,6 +62,15 @@ impl MadeKind {
         [VOLUMES, self.dir(), name.as_str()].iter().collect()
     }
 
+    /// The directory in which a kubelet marks a volume of this kind as complete: it makes all of them as an emptyDir.
+    pub(crate) fn kubelets_mark(self, name: &VolumeName) -> PathBuf {
+        let name = match self {
+            Self::EmptyDir => name.as_str().to_owned(),
+            _ => format!("wrapped_{name}"),
+        };
+        Path::new(PLUGINS).join(Self::EmptyDir.dir()).join(name)
+    }
+
     /// The path of further directories of a volume of this kind.
     pub(crate) fn beside(self, name: &VolumeName) -> PathBuf {
         [PLUGINS, self.dir(), name.as_str()].iter().collect()

@@ -206,12 +206,7 @@ impl Testbed {
         self.ask_to_start(Part::Kubelet, &[], Some(node_agent))
     }
 
-    fn ask_to_start(
-        &mut self,
-        part: Part,
-        wrapper: &[String],
-        node_agent: Option<NodeAgent>,
-    ) -> Result<()> {
+    fn ask_to_start(&mut self, part: Part, wrapper: &[String], node_agent: Option<NodeAgent>) -> Result<()> {
         let request = Request::Start { part, wrapper: wrapper.to_vec(), node_agent };
         let outcome = control::ask(&self.record, &request);
         self.record = Record::read(&self.record.name)?;

@@ -13,8 +13,8 @@ use types::keys::POD_UID;
 use crate::blocking::blocking;
 use crate::cri::journal::Call;
 use crate::error::Result;
-use crate::instance::InstanceId;
 use crate::metrics::runtime::RuntimeMetrics;
+use crate::owned::Owned;
 
 /// The kubelet's default timeout of CRI calls.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -28,6 +28,8 @@ const SLOW: Duration = Duration::from_secs(20);
 pub(crate) const POD_NAME: &str = "io.kubernetes.pod.name";
 /// The label with the pod's namespace.
 pub(crate) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+/// The annotation with the container's terminationMessagePath.
+pub(crate) const TERMINATION_MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";
 /// The annotation with the container's terminationMessagePolicy.
 pub(crate) const TERMINATION_MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
 
@@ -38,8 +40,8 @@ pub type Journal = Arc<dyn Fn(&Call) + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Cri {
     pub(crate) client: Client,
-    /// The instance whose sandboxes and containers are listed.
-    pub(crate) instance: InstanceId,
+    /// Whose sandboxes and containers are listed.
+    pub(crate) owned: Owned,
     pub(crate) journal: Option<Journal>,
     pub(crate) metrics: RuntimeMetrics,
     /// The timeout of a call; the creation of a sandbox has twice as long.
@@ -115,10 +117,10 @@ impl Cri {
         }
     }
 
-    /// The sandboxes of a pod of this instance.
+    /// The sandboxes of a pod of this agent.
     pub(crate) async fn sandboxes(&self, uid: &str) -> Result<Vec<cri::PodSandbox>> {
         let listed = self.list_sandboxes(of_pod(uid)).await?;
-        Ok(listed.into_iter().filter(|sandbox| self.instance.owns(&sandbox.annotations)).collect())
+        Ok(listed.into_iter().filter(|sandbox| self.owned.sandbox(sandbox)).collect())
     }
 
     /// The sandboxes with this UID, whichever client of the runtime created them.
@@ -126,10 +128,15 @@ impl Cri {
         self.list_sandboxes(of_pod(uid)).await
     }
 
-    /// All sandboxes of this instance.
+    /// All sandboxes of this agent.
     pub(crate) async fn all_sandboxes(&self) -> Result<Vec<cri::PodSandbox>> {
-        let listed = self.list_sandboxes(BTreeMap::new()).await?;
-        Ok(listed.into_iter().filter(|sandbox| self.instance.owns(&sandbox.annotations)).collect())
+        let listed = self.all_sandboxes_of_all_clients().await?;
+        Ok(listed.into_iter().filter(|sandbox| self.owned.sandbox(sandbox)).collect())
+    }
+
+    /// All sandboxes of the runtime, whichever client created them.
+    pub(crate) async fn all_sandboxes_of_all_clients(&self) -> Result<Vec<cri::PodSandbox>> {
+        self.list_sandboxes(BTreeMap::new()).await
     }
 
     async fn list_sandboxes(&self, labels: BTreeMap<String, String>) -> Result<Vec<cri::PodSandbox>> {
@@ -139,12 +146,12 @@ impl Cri {
         Ok(listed.items)
     }
 
-    /// The containers of a pod of this instance.
+    /// The containers of a pod of this agent.
     pub(crate) async fn containers(&self, uid: &str) -> Result<Vec<cri::Container>> {
         self.list_containers(of_pod(uid)).await
     }
 
-    /// All containers of this instance.
+    /// All containers of this agent.
     pub(crate) async fn all_containers(&self) -> Result<Vec<cri::Container>> {
         self.list_containers(BTreeMap::new()).await
     }
@@ -153,8 +160,7 @@ impl Cri {
         let filter = cri::ContainerFilter { label_selector: labels, ..Default::default() };
         let request = cri::ListContainersRequest { filter: Some(filter) };
         let listed = self.look("ListContainers", self.client.runtime().list_containers(request)).await?;
-        let own = |container: &cri::Container| self.instance.owns(&container.annotations);
-        Ok(listed.containers.into_iter().filter(own).collect())
+        Ok(listed.containers.into_iter().filter(|container| self.owned.container(container)).collect())
     }
 
     /// `None` if the sandbox does not exist.

@@ -9,7 +9,7 @@ use manifest::k8s_openapi::api::core::v1::Container;
 
 use types::keys::CONTAINER_NAME;
 
-use crate::cri::calls::TERMINATION_MESSAGE_POLICY;
+use crate::cri::calls::{TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY};
 use crate::cri::resources;
 use crate::cri::sandbox;
 use crate::cri::security;
@@ -78,10 +78,7 @@ fn annotations(context: &PodContext, container: &Container, attempt: u32) -> BTr
     let all = [
         context.instance.annotation(),
         ("io.kubernetes.container.restartCount".to_owned(), attempt.to_string()),
-        (
-            "io.kubernetes.container.terminationMessagePath".to_owned(),
-            text(&container.termination_message_path),
-        ),
+        (TERMINATION_MESSAGE_PATH.to_owned(), text(&container.termination_message_path)),
         (TERMINATION_MESSAGE_POLICY.to_owned(), text(&container.termination_message_policy)),
     ];
     context.marks.of_container(&context.pod, container).into_iter().chain(all).collect()

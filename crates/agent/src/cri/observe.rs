@@ -1,14 +1,14 @@
 //! Observes the state of a pod in the runtime.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cri::{Container, ContainerState, ContainerStatus, NamespaceMode, PodSandboxState, PodSandboxStatus};
 use lifecycle::{ContainerName, Exit, Instance, InstanceState, Moment, Network, Sandbox};
 
 use types::keys::CONTAINER_NAME;
 
-use crate::cri::calls::{Cri, TERMINATION_MESSAGE_POLICY};
+use crate::cri::calls::{Cri, TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY};
 use crate::cri::marks::Revisions;
 use crate::error::Result;
 use crate::housekeeping::logs;
@@ -196,7 +196,8 @@ impl PodObserver {
 
     fn exit(&self, container: &ContainerName, attempt: u32, status: &ContainerStatus) -> Exit {
         let name = container.as_str();
-        let mut message = files::last_words(&self.dir, name, attempt).unwrap_or_default();
+        let file = files::words_file(&self.dir, name, attempt, mounted_words(status));
+        let mut message = files::last_words(&file).unwrap_or_default();
         let policy = status.annotations.get(TERMINATION_MESSAGE_POLICY);
         let falls_back = policy.is_some_and(|policy| policy == "FallbackToLogsOnError");
         if message.is_empty() && falls_back && status.exit_code != 0 {
@@ -213,6 +214,13 @@ impl PodObserver {
             finished: moment(status.finished_at),
         }
     }
+}
+
+/// Where the file with the termination message of a container is, by its mounts.
+fn mounted_words(status: &ContainerStatus) -> Option<&Path> {
+    let point = status.annotations.get(TERMINATION_MESSAGE_PATH)?;
+    let mount = status.mounts.iter().find(|mount| mount.container_path == *point)?;
+    Some(Path::new(&mount.host_path))
 }
 
 fn user(status: &ContainerStatus) -> Option<UserView> {

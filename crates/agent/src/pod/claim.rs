@@ -129,10 +129,11 @@ pub(crate) fn claim(home: Home<'_>, admitted: &Admitted, owners: &Owners, found:
         root_dir: home.root_dir.map(Path::to_owned),
     });
     let origin = match found.unrecorded {
-        Some(Unrecorded { handler, uids, gids }) => {
+        Some(Unrecorded { handler, users }) => {
             // The pod keeps the block that it has, or it is not adopted.
-            (record.uids, record.gids) = (uids.into_iter().collect(), gids.into_iter().collect());
+            (record.uids, record.gids) = (users.uids.into_iter().collect(), users.gids.into_iter().collect());
             record.handler = handler;
+            record.has_runtime_level = true;
             Origin::Unrecorded
         }
         None => Origin::New,
@@ -273,6 +274,7 @@ fn new_uid() -> Result<PodUid> {
 mod tests {
     use crate::pod::owners::GivenUid;
     use crate::pod::store::StopRequest;
+    use crate::pod::unrecorded::SandboxUsers;
     use plan::{Gates, Intent, Namespaces, Owner, PodIdentity};
 
     use super::*;
@@ -457,7 +459,8 @@ mod tests {
         let (state, root) = (dir.path().join("state"), dir.path().join("root"));
         std::fs::create_dir(&state).unwrap();
         let line = ids::IdMapping::new(0, 131_072, 65_536).unwrap();
-        let unrecorded = Unrecorded { handler: "runc".to_owned(), uids: Some(line), gids: Some(line) };
+        let users = SandboxUsers { uids: Some(line), gids: Some(line) };
+        let unrecorded = Unrecorded { handler: "runc".to_owned(), users };
         let claim = |admitted: &Admitted| {
             let found = Found { sandbox: Sandbox::None, unrecorded: Some(unrecorded.clone()) };
             let home = Home { root_dir: Some(&root), ..home(&state) };
@@ -472,6 +475,7 @@ mod tests {
             assert_eq!(claimed.origin, Origin::Unrecorded);
             assert_eq!(claimed.plan.unwrap().user_namespace.mode, UserNamespaceMode::Own);
             assert_eq!((&claimed.record.uids, &claimed.record.gids), (&vec![line], &vec![line]));
+            assert!(claimed.record.has_runtime_level, "its containers would not share their files");
             assert_eq!(
                 (claimed.record.handler.as_str(), claimed.record.root_dir.as_deref()),
                 ("runc", Some(&*root))

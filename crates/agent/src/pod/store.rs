@@ -77,6 +77,10 @@ pub struct PodRecord {
     /// The kubelet's root directory that has its volumes and files, where they are not in the state directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_dir: Option<PathBuf>,
+    /// Whether its sandbox was there before the record, with the SELinux level that the runtime has chosen: containers get
+    /// no other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_runtime_level: bool,
     /// Its definition.
     pub pod: Pod,
 }
@@ -115,6 +119,7 @@ impl PodRecord {
             process: std::process::id(),
             pod_logs_dir,
             root_dir,
+            has_runtime_level: false,
             pod,
         }
     }

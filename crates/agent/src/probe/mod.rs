@@ -195,9 +195,9 @@ mod tests {
         let (ours, _theirs) = tokio::io::duplex(4096);
         let metrics = Metrics::register(&telemetry::metrics::Registry::default()).unwrap();
         let client = cri::client::Client::over(ours).await.unwrap();
-        let instance = crate::instance::InstanceId::for_test("instance-1");
+        let owned = crate::owned::Owned::new(crate::instance::InstanceId::for_test("instance-1"), None);
         let metrics = metrics.runtime;
-        let cri = Cri { client, instance, journal: None, metrics, timeout: Duration::from_secs(5) };
+        let cri = Cri { client, owned, journal: None, metrics, timeout: Duration::from_secs(5) };
         let serving = async {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut asked = [0; 1024];

@@ -69,6 +69,11 @@ impl AdmittedPods {
         all
     }
 
+    /// Notes pods that another agent has admitted, and that run.
+    pub(super) fn add_running(&mut self, uids: &BTreeSet<String>) {
+        uids.iter().for_each(|uid| self.insert(uid));
+    }
+
     pub(super) fn contains(&self, uid: &str) -> bool {
         self.pods.contains_key(uid)
     }

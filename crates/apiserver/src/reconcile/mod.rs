@@ -134,13 +134,15 @@ pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = 
     };
     let state = ports.state.clone();
     let admitted = tokio::task::spawn_blocking(move || AdmittedPods::load(&state)).await;
+    let mut admitted = admitted.unwrap_or_default();
+    admitted.add_running(&ports.running);
     let mut reconciler = Reconciler {
         ports: Arc::new(ports),
         wanted,
         is_cleaned: false,
         collected: Instant::now(),
         pods: HashMap::new(),
-        admitted: admitted.unwrap_or_default(),
+        admitted,
         preempted: BTreeSet::new(),
         changes: 0,
         tasks: JoinSet::new(),
@@ -251,13 +253,14 @@ impl Reconciler {
     /// Removes what pods without a record have that no source has: in the runtime, on disk, in the ledger, of cgroups.
     fn collect_now(&mut self) {
         self.collected = Instant::now();
-        // A pod that is over needs nothing but what its record protects.
-        let wanted = self.wanted.pods().filter(|pod| !pod.is_terminal());
-        let wanted: BTreeSet<String> = wanted.map(|pod| pod.pod.uid.as_str().to_owned()).collect();
+        let uid = |pod: &Arc<ApiPod>| pod.pod.uid.as_str().to_owned();
+        let wanted: BTreeSet<String> = self.wanted.pods().map(uid).collect();
+        // A pod that is over has no process.
+        let active = self.wanted.pods().filter(|pod| !pod.is_terminal()).map(uid).collect();
         let (agent, metrics) = (self.ports.agent.clone(), self.ports.metrics.clone());
         tokio::spawn(async move {
-            metrics.orphaned(agent.collect_unwanted(wanted.clone()).await);
-            agent.collect_cgroups(wanted).await;
+            metrics.orphaned(agent.collect_unwanted(wanted).await);
+            agent.collect_cgroups(active).await;
         });
     }
 
@@ -335,6 +338,10 @@ impl Reconciler {
         if wanted.deletion.is_none() && !wanted.is_terminal() && !has_ended {
             return self.admit(wanted, None);
         }
+        if wanted.deletion.is_none() {
+            self.tasks.spawn(work::retire(Arc::clone(&self.ports), Arc::clone(wanted)));
+            return;
+        }
         let grace = wanted.deletion.and_then(|deletion| deletion.grace);
         self.tasks.spawn(work::end(Arc::clone(&self.ports), wanted.pod.clone(), grace));
     }
@@ -383,7 +390,12 @@ impl Reconciler {
             }
             (Stage::Waiting { until, .. }, Some(wanted)) if *until <= Instant::now() => {
                 (managed.stage, managed.changes) = (Stage::Starting, self.changes);
-                self.tasks.spawn(work::start(Arc::clone(&self.ports), Arc::clone(wanted)));
+                let (ports, wanted) = (Arc::clone(&self.ports), Arc::clone(wanted));
+                // What is over in the API is not started, however often its end has failed.
+                match wanted.is_terminal() {
+                    true => self.tasks.spawn(work::retire(ports, wanted)),
+                    false => self.tasks.spawn(work::start(ports, wanted)),
+                };
             }
             (Stage::Preempting { .. }, Some(wanted)) if has_room => {
                 (managed.stage, managed.changes) = (Stage::Starting, self.changes);

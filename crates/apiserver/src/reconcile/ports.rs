@@ -1,5 +1,6 @@
 //! What the reconciler works with.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub struct Ports {
     pub agent: Agent,
     /// The agent's state directory.
     pub state: PathBuf,
+    /// The pods that a kubelet has left running, by UID: they were admitted by it.
+    pub running: BTreeSet<String>,
     /// Decides on each pod before it is started or changed.
     pub admission: Arc<dyn Admission>,
     /// Receives why pods cannot be started.

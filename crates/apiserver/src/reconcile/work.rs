@@ -12,11 +12,13 @@ use manifest::{Finding, Object, Resource};
 use tracing::{error, warn};
 use types::reason;
 
+use super::admitted::pod_of;
 use super::{Ports, StartError};
 use crate::node::NotReady;
 use crate::objects::{ObjectKey, references};
 use crate::pods::{ApiPod, Definition};
 use crate::runtime_classes::{class_of, with_handler};
+use crate::status::status_in_api;
 
 /// The pause before a removal is tried again.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -157,6 +159,21 @@ async fn handler(ports: &Ports, pod: &PodRef, object: &Object) -> Result<Option<
 fn unreadable(findings: &[Finding]) -> String {
     let texts: Vec<String> = findings.iter().map(ToString::to_string).collect();
     texts.join("; ")
+}
+
+/// Ends the rest of a pod that is over in the API and not deleted. One that a kubelet has run is recorded with its
+/// status, so that its logs stay until it is deleted.
+pub(super) async fn retire(ports: Arc<Ports>, wanted: Arc<ApiPod>) -> Done {
+    let pod = wanted.pod.clone();
+    let has_no_record = || matches!(agent::stored_one(&ports.state, pod.uid.as_str()), Ok(None));
+    if let (Some(definition), Some(status)) = (pod_of(&wanted), status_in_api(&wanted.status))
+        && status.is_terminated()
+        && has_no_record()
+        && let Err(error) = ports.agent.record_ended(definition, status).await
+    {
+        return Done::NotStarted { pod, error: error.into() };
+    }
+    end(ports, pod, None).await
 }
 
 /// Stops a pod that an earlier process has started, also one whose record is lost.

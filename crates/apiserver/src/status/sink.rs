@@ -15,6 +15,7 @@ use types::reason;
 
 use crate::pods::{PodsView, is_terminal};
 use crate::status::convert::{CleanUp, StatusNode};
+use crate::status::live::{last_change, status_in_api};
 use crate::status::writer::Writer;
 
 /// Histogram buckets in seconds.
@@ -27,6 +28,7 @@ const DISRUPTION_TARGET: &str = "DisruptionTarget";
 /// task, the newest status of each pod only. The task ends when this value is dropped.
 pub struct ApiStatuses {
     local: Arc<dyn StatusSink>,
+    pods: PodsView,
     queue: Arc<Queue>,
     /// The messages of pods that are ended for critical pods, by UID.
     preempted: Mutex<HashMap<String, String>>,
@@ -95,16 +97,29 @@ impl ApiStatuses {
             Buckets::new(&SECONDS)?,
         )?;
         let queue = Arc::new(Queue::default());
+        let of_api = pods.clone();
         let writer = Writer { client, pods, node, queue: Arc::clone(&queue), seconds: seconds.with([]) };
         let task = tokio::spawn(writer.run()).abort_handle();
-        Ok(Self { local, queue, preempted: Mutex::default(), task })
+        Ok(Self { local, pods: of_api, queue, preempted: Mutex::default(), task })
     }
 
-    /// Sends the last status of a pod that was adopted: an earlier process may have ended before the API had it.
+    /// Sends the last status of a pod that was adopted: an earlier process may have ended before the API had it. One that
+    /// is older than that in the API is of a time before another agent ran the node.
     pub fn resume(&self, pod: &PodRef) {
-        if let Some(last) = self.local.last(pod) {
+        if let Some(last) = self.local.last(pod).filter(|local| !self.is_outdated(pod, local)) {
             self.queue.change(pod, || last, |_| {});
         }
+    }
+
+    /// The status that the pod has in the API.
+    fn in_api(&self, pod: &PodRef) -> Option<PodStatus> {
+        let pods = self.pods.current()?;
+        status_in_api(&pods.by_uid(pod.uid.as_str())?.status)
+    }
+
+    /// Whether a newer change is in the API than this status tells of: another agent has run the node since.
+    fn is_outdated(&self, pod: &PodRef, local: &PodStatus) -> bool {
+        self.in_api(pod).is_some_and(|in_api| last_change(&in_api) > last_change(local))
     }
 
     /// Has a pod that is being ended for a critical one end as `Failed`, however its containers end.
@@ -137,9 +152,10 @@ impl ApiStatuses {
         status
     }
 
-    /// Sends the first status of a pod that is not started yet, unless it has one.
+    /// Sends the first status of a pod that is not started yet, unless it has one. A pod that runs, and that this agent
+    /// cannot take over yet, has one in the API.
     pub fn accept(&self, pod: &PodRef, pending: PodStatus) {
-        if self.local.last(pod).is_none() {
+        if self.local.last(pod).is_none() && !self.in_api(pod).is_some_and(|status| status.is_up()) {
             self.queue.change(pod, || pending, |_| {});
         }
     }
@@ -154,7 +170,8 @@ impl ApiStatuses {
             }
             None => ended("Pending", None, None, 0),
         };
-        let last = || self.local.last(pod).unwrap_or_else(never_started);
+        let of_other = || self.in_api(pod).filter(|status| status.is_up() && preempted.is_none());
+        let last = || self.local.last(pod).or_else(of_other).unwrap_or_else(never_started);
         self.queue.change(pod, last, |entry| entry.clean_up = CleanUp::Finished);
     }
 
@@ -195,7 +212,8 @@ impl StatusSink for ApiStatuses {
     }
 
     fn last(&self, pod: &PodRef) -> Option<PodStatus> {
-        self.local.last(pod)
+        let local = self.local.last(pod).filter(|local| !self.is_outdated(pod, local));
+        local.or_else(|| self.in_api(pod))
     }
 }
 

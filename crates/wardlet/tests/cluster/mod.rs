@@ -3,6 +3,7 @@
 
 pub(crate) mod pods;
 pub(crate) mod refused;
+pub(crate) mod takeover;
 pub(crate) mod workloads;
 
 use std::path::{Path, PathBuf};

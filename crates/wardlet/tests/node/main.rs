@@ -9,5 +9,6 @@ mod cluster_refused;
 mod cluster_services;
 mod cluster_workloads;
 mod compare_cri;
+mod takeover;
 mod verify;
 mod verify_beside;

@@ -55,4 +55,5 @@ mod run_pull;
 mod run_stop;
 mod run_updates;
 mod stories;
+mod takeover;
 mod tutorial;
