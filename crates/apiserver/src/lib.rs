@@ -47,6 +47,7 @@ mod streams;
 mod tokens;
 mod trust_bundles;
 mod usage;
+mod warned;
 
 pub use limits::SwapError;
 pub use problem::Problem;

@@ -34,5 +34,6 @@ pub use pods::{Pods, ServedContainer, ServedPod};
 pub use serve::{Options, Server, serve, serve_health};
 pub use streams::{Call, RunOutput, Session, StreamError, Streams, Wanted};
 pub use usage::{
-    ContainerUsage, Detail, Filesystem, Interface, NodeUsage, PartUsage, PodUsage, Reading, Usage, Used,
+    ContainerUsage, Detail, Filesystem, Interface, NodeUsage, POD_INTERFACE, PartUsage, PodUsage, Reading,
+    TaskLimit, Usage, Used,
 };

@@ -6,6 +6,7 @@
 //! - [`MountPropagation`], [`AccessMode`], [`ChangePolicy`]: what pods and volumes say about mounts.
 //! - [`ImageName`], [`ImagePattern`]: the name of an image, and a pattern of names. [`DockerConfig`], [`registry_of`]: credentials for registries, as files and
 //!   secrets hold them; [`CredentialProvider`]: a plugin that knows them.
+//! - [`GoDuration`]: a duration as Go writes it.
 //! - [`keys`]: annotations and labels; [`reason`]: why a container waits or has ended.
 //! - [`masked_paths`], [`READ_ONLY_PATHS`]: paths of `/proc` and `/sys` that a container sees empty, or cannot write.
 //! - [`time`]: dates, timestamps and ages as text.
@@ -14,6 +15,7 @@
 //! one crate uses belongs into that crate.
 
 mod credential_provider;
+mod duration;
 mod image_name;
 mod image_pattern;
 pub mod keys;
@@ -27,6 +29,7 @@ pub mod time;
 mod volume;
 
 pub use credential_provider::{CredentialProvider, EnvironmentVariable, ProviderToken, TokenCache};
+pub use duration::{GoDuration, NotADuration};
 pub use image_name::{ImageName, NotAnImageName};
 pub use image_pattern::{ImagePattern, NotAPattern};
 pub use name::{BadName, ContainerName, PodUid, VolumeName};

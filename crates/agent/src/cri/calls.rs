@@ -315,3 +315,49 @@ impl PullFailure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use telemetry::log::{Filter, Format, Log};
+    use tracing::level_filters::LevelFilter;
+    use tracing::{Dispatch, dispatcher};
+
+    use super::*;
+    use crate::metrics::Metrics;
+
+    async fn cri() -> Cri {
+        let (ours, _theirs) = tokio::io::duplex(4096);
+        let client = Client::over(ours).await.unwrap();
+        let metrics = Metrics::register(&telemetry::metrics::Registry::default()).unwrap().runtime;
+        let instance = InstanceId::for_test("instance-1");
+        Cri { client, instance, journal: None, metrics, timeout: DEFAULT_TIMEOUT }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_lasts_longer_than_expected_is_warned_of_once_and_goes_on() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        let sink = Box::new(move |line: &str| kept.lock().unwrap().push(line.to_owned()));
+        let log = Log::new(Filter::new(LevelFilter::WARN), Format::Json, sink);
+        let _guard = dispatcher::set_default(&Dispatch::new(log));
+        let cri = cri().await;
+        let answer = |seconds| async move {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            Ok::<_, Status>(Response::new(seconds))
+        };
+        let timeout = Duration::from_secs(120);
+        assert_eq!(cri.call(timeout, "ListContainers", answer(19)).await, Ok(19));
+        let grace = Duration::from_secs(60);
+        assert_eq!(cri.lasting_call(grace, timeout, "StopContainer", answer(79)).await, Ok(79));
+        assert!(lines.lock().unwrap().is_empty(), "{lines:?}");
+        assert_eq!(cri.call(timeout, "ListContainers", answer(100)).await, Ok(100));
+        let warned = std::mem::take(&mut *lines.lock().unwrap());
+        assert_eq!(warned.len(), 1, "{warned:?}");
+        assert!(warned[0].contains("ListContainers: the runtime has not answered for 20 s"), "{warned:?}");
+        let late = cri.call(timeout, "Status", answer(121)).await.unwrap_err();
+        assert_eq!(late, CallError::DeadlineExceeded { call: "Status", seconds: 120 });
+        assert_eq!(lines.lock().unwrap().len(), 1);
+    }
+}

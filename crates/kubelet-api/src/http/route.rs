@@ -13,12 +13,12 @@ pub(super) enum Route<'a> {
     /// A check of the agent; empty for all of them.
     Healthz(&'a str),
     Pods,
-    /// The pods that the runtime has.
+    /// The pods of the agent's records with a container that runs. A kubelet asks the runtime.
     RunningPods,
     Metrics,
     /// Metrics of CPU and memory.
     ResourceMetrics,
-    /// Metrics of containers under cAdvisor's names.
+    /// Metrics of containers under cAdvisor's names, as the runtime has them.
     ContainerMetrics,
     /// What the node and its pods use.
     Summary,

@@ -28,7 +28,7 @@ mod vectors;
 
 pub use buckets::Buckets;
 pub use error::Error;
-pub use exposition::Exposition;
+pub use exposition::{Exposition, ForeignFamily};
 pub use family::{Description, Family, Kind, Snapshot};
 pub use number::to_f64;
 pub use process::ProcessMetrics;
