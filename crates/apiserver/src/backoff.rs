@@ -28,6 +28,11 @@ impl Backoff {
         Self::new(Duration::from_millis(800), Duration::from_secs(30))
     }
 
+    /// The waits of the watch of an object that a pod waits for: the first failures are often over in a moment.
+    pub(crate) fn of_object() -> Self {
+        Self::new(Duration::from_millis(100), Duration::from_secs(30))
+    }
+
     /// How long to wait after a failure.
     pub(crate) fn after_failure(&mut self) -> Duration {
         self.step(Instant::now())

@@ -31,9 +31,19 @@ pub(crate) async fn follow(
     api: Api<RawObject>,
     config: Config,
     title: &str,
+    handle: impl FnMut(Followed<'_>) -> ControlFlow<()>,
+) {
+    follow_with(api, config, title, Backoff::of_watch(), handle).await;
+}
+
+/// The same with other waits after failures.
+pub(crate) async fn follow_with(
+    api: Api<RawObject>,
+    config: Config,
+    title: &str,
+    mut backoff: Backoff,
     mut handle: impl FnMut(Followed<'_>) -> ControlFlow<()>,
 ) {
-    let mut backoff = Backoff::of_watch();
     let mut health = Health { title, is_failing: false };
     loop {
         let mut stream = pin!(watcher(api.clone(), config.clone()));

@@ -29,7 +29,7 @@ pub use chance::{Dice, rounds, rounds_or};
 pub use programs::{example, programs};
 pub use race::Race;
 pub use terminal::Terminal;
-pub use waiting::{PATIENCE, wait_for, wait_until};
+pub use waiting::{PATIENCE, wait_for, wait_for_success, wait_until};
 
 /// strace over whatever is added, its threads and its children included.
 ///

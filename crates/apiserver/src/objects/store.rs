@@ -22,7 +22,8 @@ use tokio::task::AbortHandle;
 use types::PodUid;
 use volumes::payload::{ConfigMap, Secret};
 
-use crate::follow::{Followed, follow};
+use crate::backoff::Backoff;
+use crate::follow::{Followed, follow_with};
 use crate::objects::payload::{Payload, is_immutable, payload};
 use crate::objects::references::{ObjectKey, ObjectKind, is_name};
 use crate::pod_certificates::{PodCertificates, Requester};
@@ -163,13 +164,14 @@ impl ApiObjects {
         self.shared.certificates.iter().for_each(|certificates| certificates.register(pod));
     }
 
-    /// Waits a moment until the API server has answered about each of these objects, if only with an error.
+    /// Waits a moment until each of these objects is known, or known to be absent. The API server may refuse the first request
+    /// for an object of a new pod: its authorizer learns from a watch of its own that the pod is on this node.
     pub async fn await_answers(&self, objects: &BTreeSet<ObjectKey>) {
         let mut answered = self.shared.answered.subscribe();
         let is_open = || {
             let entries = self.shared.entries();
             let mut open = objects.iter().filter_map(|key| entries.get(key));
-            open.any(|entry| entry.state == State::Unsynced(None))
+            open.any(|entry| matches!(entry.state, State::Unsynced(_)))
         };
         let all = async { while is_open() && answered.changed().await.is_ok() {} };
         // What is still open is tried without.
@@ -208,7 +210,7 @@ impl ApiObjects {
         let task = self.shared.handle.spawn(async move {
             let mut is_listed = false;
             let title = key.to_string();
-            follow(api, config, &title, |followed| {
+            follow_with(api, config, &title, Backoff::of_object(), |followed| {
                 let Some(shared) = shared.upgrade() else { return ControlFlow::Break(()) };
                 match followed {
                     Followed::Failed(cause) => shared.failed(&key, cause),
@@ -360,6 +362,7 @@ impl ObjectStore for ApiObjects {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::time::Instant;
 
     use agent::ports::SystemClock;
@@ -372,6 +375,39 @@ mod tests {
         let address = format!("http://{}", listener.local_addr().unwrap());
         let client = Client::try_from(kube::Config::new(address.parse().unwrap())).unwrap();
         (ApiObjects::new(client, Arc::new(SystemClock)), listener)
+    }
+
+    const FORBIDDEN: &str = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
+        "reason": "Forbidden", "message": "no relationship found between node and this object"}"#;
+    const LIST: &str = r#"{"kind": "SecretList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"},
+        "items": [{"metadata": {"name": "s", "namespace": "shop"}, "data": {"key": "dmFsdWU="}}]}"#;
+
+    /// A store whose API server gives these answers, one for each connection, and then none.
+    fn answering(answers: [(&'static str, &'static str); 3]) -> ApiObjects {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for (status, body) in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = stream.read(&mut [0; 4096]);
+                let length = body.len();
+                let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}");
+                let _ = stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes());
+            }
+        });
+        let client = Client::try_from(kube::Config::new(address.parse().unwrap())).unwrap();
+        ApiObjects::new(client, Arc::new(SystemClock))
+    }
+
+    #[tokio::test]
+    async fn a_pod_waits_while_the_authorizer_does_not_know_it_yet() {
+        let objects =
+            answering([("403 Forbidden", FORBIDDEN), ("403 Forbidden", FORBIDDEN), ("200 OK", LIST)]);
+        let (namespace, name) = ("shop".to_owned(), "s".to_owned());
+        let keys = BTreeSet::from([ObjectKey { kind: ObjectKind::Secret, namespace, name }]);
+        objects.register(&PodUid::new("web").unwrap(), &keys);
+        objects.await_answers(&keys).await;
+        assert!(objects.secret("shop", "s").unwrap().is_some());
     }
 
     #[tokio::test]

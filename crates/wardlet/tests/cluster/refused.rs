@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::wait_until;
+use testkit::{wait_for_success, wait_until};
 
 use super::pods::{LASTING, spec, workload};
 use super::{Cluster, Runtime, uid};
@@ -57,10 +57,13 @@ pub(crate) fn a_deployment_keeps_its_pods(patience: Duration) {
         pods(&cluster, "volume").len() == REPLICAS
             && events(&cluster, "volume", "FailedMount").len() >= REPLICAS
     });
-    wait_until("two pods have a block, and three are refused", || {
+    wait_for_success("two pods have a block, and three are refused", || {
         let pods = pods(&cluster, "full");
-        let refused = events(&cluster, "full", "FailedCreatePodSandBox").len();
-        (in_phase(&pods, "Running"), in_phase(&pods, "Pending")) == (2, 3) && refused >= 3
+        let counts = (in_phase(&pods, "Running"), in_phase(&pods, "Pending"));
+        let refused = events(&cluster, "full", "FailedCreatePodSandBox");
+        let seen =
+            || format!("{counts:?} running and pending, {} leases, {refused:?}", cluster.leases().len());
+        if counts == (2, 3) && refused.len() >= 3 { Ok(()) } else { Err(seen()) }
     });
     let first = ["volume", "full"].map(|app| uids(&pods(&cluster, app)));
     let message = events(&cluster, "full", "FailedCreatePodSandBox").remove(0);
