@@ -7,6 +7,7 @@ use std::process::Command;
 
 use super::addresses::NODE_IP;
 use super::cgroups;
+use super::host_ids;
 use super::parts::Part;
 use super::record::Record;
 use crate::paths::RUN_ROOT;
@@ -27,9 +28,8 @@ const SYSCTLS: &[(&str, &str)] = &[
     ("kernel/keys/root_maxbytes", "25000000"),
 ];
 
-/// The user whose subordinate IDs the kubelet gives to pods: 250 blocks, one per pod.
+/// The user whose subordinate IDs the kubelet gives to pods.
 const KUBELET_USER: &str = "kubelet:x:999:999::/nonexistent:/usr/sbin/nologin\n";
-const KUBELET_RANGE: &str = "kubelet:1073741824:16384000\n";
 
 /// Makes the namespaces ready for the daemons of `record`.
 pub(crate) fn prepare(record: &Record) -> Result<()> {
@@ -41,7 +41,7 @@ pub(crate) fn prepare(record: &Record) -> Result<()> {
     network()?;
     sysctls(&record.places.data)?;
     if record.parts.has(Part::Kubelet) {
-        subordinate_ids()?;
+        subordinate_ids(record)?;
     }
     if record.runtime_is_in_agent() {
         make(Path::new("/etc/wardlet"))?;
@@ -147,7 +147,7 @@ fn sysctls(data: &Path) -> Result<()> {
 }
 
 /// /etc is already a layer of ours.
-fn subordinate_ids() -> Result<()> {
+fn subordinate_ids(record: &Record) -> Result<()> {
     if program::find("getsubids").is_none() {
         return Ok(());
     }
@@ -155,6 +155,7 @@ fn subordinate_ids() -> Result<()> {
     if !passwd.lines().any(|line| line.starts_with("kubelet:")) {
         write("/etc/passwd", &(passwd + KUBELET_USER))?;
     }
-    write("/etc/subuid", KUBELET_RANGE)?;
-    write("/etc/subgid", KUBELET_RANGE)
+    let line = host_ids::line(record.host_ids);
+    write("/etc/subuid", &line)?;
+    write("/etc/subgid", &line)
 }

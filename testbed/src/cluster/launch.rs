@@ -63,6 +63,7 @@ pub(super) fn create(options: Options) -> Result<(Record, File)> {
         state: State::Starting,
         boot: record::boot(),
         keeper: None,
+        host_ids: 0,
         supervisor: None,
         daemons: Vec::new(),
         places,

@@ -5,6 +5,7 @@ pub(crate) mod cgroups;
 pub(crate) mod control;
 pub(crate) mod daemons;
 pub mod handlers;
+mod host_ids;
 mod inside;
 pub mod launch;
 pub mod parts;

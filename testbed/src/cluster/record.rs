@@ -75,6 +75,9 @@ pub struct Record {
     pub boot: String,
     /// Outlives the supervisor and cleans up after it.
     pub keeper: Option<ProcessId>,
+    /// The number of the range of host IDs that its node gives to pods.
+    #[serde(default)]
+    pub host_ids: u32,
     /// Holds the namespaces, parent of all daemons.
     pub supervisor: Option<ProcessId>,
     /// The cgroups of which everything that we start is a member, seen from the host.

@@ -17,7 +17,7 @@ use super::daemons::{self, Launch};
 use super::parts::Part;
 use super::record::{Daemon, Record, State};
 use super::users::Users;
-use super::{inside, record};
+use super::{host_ids, inside, record};
 use crate::process::ProcessId;
 use crate::{Error, Result, cache, images};
 
@@ -267,7 +267,8 @@ pub(crate) fn path(record: &Record) -> String {
 /// If the supervisor cannot be started or something of it is left.
 pub fn keep(name: &str) -> Result<()> {
     let mut record = Record::read(name)?;
-    record.keeper = ProcessId::own();
+    let host_ids = host_ids::Claim::new()?;
+    (record.keeper, record.host_ids) = (ProcessId::own(), host_ids.number());
     record.write()?;
     let own = std::env::current_exe().map_err(Error::file("find", "/proc/self/exe"))?;
     let outcome = enter_and_run(&own, name);

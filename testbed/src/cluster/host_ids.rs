@@ -1,0 +1,65 @@
+//! The host IDs that the node of a testbed gives to pods. No two testbeds have the same at a time: an agent takes a block back
+//! only when no process of the machine has IDs of it, whoever's process that is.
+
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+
+use crate::{Error, Result};
+
+/// Above everything that other tests use.
+const FIRST: u32 = 38_912 * 65_536;
+/// 250 blocks, one for each pod.
+const COUNT: u32 = 250 * 65_536;
+/// So many ranges fit below the last ID.
+const RANGES: u32 = 100;
+
+/// A range that is ours for as long as this value lives: the socket goes with the process, however that ends.
+#[derive(Debug)]
+pub(super) struct Claim {
+    number: u32,
+    _held: UnixListener,
+}
+
+impl Claim {
+    /// Claims a free range.
+    pub(super) fn new() -> Result<Self> {
+        for number in 0..RANGES {
+            let address = SocketAddr::from_abstract_name(format!("wardlet-testbed-host-ids-{number}"));
+            if let Ok(held) = address.and_then(|address| UnixListener::bind_addr(&address)) {
+                return Ok(Self { number, _held: held });
+            }
+        }
+        Err(Error::CannotBeHad {
+            what: "a range of host IDs of its own".into(),
+            cause: format!("{RANGES} other testbeds of this machine have one each; take some down"),
+        })
+    }
+
+    /// Its number, for the record.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+}
+
+/// The line of the range with this number in /etc/subuid and /etc/subgid.
+pub(super) fn line(number: u32) -> String {
+    format!("kubelet:{}:{COUNT}\n", FIRST + number * COUNT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_claims_have_different_ranges() {
+        let claims = [Claim::new().unwrap(), Claim::new().unwrap()];
+        assert_ne!(claims[0].number(), claims[1].number());
+    }
+
+    #[test]
+    fn the_last_range_is_below_the_last_id() {
+        assert_eq!(line(0), "kubelet:2550136832:16384000\n");
+        assert_eq!(line(RANGES - 1), "kubelet:4172152832:16384000\n");
+        assert!(u32::MAX - 4_172_152_832 > COUNT);
+    }
+}
