@@ -67,23 +67,27 @@ impl Turn<'_> {
                     takedown.reason = reason;
                 }
             }
-            none => *none = Some(Takedown { reason, deadline: asked, is_final: true, done: None }),
+            none => {
+                let began = self.now;
+                *none = Some(Takedown { reason, began, deadline: asked, is_final: true, done: None });
+            }
         }
     }
 
     /// Stops everything so that a new sandbox can be created.
     pub(crate) fn begin_renewal(&mut self) {
         let deadline = self.now.after(self.pod.spec().grace);
-        let reason = StopReason::SandboxChanged;
-        self.state.takedown.get_or_insert(Takedown { reason, deadline, is_final: false, done: None });
+        let (reason, began) = (StopReason::SandboxChanged, self.now);
+        self.state.takedown.get_or_insert(Takedown { reason, began, deadline, is_final: false, done: None });
     }
 
     /// Stops containers first, all at once except for the sidecars' order; sandboxes when no container runs.
     pub(crate) fn take_down(&mut self) {
         let Some(takedown) = self.state.takedown.clone() else { return };
         let living: Vec<_> = self.living().map(key).collect();
+        let late = self.now.since(takedown.began);
         for instance in living {
-            self.mark_for_kill(instance, takedown.reason, takedown.deadline);
+            self.mark_late_for_kill(instance, takedown.reason, takedown.deadline, late);
         }
         if self.is_anything_up() {
             return;

@@ -15,9 +15,22 @@ const LIST_DELAY: Duration = Duration::from_secs(1);
 impl Turn<'_> {
     /// Marks an instance for a kill by `deadline`. The first reason stands; the deadline can only get earlier.
     pub(crate) fn mark_for_kill(&mut self, instance: InstanceKey, reason: StopReason, deadline: Moment) {
-        let fresh = Kill { reason, deadline, pre_stop_done: false, kill_at: None, stopped: None };
+        self.mark_late_for_kill(instance, reason, deadline, Duration::ZERO);
+    }
+
+    /// The same for an instance that may be seen to run only after its stop was asked for, `late` after it.
+    pub(crate) fn mark_late_for_kill(
+        &mut self,
+        instance: InstanceKey,
+        reason: StopReason,
+        deadline: Moment,
+        late: Duration,
+    ) {
+        let asked = deadline.after(late);
+        let fresh =
+            Kill { reason, deadline: asked, late, pre_stop_done: false, kill_at: None, stopped: None };
         let kill = self.state.kills.entry(instance).or_insert(fresh);
-        kill.deadline = kill.deadline.min(deadline);
+        kill.deadline = kill.deadline.min(deadline.after(kill.late));
     }
 
     /// Marks the newest instance of a container in a pod that goes on.

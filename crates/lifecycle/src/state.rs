@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use types::ContainerName;
 
@@ -120,6 +121,9 @@ impl ProbeTrack {
 pub(crate) struct Kill {
     pub(crate) reason: StopReason,
     pub(crate) deadline: Moment,
+    /// How long the pod was ending when the instance was first seen to run: its grace period begins then, as a kubelet's does,
+    /// which ends a pod when it has finished starting it.
+    pub(crate) late: Duration,
     pub(crate) pre_stop_done: bool,
     /// The deadline that the runtime got with the stop.
     pub(crate) kill_at: Option<Moment>,
@@ -131,6 +135,7 @@ pub(crate) struct Kill {
 #[derive(Debug, Clone)]
 pub(crate) struct Takedown {
     pub(crate) reason: StopReason,
+    pub(crate) began: Moment,
     pub(crate) deadline: Moment,
     /// Whether it is the pod's end, and not the renewal of its sandbox.
     pub(crate) is_final: bool,

@@ -29,6 +29,8 @@ pub enum Hook {
 pub struct Doom {
     pub why: &'static str,
     pub by: u64,
+    /// How long the pod was going down when the container began to run: its time begins then.
+    pub late: u64,
     pub hook: Hook,
     pub killed_by: Option<u64>,
 }
@@ -71,6 +73,7 @@ pub struct One {
 #[derive(Debug, Clone, Copy)]
 pub struct Down {
     pub why: &'static str,
+    pub began: u64,
     pub by: u64,
     pub is_final: bool,
 }
@@ -281,8 +284,8 @@ impl<'a> Model<'a> {
         let by = self.now + grace;
         self.down = Some(match self.down {
             Some(down) if down.is_final => Down { by: down.by.min(by), ..down },
-            Some(down) => Down { why, by: down.by.min(by), is_final: true },
-            None => Down { why, by, is_final: true },
+            Some(down) => Down { why, by: down.by.min(by), is_final: true, ..down },
+            None => Down { why, began: self.now, by, is_final: true },
         });
     }
 

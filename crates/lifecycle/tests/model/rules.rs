@@ -56,7 +56,8 @@ impl Model<'_> {
         let is_busy = self.all.iter().any(|one| one.runs() || one.starting.is_some());
         if is_busy || self.sandboxes.iter().any(|(_, stopped)| !stopped) {
             let by = self.now + self.grace();
-            self.down = self.down.or(Some(Down { why: "SandboxChanged", by, is_final: false }));
+            self.down =
+                self.down.or(Some(Down { why: "SandboxChanged", began: self.now, by, is_final: false }));
             return self.bring_down();
         }
         self.down = None;
@@ -71,9 +72,11 @@ impl Model<'_> {
         let Some(down) = self.down else { return };
         for one in &mut self.all {
             if one.runs() {
-                let fresh = Doom { why: down.why, by: down.by, hook: Hook::NotYet, killed_by: None };
+                let late = self.now - down.began;
+                let fresh =
+                    Doom { why: down.why, by: down.by + late, late, hook: Hook::NotYet, killed_by: None };
                 let doom = one.doom.get_or_insert(fresh);
-                doom.by = doom.by.min(down.by);
+                doom.by = doom.by.min(down.by + doom.late);
             }
         }
         let is_busy = self.all.iter().any(|one| one.runs() || one.starting.is_some());
@@ -175,7 +178,7 @@ impl Model<'_> {
             None
         };
         if let (Some((why, grace)), None) = (doom, one.doom) {
-            one.doom = Some(Doom { why, by: now + grace, hook: Hook::NotYet, killed_by: None });
+            one.doom = Some(Doom { why, by: now + grace, late: 0, hook: Hook::NotYet, killed_by: None });
         }
         if one.doom.is_some() {
             return (false, false);

@@ -1,5 +1,5 @@
 //! How a pod ends: deletion, deadline, eviction, its own end; grace, hooks and the sidecars' order.
-use super::stage::{Stage, container, hooks, name, one, secs, sidecar, started, stopped};
+use super::stage::{Stage, container, hooks, name, one, secs, sidecar, start, started, stopped};
 use lifecycle::{
     Action, ConditionKind, ConditionStatus, Eviction, HookKind, InstanceState, Phase, RestartPolicy,
     Settings, Spec, Stage as At, State, Task, Verdict,
@@ -65,6 +65,21 @@ fn the_time_of_a_pre_stop_hook_is_taken_from_the_grace() {
     stage.now = 4;
     stage.hooked("a", HookKind::PreStop, Verdict::Success);
     assert_eq!(stopped(&stage.orders()), ["a 6s Deleted"]);
+}
+
+#[test]
+fn a_container_that_runs_only_after_the_deletion_has_its_hook_and_the_whole_grace() {
+    let hooked = lifecycle::Container { pre_stop: true, ..container("a") };
+    let mut stage = Stage::in_sandbox(Spec::of(vec![hooked]));
+    assert_eq!(stage.orders(), [start("a", 0)]);
+    stage.delete(Some(10));
+    assert_eq!(stage.orders_at(1), []);
+    stage.now = 15;
+    stage.runs("a", 0);
+    assert_eq!(hooks(&stage.orders()), ["PreStop a Some(10)"]);
+    stage.delete(Some(5));
+    stage.hooked("a", HookKind::PreStop, Verdict::Success);
+    assert_eq!(stopped(&stage.orders_at(16)), ["a 9s Deleted"]);
 }
 
 #[test]
