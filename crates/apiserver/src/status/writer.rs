@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, Resource as _};
 use serde_json::Value;
@@ -21,6 +22,8 @@ const PASS: Duration = Duration::from_secs(10);
 const UNRELATED: &str = "no relationship found between node";
 /// How long a request may take.
 const DEADLINE: Duration = Duration::from_secs(10);
+/// So many pods are written at a time: one waits for the answer of the server, which writes to disk before it gives one.
+const AT_ONCE: usize = 8;
 
 pub(super) struct Writer {
     pub(super) client: Client,
@@ -87,8 +90,10 @@ impl Writer {
             };
             // Until the pods are known, it is not known which of them are in the API.
             let Some(set) = self.pods.current() else { continue };
-            for due in self.due(&set, pass) {
-                if self.write(due).await.is_err() {
+            let mut writes =
+                stream::iter(self.due(&set, pass)).map(|due| self.write(due)).buffer_unordered(AT_ONCE);
+            while let Some(written) = writes.next().await {
+                if written.is_err() {
                     // The next pods would wait as long for the same answer.
                     break;
                 }
