@@ -1,5 +1,5 @@
 //! The host IDs that the node of a testbed gives to pods. No two testbeds have the same at a time: an agent takes a block back
-//! only when no process of the machine has IDs of it, whoever's process that is.
+//! only when no process of the machine has IDs of it, and it does not know which agent started a process.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};

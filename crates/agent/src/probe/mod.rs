@@ -69,7 +69,8 @@ impl Asked<'_> {
 
     async fn probe_once(&self, probe: &Probe, timeout: Duration) -> Ran {
         if let Some(exec) = &probe.exec {
-            return self.exec(exec.command.as_deref().unwrap_or_default(), timeout).await;
+            let command = exec.command.as_deref().unwrap_or_default();
+            return run_command(self.cri, self.id, command, timeout).await;
         }
         let asked = async {
             if let Some(get) = &probe.http_get {
@@ -112,7 +113,11 @@ impl Asked<'_> {
     /// does.
     async fn hook_once(&self, hook: &LifecycleHandler) -> Ran {
         if let Some(exec) = &hook.exec {
-            let ran = self.exec(exec.command.as_deref().unwrap_or_default(), Duration::ZERO).await;
+            let (cri, id) = (self.cri.clone(), self.id.to_owned());
+            let command = exec.command.clone().unwrap_or_default();
+            // A caller that stops waiting does not end the command: it runs on until its container stops, as with a kubelet.
+            let running = tokio::spawn(async move { run_command(&cri, &id, &command, Duration::ZERO).await });
+            let ran = running.await.unwrap_or_else(|cause| Ran::new(Verdict::Failure, cause.to_string()));
             let verdict = if ran.verdict == Verdict::Error { Verdict::Failure } else { ran.verdict };
             return Ran { verdict, ..ran };
         }
@@ -124,25 +129,6 @@ impl Asked<'_> {
             Some(get) => Ran::of(self.get(get).await),
             // As in the kubelet, a tcpSocket hook does nothing.
             None => Ran::new(Verdict::Success, ""),
-        }
-    }
-
-    async fn exec(&self, command: &[String], limit: Duration) -> Ran {
-        match self.cri.exec(self.id, command, limit).await {
-            Ok(done) if done.exit_code == 0 => Ran::new(Verdict::Success, ""),
-            Ok(done) => {
-                let said = [done.stdout, done.stderr].concat();
-                let said: String = String::from_utf8_lossy(&said).chars().take(1024).collect();
-                Ran::new(Verdict::Failure, format!("exit code {}: {}", done.exit_code, said.trim()))
-            }
-            // The runtime's deadline, or the caller's if the runtime does not keep its own.
-            Err(
-                error @ crate::Error::Call(
-                    cri::CallError::DeadlineExceeded { .. }
-                    | cri::CallError::Refused { code: cri::Code::DeadlineExceeded, .. },
-                ),
-            ) => Ran::new(Verdict::Failure, error.to_string()),
-            Err(error) => Ran::new(Verdict::Error, error.to_string()),
         }
     }
 
@@ -172,6 +158,25 @@ impl Asked<'_> {
             }
         };
         number.and_then(|n| u16::try_from(n).ok()).ok_or_else(|| format!("there is no port {port:?}"))
+    }
+}
+
+async fn run_command(cri: &Cri, id: &str, command: &[String], limit: Duration) -> Ran {
+    match cri.exec(id, command, limit).await {
+        Ok(done) if done.exit_code == 0 => Ran::new(Verdict::Success, ""),
+        Ok(done) => {
+            let said = [done.stdout, done.stderr].concat();
+            let said: String = String::from_utf8_lossy(&said).chars().take(1024).collect();
+            Ran::new(Verdict::Failure, format!("exit code {}: {}", done.exit_code, said.trim()))
+        }
+        // The runtime's deadline, or the caller's if the runtime does not keep its own.
+        Err(
+            error @ crate::Error::Call(
+                cri::CallError::DeadlineExceeded { .. }
+                | cri::CallError::Refused { code: cri::Code::DeadlineExceeded, .. },
+            ),
+        ) => Ran::new(Verdict::Failure, error.to_string()),
+        Err(error) => Ran::new(Verdict::Error, error.to_string()),
     }
 }
 

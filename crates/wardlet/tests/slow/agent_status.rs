@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use testbed::{Part, Parts, Testbed, User, Validity, faults, yardstick};
-use testkit::{wait_for, wait_until};
+use testkit::{wait_for, wait_for_success};
 
 use crate::agent_metrics;
 
@@ -293,11 +293,16 @@ fn statuses_events_and_metrics_are_those_of_a_kubelet() {
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
     std::fs::set_permissions(dir.path(), open).unwrap();
     let running = agent(&testbed, dir.path());
-    wait_until("the node is ready", || {
+    wait_for_success("the node is ready", || {
         let output = testbed.command("kubectl").args(["get", "node", AGENT, "-o", "json"]).output().unwrap();
         let node: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        let mut all = node["status"]["conditions"].as_array().cloned().unwrap_or_default().into_iter();
-        all.any(|one| one["type"] == "Ready" && one["status"] == "True")
+        let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let ready = conditions.iter().find(|one| one["type"] == "Ready");
+        if ready.is_some_and(|ready| ready["status"] == "True") {
+            return Ok(());
+        }
+        let log = std::fs::read_to_string(dir.path().join("log")).unwrap_or_default();
+        Err(format!("{ready:?}; the agent's log:\n{log}"))
     });
     let ours = reported(&testbed, AGENT);
     drop(running);
