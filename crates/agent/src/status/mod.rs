@@ -2,6 +2,7 @@
 
 pub(crate) mod events;
 pub(crate) mod pending;
+pub(crate) mod resources;
 pub(crate) mod sink;
 pub(crate) mod startup;
 pub(crate) mod view;

@@ -64,6 +64,8 @@ pub struct KubeletConfig {
     pub event_burst: u32,
     /// Whether exec, attach, port-forward and logs are served.
     pub enable_debugging_handlers: bool,
+    /// A session without a byte for this time ends; zero: it does not.
+    pub streaming_connection_idle_timeout: GoDuration,
     /// 0: there is none.
     pub healthz_port: u16,
     /// The address of the healthz port.
@@ -181,7 +183,7 @@ pub struct KubeletConfig {
     /// The cloud's ID of the node.
     #[serde(rename = "providerID")]
     pub provider_id: Option<String>,
-    /// Whether files of /var/log are served.
+    /// Whether files of /var/log are served: a kubelet does by default, and this agent only where the field is set.
     pub enable_system_log_handler: bool,
     /// How long a shutdown of the node waits for pods; zero: it does not.
     pub shutdown_grace_period: GoDuration,
