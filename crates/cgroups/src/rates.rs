@@ -1,4 +1,4 @@
-//! How fast a number that only grows is growing.
+//! CPU usage rates: CPU time per second, from one sample of a counter to the next.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -33,7 +33,7 @@ impl Rates {
             return None;
         };
         let since = at.saturating_sub(last.at);
-        // One that was made anew begins at nothing; a clock that was set back, likewise, and a container that was not read for long.
+        // One that was made anew begins at nothing; a clock that was set back, likewise, and one that was not read for long.
         if used < last.used || !(0..STALE).contains(&since) {
             *last = Sample { at, used, rate: None };
         } else if since >= SECOND {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_of_the_time_between_two_looks() {
+    fn a_rate_is_of_the_time_between_two_samples() {
         let rates = Rates::default();
         assert_eq!(rates.record("a", 0, 100), None);
         assert_eq!(rates.record("a", 2 * SECOND, 2_000_000_100), Some(1_000_000_000));
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_looked_at_any_more_is_forgotten() {
+    fn a_counter_that_is_not_read_any_more_is_forgotten() {
         let rates = Rates::default();
         assert_eq!(rates.record("old", 0, 100), None);
         assert_eq!(rates.record("new", FORGOTTEN, 100), None);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_anew_has_no_rate() {
+    fn a_counter_that_begins_anew_has_no_rate() {
         let rates = Rates::default();
         assert_eq!(rates.record("a", 0, 100), None);
         assert_eq!(rates.record("a", 5 * SECOND, 50), None);

@@ -8,7 +8,7 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Waits until `tried` succeeds; `what` names what it waits for, and the last error is told where it never comes.
+/// Waits until `tried` succeeds; `what` names what it waits for, and the panic has the last error if it never comes.
 ///
 /// # Panics
 /// After [`PATIENCE`].

@@ -5,7 +5,7 @@ use std::time::Duration;
 use agent::ports::PodRef;
 use kube::Resource as _;
 use lifecycle::Moment;
-use manifest::k8s_openapi::api::core::v1::Pod;
+use manifest::k8s_openapi::api::core::v1::{Pod, PodSpec};
 use manifest::k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use manifest::{Finding, Listed, Object, Resource, Unknowns, read_listed};
 use serde_json::{Value, json};
@@ -105,6 +105,17 @@ impl ApiPod {
             Definition::Read(object) => Some(object),
             Definition::Refused(_) => None,
         }
+    }
+
+    /// The same pod with another spec, if it could be read.
+    pub(crate) fn with_spec(&self, spec: PodSpec) -> Self {
+        let mut changed = self.clone();
+        if let Definition::Read(object) = &mut changed.definition
+            && let Resource::Pod(pod) = &mut object.resource
+        {
+            pod.spec = Some(spec);
+        }
+        changed
     }
 
     /// Whether it asks for the same as another version of the pod: labels, annotations, spec and the conditions of its

@@ -1,5 +1,6 @@
 //! The pods that this node has admitted: new pods are judged beside them, and they are not judged again.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use super::Wanted;
+use super::allocations::Allocations;
 use crate::pods::ApiPod;
 
 /// In the state directory: the UIDs of admitted pods without a record.
@@ -42,7 +44,14 @@ pub(super) struct AdmittedPods {
 /// Admitted pods beside another one.
 pub(super) struct Beside<'a> {
     pub(super) uids: Vec<&'a str>,
-    pub(super) pods: Vec<&'a Pod>,
+    pods: Vec<Cow<'a, Pod>>,
+}
+
+impl Beside<'_> {
+    /// The pods, with the resources that they were given.
+    pub(super) fn pods(&self) -> Vec<&Pod> {
+        self.pods.iter().map(|pod| &**pod).collect()
+    }
 }
 
 impl AdmittedPods {
@@ -67,6 +76,11 @@ impl AdmittedPods {
             }
         }
         all
+    }
+
+    /// Notes pods that another agent has admitted, and that run.
+    pub(super) fn add_running(&mut self, uids: &BTreeSet<String>) {
+        uids.iter().for_each(|uid| self.insert(uid));
     }
 
     pub(super) fn contains(&self, uid: &str) -> bool {
@@ -113,16 +127,26 @@ impl AdmittedPods {
         }
     }
 
-    /// The admitted pods beside this one, as the sources have them. One that no source has is counted until all have
-    /// delivered their pods.
-    pub(super) fn beside<'a>(&'a self, uid: &str, wanted: &'a Wanted) -> Beside<'a> {
+    /// The pods that earlier processes have recorded, by UID.
+    pub(super) fn recorded(&self) -> impl Iterator<Item = (&str, &Pod)> {
+        self.pods.iter().filter_map(|(uid, pod)| Some((uid.as_str(), pod.as_ref()?)))
+    }
+
+    /// The admitted pods beside this one, as the sources have them but for the resources that they were given. One that no
+    /// source has is counted until all have delivered their pods.
+    pub(super) fn beside<'a>(
+        &'a self,
+        uid: &str,
+        wanted: &'a Wanted,
+        allocations: &Allocations,
+    ) -> Beside<'a> {
         let (mut uids, mut pods) = (Vec::new(), Vec::new());
         for (other, recorded) in self.pods.iter().filter(|(other, _)| *other != uid) {
             let current = wanted.by_uid(other).map(|pod| pod_of(pod));
             let recorded = || recorded.as_ref().filter(|_| !wanted.is_complete());
             if let Some(pod) = current.unwrap_or_else(recorded) {
                 uids.push(other.as_str());
-                pods.push(pod);
+                pods.push(allocations.given_to(other, pod).map_or(Cow::Borrowed(pod), Cow::Owned));
             }
         }
         Beside { uids, pods }
@@ -130,7 +154,7 @@ impl AdmittedPods {
 }
 
 /// The pod of a definition that could be read.
-pub(super) fn pod_of(pod: &ApiPod) -> Option<&Pod> {
+pub(crate) fn pod_of(pod: &ApiPod) -> Option<&Pod> {
     match pod.object().map(|object| &object.resource) {
         Some(Resource::Pod(pod)) => Some(pod),
         _ => None,
@@ -167,10 +191,10 @@ mod tests {
         // Not admitted: it says nothing.
         admitted.waits("c");
         admitted.waits("a");
-        assert_eq!(admitted.beside("c", &wanted).pods.len(), 2);
+        assert_eq!(admitted.beside("c", &wanted, &Allocations::default()).pods.len(), 2);
         let mut next = AdmittedPods::load(dir.path());
         assert!(next.contains("a") && !next.contains("b") && !next.contains("c"));
-        assert_eq!(next.beside("c", &wanted).uids, ["a"]);
+        assert_eq!(next.beside("c", &wanted, &Allocations::default()).uids, ["a"]);
         next.remove("a");
         assert!(!AdmittedPods::load(dir.path()).contains("a"));
     }

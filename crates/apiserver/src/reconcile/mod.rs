@@ -6,10 +6,14 @@
 //! be started stays Pending and is tried again: a refusal for good would make a controller create pods without end.
 
 mod admitted;
+mod allocations;
 mod judge;
 mod metrics;
+mod node_end;
 mod node_view;
 mod ports;
+mod resize_metrics;
+mod resizes;
 mod start_error;
 mod work;
 mod working;
@@ -18,10 +22,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::kubelet;
 use agent::ports::{PodRef, PodSource};
 use agent::{Handle, PodOrigin, PodStatus, PodUpdate};
 use manifest::Resource;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
@@ -30,9 +35,16 @@ use types::reason;
 use crate::pods::{ApiPod, PodSet};
 use crate::static_pods::MirrorTarget;
 use admitted::AdmittedPods;
+use allocations::Allocations;
+use node_end::{Grace, NodeEnds};
+use resize_metrics::Trigger;
+use resizes::Resizes;
 use work::Done;
 
+pub(crate) use admitted::pod_of;
 pub use metrics::Metrics;
+pub use node_end::Requests;
+pub(crate) use node_end::{EndProgress, NodeEnd, PodEnds, requests};
 pub use node_view::{NodeInApi, NodeView, is_apparmor_enabled};
 pub use ports::{Admission, Cluster, Ports, Sources};
 pub use start_error::StartError;
@@ -85,10 +97,6 @@ enum Stage {
     Rejected,
 }
 
-/// The grace period of a deletion; `None` for the pod's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Grace(Option<Duration>);
-
 struct Managed {
     pod: PodRef,
     stage: Stage,
@@ -124,7 +132,7 @@ impl Wanted {
 
 /// Runs the pods of the sources until `shutdown` is done. The pods keep running then.
 pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = ()>) {
-    let Sources { mut api, mut files } = sources;
+    let Sources { mut api, mut files, mut requests } = sources;
     let mut changes = ports.cluster.as_ref().map(|cluster| cluster.objects.subscribe());
     let none = || Some(Arc::new(PodSet::default()));
     // A source that there is not has delivered its only set.
@@ -133,15 +141,29 @@ pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = 
         files: if files.is_none() { none() } else { None },
     };
     let state = ports.state.clone();
-    let admitted = tokio::task::spawn_blocking(move || AdmittedPods::load(&state)).await;
+    let root = ports.root_dir.clone();
+    let load = move || {
+        let (admitted, mut allocations) = (AdmittedPods::load(&state), Allocations::load(&root));
+        admitted.recorded().for_each(|(uid, pod)| allocations.recorded(uid, pod));
+        (admitted, NodeEnds::load(&state), allocations)
+    };
+    let (mut admitted, ends, allocations) = tokio::task::spawn_blocking(load).await.unwrap_or_default();
+    admitted.add_running(&ports.running);
+    if let Some(cluster) = &ports.cluster {
+        for (uid, end) in ends.all() {
+            cluster.statuses.end_by_node(uid, end.status.clone());
+        }
+    }
     let mut reconciler = Reconciler {
         ports: Arc::new(ports),
         wanted,
         is_cleaned: false,
         collected: Instant::now(),
         pods: HashMap::new(),
-        admitted: admitted.unwrap_or_default(),
-        preempted: BTreeSet::new(),
+        admitted,
+        ends,
+        allocations,
+        resizes: Resizes::default(),
         changes: 0,
         tasks: JoinSet::new(),
     };
@@ -172,6 +194,7 @@ pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = 
                 }
                 reconciler.reconcile().await;
             }
+            request = requests.next() => reconciler.answer(request).await,
             () = changed(&mut changes) => {
                 reconciler.ports.agent.refresh();
                 reconciler.changes += 1;
@@ -212,8 +235,12 @@ struct Reconciler {
     /// By UID.
     pods: HashMap<String, Managed>,
     admitted: AdmittedPods,
-    /// The pods that are ended for critical pods, by UID.
-    preempted: BTreeSet<String>,
+    /// The pods that the node ends.
+    ends: NodeEnds,
+    /// The resources that the admitted pods were given.
+    allocations: Allocations,
+    /// The pods that ask for others.
+    resizes: Resizes,
     /// How often an object that pods reference has changed.
     changes: u64,
     tasks: JoinSet<Done>,
@@ -225,7 +252,7 @@ impl Reconciler {
             Stage::Waiting { until, .. } => Some(until),
             _ => None,
         });
-        until.min()
+        until.chain(self.resizes.due().filter(|_| self.wanted.is_complete())).min()
     }
 
     /// Tries the pods again that lack an object.
@@ -244,21 +271,40 @@ impl Reconciler {
     /// Looks from time to time for what no source has.
     fn collect(&mut self) {
         if self.is_cleaned && self.collected.elapsed() >= COLLECTION {
-            self.collect_now();
+            self.collect_now(None);
         }
     }
 
     /// Removes what pods without a record have that no source has: in the runtime, on disk, in the ledger, of cgroups.
-    fn collect_now(&mut self) {
+    /// Notifies `done` at the end.
+    fn collect_now(&mut self, done: Option<oneshot::Sender<()>>) {
         self.collected = Instant::now();
-        // A pod that is over needs nothing but what its record protects.
-        let wanted = self.wanted.pods().filter(|pod| !pod.is_terminal());
-        let wanted: BTreeSet<String> = wanted.map(|pod| pod.pod.uid.as_str().to_owned()).collect();
+        let uid = |pod: &Arc<ApiPod>| pod.pod.uid.as_str().to_owned();
+        let wanted: BTreeSet<String> = self.wanted.pods().map(uid).collect();
+        // A pod that is over has no process.
+        let active: BTreeSet<String> = self.wanted.pods().filter(|pod| !pod.is_terminal()).map(uid).collect();
         let (agent, metrics) = (self.ports.agent.clone(), self.ports.metrics.clone());
+        let without_pods = self.devices_without_pods(&wanted);
+        let ports = Arc::clone(&self.ports);
         tokio::spawn(async move {
-            metrics.orphaned(agent.collect_unwanted(wanted.clone()).await);
-            agent.collect_cgroups(wanted).await;
+            metrics.orphaned(agent.collect_unwanted(wanted).await);
+            agent.collect_cgroups(active).await;
+            if let Some(done) = done {
+                // The caller may not wait for it.
+                let _ = done.send(());
+            }
+            work::release_devices(&ports, without_pods).await;
         });
+    }
+
+    /// The UIDs of pods that have devices, and that no source has and nothing is done about.
+    fn devices_without_pods(&self, wanted: &BTreeSet<String>) -> Vec<String> {
+        let is_managed = |uid: &String| {
+            let stage = self.pods.get(uid).map(|managed| &managed.stage);
+            stage.is_some_and(|stage| !matches!(stage, Stage::Ended(_) | Stage::Finished | Stage::Rejected))
+        };
+        let all = self.ports.devices.pods().into_iter();
+        all.filter(|uid| !wanted.contains(uid) && !is_managed(uid)).collect()
     }
 
     /// Ends the recorded pods of earlier processes that no source has any more.
@@ -295,9 +341,10 @@ impl Reconciler {
         if self.wanted.is_complete() && !self.is_cleaned {
             self.is_cleaned = true;
             self.end_unwanted().await;
-            self.collect_now();
+            self.collect_now(None);
         }
-        let mut pods: Vec<Arc<ApiPod>> = self.wanted.pods().cloned().collect();
+        self.resize();
+        let mut pods: Vec<Arc<ApiPod>> = self.wanted.pods().map(|pod| self.allocations.given(pod)).collect();
         // The oldest is admitted first; static pods come before all.
         pods.sort_by_key(|pod| (!pod.is_static, pod.created));
         for wanted in &pods {
@@ -306,7 +353,8 @@ impl Reconciler {
                 false => self.begin(wanted),
             }
         }
-        for uid in self.preempted.clone() {
+        let ending: Vec<String> = self.ends.all().map(|(uid, _)| uid.clone()).collect();
+        for uid in ending {
             let wanted = self.wanted.by_uid(&uid).cloned();
             self.step(&uid, wanted.as_ref()).await;
         }
@@ -316,7 +364,12 @@ impl Reconciler {
             for uid in gone {
                 self.step(&uid, None).await;
             }
+            let Self { ends, allocations, pods, wanted, .. } = self;
+            let is_here = |uid: &str| pods.contains_key(uid) || wanted.by_uid(uid).is_some();
+            ends.retain(is_here);
+            allocations.retain(is_here);
         }
+        self.allocations.save();
         self.mirror();
     }
 
@@ -332,10 +385,18 @@ impl Reconciler {
         self.manage(&wanted.pod, Stage::Starting, wanted.is_static);
         // A pod that has ended here does not run again, also if the API does not know of its end yet.
         let has_ended = !wanted.is_static && self.admitted.has_ended(wanted.pod.uid.as_str());
-        if wanted.deletion.is_none() && !wanted.is_terminal() && !has_ended {
+        if wanted.is_static {
+            self.forget_end(wanted.pod.uid.as_str());
+        }
+        let ended = self.ends.grace(wanted.pod.uid.as_str());
+        if wanted.deletion.is_none() && !wanted.is_terminal() && !has_ended && ended.is_none() {
             return self.admit(wanted, None);
         }
-        let grace = wanted.deletion.and_then(|deletion| deletion.grace);
+        let deletion = wanted.deletion.map(|deletion| Grace(deletion.grace));
+        let Some(Grace(grace)) = Grace::shorter(deletion, ended) else {
+            self.tasks.spawn(work::retire(Arc::clone(&self.ports), Arc::clone(wanted)));
+            return;
+        };
         self.tasks.spawn(work::end(Arc::clone(&self.ports), wanted.pod.clone(), grace));
     }
 
@@ -367,8 +428,8 @@ impl Reconciler {
             None => Some(Grace(self.wanted.api.as_ref().and_then(|set| set.last_grace(uid)))),
             Some(wanted) => wanted.deletion.map(|deletion| Grace(deletion.grace)),
         };
-        // A pod that is ended for a critical one stays in the API, with its logs here.
-        let stop = deletion.or(self.preempted.contains(uid).then_some(Grace(None)));
+        // A pod that the node ends stays in the API, with its logs here.
+        let stop = Grace::shorter(deletion, self.ends.grace(uid));
         let Some(managed) = self.pods.get(uid) else { return };
         let has_room = match &managed.stage {
             Stage::Preempting { victims } => self.have_ended(victims),
@@ -379,11 +440,17 @@ impl Reconciler {
             (Stage::Starting | Stage::Releasing | Stage::Removing, _) => {}
             (Stage::Waiting { .. } | Stage::Preempting { .. }, _) if stop.is_some() => {
                 managed.stage = Stage::Starting;
-                self.tasks.spawn(work::end(Arc::clone(&self.ports), managed.pod.clone(), None));
+                let grace = stop.and_then(|stop| stop.0);
+                self.tasks.spawn(work::end(Arc::clone(&self.ports), managed.pod.clone(), grace));
             }
             (Stage::Waiting { until, .. }, Some(wanted)) if *until <= Instant::now() => {
                 (managed.stage, managed.changes) = (Stage::Starting, self.changes);
-                self.tasks.spawn(work::start(Arc::clone(&self.ports), Arc::clone(wanted)));
+                let (ports, wanted) = (Arc::clone(&self.ports), Arc::clone(wanted));
+                // What is over in the API is not started, however often its end has failed.
+                match wanted.is_terminal() {
+                    true => self.tasks.spawn(work::retire(ports, wanted)),
+                    false => self.tasks.spawn(work::start(ports, wanted)),
+                };
             }
             (Stage::Preempting { .. }, Some(wanted)) if has_room => {
                 (managed.stage, managed.changes) = (Stage::Starting, self.changes);
@@ -414,7 +481,7 @@ impl Reconciler {
             }
             (Stage::Finished | Stage::Rejected, None) => {
                 self.pods.remove(uid);
-                self.preempted.remove(uid);
+                self.ends.remove(uid);
             }
             // Its file was away for a while.
             (Stage::Finished, Some(wanted)) if managed.is_static => {
@@ -439,6 +506,10 @@ impl Reconciler {
                 self.admitted.started(pod.uid.as_str());
                 self.set_stage(&pod, Stage::Running { applied, is_updating: false, deletion: None });
                 self.tasks.spawn(work::ended(pod, handle));
+            }
+            Done::Allocated { wanted, node, outcome: Ok(()) } => self.admit_with_devices(&wanted, node),
+            Done::Allocated { wanted, outcome: Err(cause), .. } => {
+                self.reject(&wanted, &kubelet::no_devices(&cause));
             }
             Done::NodeRead { wanted, node } => {
                 let facts = node.map(|node| self.ports.node.facts_of(&node));
@@ -474,9 +545,13 @@ impl Reconciler {
             Done::Ended { pod, handle } => {
                 let stage = self.pods.get(pod.uid.as_str()).map(|managed| &managed.stage);
                 self.admitted.remove(pod.uid.as_str());
+                self.allocations.remove(pod.uid.as_str());
+                self.resizes.trigger(Trigger::PodTerminated);
+                self.ends.ended(pod.uid.as_str());
+                self.ports.devices.release(pod.uid.as_str());
                 // A deletion that was ordered is final, also if the file of a static pod is back.
                 let is_deleted = matches!(stage, Some(Stage::Running { deletion: Some(_), .. }));
-                if is_deleted && !self.preempted.contains(pod.uid.as_str()) {
+                if is_deleted && !self.ends.contains(pod.uid.as_str()) {
                     self.set_stage(&pod, Stage::Removing);
                     self.tasks.spawn(work::remove(pod, handle));
                 } else {
@@ -485,11 +560,14 @@ impl Reconciler {
                 }
             }
             Done::Released { pod, handle } => {
-                self.preempted.remove(pod.uid.as_str());
+                self.ends.remove(pod.uid.as_str());
                 self.set_stage(&pod, Stage::Ended(handle));
             }
             Done::Removed { pod } => {
                 self.admitted.remove(pod.uid.as_str());
+                self.allocations.remove(pod.uid.as_str());
+                self.resizes.trigger(Trigger::PodsRemoved);
+                self.ports.devices.release(pod.uid.as_str());
                 let is_static = self.pods.get(pod.uid.as_str()).is_some_and(|managed| managed.is_static);
                 if let Some(cluster) = &self.ports.cluster {
                     cluster.objects.unregister(&pod.uid);
@@ -497,8 +575,8 @@ impl Reconciler {
                 if !is_static {
                     self.ports.finish(&pod);
                 }
-                let is_preempted = self.preempted.remove(pod.uid.as_str());
-                self.set_stage(&pod, if is_preempted { Stage::Rejected } else { Stage::Finished });
+                let is_ended_by_node = self.ends.remove(pod.uid.as_str());
+                self.set_stage(&pod, if is_ended_by_node { Stage::Rejected } else { Stage::Finished });
             }
         }
     }

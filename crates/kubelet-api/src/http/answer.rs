@@ -59,6 +59,11 @@ pub(super) fn only_get() -> Answer {
     answer
 }
 
+/// 405 for what the configuration turns off, with the kubelet's words.
+pub(super) fn disabled(words: &'static str) -> Answer {
+    text(StatusCode::METHOD_NOT_ALLOWED, words)
+}
+
 /// 404 for a path that does not exist.
 pub(super) fn no_path() -> Answer {
     text(StatusCode::NOT_FOUND, "404 page not found\n")

@@ -72,17 +72,31 @@ pub(crate) fn ready_since(pod: &Value) -> Value {
     conditions.iter().find(|one| one["type"] == "Ready").unwrap()["lastTransitionTime"].clone()
 }
 
-/// The ID maps that the kernel has for the processes of each pod: `uid_map` and `gid_map`, by the pod's UID.
-fn kernel_maps() -> BTreeMap<String, Vec<[String; 2]>> {
-    let mut maps: BTreeMap<String, Vec<[String; 2]>> = BTreeMap::new();
+/// The processes of pods, each with its pod's UID.
+fn processes() -> Vec<(u32, String)> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let of_pod = |pid: u32| {
         let environment = read_proc(pid, "environ");
-        let variable = environment.split('\0').find_map(|one| one.strip_prefix(POD_UID)?.strip_prefix('='));
+        let uid = environment.split('\0').find_map(|one| one.strip_prefix(POD_UID)?.strip_prefix('='))?;
+        Some((pid, uid.to_owned()))
+    };
+    pids.filter_map(of_pod).collect()
+}
+
+/// A process of the pod with this UID.
+pub(crate) fn process_of(uid: &str) -> Option<u32> {
+    processes().into_iter().find(|(_, pod)| pod == uid).map(|(pid, _)| pid)
+}
+
+/// The ID maps that the kernel has for the processes of each pod: `uid_map` and `gid_map`, by the pod's UID.
+pub(crate) fn kernel_maps() -> BTreeMap<String, Vec<[String; 2]>> {
+    let mut maps: BTreeMap<String, Vec<[String; 2]>> = BTreeMap::new();
+    for (pid, uid) in processes() {
         let read = ["uid_map", "gid_map"]
             .map(|file| read_proc(pid, file).split_whitespace().collect::<Vec<_>>().join(" "));
-        if let Some(uid) = variable.filter(|_| read.iter().all(|map| !map.is_empty())) {
-            maps.entry(uid.to_owned()).or_default().push(read);
+        if read.iter().all(|map| !map.is_empty()) {
+            maps.entry(uid).or_default().push(read);
         }
     }
     maps

@@ -91,10 +91,38 @@ impl LogDir {
         }
     }
 
+    /// Makes a new file beside a log that it is to become. One that an earlier process has left is replaced.
+    pub(super) fn create_temporary(&self, log: LogFile) -> io::Result<File> {
+        self.remove_temporary(log)?;
+        let dir = self.0.as_ref().ok_or(Errno::NOENT)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(openat(dir, temporary(log), flags, Mode::from_raw_mode(0o640))?))
+    }
+
+    /// Gives such a file the name of the log.
+    pub(super) fn rename_temporary(&self, log: LogFile) -> io::Result<()> {
+        let dir = self.0.as_ref().ok_or(Errno::NOENT)?;
+        Ok(renameat(dir, temporary(log), dir, log.name())?)
+    }
+
+    /// Removes such a file, if there is one.
+    pub(super) fn remove_temporary(&self, log: LogFile) -> io::Result<()> {
+        let Some(dir) = &self.0 else { return Ok(()) };
+        match unlinkat(dir, temporary(log), AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            removed => Ok(removed?),
+        }
+    }
+
     pub(super) fn rename(&self, from: LogFile, to: LogFile) -> io::Result<()> {
         let dir = self.0.as_ref().ok_or(Errno::NOENT)?;
         Ok(renameat(dir, from.name(), dir, to.name())?)
     }
+}
+
+/// The name of a file that is not complete yet.
+fn temporary(log: LogFile) -> String {
+    format!("{}.tmp", log.name())
 }
 
 /// Splits a path into the directory of all pods' logs, which only root can write to, and the relative path of

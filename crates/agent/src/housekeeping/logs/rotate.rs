@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 use tracing::{Span, warn};
 
+use super::compress::compress_all;
 use super::dir::LogDir;
-use super::files::{LogFile, Part};
-use super::rotation::LogRotation;
+use super::files::{LogFile, Part, Stamp};
+use super::rotation::{LogRotation, RotatedLogs};
 use crate::error::{Error, Result};
 use crate::shared::{Shared, blocking};
 
@@ -134,8 +135,9 @@ fn step(path: &Path, attempt: u32, rotation: LogRotation) -> Result<Step> {
     let dir = LogDir::open(path).map_err(Error::file("open", path))?;
     let rotated = rotated(&dir, attempt).map_err(Error::file("read", path))?;
     let Some(found) = dir.stat(current).map_err(failed("look at", current))? else {
-        // A rotation was interrupted: the runtime writes to a file that is already renamed.
-        return Ok(if rotated.is_empty() { Step::Nothing { size: 0 } } else { Step::Reopen(None) });
+        // A rotation was interrupted: the runtime writes to a file that is already renamed. Or the log was removed by hand.
+        let is_lost = !rotated.is_empty() || rotation.names == RotatedLogs::OfKubelet;
+        return Ok(if is_lost { Step::Reopen(None) } else { Step::Nothing { size: 0 } });
     };
     let size = u64::try_from(found.st_size).unwrap_or(0);
     if size < rotation.max_size.bytes() {
@@ -143,24 +145,50 @@ fn step(path: &Path, attempt: u32, rotation: LogRotation) -> Result<Step> {
     }
     // In addition to these there are the file that is renamed now and the one that the runtime creates.
     let kept = rotation.max_files.count().saturating_sub(2);
-    for number in rotated.iter().rev().skip(kept) {
-        let log = LogFile { attempt, part: Part::Rotated(*number) };
+    for part in rotated.iter().rev().skip(kept) {
+        let log = LogFile { attempt, part: *part };
         dir.remove(log).map_err(failed("remove", log))?;
     }
-    let number = rotated.last().map_or(1, |last| last.saturating_add(1));
-    let renamed = LogFile { attempt, part: Part::Rotated(number) };
+    let renamed = LogFile { attempt, part: next(rotation.names, rotated.last().copied(), now()) };
+    if rotation.names == RotatedLogs::OfKubelet {
+        compress_all(&dir, attempt).map_err(failed("compress", current))?;
+    }
     dir.rename(current, renamed).map_err(failed("rename", current))?;
     Ok(Step::Reopen(Some(renamed)))
 }
 
-/// The numbers of the rotated files, oldest first.
-fn rotated(dir: &LogDir, attempt: u32) -> io::Result<Vec<u64>> {
-    let number = |log: LogFile| match log.part {
-        Part::Rotated(number) => Some(number),
-        Part::Current => None,
-    };
+/// What the next rotated file is called, after the last one.
+fn next(names: RotatedLogs, last: Option<Part>, seconds: u64) -> Part {
+    match names {
+        RotatedLogs::Numbered => match last {
+            Some(Part::Rotated(number)) => Part::Rotated(number.saturating_add(1)),
+            _ => Part::Rotated(1),
+        },
+        RotatedLogs::OfKubelet => {
+            let now = Stamp::at(seconds);
+            // No name is used twice, also if the clock was set back.
+            let at = match last {
+                Some(Part::Dated { at, .. }) if at >= now => at.next(),
+                _ => now,
+            };
+            Part::Dated { at, is_compressed: false }
+        }
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// The rotated files, oldest first. One that is being compressed is counted once.
+fn rotated(dir: &LogDir, attempt: u32) -> io::Result<Vec<Part>> {
     let own = dir.all()?.into_iter().map(|found| found.log).filter(|log| log.attempt == attempt);
-    Ok(own.filter_map(number).collect())
+    let mut parts: Vec<Part> = own.map(|log| log.part).filter(|part| *part != Part::Current).collect();
+    parts.dedup_by(|later, earlier| match (later, earlier) {
+        (Part::Dated { at, .. }, Part::Dated { at: other, .. }) => at == other,
+        _ => false,
+    });
+    Ok(parts)
 }
 
 fn give_back(path: &Path, renamed: LogFile) -> Result<()> {
@@ -183,7 +211,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (log, rotation) = (
             dir.path().join("0.log"),
-            LogRotation { max_size: "5".parse().unwrap(), max_files: "3".parse().unwrap() },
+            LogRotation {
+                max_size: "5".parse().unwrap(),
+                max_files: "3".parse().unwrap(),
+                names: RotatedLogs::Numbered,
+            },
         );
         let step = || step(dir.path(), 0, rotation).unwrap();
         assert_eq!(step(), Step::Nothing { size: 0 });
@@ -200,6 +232,38 @@ mod tests {
         let logs = LogDir::open(dir.path()).unwrap().logs().unwrap();
         let texts = logs.into_iter().map(|log| fs::read_to_string(dir.path().join(log.name())).unwrap());
         assert_eq!(texts.collect::<Vec<_>>(), ["log 8", "log 9", "last"]);
+    }
+
+    #[test]
+    fn on_a_node_rotated_files_are_dated_and_all_but_the_newest_compressed() {
+        let dir = tempfile::tempdir().unwrap();
+        let rotation = LogRotation {
+            max_size: "5".parse().unwrap(),
+            max_files: "4".parse().unwrap(),
+            names: RotatedLogs::OfKubelet,
+        };
+        let step = || step(dir.path(), 0, rotation).unwrap();
+        assert_eq!(step(), Step::Reopen(None), "the log was removed by hand");
+        for number in 1..7 {
+            fs::write(dir.path().join("0.log"), format!("log {number}")).unwrap();
+            let Step::Reopen(Some(renamed)) = step() else { panic!() };
+            assert!(matches!(renamed.part, Part::Dated { is_compressed: false, .. }));
+        }
+        let logs = LogDir::open(dir.path()).unwrap().logs().unwrap();
+        assert_eq!(logs.iter().map(|log| log.is_text()).collect::<Vec<_>>(), [false, false, true]);
+        let newest = fs::read_to_string(dir.path().join(logs[2].name())).unwrap();
+        assert_eq!(newest, "log 6");
+    }
+
+    #[test]
+    fn no_name_of_a_rotated_file_is_used_twice() {
+        let part = |at: Stamp| Part::Dated { at, is_compressed: false };
+        let (names, now) = (RotatedLogs::OfKubelet, Stamp::at(1000));
+        assert_eq!(next(names, None, 1000), part(now));
+        assert_eq!(next(names, Some(part(now)), 1000), part(now.next()));
+        assert_eq!(next(names, Some(part(now.next())), 10), part(now.next().next()));
+        // What an agent without these names has left is older.
+        assert_eq!(next(names, Some(Part::Rotated(7)), 1000), part(now));
     }
 
     #[test]
@@ -223,7 +287,11 @@ mod tests {
         ["0.log", "0.log.7", "0.log.8"].iter().for_each(|name| fs::write(victim.join(name), "kept").unwrap());
         let linked = dir.path().join("main");
         std::os::unix::fs::symlink(&victim, &linked).unwrap();
-        let rotation = LogRotation { max_size: "1".parse().unwrap(), max_files: "2".parse().unwrap() };
+        let rotation = LogRotation {
+            max_size: "1".parse().unwrap(),
+            max_files: "2".parse().unwrap(),
+            names: RotatedLogs::Numbered,
+        };
         assert!(step(&linked, 0, rotation).is_err());
         assert!(give_back(&linked, LogFile { attempt: 1, part: Part::Rotated(7) }).is_err());
         assert_eq!(fs::read_dir(&victim).unwrap().count(), 3);

@@ -1,4 +1,4 @@
-//! What a container has written.
+//! One walk through a directory tree.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -9,33 +9,13 @@ use std::time::Instant;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat};
 use rustix::io::Errno;
 
-/// What a tree takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Bytes on the disk, as allocated.
-    pub bytes: u64,
-    /// Files and directories.
-    pub inodes: u64,
-}
-
-impl Usage {
-    /// The two together.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            bytes: self.bytes.saturating_add(other.bytes),
-            inodes: self.inodes.saturating_add(other.inodes),
-        }
-    }
-
-    /// The larger of each.
-    pub(super) fn at_least(self, other: Self) -> Self {
-        Self { bytes: self.bytes.max(other.bytes), inodes: self.inodes.max(other.inodes) }
-    }
-}
+use super::DiskUsage;
+use crate::{Dir, Error, Result};
 
 /// As many of the deepest directories of a walk are open, besides the top: a container can make trees of any depth.
 const MOST_OPEN: usize = 64;
+/// Directories below this depth are not entered: the way to each is remembered.
+const DEEPEST: usize = 1 << 17;
 /// As many files with several names are remembered; beyond that, each name counts.
 const MOST_LINKED: usize = 1 << 18;
 /// How many entries are looked at between two looks at the clock.
@@ -47,7 +27,7 @@ const A_STRETCH: usize = 256;
 pub(super) struct Walk {
     /// The directories that are being read, from the top down. The last is open, and so is the top.
     levels: Vec<Level>,
-    usage: Usage,
+    usage: DiskUsage,
     /// Files with several names, by device and number.
     seen: HashSet<(u64, u64)>,
 }
@@ -67,16 +47,15 @@ impl Walk {
     ///
     /// # Errors
     /// If the directory cannot be opened.
-    pub(super) fn of(path: &Path) -> kernel::Result<Self> {
-        let top = kernel::Dir::open(path)?;
-        let mut walk = Self { levels: vec![], usage: Usage::default(), seen: HashSet::new() };
-        walk.enter(&top, OsStr::new("."))
-            .map_err(|errno| kernel::Error::Open { path: path.to_owned(), errno })?;
+    pub(super) fn of(path: &Path) -> Result<Self> {
+        let top = Dir::open(path)?;
+        let mut walk = Self { levels: vec![], usage: DiskUsage::default(), seen: HashSet::new() };
+        walk.enter(&top, OsStr::new(".")).map_err(|errno| Error::Open { path: path.to_owned(), errno })?;
         Ok(walk)
     }
 
     /// What was counted up to now.
-    pub(super) fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> DiskUsage {
         self.usage
     }
 
@@ -109,7 +88,7 @@ impl Walk {
         }
     }
 
-    fn entry(&mut self, name: &OsStr) -> Result<(), Errno> {
+    fn entry(&mut self, name: &OsStr) -> std::result::Result<(), Errno> {
         let Some(dir) = self.levels.last().and_then(|level| level.dir.as_ref()) else { return Ok(()) };
         let dir = dir.fd()?;
         let found = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)?;
@@ -126,13 +105,17 @@ impl Walk {
         Ok(())
     }
 
-    fn enter(&mut self, dir: impl std::os::fd::AsFd, name: &OsStr) -> Result<(), Errno> {
+    fn enter(&mut self, dir: impl std::os::fd::AsFd, name: &OsStr) -> std::result::Result<(), Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let entered = openat2(dir, name, flags, Mode::empty(), within)?;
         let found = statat(&entered, c"", AtFlags::EMPTY_PATH)?;
         let dir = Some(rustix::fs::Dir::new(entered)?);
         self.add(&found);
+        if self.levels.len() >= DEEPEST {
+            self.usage.at_least = true;
+            return Ok(());
+        }
         self.levels.push(Level { dir, identity: (found.st_dev, found.st_ino), offset: 0 });
         let closed = self.levels.len().checked_sub(MOST_OPEN + 1).filter(|index| *index > 0);
         if let Some(level) = closed.and_then(|index| self.levels.get_mut(index)) {
@@ -154,12 +137,12 @@ impl Walk {
 
     fn add(&mut self, stat: &rustix::fs::Stat) {
         let bytes = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
-        self.usage = self.usage.and(Usage { bytes, inodes: 1 });
+        self.usage = self.usage.and(DiskUsage { bytes, inodes: 1, at_least: false });
     }
 }
 
 impl Level {
-    fn open_from(&mut self, below: &rustix::fs::Dir) -> Result<(), Errno> {
+    fn open_from(&mut self, below: &rustix::fs::Dir) -> std::result::Result<(), Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let above = openat(below.fd()?, "..", flags, Mode::empty())?;
         let found = statat(&above, c"", AtFlags::EMPTY_PATH)?;
@@ -198,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    fn usage(path: &Path) -> Usage {
+    fn usage(path: &Path) -> DiskUsage {
         let mut walk = Walk::of(path).unwrap();
         assert_eq!(walk.go_on(Instant::now() + Duration::from_secs(600)), Progress::Done);
         walk.usage()
@@ -251,7 +234,7 @@ mod tests {
 
     /// A path of this depth is too long for any call: removed from below.
     fn remove(top: &Path) {
-        let above = kernel::Dir::open(top.parent().unwrap()).unwrap();
+        let above = Dir::open(top.parent().unwrap()).unwrap();
         above.remove_tree(top.file_name().unwrap()).unwrap();
     }
 
