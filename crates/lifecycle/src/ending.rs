@@ -57,37 +57,32 @@ impl Turn<'_> {
 
     /// Stops everything for good within `grace` from now, or earlier if that was so already.
     pub(crate) fn begin_takedown(&mut self, reason: StopReason, grace: Duration) {
-        let asked = self.now.after(grace);
         match &mut self.state.takedown {
-            // The same request observed again has a later moment, which changes nothing.
             Some(takedown) => {
-                takedown.deadline = takedown.deadline.min(asked);
+                takedown.grace = takedown.grace.min(grace);
                 if !takedown.is_final {
                     takedown.is_final = true;
                     takedown.reason = reason;
                 }
             }
-            none => {
-                let began = self.now;
-                *none = Some(Takedown { reason, began, deadline: asked, is_final: true, done: None });
-            }
+            none => *none = Some(Takedown { reason, grace, is_final: true, done: None }),
         }
     }
 
     /// Stops everything so that a new sandbox can be created.
     pub(crate) fn begin_renewal(&mut self) {
-        let deadline = self.now.after(self.pod.spec().grace);
-        let (reason, began) = (StopReason::SandboxChanged, self.now);
-        self.state.takedown.get_or_insert(Takedown { reason, began, deadline, is_final: false, done: None });
+        let (reason, grace) = (StopReason::SandboxChanged, self.pod.spec().grace);
+        self.state.takedown.get_or_insert(Takedown { reason, grace, is_final: false, done: None });
     }
 
     /// Stops containers first, all at once except for the sidecars' order; sandboxes when no container runs.
     pub(crate) fn take_down(&mut self) {
         let Some(takedown) = self.state.takedown.clone() else { return };
         let living: Vec<_> = self.living().map(key).collect();
-        let late = self.now.since(takedown.began);
+        // A later step asks for a later moment, which changes nothing unless the grace period was shortened.
+        let deadline = self.now.after(takedown.grace);
         for instance in living {
-            self.mark_late_for_kill(instance, takedown.reason, takedown.deadline, late);
+            self.mark_for_kill(instance, takedown.reason, deadline);
         }
         if self.is_anything_up() {
             return;
@@ -113,12 +108,20 @@ impl Turn<'_> {
         !self.is_anything_up() && self.sandboxes_to_stop().next().is_none()
     }
 
-    /// Whether a sidecar must be left running for others: regular containers, and sidecars after it.
-    pub(crate) fn is_still_needed(&self, sidecar: &ContainerName) -> bool {
+    /// Until when a sidecar must be left running for others: regular containers, and sidecars after it. One of them may
+    /// have begun to run, and so has to end, later than the sidecar. `None` if nothing needs it.
+    pub(crate) fn needed_until(&self, sidecar: &ContainerName) -> Option<Moment> {
         let after = self.pod.each().skip_while(|(_, c)| c.name != *sidecar).skip(1);
-        let mut users = after.filter(|(role, _)| matches!(role, Role::Sidecar | Role::Regular));
-        users.any(|(_, user)| {
-            self.is_starting(&user.name) || self.living().any(|instance| instance.container == user.name)
-        })
+        let users = after.filter(|(role, _)| matches!(role, Role::Sidecar | Role::Regular));
+        let coming = self.state.takedown.as_ref().map(|takedown| self.now.after(takedown.grace));
+        let until = |user: &ContainerName| {
+            let coming = coming.filter(|_| self.is_starting(user));
+            let living = self.living().filter(|instance| instance.container == *user).map(key);
+            living
+                .filter_map(|instance| self.state.kills.get(&instance).map(|k| k.deadline))
+                .chain(coming)
+                .max()
+        };
+        users.filter_map(|(_, user)| until(&user.name)).max()
     }
 }

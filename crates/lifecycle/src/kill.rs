@@ -15,22 +15,9 @@ const LIST_DELAY: Duration = Duration::from_secs(1);
 impl Turn<'_> {
     /// Marks an instance for a kill by `deadline`. The first reason stands; the deadline can only get earlier.
     pub(crate) fn mark_for_kill(&mut self, instance: InstanceKey, reason: StopReason, deadline: Moment) {
-        self.mark_late_for_kill(instance, reason, deadline, Duration::ZERO);
-    }
-
-    /// The same for an instance that may be seen to run only after its stop was asked for, `late` after it.
-    pub(crate) fn mark_late_for_kill(
-        &mut self,
-        instance: InstanceKey,
-        reason: StopReason,
-        deadline: Moment,
-        late: Duration,
-    ) {
-        let asked = deadline.after(late);
-        let fresh =
-            Kill { reason, deadline: asked, late, pre_stop_done: false, kill_at: None, stopped: None };
+        let fresh = Kill { reason, deadline, pre_stop_done: false, kill_at: None, stopped: None };
         let kill = self.state.kills.entry(instance).or_insert(fresh);
-        kill.deadline = kill.deadline.min(deadline.after(kill.late));
+        kill.deadline = kill.deadline.min(deadline);
     }
 
     /// Marks the newest instance of a container in a pod that goes on.
@@ -67,8 +54,8 @@ impl Turn<'_> {
             let Some(kill) = self.state.kills.get(&instance).cloned() else { continue };
             if self.is_pre_stop_due(&instance, &state, &kill) {
                 self.run_pre_stop(&instance, &kill);
-            } else if self.is_needed_by_others(&instance, &kill) {
-                self.wake_at(kill.deadline);
+            } else if let Some(until) = self.needed_by_others_until(&instance, &kill) {
+                self.wake_at(until);
             } else {
                 self.stop(&instance, &kill);
             }
@@ -91,13 +78,11 @@ impl Turn<'_> {
         self.wake_at(kill.deadline);
     }
 
-    fn is_needed_by_others(&self, instance: &InstanceKey, kill: &Kill) -> bool {
+    fn needed_by_others_until(&self, instance: &InstanceKey, kill: &Kill) -> Option<Moment> {
         let is_sidecar = self.find(&instance.0).is_some_and(|(role, _)| role == Role::Sidecar);
-        is_sidecar
-            && self.state.takedown.is_some()
-            && kill.kill_at.is_none()
-            && self.now < kill.deadline
-            && self.is_still_needed(&instance.0)
+        let waits = is_sidecar && self.state.takedown.is_some() && kill.kill_at.is_none();
+        let until = self.needed_until(&instance.0).filter(|_| waits)?.max(kill.deadline);
+        (self.now < until).then_some(until)
     }
 
     /// Issues the stop, again if the issued one has a later deadline or the container still runs after it.

@@ -121,9 +121,6 @@ impl ProbeTrack {
 pub(crate) struct Kill {
     pub(crate) reason: StopReason,
     pub(crate) deadline: Moment,
-    /// How long the pod was ending when the instance was first seen to run: its grace period begins then, as a kubelet's does,
-    /// which ends a pod when it has finished starting it.
-    pub(crate) late: Duration,
     pub(crate) pre_stop_done: bool,
     /// The deadline that the runtime got with the stop.
     pub(crate) kill_at: Option<Moment>,
@@ -135,8 +132,8 @@ pub(crate) struct Kill {
 #[derive(Debug, Clone)]
 pub(crate) struct Takedown {
     pub(crate) reason: StopReason,
-    pub(crate) began: Moment,
-    pub(crate) deadline: Moment,
+    /// The shortest grace period that was asked for: each instance has it from when it is first seen to run.
+    pub(crate) grace: Duration,
     /// Whether it is the pod's end, and not the renewal of its sandbox.
     pub(crate) is_final: bool,
     /// When nothing ran any more, once that is so.

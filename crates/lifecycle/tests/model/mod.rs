@@ -29,8 +29,6 @@ pub enum Hook {
 pub struct Doom {
     pub why: &'static str,
     pub by: u64,
-    /// How long the pod was going down when the container began to run: its time begins then.
-    pub late: u64,
     pub hook: Hook,
     pub killed_by: Option<u64>,
 }
@@ -73,8 +71,7 @@ pub struct One {
 #[derive(Debug, Clone, Copy)]
 pub struct Down {
     pub why: &'static str,
-    pub began: u64,
-    pub by: u64,
+    pub grace: u64,
     pub is_final: bool,
 }
 
@@ -281,11 +278,11 @@ impl<'a> Model<'a> {
 
     /// The first cause of an end stands, the shortest time too.
     pub fn go_down(&mut self, why: &'static str, grace: u64) {
-        let by = self.now + grace;
+        let shorter = |down: Down| down.grace.min(grace);
         self.down = Some(match self.down {
-            Some(down) if down.is_final => Down { by: down.by.min(by), ..down },
-            Some(down) => Down { why, by: down.by.min(by), is_final: true, ..down },
-            None => Down { why, began: self.now, by, is_final: true },
+            Some(down) if down.is_final => Down { grace: shorter(down), ..down },
+            Some(down) => Down { why, grace: shorter(down), is_final: true },
+            None => Down { why, grace, is_final: true },
         });
     }
 

@@ -55,9 +55,8 @@ impl Model<'_> {
         }
         let is_busy = self.all.iter().any(|one| one.runs() || one.starting.is_some());
         if is_busy || self.sandboxes.iter().any(|(_, stopped)| !stopped) {
-            let by = self.now + self.grace();
-            self.down =
-                self.down.or(Some(Down { why: "SandboxChanged", began: self.now, by, is_final: false }));
+            let grace = self.grace();
+            self.down = self.down.or(Some(Down { why: "SandboxChanged", grace, is_final: false }));
             return self.bring_down();
         }
         self.down = None;
@@ -72,11 +71,10 @@ impl Model<'_> {
         let Some(down) = self.down else { return };
         for one in &mut self.all {
             if one.runs() {
-                let late = self.now - down.began;
-                let fresh =
-                    Doom { why: down.why, by: down.by + late, late, hook: Hook::NotYet, killed_by: None };
+                let by = self.now + down.grace;
+                let fresh = Doom { why: down.why, by, hook: Hook::NotYet, killed_by: None };
                 let doom = one.doom.get_or_insert(fresh);
-                doom.by = doom.by.min(down.by + doom.late);
+                doom.by = doom.by.min(by);
             }
         }
         let is_busy = self.all.iter().any(|one| one.runs() || one.starting.is_some());
@@ -178,7 +176,7 @@ impl Model<'_> {
             None
         };
         if let (Some((why, grace)), None) = (doom, one.doom) {
-            one.doom = Some(Doom { why, by: now + grace, late: 0, hook: Hook::NotYet, killed_by: None });
+            one.doom = Some(Doom { why, by: now + grace, hook: Hook::NotYet, killed_by: None });
         }
         if one.doom.is_some() {
             return (false, false);
@@ -244,9 +242,18 @@ impl Model<'_> {
                 Hook::Until(_) => return,
                 _ => {}
             }
-            let mut users = self.all[i + 1..].iter().filter(|user| !user.is_init || user.is_sidecar);
-            let is_needed = users.any(|user| user.runs() || user.starting.is_some());
-            if one.is_sidecar && self.down.is_some() && is_needed {
+        }
+        if doom.killed_by.is_none()
+            && one.is_sidecar
+            && let Some(down) = self.down
+        {
+            let users = self.all[i + 1..].iter().filter(|user| !user.is_init || user.is_sidecar);
+            let until = |user: &super::One| match (user.starting, user.doom) {
+                (Some(_), _) => Some(now + down.grace),
+                (None, Some(doom)) if user.runs() => Some(doom.by.max(self.all[i].doom.unwrap().by)),
+                _ => None,
+            };
+            if users.filter_map(until).max().is_some_and(|until| now < until) {
                 return;
             }
         }

@@ -79,7 +79,7 @@ fn a_container_that_runs_only_after_the_deletion_has_its_hook_and_the_whole_grac
     assert_eq!(hooks(&stage.orders()), ["PreStop a Some(10)"]);
     stage.delete(Some(5));
     stage.hooked("a", HookKind::PreStop, Verdict::Success);
-    assert_eq!(stopped(&stage.orders_at(16)), ["a 9s Deleted"]);
+    assert_eq!(stopped(&stage.orders_at(16)), ["a 5s Deleted"]);
 }
 
 #[test]
@@ -309,4 +309,46 @@ fn ephemeral_containers_end_with_the_pod() {
     stage.runs("a", 0);
     stage.delete(None);
     assert_eq!(stopped(&stage.orders()), ["debug 30s Deleted", "a 30s Deleted"]);
+}
+
+/// A pod with ten minutes' grace that is deleted at 1, while its container is being created.
+fn deleted_while_it_starts() -> Stage {
+    let mut stage = Stage::in_sandbox(Spec { grace: secs(600), ..one() });
+    assert_eq!(stage.orders(), [start("a", 0)]);
+    stage.delete(None);
+    assert_eq!(stage.orders_at(1), []);
+    stage
+}
+
+#[test]
+fn a_shorter_grace_holds_for_a_late_container_too() {
+    let mut stage = deleted_while_it_starts();
+    stage.now = 61;
+    stage.runs("a", 0);
+    assert_eq!(stopped(&stage.orders()), ["a 600s Deleted"]);
+    stage.delete(Some(0));
+    assert_eq!(stopped(&stage.orders_at(62)), ["a 2s Deleted"]);
+
+    let mut stage = deleted_while_it_starts();
+    stage.delete(Some(0));
+    assert_eq!(stage.orders_at(100), []);
+    stage.now = 101;
+    stage.runs("a", 0);
+    assert_eq!(stopped(&stage.orders()), ["a 2s Deleted"]);
+}
+
+#[test]
+fn a_sidecar_stays_for_a_container_that_runs_late() {
+    let mut stage = Stage::in_sandbox(Spec { init: vec![sidecar("s")], ..one() });
+    assert_eq!(stage.orders(), [start("s", 0)]);
+    stage.runs("s", 0);
+    assert_eq!(stage.orders(), [start("a", 0)]);
+    stage.delete(None);
+    assert_eq!(stage.orders_at(1), []);
+    stage.now = 25;
+    stage.runs("a", 0);
+    assert_eq!(stopped(&stage.orders()), ["a 30s Deleted"]);
+    assert_eq!(stopped(&stage.orders_at(31)), [""; 0]);
+    assert_eq!(stage.wake, Some(55));
+    assert_eq!(stopped(&stage.orders_at(55)), ["s 2s Deleted"]);
 }
