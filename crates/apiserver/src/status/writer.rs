@@ -1,6 +1,9 @@
 //! The task that writes statuses to the API server.
 
+use std::future::ready;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -90,14 +93,7 @@ impl Writer {
             };
             // Until the pods are known, it is not known which of them are in the API.
             let Some(set) = self.pods.current() else { continue };
-            let mut writes =
-                stream::iter(self.due(&set, pass)).map(|due| self.write(due)).buffer_unordered(AT_ONCE);
-            while let Some(written) = writes.next().await {
-                if written.is_err() {
-                    // The next pods would wait as long for the same answer.
-                    break;
-                }
-            }
+            write_all(self.due(&set, pass), |due| self.write(due)).await;
         }
     }
 
@@ -120,6 +116,8 @@ impl Writer {
             }
             true
         });
+        // Those that cannot be written keep nobody else's status from the API.
+        due.sort_by_key(|due| due.entry.failure.is_some());
         due
     }
 
@@ -213,6 +211,19 @@ impl Writer {
     }
 }
 
+/// Writes [`AT_ONCE`] at a time. Once the server cannot be reached no other begins, which would wait as long for the same
+/// answer. What has begun ends: a request that was given up could come to the server after a later one.
+async fn write_all<D, W: Future<Output = Result<(), ()>>>(due: Vec<D>, write: impl Fn(D) -> W) {
+    let is_reached = AtomicBool::new(true);
+    let begun = stream::iter(due).take_while(|_| ready(is_reached.load(Ordering::Relaxed))).map(write);
+    let mut writes = pin!(begun.buffer_unordered(AT_ONCE));
+    while let Some(written) = writes.next().await {
+        if written.is_err() {
+            is_reached.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A pod whose status is to be written.
 struct Due {
     entry: Entry,
@@ -230,5 +241,26 @@ async fn asked<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, F
             None => Failure::Unreachable(cause(&error)),
         }),
         Err(_) => Err(Failure::Unreachable(format!("no answer within {} s", DEADLINE.as_secs()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_cannot_be_written_cancels_no_other_and_none_begins_after_it() {
+        let ended = Mutex::new(Vec::new());
+        let write = async |number: usize| {
+            let seconds = if number == 0 { 1 } else { 2 };
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            ended.lock().unwrap().push(number);
+            if number == 0 { Err(()) } else { Ok(()) }
+        };
+        write_all((0..3 * AT_ONCE).collect(), write).await;
+        let all: Vec<usize> = (0..AT_ONCE).collect();
+        assert_eq!(*ended.lock().unwrap(), all);
     }
 }
