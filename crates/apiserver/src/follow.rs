@@ -33,18 +33,19 @@ pub(crate) async fn follow(
     title: &str,
     handle: impl FnMut(Followed<'_>) -> ControlFlow<()>,
 ) {
-    follow_with(api, config, title, Backoff::of_watch(), handle).await;
+    follow_after(Backoff::of_watch(), api, config, title, handle).await;
 }
 
-/// The same with other waits after failures.
-pub(crate) async fn follow_with(
+/// The same with other waits until the first list.
+pub(crate) async fn follow_after(
+    mut backoff: Backoff,
     api: Api<RawObject>,
     config: Config,
     title: &str,
-    mut backoff: Backoff,
     mut handle: impl FnMut(Followed<'_>) -> ControlFlow<()>,
 ) {
     let mut health = Health { title, is_failing: false };
+    let mut is_first = true;
     loop {
         let mut stream = pin!(watcher(api.clone(), config.clone()));
         let (mut is_listing, mut refusals) = (true, 0);
@@ -65,6 +66,9 @@ pub(crate) async fn follow_with(
                     if !matches!(event, Event::Init) {
                         refusals = 0;
                         health.works();
+                    }
+                    if !is_listing && std::mem::take(&mut is_first) {
+                        backoff = Backoff::of_watch();
                     }
                     if handle(Followed::Event(&event)).is_break() {
                         return;

@@ -23,7 +23,7 @@ use types::PodUid;
 use volumes::payload::{ConfigMap, Secret};
 
 use crate::backoff::Backoff;
-use crate::follow::{Followed, follow_with};
+use crate::follow::{Followed, follow_after};
 use crate::objects::payload::{Payload, is_immutable, payload};
 use crate::objects::references::{ObjectKey, ObjectKind, is_name};
 use crate::pod_certificates::{PodCertificates, Requester};
@@ -210,7 +210,7 @@ impl ApiObjects {
         let task = self.shared.handle.spawn(async move {
             let mut is_listed = false;
             let title = key.to_string();
-            follow_with(api, config, &title, Backoff::of_object(), |followed| {
+            follow_after(Backoff::of_object(), api, config, &title, |followed| {
                 let Some(shared) = shared.upgrade() else { return ControlFlow::Break(()) };
                 match followed {
                     Followed::Failed(cause) => shared.failed(&key, cause),
@@ -389,7 +389,13 @@ mod tests {
         std::thread::spawn(move || {
             for (status, body) in answers {
                 let (mut stream, _) = listener.accept().unwrap();
-                let _ = stream.read(&mut [0; 4096]);
+                let mut request = Vec::new();
+                while !request.ends_with(b"\r\n\r\n") {
+                    let mut part = [0; 4096];
+                    let count = stream.read(&mut part).unwrap();
+                    assert_ne!(count, 0, "the client closes before it has asked");
+                    request.extend_from_slice(&part[..count]);
+                }
                 let length = body.len();
                 let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}");
                 let _ = stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes());
@@ -406,7 +412,12 @@ mod tests {
         let (namespace, name) = ("shop".to_owned(), "s".to_owned());
         let keys = BTreeSet::from([ObjectKey { kind: ObjectKind::Secret, namespace, name }]);
         objects.register(&PodUid::new("web").unwrap(), &keys);
+        let begun = Instant::now();
         objects.await_answers(&keys).await;
+        if begun.elapsed() > FIRST_SYNC {
+            // The machine is busy: the answers take longer than a start waits.
+            tokio::time::sleep(10 * FIRST_SYNC).await;
+        }
         assert!(objects.secret("shop", "s").unwrap().is_some());
     }
 
