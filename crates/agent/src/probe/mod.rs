@@ -11,6 +11,7 @@ use std::time::Duration;
 use lifecycle::{HookKind, ProbeKind, Verdict};
 use manifest::k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Probe};
 use manifest::k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use tracing::Instrument;
 
 use self::http::Get;
 use self::target::Scheme;
@@ -99,7 +100,7 @@ impl Asked<'_> {
             HookKind::PreStop => hooks.pre_stop.as_ref(),
         });
         let Some(hook) = hook else { return Ran::new(Verdict::Success, "") };
-        let run = self.hook_once(hook);
+        let run = self.hook_once(hook, limit);
         match limit {
             None => run.await,
             Some(limit) => match tokio::time::timeout(limit, run).await {
@@ -111,12 +112,19 @@ impl Asked<'_> {
 
     /// Runs a hook to its end. The runtime sets no limit to a command: the caller stops waiting instead, as a kubelet
     /// does.
-    async fn hook_once(&self, hook: &LifecycleHandler) -> Ran {
+    async fn hook_once(&self, hook: &LifecycleHandler, limit: Option<Duration>) -> Ran {
         if let Some(exec) = &hook.exec {
             let (cri, id) = (self.cri.clone(), self.id.to_owned());
             let command = exec.command.clone().unwrap_or_default();
             // A caller that stops waiting does not end the command: it runs on until its container stops, as with a kubelet.
-            let running = tokio::spawn(async move { run_command(&cri, &id, &command, Duration::ZERO).await });
+            // Should the runtime not answer even then, nothing here waits for it for ever.
+            let most = limit.map_or(Duration::MAX, |limit| limit.saturating_add(cri.timeout));
+            let run = async move {
+                let run = run_command(&cri, &id, &command, Duration::ZERO);
+                let late = |_| Ran::new(Verdict::Failure, "the runtime does not answer");
+                tokio::time::timeout(most, run).await.unwrap_or_else(late)
+            };
+            let running = tokio::spawn(run.in_current_span());
             let ran = running.await.unwrap_or_else(|cause| Ran::new(Verdict::Failure, cause.to_string()));
             let verdict = if ran.verdict == Verdict::Error { Verdict::Failure } else { ran.verdict };
             return Ran { verdict, ..ran };

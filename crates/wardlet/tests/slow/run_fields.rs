@@ -1,5 +1,7 @@
 //! What a pod's fields mean inside of it, on a real containerd and on the built-in runtime.
 
+use std::time::Instant;
+
 use crate::run_support;
 
 use run_support::{Node, Running, text};
@@ -289,6 +291,47 @@ fn probes_and_hooks_ask_a_server_that_the_pod_has() {
     assert!(text(&output).contains(warning), "{}", text(&output));
     assert!(!text(&output).contains("hook"), "{}", text(&output));
     assert_eq!(node.leftovers(), Vec::<String>::new());
+}
+
+const LEAVING: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: leaving}
+spec:
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: out, hostPath: {path: HOSTDIR}}]
+  containers:
+  - name: app
+    image: IMAGE
+    command: [sh, -c, "trap '' TERM; touch /out/begun; while :; do sleep 1; done"]
+    lifecycle: {preStop: {exec: {command: [sh, -c, "touch /out/asked; sleep 2; touch /out/done"]}}}
+    volumeMounts: [{name: out, mountPath: /out}]
+"#;
+
+/// Once the grace period is over, the container has two more seconds; its preStop command has them, too.
+fn a_hook_goes_on(node: &Node) {
+    let out = node.path("out");
+    std::fs::create_dir_all(&out).unwrap();
+    let file = node.manifest("pod.yaml", &LEAVING.replace("HOSTDIR", out.to_str().unwrap()));
+    let running = Running(Some(node.run(&[file.to_str().unwrap(), "--quiet"]).spawn().unwrap()));
+    node.await_that("its process runs", || out.join("begun").exists());
+    let began = Instant::now();
+    let said = stop(node, "leaving");
+    assert!(said.contains("ended and removed"), "{said}");
+    assert!(out.join("asked").exists(), "the hook was not run: {said}");
+    assert!(out.join("done").exists(), "the hook ended with the grace period: {:?}: {said}", began.elapsed());
+    drop(running);
+    assert_eq!(node.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_pre_stop_command_goes_on_while_its_container_stops_on_containerd() {
+    a_hook_goes_on(&Node::new());
+}
+
+#[test]
+fn a_pre_stop_command_goes_on_while_its_container_stops_on_the_built_in_runtime() {
+    a_hook_goes_on(&Node::built_in());
 }
 
 #[test]
