@@ -1,6 +1,7 @@
 //! The host IDs that the node of a testbed gives to pods. No two testbeds have the same at a time: an agent takes a block back
 //! only when no process of the machine has IDs of it, and it does not know which agent started a process.
 
+use std::io::ErrorKind;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
@@ -10,6 +11,7 @@ use crate::{Error, Result};
 const FIRST: u32 = 38_912 * 65_536;
 /// 250 blocks, one for each pod.
 const COUNT: u32 = 250 * 65_536;
+const WHAT: &str = "a range of host IDs of its own";
 /// So many ranges fit below the last ID.
 const RANGES: u32 = 100;
 const _: () = assert!(u32::MAX - FIRST >= RANGES * COUNT, "the last range ends below the last ID");
@@ -26,12 +28,14 @@ impl Claim {
     pub(super) fn new() -> Result<Self> {
         for number in 0..RANGES {
             let address = SocketAddr::from_abstract_name(format!("wardlet-testbed-host-ids-{number}"));
-            if let Ok(held) = address.and_then(|address| UnixListener::bind_addr(&address)) {
-                return Ok(Self { number, _held: held });
+            match address.and_then(|address| UnixListener::bind_addr(&address)) {
+                Ok(held) => return Ok(Self { number, _held: held }),
+                Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+                Err(error) => return Err(Error::CannotBeHad { what: WHAT.into(), cause: error.to_string() }),
             }
         }
         Err(Error::CannotBeHad {
-            what: "a range of host IDs of its own".into(),
+            what: WHAT.into(),
             cause: format!("{RANGES} other testbeds of this machine have one each; take some down"),
         })
     }
