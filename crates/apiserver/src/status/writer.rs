@@ -116,7 +116,7 @@ impl Writer {
             }
             true
         });
-        // Those that cannot be written keep nobody else's status from the API.
+        // Those that cannot be written keep no other from the API.
         due.sort_by_key(|due| due.entry.failure.is_some());
         due
     }
