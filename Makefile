@@ -13,7 +13,7 @@ STATIC = target.$(TRIPLE).rustflags=["-C","target-feature=+crt-static"]
 WRAPPER = cargo build --release -q --target $(TRIPLE) --config '$(STATIC)' -p wardlet-oci && \
 	install target/$(TRIPLE)/release/wardlet-oci target/release/wardlet-oci
 
-.PHONY: help run build setup components fmt lint test-fast attacks test test-conformance soak bench bench-agent fuzz clean
+.PHONY: help run build setup components fmt lint test-fast attacks test test-conformance soak bench bench-agent bench-many fuzz clean
 
 help: ## Shows this.
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -64,9 +64,14 @@ bench: setup ## Measures us against the peers; table, JSON and plot in benches/r
 	cargo run --release -q -p bench -- run --peers $(CACHE)/peers \
 		--json benches/results/bench.json --plot benches/results/bench.svg
 
-bench-agent: setup ## Measures wardlet agent beside a real kubelet: the last rows of make bench alone, 15 minutes (root).
+bench-agent: setup ## Measures wardlet agent beside a real kubelet: those rows of make bench alone, 15 minutes (root).
 	cargo build --release -p wardlet -p monitor -p wardlet-container -p testbed -p bench
 	target/release/bench run agent --peers . --json benches/results/agent.json
+
+bench-many: setup ## Measures a node of wardlet agent with up to 250 pods: the last rows of make bench alone; JSON and plot (root).
+	cargo build --release -p wardlet -p monitor -p wardlet-container -p testbed -p bench
+	target/release/testbed install test
+	target/release/bench run many --peers . --json benches/results/many.json --plot benches/results/many.svg
 
 # The sanitiser takes two constants of SQLite that the linker has merged for one that was defined twice.
 fuzz: ## Fuzzes every parser of foreign input for FUZZ_SECONDS each (nightly toolchain, cargo-fuzz).

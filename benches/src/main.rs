@@ -2,8 +2,9 @@
 //!
 //! - [`subject`] drives a program that is measured, [`worker`] is our own such program.
 //! - [`leases`], [`writer`], [`manifests`], [`idmap`], [`check`], [`conflicts`], [`pods`], [`runtime`],
-//!   [`wrapper`], [`agent`] are the suites; [`conflict_engine`] is our side of the conflicts, [`cri`] drives a runtime, [`memory`] counts its pages.
-//! - [`measure`] sums samples up and judges them, by [`stats`]; [`report`] and [`plot`] show them.
+//!   [`wrapper`], [`agent`] with its part [`agent::many`] are the suites; [`conflict_engine`] is our side of the conflicts, [`cri`] drives a runtime, [`memory`] counts its pages.
+//! - [`measure`] sums samples up and judges them, by [`stats`]; [`growth`] does it by the number of pods; [`report`], [`plot`]
+//!   and [`panel`] show them.
 //!
 //! Speed never fails a run, but with `--check`.
 
@@ -13,12 +14,14 @@ mod conflict_engine;
 mod conflicts;
 mod cri;
 mod dice;
+mod growth;
 mod idmap;
 mod leases;
 mod machine;
 mod manifests;
 mod measure;
 mod memory;
+mod panel;
 mod plot;
 mod pods;
 mod report;
@@ -37,6 +40,7 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::agent::Agents;
+use crate::agent::many::Many;
 use crate::dice::Dice;
 use crate::idmap::Idmaps;
 use crate::leases::Leases;
@@ -81,6 +85,7 @@ enum Suite {
     Runtime,
     Wrapper,
     Agent,
+    Many,
 }
 
 #[derive(Args)]
@@ -111,7 +116,7 @@ struct Run {
     /// How many times each pod is started and deleted on each node of the agent's suite.
     #[arg(long, default_value_t = 8)]
     agent_samples: usize,
-    /// How many bursts and restarts of agents that suite has.
+    /// How many bursts and restarts of agents that suite has, and how many bursts the one of many pods.
     #[arg(long, default_value_t = 3)]
     agent_repeats: usize,
     /// Also write everything as JSON to this file.
@@ -137,7 +142,7 @@ impl Run {
         let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_secs());
         let seed = self.seed.unwrap_or_else(clock);
         let (machine, mut dice) = (Machine::look(&self.dir)?, Dice::new(seed));
-        let mut report = Report { machine, seed, measures: vec![], syncs: vec![], notes: vec![] };
+        let mut report = Report { machine, seed, ..Report::default() };
         if self.wants(Suite::Leases) {
             let peer = self.peers.join("userns-manager");
             let leases = Leases { peer: &peer, dir: &self.dir, samples: self.samples, dice: dice.clone() };
@@ -173,6 +178,9 @@ impl Run {
         if self.wants(Suite::Agent) {
             let (samples, repeats) = (self.agent_samples, self.agent_repeats);
             Agents { samples, repeats }.run(&mut dice, &mut report)?;
+        }
+        if self.wants(Suite::Many) {
+            Many { repeats: self.agent_repeats }.run(&mut dice, &mut report)?;
         }
         Ok(report)
     }

@@ -1,8 +1,10 @@
-//! Both sides' distributions as one picture: a row for each thing measured, time on a logarithmic axis.
+//! Both sides' distributions as one picture: a row for each thing measured, time on a logarithmic axis. Below them a panel
+//! for each cost by the number of pods.
 
 use std::fmt::Write as _;
 
 use crate::measure::{Measure, Side, Unit};
+use crate::panel::{self, Frame};
 use crate::report::{Report, time};
 
 const WIDTH: f64 = 900.0;
@@ -11,6 +13,7 @@ const RIGHT: f64 = 20.0;
 const TOP: f64 = 50.0;
 const ROW: f64 = 64.0;
 const BINS: u32 = 120;
+const PANEL: f64 = 260.0;
 
 /// The axis: from the fastest sample to the slowest, in powers of ten.
 struct Axis {
@@ -44,7 +47,9 @@ impl Axis {
 pub(crate) fn draw(report: &Report) -> String {
     let axis = Axis::over(report);
     let rows = f64::from(u32::try_from(timed(report).count()).unwrap_or(0));
-    let height = TOP + rows * ROW + 40.0;
+    let bottom = TOP + rows * ROW + 40.0;
+    let panels = f64::from(u32::try_from(report.growths.len()).unwrap_or(0));
+    let height = bottom + panels * PANEL;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
          font-family=\"sans-serif\" font-size=\"12\">\n\
@@ -58,11 +63,17 @@ pub(crate) fn draw(report: &Report) -> String {
         LEFT + 70.0,
         LEFT + 88.0
     );
-    ticks(&mut svg, &axis, height - 36.0);
+    ticks(&mut svg, &axis, bottom - 36.0);
     let mut base = TOP;
     for measure in timed(report) {
         base += ROW;
         row(&mut svg, &axis, measure, base);
+    }
+    let mut top = bottom;
+    for growth in &report.growths {
+        let frame = Frame { left: LEFT, right: WIDTH - RIGHT, top: top + 40.0, bottom: top + PANEL - 40.0 };
+        panel::draw(&mut svg, growth, &frame);
+        top += PANEL;
     }
     svg.push_str("</svg>\n");
     svg
@@ -134,6 +145,8 @@ fn histogram(axis: &Axis, samples: &[f64]) -> Vec<(u32, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dice::Dice;
+    use crate::growth::{Growth, Point, Subject};
 
     #[test]
     fn every_sample_is_in_one_bin_and_the_fullest_is_whole() {
@@ -141,6 +154,18 @@ mod tests {
         let bins = histogram(&axis, &[0.001, 0.001, 0.03, 1.0]);
         assert_eq!(bins.len(), 3);
         assert_eq!((bins[0], bins[2]), ((0, 1.0), (BINS - 1, 0.5)));
+    }
+
+    #[test]
+    fn costs_by_the_number_of_pods_are_below_the_rows() {
+        let point = |pods| Point { pods, cost: 0.25 };
+        let subject = Subject { name: "POST to Ready".into(), unit: Unit::Seconds };
+        let growth = Growth::of_each(subject, vec![point(0), point(250)], 1, &mut Dice::new(1));
+        let report = Report { growths: vec![growth], ..Report::default() };
+        let svg = draw(&report);
+        assert!(svg.contains("viewBox=\"0 0 900 350\"") && svg.ends_with("</svg>\n"), "{svg}");
+        assert_eq!(svg.matches("<circle").count(), 2);
+        assert!(svg.contains("POST to Ready") && svg.contains(">250<"), "{svg}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde::Serialize;
 
+use crate::growth::{Growth, LIMIT, Verdict};
 use crate::machine::Machine;
 use crate::measure::{Measure, Side, Unit};
 use crate::stats::Estimate;
@@ -18,6 +19,8 @@ pub(crate) struct Report {
     pub(crate) seed: u64,
     pub(crate) measures: Vec<Measure>,
     pub(crate) syncs: Vec<SyncCount>,
+    /// What a pod costs by the number of pods that run already.
+    pub(crate) growths: Vec<Growth>,
     /// What could not be measured here, and why.
     pub(crate) notes: Vec<String>,
 }
@@ -45,7 +48,8 @@ impl SyncCount {
 
 impl Report {
     pub(crate) fn all_met(&self) -> bool {
-        self.measures.iter().filter_map(|m| m.goal.as_ref()).all(|g| g.met)
+        let grow = self.growths.iter().any(|growth| growth.verdict != Verdict::DoesNotGrow);
+        !grow && self.measures.iter().filter_map(|m| m.goal.as_ref()).all(|g| g.met)
     }
 
     pub(crate) fn table(&self) -> String {
@@ -71,6 +75,12 @@ impl Report {
         for count in &self.syncs {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "  {}, {}: {:.2}", count.side, count.callers, count.per_lease());
+        }
+        if !self.growths.is_empty() {
+            text.push_str("\nby the number of pods that run already (95 %):\n");
+        }
+        for one in &self.growths {
+            let _ = writeln!(text, "  {}", growth(one));
         }
         for note in &self.notes {
             let _ = writeln!(text, "\nnote: {note}");
@@ -130,9 +140,29 @@ fn side(side: Option<&Side>, unit: Unit) -> [String; 3] {
     }
 }
 
-fn value(value: f64, unit: Unit) -> String {
+fn growth(growth: &Growth) -> String {
+    let estimate = |found: Option<Estimate>, shown: &dyn Fn(f64) -> String| match found {
+        Some(found) => format!("{} ({} to {})", shown(found.value), shown(found.low), shown(found.high)),
+        None => "-".to_owned(),
+    };
+    let verdict = match growth.verdict {
+        Verdict::DoesNotGrow => "cost per pod does not grow",
+        Verdict::Grows => "cost per pod grows",
+        Verdict::NotCertain => "not certain whether cost per pod grows",
+    };
+    format!(
+        "{}: {} for each pod; {}: {}, goal ≤ {LIMIT:.2}: {verdict}",
+        growth.name,
+        estimate(growth.per_pod, &|found| value(found, growth.unit)),
+        growth.compares,
+        estimate(growth.ratio, &|ratio| format!("{ratio:.3}")),
+    )
+}
+
+pub(crate) fn value(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds => time(value),
+        Unit::Bytes if value.abs() < 1e6 => format!("{:.0} kB", value / 1e3),
         Unit::Bytes => format!("{:.1} MB", value / 1e6),
         Unit::Number => format!("{value:.2}"),
     }
@@ -141,8 +171,8 @@ fn value(value: f64, unit: Unit) -> String {
 /// Seconds as people read them.
 pub(crate) fn time(seconds: f64) -> String {
     match seconds {
-        s if s >= 1.0 => format!("{s:.2} s"),
-        s if s >= 0.001 => format!("{:.2} ms", s * 1e3),
+        s if s.abs() >= 1.0 => format!("{s:.2} s"),
+        s if s.abs() >= 0.001 => format!("{:.2} ms", s * 1e3),
         s => format!("{:.0} µs", s * 1e6),
     }
 }
@@ -170,10 +200,30 @@ pub(crate) fn say(what: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::growth::{Point, Subject};
 
     #[test]
     fn times_are_written_in_the_unit_that_fits() {
         assert_eq!([time(0.000_250), time(0.0125), time(3.456)], ["250 µs", "12.50 ms", "3.46 s"]);
+        assert_eq!([time(-0.000_250), time(-0.0125)], ["-250 µs", "-12.50 ms"]);
+    }
+
+    #[test]
+    fn a_cost_that_grows_is_said_so_and_is_a_goal_that_is_not_met() {
+        let points = |cost: f64| (0..100).map(move |pods| Point { pods, cost: 1.0 + cost * f64::from(pods) });
+        let growth = |cost| {
+            let subject = Subject { name: "start".into(), unit: Unit::Seconds };
+            Growth::of_each(subject, points(cost).collect(), 20, &mut crate::dice::Dice::new(1))
+        };
+        let (still, grows) = (growth(0.0), growth(0.1));
+        let said = super::growth(&still);
+        let expected = "start: 0 µs (0 µs to 0 µs) for each pod; median of the last 20 by the first 20: 1.000 (1.000 to \
+                        1.000), goal ≤ 1.10: cost per pod does not grow";
+        assert_eq!(said, expected);
+        assert!(super::growth(&grows).ends_with("goal ≤ 1.10: cost per pod grows"));
+        assert!(Report { growths: vec![still], ..Report::default() }.all_met());
+        let report = Report { growths: vec![grows], ..Report::default() };
+        assert!(!report.all_met() && report.table().contains("by the number of pods"));
     }
 
     #[test]
@@ -184,6 +234,7 @@ mod tests {
         let measure = Measure::new("x", sides, None, &mut crate::dice::Dice::new(1)).in_unit(Unit::Bytes);
         assert_eq!(side(measure.ours.as_ref(), measure.unit), ["52.4 MB", "52.4 MB", "-"]);
         assert_eq!(value(12.5, Unit::Number), "12.50");
+        assert_eq!(value(352_000.0, Unit::Bytes), "352 kB");
     }
 
     #[test]

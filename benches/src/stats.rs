@@ -69,6 +69,17 @@ pub(crate) fn median_ratio(pairs: &[(f64, f64)], dice: &mut Dice) -> Option<Esti
     bootstrap(&ratios, dice, |drawn| median(&mut drawn.copied().collect::<Vec<_>>()))
 }
 
+/// The median of the first values by that of the second. They do not belong together: each side is drawn by itself.
+pub(crate) fn ratio_of_medians(first: &[f64], second: &[f64], dice: &mut Dice) -> Option<Estimate> {
+    let value = median(&mut first.to_vec())? / median(&mut second.to_vec())?;
+    let mut draw = |values: &[f64]| {
+        let drawn = (0..values.len()).filter_map(|_| values.get(dice.below(values.len())).copied());
+        median(&mut drawn.collect::<Vec<_>>())
+    };
+    let mut drawn: Vec<f64> = (0..DRAWS).filter_map(|_| Some(draw(first)? / draw(second)?)).collect();
+    Some(Estimate { value, low: quantile(&mut drawn, 25)?, high: quantile(&mut drawn, 975)? })
+}
+
 /// The quantile of the first values by that of the second, pairs drawn whole.
 pub(crate) fn quantile_ratio(pairs: &[(f64, f64)], per_mille: usize, dice: &mut Dice) -> Option<Estimate> {
     bootstrap(pairs, dice, |drawn| {
@@ -115,6 +126,16 @@ mod tests {
             assert!(found.low <= 0.5 && found.high >= 0.5, "{found:?}");
         }
         assert_eq!(quantile_ratio(&[], 500, &mut Dice::new(1)), None);
+    }
+
+    /// In pairs, by their places, these would have a narrow interval.
+    #[test]
+    fn sides_that_do_not_belong_together_are_drawn_apart() {
+        let values = [1.0, 3.0, 1.0, 3.0, 1.0, 3.0];
+        let found = ratio_of_medians(&values, &values, &mut Dice::new(1)).unwrap();
+        assert_eq!(found.value, 1.0);
+        assert!(found.low < 0.5 && found.high > 2.0, "{found:?}");
+        assert_eq!(ratio_of_medians(&values, &[], &mut Dice::new(1)), None);
     }
 
     #[test]

@@ -203,12 +203,29 @@ pub static COMPONENTS: &[Component] = &[
     ),
     kubernetes("kube-scheduler", &[program("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler")], 400),
     kubernetes("kube-proxy", &[program("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy")], 300),
+    kubernetes(
+        "sample-device-plugin",
+        &[program("sample-device-plugin", "k8s.io/kubernetes/test/images/sample-device-plugin")],
+        100,
+    ),
     Component {
         name: "coredns",
         version: "1.15.0",
         // Only the plugins that a cluster's DNS needs: with all of them the build takes the clients of three clouds.
         source: Source::Go(go(peer!("coredns", "main.go"), &[program("coredns", ".")])),
         megabytes: 500,
+    },
+    Component {
+        name: "metrics-server",
+        version: "0.9.0",
+        source: Source::Go(GoSource {
+            cgo: "0",
+            ..go(
+                module!("metrics-server"),
+                &[program("metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server")],
+            )
+        }),
+        megabytes: 900,
     },
     Component {
         name: "agnhost",
@@ -234,6 +251,22 @@ pub static COMPONENTS: &[Component] = &[
             )
         }),
         megabytes: 3_000,
+    },
+    Component {
+        name: "e2e-node",
+        version: "1.37.1",
+        source: Source::Go(GoSource {
+            stamp: KUBERNETES_STAMP,
+            ..go(
+                KUBERNETES_E2E,
+                &[Program {
+                    binary: "e2e_node.test",
+                    package: "k8s.io/kubernetes/test/e2e_node",
+                    recipe: Recipe::TestBinary,
+                }],
+            )
+        }),
+        megabytes: 500,
     },
     Component {
         name: "runsc",
@@ -363,8 +396,8 @@ const SETS: &[(&str, &[&str])] = &[
             manifests::KUBELET_TYPES,
         ],
     ),
-    ("node", &["podman", "kube-proxy", "coredns"]),
-    ("conformance", &["agnhost", "e2e", "promtool"]),
+    ("node", &["podman", "kube-proxy", "sample-device-plugin", "coredns", "metrics-server"]),
+    ("conformance", &["agnhost", "e2e", "e2e-node", "promtool"]),
 ];
 const PEERS: &[&str] = &[
     "tools",

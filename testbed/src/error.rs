@@ -114,6 +114,22 @@ pub enum Error {
         /// What is wrong with them.
         cause: String,
     },
+    /// There is nothing to run.
+    #[error("no spec of the suite {suite} is to be run; {left_out} match and are left out")]
+    NoSpec {
+        /// The suite.
+        suite: &'static str,
+        /// How many specs match and are left out.
+        left_out: usize,
+    },
+    /// Two nodes' results say nothing about each other.
+    #[error("the results cannot be compared: {cause}")]
+    Incomparable {
+        /// The suite of the first.
+        suite: String,
+        /// Why not.
+        cause: String,
+    },
     /// Too little room for what is to be built.
     #[error("{path} has {free} MB free and {needed} MB are needed", path = path.display())]
     DiskFull {
@@ -166,6 +182,14 @@ impl Error {
             Self::DiskFull { .. } => {
                 Some("WARDLET_CACHE moves the cache; `go clean -cache` gives back what builds left".into())
             }
+            Self::NoSpec { suite, .. } => Some(format!(
+                "`testbed e2e {suite} --list` names its specs; `testbed e2e any --focus REGEX` runs any spec, also one that \
+                 is left out"
+            )),
+            Self::Incomparable { suite, .. } => Some(format!(
+                "`testbed e2e {suite}` runs a kubelet on containerd, `testbed e2e {suite} --agent wardlet` the agent; then \
+                 `testbed e2e --compare KUBELET OURS` takes the files that they name"
+            )),
             Self::NotReady { part, .. } => Some(format!("its log: testbed logs NAME {part}")),
             _ => None,
         }

@@ -1,6 +1,8 @@
 //! The program `testbed`: parses, calls, prints.
 
 mod cli;
+mod e2e;
+mod node;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,13 +11,13 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::Parser;
 use testbed::cluster::{launch, record, supervise, sweep, testbed as cluster};
-use testbed::conformance::blocks::{self, Block};
 use testbed::{
-    Containerd, Error, Lifetime, NodeAgent, Options, Parts, Record, Testbed, catalogue,
-    compare_cri as comparison, conformance, install, recorder, registry, yardstick,
+    Containerd, Error, Lifetime, Options, Parts, Record, Testbed, catalogue, compare_cri as comparison,
+    conformance, install, recorder, registry, yardstick,
 };
 
 use cli::{Cli, Up, Verb};
+use node::{Node, runtime};
 
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
@@ -44,15 +46,10 @@ fn run(verb: Verb) -> Result<ExitCode> {
             let path = Record::read(&name)?.places.log(&part);
             print!("{}", std::fs::read_to_string(&path).with_context(|| path.display().to_string())?);
         }
-        Verb::ShowUserns { containerd, agent } => show_userns(Which { containerd, agent })?,
-        Verb::E2eUserns { containerd, agent } => return e2e_userns(Which { containerd, agent }),
-        Verb::E2e { focus, skip, containerd, agent } => {
-            let selection = yardstick::Selection { skip: &skip, ..yardstick::Selection::of(&focus) };
-            return e2e(Which { containerd, agent }, &selection);
-        }
-        Verb::E2eBlocks { blocks, containerd, agent, keep } => {
-            return e2e_blocks(Which { containerd, agent }, &blocks, keep.as_deref());
-        }
+        Verb::ShowUserns(node) => show_userns(node)?,
+        Verb::E2eUserns(node) => return e2e::e2e_userns(node),
+        Verb::E2e(options) => return e2e::e2e(options),
+        Verb::E2eBlocks(options) => return e2e::e2e_blocks(options),
         Verb::Critest { containerd, focus } => return critest(containerd, &focus),
         Verb::CompareCri { agent, short, keep, from } => {
             let agent = agent.then_some(comparison::Against::Agent);
@@ -150,82 +147,14 @@ fn exec(name: &str, command: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
 
-/// Which node.
-#[derive(Debug, Clone, Copy)]
-struct Which {
-    containerd: Containerd,
-    agent: NodeAgent,
-}
-
-impl Which {
-    fn start(self) -> Result<Testbed> {
-        let Self { containerd, agent } = self;
-        Ok(Testbed::start(Options { containerd, node_agent: agent, ..Options::from(Parts::node()) })?)
-    }
-
-    /// Its name in the results.
-    fn name(self) -> String {
-        let agent = if self.agent == NodeAgent::Wardlet { " agent" } else { "" };
-        format!("{}{agent}", runtime(self.containerd))
-    }
-}
-
-fn show_userns(which: Which) -> Result<()> {
+fn show_userns(node: Node) -> Result<()> {
     let began = Instant::now();
-    let testbed = which.start()?;
+    let testbed = node.start(Parts::node())?;
     eprintln!("a node is ready after {:.1} s", began.elapsed().as_secs_f64());
     println!("{}", yardstick::show_userns(&testbed)?);
     testbed.down()?;
-    conformance::record(&format!("show-userns {}", which.name()), "runs")?;
+    conformance::record(&format!("show-userns {}", node.name()), "runs")?;
     Ok(())
-}
-
-fn e2e_userns(which: Which) -> Result<ExitCode> {
-    let testbed = which.start()?;
-    let began = Instant::now();
-    let specs = yardstick::e2e(&testbed, &yardstick::Selection::of("UserNamespacesSupport"))?;
-    testbed.down()?;
-    conformance::record(&format!("e2e-userns {}", which.name()), &counts(&specs))?;
-    Ok(summary("user-namespace specs", &specs, began))
-}
-
-fn e2e(which: Which, selection: &yardstick::Selection<'_>) -> Result<ExitCode> {
-    let testbed = which.start()?;
-    let began = Instant::now();
-    let specs = yardstick::e2e(&testbed, selection)?;
-    testbed.down()?;
-    Ok(summary("specs", &specs, began))
-}
-
-/// Runs all blocks, also after one that could not be run; the first error is the result.
-fn e2e_blocks(which: Which, names: &[String], keep: Option<&Path>) -> Result<ExitCode> {
-    let chosen = blocks::select(names)?;
-    let not_run = |block: &Block| conformance::record(&block.record(&which.name()), "could not be run");
-    let testbed = match which.start() {
-        Ok(testbed) => testbed,
-        Err(error) => {
-            chosen.iter().try_for_each(|block| not_run(block))?;
-            return Err(error);
-        }
-    };
-    let (mut all, mut problem) = (yardstick::Specs::default(), None);
-    let began = Instant::now();
-    for block in chosen {
-        let began = Instant::now();
-        match blocks::run(&testbed, block, keep) {
-            Ok(specs) => {
-                conformance::record_specs(&block.record(&which.name()), &counts(&specs), &specs.failures)?;
-                summary(block.title, &specs, began);
-                all = all.and(specs);
-            }
-            Err(error) => {
-                not_run(block)?;
-                problem.get_or_insert(error);
-            }
-        }
-    }
-    testbed.down()?;
-    problem.map_or_else(|| Ok(summary("all blocks", &all, began)), |error| Err(error.into()))
 }
 
 fn critest(containerd: Containerd, focus: &str) -> Result<ExitCode> {
@@ -257,11 +186,6 @@ fn compare_cri(
         println!("{requests} requests of {pods} pods; {documented} documented differences");
     }
     Ok(ExitCode::from(u8::from(!outcomes.iter().all(comparison::Outcome::holds))))
-}
-
-/// The name of a runtime in the results.
-fn runtime(containerd: Containerd) -> &'static str {
-    if containerd == Containerd::Wardlet { "wardlet" } else { "containerd" }
 }
 
 fn counts(specs: &yardstick::Specs) -> String {

@@ -12,12 +12,21 @@ pub const DATA_ROOT: &str = "/var/tmp/wardlet-testbed";
 /// Where built components are kept, outside of any checkout.
 #[must_use]
 pub fn cache_root() -> PathBuf {
+    cache_home().join("testbed")
+}
+
+/// Where the results of upstream's specs are kept.
+#[must_use]
+pub fn results_root() -> PathBuf {
+    cache_home().join("results")
+}
+
+fn cache_home() -> PathBuf {
     let from = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     from("WARDLET_CACHE")
         .or_else(|| from("XDG_CACHE_HOME").map(|cache| cache.join("wardlet")))
         .or_else(|| from("HOME").map(|home| home.join(".cache/wardlet")))
         .unwrap_or_else(|| PathBuf::from("/var/cache/wardlet"))
-        .join("testbed")
 }
 
 /// The directories of one testbed.

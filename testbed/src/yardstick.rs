@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::cluster::parts::{Part, Parts};
-use crate::{Error, Result, Testbed, cache, images, program};
+use crate::{Error, Result, Testbed, images, program};
 
 /// A pod in a user namespace of its own that shows its map and a volume's owner, then waits.
 fn pod() -> String {
@@ -95,19 +95,6 @@ pub struct Specs {
     pub failures: Vec<String>,
 }
 
-impl Specs {
-    /// The sum of two runs.
-    #[must_use]
-    pub fn and(mut self, other: Self) -> Self {
-        self.ran += other.ran;
-        self.passed += other.passed;
-        self.failed += other.failed;
-        self.known += other.known;
-        self.failures.extend(other.failures);
-        self
-    }
-}
-
 /// Specs of critest that fail on every runtime here, by their names, and why.
 pub const KNOWN: [(&str, &str); 2] = [
     (
@@ -116,51 +103,6 @@ pub const KNOWN: [(&str, &str); 2] = [
     ),
     ("runtime should support MaskedPaths", "the stand-in's shell runs ls itself, without the masked program"),
 ];
-
-/// Which of upstream's end-to-end specs, by regular expressions and labels.
-#[derive(Debug, Clone, Copy)]
-pub struct Selection<'a> {
-    /// What the log of the run is called.
-    pub log: &'a str,
-    /// Those that match this.
-    pub focus: &'a str,
-    /// Without those that match this, if it is not empty.
-    pub skip: &'a str,
-    /// With these labels, in ginkgo's language; all if it is empty.
-    pub labels: &'a str,
-    /// Minutes after which ginkgo interrupts the run.
-    pub minutes: u32,
-}
-
-impl<'a> Selection<'a> {
-    /// Those that match `focus`, whatever their labels.
-    #[must_use]
-    pub fn of(focus: &'a str) -> Self {
-        Self { log: "e2e", focus, skip: "", labels: "", minutes: 20 }
-    }
-}
-
-/// Some of upstream's end-to-end specs on a node that is up; their words go to stderr.
-///
-/// # Errors
-/// If they are not installed or say nothing that can be counted.
-pub fn e2e(testbed: &Testbed, selection: &Selection<'_>) -> Result<Specs> {
-    let binary = cache::program("e2e", "e2e.test")?;
-    let report = testbed.record().places.log(selection.log);
-    let mut command = testbed.command(binary);
-    command
-        .args(["--provider=skeleton", "--ginkgo.no-color"])
-        .arg(format!("--ginkgo.timeout={}m", selection.minutes))
-        .arg(format!("--ginkgo.focus={}", selection.focus))
-        .arg(format!("--kubeconfig={}", testbed.kubeconfig().display()));
-    if !selection.skip.is_empty() {
-        command.arg(format!("--ginkgo.skip={}", selection.skip));
-    }
-    if !selection.labels.is_empty() {
-        command.arg(format!("--ginkgo.label-filter={}", selection.labels));
-    }
-    count(&mut command, &report)
-}
 
 /// Where critest is.
 ///

@@ -175,7 +175,8 @@ impl Watched {
     }
 }
 
-fn is_ready(status: &Value) -> bool {
+/// Whether the status of a pod has the condition.
+pub(super) fn is_ready(status: &Value) -> bool {
     let conditions = status["conditions"].as_array();
     conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
 }

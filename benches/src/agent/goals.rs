@@ -18,6 +18,15 @@ pub(super) enum Scope {
     Node,
 }
 
+impl Scope {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Node => "whole node",
+        }
+    }
+}
+
 /// What is measured, in the order of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Row {
@@ -49,7 +58,6 @@ pub(super) enum Row {
 
 impl Row {
     fn name(self) -> String {
-        let of = |scope| if scope == Scope::Agent { "agent" } else { "whole node" };
         match self {
             Self::Running(shape) => format!("POST to running, {}", shape.name()),
             Self::Ready(shape) => format!("POST to Ready, {}", shape.name()),
@@ -58,10 +66,10 @@ impl Row {
             Self::BurstReady => format!("{AT_ONCE} at once, POST to Ready"),
             Self::BurstGone => format!("{AT_ONCE} at once, delete to gone"),
             Self::Requests => "API requests per pod".to_owned(),
-            Self::Memory { scope, pods } => format!("PSS of the {}, {pods} pods", of(scope)),
-            Self::Resident { scope, pods } => format!("RSS of the {}, {pods} pods", of(scope)),
+            Self::Memory { scope, pods } => format!("PSS of the {}, {pods} pods", scope.name()),
+            Self::Resident { scope, pods } => format!("RSS of the {}, {pods} pods", scope.name()),
             Self::Cpu(scope) => {
-                format!("CPU in 10 s of the {}, {} idle pods", of(scope), idle::pods_at_most())
+                format!("CPU in 10 s of the {}, {} idle pods", scope.name(), idle::pods_at_most())
             }
             Self::Recovery => format!("restart until {} statuses are known", idle::pods_at_most()),
         }

@@ -65,7 +65,7 @@ fn fill(node: &mut Node, level: u32) -> anyhow::Result<()> {
 }
 
 /// The processes of each extent.
-fn processes(node: &Node) -> anyhow::Result<[(Scope, Vec<u32>); 2]> {
+pub(super) fn processes(node: &Node) -> anyhow::Result<[(Scope, Vec<u32>); 2]> {
     Ok([(Scope::Agent, vec![node.agent()?]), (Scope::Node, usage::servers(node.supervisor()?))])
 }
 

@@ -8,10 +8,12 @@
 //! - [`api`]: requests to an API server, and the watch; [`node`]: one node; [`template`]: the pods.
 //! - [`usage`]: memory and CPU time of a node's processes; [`requests`]: what the API server was asked.
 //! - [`rounds`]: pods one by one and in bursts; [`idle`]: many idle pods, and a restart under them; [`goals`]: the rows.
+//! - [`many`]: a suite of its own, of one node with as many pods as it may have.
 
 mod api;
 mod goals;
 mod idle;
+pub(crate) mod many;
 mod node;
 mod requests;
 mod rounds;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde_json::Value;
-use testbed::{Containerd, NodeAgent, Options, Part, Parts, Testbed};
+use testbed::{Containerd, NodeAgent, Options, Part, Parts, Testbed, own};
 
 use crate::measure::Side;
 
@@ -50,6 +51,8 @@ pub(super) struct Results {
     pub(super) rows: BTreeMap<Row, Side>,
 }
 
+/// Released blocks of host IDs rest for a minute.
+const REST: Duration = Duration::from_secs(300);
 /// So many lines of a log are shown when a measurement breaks off.
 const LAST_LINES: usize = 200;
 
@@ -106,9 +109,41 @@ impl Node {
         self.api.patch(&self.testbed, &object("pods", &template::name(mark)), patch)
     }
 
+    /// All pods, as the API server has them now.
+    pub(super) fn pods(&self) -> anyhow::Result<Vec<Value>> {
+        let list: Value = serde_json::from_str(&self.api.get(&self.testbed, &collection("pods"))?)?;
+        Ok(list.get("items").and_then(Value::as_array).cloned().unwrap_or_default())
+    }
+
     /// The API server's own metrics.
     pub(super) fn metrics(&self) -> anyhow::Result<String> {
         self.api.get(&self.testbed, "/metrics")
+    }
+
+    /// Waits until every block of host IDs is free, those of pods that are gone included.
+    pub(super) fn until_blocks_are_free(&self) -> anyhow::Result<()> {
+        let began = Instant::now();
+        loop {
+            self.ids("gc")?;
+            let list = self.ids("list")?;
+            match list.as_array().map(Vec::len) {
+                Some(0) => return Ok(()),
+                _ if began.elapsed() > REST => {
+                    bail!("blocks of host IDs are not free within {REST:?}: {list}")
+                }
+                _ => std::thread::sleep(Duration::from_secs(2)),
+            }
+        }
+    }
+
+    /// What `wardlet ids` prints on this node.
+    fn ids(&self, verb: &str) -> anyhow::Result<Value> {
+        let state = self.testbed.record().places.data.join("wardlet");
+        let mut command = self.testbed.command(own::program("wardlet")?);
+        command.arg("--state-dir").arg(state).args(["ids", verb, "-o", "json"]);
+        let output = command.output().context("wardlet ids")?;
+        serde_json::from_slice(&output.stdout)
+            .with_context(|| format!("wardlet ids {verb}: {}", String::from_utf8_lossy(&output.stderr)))
     }
 
     pub(super) fn supervisor(&self) -> anyhow::Result<u32> {

@@ -88,14 +88,21 @@ fn pods(node: &Node, shape: Shape, count: u32) -> anyhow::Result<Took> {
     let names = names.iter().map(String::as_str);
     let ready = node.watched.until(&names, |_, seen| seen.ready)?;
     std::thread::sleep(PAUSE);
-    let told = Instant::now();
+    let gone = remove(node, &marks)?;
+    Ok(Took { running, ready: ready.saturating_duration_since(began), gone })
+}
+
+/// Deletes pods; returns when the API server has none of them any more, and their processes are gone.
+pub(super) fn remove(node: &Node, marks: &BTreeSet<u32>) -> anyhow::Result<Duration> {
+    let began = Instant::now();
     marks.iter().try_for_each(|mark| node.delete(*mark))?;
+    let names: Vec<String> = marks.iter().map(|mark| template::name(*mark)).collect();
+    let names = names.iter().map(String::as_str);
     let gone = node.watched.until(&names, |_, seen| seen.gone)?;
-    seen::until_none_runs(&marks, told)?;
+    seen::until_none_runs(marks, began)?;
     names.for_each(|name| node.watched.forget(name));
     std::thread::sleep(PAUSE);
-    let since = |at: Instant, began| at.saturating_duration_since(began);
-    Ok(Took { running, ready: since(ready, began), gone: since(gone, told) })
+    Ok(gone.saturating_duration_since(began))
 }
 
 /// Returns when the processes of all were seen.

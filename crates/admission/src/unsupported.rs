@@ -2,6 +2,7 @@
 //! docs/podspec.md lists all of it as not run.
 
 use manifest::k8s_openapi::api::core::v1::{Container, PodSpec, Volume, VolumeProjection};
+use types::is_extended_resource;
 
 use crate::error::{Error, Result};
 use crate::origin::PodOrigin;
@@ -21,6 +22,10 @@ pub(crate) struct NotRun {
 const NO_API_SERVER: &str =
     "leave it out: there is no API server that could give it; `wardlet agent` runs pods of an API server";
 
+/// What to do about devices that only a plugin has.
+const NO_PLUGINS: &str =
+    "leave the resource out: there are no device plugins here; `wardlet agent` runs pods with their devices";
+
 /// # Errors
 /// At the first field that is not run.
 pub(crate) fn check(spec: &PodSpec, origin: PodOrigin) -> Result<()> {
@@ -39,8 +44,9 @@ pub(crate) fn all(spec: &PodSpec, origin: PodOrigin) -> Vec<NotRun> {
     let lists = [("initContainers", init), ("containers", &spec.containers), ("ephemeralContainers", &added)];
     for (list, containers) in lists {
         let at = |index: usize| format!("spec.{list}[{index}]");
-        found
-            .extend(containers.iter().enumerate().flat_map(|(i, container)| of_container(&at(i), container)));
+        found.extend(
+            containers.iter().enumerate().flat_map(|(i, container)| of_container(&at(i), container, origin)),
+        );
     }
     let volumes = spec.volumes.iter().flatten().enumerate();
     found.extend(volumes.flat_map(|(i, volume)| of_volume(&format!("spec.volumes[{i}]"), volume, origin)));
@@ -62,7 +68,13 @@ fn of_pod(spec: &PodSpec, origin: PodOrigin) -> impl Iterator<Item = NotRun> {
             "an ephemeral container",
             "use `wardlet exec` to look into a pod",
         ),
-        field(limits, "resources", "a limit for the pod as a whole", "give each container its own resources"),
+        field(
+            // Only a node of a cluster makes a cgroup around a pod.
+            origin == PodOrigin::Manifests && limits,
+            "resources",
+            "a limit for the pod as a whole",
+            "give each container its own resources",
+        ),
         field(
             // An API server puts that of the RuntimeClass there.
             origin == PodOrigin::Manifests && spec.overhead.iter().flatten().next().is_some(),
@@ -80,11 +92,17 @@ fn of_pod(spec: &PodSpec, origin: PodOrigin) -> impl Iterator<Item = NotRun> {
     all.into_iter().flatten()
 }
 
-fn of_container(at: &str, container: &Container) -> Vec<NotRun> {
+fn of_container(at: &str, container: &Container, origin: PodOrigin) -> Vec<NotRun> {
     let mut found = Vec::new();
     if container.volume_devices.iter().flatten().next().is_some() {
         let field = format!("{at}.volumeDevices");
         found.push(NotRun { field, what: "a block device", hint: "mount the volume's filesystem" });
+    }
+    let limits = container.resources.iter().flat_map(|resources| resources.limits.iter().flatten());
+    let mut names = limits.map(|(name, _)| name);
+    if origin == PodOrigin::Manifests && names.any(|name| is_extended_resource(name)) {
+        let field = format!("{at}.resources.limits");
+        found.push(NotRun { field, what: "a container with devices of a plugin", hint: NO_PLUGINS });
     }
     found
 }
@@ -213,6 +231,31 @@ mod tests {
         for kind in ["serviceAccountToken", "clusterTrustBundle", "podCertificate"] {
             assert_eq!(source(kind), [1, 0, 1], "{kind}");
         }
+    }
+
+    #[test]
+    fn limits_of_a_pod_as_a_whole_are_enforced_on_a_node_of_a_cluster() {
+        let spec: PodSpec =
+            serde_json::from_str(r#"{"containers":[],"resources":{"limits":{"cpu":"1"}}}"#).unwrap();
+        let found = [PodOrigin::Manifests, PodOrigin::ApiServer, PodOrigin::Static]
+            .map(|origin| all(&spec, origin).len());
+        assert_eq!(found, [1, 0, 0]);
+    }
+
+    #[test]
+    fn devices_of_plugins_are_those_of_a_node() {
+        let found = |name: &str| {
+            let text = format!(
+                r#"{{"containers":[],"initContainers":[{{"name":"a","resources":{{"limits":{{"{name}":"1"}}}}}}]}}"#
+            );
+            let spec: PodSpec = serde_json::from_str(&text).unwrap();
+            [PodOrigin::Manifests, PodOrigin::ApiServer, PodOrigin::Static]
+                .map(|origin| all(&spec, origin).into_iter().map(|one| one.field).collect::<Vec<_>>())
+        };
+        let [alone, api, of_node] = found("example.com/gpu");
+        assert_eq!(alone, ["spec.initContainers[0].resources.limits"]);
+        assert!(api.is_empty() && of_node.is_empty());
+        assert!(found("hugepages-2Mi").concat().is_empty());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use cri::client::Client;
+use devices::DeviceManager;
 use ids::allocator::Blocks;
 use ids::{IdBlock, IdKind, IdMapping, UserNamespace};
 use ledger::{Categories, Holder, LeaseRequest, Ledger};
@@ -24,32 +25,39 @@ use crate::cri::marks::Marks;
 use crate::cri::notifier::PodNotifier;
 use crate::cri::observe::PodObserver;
 use crate::error::{Error, Result};
+use crate::housekeeping::actuated;
 use crate::housekeeping::logs::{LogChecks, LogRotation, LogWorkers, Rotator};
 use crate::housekeeping::orphans;
 use crate::housekeeping::teardown::{self, Block};
+use crate::images::collection::{Collector, Reclaim, Reclaimed};
 use crate::images::{ImageOptions, ImagePulls};
 use crate::instance::InstanceId;
 use crate::isolation::IsolationMetrics;
 use crate::metrics::Metrics;
+use crate::metrics::probes::ProbeMetrics;
+use crate::owned::Owned;
+use crate::pod::actuated::ActuatedPods;
 use crate::pod::cgroups::PodCgroups;
-use crate::pod::change::{self, Change};
+use crate::pod::change::{self, Change, Resizes};
 use crate::pod::claim::{Claimed, Found, Home, Origin, Sandbox, claim, recorded};
 use crate::pod::context::{PodContext, ephemeral};
 use crate::pod::executor::ActionExecutor;
 use crate::pod::gates;
 use crate::pod::handle::Handle;
+use crate::pod::left_pods::LeftPods;
 use crate::pod::lock::PodLock;
 use crate::pod::mounts;
 use crate::pod::notices;
 use crate::pod::orders::{Order, Orders};
 use crate::pod::owners::{Owners, SHARED_BLOCK};
 use crate::pod::pod_files::{Mark, PodFiles};
+use crate::pod::resize::Resizing;
+use crate::pod::resize::record::ResizeRecord;
 use crate::pod::running::{Running, RunningPods};
 use crate::pod::spec;
 use crate::pod::starting::{PullTime, Starting};
 use crate::pod::stop_requests::StopRequests;
 use crate::pod::store::{Place, PodRecord, Stored, stored};
-use crate::pod::unrecorded::Unrecorded;
 use crate::pod::update::{PodUpdate, Synced};
 use crate::pod::volume_homes::{VolumeDirs, VolumeHomes};
 use crate::pod::worker::{Answers, Worker};
@@ -87,6 +95,9 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// Delays of the pod lifecycle: back-off of restarts, retries, minimum grace period.
     pub settings: lifecycle::Settings,
+    /// The most containers that have ended and are kept, in all pods; `None`: no limit. The newest instance of each container is
+    /// always kept.
+    pub dead_containers: Option<u64>,
     /// How long a call of the runtime may take; `None`: as long as a kubelet allows by default.
     pub runtime_timeout: Option<Duration>,
     /// When logs of containers are rotated, and how many files are kept.
@@ -110,8 +121,12 @@ pub struct Options {
     pub defaults: PodDefaults,
     /// The registry for the agent's metrics. Two agents in one process need two registries.
     pub metrics: Registry,
+    /// The registry for the runs of probes, which a kubelet serves apart from the rest.
+    pub probe_metrics: Registry,
     /// The cgroups of the pods; `None`: the runtime makes them.
     pub cgroups: Option<Arc<PodCgroups>>,
+    /// The devices of plugins; `None` where there are no plugins.
+    pub devices: Option<DeviceManager>,
     /// Called with each request that creates a sandbox or a container, before it is sent.
     pub journal: Option<Journal>,
 }
@@ -120,12 +135,14 @@ pub struct Options {
 struct LockedPlace {
     place: Place,
     lock: PodLock,
+    /// What of the pod does not have its resources yet.
+    resize: Option<ResizeRecord>,
 }
 
 /// Runs pods. Clones are the same agent.
 #[derive(Clone)]
 pub struct Agent {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Agent {
@@ -138,24 +155,28 @@ impl Agent {
     pub fn open(options: Options) -> Result<Self> {
         let state = std::path::absolute(&options.state).map_err(Error::file("find", &options.state))?;
         let metrics = Metrics::register(&options.metrics)?;
+        let probes = ProbeMetrics::register(&options.probe_metrics)?;
         let isolation = IsolationMetrics { state: state.clone(), ledger: Arc::clone(&options.ledger) };
         options.metrics.collector(Arc::new(isolation))?;
         let notifier = Arc::new(PodNotifier::default());
         let (known, _) = stored(&state)?;
         let dirs = VolumeDirs { state: &state, root: options.root_dir.as_deref(), known: &known };
         let volumes = VolumeHomes::open(&dirs, &options.kernel, metrics.volumes.clone())?;
+        let owned = Owned::new(InstanceId::of(&state)?, options.root_dir.clone());
         let shared = Shared {
+            actuated: options.root_dir.as_deref().map(ActuatedPods::open),
             volumes,
             root_dir: options.root_dir,
             endpoint: options.endpoint,
             cri: Cri {
                 client: options.client.clone(),
-                instance: InstanceId::of(&state)?,
+                owned,
                 journal: options.journal,
                 metrics: metrics.runtime.clone(),
                 timeout: options.runtime_timeout.unwrap_or(DEFAULT_TIMEOUT),
             },
             cgroups: options.cgroups,
+            devices: options.devices,
             state,
             ledger: options.ledger,
             objects: options.objects,
@@ -164,6 +185,7 @@ impl Agent {
             clock: Arc::clone(&options.clock),
             notifier: Arc::clone(&notifier),
             settings: options.settings,
+            dead_containers: options.dead_containers,
             logs: options.logs,
             log_workers: LogWorkers::new(options.log_checks),
             images: ImagePulls::open(options.images, &options.clock)?,
@@ -172,18 +194,41 @@ impl Agent {
             host_ip: options.host_ip,
             defaults: options.defaults,
             metrics,
+            probes,
             running: RunningPods::default(),
+            left: LeftPods::default(),
         };
         if let Some(cgroups) = &shared.cgroups {
             tokio::spawn(refresh_cgroups(Arc::downgrade(cgroups)));
         }
         tokio::spawn(PodNotifier::listen(Arc::downgrade(&notifier), options.client));
-        Ok(Self { shared: Arc::new(shared) })
+        let shared = Arc::new(shared);
+        if shared.actuated.is_some() {
+            tokio::spawn(actuated::follow(Arc::downgrade(&shared)));
+        }
+        Ok(Self { shared })
+    }
+
+    /// Records the resources that the pods have in effect, for a kubelet that takes the node over. Call it when the process
+    /// ends; meanwhile that is done by itself.
+    pub async fn save_resources(&self) {
+        actuated::save(Arc::clone(&self.shared)).await;
     }
 
     /// Settles the pulls of images that an earlier process did not record to the end. Call it once, before the first update.
     pub async fn settle_images(&self) {
         self.shared.images.settle(&self.shared.cri).await;
+    }
+
+    /// Notes which images are used, and removes some that are not: no container of the runtime and no pod that this agent runs
+    /// uses them, and they are not pinned.
+    ///
+    /// # Errors
+    /// If the runtime does not list its images and containers. An image that cannot be removed is no error.
+    pub async fn collect_images(&self, reclaim: Reclaim) -> Result<Reclaimed> {
+        let Shared { cri, running, images, metrics, .. } = &*self.shared;
+        let (collection, access) = (&images.collection, images.access.as_ref());
+        Collector { cri, running, collection, access, metrics: &metrics.images }.collect(reclaim).await
     }
 
     /// Removes what pods of this state directory have in the runtime, in the state directory, in the root directory and in
@@ -201,6 +246,9 @@ impl Agent {
     /// when every source of pods has said which pods it has, and again from time to time. Returns how many pods it removed
     /// that the runtime had something of.
     pub async fn collect_unwanted(&self, wanted: BTreeSet<String>) -> u64 {
+        if self.shared.actuated.as_ref().is_some_and(|actuated| actuated.retain(&wanted)) {
+            self.shared.running.changes().notify_one();
+        }
         orphans::collect(Arc::clone(&self.shared), wanted).await
     }
 
@@ -213,6 +261,24 @@ impl Agent {
             Some(_) => orphans::collect_one(&self.shared, uid).await,
             None => Ok(()),
         }
+    }
+
+    /// Whether the runtime has a sandbox of a pod, whichever of its clients has made it.
+    ///
+    /// # Errors
+    /// If the runtime does not answer.
+    pub async fn has_sandbox(&self, uid: &PodUid) -> Result<bool> {
+        Ok(!self.shared.cri.sandboxes_of_all_clients(uid.as_str()).await?.is_empty())
+    }
+
+    /// The UIDs of the pods that the runtime has a sandbox of: those of this agent, and those of a kubelet whose root directory it
+    /// has.
+    ///
+    /// # Errors
+    /// If the runtime does not answer.
+    pub async fn pods_in_runtime(&self) -> Result<BTreeSet<String>> {
+        let sandboxes = self.shared.cri.all_sandboxes().await?;
+        Ok(sandboxes.into_iter().filter_map(|sandbox| Some(sandbox.metadata?.uid)).collect())
     }
 
     /// Removes the cgroups of pods that are neither in `wanted`, by UID, nor recorded in the state directory. Call it once
@@ -274,7 +340,8 @@ impl Agent {
         let plans = plan.into_iter().chain(of_running).collect();
         let title = running.title();
         admission::runnable(&pod, &self.shared.node, self.shared.objects.pod_origin())?;
-        let fields = match change::between(&running.pod, &pod) {
+        let resizes = if self.shared.root_dir.is_some() { Resizes::InPlace } else { Resizes::No };
+        let fields = match change::between(&running.pod, &pod, resizes) {
             Change::None => match outside_of_spec(&running.pod, &pod) {
                 fields if fields.is_empty() => return Ok(Synced::Unchanged),
                 fields => fields,
@@ -303,11 +370,13 @@ impl Agent {
         let spec = admitted.pod.spec.clone().unwrap_or_default();
         admission::runnable(&admitted.pod, &self.shared.node, self.shared.objects.pod_origin())?;
         let pod = spec::lowered(&spec, &self.marks(None))?;
+        self.end_namesakes(&admitted.pod).await?;
         let Claimed { place, lock, record, origin, plan } = self.claim(&admitted).await?;
+        let resize = record.resize.clone();
         let context = self.context(&record, plan);
         let span = context.span.clone();
         if origin == Origin::Unrecorded {
-            info!(parent: &span, "adopted: it runs, and its record is lost");
+            info!(parent: &span, "adopted: it runs, and had no record here: a kubelet has started it, or its record is lost");
         }
         if origin == Origin::Left {
             info!(
@@ -331,7 +400,7 @@ impl Agent {
                     events.pod(EventType::Warning, reason::USER_NAMESPACE_DISABLED, message);
                 }
                 let seen = (origin == Origin::New).then_some(seen);
-                Ok(self.supervise(context, LockedPlace { place, lock }, pod, seen))
+                Ok(self.supervise(context, LockedPlace { place, lock, resize }, pod, seen))
             }
             Err(error) => {
                 if origin == Origin::New
@@ -374,7 +443,7 @@ impl Agent {
             let grace = request.and_then(|request| request.grace).map(Duration::from_secs);
             let pod = spec::lowered(&context.spec, &context.marks)?.deleted(Deletion { grace });
             let Claimed { place, lock, .. } = claimed;
-            self.supervise(context, LockedPlace { place, lock }, pod, None).remove().await?;
+            self.supervise(context, LockedPlace { place, lock, resize: None }, pod, None).remove().await?;
         }
     }
 
@@ -384,9 +453,11 @@ impl Agent {
         let uid = blocking("reading records", move || recorded(&shared.state, &named)).await?;
         let Some(uid) = uid else {
             let unrecorded = self.find_unrecorded(pod).await?;
-            return Ok(Found { sandbox: Sandbox::None, unrecorded });
+            let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+            let actuated = self.shared.actuated.as_ref().and_then(|actuated| actuated.left(uid));
+            return Ok(Found { sandbox: Sandbox::None, unrecorded, actuated });
         };
-        Ok(Found { sandbox: self.sandbox_of(&uid).await?, unrecorded: None })
+        Ok(Found { sandbox: self.sandbox_of(&uid).await?, unrecorded: None, actuated: None })
     }
 
     /// Whether the runtime has a ready sandbox of the pod.
@@ -394,15 +465,6 @@ impl Agent {
         let sandboxes = self.shared.cri.sandboxes(uid.as_str()).await?;
         let is_ready = |sandbox: &cri::PodSandbox| sandbox.state() == cri::PodSandboxState::SandboxReady;
         Ok(if sandboxes.iter().any(is_ready) { Sandbox::Ready } else { Sandbox::None })
-    }
-
-    /// Only the pods of a cluster keep their UIDs without our record of them.
-    async fn find_unrecorded(&self, pod: &api::Pod) -> Result<Option<Unrecorded>> {
-        let uid = pod.metadata.uid.as_deref().and_then(|uid| PodUid::new(uid).ok());
-        let (Some(uid), Some(_)) = (uid, &self.shared.root_dir) else { return Ok(None) };
-        let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
-        let name = pod.metadata.name.as_deref().unwrap_or_default();
-        Unrecorded::find(&self.shared.cri, &uid, namespace, name).await
     }
 
     /// By what the containers of a recorded pod are found again.
@@ -427,7 +489,7 @@ impl Agent {
         // Marked as deleted before the worker's first step: without block and plan the worker must not start
         // containers.
         let pod = spec::lowered(&context.spec, &context.marks)?.deleted(Deletion { grace });
-        Ok(self.supervise(context, LockedPlace { place, lock }, pod, None))
+        Ok(self.supervise(context, LockedPlace { place, lock, resize: None }, pod, None))
     }
 
     fn context(&self, record: &PodRecord, plan: Option<Plan>) -> PodContext {
@@ -449,7 +511,7 @@ impl Agent {
             oom_kill: self.shared.defaults.oom_kill,
             node_fields: Arc::new(self.shared.defaults.node.clone()),
             marks: self.marks(Some(record)),
-            instance: self.shared.cri.instance.clone(),
+            instance: self.shared.cri.owned.instance().clone(),
             cgroup: self
                 .shared
                 .cgroups
@@ -498,8 +560,12 @@ impl Agent {
             (record.uids, record.gids) = (uids, gids);
             place.write_record(&record)?;
             make_files(&shared, &context, &place)?;
+            take_over_volumes(&shared, &context, &place)?;
             if let Some(cgroups) = &shared.cgroups {
-                cgroups.make(&context.uid, &context.spec)?;
+                // A resize goes on in its own order.
+                let resize = record.resize.as_ref();
+                let in_effect = resize.map(|resize| resize.in_effect(&context.spec));
+                cgroups.make(&context.uid, in_effect.as_ref().unwrap_or(&context.spec))?;
             }
             let wanted = mounts::wanted(&context, &*shared.objects);
             Ok((context, wanted))
@@ -523,7 +589,7 @@ impl Agent {
 
     /// Spawns the pod's worker. `seen` is when a new pod was first seen; `None` for an adopted pod.
     fn supervise(&self, context: PodContext, locked: LockedPlace, pod: Pod, seen: Option<Instant>) -> Handle {
-        let LockedPlace { place, lock } = locked;
+        let LockedPlace { place, lock, resize } = locked;
         let settings = self.shared.settings;
         let before = self.shared.statuses.last(&context.reference());
         let state = before
@@ -545,7 +611,11 @@ impl Agent {
         let (shared, span, logs) = (Arc::clone(&self.shared), context.span.clone(), place.logs.clone());
         tokio::spawn(Rotator { shared, span, logs, running }.run());
         let uid = context.uid.as_str().to_owned();
-        let running = Running { pod: context.pod.clone(), uid: context.uid.clone(), orders: orders.clone() };
+        let resize = Resizing::new(resize, self.shared.clock.now());
+        let resizing = resize.gate();
+        let (pod_now, orders_now) = (context.pod.clone(), orders.clone());
+        let running =
+            Running { pod: pod_now, uid: context.uid.clone(), resize: resize.record(), orders: orders_now };
         self.shared.running.insert(&context.namespace, &context.name, running);
         let worker = Worker {
             pod,
@@ -561,6 +631,7 @@ impl Agent {
             observed: Arc::clone(&observed),
             ending,
             writing,
+            resize,
             updates,
             changes: Arc::clone(&orders.changes),
             rests_until: tokio::time::Instant::now(),
@@ -571,6 +642,8 @@ impl Agent {
                 place: place.clone(),
                 ending: ends,
                 pulling,
+                resizing,
+                probes: Arc::new(self.shared.probes.of_pod(context.reference())),
             },
         };
         let (shared, uid) = (Arc::clone(&self.shared), context.uid.clone());
@@ -650,13 +723,23 @@ fn make_files(shared: &Shared, context: &PodContext, place: &Place) -> Result<()
         return Ok(());
     }
     let files = PodFiles(&place.files);
-    files.make(&Mark { instance: shared.cri.instance.clone(), logs: place.logs.clone() })?;
+    files.make(&Mark { instance: shared.cri.owned.instance().clone(), logs: place.logs.clone() })?;
     match &context.users {
         UserNamespace::Leased { uids, gids } if uids == gids && mode(context) == "own" => {
             files.record_block(*uids)
         }
         _ => files.forget_block(),
     }
+}
+
+/// Enters the volumes that a kubelet has made for the pod into its record: its containers see them, and go on to.
+fn take_over_volumes(shared: &Shared, context: &PodContext, place: &Place) -> Result<()> {
+    let others = shared.volumes.of(place)?.local.take_over(&context.uid)?;
+    if !others.is_empty() {
+        let paths: Vec<String> = others.iter().map(|path| path.display().to_string()).collect();
+        warn!(parent: &context.span, "volumes of drivers that are not known here are left: {}", paths.join(", "));
+    }
+    Ok(())
 }
 
 /// Leases the pod's block. The lease is on disk before anything is created with its IDs.
@@ -666,7 +749,11 @@ fn lease(shared: &Shared, context: &mut PodContext, place: &Place, record: &PodR
     let request = LeaseRequest {
         length: plan.user_namespace.length,
         places: place.owned_by_pod(),
-        categories: if plan.lease_categories { Categories::Pair } else { Categories::None },
+        categories: if plan.lease_categories && !record.has_runtime_level {
+            Categories::Pair
+        } else {
+            Categories::None
+        },
         ..LeaseRequest::new(holder(context.uid.as_str())?)
     };
     let lease = match plan.user_namespace.mode {
@@ -675,8 +762,8 @@ fn lease(shared: &Shared, context: &mut PodContext, place: &Place, record: &PodR
             if let Some(blocks) = recorded_blocks(record)
                 && shared.ledger.get(request.holder.clone())?.is_none()
             {
-                // The ledger has lost it. What runs has this block, so no other will do.
-                shared.ledger.adopt(request.clone(), blocks)?;
+                // The ledger has lost it, or has it for a pod that is over. What runs has this block, so no other will do.
+                shared.ledger.take_over(request.clone(), blocks, BTreeSet::new())?;
             }
             shared.ledger.lease(request)?
         }

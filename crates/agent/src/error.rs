@@ -33,6 +33,12 @@ pub enum Error {
         /// The runtime's message.
         message: String,
     },
+    /// A running pod cannot be given other resources now.
+    #[error("{cause}")]
+    Resize {
+        /// Why.
+        cause: String,
+    },
     /// The name of an image is none.
     #[error(transparent)]
     ImageName(types::NotAnImageName),
@@ -209,6 +215,18 @@ pub enum Error {
         /// The pod.
         pod: String,
     },
+    /// A kubelet's record of the pod's block is of another one than its sandbox has.
+    #[error("pod {pod}: {} records host IDs {recorded}, and its sandbox has {found}", file.display())]
+    Contradiction {
+        /// The pod.
+        pod: String,
+        /// The record.
+        file: PathBuf,
+        /// The host IDs in it.
+        recorded: String,
+        /// Those of the sandbox, in words.
+        found: String,
+    },
     /// The pod may not be created: it was admitted only because it ran under this name, and it has ended.
     #[error("pod {pod}: {field}: {cause}")]
     NotAdmitted {
@@ -221,6 +239,9 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
+    /// A container does not get its devices.
+    #[error(transparent)]
+    Devices(#[from] devices::AllocateError),
     /// A task of the agent panicked or was cancelled before it finished.
     #[error("{what} failed: its task panicked or was cancelled")]
     BrokeOff {
@@ -276,6 +297,7 @@ impl Error {
             Self::NeverPull { .. } => {
                 "import or pull the image first, or set imagePullPolicy to IfNotPresent"
             }
+            Self::Resize { .. } => "it is tried again; `kubectl describe pod` shows what the pod asks for",
             Self::Pull { .. } => "check the image's name, and that this node can reach its registry",
             Self::ImageName(_) => "write it as registry/path:tag, in lower case",
             Self::Config { .. } => "add the object to one of the manifests, or make the reference optional",
@@ -298,10 +320,16 @@ impl Error {
             Self::Services { .. } => {
                 "check that the API server can be reached and that this node may list services; the start is repeated"
             }
+            Self::Devices(_) => {
+                "look at the pods and the log of the device plugin on this node; the start is repeated"
+            }
             Self::Managed { .. } => "`wardlet ps` shows it; `wardlet stop` ends it",
             Self::Other { .. } => "end it first with `wardlet stop`, or give this one another name",
             Self::UidTaken { .. } => "remove metadata.uid from the manifest: the pod gets a UID of its own",
             Self::OtherBlock { .. } => "end it with `wardlet stop`, then start it anew",
+            Self::Contradiction { .. } => {
+                "delete the pod, or remove the file if it is the one that is wrong: the pod keeps what its sandbox has"
+            }
             Self::Call(error) => return error.hint().map(str::to_owned),
             Self::Record { .. } => {
                 "use the wardlet that wrote it, or move the pod's directory away once nothing of it runs"

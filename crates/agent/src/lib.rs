@@ -13,11 +13,12 @@
 //! | `agent` | the running pods: start, update, stop |
 //! | `sources/` | files as a source of pods, and of the ConfigMaps and Secrets that pods name |
 //! | `pod/` | one pod: its record and lock, its worker, files and mounts of its containers, allowed updates |
-//! | `images/` | image pulls: credentials, limits, which pods may use an image |
+//! | `images/` | image pulls: credentials, limits, which pods may use an image; the removal of images |
 //! | `cri/` | CRI calls, the observed state of a pod, requests for sandboxes and containers, [`Call`] |
 //! | `probe/` | probes and hooks |
 //! | `status/` | statuses and events, and their first sinks |
 //! | `instance` | the ID of a state directory, in the annotations of its sandboxes and containers |
+//! | `owned` | which sandboxes and containers are an agent's: its own, and those of a kubelet whose root directory it has |
 //! | `root_dir` | the kubelet's root directory |
 //! | `housekeeping/` | the removal of ended pods, and of what has no record; [`logs`] |
 //! | `metrics/` | the agent's metrics, under the kubelet's names |
@@ -34,6 +35,7 @@ mod images;
 mod instance;
 mod isolation;
 mod metrics;
+mod owned;
 mod pod;
 pub mod ports;
 mod probe;
@@ -52,19 +54,26 @@ pub use bucket::Bucket;
 pub use cgroups::kube::NodeLimits;
 pub use error::{Error, Result};
 pub use housekeeping::logs;
+pub use housekeeping::take_over::TakenOver;
 pub use images::ImageOptions;
 pub use images::access::ImageRecords;
+pub use images::collection::{Reclaim, Reclaimed};
 pub use images::limits::PullLimits;
 pub use images::verification::CredentialVerification;
 pub use instance::InstanceId;
 pub use lifecycle::Settings;
-pub use logs::{LogChecks, LogFiles, LogRotation, LogSize};
+pub use logs::{LogChecks, LogFiles, LogRotation, LogSize, RotatedLogs};
+pub use owned::Owned;
+pub use pod::allocation::{PodAllocation, ResourceChange, ResourceCheckpoint};
 pub use pod::cgroups::{CgroupDriver, CgroupOptions, PodCgroups};
 pub use pod::claim::{running_pod, running_pods};
+pub use pod::devices::device_request;
 pub use pod::handle::Handle;
+pub use pod::local_volume::LocalVolume;
 pub use pod::node_fields::NodeFields;
 pub use pod::orders::Orders;
 pub use pod::parent::{CpuLimits, OomKill};
+pub use pod::resize::summary::resize_message;
 pub use pod::store::{PodRecord, StopRequest, Stored, ask_to_stop, stored, stored_one};
 pub use pod::sweep::sweep_state;
 pub use pod::update::{PodUpdate, Synced};
@@ -75,6 +84,9 @@ pub use sources::manifests::{Unreadable, read_complete_manifests, read_manifests
 pub use sources::objects::Objects;
 pub use status::events::EventLog;
 pub use status::pending::pending_status;
+pub use status::resources_view::{
+    ContainerResourcesView, ResizeView, ResourcesStatus, ResourcesView, WrittenAmounts,
+};
 pub use status::sink::StatusFiles;
 pub use status::startup::{START_PATIENCE, StartReport, StartWatch, Startup, any_changed};
 pub use status::view::{

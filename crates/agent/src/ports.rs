@@ -188,6 +188,8 @@ pub struct Event {
     pub image: Option<String>,
     /// A message for people, in the kubelet's words.
     pub message: String,
+    /// More about it, for programs; an event in the log has none.
+    pub annotations: BTreeMap<String, String>,
     /// What the node's log says instead, where it says more than the event may: the output of a hook, an exit code.
     pub log: Option<String>,
     /// When it happened.

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 
 /// Its directories, with the modes that a kubelet gives them.
-const PARTS: [(&str, u32); 5] = [
+const PARTS: [(&str, u32); 6] = [
     ("pods", 0o750),
     ("plugins", 0o750),
     ("plugins_registry", 0o750),
+    ("device-plugins", 0o750),
     ("pod-resources", 0o750),
     ("checkpoints", 0o700),
 ];
@@ -48,8 +49,8 @@ mod tests {
         fs::set_permissions(dir.join("plugins"), fs::Permissions::from_mode(0o755)).unwrap();
         let root = make_root_dir(&dir).unwrap();
         let mode = |name: &str| root.join(name).metadata().unwrap().permissions().mode() & 0o7777;
-        let parts = ["pods", "plugins", "plugins_registry", "pod-resources", "checkpoints"];
-        assert_eq!(parts.map(mode), [0o750, 0o755, 0o750, 0o750, 0o700]);
+        let parts = ["pods", "plugins", "plugins_registry", "device-plugins", "pod-resources", "checkpoints"];
+        assert_eq!(parts.map(mode), [0o750, 0o755, 0o750, 0o750, 0o750, 0o700]);
         make_root_dir(&dir).unwrap();
     }
 

@@ -11,6 +11,7 @@
 //! | [`events`] | events as an [`EventSink`](agent::ports::EventSink) |
 //! | [`node_admission`] | how pods are run on this node, or why they cannot be now |
 //! | [`node_agent`] | all of it in one: this machine as a node |
+//! | [`other_agent`] | a kubelet, or another agent, that still runs on this node |
 //! | [`static_pods`] | pods of this node's own files as a [`PodSource`](agent::ports::PodSource), and their mirror pods |
 //! | [`reconcile`] | the pods that are bound to this node, run by the agent |
 //! | [`objects`] | ConfigMaps, Secrets, tokens, certificates, trust bundles and services as an [`ObjectStore`](agent::ports::ObjectStore) |
@@ -21,9 +22,12 @@ mod backoff;
 mod cgroups;
 pub mod client;
 mod defaults;
+mod devices;
 pub mod events;
+mod eviction;
 mod follow;
 pub mod identity;
+mod image_gc;
 mod images;
 mod kernel_settings;
 pub mod lease;
@@ -32,6 +36,8 @@ pub mod node;
 pub mod node_admission;
 pub mod node_agent;
 pub mod objects;
+mod oom;
+pub mod other_agent;
 mod pod_certificates;
 pub mod pods;
 mod problem;
@@ -41,12 +47,14 @@ pub mod runtime_classes;
 mod served;
 mod service;
 mod services;
+mod shutdown;
 pub mod static_pods;
 pub mod status;
 mod streams;
 mod tokens;
 mod trust_bundles;
 mod usage;
+mod warned;
 
 pub use limits::SwapError;
 pub use problem::Problem;

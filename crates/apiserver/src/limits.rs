@@ -4,8 +4,8 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use ::node::kubelet::KubeletConfig;
-use agent::{LogChecks, LogRotation, LogSize, Options};
+use ::node::kubelet::{KubeletConfig, NodeFlags};
+use agent::{LogChecks, LogRotation, LogSize, Options, RotatedLogs};
 
 /// Swap is on, and the configuration forbids it.
 #[derive(Debug, thiserror::Error)]
@@ -51,16 +51,20 @@ pub(crate) fn check_oom_kill(config: &KubeletConfig, host_root: &Path) -> Result
 }
 
 /// Sets the limits of calls and logs and the back-off of restarts.
-pub(crate) fn apply(config: &KubeletConfig, options: &mut Options) {
+pub(crate) fn apply(config: &KubeletConfig, flags: &NodeFlags, options: &mut Options) {
     options.logs = LogRotation {
         // A negative size: logs are not rotated. What is too small for a log was refused with the configuration.
         max_size: config.container_log_max_size.to_string().parse().unwrap_or(LogSize::UNLIMITED),
         max_files: config.container_log_max_files.to_string().parse().unwrap_or_default(),
+        names: RotatedLogs::OfKubelet,
     };
     options.log_checks = LogChecks {
         interval: config.container_log_monitor_interval.to_std(),
         workers: NonZeroU32::new(config.container_log_max_workers),
     };
+    options.settings.dead_kept = flags.maximum_dead_per_container;
+    options.settings.dead_for = flags.minimum_container_ttl;
+    options.dead_containers = flags.maximum_dead.map(u64::from);
     options.runtime_timeout = Some(config.runtime_request_timeout.to_std());
     options.pod_logs_dir = Some(config.pod_logs_dir.clone());
     options.settings.backoff_cap = config.crash_loop_back_off.max_container_restart_period.to_std();

@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::node::Node;
-use ::node::kubelet::{CredentialProvidersError, KubeletConfig, NodeFlags};
+use ::node::kubelet::{CredentialProvidersError, GoDuration, KubeletConfig, NodeFlags};
 use agent::ports::{Clock, EventSink, StatusSink, SystemClock};
-use agent::{Agent, InstanceId, Options, PodCgroups, StatusFiles};
+use agent::{Agent, InstanceId, Options, Owned, PodCgroups, StatusFiles};
 use kubelet_api::SyncLoop;
 use telemetry::metrics::ProcessMetrics;
 use tokio::task::JoinSet;
@@ -16,21 +16,27 @@ use crate::backoff::random_below;
 use crate::cgroups;
 use crate::client::Clients;
 use crate::defaults::pod_defaults;
+use crate::devices::{NodeDevices, ServedPods};
 use crate::events::{ApiEvents, EventLimits};
+use crate::eviction::{self, EvictionMetrics, EvictionPorts};
 use crate::identity::{CertificateMetrics, IdentityError, Serving};
+use crate::image_gc::{ImageGc, ImagePolicy};
 use crate::images;
 use crate::kernel_settings::{self, KernelSettingError, OtherValues};
 use crate::limits::{self, OomKillError, SwapError};
 use crate::node::{
-    AddressError, MachineError, MachinePaths, NodeEvents, NodeSettings, RuntimeProbe, addresses, read_machine,
+    AddressError, MachineError, MachinePaths, NodeEvents, NodeRecorder, NodeSettings, RuntimeProbe,
+    addresses, read_machine,
 };
 use crate::node_admission::NodeAdmission;
 use crate::objects::{ApiObjects, Requester};
+use crate::oom;
 use crate::pods::PodWatch;
 use crate::reconcile::{self, Cluster, Metrics, NodeInApi, NodeView, Ports, Sources, is_apparmor_enabled};
 use crate::runtime_classes::RuntimeClasses;
 use crate::served::NodePods;
 use crate::service::{Service, ServiceError};
+use crate::shutdown::{self, ShutdownPorts, ShutdownRecord};
 use crate::static_pods::{Mirrors, StaticPods};
 use crate::status::{ApiStatuses, StatusNode, StatusOptions};
 use crate::streams::RuntimeStreams;
@@ -73,6 +79,9 @@ pub enum NodeAgentError {
     /// The agent that runs the pods cannot be opened.
     #[error(transparent)]
     Agent(#[from] agent::Error),
+    /// The devices of plugins cannot be managed.
+    #[error(transparent)]
+    Devices(#[from] ::devices::Error),
     /// The metrics cannot be registered.
     #[error(transparent)]
     Metrics(#[from] telemetry::metrics::Error),
@@ -111,6 +120,7 @@ impl NodeAgentError {
             Self::Address(error) => Some(error.hint().to_owned()),
             Self::Settings(refusal) => refusal.hint.clone(),
             Self::Agent(error) => error.hint(),
+            Self::Devices(error) => error.hint(),
             Self::Metrics(_) => None,
             Self::Runtime(error) => error.hint().map(str::to_owned),
             Self::Identity(error) => Some(error.hint()),
@@ -152,7 +162,7 @@ impl NodeAgent<'_> {
         limits::check_oom_kill(config, &host_root)?;
         let others = if config.protect_kernel_defaults { OtherValues::Refuse } else { OtherValues::Set };
         kernel_settings::apply(&host_root, others)?;
-        limits::apply(config, &mut options);
+        limits::apply(config, flags, &mut options);
         options.images = images::options(config, flags)?;
         let sync_loop = SyncLoop::default();
         let state = options.state.clone();
@@ -169,12 +179,17 @@ impl NodeAgent<'_> {
         let addresses = addresses(&name, &settings.node_ips)?;
         let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         options.defaults = pod_defaults(config, &addresses, &node::allocatable(&settings, &machine));
-        let probe = RuntimeProbe::start(options.client.clone(), machine.clone(), addresses);
+        let root = options.root_dir.clone().unwrap_or_else(|| flags.root_dir.clone());
+        let devices = NodeDevices::open(&root, &options.metrics)?;
+        options.devices = Some(devices.manager.clone());
+        let probe = RuntimeProbe::start(options.client.clone(), machine.clone(), addresses, &devices.manager);
+        let mut served_pods = ServedPods { api: None, state: state.clone() };
         options.node.clone_from(&name);
         options.host_ip = shown.first().cloned().unwrap_or_default();
         let rescan = config.file_check_frequency.to_std();
         let files = config.static_pod_path.as_deref().map(|dir| StaticPods::start(dir, &name, rescan));
-        let mut sources = Sources { api: None, files };
+        let (ends, requests) = reconcile::requests();
+        let mut sources = Sources { api: None, files, requests };
         tokio::pin!(shutdown);
         let mut registered = None;
         let mut health = None;
@@ -183,6 +198,11 @@ impl NodeAgent<'_> {
         let mut cluster = None;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let metrics = Metrics::register(&options.metrics)?;
+        let eviction_metrics = EvictionMetrics::register(&options.metrics)?;
+        let shutdown_record = match config.is_gate_on("GracefulNodeShutdownBasedOnPodPriority") {
+            true => Some(ShutdownRecord::open(&flags.root_dir, &options.metrics)?),
+            false => None,
+        };
         options.metrics.collector(Arc::new(ProcessMetrics))?;
         let mut allowed = this.config.settings.policy.allowed_unsafe_sysctls.clone();
         allowed.extend(config.allowed_unsafe_sysctls.iter().cloned());
@@ -193,6 +213,17 @@ impl NodeAgent<'_> {
             allowed_unsafe_sysctls: allowed,
             apparmor: is_apparmor_enabled(&host_root),
         };
+        let places = UsagePlaces {
+            node: name.clone(),
+            state: state.clone(),
+            root_dir: flags.root_dir.clone(),
+            host_root: host_root.clone(),
+            cgroups: of_pods,
+            machine: machine.clone(),
+            measures_volumes: config.volume_stats_agg_period >= GoDuration::default(),
+        };
+        let usage = Arc::new(UsageReader::new(places, options.client.clone()));
+        let mut recorder = NodeRecorder::without_cluster(Arc::clone(&clock));
         let event_limits = EventLimits { per_second: config.event_record_qps, burst: config.event_burst };
         let allowed = config.allowed_unsafe_sysctls.clone();
         let admission = NodeAdmission::new(this, name.clone(), options.client.clone(), allowed);
@@ -200,32 +231,29 @@ impl NodeAgent<'_> {
             clients.register(&options.metrics)?;
             let client = clients.main.kube();
             let watch = PodWatch::start(client.clone(), &name);
-            let places = UsagePlaces {
-                node: name.clone(),
-                state: state.clone(),
-                root_dir: flags.root_dir.clone(),
-                host_root: host_root.clone(),
-                cgroups: of_pods,
-                machine: machine.clone(),
-            };
+            let node_logs = host_root.join("var/log");
+            served_pods.api = Some(watch.view());
+            let owned = Owned::new(InstanceId::of(&state)?, options.root_dir.clone());
             let api = kubelet_api::Options {
                 config,
                 effective,
-                usage: Arc::new(UsageReader::new(places, options.client.clone())),
+                usage: Arc::clone(&usage) as _,
                 cert_dir: &flags.cert_dir,
                 node: &name,
                 client: client.clone(),
                 pods: Arc::new(NodePods { pods: watch.view(), state: state.clone() }),
-                streams: Arc::new(RuntimeStreams::new(options.client.clone(), InstanceId::of(&state)?)),
+                streams: Arc::new(RuntimeStreams::new(options.client.clone(), owned)),
                 metrics: options.metrics.clone(),
+                probe_metrics: options.probe_metrics.clone(),
+                node_logs: &node_logs,
                 sync_loop: sync_loop.clone(),
             };
             // Before the node is registered: the Node names the port.
             let api = kubelet_api::serve(api).await?;
             let node = node::spawn(&clients, settings, config.into(), probe.state());
             let events = Arc::new(ApiEvents::start(clients.events.kube(), &name, event_limits));
-            let of_node =
-                NodeEvents::start(Arc::clone(&events), Arc::clone(&clock), &name, probe.state(), &node);
+            recorder = NodeRecorder::new(Arc::clone(&events), Arc::clone(&clock), node.node());
+            let of_node = NodeEvents::start(recorder.clone(), &name, probe.state(), &node);
             let passing = node::pod_cidrs::pass_on(options.client.clone(), node.node(), probe.refresher());
             tasks.spawn(passing);
             let lease = lease::spawn(&clients, &name, config.into(), node.node());
@@ -259,6 +287,7 @@ impl NodeAgent<'_> {
                 pods: watch.view(),
                 node: in_status,
                 local,
+                devices: devices.manager.clone(),
                 metrics: options.metrics.clone(),
             };
             let statuses = Arc::new(ApiStatuses::start(of_statuses)?);
@@ -275,7 +304,7 @@ impl NodeAgent<'_> {
             cluster = Some(Cluster { statuses, objects, mirrors, runtime_classes });
             registered = Some((node, lease, api, serving, of_node));
         } else {
-            health = Some(kubelet_api::serve_health(config, &sync_loop));
+            health = Some(kubelet_api::serve_health(config, &sync_loop)?);
             if let Some(cidr) = config.pod_cidr.clone() {
                 let client = options.client.clone();
                 tasks.spawn(async move { node::pod_cidrs::update(&client, &cidr).await });
@@ -284,17 +313,70 @@ impl NodeAgent<'_> {
         let events = Arc::clone(&options.events);
         let agent = Agent::open(options)?;
         agent.settle_images().await;
+        // Before a pod gets a block.
+        let taken = agent.take_over().await?;
+        let device_servers = devices.serve(served_pods).await?;
+        let devices = devices.manager;
         tasks.spawn(refresh(agent.clone(), config.sync_frequency.to_std()));
-        let admission = Arc::new(admission);
+        let measured = config.volume_stats_agg_period.to_std().max(Duration::from_secs(1));
+        tasks.spawn(Arc::clone(&usage).measure_volumes(measured));
+        let images = ImageGc {
+            agent: agent.clone(),
+            usage: Arc::clone(&usage),
+            recorder: recorder.clone(),
+            policy: ImagePolicy::from(config),
+        };
+        tasks.spawn(images.clone().run());
+        let (root_of_log, of_log) = (host_root.clone(), recorder.clone());
+        tasks.spawn(async move { oom::watch(&root_of_log, of_log).await });
+        let of_shutdown = ShutdownPorts {
+            host_root,
+            ends: ends.clone(),
+            state: probe.shutdown(),
+            recorder: recorder.clone(),
+            record: shutdown_record,
+        };
+        let groups = shutdown::groups(config);
+        if !groups.is_empty() {
+            tasks.spawn(shutdown::run(of_shutdown, groups));
+        }
+        let of_eviction = EvictionPorts {
+            usage,
+            ends,
+            images,
+            pressure: probe.pressure(),
+            recorder,
+            events: Arc::clone(&events),
+            clock: Arc::clone(&clock),
+            metrics: eviction_metrics,
+        };
+        let of_config = config.clone();
+        tasks.spawn(async move { eviction::run(of_eviction, &of_config).await });
+        let admission = Arc::new(admission.beside(taken.users));
+        let root_dir = flags.root_dir.clone();
         let turns = sync_loop.clone();
-        let ports =
-            Ports { agent, state, admission, events, cluster, clock, node: view, metrics, sync_loop: turns };
+        let of_agent = agent.clone();
+        let ports = Ports {
+            agent,
+            state,
+            root_dir,
+            running: taken.pods,
+            admission,
+            events,
+            cluster,
+            clock,
+            devices,
+            node: view,
+            metrics,
+            sync_loop: turns,
+        };
         tokio::select! {
             () = reconcile::run(ports, sources, shutdown) => {}
             () = service.run(&sync_loop) => {}
         }
         service.stopping();
-        drop((registered, health));
+        of_agent.save_resources().await;
+        drop((registered, health, device_servers));
         Ok(())
     }
 }

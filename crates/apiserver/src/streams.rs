@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent::InstanceId;
+use agent::Owned;
 use cri::client::Client;
 use cri::{AttachRequest, CallError, Code, ExecRequest, ExecSyncRequest, PortForwardRequest, within};
 use kubelet_api::{Call, RunOutput, Session, StreamError, Streams, Wanted};
@@ -16,12 +16,12 @@ const LONGEST_COMMAND: Duration = Duration::from_secs(4 * 3600);
 /// The runtime of this node.
 pub(crate) struct RuntimeStreams {
     client: Client,
-    instance: InstanceId,
+    owned: Owned,
 }
 
 impl RuntimeStreams {
-    pub(crate) fn new(client: Client, instance: InstanceId) -> Self {
-        Self { client, instance }
+    pub(crate) fn new(client: Client, owned: Owned) -> Self {
+        Self { client, owned }
     }
 
     async fn url(&self, session: Session) -> Result<String, StreamError> {
@@ -52,7 +52,7 @@ impl RuntimeStreams {
 
     async fn sandbox(&self, uid: &str) -> Result<String, StreamError> {
         let uid = PodUid::new(uid).map_err(|error| StreamError::Failed(error.to_string()))?;
-        let found = self.instance.ready_sandbox(&self.client, &uid).await;
+        let found = self.owned.ready_sandbox(&self.client, &uid).await;
         let found = found.map_err(|error| StreamError::Failed(error.to_string()))?;
         found.ok_or_else(|| StreamError::Failed("the pod has no sandbox that is ready".to_owned()))
     }

@@ -42,7 +42,7 @@ pub struct Counters {
 /// Which counters are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CounterSet {
-    /// CPU time, and memory in use.
+    /// CPU time, and memory and swap with their limits.
     CpuAndMemory,
     /// All.
     All,
@@ -50,15 +50,17 @@ pub enum CounterSet {
 
 impl CounterSet {
     fn has(self, file: &str) -> bool {
-        const FEW: [&str; 8] = [
+        const FEW: [&str; 10] = [
             "cpuacct.usage",
             "cpu.stat",
             "memory.usage_in_bytes",
             "memory.limit_in_bytes",
+            "memory.memsw.limit_in_bytes",
             "memory.current",
             "memory.max",
+            "memory.swap.current",
+            "memory.swap.max",
             "memory.stat",
-            "pids.current",
         ];
         self == Self::All || FEW.contains(&file)
     }
@@ -173,6 +175,12 @@ impl Counters {
     pub fn read_some(group: &Group, set: CounterSet) -> Self {
         let text = |name: &str| if set.has(name) { texts(&group.places, name) } else { Vec::new() };
         Self::from_files(&text)
+    }
+
+    /// Whether CPU time and memory are counted: what runs has used some of both.
+    #[must_use]
+    pub fn has_usage(&self) -> bool {
+        self.cpu.is_some_and(|cpu| cpu > 0) && self.memory.working_set().is_some_and(|memory| memory > 0)
     }
 
     /// Reads the counters of the whole host. The kernel does not count all of them there.

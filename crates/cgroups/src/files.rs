@@ -34,6 +34,11 @@ pub(crate) fn gone(cause: &io::Error) -> bool {
 
 /// The groups right below a group.
 pub(crate) fn children(dir: &Path) -> Result<Vec<PathBuf>> {
+    some_children(dir, usize::MAX)
+}
+
+/// The same, up to `most` of them.
+pub(crate) fn some_children(dir: &Path, most: usize) -> Result<Vec<PathBuf>> {
     let failed = |cause| Error::File { what: "read", path: dir.to_owned(), cause };
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -42,6 +47,9 @@ pub(crate) fn children(dir: &Path) -> Result<Vec<PathBuf>> {
     };
     let mut found = Vec::new();
     for entry in entries {
+        if found.len() >= most {
+            break;
+        }
         let entry = entry.map_err(failed)?;
         // A link is never one of the kernel's.
         if entry.file_type().map_err(failed)?.is_dir() {

@@ -141,6 +141,13 @@ impl Groups {
         Counters::read_root(&self.0)
     }
 
+    /// The group that a process is in; `None` if that is the root or outside of what is mounted here, or of no such process.
+    #[must_use]
+    pub fn of_process(&self, process: u32) -> Option<Group> {
+        let lines = std::fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+        Group::open(&self.0, memory_path(&lines)?).ok()
+    }
+
     /// The group at this path, whether it exists or not.
     pub fn open(&self, path: &str) -> Result<Group> {
         Group::open(&self.0, path)
@@ -193,9 +200,31 @@ impl Groups {
     }
 }
 
+/// The path of the group that counts the memory of a process, by the lines `ID:CONTROLLERS:PATH` of its `/proc/PID/cgroup`: with
+/// version 1 that of the controller, otherwise that of the unified hierarchy.
+fn memory_path(lines: &str) -> Option<&str> {
+    let fields = lines.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let path_of =
+        |is_it: fn(&str) -> bool| fields.clone().find(|(names, _)| is_it(names)).map(|(_, path)| path);
+    path_of(|names| names.split(',').any(|name| name == "memory")).or_else(|| path_of(str::is_empty))
+}
+
 /// The root of the unified hierarchy has no limits of its own; any group below it that has them shows that
 /// there are some.
 fn below_has(dir: &Path, file: &str) -> bool {
     let Ok(entries) = std::fs::read_dir(dir) else { return false };
     entries.flatten().any(|entry| entry.path().join(file).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_of_a_process_is_that_which_counts_its_memory() {
+        assert_eq!(memory_path("0::/system.slice/a:b.service\n"), Some("/system.slice/a:b.service"));
+        let hybrid = "5:cpu,cpuacct:/\n4:memory:/system.slice/a\n1:name=systemd:/b\n0::/b\n";
+        assert_eq!(memory_path(hybrid), Some("/system.slice/a"));
+        assert_eq!(memory_path("1:name=systemd:/b\n"), None);
+    }
 }

@@ -4,7 +4,7 @@
 //! - [`Group`]: one group, which has a directory of the same path in each hierarchy: made, limited, read,
 //!   emptied and removed.
 //! - [`Groups`]: all groups of this host, by their paths.
-//! - [`Resources`]: the limits of a group; [`Counters`]: what the kernel has counted for one; [`Rates`]: CPU time of late.
+//! - [`Resources`]: the limits of a group; [`Counters`]: what the kernel has counted for one; [`Rates`]: CPU usage rates.
 //! - [`KubePods`]: the cgroups of a node's pods, with the kubelet's names ([`KubeNames`]) and values.
 //! - [`kill_abandoned`], [`kill_shim`]: end the processes of a container that its runtime has lost track of.
 //! - [`Systemd`]: slices and scopes where process 1 is systemd; [`Groups`] uses them for cgroups that are units by name.
@@ -22,6 +22,7 @@ mod kill;
 pub mod kube;
 mod limits;
 mod make;
+mod processes;
 mod rates;
 mod resources;
 pub mod systemd;

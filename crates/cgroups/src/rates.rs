@@ -1,4 +1,4 @@
-//! How fast a number that only grows is growing.
+//! CPU usage rates: CPU time per second, from one sample of a counter to the next.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -33,7 +33,11 @@ impl Rates {
             return None;
         };
         let since = at.saturating_sub(last.at);
-        // One that was made anew begins at nothing; a clock that was set back, likewise, and a container that was not read for long.
+        // Two readers at a time may come in another order than they have read.
+        if (-STALE..0).contains(&since) {
+            return last.rate;
+        }
+        // One that was made anew begins at nothing; a clock that was set back far, likewise, and one that was not read for long.
         if used < last.used || !(0..STALE).contains(&since) {
             *last = Sample { at, used, rate: None };
         } else if since >= SECOND {
@@ -53,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_of_the_time_between_two_looks() {
+    fn a_rate_is_of_the_time_between_two_samples() {
         let rates = Rates::default();
         assert_eq!(rates.record("a", 0, 100), None);
         assert_eq!(rates.record("a", 2 * SECOND, 2_000_000_100), Some(1_000_000_000));
@@ -62,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_looked_at_any_more_is_forgotten() {
+    fn a_counter_that_is_not_read_any_more_is_forgotten() {
         let rates = Rates::default();
         assert_eq!(rates.record("old", 0, 100), None);
         assert_eq!(rates.record("new", FORGOTTEN, 100), None);
@@ -79,10 +83,21 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_anew_has_no_rate() {
+    fn a_counter_that_begins_anew_has_no_rate() {
         let rates = Rates::default();
         assert_eq!(rates.record("a", 0, 100), None);
         assert_eq!(rates.record("a", 5 * SECOND, 50), None);
-        assert_eq!(rates.record("a", 1, 60), None);
+        assert_eq!(rates.record("a", 5 * SECOND - STALE - 1, 60), None);
+        assert_eq!(rates.record("a", 7 * SECOND - STALE - 1, 1_000_000_060), Some(500_000_000));
+    }
+
+    /// Of two clients at a time, the one that came late with its older sample had no rate, and left none for the next.
+    #[test]
+    fn a_sample_that_is_older_than_the_last_is_left_out() {
+        let rates = Rates::default();
+        assert_eq!(rates.record("a", 10 * SECOND, 0), None);
+        assert_eq!(rates.record("a", 12 * SECOND, 1_000_000_000), Some(500_000_000));
+        assert_eq!(rates.record("a", 11 * SECOND, 400_000_000), Some(500_000_000));
+        assert_eq!(rates.record("a", 14 * SECOND, 3_000_000_000), Some(1_000_000_000));
     }
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::counters::{Counters, Memory};
+use crate::counters::{CounterSet, Counters, Memory};
 use crate::error::Error;
 use crate::find::Hierarchies;
 use crate::group::Group;
@@ -146,6 +146,70 @@ fn numbers_are_read_from_the_unified_hierarchy() {
     assert_eq!((memory.working_set(), memory.available()), (Some(800), Some(3200)));
     tree.put("g/memory.max", "max\n");
     assert_eq!(Counters::read(&group).memory.available(), None);
+}
+
+/// `/metrics/resource` had no swap: the files were not among those that it reads.
+#[test]
+fn cpu_and_memory_come_with_swap_and_without_what_costs_more() {
+    let tree = Tree::unified();
+    let group = tree.group(&[]);
+    for (name, text) in [
+        ("cpu.stat", "usage_usec 2\n"),
+        ("memory.current", "1000\n"),
+        ("memory.max", "4000\n"),
+        ("memory.stat", "anon 300\ninactive_file 200\n"),
+        ("memory.swap.current", "7\n"),
+        ("memory.swap.max", "50\n"),
+        ("memory.peak", "2000\n"),
+        ("pids.current", "6\n"),
+        ("io.stat", "8:0 rbytes=10\n"),
+        ("cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"),
+    ] {
+        tree.put(&format!("g/{name}"), text);
+    }
+    let all = Counters::read(&group);
+    let few = Counters::read_some(&group, CounterSet::CpuAndMemory);
+    assert_eq!(
+        (few.cpu, few.memory.working_set(), few.memory.available()),
+        (Some(2000), Some(800), Some(3200))
+    );
+    assert_eq!((few.memory.swap, few.memory.swap_limit), (Some(7), Some(50)));
+    assert_eq!((few.memory.peak, few.tasks, few.disks.len(), few.pressure.len()), (None, None, 0, 0));
+    assert_eq!(
+        (all.memory.peak, all.tasks, all.disks.len(), all.pressure.len()),
+        (Some(2000), Some(6), 1, 1)
+    );
+}
+
+#[test]
+fn cpu_and_memory_of_version_1_come_with_the_limit_of_swap() {
+    let tree = Tree(tempfile::tempdir().unwrap());
+    for (name, text) in [
+        ("memory.usage_in_bytes", "1000\n"),
+        ("memory.limit_in_bytes", "4000\n"),
+        ("memory.memsw.limit_in_bytes", "4100\n"),
+        ("memory.stat", "total_swap 7\n"),
+    ] {
+        tree.put(&format!("memory/g/{name}"), text);
+    }
+    let group = Group::open(&Hierarchies::pretended_split(tree.0.path(), &["memory"]), "/g").unwrap();
+    let few = Counters::read_some(&group, CounterSet::CpuAndMemory).memory;
+    assert_eq!((few.usage, few.swap, few.swap_limit), (Some(1000), Some(7), Some(100)));
+}
+
+/// The root has no `memory.current`; what it has counts for the whole host.
+#[test]
+fn the_root_is_read_as_far_as_the_kernel_counts_there() {
+    let tree = Tree::unified();
+    tree.put("cpu.stat", "usage_usec 5\nuser_usec 3\n");
+    tree.put("memory.stat", "anon 300\nfile 600\ninactive_file 200\npgfault 11\n");
+    tree.put("io.pressure", "some avg10=1.00 avg60=0.00 avg300=0.00 total=5\n");
+    tree.put("g/memory.current", "1000\n");
+    let root = Counters::read_root(&Hierarchies::pretended(tree.0.path()));
+    assert_eq!((root.cpu, root.cpu_user, root.pressure.len()), (Some(5000), Some(3000), 1));
+    let memory = &root.memory;
+    assert_eq!((memory.usage, memory.rss, memory.cache), (None, Some(300), Some(600)));
+    assert_eq!((memory.inactive_file, memory.faults), (Some(200), Some(11)));
 }
 
 #[test]

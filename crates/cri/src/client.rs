@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,8 @@ pub struct Client {
     channel: Channel,
     /// How long another server may take to follow the one that has gone.
     succession: Duration,
+    /// The process that listened on the socket when it was last connected to; 0 if it is not known.
+    server: Arc<AtomicU32>,
 }
 
 impl Client {
@@ -61,14 +63,20 @@ impl Client {
         let target = socket.clone();
         // The first connection is not waited for: the caller may be the process that has to serve.
         let waits = Arc::new(AtomicBool::new(false));
+        let server = Arc::new(AtomicU32::new(0));
+        let known = Arc::clone(&server);
         let connector = tower::service_fn(move |_| {
             let patience = if waits.swap(true, Ordering::Relaxed) { succession } else { Duration::ZERO };
-            let target = target.clone();
-            async move { connected(&target, patience).await.map(TokioIo::new) }
+            let (target, known) = (target.clone(), Arc::clone(&known));
+            async move {
+                let stream = connected(&target, patience).await?;
+                known.store(listening_process(&stream).unwrap_or(0), Ordering::Relaxed);
+                Ok::<_, io::Error>(TokioIo::new(stream))
+            }
         });
         let authority = tonic::transport::Endpoint::from_static(AUTHORITY);
         match tokio::time::timeout(PATIENCE, authority.connect_with_connector(connector)).await {
-            Ok(Ok(channel)) => Ok(Self { channel, succession }),
+            Ok(Ok(channel)) => Ok(Self { channel, succession, server }),
             Ok(Err(cause)) => Err(Error::Connect { socket, cause: innermost(&cause) }),
             Err(_) => Err(Error::Silent { socket, seconds: PATIENCE.as_secs() }),
         }
@@ -109,7 +117,14 @@ impl Client {
             .connect_with_connector(connector)
             .await
             .map_err(|cause| Error::Serve { cause: innermost(&cause) })?;
-        Ok(Self { channel, succession: Duration::ZERO })
+        Ok(Self { channel, succession: Duration::ZERO, server: Arc::default() })
+    }
+
+    /// The process of the runtime, as of the last connection; `None` where it is not known: over a stream of bytes, or if process 1
+    /// listens for it.
+    #[must_use]
+    pub fn server_process(&self) -> Option<u32> {
+        Some(self.server.load(Ordering::Relaxed)).filter(|process| *process > 1)
     }
 
     /// Sandboxes and containers.
@@ -138,6 +153,10 @@ async fn connected(socket: &Path, patience: Duration) -> io::Result<UnixStream> 
             connected => return connected,
         }
     }
+}
+
+fn listening_process(stream: &UnixStream) -> Option<u32> {
+    u32::try_from(stream.peer_cred().ok()?.pid()?).ok()
 }
 
 fn is_absent(error: &io::Error) -> bool {

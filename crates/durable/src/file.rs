@@ -192,15 +192,21 @@ impl<'a> AtomicFile<'a> {
         self.dir.join(&self.temporary)
     }
 
-    /// Reads at most `limit` bytes; `None` if there is no file. A symbolic link is an error in a directory that is held.
+    /// Reads at most `limit` bytes; `None` if there is no file. A symbolic link is an error in a directory that is held, and what
+    /// is no regular file is one anywhere: a named pipe would be waited for.
     pub fn read(&self, limit: u64) -> Result<Option<Vec<u8>>> {
         let (path, follow) =
             (self.path(), if self.held.is_some() { OFlags::NOFOLLOW } else { OFlags::empty() });
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | follow;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | follow;
         let file = match openat(self.held.unwrap_or(CWD), self.reach(self.name), flags, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
             opened => File::from(opened.map_err(Error::io("read", &path))?),
         };
+        let kind = file.metadata().map_err(Error::io("read", &path))?.file_type();
+        // The kernel refuses to read a directory.
+        if !kind.is_file() && !kind.is_dir() {
+            return Err(Error::io("read", &path)(io::Error::other("it is not a regular file")));
+        }
         let mut content = Vec::new();
         file.take(limit.saturating_add(1)).read_to_end(&mut content).map_err(Error::io("read", &path))?;
         match u64::try_from(content.len()) {
@@ -251,6 +257,8 @@ mod tests {
     use std::os::fd::AsFd as _;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+    use rustix::fs::{FileType, mknodat};
+
     use super::*;
 
     fn names(dir: &Path) -> Vec<String> {
@@ -273,6 +281,17 @@ mod tests {
         assert_eq!(names(dir.path()), ["record"]);
         assert!(remove(&path).unwrap());
         assert!(!remove(&path).unwrap());
+    }
+
+    /// The open of a named pipe waited for a writer.
+    #[test]
+    fn what_is_no_regular_file_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let error = read(&path, 9).unwrap_err().to_string();
+        assert!(error.contains("pipe: it is not a regular file"), "{error}");
+        assert!(matches!(read(dir.path(), 9), Err(Error::Io { action: "read", .. })));
     }
 
     /// Of many processes that create one file, one does.

@@ -2,7 +2,7 @@ use conflicts::Placement;
 use manifest::k8s_openapi::api::core::v1::{Container, PodSpec};
 use manifest::{Cluster, Finding, Level, PodRef, Violation as Found};
 use plan::Intent;
-use types::keys;
+use types::{is_extended_resource, keys};
 
 use crate::chunk::Lens;
 use crate::driver_signs::DriverSigns;
@@ -103,16 +103,11 @@ fn annotations(pod: &PodRef<'_>) -> Vec<Annotation> {
     ANNOTATIONS.into_iter().filter_map(get).collect()
 }
 
-/// Resources with a domain that is not Kubernetes' own are a device plugin's.
-fn is_extended(name: &str) -> bool {
-    name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
-}
-
 fn devices(spec: &PodSpec, root: &str) -> Vec<Device> {
     let of = |(list, index, container): (&str, usize, &Container)| {
         let resources = container.resources.as_ref();
         let limits = resources.and_then(|r| r.limits.as_ref());
-        let names = limits.into_iter().flatten().map(|(name, _)| name).filter(|n| is_extended(n));
+        let names = limits.into_iter().flatten().map(|(name, _)| name).filter(|n| is_extended_resource(n));
         let field = format!("{root}{list}[{index}].resources.limits");
         let plugins = names.map(|n| Device { field: format!("{field}[{n}]"), name: n.clone() });
         let claims = resources.and_then(|r| r.claims.as_ref()).into_iter().flatten().enumerate();

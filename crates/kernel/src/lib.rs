@@ -10,6 +10,7 @@
 //! | [`probe`](mod@probe) | what this kernel and this filesystem can do, by trying it |
 //! | [`calls`](mod@calls) | [`Kernel`]: the calls that change something, as a trait; [`Live`] makes them, [`Recorder`] also records them, [`Dry`] makes none |
 //! | [`filter_devices`] | which devices a cgroup v2 may use |
+//! | [`disk_usage`] | what directory trees take of the disk, while containers write to them |
 //! | [`is_open_for_writing`] | whether a file has a writer |
 //! | [`interrupt`] | SIGINT, SIGTERM and SIGHUP, as a flag that can be polled |
 //!
@@ -20,6 +21,7 @@ mod cloexec;
 pub mod confine;
 mod descriptors;
 mod device_filter;
+pub mod disk_usage;
 mod error;
 pub mod interrupt;
 mod keyring;

@@ -13,6 +13,10 @@
 //! | [`Usage`] | what the node and its pods use: a port that the caller implements |
 //! | `usage` | that as `/metrics/resource` and `/stats/summary` |
 //! | `logs` | parameters of `/containerLogs`, the instance that they mean, and its log as a stream |
+//! | `node_logs` | files of the node's log directory |
+//!
+//! A client takes part of what there is only: connections, sessions, logs and answers that wait for their clients have a greatest
+//! number, of which one user has three quarters.
 //!
 //! Every path of port 10250 needs authentication and authorization, also one that does not exist. If the API server cannot
 //! be asked, the request is refused.
@@ -22,6 +26,7 @@ mod error;
 mod health;
 mod http;
 mod logs;
+mod node_logs;
 mod pods;
 mod serve;
 mod streams;
@@ -34,5 +39,6 @@ pub use pods::{Pods, ServedContainer, ServedPod};
 pub use serve::{Options, Server, serve, serve_health};
 pub use streams::{Call, RunOutput, Session, StreamError, Streams, Wanted};
 pub use usage::{
-    ContainerUsage, Detail, Filesystem, Interface, NodeUsage, PartUsage, PodUsage, Reading, Usage, Used,
+    ContainerUsage, Detail, Filesystem, Interface, NodeUsage, POD_INTERFACE, PartUsage, PodUsage, Reading,
+    TaskLimit, Usage, Used, VolumeUsage,
 };

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use node::kubelet::{AuthorizationMode, KubeletConfig};
 use telemetry::metrics::Registry;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
@@ -13,14 +12,15 @@ use tracing::{info, warn};
 use crate::auth::{Access, ApiReviews, Auth, ClientCertificates, Reviews, Tokens, Ttls};
 use crate::error::ServeError;
 use crate::health::SyncLoop;
-use crate::http::{self, Handler, RequestMetrics, Secure, UsageTurns, serve_healthz};
+use crate::http::{
+    self, Handler, Health, HealthMetrics, Limits, Places, ReadOnly, RequestMetrics, Secure, Shown,
+    serve_healthz,
+};
+use crate::node_logs::NodeLogs;
 use crate::pods::Pods;
 use crate::streams::Streams;
 use crate::tls::server_config;
 use crate::usage::Usage;
-
-/// How many logs may be read at once: each has a file open, and memory for what its client has not taken.
-const LOGS: usize = 500;
 
 /// What the kubelet's API needs.
 pub struct Options<'a> {
@@ -42,6 +42,10 @@ pub struct Options<'a> {
     pub effective: &'a serde_json::Value,
     /// The metrics to serve; those of requests are added.
     pub metrics: Registry,
+    /// The metrics of probes.
+    pub probe_metrics: Registry,
+    /// The directory of the node's logs.
+    pub node_logs: &'a Path,
     /// The loop that drives all pods, for `/healthz`.
     pub sync_loop: SyncLoop,
 }
@@ -51,50 +55,73 @@ pub struct Options<'a> {
 pub struct Server {
     /// Where port 10250 is served; `None` if it is disabled.
     pub address: Option<SocketAddr>,
+    /// Where the read-only port is served; `None` if it is not configured.
+    pub read_only: Option<SocketAddr>,
     _tasks: JoinSet<()>,
 }
 
 /// Serves the ports that the configuration enables. Must be called within a tokio runtime.
 ///
 /// # Errors
-/// If the port is not free, or if a certificate, key or authority cannot be used.
+/// If a port is not free, or if a certificate, key or authority cannot be used.
 pub async fn serve(options: Options<'_>) -> Result<Server, ServeError> {
     let config = options.config;
     let mut tasks = JoinSet::new();
-    health(config, &options.sync_loop, &mut tasks);
-    if config.read_only_port != 0 {
-        warn!("readOnlyPort {} is not served", config.read_only_port);
-    }
-    if !config.enable_server {
-        return Ok(Server { address: None, _tasks: tasks });
-    }
-    let tls = server_config(config, options.cert_dir, options.node)?;
-    let wanted = SocketAddr::new(config.address, config.port);
-    let handler = Arc::new(Handler {
-        auth: auth(config, options.node, options.client)?,
+    let health = Health { sync_loop: options.sync_loop, metrics: HealthMetrics::register()? };
+    spawn_healthz(config, &health, &mut tasks);
+    let metrics = RequestMetrics::register(&options.metrics, options.node)?;
+    let shown = Arc::new(Shown {
         pods: options.pods,
-        metrics: RequestMetrics::register(&options.metrics, options.node)?,
         registry: options.metrics,
-        sync_loop: options.sync_loop,
+        probes: options.probe_metrics,
+        health,
         usage: options.usage,
-        usage_turns: UsageTurns::new(),
-        configz: configz(options.effective).into(),
-        log_turns: Arc::new(Semaphore::new(LOGS)),
-        streams: options.streams,
-        session_turns: Arc::new(Semaphore::new(http::most_connections() / 2)),
-        has_debugging: config.enable_debugging_handlers,
-        splits_streams: config.is_gate_on("PodLogsQuerySplitStreams"),
+        limits: Limits::of_port(),
     });
+    let (mut address, mut read_only) = (None, None);
+    if config.read_only_port != 0 {
+        let (listener, bound) = listen(SocketAddr::new(config.address, config.read_only_port)).await?;
+        warn!(
+            "every client that reaches {bound} sees the pods and metrics of this node: readOnlyPort is set"
+        );
+        let port = ReadOnly { shown: Arc::new(shown.of_other_port()), metrics: metrics.clone() };
+        tasks.spawn(http::serve_read_only(listener, port));
+        read_only = Some(bound);
+    }
+    if config.enable_server {
+        let tls = server_config(config, options.cert_dir, options.node)?;
+        // A session has a connection to its client and one to the runtime, and a log has a file.
+        let most = http::most_connections() / 2;
+        let idle = config.streaming_connection_idle_timeout.to_std();
+        let handler = Arc::new(Handler {
+            auth: auth(config, options.node, options.client)?,
+            shown,
+            metrics,
+            configz: configz(options.effective).into(),
+            logs: Places::new("logs", most),
+            node_logs: config.enable_system_log_handler.then(|| NodeLogs::new(options.node_logs.to_owned())),
+            streams: options.streams,
+            sessions: Places::new("sessions", most),
+            idle: Some(idle).filter(|idle| !idle.is_zero()),
+            has_debugging: config.enable_debugging_handlers,
+            bridges: config.is_gate_on("ExtendWebSocketsToKubelet"),
+            splits_streams: config.is_gate_on("PodLogsQuerySplitStreams"),
+        });
+        let (listener, bound) = listen(SocketAddr::new(config.address, config.port)).await?;
+        info!("the kubelet's API is served on {bound}");
+        tasks.spawn(http::serve(Secure { listener, tls: TlsAcceptor::from(tls), handler }));
+        address = Some(bound);
+    }
+    Ok(Server { address, read_only, _tasks: tasks })
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     let listening = async {
-        let listener = TcpListener::bind(wanted).await?;
+        let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         Ok((listener, address))
     };
-    let listening = listening.await.map_err(|cause| ServeError::Listen { address: wanted, cause });
-    let (listener, address) = listening?;
-    info!("the kubelet's API is served on {address}");
-    tasks.spawn(http::serve(Secure { listener, tls: TlsAcceptor::from(tls), handler }));
-    Ok(Server { address: Some(address), _tasks: tasks })
+    listening.await.map_err(|cause| ServeError::Listen { address, cause })
 }
 
 /// The configuration as a kubelet shows it: an object of its API.
@@ -108,17 +135,20 @@ fn configz(effective: &serde_json::Value) -> String {
 }
 
 /// Serves the healthz port alone, for a node without an API server. Must be called within a tokio runtime.
-#[must_use]
-pub fn serve_health(config: &KubeletConfig, sync_loop: &SyncLoop) -> Server {
+///
+/// # Errors
+/// If the metrics of its checks cannot be registered.
+pub fn serve_health(config: &KubeletConfig, sync_loop: &SyncLoop) -> Result<Server, ServeError> {
     let mut tasks = JoinSet::new();
-    health(config, sync_loop, &mut tasks);
-    Server { address: None, _tasks: tasks }
+    let health = Health { sync_loop: sync_loop.clone(), metrics: HealthMetrics::register()? };
+    spawn_healthz(config, &health, &mut tasks);
+    Ok(Server { address: None, read_only: None, _tasks: tasks })
 }
 
-fn health(config: &KubeletConfig, sync_loop: &SyncLoop, tasks: &mut JoinSet<()>) {
+fn spawn_healthz(config: &KubeletConfig, health: &Health, tasks: &mut JoinSet<()>) {
     if config.healthz_port != 0 {
         let address = SocketAddr::new(config.healthz_bind_address, config.healthz_port);
-        tasks.spawn(serve_healthz(address, sync_loop.clone()));
+        tasks.spawn(serve_healthz(address, health.clone()));
     }
 }
 

@@ -38,6 +38,8 @@ pub enum StopReason {
     FailedPostStartHook,
     /// The container's definition is another now.
     DefinitionChanged,
+    /// The container's resources are others now, and it is to be started anew with them.
+    Resized,
     /// The runtime does not know the container's state: it is stopped before another is started.
     StateUnknown,
     /// A newer instance of the same container exists, or the pod has no such container.
@@ -57,6 +59,7 @@ impl fmt::Display for StopReason {
             Self::StartupProbe => "the startup probe failed",
             Self::FailedPostStartHook => "the postStart hook failed",
             Self::DefinitionChanged => "the container's definition changed",
+            Self::Resized => "the container's resources changed",
             Self::StateUnknown => "the container's state is unknown",
             Self::NotCurrent => "it is not the pod's current instance",
         })

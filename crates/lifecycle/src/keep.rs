@@ -79,6 +79,9 @@ impl Turn<'_> {
         if failed(ProbeKind::Startup) {
             return Some(StopReason::StartupProbe);
         }
+        if self.observed.outdated.contains(&(container.name.clone(), seen.attempt)) {
+            return Some(StopReason::Resized);
+        }
         let is_ours = track.ordered == Some(seen.attempt);
         let has_failed = is_ours
             && container.post_start

@@ -38,7 +38,7 @@
 //!
 //! - **Restarts.** A container's own rules apply, then its own policy, then the pod's. Sidecars always restart, init
 //!   containers when they failed, ephemeral ones never. A container that its probe has killed restarts unless the
-//!   policy is `Never`; one that was replaced for another definition always restarts.
+//!   policy is `Never`; one that was replaced for another definition or for other resources always restarts.
 //! - **Back-off.** The first restart is at once; then 10 s from the end, doubled to 300 s. The back-off starts anew
 //!   for a container that ended more than twice 300 s after its last restart, and for another definition.
 //! - **Order.** An init container must end with 0, a sidecar must run, with its postStart hook done and its

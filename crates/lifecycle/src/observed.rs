@@ -21,6 +21,10 @@ pub struct Observed {
     pub outcomes: Vec<Outcome>,
     /// The pod's conditions by type, set by other components.
     pub conditions: BTreeMap<String, ConditionStatus>,
+    /// Whether the node has more dead instances of containers than it may keep.
+    pub is_crowded: bool,
+    /// Running instances that get their new resources only by a restart.
+    pub outdated: BTreeSet<(ContainerName, u32)>,
 }
 
 /// The status of a condition.

@@ -12,6 +12,10 @@ pub struct Settings {
     pub retry: Duration,
     /// The least time between SIGTERM and SIGKILL.
     pub least_grace: Duration,
+    /// How many dead instances of each container are kept beside its newest one; `None`: all.
+    pub dead_kept: Option<u32>,
+    /// How long every dead instance is kept.
+    pub dead_for: Duration,
 }
 
 impl Default for Settings {
@@ -21,6 +25,8 @@ impl Default for Settings {
             backoff_cap: Duration::from_secs(300),
             retry: Duration::from_secs(10),
             least_grace: Duration::from_secs(2),
+            dead_kept: Some(1),
+            dead_for: Duration::ZERO,
         }
     }
 }

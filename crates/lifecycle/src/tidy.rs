@@ -1,6 +1,8 @@
 use std::collections::BTreeSet;
 
 use crate::action::Action;
+use crate::moment::Moment;
+use crate::observed::InstanceState;
 use crate::state::InstanceKey;
 use crate::turn::{Turn, key};
 
@@ -19,18 +21,30 @@ impl Turn<'_> {
         self.state.stopped_sandboxes.retain(listed);
     }
 
-    /// Of each container the newest instance stays, and the last dead one before it.
+    /// Of each container the newest instance stays, and as many dead ones before it as the node keeps: none if the node has
+    /// more of them than it may.
     fn remove_containers(&mut self) {
-        let mut dead: Vec<InstanceKey> = (self.observed.instances.iter())
+        let settings = self.state.settings;
+        let kept = if self.observed.is_crowded { Some(0) } else { settings.dead_kept };
+        let Some(kept) = kept.map(|kept| usize::try_from(kept).unwrap_or(usize::MAX)) else { return };
+        let mut dead: Vec<(InstanceKey, Option<Moment>)> = (self.observed.instances.iter())
             .filter(|i| !self.lives(i) && !self.is_current(i) && !self.is_starting(&i.container))
-            .map(key)
+            .map(|i| (key(i), ended(&i.state)))
             .collect();
         dead.sort_unstable();
-        let mut following = dead.iter().skip(1);
-        for (container, attempt) in &dead {
-            let has_later = following.next().is_some_and(|(next, _)| next == container);
-            if has_later {
-                self.order(Action::RemoveContainer { container: container.clone(), attempt: *attempt });
+        for (index, ((container, attempt), ended)) in dead.iter().enumerate() {
+            // Those of one container follow each other, the oldest first.
+            let has_later = dead.get(index + kept).is_some_and(|((later, _), _)| later == container);
+            if !has_later {
+                continue;
+            }
+            let due = ended.map(|ended| ended.after(settings.dead_for));
+            match due.filter(|due| *due > self.now) {
+                Some(due) => self.wake_at(due),
+                None => {
+                    let (container, attempt) = (container.clone(), *attempt);
+                    self.order(Action::RemoveContainer { container, attempt });
+                }
             }
         }
     }
@@ -50,5 +64,13 @@ impl Turn<'_> {
                 self.order(Action::StopSandbox { attempt });
             }
         }
+    }
+}
+
+/// When an instance has ended; `None` for one that was never started.
+fn ended(state: &InstanceState) -> Option<Moment> {
+    match state {
+        InstanceState::Exited(exit) => Some(exit.finished),
+        _ => None,
     }
 }

@@ -127,7 +127,7 @@ impl Turn<'_> {
     fn is_replaced(&self, container: &Container, seen: &Seen) -> bool {
         let kill = self.state.kills.get(&(container.name.clone(), seen.attempt));
         match kill.map(|kill| kill.reason) {
-            Some(StopReason::DefinitionChanged) => true,
+            Some(StopReason::DefinitionChanged | StopReason::Resized) => true,
             Some(StopReason::LivenessProbe | StopReason::StartupProbe) => {
                 self.pod.policy(container) != RestartPolicy::Never
             }

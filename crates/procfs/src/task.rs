@@ -71,12 +71,21 @@ impl Task {
         &self.path
     }
 
-    /// A file of it, as a whole.
+    /// A file of it, as a whole, however long it is: [`read_up_to`](Self::read_up_to) is for one that a container can make long.
     pub fn read(&self, name: &str) -> Result<Vec<u8>> {
+        self.read_up_to(name, usize::MAX)
+    }
+
+    /// The first `most` bytes of a file of it.
+    pub fn read_up_to(&self, name: &str, most: usize) -> Result<Vec<u8>> {
         let read = || -> rustix::io::Result<Vec<u8>> {
             let file = openat(&self.dir, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
             let mut text = Vec::new();
             loop {
+                if text.len() >= most {
+                    text.truncate(most);
+                    return Ok(text);
+                }
                 text.reserve(4096);
                 match rustix::io::read(&file, rustix::buffer::spare_capacity(&mut text)) {
                     Ok(0) => return Ok(text),
@@ -168,6 +177,16 @@ mod tests {
         assert_eq!((mounts.kind.as_str(), mounts.inode > 0), ("mnt", true));
         assert!(!own.arguments().unwrap().is_empty());
         assert!(own.descriptors().unwrap().contains(&0));
+    }
+
+    #[test]
+    fn no_more_of_a_file_is_read_than_is_wanted() {
+        let own = Task::own().unwrap();
+        let whole = own.read("mountinfo").unwrap();
+        for most in [0, 1, 100, whole.len() - 1] {
+            assert_eq!(own.read_up_to("mountinfo", most).unwrap(), whole[..most], "{most}");
+        }
+        assert_eq!(own.read_up_to("mountinfo", whole.len() + 1).unwrap(), whole);
     }
 
     /// A path would tell of the next process with the number.

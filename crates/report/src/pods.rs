@@ -138,6 +138,7 @@ mod tests {
             status: Some(serde_json::from_value(status).unwrap()),
             is_managed: true,
             logs: "/logs".into(),
+            files: "/files".into(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cgroups::Counters;
 use cri::{ContainerStatsFilter, PodSandboxStatsFilter};
 use kernel::NamespaceKind;
+use kernel::disk_usage::Round;
 use tokio::sync::SemaphorePermit;
 
 use crate::container_state::ContainerState;
@@ -12,7 +13,7 @@ use crate::error::Result;
 use crate::node::Node;
 use crate::records::SandboxStage;
 use crate::sandbox::namespaces::{Own, Sharing};
-use crate::stats::{self, Link, Processes, Round, Written};
+use crate::stats::{self, Link, Processes, Written};
 use crate::store::{Container, Sandbox};
 use crate::work::blocking;
 use crate::{spec, view};

@@ -20,11 +20,11 @@ use cri::image_service_server::ImageService;
 use cri::{Code, Request, Response, Status};
 use cri::{FilesystemIdentifier, FilesystemUsage, ImageFilter, UInt64Value};
 use images::{Error, Image, Images, Reference, Remote};
+use kernel::disk_usage::{DiskUsage, DiskUsageCache, Round};
 use tokio::sync::Semaphore;
 use tonic::codegen::BoxStream;
 use tracing::debug;
 
-use crate::stats::{DiskUsageCache, Round, disk};
 use pulls::{PullKey, Pulls};
 
 /// How many calls measure disk usage at a time; each may take long.
@@ -163,7 +163,7 @@ impl ImageService for ImageServer {
     ) -> Result<Response<cri::ImageFsInfoResponse>, Status> {
         let answer = self.with(|images, settings| {
             let stored = images.usage().map_err(refused)?;
-            let stored = disk::Usage { bytes: stored.bytes, inodes: stored.inodes };
+            let stored = DiskUsage { bytes: stored.bytes, inodes: stored.inodes, at_least: false };
             let place = if same_filesystem(images.root(), &settings.containers) {
                 images.root()
             } else {
@@ -180,12 +180,12 @@ impl ImageService for ImageServer {
 }
 
 /// What all containers have written. One that is taken away meanwhile takes nothing.
-fn written(settings: &ImageSettings) -> disk::Usage {
+fn written(settings: &ImageSettings) -> DiskUsage {
     let round = Round::begin();
     let all = std::fs::read_dir(&settings.containers).into_iter().flatten().flatten();
     let places = all.flat_map(|entry| ["rw/upper", "volumes"].map(|name| entry.path().join(name)));
     let known = places.filter_map(|place| settings.written.usage(&place, round).ok().flatten());
-    known.fold(disk::Usage::default(), disk::Usage::and)
+    known.fold(DiskUsage::default(), DiskUsage::and)
 }
 
 /// To a kubelet, two places of one filesystem are two filesystems unless they are called the same.
@@ -194,7 +194,7 @@ fn same_filesystem(one: &Path, other: &Path) -> bool {
     device(one).is_some_and(|found| device(other) == Some(found))
 }
 
-fn filesystem(path: &Path, usage: disk::Usage) -> FilesystemUsage {
+fn filesystem(path: &Path, usage: DiskUsage) -> FilesystemUsage {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     FilesystemUsage {
         timestamp: i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),

@@ -4,25 +4,19 @@
 mod dial;
 mod verdict;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use std::io::ErrorKind;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
+use crate::command::Role;
 use crate::error::{Error, Result};
 use crate::handler::Size;
-use crate::spdy::frame::{self, Head};
-use crate::spdy::headers::Deflater;
-
-/// A client's streams have odd numbers.
-const ERROR: u32 = 1;
-const STDIN: u32 = 3;
-const STDOUT: u32 = 5;
-const STDERR: u32 = 7;
-const RESIZE: u32 = 9;
+use crate::spdy::client::{Event, Events, opening, stream_of};
+use crate::spdy::frame;
 
 /// As much as is kept of what the error stream says.
-const LONGEST_VERDICT: usize = 64 << 10;
-const PING: u16 = 6;
-const RESET: u16 = 3;
+pub(crate) const LONGEST_VERDICT: usize = 64 << 10;
 
 /// Where output of a command belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +48,12 @@ pub async fn run<F: FnMut(Output, &[u8])>(url: &str, session: Session<F>) -> Res
     let (frames, queue) = mpsc::channel(4);
     let Session { stdin, sizes, output } = session;
     let has_terminal = sizes.is_some();
-    let mut open = vec![ERROR, STDOUT];
-    open.extend((!has_terminal).then_some(STDERR));
-    frames.send(opening(stdin.is_some(), has_terminal)).await.map_err(|e| broken(e.to_string()))?;
+    let mut streams = vec![Role::Error, Role::Stdout];
+    streams.extend((!has_terminal).then_some(Role::Stderr));
+    let open = streams.iter().map(|role| stream_of(*role)).collect();
+    streams.extend(stdin.is_some().then_some(Role::Stdin));
+    streams.extend(has_terminal.then_some(Role::Resize));
+    frames.send(opening(&streams)).await.map_err(|e| broken(e.to_string()))?;
     let pumps = async {
         tokio::join!(input(stdin, frames.clone()), resize(sizes, frames.clone()));
         // Only the reader ends a session.
@@ -70,21 +67,8 @@ pub async fn run<F: FnMut(Output, &[u8])>(url: &str, session: Session<F>) -> Res
     }
 }
 
-/// All streams of a session, as their names say.
-fn opening(has_stdin: bool, has_terminal: bool) -> Vec<u8> {
-    let mut deflater = Deflater::default();
-    let streams = [
-        (ERROR, "error", true),
-        (STDIN, "stdin", has_stdin),
-        (STDOUT, "stdout", true),
-        (STDERR, "stderr", !has_terminal),
-        (RESIZE, "resize", has_terminal),
-    ];
-    let wanted = streams.into_iter().filter(|(_, _, is_wanted)| *is_wanted);
-    wanted.flat_map(|(id, kind, _)| frame::open(id, &deflater.block(&[("streamtype", kind)]))).collect()
-}
-
-async fn write(
+/// Writes frames until there are no more.
+pub(crate) async fn write(
     mut writer: impl AsyncWrite + Unpin,
     mut frames: mpsc::Receiver<Vec<u8>>,
 ) -> std::io::Result<()> {
@@ -98,18 +82,18 @@ async fn write(
 async fn input(stdin: Option<mpsc::Receiver<Vec<u8>>>, frames: mpsc::Sender<Vec<u8>>) {
     let Some(mut stdin) = stdin else { return };
     while let Some(piece) = stdin.recv().await {
-        if frames.send(frame::data(STDIN, &piece)).await.is_err() {
+        if frames.send(frame::data(stream_of(Role::Stdin), &piece)).await.is_err() {
             return;
         }
     }
-    let _ = frames.send(frame::end(STDIN)).await;
+    let _ = frames.send(frame::end(stream_of(Role::Stdin))).await;
 }
 
 async fn resize(sizes: Option<mpsc::Receiver<Size>>, frames: mpsc::Sender<Vec<u8>>) {
     let Some(mut sizes) = sizes else { return };
     while let Some(size) = sizes.recv().await {
         let text = format!("{{\"Width\":{},\"Height\":{}}}\n", size.columns, size.rows);
-        if frames.send(frame::data(RESIZE, text.as_bytes())).await.is_err() {
+        if frames.send(frame::data(stream_of(Role::Resize), text.as_bytes())).await.is_err() {
             return;
         }
     }
@@ -126,58 +110,34 @@ struct Receiver<F> {
 
 impl<F: FnMut(Output, &[u8])> Receiver<F> {
     /// Until every stream has ended or the connection has: what the error stream said.
-    async fn run(mut self, mut reader: impl AsyncRead + Unpin) -> std::io::Result<Vec<u8>> {
+    async fn run(mut self, reader: impl AsyncRead + Unpin) -> std::io::Result<Vec<u8>> {
+        let mut events = Events::new(reader);
         while !self.open.is_empty() {
-            let mut bytes = [0; 8];
-            match reader.read_exact(&mut bytes).await {
-                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof && !self.verdict.is_empty() => break,
-                read => read.map(drop)?,
-            }
-            match Head::parse(bytes).map_err(std::io::Error::other)? {
-                Head::Data { stream, fin, length } => {
-                    self.data(stream, (&mut reader).take(u64::try_from(length).unwrap_or(u64::MAX))).await?;
-                    self.ended(stream, fin);
+            let event = match events.next().await {
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => None,
+                event => event?,
+            };
+            match event {
+                None if self.verdict.is_empty() => return Err(ErrorKind::UnexpectedEof.into()),
+                None => break,
+                Some(Event::Data { stream, piece }) => self.data(stream, piece),
+                Some(Event::Ended(stream)) => self.open.retain(|open| *open != stream),
+                Some(Event::Ping(answer)) => {
+                    let _ = self.frames.send(answer).await;
                 }
-                Head::Control { kind, length, .. } => {
-                    let mut payload = vec![0; length];
-                    reader.read_exact(&mut payload).await?;
-                    self.control(kind, &payload).await;
-                }
+                Some(Event::Other) => {}
             }
         }
         Ok(self.verdict)
     }
 
-    async fn data(&mut self, stream: u32, mut from: impl AsyncRead + Unpin) -> std::io::Result<()> {
-        let mut piece = vec![0; 32 << 10];
-        loop {
-            let read = from.read(&mut piece).await?;
-            let bytes = piece.get(..read).unwrap_or_default();
-            match stream {
-                _ if read == 0 => return Ok(()),
-                STDOUT => (self.output)(Output::Stdout, bytes),
-                STDERR => (self.output)(Output::Stderr, bytes),
-                ERROR if self.verdict.len() < LONGEST_VERDICT => self.verdict.extend_from_slice(bytes),
-                _ => {}
-            }
-        }
-    }
-
-    fn ended(&mut self, stream: u32, fin: bool) {
-        if fin {
-            self.open.retain(|open| *open != stream);
-        }
-    }
-
-    async fn control(&mut self, kind: u16, payload: &[u8]) {
-        let number = payload.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
-        match kind {
-            // A server's have even numbers, and are sent back.
-            PING if number.is_multiple_of(2) => {
-                let _ = self.frames.send(frame::ping(number)).await;
-            }
-            RESET => self.ended(number, true),
-            _ => {}
+    fn data(&mut self, stream: u32, piece: &[u8]) {
+        if stream == stream_of(Role::Stdout) {
+            (self.output)(Output::Stdout, piece);
+        } else if stream == stream_of(Role::Stderr) {
+            (self.output)(Output::Stderr, piece);
+        } else if stream == stream_of(Role::Error) && self.verdict.len() < LONGEST_VERDICT {
+            self.verdict.extend_from_slice(piece);
         }
     }
 }

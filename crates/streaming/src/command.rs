@@ -41,6 +41,17 @@ impl Role {
         }
     }
 
+    /// The name that SPDY gives it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Stdin => "stdin",
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+            Self::Error => "error",
+            Self::Resize => "resize",
+        }
+    }
+
     /// By the name that SPDY gives it.
     pub(crate) fn named(name: &str) -> Option<Self> {
         match name {

@@ -4,12 +4,14 @@
 //!   SPDY/3.1, as Kubernetes' clients speak them.
 //! - [`Handler`]: what the runtime does for them, with [`Streams`] of bytes.
 //! - [`client`]: the other end, for a command; [`terminal`]: the terminal of such a command.
+//! - [`bridge`]: a session between a WebSocket client and such a URL, where the server of the URL speaks SPDY.
 //! - [`enum@Error`]: why there is no URL.
 //!
 //! A client's request becomes an upgrade (`connection`, `negotiate`); each kind of connection (`websocket`, `spdy`)
 //! carries streams (`link`), which a session (`command`, `ports`) lends to the handler (`lent`).
 
 mod asking;
+pub mod bridge;
 pub mod client;
 mod command;
 mod connection;

@@ -66,7 +66,10 @@ const PORTS_WEBSOCKET: &[Protocol] = &[
     ("", Speech::PortChannels(Coding::Plain)),
 ];
 
-const PORTS_SPDY: &[Protocol] = &[("portforward.k8s.io", Speech::PortStreams)];
+/// The protocol of ports over SPDY.
+const PORTS_PROTOCOL: &str = "portforward.k8s.io";
+
+const PORTS_SPDY: &[Protocol] = &[(PORTS_PROTOCOL, Speech::PortStreams)];
 
 /// An upgrade that both sides can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +118,20 @@ fn websocket(method: &Method, headers: &HeaderMap, purpose: Purpose) -> Result<A
         Purpose::Command => COMMAND_WEBSOCKET,
         Purpose::PortForward => PORTS_WEBSOCKET,
     };
+    let mut headers_of_answer = handshake(method, headers)?;
+    let mut wanted: Vec<_> = tokens(headers, &SEC_WEBSOCKET_PROTOCOL).collect();
+    if wanted.is_empty() {
+        wanted.push("");
+    }
+    let (name, speech) = choose(&wanted, supported)?;
+    if !name.is_empty() {
+        headers_of_answer.push((SEC_WEBSOCKET_PROTOCOL, name.to_owned()));
+    }
+    Ok(Agreed { speech, headers: headers_of_answer })
+}
+
+/// The headers of an answer to a WebSocket client, but for the protocol.
+fn handshake(method: &Method, headers: &HeaderMap) -> Result<Vec<(HeaderName, String)>, Refused> {
     if method != Method::GET {
         return Err(Refused::new(StatusCode::METHOD_NOT_ALLOWED, "WebSocket begins with GET"));
     }
@@ -126,20 +143,51 @@ fn websocket(method: &Method, headers: &HeaderMap, purpose: Purpose) -> Result<A
     let Some(key) = tokens(headers, &SEC_WEBSOCKET_KEY).next() else {
         return Err(Refused::new(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is missing"));
     };
-    let mut wanted: Vec<_> = tokens(headers, &SEC_WEBSOCKET_PROTOCOL).collect();
-    if wanted.is_empty() {
-        wanted.push("");
-    }
-    let (name, speech) = choose(&wanted, supported)?;
-    let mut headers = vec![
+    Ok(vec![
         (UPGRADE, "websocket".to_owned()),
         (CONNECTION, "Upgrade".to_owned()),
         (hyper::header::SEC_WEBSOCKET_ACCEPT, accept(key)),
-    ];
-    if !name.is_empty() {
-        headers.push((SEC_WEBSOCKET_PROTOCOL, name.to_owned()));
+    ])
+}
+
+/// The handshakes of a session between a WebSocket client and a runtime that speaks SPDY.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bridged {
+    /// Headers of the answer to the client.
+    pub(crate) answer: Vec<(HeaderName, String)>,
+    /// Headers of the request to the runtime.
+    pub(crate) request: Vec<(HeaderName, String)>,
+}
+
+/// What a WebSocket client of ports puts before the name of a protocol that is spoken inside.
+const TUNNEL: &str = "SPDY/3.1+";
+/// Closing of channels is new in it.
+const COMMAND_BRIDGED: &str = "v5.channel.k8s.io";
+
+impl Bridged {
+    /// `None` if the client does not offer a protocol that is bridged.
+    pub(crate) fn of(
+        method: &Method,
+        headers: &HeaderMap,
+        purpose: Purpose,
+    ) -> Result<Option<Self>, Refused> {
+        let is_websocket = tokens(headers, &UPGRADE).any(|name| name.eq_ignore_ascii_case("websocket"));
+        let (of_client, of_runtime) = match purpose {
+            Purpose::Command => (COMMAND_BRIDGED.to_owned(), "v4.channel.k8s.io"),
+            Purpose::PortForward => (format!("{TUNNEL}{PORTS_PROTOCOL}"), PORTS_PROTOCOL),
+        };
+        if !is_websocket || !tokens(headers, &SEC_WEBSOCKET_PROTOCOL).any(|name| name == of_client) {
+            return Ok(None);
+        }
+        let mut answer = handshake(method, headers)?;
+        answer.push((SEC_WEBSOCKET_PROTOCOL, of_client));
+        let request = vec![
+            (UPGRADE, "SPDY/3.1".to_owned()),
+            (CONNECTION, "Upgrade".to_owned()),
+            (STREAM_PROTOCOL, of_runtime.to_owned()),
+        ];
+        Ok(Some(Self { answer, request }))
     }
-    Ok(Agreed { speech, headers })
 }
 
 fn spdy(headers: &HeaderMap, purpose: Purpose) -> Result<Agreed, Refused> {
@@ -224,6 +272,32 @@ mod tests {
         let agreed = agreed(&[], Purpose::Command).unwrap();
         assert_eq!(agreed.speech, Speech::Channels(Coding::Plain, Closing::Impossible, Verdict::Text));
         assert!(agreed.headers.iter().all(|(name, _)| name != SEC_WEBSOCKET_PROTOCOL));
+    }
+
+    #[test]
+    fn what_only_a_client_of_kubectls_speaks_is_bridged_to_what_every_runtime_does() {
+        let of = |offered: &'static str, purpose| {
+            let all = headers(&[&WEBSOCKET[..], &[("sec-websocket-protocol", offered)]].concat());
+            Bridged::of(&Method::GET, &all, purpose).unwrap()
+        };
+        let protocols = |bridged: Bridged| {
+            let named = |headers: &[(HeaderName, String)], name: &HeaderName| {
+                headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()).unwrap()
+            };
+            (named(&bridged.answer, &SEC_WEBSOCKET_PROTOCOL), named(&bridged.request, &STREAM_PROTOCOL))
+        };
+        let pair = |one: &str, other: &str| (one.to_owned(), other.to_owned());
+        let command = of("v4.channel.k8s.io, v5.channel.k8s.io", Purpose::Command).unwrap();
+        assert_eq!(protocols(command), pair("v5.channel.k8s.io", "v4.channel.k8s.io"));
+        let ports = of("SPDY/3.1+portforward.k8s.io", Purpose::PortForward).unwrap();
+        assert_eq!(protocols(ports), pair("SPDY/3.1+portforward.k8s.io", "portforward.k8s.io"));
+        assert_eq!(of("v4.channel.k8s.io", Purpose::Command), None);
+        assert_eq!(of("v5.channel.k8s.io", Purpose::PortForward), None);
+        let spdy = headers(&[("connection", "Upgrade"), ("upgrade", "SPDY/3.1")]);
+        assert_eq!(Bridged::of(&Method::POST, &spdy, Purpose::Command), Ok(None));
+        let posted = headers(&[&WEBSOCKET[..], &[("sec-websocket-protocol", "v5.channel.k8s.io")]].concat());
+        let refused = Bridged::of(&Method::POST, &posted, Purpose::Command).unwrap_err();
+        assert_eq!(refused.status, StatusCode::METHOD_NOT_ALLOWED);
     }
 
     #[test]

@@ -88,14 +88,21 @@ impl ImageName {
         if self.tag.is_none() && self.digest.is_none() { format!("{text}:{LATEST}") } else { text.clone() }
     }
 
+    /// The same text for all names of one image of one repository: with the registry, and with the digest if it has one, else
+    /// with the tag.
+    #[must_use]
+    pub fn canonical(&self) -> String {
+        let Self { repository, tag, digest, .. } = self;
+        match (digest, tag) {
+            (Some(digest), _) => format!("{repository}@{digest}"),
+            (None, tag) => format!("{repository}:{}", tag.as_deref().unwrap_or(LATEST)),
+        }
+    }
+
     /// Whether `other` names the same image of the same repository. A digest counts more than a tag.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        let of = |name: &Self| match (&name.digest, &name.tag) {
-            (Some(digest), _) => digest.clone(),
-            (None, tag) => tag.clone().unwrap_or_else(|| LATEST.to_owned()),
-        };
-        self.repository == other.repository && of(self) == of(other)
+        self.canonical() == other.canonical()
     }
 }
 
@@ -211,5 +218,8 @@ mod tests {
         assert!(is_same("busybox", "docker.io/library/busybox:latest"));
         assert!(!is_same("busybox:1", "busybox:2") && !is_same("busybox", "quay.io/busybox"));
         assert!(is_same(&format!("quay.io/a:1@{digest}"), &by_digest));
+        let canonical = |text: &str| ImageName::parse(text).unwrap().canonical();
+        assert_eq!(canonical("busybox"), "docker.io/library/busybox:latest");
+        assert_eq!(canonical(&format!("quay.io/a:1@{digest}")), by_digest);
     }
 }

@@ -44,6 +44,13 @@ pub const DNS_CONFIG_FORMING: &str = "DNSConfigForming";
 pub const DENIED: &str = "Denied";
 /// Event and pod: the pod was active for longer than activeDeadlineSeconds.
 pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+/// Event and pod: the node ended the pod because it runs short of something, or because the pod uses more local storage than
+/// its limits.
+pub const EVICTED: &str = "Evicted";
+/// Event of the node: it runs short of something.
+pub const EVICTION_THRESHOLD_MET: &str = "EvictionThresholdMet";
+/// Event: the containers of an evicted pod did not end in time.
+pub const EXCEEDED_GRACE_PERIOD: &str = "ExceededGracePeriod";
 /// Event: a container could not be created or started, its image not pulled, or a certificate of the pod not issued.
 pub const FAILED: &str = "Failed";
 /// Event: the cgroup of the pod could not be made.
@@ -54,12 +61,20 @@ pub const FAILED_CREATE_POD_SANDBOX: &str = "FailedCreatePodSandBox";
 pub const FAILED_KILL_POD: &str = "FailedKillPod";
 /// Event: a volume could not be set up or updated.
 pub const FAILED_MOUNT: &str = "FailedMount";
+/// Event: the devices of a pod's resource claims cannot be had.
+pub const FAILED_PREPARE_DYNAMIC_RESOURCES: &str = "FailedPrepareDynamicResources";
+/// Event of the node: too few images can be removed.
+pub const FREE_DISK_SPACE_FAILED: &str = "FreeDiskSpaceFailed";
 /// Event: the postStart hook failed.
 pub const FAILED_POST_START_HOOK: &str = "FailedPostStartHook";
 /// Event: the preStop hook failed.
 pub const FAILED_PRE_STOP_HOOK: &str = "FailedPreStopHook";
+/// Event of the node: images cannot be removed.
+pub const IMAGE_GC_FAILED: &str = "ImageGCFailed";
 /// The image could not be pulled and is tried again later.
 pub const IMAGE_PULL_BACK_OFF: &str = "ImagePullBackOff";
+/// Event of the node: the filesystem of images has no size.
+pub const INVALID_DISK_CAPACITY: &str = "InvalidDiskCapacity";
 /// Event: a container is stopped.
 pub const KILLING: &str = "Killing";
 /// Event: the pod asks for the cluster's DNS, and the node knows no server of it.
@@ -74,6 +89,16 @@ pub const PROBE_WARNING: &str = "ProbeWarning";
 pub const PULLED: &str = "Pulled";
 /// Event: the image is being pulled.
 pub const PULLING: &str = "Pulling";
+/// Event: a running pod has its new resources.
+pub const RESIZE_COMPLETED: &str = "ResizeCompleted";
+/// Event: a running pod cannot be given its new resources now.
+pub const RESIZE_DEFERRED: &str = "ResizeDeferred";
+/// Event: giving a running pod its new resources failed; it is tried again.
+pub const RESIZE_ERROR: &str = "ResizeError";
+/// Event: a running pod cannot have the resources that it asks for.
+pub const RESIZE_INFEASIBLE: &str = "ResizeInfeasible";
+/// Event: a running pod gets other resources.
+pub const RESIZE_STARTED: &str = "ResizeStarted";
 /// Event: the sandbox is lost or no longer fits.
 pub const SANDBOX_CHANGED: &str = "SandboxChanged";
 /// Event: the container was started.

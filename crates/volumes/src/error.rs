@@ -167,6 +167,14 @@ pub enum Error {
         /// The directory.
         dir: PathBuf,
     },
+    /// A pod's directory has volumes in it that other drivers have made.
+    #[error("{} has volumes of drivers that are not known here: {}", dir.display(), named(paths))]
+    OfOthers {
+        /// The directory.
+        dir: PathBuf,
+        /// What is not known, below it.
+        paths: Vec<PathBuf>,
+    },
     /// A record cannot be read.
     #[error("{} is damaged: {cause}", path.display())]
     DamagedRecord {
@@ -281,6 +289,9 @@ impl Error {
                 "`fuser -vm` on it names the processes; the removal goes on when they are gone"
             }
             Self::NoRecord { .. } => "check its content, and remove it by hand if it is not needed",
+            Self::OfOthers { .. } => {
+                "give the node back to the kubelet, which removes them with their driver, or unmount and remove them by hand"
+            }
             Self::DamagedRecord { .. } => {
                 "unmount and remove what is in the pod's directory by hand, the file last"
             }
@@ -326,6 +337,16 @@ impl Error {
                 Err(Self::Several(errors))
             }
         }
+    }
+}
+
+/// The first of these paths, and how many others there are.
+fn named(paths: &[PathBuf]) -> String {
+    const NAMED: usize = 5;
+    let first: Vec<String> = paths.iter().take(NAMED).map(|path| path.display().to_string()).collect();
+    match paths.len().saturating_sub(NAMED) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) const DIR_MODE: u32 = 0o750;
 /// A kind of volume that has a directory of its own in a pod's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum MadeKind {
+pub enum MadeKind {
     /// Scratch space.
     EmptyDir,
     /// Keys of a ConfigMap.
@@ -58,8 +58,18 @@ impl MadeKind {
     }
 
     /// Where a volume of this kind is in its pod's directory.
-    pub(crate) fn volume(self, name: &VolumeName) -> PathBuf {
+    #[must_use]
+    pub fn volume(self, name: &VolumeName) -> PathBuf {
         [VOLUMES, self.dir(), name.as_str()].iter().collect()
+    }
+
+    /// The directory in which a kubelet marks a volume of this kind as complete: it makes all of them as an emptyDir.
+    pub(crate) fn kubelets_mark(self, name: &VolumeName) -> PathBuf {
+        let name = match self {
+            Self::EmptyDir => name.as_str().to_owned(),
+            _ => format!("wrapped_{name}"),
+        };
+        Path::new(PLUGINS).join(Self::EmptyDir.dir()).join(name)
     }
 
     /// The path of further directories of a volume of this kind.

@@ -3,6 +3,7 @@
 //! - [`Wanted`]: a pod's volumes as planned, with what it takes to create them; [`kinds`] are their sources.
 //! - [`PodVolumes`]: sets them up, whatever exists already, and tears them down. Everything is recorded before it is
 //!   created, so that the next run finds what a crash left.
+//! - [`MadeKind`]: a kind of volume that has a directory in its pod's.
 //! - [`VolumeManager`]: the asynchronous side: a driver for each kind of volume, one operation on a volume at a time.
 //! - [`Presented`], [`HostMount`]: a volume for a container, as a mount or as a path.
 //! - [`sub_path`]: the part of a volume that a container sees, and never anything outside of it.
@@ -24,15 +25,14 @@ mod present;
 mod probe;
 mod record;
 pub mod sub_path;
-mod usage;
 mod wanted;
 pub mod writer;
 
 pub use driver::{DriverFuture, LocalDriver, VolumeDriver, VolumeManager};
 pub use error::{Error, Result};
+pub use layout::MadeKind;
 pub use pod::PodVolumes;
 pub use present::{HostMount, Presented};
 pub use probe::{About, Notice};
 pub use types::{ContainerName, PodUid, VolumeName};
-pub use usage::Usage;
 pub use wanted::{MountAccess, Relabel, Source, Wanted, WantedMount, WantedVolume};

@@ -94,6 +94,10 @@ const APISERVER: &str = "--etcd-servers=http://127.0.0.1:2379 --bind-address=0.0
     --service-account-key-file=@PKI@/sa.pub --service-account-signing-key-file=@PKI@/sa.key \
     --service-cluster-ip-range=10.96.0.0/16 --authorization-mode=Node,RBAC \
     --enable-admission-plugins=NodeRestriction --allow-privileged=true --endpoint-reconciler-type=none \
+    --requestheader-client-ca-file=@PKI@/front-proxy-ca.crt --requestheader-allowed-names=front-proxy-client \
+    --requestheader-username-headers=X-Remote-User --requestheader-group-headers=X-Remote-Group \
+    --requestheader-extra-headers-prefix=X-Remote-Extra- \
+    --proxy-client-cert-file=@PKI@/front-proxy-client.crt --proxy-client-key-file=@PKI@/front-proxy-client.key \
     --enable-bootstrap-token-auth";
 
 const CONTROLLER_MANAGER: &str = "--kubeconfig=@PKI@/controller-manager.kubeconfig \

@@ -9,8 +9,9 @@ use crate::{Error, Result};
 
 /// Above everything that other tests use.
 const FIRST: u32 = 38_912 * 65_536;
-/// 250 blocks, one for each pod.
-const COUNT: u32 = 250 * 65_536;
+/// One block for each pod of the node: `maxPods` of etc/kubelet.yaml.
+const BLOCKS: u32 = 260;
+const COUNT: u32 = BLOCKS * 65_536;
 const WHAT: &str = "a range of host IDs of its own";
 /// So many ranges fit below the last ID.
 const RANGES: u32 = 100;
@@ -63,7 +64,13 @@ mod tests {
 
     #[test]
     fn the_last_range_is_below_the_last_id() {
-        assert_eq!(line(0), "kubelet:2550136832:16384000\n");
-        assert_eq!(line(RANGES - 1), "kubelet:4172152832:16384000\n");
+        assert_eq!(line(0), "kubelet:2550136832:17039360\n");
+        assert_eq!(line(RANGES - 1), "kubelet:4237033472:17039360\n");
+    }
+
+    #[test]
+    fn each_pod_of_a_full_node_has_a_block() {
+        let config = include_str!("../../etc/kubelet.yaml");
+        assert!(config.lines().any(|line| line == format!("maxPods: {BLOCKS}")), "{config}");
     }
 }

@@ -87,6 +87,10 @@ const SUBJECTS: &[Subject<'static>] = &[
     Subject { serves: &[NODE_IP, NODE_NAME], server: None, ..client("kubelet-serving", "system:node:node0") },
 ];
 
+/// What the API server is to the API servers beside it, such as that of metrics: it tells them the users of requests.
+const FRONT_PROXY: Subject<'static> =
+    Subject { server: None, ..client("front-proxy-client", "front-proxy-client") };
+
 /// Makes everything in `dir`.
 pub(crate) fn make(dir: &Path) -> Result<()> {
     fs::create_dir_all(dir).map_err(Error::file("make", dir))?;
@@ -100,6 +104,12 @@ pub(crate) fn make(dir: &Path) -> Result<()> {
     for subject in SUBJECTS {
         subject.write(dir, &issuer)?;
     }
+    // An authority of its own: whatever it signs may name any user.
+    let key = KeyPair::generate().map_err(Error::crypto("the front proxy's key"))?;
+    let params = authority("testbed-front-proxy-ca")?;
+    let certificate = params.self_signed(&key).map_err(Error::crypto("the front proxy's authority"))?;
+    write("front-proxy-ca.crt".into(), &certificate.pem())?;
+    FRONT_PROXY.write(dir, &Issuer::new(params, key))?;
     let account = KeyPair::generate().map_err(Error::crypto("the service-account key"))?;
     write("sa.key".into(), &account.serialize_pem())?;
     write("sa.pub".into(), &account.public_key_pem())
@@ -201,6 +211,8 @@ mod tests {
         assert!(read("kubelet.kubeconfig").contains(NODE_SERVER));
         assert!(read("admin.kubeconfig").contains(ADMIN_SERVER));
         assert!(read("sa.pub").contains("PUBLIC KEY"));
+        assert_ne!(read("front-proxy-ca.crt"), read("ca.crt"));
+        assert!(read("front-proxy-client.crt").contains("CERTIFICATE"));
         assert!(NODE_SERVER.contains(NODE_IP));
     }
 }

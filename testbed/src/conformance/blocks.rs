@@ -1,101 +1,68 @@
-//! Blocks of upstream's end-to-end specs for a node: which specs each has, which are skipped and why, and how they are run.
-//!
-//! All specs have upstream's label NodeConformance. They run on one node, the groups of a block at the same time: most of them
-//! wait for a probe or a back-off.
+//! Blocks of the suite `node`: its specs by what a node has to do for them. Each source file is in one block.
 
-use std::path::Path;
-
-use crate::yardstick::{Selection, Specs};
-use crate::{Error, Result, Testbed, yardstick};
+use crate::{Error, Result};
 
 /// One block.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Block {
     /// Its name on the command line and in the results.
     pub name: &'static str,
     /// What the table of results calls it.
     pub title: &'static str,
-    /// Groups of specs, each a regular expression for ginkgo's `--focus`. No spec is in two of them. A label can stand
-    /// between the group of interest and the description.
-    groups: &'static [&'static str],
+    /// Files and directories below test/e2e/common.
+    files: &'static [&'static str],
 }
 
-/// A node that the blocks are run on: its name in the results, and what the table calls it.
-pub const NODES: [(&str, &str); 3] = [
-    ("containerd", "a kubelet on containerd"),
-    ("containerd agent", "`wardlet agent` on containerd"),
-    ("wardlet agent", "`wardlet agent` on the built-in runtime"),
-];
-
 /// All blocks.
-pub const BLOCKS: [Block; 6] = [
+pub const BLOCKS: [Block; 10] = [
     Block {
         name: "pods",
         title: "run a pod, its command, logs, exit status and deletion",
-        groups: &[
-            r"\[sig-node\] (Containers|Kubelet( with pods in a privileged namespace)?|Container Runtime) ",
-            r"\[sig-node\] Pods should (get|be|allow|support|cap) ",
-            r"\[sig-node\] Pods should have ",
+        files: &[
+            "node/containers.go",
+            "node/kubelet.go",
+            "node/kubelet_etc_hosts.go",
+            "node/runtime.go",
+            "node/pods.go",
         ],
     },
     Block {
         name: "environment",
         title: "environment and downward API",
-        groups: &[
-            r"\[sig-node\] (ConfigMap|Secrets|Variable Expansion|Downward API) ",
-            r"\[sig-node\] Pods should contain environment variables for services",
-        ],
+        files: &["node/configmap.go", "node/secrets.go", "node/expansion.go", "node/downwardapi.go"],
     },
     Block {
         name: "containers",
         title: "init containers, sidecars, hooks and restart rules",
-        groups: &[
-            r"\[sig-node\] (InitContainer|Pod Extended \(.*\)) ",
-            r"\[sig-node\].* Container Lifecycle Hook ",
-            r"\[sig-node\] Lifecycle (Sleep Hook|sleep action) ",
-        ],
+        files: &["node/init_container.go", "node/lifecycle_hook.go", "node/container_restart_policy.go"],
     },
+    Block { name: "ephemeral", title: "ephemeral containers", files: &["node/ephemeral_containers.go"] },
     Block {
         name: "probes",
         title: "probes of containers and of sidecars",
-        // Those that are not restarted are observed for four minutes each.
-        groups: &[
-            r"\[sig-node\] Probing container should \*not\* be restarted .*(exec|GRPC|tcp)",
-            r"\[sig-node\] Probing container should \*not\* be restarted .*(http|startup)",
-            r"\[sig-node\] Probing container (with readiness|should (be|have|mark|not|override)) ",
-            r"\[sig-node\].* Probing restartable init container should \*not\* be restarted .*(exec|GRPC|tcp)",
-            r"\[sig-node\].* Probing restartable init container should \*not\* be restarted .*(http|startup)",
-            r"\[sig-node\].* Probing restartable init container (with readiness|should (be|have|mark|not|override)) ",
+        files: &["node/container_probe.go"],
+    },
+    Block {
+        name: "security",
+        title: "security context, sysctls, host name, admission and RuntimeClass",
+        files: &[
+            "node/security_context.go",
+            "node/privileged.go",
+            "node/sysctl.go",
+            "node/pod_hostnameoverride.go",
+            "node/pod_admission.go",
+            "node/runtimeclass.go",
         ],
     },
     Block {
-        name: "volumes",
-        title: "volumes",
-        // Those that fail are observed for five minutes each.
-        groups: &[
-            r"\[sig-storage\] (EmptyDir volumes|HostPath|Projected combined) ",
-            r"\[sig-storage\] (ConfigMap|Secrets|Downward API volume) [^S]",
-            r"\[sig-storage\] Projected (configMap|secret|downwardAPI) [^S]",
-            r"\[sig-storage\] ConfigMap Should fail ",
-            r"\[sig-storage\] Secrets Should fail ",
-            r"\[sig-storage\] Projected configMap Should fail ",
-            r"\[sig-storage\] Projected secret Should fail ",
-        ],
+        name: "resize",
+        title: "resize in place",
+        files: &["node/pod_resize.go", "node/pod_level_resources_resize.go"],
     },
-    Block { name: "node", title: "the node object", groups: &[r"\[sig-node\] NodeLease "] },
+    Block { name: "volumes", title: "volumes", files: &["storage/"] },
+    Block { name: "network", title: "network between pods and nodes", files: &["network/"] },
+    Block { name: "node", title: "the node object", files: &["node/node_lease.go"] },
 ];
-
-/// Regular expressions for the names of specs that are skipped on every node, and why.
-pub const SKIPS: [(&str, &str); 5] = [
-    ("should cap back-off at MaxContainerBackOff", "it takes 27 minutes"),
-    ("should be able to pull image", "it pulls from upstream's registry, which the testbed does not reach"),
-    ("RestartAllContainers", "`wardlet agent` does not have this action, and does not declare the feature"),
-    ("should support remote command execution over websockets", "it needs exec"),
-    ("should support memory backed volumes of specified size", "it needs exec"),
-];
-
-/// Upstream's label of all specs.
-const LABEL: &str = "NodeConformance";
 
 /// The blocks of these names; all of them if there is no name.
 ///
@@ -117,53 +84,33 @@ impl Block {
     pub fn record(&self, node: &str) -> String {
         format!("block {} {node}", self.name)
     }
-}
 
-/// Runs a block on a node that is up. Copies of the logs are kept in `keep`.
-///
-/// # Errors
-/// If the specs are not installed, or one group says nothing that can be counted.
-pub fn run(testbed: &Testbed, block: &Block, keep: Option<&Path>) -> Result<Specs> {
-    let skip = skipped();
-    let logs: Vec<String> =
-        (1..=block.groups.len()).map(|number| format!("e2e-{}-{number}", block.name)).collect();
-    let groups: Vec<Selection<'_>> = block
-        .groups
-        .iter()
-        .zip(&logs)
-        .map(|(focus, log)| Selection { log, focus, skip: &skip, labels: LABEL, minutes: 60 })
-        .collect();
-    let outcomes: Vec<Result<Specs>> = std::thread::scope(|scope| {
-        let running: Vec<_> =
-            groups.iter().map(|group| scope.spawn(|| yardstick::e2e(testbed, group))).collect();
-        running
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    });
-    if let Some(dir) = keep {
-        logs.iter().try_for_each(|log| copy(testbed, log, dir))?;
+    /// Whether specs of this source file belong to it.
+    #[must_use]
+    pub fn has_file(&self, path: &str) -> bool {
+        let below = path.split_once("/test/e2e/common/").map(|(_, below)| below);
+        below.is_some_and(|file| self.files.iter().any(|one| file.starts_with(one)))
     }
-    outcomes.into_iter().try_fold(Specs::default(), |all, specs| Ok(all.and(specs?)))
-}
-
-fn copy(testbed: &Testbed, log: &str, dir: &Path) -> Result<()> {
-    std::fs::create_dir_all(dir).map_err(Error::file("make", dir))?;
-    let from = testbed.record().places.log(log);
-    std::fs::copy(&from, dir.join(format!("{log}.log"))).map(drop).map_err(Error::file("copy", from))
-}
-
-fn skipped() -> String {
-    SKIPS.map(|(name, _)| name).join("|")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn of(file: &str) -> Vec<&'static str> {
+        let path = format!("k8s.io/kubernetes@v1.37.1/test/e2e/common/{file}");
+        BLOCKS.iter().filter(|block| block.has_file(&path)).map(|block| block.name).collect()
+    }
+
     #[test]
-    fn every_name_that_is_left_out_reaches_ginkgo_and_has_a_reason() {
-        assert!(SKIPS.iter().all(|(name, reason)| skipped().contains(name) && !reason.is_empty()));
+    fn a_file_is_in_one_block() {
+        for file in BLOCKS.iter().flat_map(|block| block.files).filter(|file| file.ends_with(".go")) {
+            assert_eq!(of(file).len(), 1, "{file}");
+        }
+        assert_eq!(of("storage/empty_dir.go"), ["volumes"]);
+        assert_eq!(of("node/kubelet_etc_hosts.go"), ["pods"]);
+        assert_eq!(of("node/something_new.go"), [] as [&str; 0]);
+        assert!(!BLOCKS[0].has_file("k8s.io/kubernetes@v1.37.1/test/e2e/node/pods.go"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::standins::{Applets, busybox_root, compile, file};
 use crate::Result;
 
 pub(super) const WEB_C: &str = include_str!("../../images/web.c");
-const EFFECTIVE_UID_C: &str = include_str!("../../images/effective-uid.c");
+pub(super) const EFFECTIVE_UID_C: &str = include_str!("../../images/effective-uid.c");
 
 /// Two that Debian's busybox lacks, as far as critest uses them.
 const PGREP: &str = "#!/bin/sh\nfor dir in /proc/[0-9]*; do\n\

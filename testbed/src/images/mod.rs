@@ -5,6 +5,7 @@ mod components;
 mod critest;
 mod layer;
 mod oci;
+mod specs;
 mod standins;
 
 use std::fs::{self, File};

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::critest;
 use super::layer::{Entry, layer};
 use super::oci::{Image, RunAs};
+use super::{critest, specs};
 use crate::install::debian::static_busybox;
 use crate::{Error, Result, cache, program};
 
@@ -63,9 +63,9 @@ impl Ingredients {
             .chain([&NGINX])
             .copied()
             .collect::<String>();
-        let critest = critest::fingerprint().into_bytes();
+        let pulled = [critest::fingerprint(), specs::fingerprint()].concat().into_bytes();
         let sources = [PAUSE_C, SH_C, CURL].concat().into_bytes();
-        let all = [busybox, bash, sources, agnhost.into_bytes(), names.into_bytes(), critest].concat();
+        let all = [busybox, bash, sources, agnhost.into_bytes(), names.into_bytes(), pulled].concat();
         Ok(super::oci::sha256(&all).chars().skip(7).take(12).collect())
     }
 
@@ -76,6 +76,7 @@ impl Ingredients {
         let busybox = self.root(work)?;
         let pause = pause(work)?;
         let private = pause.for_agnhost(PRIVATE.0, PRIVATE.1);
+        let pulled = [critest::images(work, &self.busybox)?, specs::images(work, &busybox)?];
         let mut images = vec![("pause", pause), ("busybox", image_of_busybox(&busybox)?)];
         if let Some(path) = &self.agnhost {
             images.push(("nginx", image_of_nginx(busybox.clone(), work)?));
@@ -83,7 +84,7 @@ impl Ingredients {
         }
         let only = image_of_noise()?;
         only.write_store(&work.join("registry"))?;
-        for image in critest::images(work, &self.busybox)? {
+        for image in pulled.into_iter().flatten() {
             image.write_store(&work.join("registry"))?;
         }
         for (name, image) in images {

@@ -2,7 +2,7 @@
 //! behind the base initramfs.
 //!
 //! Nothing of Debian's own units is started: the guest has one service, its agent. systemd answers root on its own
-//! socket, so there is no message bus.
+//! socket. The message bus and logind are there for tests that start them with units of their own.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use crate::debian;
 use crate::error::{Error, Result};
 
 /// The service manager first: its version names the archive.
-const PACKAGES: [&str; 25] = [
+const PACKAGES: [&str; 28] = [
     "systemd",
     "libsystemd-shared",
     "libsystemd0",
@@ -26,6 +26,9 @@ const PACKAGES: [&str; 25] = [
     "libcap-ng0",
     "libcap2",
     "libcrypt1",
+    "dbus-daemon",
+    "libdbus-1-3",
+    "libexpat1",
     "libgcrypt20",
     "libgpg-error0",
     "libip4tc2",
@@ -42,13 +45,19 @@ const PACKAGES: [&str; 25] = [
     "libzstd1",
 ];
 /// Programs that are brought along; of the packages' other files only the libraries are.
-const PROGRAMS: [&str; 4] =
-    ["lib/systemd/systemd", "bin/systemctl", "usr/bin/systemd-run", "lib/systemd/systemd-shutdown"];
+const PROGRAMS: [&str; 6] = [
+    "lib/systemd/systemd",
+    "bin/systemctl",
+    "usr/bin/systemd-run",
+    "lib/systemd/systemd-shutdown",
+    "lib/systemd/systemd-logind",
+    "usr/bin/dbus-daemon",
+];
 const AGENT: &str = include_str!("../guest/vm-agent.service");
 /// Units that each boot starts from.
 const TARGET: &str = "[Unit]\nDescription=the guest\nDefaultDependencies=no\nRequires=vm-agent.service\n";
 /// To be raised when the archive becomes another one.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
 /// The archive, made now if no version of it is there.
 pub(crate) fn of(cache: &Cache) -> Result<PathBuf> {

@@ -1,6 +1,7 @@
 //! Whether the node has enough for a pod beside those that it has admitted.
 
 use manifest::k8s_openapi::api::core::v1::{Pod, PodSpec};
+use types::is_extended_resource;
 
 use super::Rejection;
 use super::node::NodeFacts;
@@ -51,14 +52,9 @@ pub(super) fn lacking(spec: &PodSpec, node: &NodeFacts, admitted: &[&Pod]) -> Ve
     };
     let first = [CPU, MEMORY, EPHEMERAL_STORAGE];
     // A resource of devices that the node does not have at all is the scheduler's affair.
-    let is_known = |name: &&str| !is_extended(name) || node.allocatable.contains_key(*name);
+    let is_known = |name: &&str| !is_extended_resource(name) || node.allocatable.contains_key(*name);
     let others = wanted.0.keys().map(String::as_str).filter(|name| *name != PODS && !first.contains(name));
     let all = first.into_iter().chain(others.filter(is_known)).map(named);
     let is_short = |one: &Lacking| one.requested > 0 && one.requested > one.capacity.saturating_sub(one.used);
     [pods].into_iter().chain(all).filter(is_short).collect()
-}
-
-/// Whether a resource is one of a device plugin or an administrator, by its name.
-fn is_extended(name: &str) -> bool {
-    name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
 }

@@ -1,21 +1,24 @@
 //! The kubelet's own admission: which pods of a cluster this node rejects for good, in the kubelet's order and with its
-//! reasons and messages.
+//! reasons and messages. And which of them it ends for others, or because it runs short of something ([`evict`]).
 //!
 //! A rejected pod is `Failed`; its controller creates another one. What only wardlet cannot do is never a reason here: see
 //! [`Candidate`](crate::Candidate).
 
 mod affinity;
+pub mod evict;
 mod fit;
 mod host_ports;
 mod node;
 mod preempt;
 mod requests;
+mod resize;
 mod security;
 mod taints;
 
 pub use affinity::NODE_AFFINITY;
 pub use node::{NodeCondition, NodeFacts};
 pub use preempt::{CannotPreempt, Requirement, victims};
+pub use resize::{Infeasible, asks_for_more, infeasible_resize, qos_rank};
 
 use manifest::k8s_openapi::api::core::v1::{Pod, PodSpec};
 
@@ -25,6 +28,9 @@ const SOURCE: &str = "kubernetes.io/config.source";
 const MIRROR: &str = "kubernetes.io/config.mirror";
 /// Pods of this priority or a higher one are critical for the cluster.
 const CRITICAL_PRIORITY: i32 = 2_000_000_000;
+
+/// The reason of a pod that is rejected because something failed.
+pub const UNEXPECTED: &str = "UnexpectedAdmissionError";
 
 /// Why the node rejects a pod for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,13 +61,27 @@ pub struct NodePod<'a> {
     pub phase: &'a str,
 }
 
+/// Why a pod is rejected before it gets devices of plugins; all other reasons come after.
+#[must_use]
+pub fn before_devices(pod: &Pod, node: &NodeFacts) -> Option<Rejection> {
+    let default = PodSpec::default();
+    let spec = pod.spec.as_ref().unwrap_or(&default);
+    security::pressure(pod, spec, node).or_else(|| security::sysctls(spec, &node.allowed_unsafe_sysctls))
+}
+
+/// The rejection of a pod that does not get its devices, in the kubelet's words.
+#[must_use]
+pub fn no_devices(cause: &str) -> Rejection {
+    let message = format!("Allocate failed due to {cause}, which is unexpected");
+    Rejection { reason: UNEXPECTED.to_owned(), message }
+}
+
 /// Judges a pod beside those that the node has admitted.
 #[must_use]
 pub fn judge(new: NodePod<'_>, node: &NodeFacts, admitted: &[&Pod]) -> Admission {
     let default = PodSpec::default();
     let (pod, spec) = (new.pod, new.pod.spec.as_ref().unwrap_or(&default));
-    let before = security::pressure(pod, spec, node)
-        .or_else(|| security::sysctls(spec, &node.allowed_unsafe_sysctls))
+    let before = before_devices(pod, node)
         .or_else(|| security::operating_system(pod, spec))
         .or_else(|| security::supplemental_groups(spec, node));
     if let Some(rejection) = before {
@@ -87,7 +107,9 @@ pub fn judge(new: NodePod<'_>, node: &NodeFacts, admitted: &[&Pod]) -> Admission
     } else if let Some(rejection) = lacking.first().map(fit::Lacking::rejection).or_else(|| unmet.next()) {
         return Admission::Rejected(rejection);
     }
-    let after = security::apparmor(new.phase, spec, node).or_else(|| security::declared_features(spec, node));
+    let after = security::apparmor(new.phase, spec, node)
+        .or_else(|| security::declared_features(spec, node))
+        .or_else(|| security::shutdown(node));
     after.map_or(outcome, Admission::Rejected)
 }
 

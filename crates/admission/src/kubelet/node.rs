@@ -23,6 +23,8 @@ pub struct NodeFacts {
     pub apparmor: bool,
     /// Conditions under which the node takes no more pods.
     pub pressure: Vec<NodeCondition>,
+    /// Whether the machine shuts down: it takes no more pods.
+    pub is_shutting_down: bool,
     /// Sysctls that pods may set besides the safe ones; `*` at the end stands for any.
     pub allowed_unsafe_sysctls: Vec<String>,
 }
@@ -49,6 +51,14 @@ impl fmt::Display for NodeCondition {
 }
 
 impl NodeFacts {
+    /// Makes sure that the node has at least so much of a resource for pods: what pods have already is theirs, whatever the
+    /// Node says.
+    pub fn raise(&mut self, resource: &str, units: u64) {
+        let least = Quantity::from_units(units);
+        let allocatable = self.allocatable.entry(resource.to_owned()).or_insert(least);
+        *allocatable = least.max(*allocatable);
+    }
+
     /// The facts that the Node object has. What is not in it is at its default.
     #[must_use]
     pub fn of(node: &Node) -> Self {

@@ -49,8 +49,21 @@ fn amounts(list: Option<&BTreeMap<String, ApiQuantity>>) -> Amounts {
     )
 }
 
-fn requests(resources: Option<&ResourceRequirements>) -> Amounts {
-    amounts(resources.and_then(|resources| resources.requests.as_ref()))
+/// What of a container's resources is added up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum List {
+    Requests,
+    Limits,
+}
+
+impl List {
+    fn of(self, resources: Option<&ResourceRequirements>) -> Amounts {
+        let of = |resources: &ResourceRequirements| match self {
+            Self::Requests => amounts(resources.requests.as_ref()),
+            Self::Limits => amounts(resources.limits.as_ref()),
+        };
+        resources.map(of).unwrap_or_default()
+    }
 }
 
 /// Whether an init container keeps running beside the regular containers.
@@ -61,11 +74,26 @@ pub(super) fn is_sidecar(container: &Container) -> bool {
 /// What the pod needs at the time when it needs most: each init container beside the sidecars before it, then all regular
 /// containers and sidecars; what is requested for the pod as a whole comes first; the overhead of its sandbox comes on top.
 pub(super) fn of_pod(spec: &PodSpec) -> Amounts {
+    let mut sum = total(spec, List::Requests);
+    sum.add(&amounts(spec.overhead.as_ref()));
+    sum
+}
+
+/// The limits of its containers together, of the resources of which at least one has a limit; with the overhead of its
+/// sandbox.
+pub(super) fn limits_of_pod(spec: &PodSpec) -> Amounts {
+    let mut sum = total(spec, List::Limits);
+    let overhead = amounts(spec.overhead.as_ref()).0;
+    sum.add(&Amounts(overhead.into_iter().filter(|(name, _)| sum.0.contains_key(name)).collect()));
+    sum
+}
+
+fn total(spec: &PodSpec, list: List) -> Amounts {
     let mut sum = Amounts::default();
-    spec.containers.iter().for_each(|container| sum.add(&requests(container.resources.as_ref())));
+    spec.containers.iter().for_each(|container| sum.add(&list.of(container.resources.as_ref())));
     let (mut sidecars, mut most) = (Amounts::default(), Amounts::default());
     for container in spec.init_containers.iter().flatten() {
-        let mut needs = requests(container.resources.as_ref());
+        let mut needs = list.of(container.resources.as_ref());
         if is_sidecar(container) {
             sum.add(&needs);
             sidecars.add(&needs);
@@ -76,10 +104,9 @@ pub(super) fn of_pod(spec: &PodSpec) -> Amounts {
         }
     }
     sum.raise(&most);
-    let of_pod = requests(spec.resources.as_ref());
+    let of_pod = list.of(spec.resources.as_ref());
     let is_for_pods = |name: &str| name == CPU || name == MEMORY || name.starts_with(HUGE_PAGES);
     sum.0.extend(of_pod.0.into_iter().filter(|(name, _)| is_for_pods(name)));
-    sum.add(&amounts(spec.overhead.as_ref()));
     sum
 }
 

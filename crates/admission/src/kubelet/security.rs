@@ -95,3 +95,8 @@ pub(super) fn declared_features(spec: &PodSpec, node: &NodeFacts) -> Option<Reje
         rejection("PodFeatureUnsupported", message)
     })
 }
+
+/// A machine that shuts down takes no more pods.
+pub(super) fn shutdown(node: &NodeFacts) -> Option<Rejection> {
+    node.is_shutting_down.then(|| rejection("NodeShutdown", "Pod was rejected as the node is shutting down."))
+}

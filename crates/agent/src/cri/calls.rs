@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use cri::client::Client;
 use cri::{CallError, Response, Status, within};
-use cri::{ContainerStatus, PodSandboxStatus};
+use cri::{ContainerStatus, LinuxContainerResources, PodSandboxStatus};
 use tracing::{debug, info, warn};
 use types::keys::POD_UID;
 
 use crate::blocking::blocking;
 use crate::cri::journal::Call;
 use crate::error::Result;
-use crate::instance::InstanceId;
 use crate::metrics::runtime::RuntimeMetrics;
+use crate::owned::Owned;
 
 /// The kubelet's default timeout of CRI calls.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -26,6 +26,8 @@ const SLOW: Duration = Duration::from_secs(20);
 pub(crate) const POD_NAME: &str = "io.kubernetes.pod.name";
 /// The label with the pod's namespace.
 pub(crate) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+/// The annotation with the container's terminationMessagePath.
+pub(crate) const TERMINATION_MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";
 /// The annotation with the container's terminationMessagePolicy.
 pub(crate) const TERMINATION_MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
 
@@ -36,8 +38,8 @@ pub type Journal = Arc<dyn Fn(&Call) + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Cri {
     pub(crate) client: Client,
-    /// The instance whose sandboxes and containers are listed.
-    pub(crate) instance: InstanceId,
+    /// Whose sandboxes and containers are listed.
+    pub(crate) owned: Owned,
     pub(crate) journal: Option<Journal>,
     pub(crate) metrics: RuntimeMetrics,
     /// The timeout of a call; the creation of a sandbox has twice as long.
@@ -104,10 +106,10 @@ impl Cri {
         }
     }
 
-    /// The sandboxes of a pod of this instance.
+    /// The sandboxes of a pod of this agent.
     pub(crate) async fn sandboxes(&self, uid: &str) -> Result<Vec<cri::PodSandbox>> {
         let listed = self.list_sandboxes(of_pod(uid)).await?;
-        Ok(listed.into_iter().filter(|sandbox| self.instance.owns(&sandbox.annotations)).collect())
+        Ok(listed.into_iter().filter(|sandbox| self.owned.sandbox(sandbox)).collect())
     }
 
     /// The sandboxes with this UID, whichever client of the runtime created them.
@@ -115,10 +117,15 @@ impl Cri {
         self.list_sandboxes(of_pod(uid)).await
     }
 
-    /// All sandboxes of this instance.
+    /// All sandboxes of this agent.
     pub(crate) async fn all_sandboxes(&self) -> Result<Vec<cri::PodSandbox>> {
-        let listed = self.list_sandboxes(BTreeMap::new()).await?;
-        Ok(listed.into_iter().filter(|sandbox| self.instance.owns(&sandbox.annotations)).collect())
+        let listed = self.all_sandboxes_of_all_clients().await?;
+        Ok(listed.into_iter().filter(|sandbox| self.owned.sandbox(sandbox)).collect())
+    }
+
+    /// All sandboxes of the runtime, whichever client created them.
+    pub(crate) async fn all_sandboxes_of_all_clients(&self) -> Result<Vec<cri::PodSandbox>> {
+        self.list_sandboxes(BTreeMap::new()).await
     }
 
     async fn list_sandboxes(&self, labels: BTreeMap<String, String>) -> Result<Vec<cri::PodSandbox>> {
@@ -130,23 +137,32 @@ impl Cri {
         Ok(listed.items)
     }
 
-    /// The containers of a pod of this instance.
+    /// The containers of a pod of this agent.
     pub(crate) async fn containers(&self, uid: &str) -> Result<Vec<cri::Container>> {
         self.list_containers(of_pod(uid)).await
     }
 
-    /// All containers of this instance.
+    /// All containers of this agent.
     pub(crate) async fn all_containers(&self) -> Result<Vec<cri::Container>> {
         self.list_containers(BTreeMap::new()).await
     }
 
     async fn list_containers(&self, labels: BTreeMap<String, String>) -> Result<Vec<cri::Container>> {
+        let listed = self.list_each_container(labels).await?;
+        Ok(listed.into_iter().filter(|container| self.owned.container(container)).collect())
+    }
+
+    /// All containers, whichever client of the runtime created them.
+    pub(crate) async fn containers_of_all_clients(&self) -> Result<Vec<cri::Container>> {
+        self.list_each_container(BTreeMap::new()).await
+    }
+
+    async fn list_each_container(&self, labels: BTreeMap<String, String>) -> Result<Vec<cri::Container>> {
         let filter = cri::ContainerFilter { label_selector: labels, ..Default::default() };
         let request = cri::ListContainersRequest { filter: Some(filter) };
         let listed =
             self.call(self.timeout, "ListContainers", self.client.runtime().list_containers(request)).await?;
-        let own = |container: &cri::Container| self.instance.owns(&container.annotations);
-        Ok(listed.containers.into_iter().filter(own).collect())
+        Ok(listed.containers)
     }
 
     /// `None` if the sandbox does not exist.
@@ -229,6 +245,39 @@ impl Cri {
         )
     }
 
+    /// Gives a running container other resources.
+    pub(crate) async fn update_container(&self, id: &str, linux: LinuxContainerResources) -> Result<()> {
+        let request = cri::UpdateContainerResourcesRequest {
+            container_id: id.to_owned(),
+            linux: Some(linux),
+            ..cri::UpdateContainerResourcesRequest::default()
+        };
+        let mut runtime = self.client.runtime();
+        let updated = runtime.update_container_resources(request);
+        self.call(self.timeout, "UpdateContainerResources", updated).await?;
+        Ok(())
+    }
+
+    /// Gives the runtime other resources of a pod. One without such a call goes without.
+    pub(crate) async fn update_sandbox(
+        &self,
+        id: &str,
+        overhead: LinuxContainerResources,
+        resources: LinuxContainerResources,
+    ) -> Result<()> {
+        let request = cri::UpdatePodSandboxResourcesRequest {
+            pod_sandbox_id: id.to_owned(),
+            overhead: Some(overhead),
+            resources: Some(resources),
+        };
+        let mut runtime = self.client.runtime();
+        let updated = runtime.update_pod_sandbox_resources(request);
+        match self.call(self.timeout, "UpdatePodSandboxResources", updated).await {
+            Err(CallError::Refused { code: cri::Code::Unimplemented, .. }) => Ok(()),
+            done => Ok(done.map(drop)?),
+        }
+    }
+
     /// Makes the runtime reopen the log of a container after the file was renamed.
     pub(crate) async fn reopen_log(&self, id: &str) -> Result<()> {
         let request = cri::ReopenContainerLogRequest { container_id: id.to_owned() };
@@ -279,6 +328,19 @@ impl Cri {
         Ok(self.call(self.timeout, "ImageStatus", self.client.images().image_status(request)).await?.image)
     }
 
+    /// All images.
+    pub(crate) async fn images(&self) -> Result<Vec<cri::Image>> {
+        let request = cri::ListImagesRequest::default();
+        Ok(self.call(self.timeout, "ListImages", self.client.images().list_images(request)).await?.images)
+    }
+
+    /// Removes an image under all of its names.
+    pub(crate) async fn remove_image(&self, id: &str) -> Result<()> {
+        let image = cri::ImageSpec { image: id.to_owned(), ..cri::ImageSpec::default() };
+        let request = cri::RemoveImageRequest { image: Some(image) };
+        or_gone(self.call(self.timeout, "RemoveImage", self.client.images().remove_image(request)).await)
+    }
+
     /// Pulls an image, without a timeout: the duration depends on the registry.
     ///
     /// # Errors
@@ -313,5 +375,52 @@ impl PullFailure {
             message: status.message().to_owned(),
             may_be_pulled: is_broken || lost.contains(&status.code()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use telemetry::log::{Filter, Format, Log};
+    use tracing::level_filters::LevelFilter;
+    use tracing::{Dispatch, dispatcher};
+
+    use super::*;
+    use crate::instance::InstanceId;
+    use crate::metrics::Metrics;
+
+    async fn cri() -> Cri {
+        let (ours, _theirs) = tokio::io::duplex(4096);
+        let client = Client::over(ours).await.unwrap();
+        let metrics = Metrics::register(&telemetry::metrics::Registry::default()).unwrap().runtime;
+        let owned = Owned::new(InstanceId::for_test("instance-1"), None);
+        Cri { client, owned, journal: None, metrics, timeout: DEFAULT_TIMEOUT }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_lasts_longer_than_expected_is_warned_of_once_and_goes_on() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        let sink = Box::new(move |line: &str| kept.lock().unwrap().push(line.to_owned()));
+        let log = Log::new(Filter::new(LevelFilter::WARN), Format::Json, sink);
+        let _guard = dispatcher::set_default(&Dispatch::new(log));
+        let cri = cri().await;
+        let answer = |seconds| async move {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            Ok::<_, Status>(Response::new(seconds))
+        };
+        let timeout = Duration::from_secs(120);
+        assert_eq!(cri.call(timeout, "ListContainers", answer(19)).await, Ok(19));
+        let grace = Duration::from_secs(60);
+        assert_eq!(cri.lasting_call(grace, timeout, "StopContainer", answer(79)).await, Ok(79));
+        assert!(lines.lock().unwrap().is_empty(), "{lines:?}");
+        assert_eq!(cri.call(timeout, "ListContainers", answer(100)).await, Ok(100));
+        let warned = std::mem::take(&mut *lines.lock().unwrap());
+        assert_eq!(warned.len(), 1, "{warned:?}");
+        assert!(warned[0].contains("ListContainers: the runtime has not answered for 20 s"), "{warned:?}");
+        let late = cri.call(timeout, "Status", answer(121)).await.unwrap_err();
+        assert_eq!(late, CallError::DeadlineExceeded { call: "Status", seconds: 120 });
+        assert_eq!(lines.lock().unwrap().len(), 1);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ::devices::ContainerEdits;
 use cri::{
     ContainerConfig, ContainerMetadata, Device, ImageSpec, KeyValue, LinuxContainerConfig, Mount, Signal,
 };
@@ -9,7 +10,8 @@ use manifest::k8s_openapi::api::core::v1::Container;
 
 use types::keys::CONTAINER_NAME;
 
-use crate::cri::calls::TERMINATION_MESSAGE_POLICY;
+use crate::cri::calls::{TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY};
+use crate::cri::devices as of_plugins;
 use crate::cri::resources;
 use crate::cri::sandbox;
 use crate::cri::security;
@@ -26,6 +28,8 @@ pub(crate) struct Ready {
     pub(crate) user: ImageUser,
     pub(crate) variables: BTreeMap<String, String>,
     pub(crate) mounts: Vec<Mount>,
+    /// What it gets with the devices of plugins; their variables and mounts are among those above.
+    pub(crate) devices: ContainerEdits,
     /// The running container whose PID namespace it joins.
     pub(crate) target: Option<String>,
 }
@@ -46,7 +50,7 @@ pub(crate) fn config(context: &PodContext, container: &Container, ready: Ready) 
         args: words(&container.args)?,
         working_dir: container.working_dir.clone().unwrap_or_default(),
         labels: labels(context, container),
-        annotations: annotations(context, container, ready.attempt),
+        annotations: annotations(context, container, &ready),
         log_path: log_path(&container.name, ready.attempt),
         stdin: container.stdin == Some(true),
         stdin_once: container.stdin_once == Some(true),
@@ -62,8 +66,8 @@ pub(crate) fn config(context: &PodContext, container: &Container, ready: Ready) 
         envs: ready.variables.into_iter().map(|(key, v)| KeyValue { key, value: v.into_bytes() }).collect(),
         image: Some(ready.image),
         mounts: ready.mounts,
-        devices: devices(context),
-        ..ContainerConfig::default()
+        devices: devices(context).into_iter().chain(of_plugins::nodes(&ready.devices)).collect(),
+        cdi_devices: of_plugins::cdi(&ready.devices),
     })
 }
 
@@ -73,18 +77,17 @@ fn labels(context: &PodContext, container: &Container) -> BTreeMap<String, Strin
     all
 }
 
-fn annotations(context: &PodContext, container: &Container, attempt: u32) -> BTreeMap<String, String> {
+/// Those of plugins come first: none of them replaces one of ours.
+fn annotations(context: &PodContext, container: &Container, ready: &Ready) -> BTreeMap<String, String> {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     let all = [
         context.instance.annotation(),
-        ("io.kubernetes.container.restartCount".to_owned(), attempt.to_string()),
-        (
-            "io.kubernetes.container.terminationMessagePath".to_owned(),
-            text(&container.termination_message_path),
-        ),
+        ("io.kubernetes.container.restartCount".to_owned(), ready.attempt.to_string()),
+        (TERMINATION_MESSAGE_PATH.to_owned(), text(&container.termination_message_path)),
         (TERMINATION_MESSAGE_POLICY.to_owned(), text(&container.termination_message_policy)),
     ];
-    context.marks.of_container(&context.pod, container).into_iter().chain(all).collect()
+    let of_plugins = ready.devices.annotations.clone().into_iter();
+    of_plugins.chain(context.marks.of_container(&context.pod, container)).chain(all).collect()
 }
 
 /// Devices of the container. Admission has refused those that pods must not have.
@@ -132,7 +135,15 @@ mod tests {
         let of = |index: usize| {
             let variables = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
             let (image, user) = (ImageSpec::default(), ImageUser::default());
-            let ready = Ready { attempt: 3, image, user, variables, mounts: Vec::new(), target: None };
+            let devices = ContainerEdits {
+                annotations: BTreeMap::from([
+                    ("example.com/gpu".to_owned(), "7".to_owned()),
+                    ("io.kubernetes.container.restartCount".to_owned(), "9".to_owned()),
+                ]),
+                ..ContainerEdits::default()
+            };
+            let mounts = Vec::new();
+            let ready = Ready { attempt: 3, image, user, variables, mounts, devices, target: None };
             config(&context, &context.spec.containers[index], ready).unwrap()
         };
         let (plain, own) = (of(0), of(1));
@@ -144,5 +155,8 @@ mod tests {
             (vec!["1".into()], vec!["$(B)".into()], "/x".into())
         );
         assert_eq!(own.log_path, "b/3.log");
+        let annotation = |key: &str| own.annotations[key].as_str();
+        assert_eq!(annotation("example.com/gpu"), "7");
+        assert_eq!(annotation("io.kubernetes.container.restartCount"), "3", "a plugin does not replace it");
     }
 }

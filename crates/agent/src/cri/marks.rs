@@ -21,8 +21,10 @@ const OWN_HASH: &str = "wardlet.dev/container-hash";
 const GRACE: &str = "io.kubernetes.pod.terminationGracePeriod";
 const PRE_STOP: &str = "io.kubernetes.container.preStopHandler";
 const PORTS: &str = "io.kubernetes.container.ports";
-const SEEN: &str = "kubernetes.io/config.seen";
-const SOURCE: &str = "kubernetes.io/config.source";
+/// The annotation of a sandbox with the time at which a kubelet saw the pod first.
+pub(crate) const SEEN: &str = "kubernetes.io/config.seen";
+/// The annotation of a sandbox with the source that a kubelet had the pod from.
+pub(crate) const SOURCE: &str = "kubernetes.io/config.source";
 /// The source of a pod that is in a file of the node.
 const FILE: &str = "file";
 /// The source of a pod of the API server.

@@ -3,6 +3,7 @@
 pub(crate) mod call_log;
 pub(crate) mod calls;
 pub(crate) mod container;
+pub(crate) mod devices;
 pub(crate) mod dns;
 pub(crate) mod go_json;
 pub(crate) mod journal;

@@ -1,14 +1,17 @@
 //! Observes the state of a pod in the runtime.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use cri::{Container, ContainerState, ContainerStatus, NamespaceMode, PodSandboxState, PodSandboxStatus};
+use cri::{
+    Container, ContainerState, ContainerStatus, LinuxContainerResources, NamespaceMode, PodSandboxState,
+    PodSandboxStatus,
+};
 use lifecycle::{ContainerName, Exit, Instance, InstanceState, Moment, Network, Sandbox};
 
 use types::keys::CONTAINER_NAME;
 
-use crate::cri::calls::{Cri, TERMINATION_MESSAGE_POLICY};
+use crate::cri::calls::{Cri, TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY};
 use crate::cri::marks::Revisions;
 use crate::error::Result;
 use crate::housekeeping::logs;
@@ -36,6 +39,8 @@ pub(crate) struct ObservedContainer {
     pub(crate) image_ref: String,
     /// The user of its first process.
     pub(crate) user: Option<UserView>,
+    /// The resources that the runtime reports of it.
+    pub(crate) resources: Option<LinuxContainerResources>,
     pub(crate) seen: Instance,
 }
 
@@ -97,6 +102,15 @@ impl PodSnapshot {
         found.into_iter().map(view).collect()
     }
 
+    /// The resources that the runtime reports of the running instance of a container.
+    pub(crate) fn resources(&self, name: &str) -> Option<LinuxContainerResources> {
+        let runs = |one: &&ObservedContainer| {
+            one.seen.container.as_str() == name && matches!(one.seen.state, InstanceState::Running { .. })
+        };
+        let newest = self.containers.iter().filter(runs).max_by_key(|one| one.seen.attempt)?;
+        Some(newest.resources.clone().unwrap_or_default())
+    }
+
     pub(crate) fn container(&self, name: &ContainerName, attempt: u32) -> Option<&ObservedContainer> {
         self.containers.iter().find(|c| c.seen.container == *name && c.seen.attempt == attempt)
     }
@@ -119,6 +133,11 @@ impl PodObserver {
         let (statuses, addresses) = (HashMap::new(), HashMap::new());
         let (dir, logs) = (place.files.clone(), place.logs.clone());
         Self { uid: uid.to_owned(), dir, logs, revisions, statuses, addresses }
+    }
+
+    /// Forgets the statuses that do not change by themselves: containers were given other resources.
+    pub(crate) fn forget_statuses(&mut self) {
+        self.statuses.clear();
     }
 
     pub(crate) async fn observe(&mut self, cri: &Cri) -> Result<PodSnapshot> {
@@ -190,13 +209,15 @@ impl PodObserver {
             image: status.image.as_ref().map(|image| image.image.clone()).unwrap_or_default(),
             image_ref: status.image_ref.clone(),
             user: user(status),
+            resources: status.resources.as_ref().and_then(|resources| resources.linux.clone()),
             seen: Instance { container, attempt, sandbox, revision, state },
         })
     }
 
     fn exit(&self, container: &ContainerName, attempt: u32, status: &ContainerStatus) -> Exit {
         let name = container.as_str();
-        let mut message = files::last_words(&self.dir, name, attempt).unwrap_or_default();
+        let file = files::words_file(&self.dir, name, attempt, mounted_words(status));
+        let mut message = files::last_words(&file).unwrap_or_default();
         let policy = status.annotations.get(TERMINATION_MESSAGE_POLICY);
         let falls_back = policy.is_some_and(|policy| policy == "FallbackToLogsOnError");
         if message.is_empty() && falls_back && status.exit_code != 0 {
@@ -213,6 +234,13 @@ impl PodObserver {
             finished: moment(status.finished_at),
         }
     }
+}
+
+/// Where the file with the termination message of a container is, by its mounts.
+fn mounted_words(status: &ContainerStatus) -> Option<&Path> {
+    let point = status.annotations.get(TERMINATION_MESSAGE_PATH)?;
+    let mount = status.mounts.iter().find(|mount| mount.container_path == *point)?;
+    Some(Path::new(&mount.host_path))
 }
 
 fn user(status: &ContainerStatus) -> Option<UserView> {

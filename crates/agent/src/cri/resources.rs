@@ -13,7 +13,7 @@ use types::Quantity;
 use crate::pod::context::PodContext;
 use crate::pod::fields::{memory, quantity};
 use crate::pod::parent::{CpuLimits, OomKill};
-use crate::pod::resources::{page_size as resource_page_size, qos_class};
+use crate::pod::resources::{memory_of_containers, page_size as resource_page_size, pod_level, qos_class};
 
 /// The priority class of pods that the node needs.
 const NODE_CRITICAL: &str = "system-node-critical";
@@ -25,22 +25,34 @@ fn amount(found: Option<&ResourceRequirements>, list: &str, name: &str) -> Optio
 }
 
 /// The container's oom_score_adj, as in the kubelet. Pods that the node needs are killed as late as those of class
-/// Guaranteed. A sidecar is killed no earlier than any regular container.
+/// Guaranteed. A sidecar is killed no earlier than any regular container. What the pod requests as a whole beyond its
+/// containers counts for each of them in equal parts.
 fn oom_score(spec: &PodSpec, container: &Container, capacity: u64) -> i64 {
     let class = match spec.priority_class_name.as_deref() {
         Some(NODE_CRITICAL) => QosClass::Guaranteed,
         _ => qos_class(spec),
     };
-    let score = |container: &Container| {
-        let found = container.resources.as_ref();
+    let request = |found: Option<&ResourceRequirements>| {
         let request = amount(found, "requests", "memory").or(amount(found, "limits", "memory"));
-        let request = u64::try_from(request.unwrap_or_default().units()).unwrap_or(0);
-        oom_score_adj(class, request, capacity)
+        u64::try_from(request.unwrap_or_default().units()).unwrap_or(0)
+    };
+    let share = remainder_of_each(spec, request);
+    let score = |container: &Container| {
+        oom_score_adj(class, request(container.resources.as_ref()).saturating_add(share), capacity)
     };
     let is_sidecar = container.restart_policy.as_deref() == Some("Always")
         && spec.init_containers.iter().flatten().any(|init| init.name == container.name);
     let regular = spec.containers.iter().filter(|_| is_sidecar).map(score).max();
     regular.map_or_else(|| score(container), |highest| score(container).min(highest))
+}
+
+/// The part of each container in the memory that the pod requests as a whole and that its containers do not request.
+fn remainder_of_each(spec: &PodSpec, request: impl Fn(Option<&ResourceRequirements>) -> u64) -> u64 {
+    let asks = |found: &&ResourceRequirements| found.requests.iter().flatten().next().is_some();
+    let of_pod = pod_level(spec).filter(asks).map_or(0, |found| request(Some(found)));
+    let count = spec.containers.len() + spec.init_containers.as_ref().map_or(0, Vec::len);
+    let count = u64::try_from(count).unwrap_or(u64::MAX).max(1);
+    of_pod.saturating_sub(memory_of_containers(spec)) / count
 }
 
 /// The control groups of this node, as far as the limits of memory depend on them.
@@ -98,8 +110,12 @@ pub(crate) fn of(context: &PodContext, container: &Container) -> LinuxContainerR
 
 fn limits(spec: &PodSpec, container: &Container, cpu: CpuLimits) -> LinuxContainerResources {
     let found = container.resources.as_ref();
-    let limit = |name| amount(found, "limits", name);
-    let request = |name| amount(found, "requests", name).or(limit(name));
+    // A container without a limit of its own may use what the pod as a whole may.
+    let limit = |name| amount(found, "limits", name).or_else(|| amount(pod_level(spec), "limits", name));
+    let is_requested =
+        |name: &str| found.and_then(|r| r.requests.as_ref()).is_some_and(|r| r.contains_key(name));
+    let request =
+        |name| amount(found, "requests", name).or_else(|| limit(name).filter(|_| !is_requested(name)));
     let millis =
         |amount: Option<Quantity>| u64::try_from(amount.map_or(0, Quantity::thousandths)).unwrap_or(0);
     let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
@@ -113,7 +129,7 @@ fn limits(spec: &PodSpec, container: &Container, cpu: CpuLimits) -> LinuxContain
         cpu_shares: signed(cpu_shares(millis(request("cpu")))),
         memory_limit_in_bytes: limit("memory").map_or(0, Quantity::units),
         oom_score_adj: oom_score(spec, container, memory().unwrap_or(u64::MAX)),
-        hugepage_limits: huge_pages(&PAGE_SIZES, found),
+        hugepage_limits: huge_pages(&PAGE_SIZES, [pod_level(spec), found]),
         ..LinuxContainerResources::default()
     }
 }
@@ -140,9 +156,10 @@ fn page_size(kilobytes: u64) -> String {
     }
 }
 
-/// The limit for each size of huge pages that the kernel has: none of those that the container does not name.
-fn huge_pages(sizes: &[String], found: Option<&ResourceRequirements>) -> Vec<HugepageLimit> {
-    let limits = found.and_then(|r| r.limits.as_ref()).into_iter().flatten();
+/// The limit for each size of huge pages that the kernel has: that of the pod as a whole unless the container names one, and
+/// none of the sizes that neither names.
+fn huge_pages(sizes: &[String], found: [Option<&ResourceRequirements>; 2]) -> Vec<HugepageLimit> {
+    let limits = found.into_iter().flatten().filter_map(|r| r.limits.as_ref()).flatten();
     let named: BTreeMap<String, u64> = limits
         .filter_map(|(name, q)| {
             Some((resource_page_size(name)?, u64::try_from(quantity(q).units()).unwrap_or(0)))
@@ -177,6 +194,28 @@ mod tests {
         assert_eq!(numbers("{}"), (2, 0, 0, 1000));
         assert_eq!(numbers(r#"{"limits":{"cpu":"1m"}}"#).1, 1_000);
         assert_eq!(numbers(r#"{"requests":{"cpu":"2"}}"#).0, 2048);
+    }
+
+    #[test]
+    fn a_container_without_limits_has_those_of_its_pod_as_a_whole() {
+        let text = r#"{"resources":{"requests":{"cpu":"1","memory":"4Gi"},"limits":{"cpu":"2","memory":"4Gi","hugepages-2Mi":"4Mi"}},
+            "containers":[{"name":"a"},
+            {"name":"b","resources":{"requests":{"cpu":"0","memory":"1Gi"},"limits":{"memory":"2Gi","hugepages-2Mi":"2Mi"}}}]}"#;
+        let spec: PodSpec = serde_json::from_str(text).unwrap();
+        let of = |index: usize| {
+            let found = super::limits(&spec, &spec.containers[index], CpuLimits::DEFAULT);
+            (found.cpu_shares, found.cpu_quota, found.memory_limit_in_bytes)
+        };
+        assert_eq!(of(0), (2048, 200_000, 4 << 30));
+        assert_eq!(of(1), (2, 200_000, 2 << 30), "it requests no CPU by name");
+        let sizes = ["2MB".to_owned()];
+        let pages = |index: usize| {
+            huge_pages(&sizes, [pod_level(&spec), spec.containers[index].resources.as_ref()])[0].limit
+        };
+        assert_eq!((pages(0), pages(1)), (4 << 20, 2 << 20));
+        // 3 GiB are requested by none: half of them for each.
+        let scores: Vec<i64> = spec.containers.iter().map(|c| oom_score(&spec, c, 8 << 30)).collect();
+        assert_eq!(scores, [1000 - 187, 1000 - 312]);
     }
 
     /// On a node with swap, containers without a memory limit swapped.
@@ -217,7 +256,7 @@ mod tests {
         let spec = pod(r#"{"limits":{"hugepages-2Mi":"4Mi"}}"#);
         let sizes = ["hugepages-2048kB", "hugepages-1048576kB", "hugepages-64kB"];
         let sizes: Vec<String> = sizes.iter().filter_map(|n| kilobytes(n)).map(page_size).collect();
-        let limits = huge_pages(&sizes, spec.containers[0].resources.as_ref());
+        let limits = huge_pages(&sizes, [None, spec.containers[0].resources.as_ref()]);
         let limits: Vec<_> = limits.iter().map(|l| (l.page_size.as_str(), l.limit)).collect();
         assert_eq!(limits, [("2MB", 4 << 20), ("1GB", 0), ("64KB", 0)]);
     }

@@ -8,16 +8,16 @@ use cri::{
     PodSandboxFilter, PodSandboxState, PodSandboxStateValue, within,
 };
 use types::PodUid;
-use types::keys::{CONTAINER_NAME, INSTANCE, POD_UID};
+use types::keys::{CONTAINER_NAME, POD_UID};
 
 use crate::error::Result;
-use crate::instance::InstanceId;
+use crate::owned::Owned;
 
 /// How long the runtime may take to answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-impl InstanceId {
-    /// The runtime's ID of the container of this name in a pod of this instance; `None` if it does not run. Other
+impl Owned {
+    /// The runtime's ID of the container of this name in a pod of this agent; `None` if it does not run. Other
     /// clients of the runtime may have containers with the same labels.
     ///
     /// # Errors
@@ -34,12 +34,11 @@ impl InstanceId {
         let filter = ContainerFilter { state, label_selector: labels.into(), ..ContainerFilter::default() };
         let request = ListContainersRequest { filter: Some(filter) };
         let listed = within(PATIENCE, "ListContainers", client.runtime().list_containers(request)).await?;
-        let own = listed.containers.into_iter().find(|container| self.owns(&container.annotations));
+        let own = listed.containers.into_iter().find(|container| self.container(container));
         Ok(own.map(|container| container.id))
     }
 
-    /// The runtime's ID of the newest sandbox of a pod that is ready: one of this instance, or of a kubelet whose pods it has
-    /// adopted. Sandboxes of other instances are not.
+    /// The runtime's ID of the newest sandbox of a pod of this agent that is ready.
     ///
     /// # Errors
     /// If the runtime does not answer.
@@ -49,10 +48,7 @@ impl InstanceId {
         let filter = PodSandboxFilter { state, label_selector, ..PodSandboxFilter::default() };
         let request = ListPodSandboxRequest { filter: Some(filter) };
         let listed = within(PATIENCE, "ListPodSandbox", client.runtime().list_pod_sandbox(request)).await?;
-        let own = listed
-            .items
-            .into_iter()
-            .filter(|sandbox| self.owns(&sandbox.annotations) || !sandbox.annotations.contains_key(INSTANCE));
+        let own = listed.items.into_iter().filter(|sandbox| self.sandbox(sandbox));
         Ok(own.max_by_key(|sandbox| sandbox.created_at).map(|sandbox| sandbox.id))
     }
 }

@@ -11,10 +11,11 @@
 //!
 //! Other processes may start and remove pods of the same state directory meanwhile: the runtime is listed before the
 //! records are read, and a pod is removed only under its lock, after a second look for its record.
+//!
+//! Directories without a mark in the root directory of a node are those of a kubelet that was stopped there
+//! ([`crate::owned`]).
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::fs;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,85 +24,17 @@ use ledger::Lease;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 use types::PodUid;
-use types::keys::POD_UID;
 
-use crate::cri::calls::{POD_NAME, POD_NAMESPACE};
 use crate::error::{Error, Result};
 use crate::housekeeping::stop_orphan;
 use crate::housekeeping::teardown::{self, Block};
-use crate::instance::InstanceId;
-use crate::pod::lock::{LOCK, Names, PodLock};
-use crate::pod::pod_files::PodFiles;
+use crate::housekeeping::traces::{
+    Found, LOGS, Traces, add_logs_by_uid, leased, of_labels, of_root, of_state,
+};
+use crate::pod::lock::{Names, PodLock};
 use crate::pod::removal::remove_tree;
 use crate::pod::store::Place;
 use crate::shared::{Shared, blocking};
-
-const PODS: &str = "pods";
-const LOGS: &str = "logs";
-/// Entries of a pod's directory that are removed with the pod. A directory without any of them is not a pod's.
-const ENTRIES: [&str; 9] = [
-    LOCK,
-    "status.json",
-    "stop.json",
-    "etc-hosts",
-    "containers",
-    "volumes.json",
-    "volumes",
-    "volume-subpaths",
-    "plugins",
-];
-
-/// What was found of one pod.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Traces {
-    /// `namespace/name`, if something tells it.
-    title: Option<String>,
-    sandboxes: usize,
-    containers: usize,
-    /// In the state directory.
-    has_directory: bool,
-    /// In the root directory.
-    has_files: bool,
-    logs: Vec<PathBuf>,
-    has_lease: bool,
-}
-
-type Found = BTreeMap<PodUid, Traces>;
-
-impl Traces {
-    /// The pod's logs in the directory of all pods' logs, by the name that the runtime's labels tell.
-    fn add_logs(&mut self, dir: &Path, uid: &PodUid) {
-        let named = self.title.as_ref().and_then(|title| title.split_once('/'));
-        let Some((namespace, name)) = named else { return };
-        let logs = dir.join(format!("{namespace}_{name}_{uid}"));
-        if !name.contains('/') && logs.is_dir() && !self.logs.contains(&logs) {
-            self.logs.push(logs);
-        }
-    }
-
-    /// Whether a pod of this state directory made any of it for certain.
-    fn is_pods(&self) -> bool {
-        self.sandboxes > 0 || self.containers > 0 || self.has_directory || self.has_files || self.has_lease
-    }
-}
-
-impl fmt::Display for Traces {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let many = |count: usize, what: &str| match count {
-            0 => None,
-            1 => Some(format!("1 {what}")),
-            count => Some(format!("{count} {what}s")),
-        };
-        let parts = [
-            many(self.containers, "container"),
-            many(self.sandboxes, "sandbox").map(|text| text.replace("sandboxs", "sandboxes")),
-            (self.has_directory || self.has_files).then(|| "volumes and files".to_owned()),
-            (!self.logs.is_empty()).then(|| "logs".to_owned()),
-            self.has_lease.then(|| "the lease of host IDs".to_owned()),
-        ];
-        f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
-    }
-}
 
 /// Removes all orphans but those `wanted`, by UID, and returns how many of them the runtime had something of. A failure is
 /// logged: it keeps neither other orphans nor the agent.
@@ -209,7 +142,7 @@ async fn unrecorded(shared: &Arc<Shared>, listed: Listed, wanted: BTreeSet<Strin
     blocking("looking for pods without a record", move || {
         of_state(&shared.state, &mut found);
         if let Some(root) = &shared.root_dir {
-            of_root(root, &shared.cri.instance, &mut found);
+            of_root(root, &shared.cri.owned, &mut found);
         }
         let homes: Vec<&Path> = [&*shared.state].into_iter().chain(shared.root_dir.as_deref()).collect();
         for holder in leased(&homes, &shared.ledger.list()?) {
@@ -221,81 +154,11 @@ async fn unrecorded(shared: &Arc<Shared>, listed: Listed, wanted: BTreeSet<Strin
         found.retain(|uid, _| !Place::new(&shared.state, uid, "", "").has_record());
         if let Some(dir) = &shared.pod_logs_dir {
             found.iter_mut().for_each(|(uid, traces)| traces.add_logs(dir, uid));
+            add_logs_by_uid(dir, &mut found);
         }
         Ok(found)
     })
     .await
-}
-
-fn of_labels<'a>(found: &'a mut Found, labels: &BTreeMap<String, String>) -> Option<&'a mut Traces> {
-    let traces = found.entry(PodUid::new(labels.get(POD_UID)?.as_str()).ok()?).or_default();
-    let word = |key: &str| labels.get(key).filter(|text| text.chars().all(|c| c.is_ascii_graphic()));
-    if let (Some(namespace), Some(name)) = (word(POD_NAMESPACE), word(POD_NAME)) {
-        traces.title = Some(format!("{namespace}/{name}"));
-    }
-    Some(traces)
-}
-
-/// Directories of pods with the mark of this instance in the root directory.
-fn of_root(root: &Path, instance: &InstanceId, found: &mut Found) {
-    for entry in fs::read_dir(root.join(PODS)).into_iter().flatten().flatten() {
-        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let mark = PodFiles(&entry.path()).mark().filter(|mark| is_dir && mark.instance == *instance);
-        let uid = entry.file_name().to_str().and_then(|name| PodUid::new(name).ok());
-        if let (Some(mark), Some(uid)) = (mark, uid) {
-            let traces = found.entry(uid.clone()).or_default();
-            traces.has_files = true;
-            // Its name has the UID: what else is written there is not a pod's.
-            let name = mark.logs.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if name.splitn(3, '_').nth(2) == Some(uid.as_str()) && mark.logs.is_dir() {
-                traces.logs.push(mark.logs);
-            }
-        }
-    }
-}
-
-/// Directories and logs of pods.
-fn of_state(state: &Path, found: &mut Found) {
-    for entry in fs::read_dir(state.join(PODS)).into_iter().flatten().flatten() {
-        let has = |name: &&str| entry.path().join(name).symlink_metadata().is_ok();
-        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_dir
-            && ENTRIES.iter().any(has)
-            && let Some(uid) = entry.file_name().to_str().and_then(|name| PodUid::new(name).ok())
-        {
-            found.entry(uid).or_default().has_directory = true;
-        }
-    }
-    // A link there may lead to the logs of others.
-    let logs = state.join(LOGS);
-    let is_own = fs::symlink_metadata(&logs).is_ok_and(|found| found.is_dir());
-    for entry in fs::read_dir(&logs).into_iter().filter(|_| is_own).flatten().flatten() {
-        let name = entry.file_name().into_string().unwrap_or_default();
-        let mut parts = name.splitn(3, '_');
-        if let (Some(namespace), Some(pod), Some(uid)) = (parts.next(), parts.next(), parts.next())
-            && let Ok(uid) = PodUid::new(uid)
-        {
-            let traces = found.entry(uid).or_default();
-            traces.title.get_or_insert_with(|| format!("{namespace}/{pod}"));
-            traces.logs.push(entry.path());
-        }
-    }
-}
-
-/// The pods of these directories that hold a lease: the agent leases with places in the pod's directory.
-/// Leases of other holders are theirs.
-fn leased(homes: &[&Path], leases: &[Lease]) -> Vec<PodUid> {
-    let real = |dir: &&Path| fs::canonicalize(dir).unwrap_or_else(|_| (*dir).to_owned());
-    let homes: Vec<PathBuf> =
-        homes.iter().map(|dir| (*dir).to_owned()).chain(homes.iter().map(real)).collect();
-    let is_own =
-        |place: &Path, holder: &str| homes.iter().any(|home| place.starts_with(home.join(PODS).join(holder)));
-    let held = leases.iter().filter(|lease| lease.state == State::Leased && lease.members.is_none());
-    let holders = held.filter_map(|lease| {
-        let holder = lease.holder.as_ref()?.as_str();
-        lease.places.iter().any(|place| is_own(place, holder)).then(|| PodUid::new(holder).ok())?
-    });
-    holders.collect()
 }
 
 /// Where the pod is. One with volumes in the root directory and in the state directory is found again for the latter.
@@ -357,56 +220,12 @@ fn lock(state: &Path, place: &Place) -> Result<Option<PodLock>> {
 
 #[cfg(test)]
 mod tests {
-    use ids::pool::IdPool;
-    use ids::witness::{Sighting, Witness, WitnessError};
-    use ids::{BlockLength, IdBlock};
-    use ledger::{BootId, Holder, LeaseRequest, Ledger, Options};
-
-    use crate::pod::pod_files::Mark;
+    use std::fs;
 
     use super::*;
 
     fn uid(text: &str) -> PodUid {
         PodUid::new(text).unwrap()
-    }
-
-    #[test]
-    fn directories_and_logs_of_pods_are_found_and_those_of_others_are_not() {
-        let dir = tempfile::tempdir().unwrap();
-        for path in
-            ["pods/a/volumes", "pods/b/other", "pods/.hidden/volumes", "logs/shop_web_a", "logs/other"]
-        {
-            fs::create_dir_all(dir.path().join(path)).unwrap();
-        }
-        std::os::unix::fs::symlink(dir.path().join("pods/a"), dir.path().join("pods/link")).unwrap();
-        let mut found = Found::new();
-        of_state(dir.path(), &mut found);
-        let logs = vec![dir.path().join("logs/shop_web_a")];
-        let title = Some("shop/web".to_owned());
-        let expected = Traces { title, logs, has_directory: true, ..Traces::default() };
-        assert_eq!(found, Found::from([(uid("a"), expected)]));
-    }
-
-    /// A kubelet's pods, and those of other agents, may be in the same directory.
-    #[test]
-    fn only_directories_with_the_mark_of_this_instance_are_found_in_the_root_directory() {
-        let dir = tempfile::tempdir().unwrap();
-        let instance = InstanceId::for_test("one");
-        let logs = |name: &str| dir.path().join("logs").join(name);
-        let make = |uid: &str, instance: &str, logs: PathBuf| {
-            let mark = Mark { instance: InstanceId::for_test(instance), logs };
-            PodFiles(&dir.path().join("pods").join(uid)).make(&mark).unwrap();
-        };
-        make("own", "one", logs("shop_web_own"));
-        make("liar", "one", logs("shop_web_own"));
-        make("other", "two", logs("shop_web_other"));
-        fs::create_dir_all(dir.path().join("pods/kubelets/volumes")).unwrap();
-        fs::create_dir_all(logs("shop_web_own")).unwrap();
-        let mut found = Found::new();
-        of_root(dir.path(), &instance, &mut found);
-        let traces = |logs: Vec<PathBuf>| Traces { has_files: true, logs, ..Traces::default() };
-        let expected = [(uid("own"), traces(vec![logs("shop_web_own")])), (uid("liar"), traces(vec![]))];
-        assert_eq!(found, Found::from(expected));
     }
 
     #[test]
@@ -420,58 +239,5 @@ mod tests {
         // A record that cannot be read is one: the pod may run.
         fs::write(orphan.dir.join("agent.json"), "rubbish").unwrap();
         assert!(lock(dir.path(), &orphan).unwrap().is_none());
-    }
-
-    /// Sees no use of any ID.
-    struct Vacant;
-
-    impl Witness for Vacant {
-        fn look(&self) -> std::result::Result<Sighting, WitnessError> {
-            Ok(Sighting::new(Vec::new(), Vec::new()))
-        }
-
-        fn remaining(&self, _: &[PathBuf]) -> std::result::Result<Vec<PathBuf>, WitnessError> {
-            Ok(Vec::new())
-        }
-    }
-
-    fn ledger(dir: &Path, boot: &str) -> Ledger {
-        let pool = IdPool::default_for(BlockLength::DEFAULT, vec![]).unwrap();
-        Ledger::open(Options::new(dir, pool, BootId(boot.to_owned()), Arc::new(Vacant))).unwrap()
-    }
-
-    fn lease(ledger: &Ledger, holder: &str, place: &Path) -> IdBlock {
-        let places = vec![place.to_owned()];
-        let request = LeaseRequest { places, ..LeaseRequest::new(Holder::new(holder).unwrap()) };
-        ledger.lease(request).unwrap().uids
-    }
-
-    /// Leases by hand, of the wrapper and of another state directory are their holders', also after a reboot.
-    #[test]
-    fn only_leases_of_this_state_directorys_pods_are_found() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = dir.path().join("state");
-        fs::create_dir(&state).unwrap();
-        let link = dir.path().join("link");
-        std::os::unix::fs::symlink(&state, &link).unwrap();
-        {
-            let ledger = ledger(&state, "first");
-            lease(&ledger, "a", &state.join("pods/a"));
-            lease(&ledger, "by-hand", Path::new("/srv/db"));
-            lease(&ledger, "elsewhere", &dir.path().join("other/pods/elsewhere"));
-            lease(&ledger, "nested", &state.join("pods/a/nested"));
-            lease(&ledger, "within", &state.join("pods/within/volumes"));
-            lease(&ledger, "gone", &state.join("pods/gone"));
-            ledger.release(Holder::new("gone").unwrap()).unwrap();
-        }
-        let leases = ledger(&state, "second").list().unwrap();
-        assert_eq!(leased(&[&state], &leases), [uid("a"), uid("within")]);
-        assert_eq!(leased(&[&link], &leases), [uid("a"), uid("within")]);
-    }
-
-    #[test]
-    fn traces_are_listed_in_words() {
-        let traces = Traces { sandboxes: 2, containers: 1, has_lease: true, ..Traces::default() };
-        assert_eq!(traces.to_string(), "1 container, 2 sandboxes, the lease of host IDs");
     }
 }

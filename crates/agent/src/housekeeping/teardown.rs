@@ -125,7 +125,7 @@ pub(crate) fn is_pods(lease: &Lease, place: &Place, instance: &InstanceId) -> bo
 
 /// Releases the user namespace that a killed process has pinned without a record: it would keep the block in use.
 fn users(shared: &Shared, holder: Holder, pod: &PodUid, place: &Place) -> Result<()> {
-    match shared.ledger.get(holder)?.filter(|lease| is_pods(lease, place, &shared.cri.instance)) {
+    match shared.ledger.get(holder)?.filter(|lease| is_pods(lease, place, shared.cri.owned.instance())) {
         Some(lease) => {
             Ok(shared.volumes.of(place)?.local.forget_unrecorded_users(pod, &lease.user_namespace())?)
         }
@@ -140,7 +140,7 @@ fn files_and_ids(shared: &Shared, holder: Holder, place: &Place, extent: Extent)
         Extent::Users => place.forget_users()?,
     }
     // The released block is draining: it is free only when a census has found no use of its IDs.
-    let is_pods = |lease: Lease| is_pods(&lease, place, &shared.cri.instance);
+    let is_pods = |lease: Lease| is_pods(&lease, place, shared.cri.owned.instance());
     if shared.ledger.get(holder.clone())?.is_some_and(is_pods) {
         shared.ledger.release(holder)?;
     }

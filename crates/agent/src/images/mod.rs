@@ -1,4 +1,4 @@
-//! Image pulls: credentials, limits, and which pods may use an image that is on the node.
+//! Image pulls: credentials, limits, and which pods may use an image that is on the node. And the removal of images.
 //!
 //! | file | what |
 //! |---|---|
@@ -6,8 +6,10 @@
 //! | `node_config`, `providers/` | credentials of the node: docker configurations, credential provider plugins |
 //! | `limits` | pulls at once, and per second |
 //! | `access`, `records`, `verification` | which pods may use an image that was pulled with credentials |
+//! | `collection` | the removal of images that no pod uses |
 
 pub(crate) mod access;
+pub(crate) mod collection;
 pub(crate) mod credential;
 pub(crate) mod limits;
 pub(crate) mod node_config;
@@ -27,6 +29,7 @@ use crate::blocking::blocking;
 use crate::cri::calls::Cri;
 use crate::error::Result;
 use crate::images::access::{ImageAccess, ImageRecords};
+use crate::images::collection::ImageCollection;
 use crate::images::limits::{PullGate, PullLimits};
 use crate::images::node_config::NodeConfig;
 use crate::images::providers::Providers;
@@ -54,6 +57,8 @@ pub(crate) struct ImagePulls {
     pub(crate) access: Option<Arc<ImageAccess>>,
     pub(crate) node: NodeConfig,
     pub(crate) providers: Providers,
+    /// When each image was used last.
+    pub(crate) collection: ImageCollection,
 }
 
 impl ImagePulls {
@@ -67,6 +72,7 @@ impl ImagePulls {
             access: access.map(Arc::new),
             node: root_dir.map(|dir| NodeConfig::new(&dir)).unwrap_or_default(),
             providers: Providers::new(providers),
+            collection: ImageCollection::default(),
         })
     }
 

@@ -282,6 +282,34 @@ impl PullRecords {
         }
     }
 
+    /// The IDs of the images that have a record. Records that cannot be read are left out.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub(crate) fn recorded(&self) -> Result<Vec<String>> {
+        let unreadable = || Error::file("read", &self.pulled);
+        let mut ids = Vec::new();
+        for entry in std::fs::read_dir(&self.pulled).map_err(unreadable())? {
+            let path = entry.map_err(unreadable())?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if let Ok(Some(record)) = read::<ImagePulledRecord>(&path)
+                && name == file_name(&record.image_ref)
+            {
+                ids.push(record.image_ref);
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Removes the record of an image. None is no error.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub(crate) fn remove_pulled(&self, image_ref: &str) -> Result<()> {
+        durable::remove(&self.pulled.join(file_name(image_ref)))?;
+        Ok(())
+    }
+
     /// Writes the record of an image.
     ///
     /// # Errors

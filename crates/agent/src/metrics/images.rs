@@ -1,4 +1,4 @@
-//! Image pulls, and credential providers.
+//! Image pulls, credential providers, and the removal of images.
 
 use std::time::{Duration, Instant};
 
@@ -29,17 +29,25 @@ const SIZES: [(u64, &str); 12] = [
     (0, "0-10MB"),
 ];
 
-/// Counts image pulls and runs of credential providers.
+/// Counts image pulls, runs of credential providers and removed images.
 #[derive(Debug, Clone)]
 pub(crate) struct ImageMetrics {
     pull_seconds: HistogramVec<1>,
     provider_errors: CounterVec<1>,
     provider_seconds: HistogramVec<1>,
+    collected: CounterVec<1>,
 }
 
 impl ImageMetrics {
     pub(super) fn register(registry: &Registry) -> Result<Self, Error> {
         Ok(Self {
+            collected: registry.counter(
+                Description::new(
+                    "kubelet_image_garbage_collected_total",
+                    "Images that were removed, because they were old or for their space",
+                ),
+                ["reason"],
+            )?,
             pull_seconds: registry.histogram(
                 Description::new(
                     "kubelet_image_pull_duration_seconds",
@@ -69,6 +77,11 @@ impl ImageMetrics {
     /// Records how long the pull of an image of so many bytes took.
     pub(crate) fn pulled(&self, size: u64, after: Duration) {
         self.pull_seconds.with([size_label(size)]).observe_duration(after);
+    }
+
+    /// Counts an image that was removed: for its `age`, or for `space`.
+    pub(crate) fn collected(&self, reason: &'static str) {
+        self.collected.with([reason]).increment();
     }
 
     /// Counts a run of a credential provider.

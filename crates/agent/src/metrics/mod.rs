@@ -5,18 +5,23 @@
 //! | `runtime` | calls of the container runtime |
 //! | `pods` | starts of pods, passes of their workers |
 //! | `containers` | starts and ends of containers |
-//! | `images` | image pulls, credential providers |
+//! | `images` | image pulls, credential providers, images that were removed |
 //! | `observed` | what the workers have last observed in the runtime |
+//! | `resizes` | resizes of pods in place |
 //! | `volumes` | volumes, their set-up and tear-down |
 //! | `cgroups` | operations on cgroups; part of [`crate::PodCgroups`] |
+//! | `probes` | runs of probes, in a registry of their own |
 //!
-//! Label values come from the agent, the node's configuration and the runtime, never freely from a pod.
+//! Label values come from the agent, the node's configuration and the runtime, never freely from a pod; but those of `probes`
+//! name pods and containers, as long as the pod is there.
 
 pub(crate) mod cgroups;
 pub(crate) mod containers;
 pub(crate) mod images;
 pub(crate) mod observed;
 pub(crate) mod pods;
+pub(crate) mod probes;
+pub(crate) mod resizes;
 pub(crate) mod runtime;
 pub(crate) mod volumes;
 
@@ -30,6 +35,7 @@ pub(crate) struct Metrics {
     pub(crate) containers: containers::ContainerMetrics,
     pub(crate) images: images::ImageMetrics,
     pub(crate) observed: observed::ObservedPods,
+    pub(crate) resizes: resizes::ResizeMetrics,
     pub(crate) volumes: volumes::VolumeMetrics,
 }
 
@@ -45,6 +51,7 @@ impl Metrics {
             containers: containers::ContainerMetrics::register(registry)?,
             images: images::ImageMetrics::register(registry)?,
             observed: observed::ObservedPods::register(registry)?,
+            resizes: resizes::ResizeMetrics::register(registry)?,
             volumes: volumes::VolumeMetrics::register(registry)?,
         })
     }

@@ -69,6 +69,15 @@ impl ObservedPods {
         Ok(pods)
     }
 
+    /// How many containers of the pods have ended.
+    pub(crate) fn dead(&self) -> u64 {
+        let dead = |one: &Observation| {
+            let [_, _, dead, _] = one.found.containers;
+            dead
+        };
+        lock(&self.table).pods.values().map(dead).fold(0, u64::saturating_add)
+    }
+
     /// Begins to observe a pod.
     pub(crate) fn add(&self) -> ObservedPod {
         let mut table = lock(&self.table);

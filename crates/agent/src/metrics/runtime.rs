@@ -86,6 +86,8 @@ fn operation_type(method: &str) -> &str {
         "ContainerStatus" => "container_status",
         "ListContainers" => "list_containers",
         "ReopenContainerLog" => "reopen_container_log",
+        "UpdateContainerResources" => "update_container",
+        "UpdatePodSandboxResources" => "update_podsandbox_resources",
         "ExecSync" => "exec_sync",
         "ImageStatus" => "image_status",
         "PullImage" => "pull_image",

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use cgroups::kube::{NodeLimits, PodCgroup, PodCgroupOwner};
-use cgroups::{CounterSet, Counters, KubeNames, KubePods, QosClass, Version};
+use cgroups::kube::{NodeLimits, PodCgroup, PodCgroupOwner, PodLimits};
+use cgroups::{CounterSet, Counters, KubeNames, KubePods, QosClass, Resources, Version};
 use cri::IdMapping;
 use manifest::k8s_openapi::api::core::v1::PodSpec;
 use telemetry::metrics::Registry;
@@ -140,18 +140,47 @@ impl PodCgroups {
         PodParent { path: self.tree.names().pod(class, uid.as_str()), cpu: self.cpu }
     }
 
+    /// Gives the class Burstable its share with this pod.
+    fn count(&self, uid: &PodUid, resources: &PodResources) {
+        if resources.class == QosClass::Burstable {
+            let mut state = self.lock();
+            state.burstable.insert(uid.as_str().to_owned(), resources.cpu_request());
+            self.share(&state);
+        }
+    }
+
+    /// The limits of the cgroup of a pod.
+    pub(crate) fn limits(&self, spec: &PodSpec) -> Resources {
+        PodResources::of(spec).cgroup(self.cpu, self.pids, &PAGE_SIZES)
+    }
+
+    /// The limits that the cgroup of a pod has.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(crate) fn in_effect(&self, uid: &PodUid, spec: &PodSpec) -> Result<PodLimits> {
+        Ok(self.tree.pod_limits(PodResources::of(spec).class, uid.as_str())?)
+    }
+
+    /// Gives the cgroup of a running pod some other limits. What is `None` stays.
+    ///
+    /// # Errors
+    /// If the kernel refuses one.
+    pub(crate) fn resize(&self, uid: &PodUid, spec: &PodSpec, limits: &Resources) -> Result<()> {
+        let resources = PodResources::of(spec);
+        self.count(uid, &resources);
+        let resize = || self.tree.limit_pod(resources.class, uid.as_str(), limits);
+        Ok(self.metrics.timed(CgroupOperation::Update, resize)?)
+    }
+
     /// Makes the cgroup of a pod, and gives the class Burstable its share. One that exists gets the limits again.
     ///
     /// # Errors
     /// If it cannot be made or limited.
     pub(crate) fn make(&self, uid: &PodUid, spec: &PodSpec) -> Result<()> {
         let resources = PodResources::of(spec);
-        if resources.class == QosClass::Burstable {
-            let mut state = self.lock();
-            state.burstable.insert(uid.as_str().to_owned(), resources.cpu_request());
-            self.share(&state);
-        }
-        let limits = resources.cgroup(self.cpu, self.pids, &PAGE_SIZES);
+        self.count(uid, &resources);
+        let limits = self.limits(spec);
         let make = || self.tree.make_pod(resources.class, uid.as_str(), &limits);
         Ok(self.metrics.timed(CgroupOperation::Create, make)?)
     }
@@ -206,7 +235,7 @@ impl PodCgroups {
     }
 
     /// What the kernel has counted for a pod and for its containers, which are named by the runtime's IDs. One that has no cgroup
-    /// is left out.
+    /// of its own is left out: that of a virtual machine, or of a kernel in user space.
     ///
     /// # Errors
     /// If a cgroup's path is invalid.
@@ -227,13 +256,41 @@ impl PodCgroups {
         Ok((self.tree.pod_counters(class, uid.as_str(), set)?, found))
     }
 
-    /// A process of a container of this pod, which is in the pod's network.
+    /// What the kernel has counted for the cgroup that a process of the host is in; `None` if that is the root.
+    #[must_use]
+    pub fn process_counters(&self, process: u32, set: CounterSet) -> Option<Counters> {
+        self.tree.process_counters(process, set)
+    }
+
+    /// A process of the first of these sandboxes and containers of a pod that has one in a cgroup of its own. The process of a
+    /// sandbox is in the network of its pod. The first one of a container is as a rule, unless it has left it, for which it needs
+    /// CAP_SYS_ADMIN: without a sandbox's process there is none to compare it with.
     ///
     /// # Errors
     /// If a cgroup cannot be read.
-    pub fn process(&self, uid: &PodUid, spec: &PodSpec, container: &str) -> Result<Option<u32>> {
+    pub fn process(&self, uid: &PodUid, spec: &PodSpec, ids: &[&str]) -> Result<Option<u32>> {
         let class = PodResources::of(spec).class;
-        Ok(self.tree.container_processes(class, uid.as_str(), container)?.pop_first())
+        for id in ids {
+            if let Some(process) = self.tree.first_process(class, uid.as_str(), id)? {
+                return Ok(Some(process));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many processes these containers of a pod have together; `None` if none has a cgroup of its own.
+    ///
+    /// # Errors
+    /// If a cgroup cannot be read.
+    pub fn process_count(&self, uid: &PodUid, spec: &PodSpec, containers: &[&str]) -> Result<Option<u64>> {
+        let class = PodResources::of(spec).class;
+        let mut all = None;
+        for id in containers {
+            if let Some(count) = self.tree.process_count(class, uid.as_str(), id)? {
+                all = Some(all.unwrap_or(0) + count);
+            }
+        }
+        Ok(all)
     }
 
     /// Kills the processes in the cgroup of a pod, and removes it.

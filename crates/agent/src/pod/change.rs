@@ -1,7 +1,9 @@
 //! Which changes of a pod's definition can be applied to the running pod: the API server's rules for pod
 //! updates.
 
-use manifest::k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use std::collections::BTreeMap;
+
+use manifest::k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 use serde_json::Value;
 use types::keys;
 
@@ -25,8 +27,17 @@ pub(crate) enum Change {
     Immutable(Vec<String>),
 }
 
+/// Whether CPU and memory of a pod change while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resizes {
+    /// They do.
+    InPlace,
+    /// They are immutable.
+    No,
+}
+
 /// Compares two definitions of a pod, both with the API's defaults.
-pub(crate) fn between(old: &Pod, new: &Pod) -> Change {
+pub(crate) fn between(old: &Pod, new: &Pod, resizes: Resizes) -> Change {
     let Annotations { mut updated, mut immutable } = annotations(old, new);
     let given = |uid: &Option<String>| uid.clone().filter(|uid| !uid.is_empty());
     // A definition without a UID is for the running pod, whatever its UID.
@@ -37,7 +48,10 @@ pub(crate) fn between(old: &Pod, new: &Pod) -> Change {
         updated.push("metadata.labels".to_owned());
     }
     let (before, after) = (old.spec.clone().unwrap_or_default(), new.spec.clone().unwrap_or_default());
-    let rest = with_updates_undone(&before, after, &mut updated);
+    let mut rest = with_updates_undone(&before, after, &mut updated);
+    if resizes == Resizes::InPlace {
+        undo_resize(&before, &mut rest, &mut updated);
+    }
     let value = |spec: &PodSpec| serde_json::to_value(spec).unwrap_or_default();
     differences("spec", &value(&before), &value(&rest), &mut immutable);
     match (immutable.is_empty(), updated.is_empty()) {
@@ -117,6 +131,47 @@ fn with_updates_undone(old: &PodSpec, mut new: PodSpec, updated: &mut Vec<String
     new
 }
 
+/// Resets CPU and memory to their old values.
+fn undo_resize(old: &PodSpec, new: &mut PodSpec, updated: &mut Vec<String>) {
+    if undone(old.resources.as_ref(), &mut new.resources) {
+        updated.push("spec.resources".to_owned());
+    }
+    let init = (old.init_containers.iter().flatten(), new.init_containers.iter_mut().flatten());
+    for (index, (before, after)) in init.0.zip(init.1).enumerate() {
+        if before.name == after.name && undone(before.resources.as_ref(), &mut after.resources) {
+            updated.push(format!("spec.initContainers[{index}].resources"));
+        }
+    }
+    for (index, (before, after)) in old.containers.iter().zip(&mut new.containers).enumerate() {
+        if before.name == after.name && undone(before.resources.as_ref(), &mut after.resources) {
+            updated.push(format!("spec.containers[{index}].resources"));
+        }
+    }
+}
+
+/// Resets CPU and memory of one list of requirements. Returns whether they differed.
+fn undone(old: Option<&ResourceRequirements>, new: &mut Option<ResourceRequirements>) -> bool {
+    let before = new.clone();
+    let nothing = ResourceRequirements::default();
+    let known = old.unwrap_or(&nothing);
+    let changed = new.get_or_insert_default();
+    for (old, new) in [(&known.requests, &mut changed.requests), (&known.limits, &mut changed.limits)] {
+        for name in ["cpu", "memory"] {
+            match old.as_ref().and_then(|old| old.get(name)) {
+                Some(amount) => drop(new.get_or_insert_default().insert(name.to_owned(), amount.clone())),
+                None => drop(new.as_mut().and_then(|new| new.remove(name))),
+            }
+        }
+        if old.is_none() && new.as_ref().is_some_and(BTreeMap::is_empty) {
+            *new = None;
+        }
+    }
+    if old.is_none() && *changed == nothing {
+        *new = None;
+    }
+    *new != before
+}
+
 /// Resets images to their old values, and imagePullPolicy with them, because its default depends on the
 /// image.
 fn images(field: &str, old: &[Container], new: &mut [Container], updated: &mut Vec<String>) {
@@ -163,7 +218,7 @@ mod tests {
     fn change(from: &str, to: &str) -> Change {
         let pod = |text: &str| serde_json::from_str::<Pod>(text).unwrap();
         assert!(POD.contains(from), "{from}");
-        between(&pod(POD), &pod(&POD.replace(from, to)))
+        between(&pod(POD), &pod(&POD.replace(from, to)), Resizes::No)
     }
 
     fn update(fields: &[&str]) -> Change {
@@ -194,10 +249,36 @@ mod tests {
             pod.spec.as_mut().unwrap().active_deadline_seconds = seconds;
             pod
         };
-        let of = |old, new| between(&with(old), &with(new));
+        let of = |old, new| between(&with(old), &with(new), Resizes::No);
         let field = ["spec.activeDeadlineSeconds"];
         assert_eq!((of(None, Some(9)), of(Some(9), Some(5))), (update(&field), update(&field)));
         assert_eq!((of(Some(5), Some(9)), of(Some(5), None)), (immutable(&field), immutable(&field)));
+    }
+
+    #[test]
+    fn cpu_and_memory_change_in_place_where_pods_are_resized_and_nothing_else_does() {
+        let with = |app: &str, whole: &str| {
+            let mut pod: Pod = serde_json::from_str(POD).unwrap();
+            let spec = pod.spec.as_mut().unwrap();
+            spec.containers[0].resources = serde_json::from_str(app).unwrap();
+            spec.resources = serde_json::from_str(whole).unwrap();
+            pod
+        };
+        let (one, two) =
+            (r#"{"requests":{"cpu":"1","a.b/c":"1"}}"#, r#"{"requests":{"cpu":"2","a.b/c":"1"}}"#);
+        let field = ["spec.containers[0].resources"];
+        let of = |old: &Pod, new: &Pod| between(old, new, Resizes::InPlace);
+        assert_eq!(of(&with(one, "null"), &with(two, "null")), update(&field));
+        let more = r#"{"requests":{"cpu":"1","a.b/c":"1"},"limits":{"memory":"1Gi"}}"#;
+        assert_eq!(of(&with(one, "null"), &with(more, "null")), update(&field));
+        assert_eq!(of(&with("null", "null"), &with(r#"{"limits":{"cpu":"1"}}"#, "null")), update(&field));
+        let whole = r#"{"limits":{"cpu":"4"}}"#;
+        assert_eq!(of(&with(one, "null"), &with(one, whole)), update(&["spec.resources"]));
+        let device = r#"{"requests":{"cpu":"2","a.b/c":"2"}}"#;
+        let immutable_field = "spec.containers[0].resources.requests.a.b/c";
+        assert_eq!(of(&with(one, "null"), &with(device, "null")), immutable(&[immutable_field]));
+        let change = between(&with(one, "null"), &with(two, "null"), Resizes::No);
+        assert_eq!(change, immutable(&["spec.containers[0].resources.requests.cpu"]));
     }
 
     #[test]
@@ -207,7 +288,7 @@ mod tests {
             pod.spec.as_mut().unwrap().ephemeral_containers = serde_json::from_str(list).unwrap();
             pod
         };
-        let of = |old: &str, new: &str| between(&with(old), &with(new));
+        let of = |old: &str, new: &str| between(&with(old), &with(new), Resizes::No);
         let (one, two) = (r#"[{"name":"d","image":"d:1"}]"#, r#"[{"name":"d","image":"d:1"},{"name":"e"}]"#);
         let field = ["spec.ephemeralContainers"];
         assert_eq!((of("null", one), of(one, two)), (update(&field), update(&field)));

@@ -10,11 +10,14 @@ use types::PodUid;
 
 use crate::error::{Error, Result};
 use crate::instance::random_uuid;
-use crate::pod::change::{self, Change};
+use crate::pod::allocation::PodAllocation;
+use crate::pod::change::{self, Change, Resizes};
 use crate::pod::hash::hash;
 use crate::pod::lock::{Names, PodLock};
 use crate::pod::names::names;
 use crate::pod::owners::{Owners, valid_uid};
+use crate::pod::resize;
+use crate::pod::resize::record::ResizeRecord;
 use crate::pod::store::{Parts, Place, PodRecord, Stored, stored, stored_one};
 use crate::pod::sweep::sweep;
 use crate::pod::unrecorded::Unrecorded;
@@ -72,13 +75,22 @@ pub(crate) struct Home<'a> {
     pub(crate) root_dir: Option<&'a Path>,
 }
 
+impl Home<'_> {
+    /// The pods of a cluster are resized in place. One of manifests is made anew for other resources.
+    fn resizes(self) -> Resizes {
+        if self.root_dir.is_some() { Resizes::InPlace } else { Resizes::No }
+    }
+}
+
 /// What the runtime has of a pod that is claimed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Found {
     /// Of the recorded pod of this name.
     pub(crate) sandbox: Sandbox,
     /// Of a pod of this name and UID without a record.
     pub(crate) unrecorded: Option<Unrecorded>,
+    /// The resources that such a pod has in effect, by what a kubelet has recorded.
+    pub(crate) actuated: Option<PodAllocation>,
 }
 
 /// Claims the recorded pod of this namespace and name, or records a new one. The definition of a pod that has ended
@@ -129,10 +141,14 @@ pub(crate) fn claim(home: Home<'_>, admitted: &Admitted, owners: &Owners, found:
         root_dir: home.root_dir.map(Path::to_owned),
     });
     let origin = match found.unrecorded {
-        Some(Unrecorded { handler, uids, gids }) => {
+        Some(Unrecorded { handler, users }) => {
             // The pod keeps the block that it has, or it is not adopted.
-            (record.uids, record.gids) = (uids.into_iter().collect(), gids.into_iter().collect());
+            (record.uids, record.gids) = (users.uids.into_iter().collect(), users.gids.into_iter().collect());
+            record.mode = if record.uids.is_empty() { "host" } else { "own" }.to_owned();
             record.handler = handler;
+            let spec = record.pod.spec.clone().unwrap_or_default();
+            record.resize = found.actuated.and_then(|actuated| ResizeRecord::of_kubelet(&actuated, &spec));
+            record.has_runtime_level = true;
             Origin::Unrecorded
         }
         None => Origin::New,
@@ -226,7 +242,7 @@ fn left(home: Home<'_>, admitted: &Admitted, known: Stored, sandbox: Sandbox) ->
         return Err(Error::Managed { pod: title });
     }
     let plan = to_adopt(&record, admitted, sandbox);
-    let change = change::between(&record.pod, &admitted.pod);
+    let change = change::between(&record.pod, &admitted.pod, home.resizes());
     let has_ended = status.is_some_and(|status| status.is_terminated());
     let is_other = plan.is_none() || matches!(change, Change::Immutable(_));
     let place = Place::of(state, &record);
@@ -248,10 +264,22 @@ fn left(home: Home<'_>, admitted: &Admitted, known: Stored, sandbox: Sandbox) ->
     }
     let record = match plan {
         // Also the hash of a pod that was not prepared and gets another user namespace.
-        Some(plan) => record.updated(admitted.pod.clone(), definition(&admitted.pod, plan.user_namespace)),
+        Some(plan) => {
+            let resize = resized(&record, &admitted.pod);
+            let hash = definition(&admitted.pod, plan.user_namespace);
+            record.updated(admitted.pod.clone(), hash, resize)
+        }
         None => record,
     };
     Ok(Claimed { place, lock, record, origin: Origin::Left, plan: plan.cloned() })
+}
+
+/// What of a recorded pod does not have the resources of its new definition.
+fn resized(record: &PodRecord, pod: &Pod) -> Option<ResizeRecord> {
+    let (before, after) = (record.pod.spec.clone().unwrap_or_default(), pod.spec.clone().unwrap_or_default());
+    let generation = pod.metadata.generation;
+    let change = resize::record::Change { before: &before, after: &after, generation, instances: None };
+    ResizeRecord::begin(record.resize.clone(), &change)
 }
 
 fn with_uid(pod: &Pod, uid: &PodUid) -> Pod {
@@ -273,6 +301,7 @@ fn new_uid() -> Result<PodUid> {
 mod tests {
     use crate::pod::owners::GivenUid;
     use crate::pod::store::StopRequest;
+    use crate::pod::unrecorded::SandboxUsers;
     use plan::{Gates, Intent, Namespaces, Owner, PodIdentity};
 
     use super::*;
@@ -289,7 +318,7 @@ mod tests {
     }
 
     fn found(sandbox: Sandbox) -> Found {
-        Found { sandbox, unrecorded: None }
+        Found { sandbox, unrecorded: None, actuated: None }
     }
 
     fn home(state: &Path) -> Home<'_> {
@@ -457,9 +486,11 @@ mod tests {
         let (state, root) = (dir.path().join("state"), dir.path().join("root"));
         std::fs::create_dir(&state).unwrap();
         let line = ids::IdMapping::new(0, 131_072, 65_536).unwrap();
-        let unrecorded = Unrecorded { handler: "runc".to_owned(), uids: Some(line), gids: Some(line) };
+        let users = SandboxUsers { uids: Some(line), gids: Some(line) };
+        let unrecorded = Unrecorded { handler: "runc".to_owned(), users };
         let claim = |admitted: &Admitted| {
-            let found = Found { sandbox: Sandbox::None, unrecorded: Some(unrecorded.clone()) };
+            let found =
+                Found { sandbox: Sandbox::None, unrecorded: Some(unrecorded.clone()), actuated: None };
             let home = Home { root_dir: Some(&root), ..home(&state) };
             claim(home, admitted, &Owners::default(), found)
         };
@@ -472,6 +503,8 @@ mod tests {
             assert_eq!(claimed.origin, Origin::Unrecorded);
             assert_eq!(claimed.plan.unwrap().user_namespace.mode, UserNamespaceMode::Own);
             assert_eq!((&claimed.record.uids, &claimed.record.gids), (&vec![line], &vec![line]));
+            assert_eq!(claimed.record.mode, "own", "until its block is leased, too");
+            assert!(claimed.record.has_runtime_level, "its containers would not share their files");
             assert_eq!(
                 (claimed.record.handler.as_str(), claimed.record.root_dir.as_deref()),
                 ("runc", Some(&*root))

@@ -26,7 +26,7 @@ pub(crate) struct Surroundings<'a> {
 /// Maximum size of all variables of a container with their names, and of each text that they are expanded into. Linux refuses
 /// to execute a program with more of them: a quarter of the limit of its stack, which is 8 MiB. Without a limit, variables that
 /// refer to one another, and a ConfigMap that is named many times, grow to gigabytes.
-const LARGEST: usize = 2 << 20;
+pub(crate) const LARGEST: usize = 2 << 20;
 
 /// The annotation of a pod by which it is known that it does not come from the API server.
 const SOURCE: &str = "kubernetes.io/config.source";

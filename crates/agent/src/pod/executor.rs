@@ -3,23 +3,27 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use cri::{CreateContainerRequest, Image, ImageSpec, Mount, PodSandboxConfig};
 use ids::IdKind;
 use lifecycle::{Action, ContainerName, HookKind, Outcome, ProbeKind, StopReason, Task, Verdict};
 use manifest::k8s_openapi::api::core::v1::Container;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tracing::warn;
 use types::{PodUid, VolumeName, reason};
 use volumes::PodVolumes;
 
 use crate::cri::container::{self, Ready, log_path};
+use crate::cri::devices;
 use crate::cri::observe::{ObservedSandbox, PodSnapshot};
 use crate::cri::sandbox;
 use crate::error::{Error, Result};
 use crate::housekeeping::logs::{LogLink, remove_links};
 use crate::images::providers::Asker;
+use crate::metrics::probes::PodProbes;
 use crate::pod::context::PodContext;
+use crate::pod::devices::{Given, devices_of};
 use crate::pod::env;
 use crate::pod::env_file::VolumeFiles;
 use crate::pod::files::Files;
@@ -48,6 +52,10 @@ pub(crate) struct ActionExecutor {
     pub(crate) updates: watch::Receiver<Arc<PodContext>>,
     /// How long the pod has been waiting for images.
     pub(crate) pulling: PullTime,
+    /// Held while the pod is resized.
+    pub(crate) resizing: Arc<Mutex<()>>,
+    /// Counts runs of the pod's probes.
+    pub(crate) probes: Arc<PodProbes>,
 }
 
 impl ActionExecutor {
@@ -220,7 +228,9 @@ impl ActionExecutor {
             Action::RunProbe { kind, timeout, .. } => {
                 let verdict = match asked {
                     Some(asked) => {
+                        let started = Instant::now();
                         let ran = asked.probe(*kind, *timeout).await;
+                        self.probes.ran(name.as_str(), *kind, ran.verdict, started.elapsed());
                         self.report(&name, *kind, &ran);
                         ran.verdict
                     }
@@ -290,7 +300,9 @@ impl ActionExecutor {
             }
         };
         let OfImages { image, volumes } = image;
-        let (variables, mounts) = self.prepared(container, attempt, sandbox, volumes).await?;
+        let devices = devices_of(&self.shared, &self.context, &container.name).await?;
+        let given = Given { images: volumes, devices: devices.clone() };
+        let (variables, mounts) = self.prepared(container, attempt, sandbox, given).await?;
         let user = ImageUser::of(&image);
         let image = ImageSpec {
             image: image.id,
@@ -298,7 +310,7 @@ impl ActionExecutor {
             ..ImageSpec::default()
         };
         let target = self.target(name, snapshot)?;
-        let ready = Ready { attempt, image, user, variables, mounts, target };
+        let ready = Ready { attempt, image, user, variables, mounts, devices, target };
         let (context, owned) = (Arc::clone(&self.context), container.clone());
         let container_config = move || container::config(&context, &owned, ready);
         let request = CreateContainerRequest {
@@ -306,6 +318,8 @@ impl ActionExecutor {
             config: Some(blocking("making a container's configuration", container_config).await?),
             sandbox_config: Some(config),
         };
+        // What a container may use more, its pod may use first.
+        drop(self.resizing.lock().await);
         let id = self.shared.cri.create(request).await?;
         self.link_log(name, attempt, &id).await;
         let (normal, events) = (EventType::Normal, self.events());
@@ -407,7 +421,7 @@ impl ActionExecutor {
         container: &Container,
         attempt: u32,
         sandbox: &ObservedSandbox,
-        images: BTreeMap<String, String>,
+        given: Given,
     ) -> Result<(BTreeMap<String, String>, Vec<Mount>)> {
         let ips = self.addresses(sandbox);
         let (executor, container) = (self.clone(), container.clone());
@@ -417,11 +431,13 @@ impl ActionExecutor {
             let home = shared.volumes.of(&place)?;
             let files = &WrittenFiles { volumes: &home.local, pod: &context.uid };
             let around = env::Surroundings { context: &context, objects, ips: &ips, host_ip, files };
-            let variables = env::of(&container, &around)?;
+            let mut variables = env::of(&container, &around)?;
+            devices::add_variables(&mut variables, &given.devices)?;
             let wanted = wanted(&context, objects)?;
             let volumes = &home.manager;
-            let mounter = Mounter { context: &context, volumes, wanted: &wanted, images: &images };
-            let mut mounts = mounter.all(&container, &variables)?;
+            let mounter = Mounter { context: &context, volumes, wanted: &wanted, images: &given.images };
+            let mut mounts = devices::mounts(&context, &given.devices);
+            mounts.extend(mounter.all(&container, &variables)?);
             mounts.extend(Files { dir: &place.files, context: &context }.mounts(&container, attempt, &ips)?);
             let logs = place.logs.join(&container.name);
             crate::housekeeping::logs::LogDir::make(&logs).map_err(Error::file("make", &logs))?;
@@ -470,6 +486,7 @@ fn killing(container: &ContainerName, reason: StopReason) -> String {
         StopReason::LivenessProbe => "failed liveness probe",
         StopReason::StartupProbe => "failed startup probe",
         StopReason::DefinitionChanged => "definition changed",
+        StopReason::Resized => return format!("Container {container} resize requires restart"),
         StopReason::FailedPostStartHook => return reason::FAILED_POST_START_HOOK.to_owned(),
         _ => return format!("Stopping container {container}"),
     };

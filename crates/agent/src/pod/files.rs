@@ -101,11 +101,24 @@ fn words_path(dir: &Path, container: &str, attempt: u32) -> PathBuf {
     dir.join("containers").join(container).join(attempt.to_string())
 }
 
-/// Reads the termination message of a container instance.
-pub(crate) fn last_words(dir: &Path, container: &str, attempt: u32) -> io::Result<String> {
+/// The file with the termination message of a container instance: of the name that it is `mounted` by, if that is of the
+/// container's own directory. A kubelet gives it a random name.
+pub(crate) fn words_file(dir: &Path, container: &str, attempt: u32, mounted: Option<&Path>) -> PathBuf {
+    let own = words_path(dir, container, attempt);
+    // Below which root directory does not matter: a kubelet may write it with a link in it.
+    let ends = dir.file_name().map(|uid| Path::new("pods").join(uid).join("containers").join(container));
+    let is_containers =
+        |file: &&Path| file.parent().zip(ends.as_ref()).is_some_and(|(parent, ends)| parent.ends_with(ends));
+    match mounted.filter(is_containers).and_then(Path::file_name) {
+        Some(name) => own.with_file_name(name),
+        None => own,
+    }
+}
+
+/// Reads a termination message.
+pub(crate) fn last_words(file: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    let opened =
-        File::options().read(true).custom_flags(unfollowed()).open(words_path(dir, container, attempt));
+    let opened = File::options().read(true).custom_flags(unfollowed()).open(file);
     opened.and_then(regular)?.take(LONGEST_WORDS).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -147,7 +160,29 @@ mod tests {
         fs::write(path(0), "words").unwrap();
         std::os::unix::fs::symlink(path(0), path(1)).unwrap();
         mknodat(CWD, path(2), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-        assert_eq!(last_words(dir.path(), "main", 0).unwrap(), "words");
-        assert!(last_words(dir.path(), "main", 1).is_err() && last_words(dir.path(), "main", 2).is_err());
+        assert_eq!(last_words(&path(0)).unwrap(), "words");
+        assert!(last_words(&path(1)).is_err() && last_words(&path(2)).is_err());
+    }
+
+    /// Containers that a kubelet has started had no message.
+    #[test]
+    fn the_message_of_a_kubelets_container_has_the_name_that_it_is_mounted_by() {
+        let dir = Path::new("/data/kubelet/pods/u-1");
+        let file = |mounted: &str| words_file(dir, "main", 2, Some(Path::new(mounted)));
+        let own = dir.join("containers/main/2");
+        assert_eq!(
+            file("/var/lib/kubelet/pods/u-1/containers/main/8f3a01bc"),
+            own.with_file_name("8f3a01bc")
+        );
+        for other in [
+            "/var/lib/kubelet/pods/u-2/containers/main/8f3a01bc",
+            "/var/lib/kubelet/pods/u-1/containers/other/8f3a01bc",
+            "/var/lib/kubelet/pods/u-1/containers/main/8f3a01bc/..",
+            "/etc/shadow",
+            "",
+        ] {
+            assert_eq!(file(other), own, "{other}");
+        }
+        assert_eq!(words_file(dir, "main", 2, None), own);
     }
 }

@@ -459,8 +459,8 @@ mod tests {
             }
             let metrics = metrics().runtime;
             let client = cri::client::Client::over(stream.unwrap()).await.unwrap();
-            let instance = crate::instance::InstanceId::for_test("instance-1");
-            Cri { client, instance, journal: None, metrics, timeout: Duration::from_secs(5) }
+            let owned = crate::owned::Owned::new(crate::instance::InstanceId::for_test("instance-1"), None);
+            Cri { client, owned, journal: None, metrics, timeout: Duration::from_secs(5) }
         }
 
         fn pulls(&self) -> Vec<(String, bool)> {

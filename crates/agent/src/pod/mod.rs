@@ -1,9 +1,12 @@
 //! One pod: its record, its worker, and the files and mounts of its containers.
 
+pub(crate) mod actuated;
+pub(crate) mod allocation;
 pub(crate) mod cgroups;
 pub(crate) mod change;
 pub(crate) mod claim;
 pub(crate) mod context;
+pub(crate) mod devices;
 pub(crate) mod env;
 pub(crate) mod env_file;
 pub(crate) mod executor;
@@ -15,6 +18,8 @@ pub(crate) mod hash;
 pub(crate) mod hosts;
 pub(crate) mod images;
 pub(crate) mod keyring;
+pub(crate) mod left_pods;
+pub(crate) mod local_volume;
 pub(crate) mod lock;
 pub(crate) mod mounts;
 pub(crate) mod names;
@@ -27,6 +32,7 @@ pub(crate) mod payload;
 pub(crate) mod pod_files;
 pub(crate) mod removal;
 pub(crate) mod report;
+pub(crate) mod resize;
 pub(crate) mod resources;
 pub(crate) mod running;
 pub(crate) mod spec;
@@ -34,6 +40,7 @@ pub(crate) mod starting;
 pub(crate) mod stop_requests;
 pub(crate) mod store;
 pub(crate) mod sweep;
+pub(crate) mod taken_over;
 pub(crate) mod unrecorded;
 pub(crate) mod update;
 pub(crate) mod users;

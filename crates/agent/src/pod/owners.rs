@@ -63,7 +63,7 @@ impl Owners {
         let (ledger, holder) = (Arc::clone(&shared.ledger), uid.clone());
         // A node's agent finds the lease of a pod without a record by the places in it.
         let place = Place::new(&shared.state, &uid, namespace, "").with_files_in(shared.root_dir.as_deref());
-        let instance = shared.cri.instance.clone();
+        let instance = shared.cri.owned.instance().clone();
         let own = shared.root_dir.is_some().then_some(Own { place, instance });
         let lease =
             blocking("reading the ledger", move || lease(&ledger, &holder, before, own.as_ref())).await?;
@@ -122,7 +122,7 @@ fn shown(pod: &Pod) -> String {
 
 /// Whether a UID has the form that Kubernetes gives to UIDs: a UUID, or the 32 digits of a static pod. Leases and pods
 /// that an administrator names have other names, so that no manifest can name one of them.
-fn is_unique(uid: &str) -> bool {
+pub(crate) fn is_unique(uid: &str) -> bool {
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let lengths: Vec<usize> = uid.split('-').map(str::len).collect();
     uid.split('-').all(digits) && (lengths == [8, 4, 4, 4, 12] || lengths == [32])

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use durable::{AtomicFile, Lifetime};
 use ids::IdBlock;
-use ids::parse::kubelet::KubeletRecord;
+use ids::parse::kubelet::{KubeletRecord, parse_record};
 use kernel::MountTable;
 
 use crate::error::{Error, Result};
@@ -82,16 +82,30 @@ impl PodFiles<'_> {
 
     /// Records the pod's block as a kubelet does, for programs that read a kubelet's records. The ledger has it for certain.
     pub(crate) fn record_block(&self, block: IdBlock) -> Result<()> {
-        let (path, text) = (self.0.join(USERNS), KubeletRecord::of_block(block).to_json());
+        let (path, text) = (self.record(), KubeletRecord::of_block(block).to_json());
         if durable::read(&path, LIMIT).ok().flatten().is_some_and(|found| found == text.as_bytes()) {
             return Ok(());
         }
         Ok(AtomicFile::at(&path).mode(RECORD_MODE).lifetime(Lifetime::Boot).replace(text.as_bytes())?)
     }
 
+    /// The block that a kubelet, or this agent in its place, has recorded.
+    ///
+    /// # Errors
+    /// Why the record cannot be read.
+    pub(crate) fn recorded_block(&self) -> std::result::Result<Option<KubeletRecord>, String> {
+        let text = durable::read(&self.record(), LIMIT).map_err(|error| error.to_string())?;
+        parse_record(&text.unwrap_or_default()).map_err(|error| error.to_string())
+    }
+
+    /// The file with the pod's block.
+    pub(crate) fn record(&self) -> PathBuf {
+        self.0.join(USERNS)
+    }
+
     /// Removes the record of the pod's block.
     pub(crate) fn forget_block(&self) -> Result<()> {
-        remove_file(&self.0.join(USERNS))
+        remove_file(&self.record())
     }
 
     /// Removes the record of the pod's block, and directories that have nothing of the pod's users.

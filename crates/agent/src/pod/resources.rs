@@ -34,16 +34,42 @@ pub(crate) struct PodResources {
 
 impl PodResources {
     pub(crate) fn of(spec: &PodSpec) -> Self {
-        let has =
-            |container: &Container, name: &str| limits(container).get(name).is_some_and(|limit| *limit > 0);
-        let is_limited = |name: &&str| all(spec).all(|container| has(container, name));
-        Self {
-            class: qos_class(spec),
-            requests: total(spec, requests),
-            limits: total(spec, limits),
-            overhead: amounts(spec.overhead.as_ref()),
-            limited: [CPU, MEMORY].into_iter().filter(is_limited).collect(),
-        }
+        let (of_pod_requests, of_pod_limits) = (of_pod(spec, requests_of), of_pod(spec, limits_of));
+        let is_positive =
+            |list: &Amounts, name: &str| list.get(name).copied().is_some_and(|amount| amount > 0);
+        let is_limited = |name: &&str| {
+            is_positive(&of_pod_limits, name)
+                || all(spec).all(|container| is_positive(&limits(container), name))
+        };
+        let limited = [CPU, MEMORY].into_iter().filter(is_limited).collect();
+        let (mut requests, mut limits) = (total(spec, requests), total(spec, limits));
+        // What the pod asks for as a whole counts in place of the sum.
+        requests.extend(of_pod_requests);
+        limits.extend(of_pod_limits);
+        Self { class: qos_class(spec), requests, limits, overhead: amounts(spec.overhead.as_ref()), limited }
+    }
+
+    /// Thousandths of a CPU that its cgroup is limited to; `None` if it is not.
+    pub(crate) fn cpu_limit(&self) -> Option<u64> {
+        Some(self.limit(CPU)).filter(|_| self.limited.contains(&CPU))
+    }
+
+    /// Bytes of memory that its cgroup is limited to; `None` if it is not.
+    pub(crate) fn memory_limit(&self) -> Option<u64> {
+        Some(self.limit(MEMORY)).filter(|_| self.limited.contains(&MEMORY))
+    }
+
+    /// Everything that it requests, with the overhead.
+    pub(crate) fn all_requests(&self) -> BTreeMap<String, u64> {
+        let mut all = self.requests.clone();
+        add(&mut all, &self.overhead);
+        all
+    }
+
+    /// Its limits, with the overhead, whether they are enforced or not.
+    pub(crate) fn all_limits(&self) -> BTreeMap<String, u64> {
+        let named = self.limits.keys().map(|name| (name.clone(), self.limit(name)));
+        named.collect()
     }
 
     /// Thousandths of a CPU that it requests.
@@ -129,22 +155,54 @@ fn linux<'a>(cpu: CpuLimits, of: impl Fn(List) -> &'a Amounts) -> LinuxContainer
     }
 }
 
-/// The QoS class of a pod.
+/// The QoS class of a pod: by what it asks for as a whole, if it does, else by its containers.
 pub(crate) fn qos_class(spec: &PodSpec) -> QosClass {
+    let of_pod = pod_level(spec);
+    let all: Vec<Option<&ResourceRequirements>> = match of_pod {
+        Some(_) => vec![of_pod],
+        None => all(spec).map(|container| container.resources.as_ref()).collect(),
+    };
     let amount = |list: &Amounts, name: &str| list.get(name).copied().filter(|amount| *amount > 0);
     let names = [CPU, MEMORY];
-    let asks = |container: &Container| names.iter().any(|name| amount(&requests(container), name).is_some());
-    let is_full = |container: &Container| {
+    let asks = |one: &Option<&ResourceRequirements>| {
+        names.iter().any(|name| amount(&requests_of(*one), name).is_some())
+    };
+    let is_full = |one: &Option<&ResourceRequirements>| {
         names.iter().all(|name| {
-            let limit = amount(&limits(container), name);
-            limit.is_some() && amount(&requests(container), name) == limit
+            let limit = amount(&limits_of(*one), name);
+            limit.is_some() && amount(&requests_of(*one), name) == limit
         })
     };
-    match (all(spec).any(asks), all(spec).all(is_full)) {
+    match (all.iter().any(asks), all.iter().all(is_full)) {
         (false, _) => QosClass::BestEffort,
         (true, true) => QosClass::Guaranteed,
         (true, false) => QosClass::Burstable,
     }
+}
+
+/// Whether a pod as a whole can ask for this resource.
+fn is_pod_level(name: &str) -> bool {
+    [CPU, MEMORY].contains(&name) || name.starts_with(HUGE_PAGES)
+}
+
+/// What the pod asks for as a whole; `None` if it asks for nothing.
+pub(crate) fn pod_level(spec: &PodSpec) -> Option<&ResourceRequirements> {
+    let asks = |found: &&ResourceRequirements| {
+        found.requests.iter().chain(&found.limits).flatten().any(|(name, _)| is_pod_level(name))
+    };
+    spec.resources.as_ref().filter(asks)
+}
+
+/// Bytes of memory that the containers of a pod request together.
+pub(crate) fn memory_of_containers(spec: &PodSpec) -> u64 {
+    total(spec, requests).get(MEMORY).copied().unwrap_or(0)
+}
+
+/// The amounts that the pod asks for as a whole.
+fn of_pod(spec: &PodSpec, of: impl Fn(Option<&ResourceRequirements>) -> Amounts) -> Amounts {
+    let mut found = of(pod_level(spec));
+    found.retain(|name, _| is_pod_level(name));
+    found
 }
 
 fn all(spec: &PodSpec) -> impl Iterator<Item = &Container> {
@@ -186,19 +244,23 @@ fn raise(most: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// The requests of a container; what it limits and does not request is requested, as the API server defaults it.
 fn requests(container: &Container) -> Amounts {
-    let mut all = limits(container);
-    all.extend(amounts(resources(container).and_then(|found| found.requests.as_ref())));
-    all
+    requests_of(container.resources.as_ref())
 }
 
 fn limits(container: &Container) -> Amounts {
-    amounts(resources(container).and_then(|found| found.limits.as_ref()))
+    limits_of(container.resources.as_ref())
 }
 
-fn resources(container: &Container) -> Option<&ResourceRequirements> {
-    container.resources.as_ref()
+/// What is requested; what is limited and not requested is requested, as the API server defaults it.
+fn requests_of(found: Option<&ResourceRequirements>) -> Amounts {
+    let mut all = limits_of(found);
+    all.extend(amounts(found.and_then(|found| found.requests.as_ref())));
+    all
+}
+
+fn limits_of(found: Option<&ResourceRequirements>) -> Amounts {
+    amounts(found.and_then(|found| found.limits.as_ref()))
 }
 
 fn amounts(list: Option<&BTreeMap<String, Written>>) -> Amounts {
@@ -320,6 +382,44 @@ mod tests {
         let half = with(r#"{"requests":{"cpu":"1"}}"#).cgroup(CPU_LIMITS, None, &[]);
         assert_eq!((half.cpu_shares, half.cpu_quota, half.memory), (Some(1280), None, None));
         assert_eq!(PodResources::of(&one("{}")).overhead(CPU_LIMITS), LinuxContainerResources::default());
+    }
+
+    /// What the pod as a whole asks for; two containers, one without anything of its own.
+    fn as_a_whole(resources: &str) -> PodSpec {
+        pod(&format!(
+            r#"{{"resources":{resources},"containers":[{{"name":"a"}},
+            {{"name":"b","resources":{{"requests":{{"cpu":"100m","memory":"8Mi"}}}}}}]}}"#
+        ))
+    }
+
+    #[test]
+    fn what_the_pod_asks_for_as_a_whole_counts_in_place_of_the_sum() {
+        let spec = as_a_whole(r#"{"requests":{"cpu":"250m"},"limits":{"cpu":"500m","memory":"64Mi"}}"#);
+        let found = PodResources::of(&spec);
+        let limits = found.cgroup(CPU_LIMITS, None, &[]);
+        assert_eq!((found.class, limits.cpu_shares), (QosClass::Burstable, Some(256)));
+        assert_eq!((limits.cpu_quota, limits.memory), (Some(50_000), Some(64 << 20)));
+        assert_eq!((found.cpu_limit(), found.memory_limit()), (Some(500), Some(64 << 20)));
+        assert_eq!(found.all_requests()["memory"], 64 << 20, "what is limited and not requested");
+        let only_requests = PodResources::of(&as_a_whole(r#"{"requests":{"cpu":"1"}}"#));
+        assert_eq!((only_requests.cpu_request(), only_requests.cpu_limit()), (1000, None));
+        assert_eq!(only_requests.all_requests()["memory"], 8 << 20, "of its containers");
+        let nothing = PodResources::of(&as_a_whole(r#"{"requests":{}}"#));
+        assert_eq!((nothing.class, nothing.cpu_request()), (QosClass::Burstable, 100));
+    }
+
+    #[test]
+    fn a_pod_is_of_the_class_that_it_asks_for_as_a_whole() {
+        use QosClass::{BestEffort, Burstable, Guaranteed};
+        let table = [
+            (r#"{"limits":{"cpu":"1","memory":"1Gi"}}"#, Guaranteed),
+            (r#"{"limits":{"cpu":"1"}}"#, Burstable),
+            (r#"{"requests":{"hugepages-2Mi":"4Mi"},"limits":{"hugepages-2Mi":"4Mi"}}"#, BestEffort),
+            ("{}", Burstable),
+        ];
+        for (resources, class) in table {
+            assert_eq!(qos_class(&as_a_whole(resources)), class, "{resources}");
+        }
     }
 
     #[test]

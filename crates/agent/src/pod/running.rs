@@ -1,12 +1,14 @@
 //! The pods that this agent runs, by name.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use manifest::k8s_openapi::api::core::v1::Pod;
+use tokio::sync::Notify;
 use types::PodUid;
 
 use crate::pod::orders::Orders;
+use crate::pod::resize::record::ResizeRecord;
 use crate::ports::PodRef;
 
 /// A pod that this process runs.
@@ -15,10 +17,17 @@ pub(crate) struct Running {
     pub(crate) uid: PodUid,
     /// The definition that it runs with.
     pub(crate) pod: Pod,
+    /// What of it does not have the resources of its definition yet.
+    pub(crate) resize: Option<ResizeRecord>,
     pub(crate) orders: Orders,
 }
 
 impl Running {
+    /// Whether its worker manages it: of a pod that has ended, no container is started any more.
+    pub(crate) fn is_managed(&self) -> bool {
+        !self.orders.sender.is_closed()
+    }
+
     /// `namespace/name`.
     pub(crate) fn title(&self) -> String {
         let metadata = &self.pod.metadata;
@@ -37,6 +46,8 @@ pub(crate) struct RunningPods {
     pods: Mutex<Pods>,
     /// The UID of the pod of each name that this process removed last.
     removed: Mutex<HashMap<Key, PodUid>>,
+    /// Notified when a pod or its resources have changed.
+    changed: Arc<Notify>,
 }
 
 impl RunningPods {
@@ -50,8 +61,24 @@ impl RunningPods {
         removed.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
+    /// Notified when a pod or its resources have changed.
+    pub(crate) fn changes(&self) -> Arc<Notify> {
+        Arc::clone(&self.changed)
+    }
+
     pub(crate) fn insert(&self, namespace: &str, name: &str, running: Running) {
         self.pods().insert((namespace.to_owned(), name.to_owned()), running);
+        self.changed.notify_one();
+    }
+
+    /// Stores what of a running pod does not have its resources yet.
+    pub(crate) fn resized(&self, uid: &PodUid, resize: Option<ResizeRecord>) {
+        if let Some(known) = self.pods().values_mut().find(|known| known.uid == *uid)
+            && known.resize != resize
+        {
+            known.resize = resize;
+            self.changed.notify_one();
+        }
     }
 
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Running> {
@@ -67,6 +94,7 @@ impl RunningPods {
         let mut pods = self.pods();
         if let Some(known) = pods.values_mut().find(|known| known.uid == running.uid) {
             known.pod = pod;
+            self.changed.notify_one();
         }
     }
 
@@ -76,6 +104,7 @@ impl RunningPods {
         let key = (pod.namespace.clone(), pod.name.clone());
         if pods.get(&key).is_some_and(|running| running.uid == pod.uid) {
             pods.remove(&key);
+            self.changed.notify_one();
             self.removed.lock().unwrap_or_else(PoisonError::into_inner).insert(key, pod.uid.clone());
         }
     }

@@ -183,6 +183,7 @@ mod tests {
             containers: vec![container(container_state)],
             ephemeral: vec![],
             generation: None,
+            resources: None,
         }
     }
 

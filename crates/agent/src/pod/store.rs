@@ -30,9 +30,11 @@ use types::PodUid;
 
 use crate::error::{Error, Result};
 use crate::housekeeping::logs::remove_links;
+use crate::pod::local_volume::LocalVolume;
 use crate::pod::lock::{LOCK, PodLock, is_managed};
 use crate::pod::pod_files::PodFiles;
 use crate::pod::removal::{gone, remove_file, remove_tree};
+use crate::pod::resize::record::ResizeRecord;
 use crate::pod::spec::grace;
 use crate::status::view::PodStatus;
 
@@ -77,7 +79,14 @@ pub struct PodRecord {
     /// The kubelet's root directory that has its volumes and files, where they are not in the state directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_dir: Option<PathBuf>,
-    /// Its definition.
+    /// Whether its sandbox was there before the record, with the SELinux level that the runtime has chosen: containers get
+    /// no other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_runtime_level: bool,
+    /// What of it does not have the resources of its definition yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) resize: Option<ResizeRecord>,
+    /// Its definition, with the resources that it was given.
     pub pod: Pod,
 }
 
@@ -115,14 +124,16 @@ impl PodRecord {
             process: std::process::id(),
             pod_logs_dir,
             root_dir,
+            has_runtime_level: false,
+            resize: None,
             pod,
         }
     }
 
-    /// The record with a new definition and its hash.
-    pub(crate) fn updated(self, mut pod: Pod, hash: u64) -> Self {
+    /// The record with a new definition and its hash, and with what of the pod does not have its resources yet.
+    pub(crate) fn updated(self, mut pod: Pod, hash: u64, resize: Option<ResizeRecord>) -> Self {
         pod.metadata.uid = Some(self.uid.as_str().to_owned());
-        Self { hash: format!("{hash:016x}"), pod, ..self }
+        Self { hash: format!("{hash:016x}"), pod, resize, ..self }
     }
 
     pub(crate) fn managed_by_this_process(self) -> Self {
@@ -149,6 +160,8 @@ pub struct Stored {
     pub is_managed: bool,
     /// The directory of its containers' logs.
     pub logs: PathBuf,
+    /// The directory of its volumes and files.
+    pub files: PathBuf,
 }
 
 impl Stored {
@@ -156,6 +169,25 @@ impl Stored {
     #[must_use]
     pub fn grace(&self) -> Duration {
         grace(&self.record.pod.spec.clone().unwrap_or_default())
+    }
+
+    /// Its volumes that the node has made of files.
+    #[must_use]
+    pub fn local_volumes(&self) -> Vec<LocalVolume> {
+        let volumes = self.record.pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+        volumes.filter_map(|volume| LocalVolume::of(volume, &self.files)).collect()
+    }
+
+    /// The directory of what the node keeps for each of its containers, such as termination messages.
+    #[must_use]
+    pub fn container_files(&self) -> PathBuf {
+        self.files.join(CONTAINERS)
+    }
+
+    /// Its `/etc/hosts`, which is there once the pod has an address.
+    #[must_use]
+    pub fn hosts_file(&self) -> PathBuf {
+        self.files.join(HOSTS)
     }
 }
 
@@ -223,12 +255,25 @@ impl Place {
         write(&self.dir.join(RECORD), record)
     }
 
-    /// Records a new definition of a running pod.
-    pub(crate) fn update_record(&self, pod: Pod, hash: u64) -> Result<()> {
+    /// Records a new definition of a running pod, and what of it does not have its resources yet.
+    pub(crate) fn update_record(&self, pod: Pod, hash: u64, resize: Option<ResizeRecord>) -> Result<()> {
+        let record = self.known_record()?.updated(pod, hash, resize);
+        self.write_record(&record)
+    }
+
+    /// Records what of a running pod does not have its resources yet.
+    pub(crate) fn record_resize(&self, resize: Option<ResizeRecord>) -> Result<()> {
+        let record = self.known_record()?;
+        if record.resize == resize {
+            return Ok(());
+        }
+        self.write_record(&PodRecord { resize, ..record })
+    }
+
+    fn known_record(&self) -> Result<PodRecord> {
         let path = self.dir.join(RECORD);
-        let gone = || Error::Record { path: path.clone(), cause: "it is gone".to_owned() };
-        let record = durable::read_record::<PodRecord>(&path)?.ok_or_else(gone)?;
-        self.write_record(&record.updated(pod, hash))
+        let record = durable::read_record::<PodRecord>(&path)?;
+        record.ok_or_else(|| Error::Record { path, cause: "it is gone".to_owned() })
     }
 
     pub(crate) fn write_status(&self, status: &PodStatus) -> Result<()> {
@@ -366,7 +411,8 @@ fn one(state: &Path, dir: &Path) -> Result<Option<Stored>> {
     let Some(record) = durable::read_record::<PodRecord>(&path)? else { return Ok(None) };
     let place = Place::of(state, &record);
     let status = place.read_status();
-    Ok(Some(Stored { status, is_managed: is_managed(dir), logs: place.logs, record }))
+    let is_managed = is_managed(dir);
+    Ok(Some(Stored { status, is_managed, logs: place.logs, files: place.files, record }))
 }
 
 /// Requests that the process that manages the pod stops it. The process watches for the request's file.

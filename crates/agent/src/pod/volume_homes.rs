@@ -54,6 +54,8 @@ impl VolumeHomes {
         let open = |dir: &Path| {
             let others: Vec<&Path> = all.iter().copied().filter(|other| *other != dir).collect();
             let local = PodVolumes::open_beside(dir, state, &others, Arc::clone(kernel))?;
+            // Another root directory is a kubelet's.
+            let local = if dir == state { local } else { local.beside_kubelet() };
             let manager = VolumeManager::new(vec![Arc::new(LocalDriver::new(local.clone()))]);
             Ok((dir.to_owned(), VolumeHome { manager, local }))
         };

@@ -27,6 +27,7 @@ use crate::pod::gates;
 use crate::pod::lock::PodLock;
 use crate::pod::mounts;
 use crate::pod::orders::Order;
+use crate::pod::resize::Resizing;
 use crate::pod::spec;
 use crate::pod::starting::{Measured, Starting};
 use crate::pod::stop_requests::StopRequests;
@@ -69,6 +70,7 @@ pub(crate) struct Worker {
     pub(crate) rests_until: tokio::time::Instant,
     /// Notifies the log rotation of the containers that run.
     pub(crate) writing: watch::Sender<Vec<Running>>,
+    pub(crate) resize: Resizing,
 }
 
 /// Whether the runtime responds. Each change is logged once.
@@ -165,14 +167,20 @@ impl Worker {
                 is_other
             });
             let conditions = gates::of(&self.executor.context.pod);
-            let observed =
-                Observed { conditions, ..observed(&snapshot, tasks, std::mem::take(&mut outcomes)) };
+            let outdated = self.resize.outdated(&self.executor, &snapshot, &tasks);
+            let observed = Observed {
+                conditions,
+                outdated,
+                is_crowded: self.executor.shared.has_too_many_dead(),
+                ..observed(&snapshot, tasks, std::mem::take(&mut outcomes))
+            };
             let now = self.now();
             let (actions, status) = step(&self.pod, &observed, &mut self.state, now);
             let ips = snapshot.current().map(|sandbox| self.executor.addresses(sandbox));
             let ips =
                 ips.unwrap_or_else(|| self.status.borrow().iter().flat_map(|s| s.ips.clone()).collect());
             self.ending.send_replace(status.stage != Stage::Syncing);
+            self.resize.turn(&self.executor, status.stage, &snapshot);
             under_way.abort_pointless(status.stage, &snapshot);
             let is_over = status.stage == Stage::Terminated && under_way.tasks.is_empty();
             let status = self.view(&status, ips, &snapshot);
@@ -221,7 +229,8 @@ impl Worker {
     /// The pod's status with its addresses, the runtime's IDs of its containers and the generation of its spec.
     fn view(&self, status: &Status, ips: Vec<String>, snapshot: &PodSnapshot) -> PodStatus {
         let generation = self.executor.context.pod.metadata.generation;
-        let status = PodStatus { generation, ..PodStatus::new(status, ips) };
+        let resources = Some(self.resize.status(&self.executor.context, snapshot));
+        let status = PodStatus { generation, resources, ..PodStatus::new(status, ips) };
         status.identified(self.status.borrow().as_ref(), |name| snapshot.instances(name))
     }
 
@@ -262,6 +271,7 @@ impl Worker {
     /// deadline. An outcome is taken before the next relist, which then shows the task's effect.
     async fn wait(&mut self, wake: Option<Moment>, under_way: &mut UnderWay) -> Option<Outcome> {
         let relist = if self.executor.shared.notifier.has_events() { RELIST } else { RELIST_UNTOLD };
+        let wake = wake.into_iter().chain(self.resize.wakes_at(self.now())).min();
         let until = wake.map_or(relist, |at| at.since(self.now()).min(relist));
         let (wakeup, changes) = (Arc::clone(&self.wakeup), Arc::clone(&self.changes));
         let deadline = tokio::time::sleep(until);
@@ -269,6 +279,11 @@ impl Worker {
         loop {
             tokio::select! {
                 outcome = under_way.next() => return outcome,
+                outcome = self.resize.next() => {
+                    self.resize.done(&self.executor, outcome).await;
+                    self.observer.forget_statuses();
+                    return None;
+                }
                 () = wakeup.notified() => return None,
                 () = &mut deadline => return None,
                 order = self.orders.recv(), if !self.orders.is_closed() => match order {
@@ -279,6 +294,7 @@ impl Worker {
                     }
                     Some(Order::Update { pod, plans, done }) => {
                         let begun = Instant::now();
+                        self.resize.expect(&under_way.tasks());
                         // The caller may not wait for the result.
                         let _ = done.send(self.update(*pod, plans).await);
                         self.executor.shared.metrics.pods.worker_passed(Pass::Update, begun);
@@ -310,10 +326,12 @@ impl Worker {
         let updated = self.pod.clone().updated(spec::lifecycle_spec(&context.spec, &context.marks)?)?;
         let (place, recorded) = (self.executor.place.clone(), context.pod.clone());
         let hash = context.plan.as_ref().map_or(0, |plan| definition(&context.pod, plan.user_namespace));
-        blocking("recording an update", move || place.update_record(recorded, hash)).await?;
+        let (resize, begun) = self.resize.updated(&self.executor.context, &context);
+        blocking("recording an update", move || place.update_record(recorded, hash, resize)).await?;
         self.state.update(&self.pod, &updated);
         self.pod = updated;
         self.executor.context = Arc::clone(&context);
+        self.resize.begin(begun, &self.executor);
         self.updates.send_replace(context);
         self.refresh().await;
         Ok(())
@@ -379,6 +397,8 @@ fn observed(snapshot: &PodSnapshot, under_way: BTreeSet<Task>, outcomes: Vec<Out
         instances: snapshot.containers.iter().map(|c| c.seen.clone()).collect(),
         outcomes,
         conditions: std::collections::BTreeMap::new(),
+        outdated: BTreeSet::new(),
+        is_crowded: false,
     }
 }
 
@@ -400,6 +420,7 @@ mod tests {
             image: String::new(),
             image_ref: String::new(),
             user: None,
+            resources: None,
             seen,
         }
     }

@@ -12,10 +12,14 @@ use lifecycle::{HookKind, ProbeKind, Verdict};
 use manifest::k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Probe};
 use manifest::k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use tracing::Instrument;
+use types::GoDuration;
 
 use self::http::Get;
 use self::target::Scheme;
 use crate::cri::calls::Cri;
+
+/// As many characters of a command or of its output are in a message.
+const MOST_SAID: usize = 1024;
 
 /// How often a probe that cannot be run is tried before its verdict is an error.
 const TRIES: u32 = 3;
@@ -174,22 +178,58 @@ async fn run_command(cri: &Cri, id: &str, command: &[String], limit: Duration) -
         Ok(done) if done.exit_code == 0 => Ran::new(Verdict::Success, ""),
         Ok(done) => {
             let said = [done.stdout, done.stderr].concat();
-            let said: String = String::from_utf8_lossy(&said).chars().take(1024).collect();
+            let said: String = String::from_utf8_lossy(&said).chars().take(MOST_SAID).collect();
             Ran::new(Verdict::Failure, format!("exit code {}: {}", done.exit_code, said.trim()))
         }
         // The runtime's deadline, or the caller's if the runtime does not keep its own.
-        Err(
-            error @ crate::Error::Call(
-                cri::CallError::DeadlineExceeded { .. }
-                | cri::CallError::Refused { code: cri::Code::DeadlineExceeded, .. },
-            ),
-        ) => Ran::new(Verdict::Failure, error.to_string()),
+        Err(crate::Error::Call(
+            cri::CallError::DeadlineExceeded { .. }
+            | cri::CallError::Refused { code: cri::Code::DeadlineExceeded, .. },
+        )) => Ran::new(Verdict::Failure, timed_out(command, limit)),
         Err(error) => Ran::new(Verdict::Error, error.to_string()),
     }
 }
 
+/// What a kubelet says of a command that ran out of time.
+fn timed_out(command: &[String], limit: Duration) -> String {
+    let command: String = command.join(" ").chars().take(MOST_SAID).collect();
+    format!("command timed out: {} timed out after {}", go_quoted(&command), GoDuration::from(limit))
+}
+
+/// The text in quotes as Go's `%q` writes it.
+fn go_quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match (c, u32::from(c)) {
+            ('"' | '\\', _) => out.extend(['\\', c]),
+            ('\n', _) => out.push_str("\\n"),
+            ('\r', _) => out.push_str("\\r"),
+            ('\t', _) => out.push_str("\\t"),
+            (_, 0x07) => out.push_str("\\a"),
+            (_, 0x08) => out.push_str("\\b"),
+            (_, 0x0b) => out.push_str("\\v"),
+            (_, 0x0c) => out.push_str("\\f"),
+            (_, number @ (..0x20 | 0x7f)) => out.push_str(&format!("\\x{number:02x}")),
+            (_, number @ ..0x1_0000) if !is_printable(c) => out.push_str(&format!("\\u{number:04x}")),
+            (_, number) if !is_printable(c) => out.push_str(&format!("\\U{number:08x}")),
+            _ => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Whether a character has a shape of its own.
+fn is_printable(c: char) -> bool {
+    c == ' ' || c.is_alphanumeric() || c.escape_debug().eq([c]) && !c.is_whitespace()
+}
+
 #[cfg(test)]
 mod tests {
+    use cri::image_service_server::ImageService;
+    use cri::runtime_service_server::RuntimeService;
+    use cri::server::Services;
+    use cri::{ExecSyncRequest, ExecSyncResponse, Request, Response, Status};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -199,6 +239,12 @@ mod tests {
     /// The pod's address in these tests: no host has it (TEST-NET-1).
     const NOBODY: &str = "192.0.2.1";
 
+    fn cri_of(client: cri::client::Client) -> Cri {
+        let metrics = Metrics::register(&telemetry::metrics::Registry::default()).unwrap().runtime;
+        let owned = crate::owned::Owned::new(crate::instance::InstanceId::for_test("instance-1"), None);
+        Cri { client, owned, journal: None, metrics, timeout: Duration::from_secs(5) }
+    }
+
     async fn ran(probe: &str) -> Verdict {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -206,11 +252,7 @@ mod tests {
         let container: Container = serde_json::from_str(&text).unwrap();
         // These probes send no request to the runtime.
         let (ours, _theirs) = tokio::io::duplex(4096);
-        let metrics = Metrics::register(&telemetry::metrics::Registry::default()).unwrap();
-        let client = cri::client::Client::over(ours).await.unwrap();
-        let instance = crate::instance::InstanceId::for_test("instance-1");
-        let metrics = metrics.runtime;
-        let cri = Cri { client, instance, journal: None, metrics, timeout: Duration::from_secs(5) };
+        let cri = cri_of(cri::client::Client::over(ours).await.unwrap());
         let serving = async {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut asked = [0; 1024];
@@ -231,5 +273,63 @@ mod tests {
         assert_eq!(ran(r#"{"httpGet":{"host":"127.0.0.1","port":PORT}}"#).await, Verdict::Success);
         assert_eq!(ran(r#"{"tcpSocket":{"port":PORT}}"#).await, Verdict::Failure);
         assert_eq!(ran(r#"{"httpGet":{"port":PORT}}"#).await, Verdict::Failure);
+    }
+
+    /// Answers no ExecSync, or that its deadline is over.
+    struct Slow {
+        keeps_deadline: bool,
+    }
+
+    #[tonic::async_trait]
+    impl RuntimeService for Slow {
+        async fn exec_sync(&self, _: Request<ExecSyncRequest>) -> Result<Response<ExecSyncResponse>, Status> {
+            if self.keeps_deadline {
+                return Err(Status::deadline_exceeded("the command did not end within 90s"));
+            }
+            std::future::pending().await
+        }
+    }
+
+    struct NoImages;
+
+    impl ImageService for NoImages {}
+
+    /// The verdict was an error, which is tried again, if the runtime did not keep the deadline; and the event had the words of the
+    /// runtime.
+    #[tokio::test(start_paused = true)]
+    async fn an_exec_probe_fails_at_its_deadline_in_a_kubelets_words() {
+        for keeps_deadline in [true, false] {
+            let (ours, theirs) = tokio::io::duplex(4096);
+            let services = Services { runtime: Slow { keeps_deadline }, images: NoImages };
+            let serving = tokio::spawn(services.serve_over(theirs, std::future::pending()));
+            let cri = cri_of(cri::client::Client::over(ours).await.unwrap());
+            let command = r#"["sh","-c","echo \"a\tb\"; sleep 99"]"#;
+            let text = format!(r#"{{"name":"a","livenessProbe":{{"exec":{{"command":{command}}}}}}}"#);
+            let container: Container = serde_json::from_str(&text).unwrap();
+            let asked = Asked { cri: &cri, id: "c", container: &container, address: NOBODY };
+            let begun = tokio::time::Instant::now();
+            let ran = asked.probe(ProbeKind::Liveness, Duration::from_secs(90)).await;
+            assert_eq!(ran.verdict, Verdict::Failure, "{}", ran.words);
+            let words = r#"command timed out: "sh -c echo \"a\tb\"; sleep 99" timed out after 1m30s"#;
+            assert_eq!(ran.words, words);
+            let expected = Duration::from_secs(if keeps_deadline { 0 } else { 90 + 5 });
+            assert_eq!(begun.elapsed().as_secs(), expected.as_secs(), "it is tried once");
+            serving.abort();
+        }
+    }
+
+    #[test]
+    fn texts_are_quoted_as_go_quotes_them() {
+        for (text, quoted) in [
+            ("sleep 10", r#""sleep 10""#),
+            ("a\"b\\c", r#""a\"b\\c""#),
+            ("\n\r\t\u{7}\u{8}\u{b}\u{c}", r#""\n\r\t\a\b\v\f""#),
+            ("\0\u{1b}\u{7f}", r#""\x00\x1b\x7f""#),
+            ("ä→日", r#""ä→日""#),
+            ("\u{a0}\u{200b}\u{feff}\u{85}", r#""\u00a0\u200b\ufeff\u0085""#),
+            ("\u{e0001}", r#""\U000e0001""#),
+        ] {
+            assert_eq!(go_quoted(text), quoted);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Events of pods, and the log as a sink of them.
 
+use std::collections::BTreeMap;
+
 use telemetry::log::pod_span;
 use tracing::{debug, info, warn};
 use types::reason;
@@ -38,7 +40,16 @@ impl Recorder<'_> {
     fn event(&self, kind: EventType, reason: &'static str, text: Text) -> Event {
         let object = EventObject { pod: self.context.reference(), field_path: None };
         let Text { event, log } = text;
-        Event { kind, reason, object, image: None, message: event, log, time: self.clock.now() }
+        Event {
+            kind,
+            reason,
+            object,
+            image: None,
+            message: event,
+            annotations: BTreeMap::new(),
+            log,
+            time: self.clock.now(),
+        }
     }
 }
 

@@ -188,6 +188,7 @@ mod tests {
             containers,
             ephemeral: vec![],
             generation: None,
+            resources: None,
         }
     }
 

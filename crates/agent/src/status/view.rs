@@ -7,6 +7,8 @@ use lifecycle::{
 use serde::{Deserialize, Serialize};
 use types::reason;
 
+use crate::status::resources_view::ResourcesStatus;
+
 /// A pod's status. A later process resumes the pod from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,6 +37,9 @@ pub struct PodStatus {
     /// The generation of the spec that the status is about; `None` for a pod that is not of an API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
+    /// Its resources; `None` for one that this process has not observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourcesStatus>,
 }
 
 /// One condition of a pod.
@@ -156,6 +161,7 @@ impl PodStatus {
             containers: views(&status.containers),
             ephemeral: views(&status.ephemeral),
             generation: None,
+            resources: None,
         }
     }
 
@@ -409,6 +415,7 @@ mod tests {
             containers,
             ephemeral: vec![],
             generation: None,
+            resources: None,
         }
     }
 

@@ -122,6 +122,8 @@ impl Correlator {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn event(pod: &str, message: &str) -> Record {
@@ -137,6 +139,7 @@ mod tests {
             reason: "BackOff",
             object,
             message: message.into(),
+            annotations: BTreeMap::new(),
             time: Moment::from_millis(5000),
         }
     }

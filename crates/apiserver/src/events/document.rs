@@ -33,10 +33,16 @@ pub(super) fn document(event: &Record, correlated: &Correlated, node: &str, name
             object.insert(key.to_owned(), json!(value));
         }
     }
+    let mut metadata = Map::new();
+    metadata.insert("name".to_owned(), json!(name));
+    metadata.insert("namespace".to_owned(), json!(involved.event_namespace()));
+    if !event.annotations.is_empty() {
+        metadata.insert("annotations".to_owned(), json!(event.annotations));
+    }
     json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": name, "namespace": involved.event_namespace()},
+        "metadata": metadata,
         "involvedObject": object,
         "reason": event.reason,
         "message": cut(&correlated.message, MESSAGE_BYTES),
@@ -90,13 +96,14 @@ mod tests {
             object: EventObject { pod, field_path: Some("spec.containers{app}".into()) },
             image: None,
             message: "Container started".into(),
+            annotations: [("starved_resource".to_owned(), "memory".to_owned())].into(),
             log: None,
             time: Moment::from_millis(1_772_368_205_999),
         };
         let event = Record::from(event);
         let correlated = Correlator::new().observe(&event, Instant::now()).unwrap();
         let expected = json!({
-            "apiVersion": "v1", "kind": "Event", "metadata": {"name": "web.1", "namespace": "shop"},
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": "web.1", "namespace": "shop", "annotations": {"starved_resource": "memory"}},
             "involvedObject": {"kind": "Pod", "apiVersion": "v1", "namespace": "shop", "name": "web", "uid": "u-1",
                 "fieldPath": "spec.containers{app}"},
             "reason": "Started", "message": "Container started", "type": "Normal",

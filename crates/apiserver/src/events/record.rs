@@ -1,5 +1,7 @@
 //! An event on its way to the API: of a pod, or of the node.
 
+use std::collections::BTreeMap;
+
 use agent::ports::{Event, EventType};
 use lifecycle::Moment;
 
@@ -13,6 +15,7 @@ pub(super) struct Record {
     pub(super) reason: &'static str,
     pub(super) object: Involved,
     pub(super) message: String,
+    pub(super) annotations: BTreeMap<String, String>,
     pub(super) time: Moment,
 }
 
@@ -37,7 +40,7 @@ impl Involved {
 
 impl From<Event> for Record {
     fn from(event: Event) -> Self {
-        let Event { kind, reason, object, message, time, .. } = event;
+        let Event { kind, reason, object, message, annotations, time, .. } = event;
         let object = Involved {
             kind: "Pod",
             namespace: object.pod.namespace,
@@ -45,7 +48,7 @@ impl From<Event> for Record {
             uid: object.pod.uid.as_str().to_owned(),
             field_path: object.field_path,
         };
-        Self { kind, reason, object, message, time }
+        Self { kind, reason, object, message, annotations, time }
     }
 }
 
@@ -69,6 +72,6 @@ impl NodeEvent {
         let Self { kind, reason, uid, message, time } = self;
         let (namespace, name) = (String::new(), node.to_owned());
         let object = Involved { kind: "Node", namespace, name, uid, field_path: None };
-        Record { kind, reason, object, message, time }
+        Record { kind, reason, object, message, annotations: BTreeMap::new(), time }
     }
 }

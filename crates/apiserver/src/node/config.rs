@@ -10,11 +10,19 @@ use super::settings::{HardEviction, NodeSettings, Reservation, Threshold};
 use super::sync::NodeTiming;
 use crate::lease::LeaseTiming;
 
+/// Features whose gates the API server asks of a node before it uses them: WebSockets that come as they are, and not as SPDY;
+/// resizes of pods as a whole, and of init containers that run to their end.
+const DECLARED: [&str; 3] = [
+    "ExtendWebSocketsToKubelet",
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+];
+
 impl NodeSettings {
     /// The settings of the node `name` that reports `kubelet_version`.
     #[must_use]
     pub fn of(config: &KubeletConfig, flags: &NodeFlags, name: &str, kubelet_version: &str) -> Self {
-        let threshold = |signal| config.eviction_hard.get(&signal).map(threshold);
+        let threshold = |signal| config.eviction_hard.get(&signal).map(Threshold::from);
         Self {
             register: config.register_node,
             labels: flags.node_labels.clone(),
@@ -33,6 +41,11 @@ impl NodeSettings {
             },
             max_images: usize::try_from(config.node_status_max_images).ok(),
             port: config.port,
+            declared_features: DECLARED
+                .into_iter()
+                .filter(|feature| config.is_gate_on(feature))
+                .map(str::to_owned)
+                .collect(),
             ..Self::new(name, kubelet_version)
         }
     }
@@ -77,11 +90,17 @@ fn reservation(of: &BTreeMap<String, Quantity>) -> Reservation {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a percentage is from 0 to 100")]
-fn threshold(configured: &Configured) -> Threshold {
-    match configured {
-        Configured::Percentage(percent) => Threshold::PerMillion((percent * 10_000.0).round() as u32),
-        Configured::Quantity(amount) => Threshold::Bytes(u64::try_from(amount.units()).unwrap_or(0)),
+impl From<&Configured> for Threshold {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a percentage is from 0 to 100"
+    )]
+    fn from(configured: &Configured) -> Self {
+        match configured {
+            Configured::Percentage(percent) => Self::PerMillion((percent * 10_000.0).round() as u32),
+            Configured::Quantity(amount) => Self::Bytes(u64::try_from(amount.units()).unwrap_or(0)),
+        }
     }
 }
 
@@ -117,7 +136,13 @@ mod tests {
         assert_eq!(settings.system_reserved, reserved);
         assert_eq!(settings.hard_eviction.memory_available, Some(Threshold::Bytes(200 << 20)));
         assert_eq!(settings.hard_eviction.nodefs_available, Some(Threshold::PerMillion(50_000)));
+        assert_eq!(settings.declared_features, DECLARED);
         assert_eq!(settings.taints.first().map(|taint| taint.effect.as_str()), Some("NoSchedule"));
         assert_eq!(LeaseTiming::from(&loaded.config).duration_seconds, 20);
+        std::fs::write(&file, format!("{text}featureGates: {{ExtendWebSocketsToKubelet: false}}\n")).unwrap();
+        let loaded =
+            KubeletConfig::load(Some(&file), None, &::node::kubelet::KubeletFlags::default()).unwrap();
+        let settings = NodeSettings::of(&loaded.config, &NodeFlags::default(), "worker", "v1.37.1");
+        assert_eq!(settings.declared_features, DECLARED[1..]);
     }
 }

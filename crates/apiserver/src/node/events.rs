@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use agent::ports::{Clock, EventType};
+use agent::ports::EventType;
 use k8s_openapi::api::core::v1::Node;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::conditions::NodeConditions;
 use super::facts::NodeState;
+use super::recorder::NodeRecorder;
 use super::sync::NodeHandle;
-use crate::events::{ApiEvents, NodeEvent};
 
 /// Records the events of a node. The task ends when this value is dropped.
 #[derive(Debug)]
@@ -22,16 +22,15 @@ impl NodeEvents {
     /// Records that the agent starts, and from then on that the machine was rebooted, each change of the node's
     /// conditions, and whether pods may be scheduled onto it. Must be called within a tokio runtime.
     #[must_use]
-    pub fn start(
-        events: Arc<ApiEvents>,
-        clock: Arc<dyn Clock>,
+    pub(crate) fn start(
+        recorder: NodeRecorder,
         name: &str,
         state: watch::Receiver<NodeState>,
         handle: &NodeHandle,
     ) -> Self {
-        let recorder = Recorder { events, clock, name: name.to_owned() };
+        let events = StateEvents { recorder, name: name.to_owned() };
         let watched = Watched { state, node: handle.node(), rebooted: handle.rebooted() };
-        Self { task: tokio::spawn(recorder.run(watched)).abort_handle() }
+        Self { task: tokio::spawn(events.run(watched)).abort_handle() }
     }
 }
 
@@ -41,9 +40,8 @@ impl Drop for NodeEvents {
     }
 }
 
-struct Recorder {
-    events: Arc<ApiEvents>,
-    clock: Arc<dyn Clock>,
+struct StateEvents {
+    recorder: NodeRecorder,
     name: String,
 }
 
@@ -54,16 +52,15 @@ struct Watched {
     rebooted: watch::Receiver<bool>,
 }
 
-impl Recorder {
+impl StateEvents {
     async fn run(self, watched: Watched) {
         let Watched { mut state, mut node, mut rebooted } = watched;
-        self.record(EventType::Normal, "Starting", String::new(), "Starting kubelet.".to_owned());
+        self.recorder.record(EventType::Normal, "Starting", "Starting kubelet.".to_owned());
         let (mut conditions, mut is_cordoned, mut is_reboot_recorded) = (None, None, false);
         loop {
             let seen = node.borrow_and_update().clone();
             let now = state.borrow_and_update().conditions.clone();
             let is_rebooted = *rebooted.borrow_and_update();
-            let uid = seen.as_ref().and_then(|node| node.metadata.uid.clone()).unwrap_or_default();
             let mut reasons = flips(conditions.as_ref(), &now);
             conditions = Some(now);
             if let Some(node) = seen {
@@ -73,12 +70,12 @@ impl Recorder {
             }
             for reason in reasons {
                 let message = format!("Node {} status is now: {reason}", self.name);
-                self.record(EventType::Normal, reason, uid.clone(), message);
+                self.recorder.record(EventType::Normal, reason, message);
             }
             if is_rebooted && !std::mem::replace(&mut is_reboot_recorded, true) {
                 let boot = state.borrow().facts.machine.boot_id.clone();
                 let message = format!("Node {} has been rebooted, boot id: {boot}", self.name);
-                self.record(EventType::Warning, "Rebooted", uid, message);
+                self.recorder.record(EventType::Warning, "Rebooted", message);
             }
             let is_open = tokio::select! {
                 changed = rebooted.changed(), if !is_rebooted => changed.is_ok(),
@@ -89,11 +86,6 @@ impl Recorder {
                 return;
             }
         }
-    }
-
-    fn record(&self, kind: EventType, reason: &'static str, uid: String, message: String) {
-        let time = self.clock.now();
-        self.events.record_node(NodeEvent { kind, reason, uid, message, time });
     }
 }
 

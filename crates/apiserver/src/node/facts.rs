@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use devices::DeviceCount;
+
 use super::conditions::NodeConditions;
 
 /// What the status of a Node is computed from; it changes while the agent runs.
@@ -27,6 +29,17 @@ pub struct NodeFacts {
     pub addresses: Vec<IpAddr>,
     /// Volumes that may be mounted, as the attach-detach controller names them; `None` before they are known.
     pub volumes_in_use: Option<Vec<String>>,
+    /// The devices of plugins.
+    pub devices: DeviceFacts,
+}
+
+/// The devices of plugins on a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeviceFacts {
+    /// How many each resource has.
+    pub counts: BTreeMap<String, DeviceCount>,
+    /// Whether no device plugin was ever on this machine: what a Node that exists has of extended resources is not here.
+    pub is_new: bool,
 }
 
 /// A machine and its kernel.

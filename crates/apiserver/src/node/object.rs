@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
+use types::is_extended_resource;
 
 use super::conditions::Before;
 use super::facts::{MachineFacts, NodeState, RuntimeFacts};
@@ -53,7 +54,7 @@ pub fn new_node(settings: &NodeSettings, state: &NodeState, now: Timestamp) -> N
 }
 
 /// A Node that existed before, with what is reconciled once: an annotation, and the labels that a node owns. Other
-/// labels and all taints stay as they are.
+/// labels and all taints stay as they are. Extended resources are none where no device plugin was ever on this machine.
 #[must_use]
 pub fn adopted_node(seen: &Node, settings: &NodeSettings, state: &NodeState) -> Node {
     let mut node = seen.clone();
@@ -61,6 +62,12 @@ pub fn adopted_node(seen: &Node, settings: &NodeSettings, state: &NodeState) -> 
     let reconciled = labels::reconciled(&ours).map(|(key, value)| (key.clone(), value.clone()));
     node.metadata.labels.get_or_insert_default().extend(reconciled);
     node.metadata.annotations.get_or_insert_default().insert(CONTROLLER_ATTACH.to_owned(), "true".to_owned());
+    if let Some(status) = node.status.as_mut().filter(|_| state.facts.devices.is_new) {
+        // The machine has taken the place of another one of this name.
+        let amounts = status.capacity.iter_mut().chain(&mut status.allocatable).flatten();
+        let extended = amounts.filter(|(name, _)| is_extended_resource(name));
+        extended.for_each(|(_, amount)| amount.0 = "0".to_owned());
+    }
     node
 }
 
@@ -73,6 +80,7 @@ pub fn updated_node(seen: &Node, settings: &NodeSettings, state: &NodeState, now
     let old = seen.status.clone().unwrap_or_default();
     let facts = &state.facts;
     let resources = Resources::compute(settings, &facts.machine, old.capacity.as_ref());
+    let resources = resources.with_devices(&facts.devices.counts);
     let seen_conditions = old.conditions.unwrap_or_default();
     let before = Before { now, seen: &seen_conditions };
     let ours = state.conditions.compute(&resources.missing(), &before);

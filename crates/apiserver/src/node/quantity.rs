@@ -1,13 +1,11 @@
 //! Amounts in the form that the API server writes: a different form would look like a change.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use types::{binary_si, decimal_si};
 
 /// Bytes, with the largest binary suffix that leaves a whole number.
 pub(super) fn bytes(bytes: u64) -> Quantity {
-    if bytes < 1024 {
-        return count(bytes);
-    }
-    suffixed(bytes, 1024, &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])
+    Quantity(binary_si(bytes))
 }
 
 /// A size of huge pages, as the kernel's cgroup files are named: `2MB`.
@@ -17,24 +15,12 @@ pub(crate) fn kernel_page_size(size: u64) -> String {
 
 /// A number of things, with the largest decimal suffix that leaves a whole number.
 pub(super) fn count(number: u64) -> Quantity {
-    suffixed(number, 1000, &["", "k", "M", "G", "T", "P", "E"])
+    Quantity(decimal_si(number))
 }
 
 /// Thousandths of a processor.
 pub(super) fn millis(millis: u64) -> Quantity {
     if millis.is_multiple_of(1000) { count(millis / 1000) } else { Quantity(format!("{millis}m")) }
-}
-
-fn suffixed(mut number: u64, base: u64, suffixes: &[&str]) -> Quantity {
-    let mut suffix = "";
-    for larger in suffixes.iter().skip(1) {
-        if number == 0 || !number.is_multiple_of(base) {
-            break;
-        }
-        number /= base;
-        suffix = larger;
-    }
-    Quantity(format!("{number}{suffix}"))
 }
 
 #[cfg(test)]

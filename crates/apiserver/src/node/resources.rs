@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use devices::DeviceCount;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use types::Refusal;
 
@@ -59,6 +60,16 @@ impl Resources {
         let pods = quantity::count(u64::from(pods(settings, machine.cpus)));
         add(PODS, pods.clone(), pods);
         Self { capacity, allocatable }
+    }
+
+    /// With the devices of plugins, which no other writer sets.
+    pub(super) fn with_devices(mut self, devices: &BTreeMap<String, DeviceCount>) -> Self {
+        let amount = |count: usize| quantity::count(u64::try_from(count).unwrap_or(u64::MAX));
+        for (name, count) in devices {
+            self.capacity.insert(name.clone(), amount(count.capacity));
+            self.allocatable.insert(name.clone(), amount(count.allocatable));
+        }
+        self
     }
 
     /// Required resources that the capacity lacks.
@@ -201,6 +212,21 @@ mod tests {
         assert_eq!(resources.allocatable["example.com/gpu"].0, "2");
         assert_eq!(resources.capacity["cpu"].0, "4");
         assert!(!resources.capacity.contains_key("hugepages-32Mi"));
+    }
+
+    #[test]
+    fn devices_of_plugins_are_counted_and_those_of_lost_ones_cannot_be_had() {
+        let seen = BTreeMap::from([("example.com/gpu".to_owned(), Quantity("9".to_owned()))]);
+        let settings = NodeSettings::new("a", "v1.37.1");
+        let of = |capacity, allocatable| {
+            let count = DeviceCount { capacity, allocatable };
+            let devices = BTreeMap::from([("example.com/gpu".to_owned(), count)]);
+            let resources = Resources::compute(&settings, &machine(), Some(&seen)).with_devices(&devices);
+            [resources.capacity, resources.allocatable].map(|of| of["example.com/gpu"].0.clone())
+        };
+        assert_eq!(of(4, 3), ["4", "3"]);
+        assert_eq!(of(4, 0), ["4", "0"]);
+        assert_eq!(of(0, 0), ["0", "0"], "forgotten");
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub struct HardEviction {
     pub nodefs_available: Option<Threshold>,
 }
 
-/// An amount, or a part of the capacity.
+/// An amount, or a part of the capacity. Where it is not about memory or space, bytes are inodes or process IDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threshold {
     /// Bytes.
@@ -74,7 +74,7 @@ pub enum Threshold {
 }
 
 impl Threshold {
-    /// The threshold in bytes.
+    /// The threshold as an amount.
     #[must_use]
     pub fn of(self, capacity: u64) -> u64 {
         match self {

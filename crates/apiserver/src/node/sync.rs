@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::facts::NodeState;
+use super::facts::{DeviceFacts, NodeState};
 use super::object::{adopted_node, new_node, updated_node};
 use super::patch::{status_patch, without_heartbeats};
 use super::seen::Seen;
@@ -103,7 +103,13 @@ pub fn spawn(
         seen,
         problems,
         reboot,
-        last: Last { ready: None, report_at: Instant::now(), not_taken: None, failed: false },
+        last: Last {
+            ready: None,
+            devices: DeviceFacts::default(),
+            report_at: Instant::now(),
+            not_taken: None,
+            failed: false,
+        },
     };
     tasks.spawn(sync.run());
     NodeHandle { node, problem, rebooted, tasks }
@@ -125,6 +131,8 @@ struct Sync {
 struct Last {
     /// Whether the API server has been sent that the node is ready; `None` before anything was sent.
     ready: Option<bool>,
+    /// The devices of plugins that it has been sent.
+    devices: DeviceFacts,
     /// When the status is sent even without a change.
     report_at: Instant,
     /// A difference that the server did not take: sending it again would change nothing.
@@ -240,7 +248,7 @@ impl Sync {
         let difference = Difference::between(change.seen, change.wanted);
         let changed = difference.is_some() && difference != self.last.not_taken;
         if !changed && Instant::now() < self.last.report_at {
-            self.last.ready = Some(change.state.conditions.not_ready.is_empty());
+            self.is_as_in(change.state);
             return Ok(());
         }
         let patch = status_patch(change.seen, change.wanted);
@@ -260,8 +268,14 @@ impl Sync {
 
     /// The API server has this state; it is sent again after `period` even without a change.
     fn sent(&mut self, state: &NodeState, period: Duration) {
-        self.last.ready = Some(state.conditions.not_ready.is_empty());
+        self.is_as_in(state);
         self.last.report_at = Instant::now() + period;
+    }
+
+    /// The API server has what of this state is sent at once.
+    fn is_as_in(&mut self, state: &NodeState) {
+        self.last.ready = Some(state.conditions.not_ready.is_empty());
+        self.last.devices.clone_from(&state.facts.devices);
     }
 
     async fn get(&self) -> Result<Node, ApiError> {
@@ -269,7 +283,8 @@ impl Sync {
         self.client.call(&format!("get Node {name}"), self.api.get(name)).await.map_err(deleted)
     }
 
-    /// Waits for the next round: until `wait` is over, or the node becomes ready or stops to be.
+    /// Waits for the next round: until `wait` is over, the node becomes ready or stops to be, or a plugin has other devices:
+    /// pods are not to be sent to those that are lost.
     async fn pause(&mut self, wait: Duration) {
         let end = Instant::now() + wait;
         loop {
@@ -280,8 +295,12 @@ impl Sync {
                         // No more changes: the last state is reported on.
                         return tokio::time::sleep_until(end).await;
                     }
-                    let ready = self.state.borrow_and_update().conditions.not_ready.is_empty();
-                    if self.last.ready != Some(ready) {
+                    let is_other = {
+                        let state = self.state.borrow_and_update();
+                        self.last.ready != Some(state.conditions.not_ready.is_empty())
+                            || self.last.devices != state.facts.devices
+                    };
+                    if is_other {
                         return tokio::time::sleep(SETTLE.min(wait)).await;
                     }
                 }

@@ -1,5 +1,6 @@
 //! The life of one certificate: requested, and requested again before it expires.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -147,6 +148,7 @@ fn event(inner: &Arc<Inner>, request: &CertificateRequest, reason: &'static str,
         object: EventObject { pod: request.pod.clone(), field_path: None },
         image: None,
         message,
+        annotations: BTreeMap::new(),
         log: None,
         time: inner.clock.now(),
     });

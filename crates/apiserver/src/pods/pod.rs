@@ -5,7 +5,7 @@ use std::time::Duration;
 use agent::ports::PodRef;
 use kube::Resource as _;
 use lifecycle::Moment;
-use manifest::k8s_openapi::api::core::v1::Pod;
+use manifest::k8s_openapi::api::core::v1::{Pod, PodSpec};
 use manifest::k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use manifest::{Finding, Listed, Object, Resource, Unknowns, read_listed};
 use serde_json::{Value, json};
@@ -92,10 +92,12 @@ impl ApiPod {
 
     /// A static pod, as [`manifest::static_pod`] returns it. `None` if its UID cannot be one.
     pub(crate) fn of_file(pod: &Pod) -> Option<Self> {
-        // Serialising the fields of a pod cannot fail; an empty map has no UID.
-        let fields = serde_json::to_value(pod).ok().and_then(|value| value.as_object().cloned());
-        let raw = RawObject::from(fields.unwrap_or_default());
-        Some(Self { is_static: true, ..Self::of_source(&raw)? })
+        Some(Self { is_static: true, ..Self::of_source(&raw(pod))? })
+    }
+
+    /// The same pod with another definition: the one that it runs with, where its newest one is refused.
+    pub(crate) fn with_definition(&self, pod: &Pod) -> Self {
+        Self { definition: definition(&self.pod, &raw(pod)), ..self.clone() }
     }
 
     /// The pod, if it could be read.
@@ -105,6 +107,17 @@ impl ApiPod {
             Definition::Read(object) => Some(object),
             Definition::Refused(_) => None,
         }
+    }
+
+    /// The same pod with another spec, if it could be read.
+    pub(crate) fn with_spec(&self, spec: PodSpec) -> Self {
+        let mut changed = self.clone();
+        if let Definition::Read(object) = &mut changed.definition
+            && let Resource::Pod(pod) = &mut object.resource
+        {
+            pod.spec = Some(spec);
+        }
+        changed
     }
 
     /// Whether it asks for the same as another version of the pod: labels, annotations, spec and the conditions of its
@@ -158,6 +171,12 @@ pub(crate) fn is_terminal(phase: &str) -> bool {
 /// Whether an object is a mirror pod.
 pub(crate) fn is_mirror(raw: &RawObject) -> bool {
     raw.annotation(MIRROR).is_some()
+}
+
+fn raw(pod: &Pod) -> RawObject {
+    // Serialising the fields of a pod cannot fail; an empty map has no UID.
+    let fields = serde_json::to_value(pod).ok().and_then(|value| value.as_object().cloned());
+    RawObject::from(fields.unwrap_or_default())
 }
 
 fn moment(time: &Time) -> Moment {

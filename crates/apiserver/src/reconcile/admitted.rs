@@ -1,5 +1,6 @@
 //! The pods that this node has admitted: new pods are judged beside them, and they are not judged again.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use super::Wanted;
+use super::allocations::Allocations;
 use crate::pods::ApiPod;
 
 /// In the state directory: the UIDs of admitted pods without a record.
@@ -37,12 +39,21 @@ pub(super) struct AdmittedPods {
     ended: HashSet<String>,
     file: PathBuf,
     waiting: BTreeSet<String>,
+    /// Whether the file lacks something.
+    is_changed: bool,
 }
 
 /// Admitted pods beside another one.
 pub(super) struct Beside<'a> {
     pub(super) uids: Vec<&'a str>,
-    pub(super) pods: Vec<&'a Pod>,
+    pods: Vec<Cow<'a, Pod>>,
+}
+
+impl Beside<'_> {
+    /// The pods, with the resources that they were given.
+    pub(super) fn pods(&self) -> Vec<&Pod> {
+        self.pods.iter().map(|pod| &**pod).collect()
+    }
 }
 
 impl AdmittedPods {
@@ -69,6 +80,11 @@ impl AdmittedPods {
         all
     }
 
+    /// Notes pods that another agent has admitted, and that run.
+    pub(super) fn add_running(&mut self, uids: &BTreeSet<String>) {
+        uids.iter().for_each(|uid| self.insert(uid));
+    }
+
     pub(super) fn contains(&self, uid: &str) -> bool {
         self.pods.contains_key(uid)
     }
@@ -91,38 +107,58 @@ impl AdmittedPods {
 
     /// Notes that an admitted pod cannot be started now: a later process must know that it was admitted.
     pub(super) fn waits(&mut self, uid: &str) {
-        if self.contains(uid) && self.waiting.insert(uid.to_owned()) {
-            self.save();
+        if self.contains(uid) {
+            self.is_changed |= self.waiting.insert(uid.to_owned());
         }
     }
 
     /// Notes that a pod has a record.
     pub(super) fn started(&mut self, uid: &str) {
-        if self.waiting.remove(uid) {
-            self.save();
-        }
+        self.is_changed |= self.waiting.remove(uid);
     }
 
-    fn save(&self) {
+    /// Writes the file if something has changed.
+    pub(super) async fn save(&mut self) {
+        if !std::mem::take(&mut self.is_changed) {
+            return;
+        }
         let waiting = Waiting { version: VERSION, uids: self.waiting.clone() };
-        let written = serde_json::to_vec(&waiting).map_err(|error| error.to_string());
-        let written =
-            written.and_then(|text| durable::write(&self.file, &text).map_err(|error| error.to_string()));
-        if let Err(error) = written {
+        let file = self.file.clone();
+        let write = move || {
+            let text = serde_json::to_vec(&waiting).map_err(|error| error.to_string())?;
+            durable::write(&file, &text).map_err(|error| error.to_string())
+        };
+        let written = tokio::task::spawn_blocking(write).await;
+        if let Err(error) = written.unwrap_or_else(|cause| Err(cause.to_string())) {
             warn!("pods that wait are judged again if this process ends: {error}");
         }
     }
 
-    /// The admitted pods beside this one, as the sources have them. One that no source has is counted until all have
-    /// delivered their pods.
-    pub(super) fn beside<'a>(&'a self, uid: &str, wanted: &'a Wanted) -> Beside<'a> {
+    /// The pods that earlier processes have recorded, by UID.
+    pub(super) fn recorded(&self) -> impl Iterator<Item = (&str, &Pod)> {
+        self.pods.iter().filter_map(|(uid, pod)| Some((uid.as_str(), pod.as_ref()?)))
+    }
+
+    /// A pod as an earlier process has recorded it.
+    pub(super) fn recorded_pod(&self, uid: &str) -> Option<&Pod> {
+        self.pods.get(uid)?.as_ref()
+    }
+
+    /// The admitted pods beside this one, as the sources have them but for the resources that they were given. One that no
+    /// source has is counted until all have delivered their pods.
+    pub(super) fn beside<'a>(
+        &'a self,
+        uid: &str,
+        wanted: &'a Wanted,
+        allocations: &Allocations,
+    ) -> Beside<'a> {
         let (mut uids, mut pods) = (Vec::new(), Vec::new());
         for (other, recorded) in self.pods.iter().filter(|(other, _)| *other != uid) {
             let current = wanted.by_uid(other).map(|pod| pod_of(pod));
             let recorded = || recorded.as_ref().filter(|_| !wanted.is_complete());
             if let Some(pod) = current.unwrap_or_else(recorded) {
                 uids.push(other.as_str());
-                pods.push(pod);
+                pods.push(allocations.given_to(other, pod).map_or(Cow::Borrowed(pod), Cow::Owned));
             }
         }
         Beside { uids, pods }
@@ -130,7 +166,7 @@ impl AdmittedPods {
 }
 
 /// The pod of a definition that could be read.
-pub(super) fn pod_of(pod: &ApiPod) -> Option<&Pod> {
+pub(crate) fn pod_of(pod: &ApiPod) -> Option<&Pod> {
     match pod.object().map(|object| &object.resource) {
         Some(Resource::Pod(pod)) => Some(pod),
         _ => None,
@@ -157,8 +193,8 @@ mod tests {
         Wanted { api: Some(Arc::new(PodSet { pods: pods.collect(), ..PodSet::default() })), files: None }
     }
 
-    #[test]
-    fn a_pod_that_waits_is_admitted_for_the_next_process_too() {
+    #[tokio::test]
+    async fn a_pod_that_waits_is_admitted_for_the_next_process_too() {
         let dir = tempfile::tempdir().unwrap();
         let mut admitted = AdmittedPods::load(dir.path());
         let wanted = wanted(&["a", "b", "c"]);
@@ -167,11 +203,13 @@ mod tests {
         // Not admitted: it says nothing.
         admitted.waits("c");
         admitted.waits("a");
-        assert_eq!(admitted.beside("c", &wanted).pods.len(), 2);
+        admitted.save().await;
+        assert_eq!(admitted.beside("c", &wanted, &Allocations::default()).pods.len(), 2);
         let mut next = AdmittedPods::load(dir.path());
         assert!(next.contains("a") && !next.contains("b") && !next.contains("c"));
-        assert_eq!(next.beside("c", &wanted).uids, ["a"]);
+        assert_eq!(next.beside("c", &wanted, &Allocations::default()).uids, ["a"]);
         next.remove("a");
+        next.save().await;
         assert!(!AdmittedPods::load(dir.path()).contains("a"));
     }
 }

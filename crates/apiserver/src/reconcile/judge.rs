@@ -1,26 +1,27 @@
 //! Admission of new pods, as the kubelet's: rejected for good, admitted, or admitted once other pods are ended.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use admission::kubelet::{self, Admission as Outcome, NodeFacts, NodePod, Rejection, Requirement};
 use agent::ports::{Event, EventObject, EventType, PodRef};
+use devices::PodRequest;
 use tracing::{info, warn};
 use types::reason;
 
 use super::admitted::pod_of;
+use super::node_end::NodeEnd;
 use super::{Reconciler, Stage, work};
 use crate::pods::ApiPod;
+use crate::status::EndedByNode;
 
 /// Begins the message of a rejected pod.
 const REJECTED: &str = "Pod was rejected: ";
-/// The reason of a pod that is rejected because no pods could be ended for it.
-pub(super) const UNEXPECTED: &str = "UnexpectedAdmissionError";
 /// The message of a pod that is ended for a critical one.
 pub(super) const PREEMPTED: &str = "Preempted in order to admit critical pod";
 
 /// What becomes of a pod.
-enum Judged {
+pub(super) enum Judged {
     Admitted,
     Rejected(Rejection),
     /// It is admitted once these pods, by UID, are ended: so much must become free.
@@ -35,11 +36,34 @@ impl Reconciler {
     /// the node if it was just read from the API server.
     pub(super) fn admit(&mut self, wanted: &Arc<ApiPod>, node: Option<NodeFacts>) {
         let uid = wanted.pod.uid.as_str();
+        let new = pod_of(wanted).filter(|_| !self.admitted.contains(uid));
+        let request = new.map(|pod| agent::device_request(uid, pod));
+        match request.filter(|request| self.ports.devices.is_needed(request)) {
+            Some(request) => self.allocate(wanted, request, node),
+            None => self.admit_with_devices(wanted, node),
+        }
+    }
+
+    /// Has a new pod get its devices, unless it is rejected for what comes before them.
+    fn allocate(&mut self, wanted: &Arc<ApiPod>, request: PodRequest, node: Option<NodeFacts>) {
+        let facts = || node.clone().unwrap_or_else(|| self.ports.node.facts());
+        match pod_of(wanted).and_then(|pod| kubelet::before_devices(pod, &facts())) {
+            Some(rejection) => self.reject(wanted, &rejection),
+            None => {
+                let (ports, wanted) = (Arc::clone(&self.ports), Arc::clone(wanted));
+                self.tasks.spawn(work::allocate(ports, wanted, request, node));
+            }
+        }
+    }
+
+    /// The same as [`Self::admit`], for a pod that has its devices.
+    pub(super) fn admit_with_devices(&mut self, wanted: &Arc<ApiPod>, node: Option<NodeFacts>) {
+        let uid = wanted.pod.uid.as_str();
         // A pod that cannot be read is not rejected: it waits, with an event.
         if let (false, Some(pod)) = (self.admitted.contains(uid), pod_of(wanted)) {
             let may_be_stale = node.is_none() && self.ports.node.cluster.is_some();
             let facts = node.unwrap_or_else(|| self.ports.node.facts());
-            match self.judge(uid, NodePod { pod, phase: &wanted.phase }, &facts) {
+            match self.judge(uid, NodePod { pod, phase: &wanted.phase }, facts) {
                 Judged::Admitted => {}
                 Judged::Rejected(rejection) if may_be_stale && rejection.reason == kubelet::NODE_AFFINITY => {
                     self.tasks.spawn(work::read_node(Arc::clone(&self.ports), Arc::clone(wanted)));
@@ -50,18 +74,31 @@ impl Reconciler {
             }
             self.warn_of_unknown_fields(wanted);
             self.admitted.insert(uid);
+            if let Some(spec) = &pod.spec {
+                self.ports.metrics.resizes.admitted(spec);
+            }
+        }
+        if self.allocations.get(uid).is_none()
+            && let Some(spec) = pod_of(wanted).and_then(|pod| pod.spec.as_ref())
+        {
+            self.allocations.give(uid, spec);
         }
         self.tasks.spawn(work::start(Arc::clone(&self.ports), Arc::clone(wanted)));
     }
 
-    fn judge(&self, uid: &str, new: NodePod<'_>, node: &NodeFacts) -> Judged {
-        let beside = self.admitted.beside(uid, &self.wanted);
-        let required = match kubelet::judge(new, node, &beside.pods) {
+    /// Judges a pod, or what it asks for beside what it has, on a node with these facts.
+    pub(super) fn judge(&self, uid: &str, new: NodePod<'_>, mut node: NodeFacts) -> Judged {
+        for (resource, count) in self.ports.devices.allocated_beside(uid) {
+            node.raise(&resource, u64::try_from(count).unwrap_or(u64::MAX));
+        }
+        let beside = self.admitted.beside(uid, &self.wanted, &self.allocations);
+        let pods = beside.pods();
+        let required = match kubelet::judge(new, &node, &pods) {
             Outcome::Admitted => return Judged::Admitted,
             Outcome::Rejected(rejection) => return Judged::Rejected(rejection),
             Outcome::Preempts(required) => required,
         };
-        match kubelet::victims(new.pod, &required, &beside.pods) {
+        match kubelet::victims(new.pod, &required, &pods) {
             Ok(chosen) => {
                 let uids = chosen.iter().filter_map(|index| beside.uids.get(*index));
                 Judged::Preempts { victims: uids.map(|uid| (*uid).to_owned()).collect(), required }
@@ -69,14 +106,15 @@ impl Reconciler {
             Err(error) => {
                 let message =
                     format!("Unexpected error while attempting to recover from admission failure: {error}");
-                Judged::Rejected(Rejection { reason: UNEXPECTED.to_owned(), message })
+                Judged::Rejected(Rejection { reason: kubelet::UNEXPECTED.to_owned(), message })
             }
         }
     }
 
     /// Rejects a pod for good.
-    fn reject(&mut self, wanted: &ApiPod, rejection: &Rejection) {
+    pub(super) fn reject(&mut self, wanted: &ApiPod, rejection: &Rejection) {
         let pod = &wanted.pod;
+        self.ports.devices.release(pod.uid.as_str());
         let Rejection { reason, message } = rejection;
         info!("pod {}/{} is rejected: {reason}: {message}", pod.namespace, pod.name);
         self.ports.metrics.rejected(reason);
@@ -89,25 +127,37 @@ impl Reconciler {
 
     /// Admits a critical pod, and ends the pods that leave too little for it. It is started when they have ended.
     fn preempt(&mut self, wanted: &Arc<ApiPod>, required: &[Requirement], victims: BTreeSet<String>) {
-        for uid in &victims {
+        self.end_victims(&wanted.pod, required, &victims);
+        let uid = wanted.pod.uid.as_str();
+        self.admitted.insert(uid);
+        if let Some(spec) = pod_of(wanted).and_then(|pod| pod.spec.as_ref()) {
+            self.allocations.give(uid, spec);
+        }
+        self.set_stage(&wanted.pod, Stage::Preempting { victims });
+    }
+
+    /// Ends pods that leave too little for a critical one.
+    pub(super) fn end_victims(
+        &mut self,
+        critical: &PodRef,
+        required: &[Requirement],
+        victims: &BTreeSet<String>,
+    ) {
+        for uid in victims {
             let Some(managed) = self.pods.get(uid) else { continue };
             let pod = managed.pod.clone();
-            let critical = &wanted.pod;
             info!(
-                "pod {}/{} is ended: critical pod {}/{} needs its resources",
+                "pod {}/{}: critical pod {}/{} needs its resources",
                 pod.namespace, pod.name, critical.namespace, critical.name
             );
             let signal = required.first().map_or("", |first| first.resource.as_str());
             self.ports.metrics.preempted(signal);
             self.event(&pod, reason::PREEMPTING, PREEMPTED.to_owned());
-            if let Some(cluster) = &self.ports.cluster {
-                cluster.statuses.preempt(&pod, PREEMPTED);
-            }
+            let (reason, message) = (reason::PREEMPTING.to_owned(), PREEMPTED.to_owned());
+            let status = EndedByNode { reason, message, is_disruption: true };
+            self.end_by_node(uid, NodeEnd { status, grace_seconds: None });
             self.admitted.remove(uid);
-            self.preempted.insert(uid.clone());
         }
-        self.admitted.insert(wanted.pod.uid.as_str());
-        self.set_stage(&wanted.pod, Stage::Preempting { victims });
     }
 
     /// Whether none of these pods runs any more.
@@ -140,6 +190,7 @@ impl Reconciler {
             object: EventObject { pod: pod.clone(), field_path: None },
             image: None,
             message,
+            annotations: BTreeMap::new(),
             log: None,
             time: self.ports.clock.now(),
         });
@@ -164,7 +215,7 @@ fn interned(reason: &str) -> &'static str {
         return known;
     }
     if reasons.len() >= MOST_REASONS {
-        return "UnexpectedAdmissionError";
+        return kubelet::UNEXPECTED;
     }
     let kept: &'static str = Box::leak(reason.to_owned().into_boxed_str());
     reasons.insert(kept);

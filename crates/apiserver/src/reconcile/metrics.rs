@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use telemetry::metrics::{CounterVec, Description, Error, Registry};
 
+use super::resize_metrics::ResizeMetrics;
 use super::working::WorkingPods;
 
 /// The reasons that the kubelet's metric tells apart.
-const REASONS: [&str; 16] = [
+const REASONS: [&str; 17] = [
     "AppArmor",
     "Evicted",
     "NodeAffinity",
     "NodeName",
     "NodePorts",
+    "NodeShutdown",
     "OutOfcpu",
     "OutOfephemeral-storage",
     "OutOfmemory",
@@ -23,7 +25,7 @@ const REASONS: [&str; 16] = [
     "SysctlForbidden",
     "SupplementalGroupsPolicyNotSupported",
     "TaintToleration",
-    super::judge::UNEXPECTED,
+    admission::kubelet::UNEXPECTED,
 ];
 
 /// Counts pods, and what becomes of them before they run.
@@ -36,6 +38,7 @@ pub struct Metrics {
     orphans: CounterVec<0>,
     /// The pods of this node.
     pub(super) pods: WorkingPods,
+    pub(super) resizes: ResizeMetrics,
 }
 
 impl Metrics {
@@ -48,6 +51,7 @@ impl Metrics {
         registry.collector(Arc::new(pods.clone()))?;
         Ok(Self {
             pods,
+            resizes: ResizeMetrics::register(registry)?,
             orphans: registry.counter(
                 Description::new(
                     "kubelet_orphaned_runtime_pods_total",

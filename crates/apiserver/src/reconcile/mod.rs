@@ -6,11 +6,18 @@
 //! be started stays Pending and is tried again: a refusal for good would make a controller create pods without end.
 
 mod admitted;
+mod allocations;
+mod candidates;
+mod collections;
 mod judge;
 mod metrics;
+mod node_end;
 mod node_view;
 mod ports;
+mod resize_metrics;
+mod resizes;
 mod start_error;
+mod updates;
 mod work;
 mod working;
 
@@ -18,10 +25,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::kubelet;
 use agent::ports::{PodRef, PodSource};
-use agent::{Handle, PodOrigin, PodStatus, PodUpdate};
+use agent::{Handle, PodOrigin, PodStatus, PodUpdate, ResizeView};
 use manifest::Resource;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
@@ -30,9 +38,20 @@ use types::reason;
 use crate::pods::{ApiPod, PodSet};
 use crate::static_pods::MirrorTarget;
 use admitted::AdmittedPods;
+use allocations::Allocations;
+use collections::Collections;
+use node_end::{Grace, NodeEnds};
+use resize_metrics::Trigger;
+use resizes::Resizes;
+use updates::{Update, Updates};
 use work::Done;
 
+pub(crate) use admitted::pod_of;
 pub use metrics::Metrics;
+#[cfg(test)]
+pub(crate) use node_end::Request;
+pub use node_end::Requests;
+pub(crate) use node_end::{EndProgress, NodeEnd, PodEnds, requests};
 pub use node_view::{NodeInApi, NodeView, is_apparmor_enabled};
 pub use ports::{Admission, Cluster, Ports, Sources};
 pub use start_error::StartError;
@@ -66,10 +85,8 @@ enum Stage {
     },
     /// Its worker runs it.
     Running {
-        /// The definition that it runs with; `None` if it is only stopped.
-        applied: Option<Arc<ApiPod>>,
-        /// Whether a task applies a changed definition. The next one waits for it: they must not overtake each other.
-        is_updating: bool,
+        /// The definition that it runs with, and changed ones.
+        updates: Updates,
         /// The shortest grace period of the deletions that were ordered; `None` if none was.
         deletion: Option<Grace>,
     },
@@ -85,9 +102,10 @@ enum Stage {
     Rejected,
 }
 
-/// The grace period of a deletion; `None` for the pod's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Grace(Option<Duration>);
+/// The pause after so many earlier failures of a pod.
+fn pause_after(failures: u32) -> Duration {
+    RETRY.saturating_mul(1 << failures.min(4)).min(LONGEST_RETRY)
+}
 
 struct Managed {
     pod: PodRef,
@@ -95,6 +113,8 @@ struct Managed {
     is_static: bool,
     /// How often it could not be started.
     failures: u32,
+    /// Whether a task has tried to end it while it waited.
+    is_ending: bool,
     /// How many changes of objects there had been when its last start was ordered.
     changes: u64,
 }
@@ -124,7 +144,7 @@ impl Wanted {
 
 /// Runs the pods of the sources until `shutdown` is done. The pods keep running then.
 pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = ()>) {
-    let Sources { mut api, mut files } = sources;
+    let Sources { mut api, mut files, mut requests } = sources;
     let mut changes = ports.cluster.as_ref().map(|cluster| cluster.objects.subscribe());
     let none = || Some(Arc::new(PodSet::default()));
     // A source that there is not has delivered its only set.
@@ -133,15 +153,31 @@ pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = 
         files: if files.is_none() { none() } else { None },
     };
     let state = ports.state.clone();
-    let admitted = tokio::task::spawn_blocking(move || AdmittedPods::load(&state)).await;
+    let root = ports.root_dir.clone();
+    let load = move || {
+        let (admitted, mut allocations) = (AdmittedPods::load(&state), Allocations::load(&root));
+        admitted.recorded().for_each(|(uid, pod)| allocations.recorded(uid, pod));
+        (admitted, NodeEnds::load(&state), allocations)
+    };
+    let (mut admitted, ends, allocations) = tokio::task::spawn_blocking(load).await.unwrap_or_default();
+    admitted.add_running(&ports.running);
+    if let Some(cluster) = &ports.cluster {
+        for (uid, end) in ends.all() {
+            cluster.statuses.end_by_node(uid, end.status.clone());
+        }
+    }
     let mut reconciler = Reconciler {
         ports: Arc::new(ports),
         wanted,
         is_cleaned: false,
         collected: Instant::now(),
+        collections: Collections::default(),
         pods: HashMap::new(),
-        admitted: admitted.unwrap_or_default(),
-        preempted: BTreeSet::new(),
+        admitted,
+        ends,
+        restarts: BTreeSet::new(),
+        allocations,
+        resizes: Resizes::default(),
         changes: 0,
         tasks: JoinSet::new(),
     };
@@ -172,6 +208,7 @@ pub async fn run(ports: Ports, sources: Sources, shutdown: impl Future<Output = 
                 }
                 reconciler.reconcile().await;
             }
+            request = requests.next() => reconciler.answer(request).await,
             () = changed(&mut changes) => {
                 reconciler.ports.agent.refresh();
                 reconciler.changes += 1;
@@ -209,11 +246,18 @@ struct Reconciler {
     is_cleaned: bool,
     /// When what no source has was looked for last.
     collected: Instant,
+    collections: Collections,
     /// By UID.
     pods: HashMap<String, Managed>,
     admitted: AdmittedPods,
-    /// The pods that are ended for critical pods, by UID.
-    preempted: BTreeSet<String>,
+    /// The pods that the node ends.
+    ends: NodeEnds,
+    /// The static pods that start again once they have ended, by UID.
+    restarts: BTreeSet<String>,
+    /// The resources that the admitted pods were given.
+    allocations: Allocations,
+    /// The pods that ask for others.
+    resizes: Resizes,
     /// How often an object that pods reference has changed.
     changes: u64,
     tasks: JoinSet<Done>,
@@ -221,11 +265,15 @@ struct Reconciler {
 
 impl Reconciler {
     fn next_retry(&self) -> Option<Instant> {
-        let until = self.pods.values().filter_map(|managed| match managed.stage {
-            Stage::Waiting { until, .. } => Some(until),
+        let until = self.pods.iter().filter_map(|(uid, managed)| match &managed.stage {
+            Stage::Waiting { until, .. } => Some(*until),
+            // What no source has is not updated.
+            Stage::Running { updates, deletion: None } => {
+                updates.due().filter(|_| self.wanted.by_uid(uid).is_some())
+            }
             _ => None,
         });
-        until.min()
+        until.chain(self.resizes.due().filter(|_| self.wanted.is_complete())).min()
     }
 
     /// Tries the pods again that lack an object.
@@ -244,21 +292,38 @@ impl Reconciler {
     /// Looks from time to time for what no source has.
     fn collect(&mut self) {
         if self.is_cleaned && self.collected.elapsed() >= COLLECTION {
-            self.collect_now();
+            self.collect_now(None);
         }
     }
 
     /// Removes what pods without a record have that no source has: in the runtime, on disk, in the ledger, of cgroups.
-    fn collect_now(&mut self) {
+    /// Notifies `done` at the end. If that is under way already, it notifies `done`, too.
+    fn collect_now(&mut self, done: Option<oneshot::Sender<()>>) {
+        let Some(under_way) = self.collections.begin(done) else { return };
         self.collected = Instant::now();
-        // A pod that is over needs nothing but what its record protects.
-        let wanted = self.wanted.pods().filter(|pod| !pod.is_terminal());
-        let wanted: BTreeSet<String> = wanted.map(|pod| pod.pod.uid.as_str().to_owned()).collect();
+        let uid = |pod: &Arc<ApiPod>| pod.pod.uid.as_str().to_owned();
+        let wanted: BTreeSet<String> = self.wanted.pods().map(uid).collect();
+        // A pod that is over has no process.
+        let active: BTreeSet<String> = self.wanted.pods().filter(|pod| !pod.is_terminal()).map(uid).collect();
         let (agent, metrics) = (self.ports.agent.clone(), self.ports.metrics.clone());
+        let without_pods = self.devices_without_pods(&wanted);
+        let ports = Arc::clone(&self.ports);
         tokio::spawn(async move {
-            metrics.orphaned(agent.collect_unwanted(wanted.clone()).await);
-            agent.collect_cgroups(wanted).await;
+            metrics.orphaned(agent.collect_unwanted(wanted).await);
+            agent.collect_cgroups(active).await;
+            drop(under_way);
+            work::release_devices(&ports, without_pods).await;
         });
+    }
+
+    /// The UIDs of pods that have devices, and that no source has and nothing is done about.
+    fn devices_without_pods(&self, wanted: &BTreeSet<String>) -> Vec<String> {
+        let is_managed = |uid: &String| {
+            let stage = self.pods.get(uid).map(|managed| &managed.stage);
+            stage.is_some_and(|stage| !matches!(stage, Stage::Ended(_) | Stage::Finished | Stage::Rejected))
+        };
+        let all = self.ports.devices.pods().into_iter();
+        all.filter(|uid| !wanted.contains(uid) && !is_managed(uid)).collect()
     }
 
     /// Ends the recorded pods of earlier processes that no source has any more.
@@ -295,9 +360,12 @@ impl Reconciler {
         if self.wanted.is_complete() && !self.is_cleaned {
             self.is_cleaned = true;
             self.end_unwanted().await;
-            self.collect_now();
+            self.collect_now(None);
         }
-        let mut pods: Vec<Arc<ApiPod>> = self.wanted.pods().cloned().collect();
+        self.resize();
+        // Before a pod has what it is given.
+        self.allocations.save().await;
+        let mut pods: Vec<Arc<ApiPod>> = self.wanted.pods().map(|pod| self.allocations.given(pod)).collect();
         // The oldest is admitted first; static pods come before all.
         pods.sort_by_key(|pod| (!pod.is_static, pod.created));
         for wanted in &pods {
@@ -306,7 +374,8 @@ impl Reconciler {
                 false => self.begin(wanted),
             }
         }
-        for uid in self.preempted.clone() {
+        let ending: Vec<String> = self.ends.all().map(|(uid, _)| uid.clone()).collect();
+        for uid in ending {
             let wanted = self.wanted.by_uid(&uid).cloned();
             self.step(&uid, wanted.as_ref()).await;
         }
@@ -316,7 +385,15 @@ impl Reconciler {
             for uid in gone {
                 self.step(&uid, None).await;
             }
+            let Self { ends, allocations, pods, restarts, wanted, .. } = self;
+            let is_here = |uid: &str| pods.contains_key(uid) || wanted.by_uid(uid).is_some();
+            ends.retain(is_here);
+            allocations.retain(is_here);
+            restarts.retain(|uid| pods.contains_key(uid));
         }
+        self.allocations.save().await;
+        self.ends.save_again().await;
+        self.admitted.save().await;
         self.mirror();
     }
 
@@ -332,10 +409,18 @@ impl Reconciler {
         self.manage(&wanted.pod, Stage::Starting, wanted.is_static);
         // A pod that has ended here does not run again, also if the API does not know of its end yet.
         let has_ended = !wanted.is_static && self.admitted.has_ended(wanted.pod.uid.as_str());
-        if wanted.deletion.is_none() && !wanted.is_terminal() && !has_ended {
+        if wanted.is_static {
+            self.forget_end(wanted.pod.uid.as_str());
+        }
+        let ended = self.ends.grace(wanted.pod.uid.as_str());
+        if wanted.deletion.is_none() && !wanted.is_terminal() && !has_ended && ended.is_none() {
             return self.admit(wanted, None);
         }
-        let grace = wanted.deletion.and_then(|deletion| deletion.grace);
+        let deletion = wanted.deletion.map(|deletion| Grace(deletion.grace));
+        let Some(Grace(grace)) = Grace::shorter(deletion, ended) else {
+            self.tasks.spawn(work::retire(Arc::clone(&self.ports), Arc::clone(wanted)));
+            return;
+        };
         self.tasks.spawn(work::end(Arc::clone(&self.ports), wanted.pod.clone(), grace));
     }
 
@@ -350,6 +435,7 @@ impl Reconciler {
 
     /// Takes a known pod a step further; `wanted` is `None` if it is bound to this node no more.
     async fn step(&mut self, uid: &str, wanted: Option<&Arc<ApiPod>>) {
+        self.ends.save().await;
         self.advance(uid, wanted).await;
         self.count(uid);
     }
@@ -367,8 +453,8 @@ impl Reconciler {
             None => Some(Grace(self.wanted.api.as_ref().and_then(|set| set.last_grace(uid)))),
             Some(wanted) => wanted.deletion.map(|deletion| Grace(deletion.grace)),
         };
-        // A pod that is ended for a critical one stays in the API, with its logs here.
-        let stop = deletion.or(self.preempted.contains(uid).then_some(Grace(None)));
+        // A pod that the node ends stays in the API, with its logs here.
+        let stop = Grace::shorter(deletion, self.ends.grace(uid));
         let Some(managed) = self.pods.get(uid) else { return };
         let has_room = match &managed.stage {
             Stage::Preempting { victims } => self.have_ended(victims),
@@ -377,19 +463,28 @@ impl Reconciler {
         let Some(managed) = self.pods.get_mut(uid) else { return };
         match (&mut managed.stage, wanted) {
             (Stage::Starting | Stage::Releasing | Stage::Removing, _) => {}
+            // Its end has failed, and is tried again later.
+            (Stage::Waiting { until, .. }, _)
+                if stop.is_some() && managed.is_ending && *until > Instant::now() => {}
             (Stage::Waiting { .. } | Stage::Preempting { .. }, _) if stop.is_some() => {
-                managed.stage = Stage::Starting;
-                self.tasks.spawn(work::end(Arc::clone(&self.ports), managed.pod.clone(), None));
+                (managed.stage, managed.is_ending) = (Stage::Starting, true);
+                let grace = stop.and_then(|stop| stop.0);
+                self.tasks.spawn(work::end(Arc::clone(&self.ports), managed.pod.clone(), grace));
             }
             (Stage::Waiting { until, .. }, Some(wanted)) if *until <= Instant::now() => {
                 (managed.stage, managed.changes) = (Stage::Starting, self.changes);
-                self.tasks.spawn(work::start(Arc::clone(&self.ports), Arc::clone(wanted)));
+                let (ports, wanted) = (Arc::clone(&self.ports), Arc::clone(wanted));
+                // What is over in the API is not started, however often its end has failed.
+                match wanted.is_terminal() {
+                    true => self.tasks.spawn(work::retire(ports, wanted)),
+                    false => self.tasks.spawn(work::start(ports, wanted)),
+                };
             }
             (Stage::Preempting { .. }, Some(wanted)) if has_room => {
                 (managed.stage, managed.changes) = (Stage::Starting, self.changes);
                 self.tasks.spawn(work::start(Arc::clone(&self.ports), Arc::clone(wanted)));
             }
-            (Stage::Running { applied, is_updating, deletion: ordered }, _) => {
+            (Stage::Running { updates, deletion: ordered }, _) => {
                 if let Some(grace) = stop {
                     if *ordered != Some(grace) {
                         *ordered = Some(grace);
@@ -398,13 +493,14 @@ impl Reconciler {
                         // A deletion does not fail.
                         let _ = self.ports.agent.sync(delete).await;
                     }
-                } else if let (Some(wanted), Some(before)) = (wanted, applied)
-                    && !*is_updating
-                    && !before.asks_the_same(wanted)
-                {
-                    *is_updating = true;
-                    *before = Arc::clone(wanted);
-                    self.tasks.spawn(work::update(Arc::clone(&self.ports), Arc::clone(wanted)));
+                } else if let Some(wanted) = wanted {
+                    match updates.next(wanted, Instant::now()) {
+                        Update::Nothing => {}
+                        Update::Apply => {
+                            self.tasks.spawn(work::update(Arc::clone(&self.ports), Arc::clone(wanted)));
+                        }
+                        Update::Reverted => self.show_failed_resize(&wanted.pod, None),
+                    }
                 }
             }
             (Stage::Ended(_), _) if deletion.is_some() => {
@@ -414,7 +510,7 @@ impl Reconciler {
             }
             (Stage::Finished | Stage::Rejected, None) => {
                 self.pods.remove(uid);
-                self.preempted.remove(uid);
+                self.ends.remove(uid);
             }
             // Its file was away for a while.
             (Stage::Finished, Some(wanted)) if managed.is_static => {
@@ -437,8 +533,12 @@ impl Reconciler {
                     cluster.statuses.resume(&pod);
                 }
                 self.admitted.started(pod.uid.as_str());
-                self.set_stage(&pod, Stage::Running { applied, is_updating: false, deletion: None });
+                self.set_stage(&pod, Stage::Running { updates: Updates::of(applied), deletion: None });
                 self.tasks.spawn(work::ended(pod, handle));
+            }
+            Done::Allocated { wanted, node, outcome: Ok(()) } => self.admit_with_devices(&wanted, node),
+            Done::Allocated { wanted, outcome: Err(cause), .. } => {
+                self.reject(&wanted, &kubelet::no_devices(&cause));
             }
             Done::NodeRead { wanted, node } => {
                 let facts = node.map(|node| self.ports.node.facts_of(&node));
@@ -450,8 +550,7 @@ impl Reconciler {
                 self.admitted.waits(pod.uid.as_str());
                 let is_network = error.reason == reason::NETWORK_NOT_READY;
                 let failures = self.pods.get(pod.uid.as_str()).map_or(0, |managed| managed.failures);
-                let pause = RETRY.saturating_mul(1 << failures.min(4)).min(LONGEST_RETRY);
-                let pause = if is_network { NETWORK_RETRY } else { pause };
+                let pause = if is_network { NETWORK_RETRY } else { pause_after(failures) };
                 let for_objects = error.reason == reason::FAILED_MOUNT;
                 let before = self.pods.get(pod.uid.as_str()).map(|managed| managed.changes);
                 // The object may have appeared while the pod was tried without it.
@@ -461,22 +560,18 @@ impl Reconciler {
                     managed.failures += 1;
                 }
             }
-            Done::Updated { pod, outcome } => {
-                if let Some(Managed { stage: Stage::Running { is_updating, .. }, .. }) =
-                    self.pods.get_mut(pod.uid.as_str())
-                {
-                    *is_updating = false;
-                }
-                if let Err(error) = outcome {
-                    self.say(&pod, &error);
-                }
-            }
+            Done::Updated { pod, outcome } => self.note_update(&pod, outcome),
             Done::Ended { pod, handle } => {
+                self.show_failed_resize(&pod, None);
                 let stage = self.pods.get(pod.uid.as_str()).map(|managed| &managed.stage);
                 self.admitted.remove(pod.uid.as_str());
+                self.allocations.remove(pod.uid.as_str());
+                self.resizes.trigger(Trigger::PodTerminated);
+                self.ends.ended(pod.uid.as_str());
+                self.ports.devices.release(pod.uid.as_str());
                 // A deletion that was ordered is final, also if the file of a static pod is back.
                 let is_deleted = matches!(stage, Some(Stage::Running { deletion: Some(_), .. }));
-                if is_deleted && !self.preempted.contains(pod.uid.as_str()) {
+                if is_deleted && !self.ends.contains(pod.uid.as_str()) {
                     self.set_stage(&pod, Stage::Removing);
                     self.tasks.spawn(work::remove(pod, handle));
                 } else {
@@ -485,11 +580,15 @@ impl Reconciler {
                 }
             }
             Done::Released { pod, handle } => {
-                self.preempted.remove(pod.uid.as_str());
+                self.ends.remove(pod.uid.as_str());
                 self.set_stage(&pod, Stage::Ended(handle));
+                self.restart_ended(pod.uid.as_str());
             }
             Done::Removed { pod } => {
                 self.admitted.remove(pod.uid.as_str());
+                self.allocations.remove(pod.uid.as_str());
+                self.resizes.trigger(Trigger::PodsRemoved);
+                self.ports.devices.release(pod.uid.as_str());
                 let is_static = self.pods.get(pod.uid.as_str()).is_some_and(|managed| managed.is_static);
                 if let Some(cluster) = &self.ports.cluster {
                     cluster.objects.unregister(&pod.uid);
@@ -497,9 +596,38 @@ impl Reconciler {
                 if !is_static {
                     self.ports.finish(&pod);
                 }
-                let is_preempted = self.preempted.remove(pod.uid.as_str());
-                self.set_stage(&pod, if is_preempted { Stage::Rejected } else { Stage::Finished });
+                let is_ended_by_node = self.ends.remove(pod.uid.as_str());
+                self.set_stage(&pod, if is_ended_by_node { Stage::Rejected } else { Stage::Finished });
+                self.restart_ended(pod.uid.as_str());
             }
+        }
+    }
+
+    /// Notes how an update of a pod went.
+    fn note_update(&mut self, pod: &PodRef, outcome: Result<(), StartError>) {
+        let managed = self.pods.get_mut(pod.uid.as_str());
+        let Some(Managed { stage: Stage::Running { updates, .. }, .. }) = managed else {
+            if let Err(error) = outcome {
+                self.say(pod, &error);
+            }
+            return;
+        };
+        let Err(error) = outcome else {
+            updates.succeeded();
+            return self.show_failed_resize(pod, None);
+        };
+        if let Some(asked) = updates.failed(Instant::now()) {
+            let (generation, reason) = (asked.generation, reason::ERROR.to_owned());
+            let (message, since) = (error.message.clone(), self.ports.clock.now().millis());
+            self.show_failed_resize(pod, Some(ResizeView { generation, reason, message, since }));
+        }
+        self.say(pod, &error);
+    }
+
+    /// Shows in the API why a pod could not be given resources that were admitted; `None` if it could.
+    fn show_failed_resize(&self, pod: &PodRef, failed: Option<ResizeView>) {
+        if let Some(cluster) = &self.ports.cluster {
+            cluster.statuses.set_failed_resize(pod, failed);
         }
     }
 
@@ -515,7 +643,14 @@ impl Reconciler {
     }
 
     fn manage(&mut self, pod: &PodRef, stage: Stage, is_static: bool) {
-        let managed = Managed { pod: pod.clone(), stage, is_static, failures: 0, changes: self.changes };
+        let managed = Managed {
+            pod: pod.clone(),
+            stage,
+            is_static,
+            failures: 0,
+            is_ending: false,
+            changes: self.changes,
+        };
         self.pods.insert(pod.uid.as_str().to_owned(), managed);
         self.count(pod.uid.as_str());
     }

@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::node::{NodeSettings, NodeState, new_node};
+use crate::node::{NodeSettings, NodeState, NotReady, new_node};
 
 /// Exists where the kernel has AppArmor; `Y` if it is enabled.
 const APPARMOR: &str = "sys/module/apparmor/parameters/enabled";
@@ -71,6 +71,7 @@ impl NodeView {
             supplemental_groups_policy: runtime.is_some_and(|runtime| runtime.supplemental_groups_policy),
             apparmor: self.apparmor,
             pressure: pressure.into_iter().filter(|(is_on, _)| *is_on).map(|(_, which)| which).collect(),
+            is_shutting_down: conditions.not_ready.contains(&NotReady::ShuttingDown),
             allowed_unsafe_sysctls: self.allowed_unsafe_sysctls.clone(),
             ..NodeFacts::of(node)
         }

@@ -1,15 +1,17 @@
 //! What the reconciler works with.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use admission::PodOrigin;
 use agent::ports::{BoxFuture, Clock, EventSink, PodRef};
 use agent::{Admitted, Agent};
+use devices::DeviceManager;
 use kubelet_api::SyncLoop;
 use manifest::Object;
 
-use super::{Metrics, NodeView, StartError};
+use super::{Metrics, NodeView, Requests, StartError};
 use crate::objects::ApiObjects;
 use crate::pods::PodWatch;
 use crate::runtime_classes::RuntimeClasses;
@@ -32,6 +34,10 @@ pub struct Ports {
     pub agent: Agent,
     /// The agent's state directory.
     pub state: PathBuf,
+    /// The kubelet's root directory.
+    pub root_dir: PathBuf,
+    /// The pods that a kubelet has left running, by UID: they were admitted by it.
+    pub running: BTreeSet<String>,
     /// Decides on each pod before it is started or changed.
     pub admission: Arc<dyn Admission>,
     /// Receives why pods cannot be started.
@@ -42,6 +48,8 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Notes that this loop turns.
     pub sync_loop: SyncLoop,
+    /// The devices of plugins.
+    pub devices: DeviceManager,
     /// The node, as new pods are judged on it.
     pub node: NodeView,
     /// Counts rejections and refusals.
@@ -66,6 +74,8 @@ pub struct Sources {
     pub api: Option<PodWatch>,
     /// The directory of static pods, if there is one.
     pub files: Option<StaticPods>,
+    /// What the node itself wants of its pods.
+    pub requests: Requests,
 }
 
 impl Ports {

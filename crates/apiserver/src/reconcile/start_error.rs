@@ -36,8 +36,12 @@ impl StartError {
         };
         let field = refusals.first().map_or("", |first| first.field.as_str());
         // As a kubelet reports it: volumes are set up before the sandbox is made.
-        let is_volume = field.starts_with("spec.volumes[");
-        let reason = if is_volume { reason::FAILED_MOUNT } else { reason::FAILED_CREATE_POD_SANDBOX };
+        let is_claim = field.starts_with("spec.resourceClaims") || field.ends_with("resources.claims");
+        let reason = match field {
+            field if field.starts_with("spec.volumes[") => reason::FAILED_MOUNT,
+            _ if is_claim => reason::FAILED_PREPARE_DYNAMIC_RESOURCES,
+            _ => reason::FAILED_CREATE_POD_SANDBOX,
+        };
         let message = refusals.iter().map(text).collect::<Vec<_>>().join("; ");
         Self { reason, message, cause: without_indices(field) }
     }
@@ -136,6 +140,10 @@ mod tests {
             error.message,
             "spec.volumes[3].nfs: not run here; use emptyDir; spec.hostUsers: the handler has no user namespaces"
         );
+        for field in ["spec.resourceClaims", "spec.containers[1].resources.claims"] {
+            let claims = refused(field, "not run here", "");
+            assert_eq!(StartError::refused(&[claims]).reason, "FailedPrepareDynamicResources", "{field}");
+        }
         let error = StartError::refused(&[users, volume]);
         assert_eq!((error.reason, error.cause.as_str()), ("FailedCreatePodSandBox", "spec.hostUsers"));
         assert_eq!(without_indices("spec.containers[0].env[12].valueFrom"), "spec.containers.env.valueFrom");

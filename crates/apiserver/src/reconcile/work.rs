@@ -5,18 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission::PodOrigin;
+use admission::kubelet::NodeFacts;
 use agent::ports::PodRef;
-use agent::{Handle, PodUpdate, Synced};
+use agent::{Handle, PodStatus, PodUpdate, Synced};
+use devices::PodRequest;
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, VolumeProjection};
 use manifest::{Finding, Object, Resource};
+use serde_json::Value;
 use tracing::{error, warn};
-use types::reason;
+use types::{PodUid, reason};
 
+use super::admitted::pod_of;
 use super::{Ports, StartError};
 use crate::node::NotReady;
 use crate::objects::{ObjectKey, references};
 use crate::pods::{ApiPod, Definition};
 use crate::runtime_classes::{class_of, with_handler};
+use crate::status::status_in_api;
 
 /// The pause before a removal is tried again.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -30,6 +35,9 @@ const MOST_OBJECTS: usize = 256;
 /// expires.
 const MOST_SOURCES: usize = 64;
 
+/// The claim that the scheduler has made for extended resources of a pod.
+const CLAIM_STATUS: &str = "extendedResourceClaimStatus";
+
 /// What a task has done.
 pub(super) enum Done {
     /// The pod runs, or an ended pod is held for its removal.
@@ -38,6 +46,8 @@ pub(super) enum Done {
     NotStarted { pod: PodRef, error: StartError },
     /// The Node was read from the API server, for a pod whose labels it did not have; `None` if it could not be.
     NodeRead { wanted: Arc<ApiPod>, node: Option<Box<Node>> },
+    /// A new pod has its devices, or does not get them: then `outcome` says why. `node` is the node if it was just read.
+    Allocated { wanted: Arc<ApiPod>, node: Option<NodeFacts>, outcome: Result<(), String> },
     /// A change was applied to the running pod, or was not.
     Updated { pod: PodRef, outcome: Result<(), StartError> },
     /// No container of the pod runs, and none will.
@@ -67,6 +77,51 @@ pub(super) async fn read_node(ports: Arc<Ports>, wanted: Arc<ApiPod>) -> Done {
     Done::NodeRead { wanted, node }
 }
 
+/// Gives a new pod its devices. Pods that have ended have none any more, also if this is not noted yet: others are sent here
+/// as soon as the API says that they have ended.
+pub(super) async fn allocate(
+    ports: Arc<Ports>,
+    wanted: Arc<ApiPod>,
+    request: PodRequest,
+    node: Option<NodeFacts>,
+) -> Done {
+    let (devices, state) = (ports.devices.clone(), ports.state.clone());
+    let release = move || {
+        for uid in devices.pods() {
+            let stored = agent::stored_one(&state, &uid).ok().flatten();
+            if stored.and_then(|stored| stored.status).is_some_and(|status| PodStatus::is_terminated(&status))
+            {
+                devices.release(&uid);
+            }
+        }
+    };
+    if let Err(cause) = tokio::task::spawn_blocking(release).await {
+        error!("looking for pods that have ended ended early: {cause}");
+    }
+    let outcome = ports.devices.allocate(&request).await.map_err(|error| error.to_string());
+    Done::Allocated { wanted, node, outcome }
+}
+
+/// Takes their devices from pods that no source has, once nothing of them runs.
+pub(super) async fn release_devices(ports: &Ports, uids: Vec<String>) {
+    for uid in uids {
+        match has_ended(ports, &uid).await {
+            Ok(true) => ports.devices.release(&uid),
+            Ok(false) => warn!("pod {uid}, which no source has, keeps its devices: the runtime has it"),
+            Err(cause) => warn!("pod {uid}, which no source has, keeps its devices: {cause}"),
+        }
+    }
+}
+
+/// Ends a pod that no source has and that has no record. Whether nothing of it is in the runtime.
+async fn has_ended(ports: &Ports, uid: &str) -> agent::Result<bool> {
+    // What is no UID was never a pod.
+    let Ok(uid) = PodUid::new(uid) else { return Ok(true) };
+    let ended = ports.agent.end_unrecorded(&uid).await;
+    // A volume of another driver may be left: without a sandbox nothing uses a device.
+    if ports.agent.has_sandbox(&uid).await? { ended.map(|()| false) } else { Ok(true) }
+}
+
 /// Applies a changed definition to a running pod.
 pub(super) async fn update(ports: Arc<Ports>, wanted: Arc<ApiPod>) -> Done {
     let outcome = apply(&ports, &wanted).await.map(drop);
@@ -92,6 +147,9 @@ async fn apply(ports: &Ports, wanted: &ApiPod) -> Result<Synced, StartError> {
         Definition::Read(object) => object,
         Definition::Refused(findings) => return Err(StartError::other("unreadable", unreadable(findings))),
     };
+    if let Some(error) = claimed_devices(&wanted.status) {
+        return Err(error);
+    }
     if let (Resource::Pod(pod), Some(cluster)) = (&object.resource, &ports.cluster) {
         let objects = bounded(references(pod), sources(pod))?;
         cluster.objects.register(&wanted.pod.uid, &objects);
@@ -114,6 +172,19 @@ async fn apply(ports: &Ports, wanted: &ApiPod) -> Result<Synced, StartError> {
         }
     };
     Ok(ports.agent.sync(PodUpdate::Apply(admitted)).await?)
+}
+
+/// Why a pod cannot run whose extended resources the scheduler has allocated by a claim of its own: they are no device plugin's,
+/// and it would run without them.
+fn claimed_devices(status: &Value) -> Option<StartError> {
+    let claim = status.get(CLAIM_STATUS).filter(|claim| !claim.is_null())?;
+    let name = claim.get("resourceClaimName").and_then(Value::as_str).unwrap_or_default();
+    let message = format!(
+        "status.{CLAIM_STATUS}: the devices of resource claim {name:?} are those of dynamic resource allocation, which is not run \
+         here; give the node no ResourceSlices, or run the pod on a node with a kubelet"
+    );
+    let reason = reason::FAILED_PREPARE_DYNAMIC_RESOURCES;
+    Some(StartError { reason, message, cause: format!("status.{CLAIM_STATUS}") })
 }
 
 /// How many tokens, certificates and trust bundles the projected volumes of a pod have.
@@ -159,6 +230,21 @@ fn unreadable(findings: &[Finding]) -> String {
     texts.join("; ")
 }
 
+/// Ends the rest of a pod that is over in the API and not deleted. One that a kubelet has run is recorded with its
+/// status, so that its logs stay until it is deleted.
+pub(super) async fn retire(ports: Arc<Ports>, wanted: Arc<ApiPod>) -> Done {
+    let pod = wanted.pod.clone();
+    let has_no_record = || matches!(agent::stored_one(&ports.state, pod.uid.as_str()), Ok(None));
+    if let (Some(definition), Some(status)) = (pod_of(&wanted), status_in_api(&wanted.status))
+        && status.is_terminated()
+        && has_no_record()
+        && let Err(error) = ports.agent.record_ended(definition, status).await
+    {
+        return Done::NotStarted { pod, error: error.into() };
+    }
+    end(ports, pod, None).await
+}
+
 /// Stops a pod that an earlier process has started, also one whose record is lost.
 pub(super) async fn end(ports: Arc<Ports>, pod: PodRef, grace: Option<Duration>) -> Done {
     let (state, uid) = (ports.state.clone(), pod.uid.clone());
@@ -168,7 +254,13 @@ pub(super) async fn end(ports: Arc<Ports>, pod: PodRef, grace: Option<Duration>)
         Ok(Ok(None)) => {
             return match ports.agent.end_unrecorded(&pod.uid).await {
                 Ok(()) => Done::Removed { pod },
-                Err(error) => Done::NotStarted { pod, error: error.into() },
+                Err(error) => {
+                    // The pod's directory stays for as long as another driver has a volume there. Its devices need not.
+                    if matches!(ports.agent.has_sandbox(&pod.uid).await, Ok(false)) {
+                        ports.devices.release(pod.uid.as_str());
+                    }
+                    Done::NotStarted { pod, error: error.into() }
+                }
             };
         }
         Ok(Err(error)) => return Done::NotStarted { pod, error: error.into() },
@@ -216,10 +308,19 @@ pub(super) async fn remove(pod: PodRef, mut handle: Box<Handle>) -> Done {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::objects::ObjectKind;
+
+    #[test]
+    fn a_pod_with_devices_of_a_claim_of_the_schedulers_waits() {
+        assert!(claimed_devices(&Value::Null).is_none());
+        assert!(claimed_devices(&json!({"phase": "Pending", CLAIM_STATUS: null})).is_none());
+        let error = claimed_devices(&json!({CLAIM_STATUS: {"resourceClaimName": "web-x"}})).unwrap();
+        assert_eq!(error.reason, "FailedPrepareDynamicResources");
+        assert!(error.message.contains("\"web-x\""), "{}", error.message);
+    }
 
     #[test]
     fn a_pod_that_names_too_many_objects_is_refused() {

@@ -1,10 +1,13 @@
 //! Statuses of containers as the API has them.
 
-use agent::{ContainerView, ExitView, InstanceView, StateView};
+use std::collections::BTreeMap;
+
+use agent::{ContainerResourcesView, ContainerView, ExitView, InstanceView, StateView};
 use serde_json::{Map, Value, json};
 use types::time::stamp;
 
 use crate::status::convert::{CleanUp, StatusNode};
+use crate::status::resources;
 
 /// The bytes of all termination messages of a pod.
 const MESSAGE_BYTES: usize = 12288;
@@ -21,6 +24,8 @@ pub(super) struct Containers<'a> {
     /// How many containers the pod has.
     pub(super) count: usize,
     pub(super) clean_up: CleanUp,
+    /// Their resources by name, as far as the agent has reported them.
+    pub(super) resources: Option<&'a BTreeMap<String, ContainerResourcesView>>,
 }
 
 impl Containers<'_> {
@@ -69,7 +74,8 @@ impl Containers<'_> {
             status.insert("containerID".into(), json!(id));
         }
         if let Some(instance) = instance {
-            status.extend(of_instance(spec, instance));
+            let resources = self.resources.and_then(|resources| resources.get(&view.name));
+            status.extend(of_instance(spec, instance, resources));
         }
         let mounts = self.volume_mounts(spec);
         if !mounts.is_empty() {
@@ -153,14 +159,22 @@ pub(crate) fn cut(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
 }
 
-/// What the API says of a container that is there: its user, and the resources that it was given, which are those of the
-/// spec.
-fn of_instance(spec: &Value, instance: &InstanceView) -> Map<String, Value> {
+/// What the API says of a container that is there: its user, and its resources. Where the agent has reported none of them, they
+/// are those of the spec.
+fn of_instance(
+    spec: &Value,
+    instance: &InstanceView,
+    resources: Option<&ContainerResourcesView>,
+) -> Map<String, Value> {
     let mut fields = Map::new();
     if let Some(user) = &instance.user {
         let groups = Some(&user.supplemental_groups).filter(|groups| !groups.is_empty());
         let linux = json!({"uid": user.uid, "gid": user.gid, "supplementalGroups": groups});
         fields.insert("user".into(), json!({"linux": linux}));
+    }
+    if let Some(resources) = resources {
+        fields.extend(resources::of_container(resources));
+        return fields;
     }
     let asked = |key: &str| spec.get("resources").and_then(|resources| resources.get(key)).cloned();
     let of_spec = ["limits", "requests"].into_iter().filter_map(|key| Some((key.to_owned(), asked(key)?)));

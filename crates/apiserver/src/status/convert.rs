@@ -8,6 +8,7 @@ use types::time::stamp;
 
 use crate::pods::is_terminal;
 use crate::status::containers::Containers;
+use crate::status::resources;
 
 /// The order of the agent's conditions in a status, as the kubelet has it.
 const ORDER: [&str; 6] = [
@@ -63,12 +64,19 @@ pub fn pod_status(
     if let Some(generation) = generation {
         desired.insert("observedGeneration".into(), json!(generation));
     }
-    desired.insert("conditions".into(), json!(conditions(status, live, &outcome)));
+    let mut all =
+        status.resources.as_ref().map(|found| resources::conditions(found, live)).unwrap_or_default();
+    all.extend(conditions(status, live, &outcome));
+    desired.insert("conditions".into(), json!(all));
+    if let Some(found) = &status.resources {
+        desired.extend(resources::of_pod(found));
+    }
     let spec = live.get("spec").unwrap_or(&Value::Null);
     // Containers that never started have nothing to end.
     let clean_up = if status.is_up() { clean_up } else { CleanUp::Pending };
     let count = status.all_containers().count();
-    let containers = Containers { node, spec, count, clean_up };
+    let resources = status.resources.as_ref().map(|found| &found.containers);
+    let containers = Containers { node, spec, count, clean_up, resources };
     if !status.init.is_empty() {
         let mut init = containers.statuses("initContainers", &status.init);
         init.sort_by_key(|one| position(spec, one));

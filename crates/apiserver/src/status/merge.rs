@@ -2,8 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::status::resources;
+
 /// Lists that the API merges by a key of their entries. All others are replaced.
 const MERGED: [&str; 2] = ["podIPs", "hostIPs"];
+/// Fields whose keys the API merges.
+const MAPS: [&str; 2] = resources::FIELDS;
 
 /// The patch of `pods/status` that makes the status in the API the desired one; `None` if nothing differs. The UID is a
 /// precondition. Conditions of others stay.
@@ -33,6 +37,11 @@ fn replaced(key: &str, wanted: &Value) -> Value {
             let directive = json!({"$patch": "replace"});
             Value::Array(entries.iter().cloned().chain([directive]).collect())
         }
+        Value::Object(fields) if MAPS.contains(&key) => {
+            let mut fields = fields.clone();
+            fields.insert("$patch".to_owned(), json!("replace"));
+            Value::Object(fields)
+        }
         other => other.clone(),
     }
 }
@@ -49,11 +58,19 @@ fn conditions(known: &Value, wanted: &Value) -> Map<String, Value> {
         let same = known.iter().find(|known| known.get("type") == wanted.get("type"));
         !same.is_some_and(|known| is_same(known, wanted))
     };
-    let changed: Vec<Value> = wanted.iter().filter(differs).cloned().collect();
+    let is_foreign = |one: &&Value| !wanted.iter().any(|wanted| wanted.get("type") == one.get("type"));
+    // Only these of our conditions are absent at times.
+    let is_over = |one: &&Value| {
+        let kind = one.get("type").and_then(Value::as_str);
+        is_foreign(one) && kind.is_some_and(|kind| resources::CONDITIONS.contains(&kind))
+    };
+    let over = known.iter().filter(is_over);
+    let over = over.map(|one| json!({"$patch": "delete", "type": one.get("type")}));
+    let changed: Vec<Value> = wanted.iter().filter(differs).cloned().chain(over).collect();
     let mut changes = Map::new();
     if !changed.is_empty() {
-        let is_foreign = |one: &&Value| !wanted.iter().any(|wanted| wanted.get("type") == one.get("type"));
-        let order = known.iter().filter(is_foreign).chain(&wanted);
+        let stays = |one: &&Value| is_foreign(one) && !is_over(one);
+        let order = known.iter().filter(stays).chain(&wanted);
         let order: Vec<Value> = order.map(|one| json!({"type": one.get("type")})).collect();
         changes.insert("$setElementOrder/conditions".into(), Value::Array(order));
         changes.insert("conditions".into(), Value::Array(changed));

@@ -1,35 +1,36 @@
 //! The API server as a sink of statuses, behind the state directory.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use agent::ports::{BoxFuture, Clock, PodRef, StatusSink, SystemClock};
-use agent::{ConditionView, PodStatus};
+use agent::ports::{BoxFuture, PodRef, StatusSink};
+use agent::{PodStatus, ResizeView};
+use devices::DeviceManager;
 use kube::Client;
 use lifecycle::Moment;
 use telemetry::metrics::{Buckets, Description, Error, Registry};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use types::reason;
 
 use crate::pods::{PodsView, is_terminal};
 use crate::status::convert::{CleanUp, StatusNode};
+use crate::status::ended_by_node::{EndedByNode, ended};
+use crate::status::live::{last_change, status_in_api};
 use crate::status::writer::Writer;
 
 /// Histogram buckets in seconds.
 const SECONDS: [f64; 11] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
 
-/// The condition of a pod that was ended for another one.
-const DISRUPTION_TARGET: &str = "DisruptionTarget";
-
 /// Publishes statuses to a local sink, which keeps the last ones for a later process, and then to the API server, by one
 /// task, the newest status of each pod only. The task ends when this value is dropped.
 pub struct ApiStatuses {
     local: Arc<dyn StatusSink>,
+    pods: PodsView,
     queue: Arc<Queue>,
-    /// The messages of pods that are ended for critical pods, by UID.
-    preempted: Mutex<HashMap<String, String>>,
+    /// The pods that the node ends, by UID.
+    ends: Mutex<HashMap<String, EndedByNode>>,
     task: AbortHandle,
 }
 
@@ -37,7 +38,18 @@ pub struct ApiStatuses {
 #[derive(Default)]
 pub(super) struct Queue {
     entries: Mutex<HashMap<String, Entry>>,
+    /// Resizes that the workers of the pods do not know of, by the UID of the pod.
+    resizes: Mutex<HashMap<String, OtherResizes>>,
     pub(super) wake: Notify,
+}
+
+/// Resizes of a pod that its worker does not know of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct OtherResizes {
+    /// Not allocated.
+    pending: Option<ResizeView>,
+    /// Allocated, and the pod could not be updated.
+    failed: Option<ResizeView>,
 }
 
 /// What [`ApiStatuses::start`] needs.
@@ -50,6 +62,8 @@ pub struct StatusOptions {
     pub node: StatusNode,
     /// Keeps the last status of each pod beyond the process, as [`StatusFiles`](agent::StatusFiles) does.
     pub local: Arc<dyn StatusSink>,
+    /// The devices that containers have.
+    pub devices: DeviceManager,
     /// The registry for the metrics of statuses.
     pub metrics: Registry,
 }
@@ -85,7 +99,7 @@ impl ApiStatuses {
     /// # Errors
     /// If the registry has the name of a metric already.
     pub fn start(options: StatusOptions) -> Result<Self, Error> {
-        let StatusOptions { client, pods, node, local, metrics } = options;
+        let StatusOptions { client, pods, node, local, devices, metrics } = options;
         let seconds = metrics.histogram(
             Description::new(
                 "kubelet_pod_status_sync_duration_seconds",
@@ -95,66 +109,96 @@ impl ApiStatuses {
             Buckets::new(&SECONDS)?,
         )?;
         let queue = Arc::new(Queue::default());
-        let writer = Writer { client, pods, node, queue: Arc::clone(&queue), seconds: seconds.with([]) };
+        let of_api = pods.clone();
+        let writer = Writer {
+            client,
+            pods,
+            node,
+            devices,
+            queue: Arc::clone(&queue),
+            seconds: seconds.with([]),
+            lacks_pod_resources: AtomicBool::new(false),
+            lacks_devices: AtomicBool::new(false),
+        };
         let task = tokio::spawn(writer.run()).abort_handle();
-        Ok(Self { local, queue, preempted: Mutex::default(), task })
+        Ok(Self { local, pods: of_api, queue, ends: Mutex::default(), task })
     }
 
-    /// Sends the last status of a pod that was adopted: an earlier process may have ended before the API had it.
+    /// Sends the last status of a pod that was adopted: an earlier process may have ended before the API had it. One that
+    /// is older than that in the API is of a time before another agent ran the node.
     pub fn resume(&self, pod: &PodRef) {
-        if let Some(last) = self.local.last(pod) {
+        if let Some(last) = self.local.last(pod).filter(|local| !self.is_outdated(pod, local)) {
             self.queue.change(pod, || last, |_| {});
         }
     }
 
-    /// Has a pod that is being ended for a critical one end as `Failed`, however its containers end.
-    pub fn preempt(&self, pod: &PodRef, message: &str) {
-        self.preempted().insert(pod.uid.as_str().to_owned(), message.to_owned());
+    /// The status that the pod has in the API.
+    fn in_api(&self, pod: &PodRef) -> Option<PodStatus> {
+        let pods = self.pods.current()?;
+        status_in_api(&pods.by_uid(pod.uid.as_str())?.status)
     }
 
-    fn preempted(&self) -> MutexGuard<'_, HashMap<String, String>> {
-        self.preempted.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether a newer change is in the API than this status tells of: another agent has run the node since.
+    fn is_outdated(&self, pod: &PodRef, local: &PodStatus) -> bool {
+        self.in_api(pod).is_some_and(|in_api| last_change(&in_api) > last_change(local))
+    }
+
+    /// Has a pod that the node ends end as `Failed` with this reason and message, however its containers end.
+    pub fn end_by_node(&self, uid: &str, end: EndedByNode) {
+        self.ends().insert(uid.to_owned(), end);
+    }
+
+    /// The node does not end the pod, after all.
+    pub(crate) fn forget_end(&self, uid: &str) {
+        self.ends().remove(uid);
+    }
+
+    fn ends(&self) -> MutexGuard<'_, HashMap<String, EndedByNode>> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The status of a pod as it is published.
     fn published(&self, pod: &PodRef, status: &PodStatus) -> PodStatus {
-        let mut status = status.clone();
-        let message = self.preempted().get(pod.uid.as_str()).cloned();
-        if let Some(message) = message.filter(|_| is_terminal(&status.phase)) {
-            let since = SystemClock.now().millis();
-            let is_other = |condition: &ConditionView| condition.kind != DISRUPTION_TARGET;
-            status.conditions.retain(is_other);
-            status.conditions.push(ConditionView {
-                kind: DISRUPTION_TARGET.to_owned(),
-                status: "True".to_owned(),
-                reason: "TerminationByKubelet".to_owned(),
-                message: message.clone(),
-                since,
-            });
-            status.phase = "Failed".to_owned();
-            (status.reason, status.message) = (Some(reason::PREEMPTING.to_owned()), Some(message));
+        let end = self.ends().get(pod.uid.as_str()).cloned();
+        match end.filter(|_| is_terminal(&status.phase)) {
+            Some(end) => end.of_ended(status.clone()),
+            None => status.clone(),
         }
-        status
     }
 
-    /// Sends the first status of a pod that is not started yet, unless it has one.
+    /// Sends the first status of a pod that is not started yet, unless it has one. A pod that runs, and that this agent
+    /// cannot take over yet, has one in the API.
     pub fn accept(&self, pod: &PodRef, pending: PodStatus) {
-        if self.local.last(pod).is_none() {
+        if self.local.last(pod).is_none() && !self.in_api(pod).is_some_and(|status| status.is_up()) {
             self.queue.change(pod, || pending, |_| {});
         }
+    }
+
+    /// Sets why a resize that the pod asks for is not allocated; `None` if it asks for none, or has been given it.
+    pub fn set_pending_resize(&self, pod: &PodRef, pending: Option<&ResizeView>) {
+        self.queue.set_resizes(pod.uid.as_str(), |resizes| resizes.pending = pending.cloned());
+    }
+
+    /// Sets why the pod could not be updated for a resize that was allocated; `None` if it could.
+    pub fn set_failed_resize(&self, pod: &PodRef, failed: Option<ResizeView>) {
+        self.queue.set_resizes(pod.uid.as_str(), |resizes| {
+            let since = resizes.failed.as_ref().map(|before| before.since);
+            resizes.failed =
+                failed.map(|failed| ResizeView { since: since.unwrap_or(failed.since), ..failed });
+        });
     }
 
     /// Tells the API server that nothing of the pod is left on this node: no container, no volume, no cgroup. A pod that
     /// is being deleted is removed from the API once its phase there is `Succeeded` or `Failed`.
     pub fn finish(&self, pod: &PodRef) {
-        let preempted = self.preempted().remove(pod.uid.as_str());
-        let never_started = || match &preempted {
-            Some(message) => {
-                ended("Failed", Some(reason::PREEMPTING), Some(message), SystemClock.now().millis())
-            }
-            None => ended("Pending", None, None, 0),
-        };
-        let last = || self.local.last(pod).unwrap_or_else(never_started);
+        let end = self.ends().remove(pod.uid.as_str());
+        if let Some(end) = end {
+            let last = self.local.last(pod);
+            self.queue.put(pod, last.map_or_else(|| end.of_never_started(), |last| end.of_ended(last)));
+        }
+        let of_other = || self.in_api(pod).filter(PodStatus::is_up);
+        let never_started = || ended("Pending", None, None, 0);
+        let last = || self.local.last(pod).or_else(of_other).unwrap_or_else(never_started);
         self.queue.change(pod, last, |entry| entry.clean_up = CleanUp::Finished);
     }
 
@@ -163,23 +207,6 @@ impl ApiStatuses {
         let status = ended("Failed", Some(reason), Some(message), now.millis());
         self.queue.put(pod, status);
         self.finish(pod);
-    }
-}
-
-/// The status of a pod of which no container was ever made.
-fn ended(phase: &str, reason: Option<&str>, message: Option<&str>, started: u64) -> PodStatus {
-    PodStatus {
-        phase: phase.to_owned(),
-        stage: "Terminated".to_owned(),
-        reason: reason.map(str::to_owned),
-        message: message.map(str::to_owned),
-        started,
-        ips: Vec::new(),
-        conditions: Vec::new(),
-        init: Vec::new(),
-        containers: Vec::new(),
-        ephemeral: Vec::new(),
-        generation: None,
     }
 }
 
@@ -195,7 +222,8 @@ impl StatusSink for ApiStatuses {
     }
 
     fn last(&self, pod: &PodRef) -> Option<PodStatus> {
-        self.local.last(pod)
+        let local = self.local.last(pod).filter(|local| !self.is_outdated(pod, local));
+        local.or_else(|| self.in_api(pod))
     }
 }
 
@@ -208,6 +236,46 @@ impl Drop for ApiStatuses {
 impl Queue {
     pub(super) fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn resizes(&self) -> MutexGuard<'_, HashMap<String, OtherResizes>> {
+        self.resizes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is reported of the resizes of a pod.
+    fn set_resizes(&self, uid: &str, set: impl FnOnce(&mut OtherResizes)) {
+        let mut all = self.resizes();
+        let before = all.remove(uid).unwrap_or_default();
+        let mut after = before.clone();
+        set(&mut after);
+        let is_other = after != before;
+        if after != OtherResizes::default() {
+            all.insert(uid.to_owned(), after);
+        }
+        drop(all);
+        if is_other {
+            self.touch(uid);
+        }
+    }
+
+    /// The status of a pod with what the agent does not know of it.
+    pub(super) fn shown(&self, entry: &Entry) -> Arc<PodStatus> {
+        let known = self.resizes().get(entry.pod.uid.as_str()).cloned();
+        let Some(OtherResizes { pending, failed }) = known else { return Arc::clone(&entry.status) };
+        let mut status = PodStatus::clone(&entry.status);
+        let resources = status.resources.get_or_insert_default();
+        resources.pending = pending.or(resources.pending.take());
+        resources.resize = failed.or(resources.resize.take());
+        Arc::new(status)
+    }
+
+    /// Has the status of a pod written again, if it has one.
+    fn touch(&self, uid: &str) {
+        if let Some(entry) = self.entries().get_mut(uid) {
+            entry.version += 1;
+            entry.since.get_or_insert_with(Instant::now);
+            self.wake.notify_one();
+        }
     }
 
     /// Sets the status of a pod.
@@ -241,5 +309,38 @@ impl Queue {
         }
         drop(entries);
         self.wake.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use types::PodUid;
+
+    use super::*;
+
+    fn view(reason: &str, since: u64) -> ResizeView {
+        ResizeView { generation: Some(2), reason: reason.to_owned(), message: "why".to_owned(), since }
+    }
+
+    #[test]
+    fn a_resize_that_failed_before_its_worker_knew_of_it_is_shown_until_it_is_done() {
+        let queue = Queue::default();
+        let uid = PodUid::new("u-1").unwrap();
+        let pod = PodRef { namespace: "shop".to_owned(), name: "web".to_owned(), uid };
+        queue.put(&pod, ended("Running", None, None, 0));
+        let shown = || {
+            let entry = queue.entries().get("u-1").cloned().unwrap();
+            let resources = queue.shown(&entry).resources.clone().unwrap_or_default();
+            (entry.version, resources.pending, resources.resize)
+        };
+        let (first, ..) = shown();
+        queue.set_resizes("u-1", |resizes| resizes.failed = Some(view("Error", 5)));
+        assert_eq!(shown(), (first + 1, None, Some(view("Error", 5))));
+        queue.set_resizes("u-1", |resizes| resizes.pending = Some(view("Deferred", 6)));
+        assert_eq!(shown(), (first + 2, Some(view("Deferred", 6)), Some(view("Error", 5))));
+        queue.set_resizes("u-1", |_| {});
+        queue.set_resizes("u-1", |resizes| *resizes = OtherResizes::default());
+        assert_eq!(shown(), (first + 3, None, None));
+        assert!(queue.resizes().is_empty());
     }
 }

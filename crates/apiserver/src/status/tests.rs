@@ -1,4 +1,7 @@
-use agent::{ConditionView, ContainerView, ExitView, InstanceView, PodStatus, StateView, UserView};
+use agent::{
+    ConditionView, ContainerResourcesView, ContainerView, ExitView, InstanceView, PodStatus, ResizeView,
+    ResourcesStatus, ResourcesView, StateView, UserView,
+};
 use serde_json::{Map, Value, json};
 
 use super::convert::revived;
@@ -56,6 +59,7 @@ fn status(phase: &str, containers: Vec<ContainerView>) -> PodStatus {
         containers,
         ephemeral: vec![],
         generation: Some(3),
+        resources: None,
     }
 }
 
@@ -89,7 +93,9 @@ fn applied(known: &Value, patch: &Value) -> Value {
         if !key.starts_with('$') {
             let kept = |entry: &&Value| entry.get("$patch").is_none();
             let list = value.as_array().map(|list| list.iter().filter(kept).cloned().collect());
-            after["status"][key] = list.map_or(value.clone(), Value::Array);
+            let mut value = list.map_or(value.clone(), Value::Array);
+            value.as_object_mut().map(|fields| fields.remove("$patch"));
+            after["status"][key] = value;
         }
     }
     after
@@ -252,4 +258,76 @@ fn conditions_of_others_stay_and_ours_change_their_time_only_when_they_flip() {
     let mut unready = running();
     unready.conditions = vec![condition("Ready", "False")];
     assert_eq!(converted(&unready, &known, CleanUp::Pending)["conditions"][0]["lastTransitionTime"], STAMP);
+}
+
+fn resized(pending: Option<ResizeView>, resize: Option<ResizeView>) -> PodStatus {
+    let list = |cpu: &str| Some([("cpu".to_owned(), cpu.to_owned())].into());
+    let of_app = ContainerResourcesView {
+        in_effect: ResourcesView { limits: None, requests: list("1") },
+        allocated: list("2"),
+    };
+    let resources = ResourcesStatus {
+        pod: ResourcesView { limits: Some([].into()), requests: list("1") },
+        allocated: list("2").unwrap(),
+        containers: [("app".to_owned(), of_app)].into(),
+        resize,
+        pending,
+    };
+    PodStatus { resources: Some(resources), ..running() }
+}
+
+fn view(reason: &str, message: &str) -> ResizeView {
+    ResizeView { generation: Some(7), reason: reason.into(), message: message.into(), since: SINCE }
+}
+
+#[test]
+fn a_resize_is_told_by_conditions_and_by_resources_that_are_allocated_and_in_effect() {
+    let status = desired(&resized(Some(view("Deferred", "no room")), Some(view("", ""))), &json!({}));
+    let conditions = status["conditions"].as_array().unwrap();
+    let pending = json!({"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "no room",
+        "observedGeneration": 7, "lastTransitionTime": STAMP});
+    assert_eq!(conditions[0], pending);
+    assert_eq!(
+        (&conditions[1]["type"], &conditions[1]["reason"]),
+        (&json!("PodResizeInProgress"), &Value::Null)
+    );
+    assert_eq!(conditions[2]["type"], "Ready");
+    let app = &status["containerStatuses"][0];
+    assert_eq!(app["resources"], json!({"requests": {"cpu": "1"}}));
+    assert_eq!(app["allocatedResources"], json!({"cpu": "2"}));
+    assert_eq!(status["resources"], json!({"requests": {"cpu": "1"}}));
+    assert_eq!(status["allocatedResources"], json!({"cpu": "2"}));
+}
+
+#[test]
+fn the_conditions_of_a_resize_go_with_it_and_keep_their_time_until_the_reason_changes() {
+    let time = "2026-01-01T00:00:00Z";
+    let known = |reason: &str| json!({"type": "PodResizePending", "status": "True", "reason": reason, "lastTransitionTime": time});
+    let foreign = json!({"type": "example.com/gate", "status": "True"});
+    let of = |reason: &str, pending: Option<ResizeView>| {
+        let live = live(&json!({"phase": "Running", "conditions": [known(reason), foreign]}));
+        let desired = converted(&resized(pending, None), &live, CleanUp::Pending);
+        (desired["conditions"][0].clone(), patch(&live, &desired).unwrap()["status"].clone(), live)
+    };
+    let (same, ..) = of("Deferred", Some(view("Deferred", "")));
+    assert_eq!(same["lastTransitionTime"], time);
+    let (other, ..) = of("Deferred", Some(view("Infeasible", "")));
+    assert_eq!(other["lastTransitionTime"], STAMP);
+    let (_, gone, live) = of("Deferred", None);
+    let deleted = json!({"$patch": "delete", "type": "PodResizePending"});
+    assert!(gone["conditions"].as_array().unwrap().contains(&deleted), "{gone}");
+    let order: Vec<&Value> =
+        gone["$setElementOrder/conditions"].as_array().unwrap().iter().map(|one| &one["type"]).collect();
+    assert_eq!(order, ["example.com/gate", "Ready", "PodScheduled"]);
+    let after = applied(&live, &json!({"metadata": {}, "status": gone}));
+    assert_eq!(patch(&after, &converted(&resized(None, None), &after, CleanUp::Pending)), None);
+}
+
+#[test]
+fn a_pending_resize_of_an_earlier_process_is_read_from_the_api() {
+    let status = json!({"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred",
+        "message": "no room", "observedGeneration": 7, "lastTransitionTime": STAMP}]});
+    let expected = ResizeView { since: SINCE / 1000 * 1000, ..view("Deferred", "no room") };
+    assert_eq!(super::resources::pending_of(&status), Some(expected));
+    assert_eq!(super::resources::pending_of(&json!({})), None);
 }

@@ -6,17 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ::devices::DeviceManager;
 use futures_util::{StreamExt, stream};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, Resource as _};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use telemetry::metrics::Histogram;
 use tracing::{debug, info, warn};
 
 use crate::pods::{ApiPod, PodSet, PodsView, is_mirror, is_terminal};
 use crate::raw::{RawObject, cause, code, core};
 use crate::status::convert::{CleanUp, StatusNode, pod_status, revived};
+use crate::status::devices;
 use crate::status::merge::patch;
+use crate::status::resources::FIELDS;
 use crate::status::sink::{Entry, Queue};
 
 /// The time between two rounds through all pods.
@@ -32,9 +35,14 @@ pub(super) struct Writer {
     pub(super) client: Client,
     pub(super) pods: PodsView,
     pub(super) node: StatusNode,
+    pub(super) devices: DeviceManager,
     pub(super) queue: Arc<Queue>,
     /// How long changes take to be in the API.
     pub(super) seconds: Histogram,
+    /// Whether the API server drops the resources of pods as a whole.
+    pub(super) lacks_pod_resources: AtomicBool,
+    /// Whether it drops the devices of containers.
+    pub(super) lacks_devices: AtomicBool,
 }
 
 /// Which pods are written.
@@ -121,11 +129,39 @@ impl Writer {
         due
     }
 
+    /// The status that the API is to have of a pod, as far as its server has the fields.
+    fn desired(&self, entry: &Entry, live: &Value) -> Map<String, Value> {
+        let status = self.queue.shown(entry);
+        let mut desired = pod_status(&status, live, &self.node, entry.clean_up);
+        if self.lacks_pod_resources.load(Ordering::Relaxed) {
+            FIELDS.iter().for_each(|field| drop(desired.remove(*field)));
+        }
+        if !self.lacks_devices.load(Ordering::Relaxed) {
+            let uid = entry.pod.uid.as_str();
+            devices::add(&mut desired, live, |container| self.devices.devices_of(uid, container));
+        }
+        desired
+    }
+
+    /// A server of another version, or one whose feature gate is off, drops the resources of pods or the devices of containers:
+    /// they are not sent again.
+    fn note_missing_fields(&self, sent: &Map<String, Value>, answer: &RawObject) {
+        let [resources, _] = FIELDS;
+        let is_missing = sent.contains_key(resources) && answer.field("status").get(resources).is_none();
+        if is_missing && !self.lacks_pod_resources.swap(true, Ordering::Relaxed) {
+            info!("the API server keeps no resources in the status of pods; they are left out");
+        }
+        let is_missing = devices::is_dropped(sent, answer.field("status"));
+        if is_missing && !self.lacks_devices.swap(true, Ordering::Relaxed) {
+            info!("the API server keeps no devices in the statuses of containers; they are left out");
+        }
+    }
+
     /// Whether the API's status of a pod is not ours. A status that was just written may differ until the watch has it;
     /// the pod is read again before anything is written.
     fn differs(&self, entry: &Entry, shown: &ApiPod) -> bool {
         let live = shown.live();
-        let desired = pod_status(&entry.status, &live, &self.node, entry.clean_up);
+        let desired = self.desired(entry, &live);
         revived(&live, &desired).is_empty() && patch(&live, &desired).is_some()
     }
 
@@ -185,7 +221,7 @@ impl Writer {
             return Ok(Sent::Gone);
         }
         let known = Value::Object(live.fields().clone());
-        let desired = pod_status(&entry.status, &known, &self.node, entry.clean_up);
+        let desired = self.desired(entry, &known);
         let revived = revived(&known, &desired);
         if !revived.is_empty() {
             return Ok(Sent::Stale(revived));
@@ -193,6 +229,7 @@ impl Writer {
         if let Some(patch) = patch(&known, &desired) {
             live = asked(api.patch_status(&pod.name, &PatchParams::default(), &Patch::Strategic(&patch)))
                 .await?;
+            self.note_missing_fields(&desired, &live);
         }
         let phase = live.field("status").get("phase").and_then(Value::as_str).unwrap_or_default();
         let is_deleted = live.meta().deletion_timestamp.is_some() && !is_mirror(&live);

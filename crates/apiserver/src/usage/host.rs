@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use cgroups::Counters;
+use kubelet_api::TaskLimit;
 
 /// Ticks of a second in `/proc/stat`.
 const TICKS: u64 = 100;
@@ -19,15 +20,17 @@ pub(super) struct Host {
     /// All its memory in bytes.
     pub(super) memory: u64,
     /// How many processes and threads it has, and how many it can have.
-    pub(super) processes: Option<(u64, u64)>,
+    pub(super) tasks: Option<TaskLimit>,
     /// Nanoseconds of CPU time.
     cpu: u64,
-    /// Bytes of memory in use, with the page cache.
-    memory_used: u64,
-    /// Bytes of page cache on the inactive LRU list.
-    inactive_file: u64,
     /// Bytes of anonymous memory.
     anonymous: u64,
+    /// Bytes of page cache.
+    file: u64,
+    /// Bytes of page cache on the inactive LRU list.
+    inactive_file: u64,
+    /// Bytes in swap.
+    swap: u64,
     faults: Option<u64>,
     major_faults: Option<u64>,
 }
@@ -45,35 +48,43 @@ impl Host {
             fs::read_to_string(&path).map_err(named)
         };
         let (stat, memory, paging) = (text("stat")?, text("meminfo")?, text("vmstat").unwrap_or_default());
-        let kibibytes = |name: &str| number(&memory, name, ':').unwrap_or(0).saturating_mul(1024);
-        let all = kibibytes("MemTotal");
-        // RUNNING/ALL is the fourth word.
-        let threads = text("loadavg").ok().and_then(|text| text.split(['/', ' ']).nth(4)?.parse().ok());
-        let most = text("sys/kernel/pid_max").ok().and_then(|text| text.trim().parse().ok());
+        let bytes = |name: &str| number(&memory, name, ':').unwrap_or(0).saturating_mul(1024);
         Ok(Self {
             booted: number(&stat, "btime", ' ').unwrap_or(0).saturating_mul(MILLIS),
-            memory: all,
-            processes: threads.zip(most),
+            memory: bytes("MemTotal"),
+            tasks: tasks(&text),
             cpu: busy(&stat),
-            memory_used: all.saturating_sub(kibibytes("MemFree")),
-            inactive_file: kibibytes("Inactive(file)"),
-            anonymous: kibibytes("AnonPages"),
+            anonymous: bytes("AnonPages"),
+            file: bytes("Cached").saturating_add(bytes("Buffers")).saturating_add(bytes("SwapCached")),
+            inactive_file: bytes("Inactive(file)"),
+            swap: bytes("SwapTotal").saturating_sub(bytes("SwapFree")),
             faults: number(&paging, "pgfault", ' '),
             major_faults: number(&paging, "pgmajfault", ' '),
         })
     }
 
-    /// The counters of the root cgroup, with what it does not count: with cgroup v2 it has no memory.
+    /// The counters of the root cgroup, with what it does not count. With cgroup v2 its memory in use is, as for a kubelet,
+    /// anonymous memory and page cache: what the kernel itself takes is not in it.
     pub(super) fn completed(&self, mut counters: Counters) -> Counters {
         counters.cpu.get_or_insert(self.cpu);
         let memory = &mut counters.memory;
-        memory.usage.get_or_insert(self.memory_used);
+        let anonymous = *memory.rss.get_or_insert(self.anonymous);
+        let file = *memory.cache.get_or_insert(self.file);
+        memory.usage.get_or_insert(anonymous.saturating_add(file));
         memory.inactive_file.get_or_insert(self.inactive_file);
-        memory.rss.get_or_insert(self.anonymous);
+        memory.swap.get_or_insert(self.swap);
         memory.faults = memory.faults.or(self.faults);
         memory.major_faults = memory.major_faults.or(self.major_faults);
         counters
     }
+}
+
+/// What `loadavg` counts: `RUNNING/ALL` is its fourth word. Two settings limit it.
+fn tasks(text: &dyn Fn(&str) -> io::Result<String>) -> Option<TaskLimit> {
+    let count = text("loadavg").ok()?.split(['/', ' ']).nth(4)?.parse().ok()?;
+    let limit = |name: &str| text(name).ok()?.trim().parse::<u64>().ok();
+    let limits = ["sys/kernel/pid_max", "sys/kernel/threads-max"].into_iter().filter_map(limit);
+    Some(TaskLimit { count, limit: limits.min()? })
 }
 
 /// The number in the line that begins with `name` and `separator`.
@@ -108,10 +119,15 @@ mod tests {
         fs::create_dir_all(root.path().join("proc/sys/kernel")).unwrap();
         for (name, text) in [
             ("stat", "cpu  100 0 50 900 30 5 5 0 0 0\ncpu0 1 1 1 1\nbtime 1700000000\n"),
-            ("meminfo", "MemTotal:  1000 kB\nMemFree: 400 kB\nInactive(file): 100 kB\nAnonPages: 50 kB\n"),
+            (
+                "meminfo",
+                "MemTotal:  1000 kB\nMemFree: 400 kB\nBuffers: 20 kB\nCached: 300 kB\nSwapCached: 0 kB\n\
+                 Inactive(file): 100 kB\nAnonPages: 50 kB\nSwapTotal: 90 kB\nSwapFree: 60 kB\n",
+            ),
             ("vmstat", "pgfault 9\npgmajfault 2\n"),
             ("loadavg", "0.20 0.18 0.12 1/80 11206\n"),
             ("sys/kernel/pid_max", "32768\n"),
+            ("sys/kernel/threads-max", "7000\n"),
         ] {
             fs::write(root.path().join("proc").join(name), text).unwrap();
         }
@@ -121,23 +137,43 @@ mod tests {
 
     #[test]
     fn a_machine_is_read_from_proc() {
-        let (_root, host) = host();
-        assert_eq!(
-            (host.booted, host.memory, host.processes),
-            (1_700_000_000_000, 1000 << 10, Some((80, 32_768)))
-        );
+        let (root, host) = host();
+        assert_eq!((host.booted, host.memory), (1_700_000_000_000, 1000 << 10));
         assert_eq!(host.cpu, 160 * (NANOS / TICKS), "without idle time and waits for disks");
+        assert_eq!(host.tasks, Some(TaskLimit { count: 80, limit: 7000 }), "the smaller limit");
+        fs::write(root.path().join("proc/sys/kernel/pid_max"), "500\n").unwrap();
+        assert_eq!(Host::read(root.path()).unwrap().tasks.unwrap().limit, 500);
+        fs::remove_file(root.path().join("proc/sys/kernel/threads-max")).unwrap();
+        assert_eq!(Host::read(root.path()).unwrap().tasks.unwrap().limit, 500);
+    }
+
+    /// All but free memory was in use: a working set that was too large by the memory of the kernel.
+    #[test]
+    fn memory_in_use_is_that_of_processes_and_page_cache() {
+        let (_root, host) = host();
+        let memory = Memory {
+            rss: Some(40 << 10),
+            cache: Some(310 << 10),
+            inactive_file: Some(110 << 10),
+            ..Memory::default()
+        };
+        let root = host.completed(Counters { memory, ..Counters::default() });
+        assert_eq!((root.memory.usage, root.memory.working_set()), (Some(350 << 10), Some(240 << 10)));
+        // Before Linux 5.12 the root of cgroup v2 has no `memory.stat`.
+        let older = host.completed(Counters::default()).memory;
+        assert_eq!((older.usage, older.working_set()), (Some(370 << 10), Some(270 << 10)));
+        assert_eq!((older.rss, older.faults, older.swap), (Some(50 << 10), Some(9), Some(30 << 10)));
     }
 
     #[test]
     fn what_the_root_cgroup_counts_is_kept() {
         let (_root, host) = host();
-        let empty = host.completed(Counters::default());
-        assert_eq!((empty.memory.usage, empty.memory.working_set()), (Some(600 << 10), Some(500 << 10)));
-        assert_eq!((empty.memory.faults, empty.memory.rss), (Some(9), Some(50 << 10)));
-        let memory = Memory { usage: Some(7), inactive_file: Some(1), ..Memory::default() };
+        let memory = Memory { usage: Some(7), inactive_file: Some(1), swap: Some(2), ..Memory::default() };
         let counted = host.completed(Counters { cpu: Some(3), memory, ..Counters::default() });
-        assert_eq!((counted.cpu, counted.memory.working_set()), (Some(3), Some(6)));
+        assert_eq!(
+            (counted.cpu, counted.memory.working_set(), counted.memory.swap),
+            (Some(3), Some(6), Some(2))
+        );
     }
 
     #[test]

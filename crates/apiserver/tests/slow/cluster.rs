@@ -186,6 +186,7 @@ pub(crate) fn status(phase: &str, state: StateView) -> PodStatus {
         }],
         ephemeral: vec![],
         generation: Some(1),
+        resources: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Events of pods, merged.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agent::ports::{Event, EventObject, EventSink, EventType};
@@ -24,6 +25,7 @@ fn repeated_events_are_counted_in_one() {
             object: EventObject { pod: web.clone(), field_path: field_path.map(str::to_owned) },
             image: None,
             message: format!("{reason} happened"),
+            annotations: BTreeMap::new(),
             log: None,
             time: Moment::from_millis(1_772_368_200_000 + seconds * 1000),
         };
@@ -75,6 +77,7 @@ fn events_are_sent_as_fast_as_the_node_is_configured() {
                 object: EventObject { pod: web.clone(), field_path: None },
                 image: None,
                 message: format!("{reason} happened"),
+                annotations: BTreeMap::new(),
                 log: None,
                 time: Moment::from_millis(1_772_368_200_000),
             });

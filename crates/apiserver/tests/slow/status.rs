@@ -52,7 +52,9 @@ impl Written {
         let namespace = cluster.namespace(name);
         let pods = PodWatch::start(client.clone(), NODE);
         let (local, metrics) = (Arc::new(Local::default()), Registry::default());
-        let options = StatusOptions { client, pods: pods.view(), node: node(), local, metrics };
+        let dir = tempfile::tempdir().unwrap();
+        let devices = devices::DeviceManager::open(dir.path(), &metrics).unwrap();
+        let options = StatusOptions { client, pods: pods.view(), node: node(), local, devices, metrics };
         let statuses = ApiStatuses::start(options).unwrap();
         let marker = reference(&cluster.create(&pod(&namespace, "marker")));
         Self { cluster, namespace, statuses, marker, marks: 0, _pods: pods }

@@ -71,6 +71,7 @@ pub(crate) fn state() -> NodeState {
         images: vec![image("example.test/a:1", 10), image("example.test/b:1", 20)],
         addresses: ["10.240.0.10", "fd00::10"].map(|ip| ip.parse().unwrap()).to_vec(),
         volumes_in_use: Some(Vec::new()),
+        ..NodeFacts::default()
     };
     NodeState { facts, ..NodeState::default() }
 }

@@ -25,7 +25,7 @@ const OWNER_LENGTH: usize = 256;
 /// `kubepods` with the cgroups of the QoS classes and of the pods.
 #[derive(Debug)]
 pub struct KubePods {
-    groups: Groups,
+    pub(super) groups: Groups,
     names: KubeNames,
     owner: String,
 }
@@ -145,6 +145,14 @@ impl KubePods {
         self.apply(&path, limits)
     }
 
+    /// Gives the cgroup of a pod other limits. What is `None` stays.
+    ///
+    /// # Errors
+    /// If the kernel refuses a limit.
+    pub fn limit_pod(&self, class: QosClass, uid: &str, limits: &Resources) -> Result<()> {
+        self.apply(&self.names.pod(class, uid), limits)
+    }
+
     /// Whether the cgroup of a pod exists.
     #[must_use]
     pub fn has_pod(&self, class: QosClass, uid: &str) -> bool {
@@ -177,6 +185,29 @@ impl KubePods {
         Ok(found)
     }
 
+    /// A process of a container or sandbox of a pod, in the cgroup that its runtime has named after its ID; see
+    /// [`Group::first_process`].
+    ///
+    /// # Errors
+    /// If it cannot be read; a cgroup that does not exist has none.
+    pub fn first_process(&self, class: QosClass, uid: &str, container: &str) -> Result<Option<u32>> {
+        for path in self.container_groups(class, uid, container)? {
+            if let Some(process) = self.groups.open(&path)?.first_process()? {
+                return Ok(Some(process));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many processes a container of a pod has; see [`Group::process_count`].
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn process_count(&self, class: QosClass, uid: &str, container: &str) -> Result<Option<u64>> {
+        let paths = self.container_groups(class, uid, container)?;
+        paths.first().map_or(Ok(None), |path| self.groups.open(path)?.process_count())
+    }
+
     /// Kills the processes of one container of a pod.
     ///
     /// # Errors
@@ -196,6 +227,12 @@ impl KubePods {
     #[must_use]
     pub fn host_counters(&self) -> Counters {
         self.groups.host_counters()
+    }
+
+    /// What the kernel has counted for the cgroup that a process is in; `None` if that is the root, or of no such process.
+    #[must_use]
+    pub fn process_counters(&self, process: u32, set: CounterSet) -> Option<Counters> {
+        self.groups.of_process(process).map(|group| Counters::read_some(&group, set))
     }
 
     /// What all pods use together.

@@ -43,6 +43,13 @@ pub fn cpu_weight(shares: u64) -> u64 {
     MIN_WEIGHT + (shares - MIN_SHARES) * (MAX_WEIGHT - MIN_WEIGHT) / (MAX_SHARES - MIN_SHARES)
 }
 
+/// The CPU shares that a `cpu.weight` of cgroup v2 stands for: the smallest of those with that weight, or nearly.
+#[must_use]
+pub(super) fn cpu_shares_of(weight: u64) -> u64 {
+    let weight = weight.clamp(MIN_WEIGHT, MAX_WEIGHT);
+    MIN_SHARES + (weight - MIN_WEIGHT) * (MAX_SHARES - MIN_SHARES) / (MAX_WEIGHT - MIN_WEIGHT)
+}
+
 /// `oom_score_adj` of a container that requests `request` bytes of the `capacity` bytes of memory that the node has. The
 /// larger its request, the later the kernel kills it.
 #[must_use]

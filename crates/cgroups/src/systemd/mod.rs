@@ -7,18 +7,16 @@
 //! the shares of a scope, which count among the containers of a pod.
 //!
 //! - [`names`]: units and the paths of their cgroups.
-//! - [`message`]: the part of the D-Bus wire format that is needed here.
 //! - [`connection`]: systemd's socket: calls, replies, and the end of jobs.
 
 mod connection;
-mod message;
 mod names;
 mod properties;
 
 use std::path::{Path, PathBuf};
 
 use connection::Connection;
-use message::{Body, Property};
+use dbus::{Body, Property};
 
 use crate::error::{Error, Result};
 use crate::resources::Resources;

@@ -1,9 +1,9 @@
 //! What a unit is, and its limits, as properties of systemd.
 
-use super::message::{Property, Value};
 use super::names::Unit;
 use crate::limits::weight;
 use crate::resources::Resources;
+use dbus::{Property, Value};
 
 /// systemd's word for no limit.
 const INFINITY: u64 = u64::MAX;
@@ -56,7 +56,7 @@ pub(super) fn of_scope(unit: &Unit, pid: u32) -> Vec<Property> {
     all.push(property("TasksMax", Value::Number(INFINITY)));
     // Not kept for an administrator to look at when it has failed.
     all.push(text("CollectMode", "inactive-or-failed"));
-    all.push(property("PIDs", Value::Pids(vec![pid])));
+    all.push(property("PIDs", Value::Numbers(vec![pid])));
     all
 }
 
@@ -247,7 +247,7 @@ mod tests {
         let all = of_scope(&unit, 7);
         for expected in [
             property("Delegate", Value::Flag(true)),
-            property("PIDs", Value::Pids(vec![7])),
+            property("PIDs", Value::Numbers(vec![7])),
             text("Slice", "a.slice"),
             property("DefaultDependencies", Value::Flag(false)),
         ] {

@@ -108,6 +108,7 @@ async fn both_sides_understand_each_other_over_a_socket_that_is_roots_alone_and_
     let serving = tokio::spawn(listener.serve(echo(), async { stopped.await.unwrap_or_default() }));
     let client = Client::connect(&endpoint(&path)).await.unwrap();
     all_kinds_of_calls(&client).await;
+    assert_eq!(client.server_process(), Some(std::process::id()));
 
     let second = Listener::bind(&endpoint(&path)).await.unwrap_err();
     assert!(matches!(second, Error::Taken { .. }), "{second}");

@@ -1,4 +1,5 @@
 use std::ffi::{OsStr, OsString};
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -74,23 +75,36 @@ impl Dir {
 
     /// What is in it, without `.` and `..`, in the filesystem's order.
     pub fn entries(&self) -> Result<Vec<Entry>> {
+        let mut entries = vec![];
+        let _: Option<()> = self.visit(|entry| {
+            entries.push(entry);
+            ControlFlow::Continue(())
+        })?;
+        Ok(entries)
+    }
+
+    /// Gives `each` one entry after the other, as [`entries`](Self::entries) has them, until it breaks off. Returns what it broke
+    /// off with; `None` at the end. Of a directory that a container can fill, not all names fit into memory.
+    pub fn visit<B>(&self, mut each: impl FnMut(Entry) -> ControlFlow<B>) -> Result<Option<B>> {
         let failed = |errno| Error::ReadDir { path: self.path.clone(), errno };
         let stream = rustix::fs::Dir::read_from(&self.fd).map_err(failed)?;
-        let mut entries = vec![];
         for entry in stream {
             let entry = entry.map_err(failed)?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if is_own(name) {
                 continue;
             }
-            match kind_of(self.as_fd(), name, entry.file_type()) {
-                Ok(kind) => entries.push(Entry { name: name.to_owned(), kind }),
+            let kind = match kind_of(self.as_fd(), name, entry.file_type()) {
+                Ok(kind) => kind,
                 // Gone since it was read.
-                Err(Errno::NOENT) => {}
+                Err(Errno::NOENT) => continue,
                 Err(errno) => return Err(self.below(Path::new(name), errno)),
+            };
+            if let ControlFlow::Break(with) = each(Entry { name: name.to_owned(), kind }) {
+                return Ok(Some(with));
             }
         }
-        Ok(entries)
+        Ok(None)
     }
 
     /// What it is.

@@ -2,7 +2,7 @@
 
 /// Paths with subresources of their own, which are asked before `proxy`.
 const FINE: [(&str, &str); 5] = [
-    ("/allocatedpods", "pods"),
+    ("/allocatedPods", "pods"),
     ("/pods", "pods"),
     ("/healthz", "healthz"),
     ("/configz", "configz"),
@@ -67,7 +67,7 @@ mod tests {
             ("/healthz/ping", &["healthz", "proxy"]),
             ("/pods", &["pods", "proxy"]),
             ("/pods/", &["pods", "proxy"]),
-            ("/allocatedpods/a/b", &["pods", "proxy"]),
+            ("/allocatedPods/a/b", &["pods", "proxy"]),
             ("/runningpods/", &["pods", "proxy"]),
             ("/configz", &["configz", "proxy"]),
             ("/flagz", &["configz"]),

@@ -74,14 +74,15 @@ pub(crate) struct Auth {
 }
 
 impl Auth {
-    /// Allows a request, or says why not.
+    /// The user of a request that is allowed; or why it is not.
     pub(crate) async fn check(
         &self,
         credentials: Credentials<'_>,
         attributes: &Attributes,
-    ) -> Result<(), Refusal> {
+    ) -> Result<User, Refusal> {
         let user = self.user(credentials).await?;
-        self.access.check(&user, attributes).await
+        self.access.check(&user, attributes).await?;
+        Ok(user)
     }
 
     /// Wrong credentials are refused, also where requests without any are accepted.
@@ -151,7 +152,7 @@ mod tests {
 
     async fn outcome(auth: &Auth, headers: &HeaderMap) -> Result<(), Refusal> {
         let attributes = Attributes::of("GET", "/metrics");
-        auth.check(Credentials { certificates: &[], headers }, &attributes).await
+        auth.check(Credentials { certificates: &[], headers }, &attributes).await.map(drop)
     }
 
     fn auth(reviews: Fixed, anonymous: bool) -> Auth {

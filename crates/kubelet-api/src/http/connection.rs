@@ -28,7 +28,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const HEADERS: Duration = Duration::from_secs(90);
 /// A connection without an authorized request ends after this time.
 const UNPROVEN: Duration = Duration::from_secs(30);
-/// The longest time of a connection, and so of every answer.
+/// The longest time of a connection, and so of every answer. A session may last longer.
 const LONGEST: Duration = Duration::from_secs(4 * 3600);
 /// The greatest size of the headers of a request.
 const HEADER_BYTES: u32 = 64 << 10;
@@ -36,6 +36,9 @@ const HEADER_BYTES: u32 = 64 << 10;
 const STREAMS: u32 = 100;
 /// How long a connection is silent before its client is asked whether it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
+/// How often it is asked, each after this time, before the connection is given up.
+const KEEP_ALIVE_PROBES: u32 = 4;
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// How often it is checked whether a client of HTTP/2 is there.
 const PING: Duration = Duration::from_secs(30);
 
@@ -86,6 +89,8 @@ async fn connection(
     // A client that has vanished is noticed, also if nothing is written to it.
     sockopt::set_socket_keepalive(&stream, true).map_err(|error| error.to_string())?;
     sockopt::set_tcp_keepidle(&stream, KEEP_ALIVE).map_err(|error| error.to_string())?;
+    sockopt::set_tcp_keepintvl(&stream, KEEP_ALIVE_INTERVAL).map_err(|error| error.to_string())?;
+    sockopt::set_tcp_keepcnt(&stream, KEEP_ALIVE_PROBES).map_err(|error| error.to_string())?;
     let accepted = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await;
     let stream =
         accepted.map_err(|_| "the TLS handshake took too long")?.map_err(|error| error.to_string())?;
@@ -124,18 +129,18 @@ async fn connection(
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEADERS);
             builder.max_buf_size(usize::try_from(HEADER_BYTES).unwrap_or(usize::MAX));
-            builder.serve_connection(stream, service).with_upgrades().await?;
-            let tunnel = upgraded.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(tunnel) = tunnel {
-                tunnel.await;
-            }
-            Ok(())
+            builder.serve_connection(stream, service).with_upgrades().await
         }
     };
     tokio::select! {
-        served = served => served.map_err(|error| error.to_string()),
-        cause = limits => Err(cause.to_owned()),
+        served = served => served.map_err(|error| error.to_string())?,
+        cause = limits => return Err(cause.to_owned()),
     }
+    let tunnel = upgraded.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(tunnel) = tunnel {
+        tunnel.await;
+    }
+    Ok(())
 }
 
 /// Ends when a connection has lived too long.
@@ -173,16 +178,18 @@ impl Client {
         }
         let turn = turn.filter(|_| !self.is_proven());
         // Before the answer, which may take as long as a command runs.
-        let allowed = || {
-            self.is_proven.store(true, Ordering::Relaxed);
-            self.slot.prove();
+        let allowed = |user: &str| {
+            let has_room = self.slot.prove(user);
+            self.is_proven.fetch_or(has_room, Ordering::Relaxed);
             drop(turn);
+            has_room
         };
         let decided = self.handler.answer(&mut request, &self.certificates, allowed).await;
         if decided.tunnel.is_some() {
             *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = decided.tunnel;
         }
-        if !decided.is_allowed && decided.answer.status() == StatusCode::UNAUTHORIZED && !self.is_proven() {
+        let ends = [StatusCode::UNAUTHORIZED, StatusCode::TOO_MANY_REQUESTS];
+        if !decided.is_allowed && ends.contains(&decided.answer.status()) && !self.is_proven() {
             self.is_refused.store(true, Ordering::Relaxed);
             self.refusal.notify_one();
         }

@@ -6,12 +6,31 @@ use super::route::label;
 
 const LABELS: [&str; 4] = ["method", "path", "server_type", "long_running"];
 
+/// The port that a request came to: the `server_type` label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Port {
+    /// Port 10250.
+    Secure,
+    /// The read-only port.
+    ReadOnly,
+}
+
+impl Port {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Secure => "readwrite",
+            Self::ReadOnly => "readonly",
+        }
+    }
+}
+
 /// The metrics of requests, under the kubelet's names.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestMetrics {
     requests: CounterVec<4>,
     in_flight: GaugeVec<4>,
     seconds: HistogramVec<4>,
+    websockets: CounterVec<1>,
 }
 
 impl RequestMetrics {
@@ -39,18 +58,30 @@ impl RequestMetrics {
                 LABELS,
                 Buckets::new(&Buckets::DEFAULT)?,
             )?,
+            websockets: registry.counter(
+                Description::new(
+                    "kubelet_websocket_streaming_requests_total",
+                    "Sessions whose WebSocket is bridged to the runtime",
+                ),
+                ["subresource"],
+            )?,
         })
     }
 
+    /// Counts a session whose WebSocket is bridged.
+    pub(super) fn websocket(&self, subresource: &str) {
+        self.websockets.with([subresource]).increment();
+    }
+
     /// Counts a request until the value is dropped.
-    pub(super) fn begin(&self, method: &str, path: &str) -> Counted {
+    pub(super) fn begin(&self, port: Port, method: &str, path: &str) -> Counted {
         let method = match method {
-            "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "HEAD" | "OPTIONS" | "TRACE" | "CONNECT" => method,
+            "GET" | "POST" | "PUT" | "DELETE" | "HEAD" | "OPTIONS" | "TRACE" | "CONNECT" => method,
             _ => "other",
         };
         let path = label(path);
         let is_long = ["exec", "attach", "portForward"].contains(&path.as_ref());
-        let labels = [method.to_owned(), path.into_owned(), "readwrite".to_owned(), is_long.to_string()];
+        let labels = [method.to_owned(), path.into_owned(), port.label().to_owned(), is_long.to_string()];
         let counted = Counted { metrics: self.clone(), labels, begun: Instant::now() };
         self.requests.with(counted.labels()).increment();
         self.in_flight.with(counted.labels()).add(1.0);

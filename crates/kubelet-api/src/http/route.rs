@@ -5,7 +5,7 @@ const DEBUGGING: [&str; 8] =
     ["run", "exec", "attach", "portForward", "containerLogs", "runningpods", "logs", "debug"];
 
 /// What a kubelet has that this agent has not.
-const UNSERVED: [&str; 5] = ["checkpoint", "debug", "flagz", "logs", "statusz"];
+const UNSERVED: [&str; 4] = ["checkpoint", "debug", "flagz", "statusz"];
 
 /// What a path means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,13 +13,17 @@ pub(super) enum Route<'a> {
     /// A check of the agent; empty for all of them.
     Healthz(&'a str),
     Pods,
-    /// The pods that the runtime has.
+    /// The pods of the agent's records with a container that runs. A kubelet asks the runtime.
     RunningPods,
     Metrics,
     /// Metrics of CPU and memory.
     ResourceMetrics,
-    /// Metrics of containers under cAdvisor's names.
+    /// Metrics of containers under cAdvisor's names, as the runtime has them.
     ContainerMetrics,
+    /// Metrics of probes.
+    ProbeMetrics,
+    /// Results of health checks.
+    HealthMetrics,
     /// What the node and its pods use.
     Summary,
     /// The configuration.
@@ -36,6 +40,8 @@ pub(super) enum Route<'a> {
     /// A command that runs to its end.
     Run(OfContainer<'a>),
     PortForward(OfPod<'a>),
+    /// A file of the node's logs, or a directory of them; empty for all of them.
+    NodeLogs(&'a str),
     /// Debugging handlers are disabled.
     Disabled,
     /// A path of a kubelet that this agent does not serve.
@@ -78,6 +84,10 @@ impl<'a> Route<'a> {
             ["metrics"] => Self::Metrics,
             ["metrics", "resource"] => Self::ResourceMetrics,
             ["metrics", "cadvisor"] => Self::ContainerMetrics,
+            ["metrics", "probes"] => Self::ProbeMetrics,
+            ["metrics", "slis"] => Self::HealthMetrics,
+            ["logs"] => Self::NodeLogs(""),
+            ["logs", ..] => Self::NodeLogs(path.strip_prefix("logs/").unwrap_or_default()),
             ["stats", "summary"] => Self::Summary,
             ["configz"] => Self::Configz,
             [what @ ("exec" | "attach" | "run"), namespace, pod, rest @ .., container] if rest.len() < 2 => {
@@ -103,24 +113,37 @@ impl<'a> Route<'a> {
     }
 }
 
-/// The `path` label of metrics.
+/// The `path` label of metrics: the first part of a path, and the second of metrics.
 pub(super) fn label(path: &str) -> Cow<'static, str> {
-    const KNOWN: [&str; 11] = [
+    const KNOWN: [&str; 18] = [
         "attach",
         "checkpoint",
         "configz",
         "containerLogs",
+        "debug",
         "exec",
+        "flagz",
         "healthz",
         "logs",
-        "metrics",
+        "metrics/cadvisor",
+        "metrics/probes",
+        "metrics/resource",
         "pods",
         "portForward",
+        "run",
+        "runningpods",
         "stats",
+        "statusz",
     ];
-    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
-    let known = KNOWN.into_iter().find(|known| *known == first);
-    Cow::Borrowed(known.unwrap_or("other"))
+    let mut parts = path.trim_start_matches('/').splitn(3, '/');
+    let found = match (parts.next().unwrap_or_default(), parts.next()) {
+        ("metrics", None) => Some("metrics"),
+        ("metrics", Some(which)) => {
+            KNOWN.into_iter().find(|known| known.strip_prefix("metrics/") == Some(which))
+        }
+        (first, _) => KNOWN.into_iter().find(|known| *known == first),
+    };
+    Cow::Borrowed(found.unwrap_or("other"))
 }
 
 #[cfg(test)]
@@ -137,6 +160,12 @@ mod tests {
             ("/metrics", Route::Metrics),
             ("/metrics/resource", Route::ResourceMetrics),
             ("/metrics/unknown", Route::Unknown),
+            ("/metrics/probes", Route::ProbeMetrics),
+            ("/metrics/slis", Route::HealthMetrics),
+            ("/logs/", Route::NodeLogs("")),
+            ("/logs/a/b.log", Route::NodeLogs("a/b.log")),
+            ("/logs/../shadow", Route::Unknown),
+            ("/logs//shadow", Route::Unknown),
             ("/stats/summary/", Route::Summary),
             ("/stats", Route::Unknown),
             ("/runningpods/", Route::RunningPods),
@@ -174,6 +203,23 @@ mod tests {
             ("/exec/a//c", Route::Unknown),
         ] {
             assert_eq!(Route::of(path, true), route, "{path}");
+        }
+    }
+
+    #[test]
+    fn labels_are_few() {
+        for (path, expected) in [
+            ("/pods", "pods"),
+            ("/exec/a/b/c", "exec"),
+            ("/metrics", "metrics"),
+            ("/metrics/cadvisor", "metrics/cadvisor"),
+            ("/metrics/cadvisor/x", "metrics/cadvisor"),
+            ("/metrics/slis", "other"),
+            ("/metrics/anything", "other"),
+            ("/anything", "other"),
+            ("/", "other"),
+        ] {
+            assert_eq!(label(path), expected, "{path}");
         }
     }
 

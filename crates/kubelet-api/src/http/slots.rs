@@ -1,8 +1,10 @@
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+use super::places::share;
 
 /// The most connections to a port.
 const MOST: usize = 1024;
@@ -11,20 +13,24 @@ const PART: usize = 4;
 
 /// The connections to a port, of which there is a greatest number.
 ///
-/// Connections of clients that have not shown yet that they may do anything take half of it. If there are more, the oldest of
-/// them ends: clients that are silent cannot keep others out.
+/// Connections of clients that have not shown yet that they may do anything take half of it. If there are more, or no room for
+/// another, the oldest of them ends: clients that are silent cannot keep others out. Of the others one user has a part, so that
+/// no user keeps others out.
 #[derive(Debug)]
 pub(super) struct Slots {
     all: Arc<Semaphore>,
-    unproven: Mutex<Unproven>,
+    taken: Mutex<Taken>,
     most_unproven: usize,
+    most_of_user: usize,
 }
 
 #[derive(Debug, Default)]
-struct Unproven {
+struct Taken {
     next: u64,
     /// In the order in which they were accepted.
-    waiting: BTreeMap<u64, Arc<Notify>>,
+    unproven: BTreeMap<u64, Arc<Notify>>,
+    /// Only users with a connection.
+    of_user: HashMap<String, usize>,
 }
 
 /// The place of one connection. It is free again when this is dropped.
@@ -33,6 +39,7 @@ pub(super) struct Slot {
     slots: Arc<Slots>,
     id: u64,
     evicted: Arc<Notify>,
+    user: OnceLock<String>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -49,12 +56,20 @@ impl Slots {
     }
 
     pub(super) fn new(most: usize) -> Arc<Self> {
-        let (all, unproven) = (Arc::new(Semaphore::new(most)), Mutex::default());
-        Arc::new(Self { all, unproven, most_unproven: (most / 2).max(1) })
+        let (all, taken) = (Arc::new(Semaphore::new(most)), Mutex::default());
+        Arc::new(Self { all, taken, most_unproven: (most / 2).max(1), most_of_user: share(most) })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until there may be another connection.
     pub(super) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.all).try_acquire_owned() {
+            return Some(permit);
+        }
+        self.taken().evict_oldest();
         // The semaphore is never closed.
         Arc::clone(&self.all).acquire_owned().await.ok()
     }
@@ -62,15 +77,22 @@ impl Slots {
     /// The place of a new connection.
     pub(super) fn take(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Slot {
         let evicted = Arc::new(Notify::new());
-        let mut unproven = self.unproven.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = unproven.next;
-        unproven.next += 1;
-        unproven.waiting.insert(id, Arc::clone(&evicted));
-        while unproven.waiting.len() > self.most_unproven {
-            let Some((_, oldest)) = unproven.waiting.pop_first() else { break };
+        let mut taken = self.taken();
+        let id = taken.next;
+        taken.next += 1;
+        taken.unproven.insert(id, Arc::clone(&evicted));
+        while taken.unproven.len() > self.most_unproven {
+            taken.evict_oldest();
+        }
+        Slot { slots: Arc::clone(self), id, evicted, user: OnceLock::new(), _permit: permit }
+    }
+}
+
+impl Taken {
+    fn evict_oldest(&mut self) {
+        if let Some((_, oldest)) = self.unproven.pop_first() {
             oldest.notify_one();
         }
-        Slot { slots: Arc::clone(self), id, evicted, _permit: permit }
     }
 }
 
@@ -80,15 +102,34 @@ impl Slot {
         self.evicted.notified().await;
     }
 
-    /// The client has shown that it may do something here.
-    pub(super) fn prove(&self) {
-        self.slots.unproven.lock().unwrap_or_else(PoisonError::into_inner).waiting.remove(&self.id);
+    /// This user has shown that it may do something here. False if it has its part of the connections already; a connection
+    /// counts for its first user.
+    pub(super) fn prove(&self, user: &str) -> bool {
+        let mut taken = self.slots.taken();
+        if self.user.get().is_some() {
+            return true;
+        }
+        let own = taken.of_user.get(user).copied().unwrap_or(0);
+        if own >= self.slots.most_of_user {
+            return false;
+        }
+        taken.of_user.insert(user.to_owned(), own + 1);
+        taken.unproven.remove(&self.id);
+        // Under the lock: no other has set it.
+        let _ = self.user.set(user.to_owned());
+        true
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.prove();
+        let mut taken = self.slots.taken();
+        taken.unproven.remove(&self.id);
+        let Some(user) = self.user.get() else { return };
+        match taken.of_user.get_mut(user) {
+            Some(own) if *own > 1 => *own -= 1,
+            _ => drop(taken.of_user.remove(user)),
+        }
     }
 }
 
@@ -109,7 +150,7 @@ mod tests {
         for number in 0..4 {
             let slot = slots.take(slots.permit().await.unwrap());
             if number == 0 {
-                slot.prove();
+                assert!(slot.prove("jane"));
             }
             taken.push(slot);
         }
@@ -122,5 +163,36 @@ mod tests {
         drop(taken);
         assert!(!is_evicted(&next).await);
         assert_eq!(slots.all.available_permits(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_client_makes_room_when_all_others_are_proven() {
+        let slots = Slots::new(4);
+        let mut taken = Vec::new();
+        for user in ["jane", "joe", "jane", ""] {
+            let slot = slots.take(slots.permit().await.unwrap());
+            assert!(user.is_empty() || slot.prove(user));
+            taken.push(slot);
+        }
+        let waiting = tokio::time::timeout(Duration::from_millis(1), slots.permit()).await;
+        assert!(waiting.is_err() && is_evicted(&taken[3]).await);
+        taken.pop();
+        assert!(slots.permit().await.is_some());
+    }
+
+    #[tokio::test]
+    async fn one_user_leaves_room_for_another() {
+        let slots = Slots::new(8);
+        let mut taken = Vec::new();
+        for number in 0..8 {
+            let slot = slots.take(slots.permit().await.unwrap());
+            assert_eq!(slot.prove("jane"), number < 6, "{number}");
+            assert!(number < 6 || slot.prove("joe"));
+            // A connection counts once, whatever its later users are.
+            assert!(slot.prove("jane"));
+            taken.push(slot);
+        }
+        taken.clear();
+        assert!(slots.taken().of_user.is_empty() && slots.taken().unproven.is_empty());
     }
 }

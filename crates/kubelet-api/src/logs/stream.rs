@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use agent::logs::{InstanceLog, Reader};
 use hyper::body::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::warn;
 
 use super::format::Format;
 use super::is_running;
 use super::query::LogQuery;
+use crate::http::Place;
 use crate::pods::Pods;
 
 /// How long until a log that is followed is read again; it doubles while nothing is written.
@@ -47,7 +48,7 @@ pub(crate) async fn open(
     request: LogRequest,
     logs: std::path::PathBuf,
     pods: Arc<dyn Pods>,
-    turn: OwnedSemaphorePermit,
+    place: Place,
 ) -> io::Result<mpsc::Receiver<Bytes>> {
     let wanted = InstanceLog {
         attempt: request.attempt,
@@ -59,7 +60,7 @@ pub(crate) async fn open(
     let (sender, receiver) = mpsc::channel(WAITING);
     tokio::spawn(async move {
         // Until the log is sent.
-        let _turn = turn;
+        let _place = place;
         let title = request.title();
         if let Err(error) = (Sending { request, pods, sender }).run(reader).await {
             warn!("the log of {title} cannot be read on: {error}");

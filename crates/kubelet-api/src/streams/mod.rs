@@ -1,8 +1,11 @@
 //! Sessions of exec, attach and port-forward, and commands that run to their end.
 //!
 //! The runtime serves a session at a URL; this server passes its bytes on, so that whatever protocol client and runtime agree
-//! on is spoken between them.
+//! on is spoken between them. But the newest WebSocket protocols of `kubectl` are none that runtimes speak: these are bridged to
+//! SPDY, as by a kubelet.
 
+mod activity;
+mod dial;
 mod query;
 mod tunnel;
 
@@ -10,7 +13,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub(crate) use query::{command, wanted_streams};
-pub(crate) use tunnel::{Asked, Tunnel, Upgraded, open};
+pub(crate) use tunnel::{Asked, Tunnel, Upgraded, Way, open};
 
 /// Which streams of a process a client wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,13 @@ pub struct Wanted {
     pub stderr: bool,
     /// Whether it has a terminal.
     pub tty: bool,
+}
+
+impl From<Wanted> for streaming::bridge::Wanted {
+    fn from(wanted: Wanted) -> Self {
+        let Wanted { stdin, stdout, stderr, tty } = wanted;
+        Self { stdin, stdout, stderr, tty }
+    }
 }
 
 /// What a client wants of a pod that runs. Containers are named by the IDs of the runtime.

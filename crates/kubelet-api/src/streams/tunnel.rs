@@ -4,16 +4,18 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
-use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
+use hyper::header::{CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL, UPGRADE, USER_AGENT};
 use hyper::upgrade::{OnUpgrade, on};
-use hyper::{Method, Request, StatusCode, Uri};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncWriteExt as _, copy, split};
-use tokio::net::TcpStream;
+use streaming::bridge::{Bridge, Purpose, Refusal};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy, split};
 use tracing::debug;
+
+use super::Session;
+use super::activity::{Activity, Noted};
+use super::dial::{Dialled, Runtime, dial};
 
 /// How long the runtime may take to answer a request for a session.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -33,10 +35,6 @@ const PASSED: [&str; 9] = [
 ];
 /// The subprotocol of WebSockets that carries a bearer token.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
-/// The headers of a refusal that the client gets.
-const OFFERS: [&str; 2] = ["x-accepted-stream-protocol-versions", "sec-websocket-version"];
-/// The most bytes of a refusal of the runtime that are passed on.
-const REFUSAL: usize = 16 << 10;
 
 /// Passes bytes in both directions until one side has ended.
 pub(crate) type Tunnel = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -56,6 +54,14 @@ pub(crate) struct Asked {
     pub(crate) client: OnUpgrade,
 }
 
+/// How the client's protocol reaches the runtime.
+pub(crate) enum Way {
+    /// The runtime speaks it, or refuses it.
+    AsItIs,
+    /// Over SPDY.
+    Bridged(Box<Bridge>),
+}
+
 impl Asked {
     /// `None` if the request wants no other protocol.
     pub(crate) fn of(request: &mut Request<Incoming>) -> Option<Self> {
@@ -68,95 +74,91 @@ impl Asked {
             client: on(request),
         })
     }
+
+    /// How it reaches the runtime.
+    ///
+    /// # Errors
+    /// If its handshake is not well formed.
+    pub(crate) fn way(&self, session: &Session) -> Result<Way, Box<Refusal>> {
+        let purpose = match session {
+            Session::Exec { wanted, .. } | Session::Attach { wanted, .. } => {
+                Purpose::Command((*wanted).into())
+            }
+            Session::PortForward { .. } => Purpose::Ports,
+        };
+        let bridge = Bridge::of(&self.method, &self.headers, purpose)?;
+        Ok(bridge.map_or(Way::AsItIs, |bridge| Way::Bridged(Box::new(bridge))))
+    }
 }
 
-/// Asks the runtime for the session at this URL, in the client's words but without its credentials.
+/// Asks the runtime for the session at this URL, without the client's credentials. The session ends when the runtime's connection
+/// carries nothing for the time `idle`.
 ///
 /// # Errors
 /// If the runtime cannot be reached there, or its answer is not HTTP.
-pub(crate) async fn open(url: &str, asked: Asked) -> Result<Upgraded, String> {
-    let opened = tokio::time::timeout(DEADLINE, at(url, asked)).await;
-    opened.unwrap_or_else(|_| Err(format!("the runtime did not answer within {} s", DEADLINE.as_secs())))
-}
-
-async fn at(url: &str, asked: Asked) -> Result<Upgraded, String> {
-    let uri: Uri = url.parse().map_err(|error| format!("the runtime's URL cannot be read: {error}"))?;
-    let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http"));
-    let Some(authority) = authority else {
-        return Err(
-            "the runtime serves streams with TLS, which is not supported: in containerd's configuration set \
-                    enable_tls_streaming to false"
-                .to_owned(),
-        );
+pub(crate) async fn open(
+    url: &str,
+    asked: Asked,
+    way: Way,
+    idle: Option<Duration>,
+) -> Result<Upgraded, String> {
+    let (method, headers) = match &way {
+        Way::AsItIs => (asked.method, without_credentials(&asked.headers)),
+        Way::Bridged(bridge) => {
+            let mut headers = bridge.request();
+            headers.extend(asked.headers.get(USER_AGENT).map(|value| (USER_AGENT, value.clone())));
+            (Method::POST, headers)
+        }
     };
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    let stream = TcpStream::connect((host, authority.port_u16().unwrap_or(80))).await;
-    let stream =
-        stream.map_err(|error| format!("cannot reach the runtime's streams at {authority}: {error}"))?;
-    let _ = stream.set_nodelay(true);
-    let said = |error: hyper::Error| format!("the runtime's streams at {authority}: {error}");
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(said)?;
-    // It ends with the connection, which the tunnel takes over.
-    let driving = tokio::spawn(async move {
-        if let Err(error) = connection.with_upgrades().await {
-            debug!("the connection to the runtime's streams ended: {error}");
-        }
-    });
-    let driving = Driving(driving);
-    let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let mut request = Request::new(Empty::<Bytes>::new());
-    *request.method_mut() = asked.method;
-    *request.uri_mut() =
-        path.parse().map_err(|error| format!("the runtime's URL cannot be read: {error}"))?;
-    *request.headers_mut() = without_credentials(&asked.headers);
-    if let Ok(host) = HeaderValue::from_str(authority.as_str()) {
-        request.headers_mut().insert(HOST, host);
-    }
-    let mut response = sender.send_request(request).await.map_err(said)?;
-    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        let (status, mut headers) = (response.status(), HeaderMap::new());
-        for name in OFFERS {
-            for value in response.headers().get_all(name) {
-                headers.append(name, value.clone());
-            }
-        }
-        let body = Limited::new(response.into_body(), REFUSAL).collect().await;
-        let text = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-        return Ok(Upgraded::Refused { status, headers, text });
-    }
-    let headers = response.headers().clone();
-    let runtime = on(&mut response);
-    let client = asked.client;
-    let tunnel = Box::pin(async move {
-        let _driving = driving;
-        match tokio::try_join!(client, runtime) {
-            Ok((client, runtime)) => {
-                let (mut from_client, mut to_client) = split(TokioIo::new(client));
-                let (mut from_runtime, mut to_runtime) = split(TokioIo::new(runtime));
-                // No protocol of sessions goes on in one direction only.
-                let ended = tokio::select! {
-                    ended = copy(&mut from_client, &mut to_runtime) => ended,
-                    ended = copy(&mut from_runtime, &mut to_client) => ended,
-                };
-                if let Err(error) = ended {
-                    debug!("a session ended: {error}");
-                }
-                let closing = async { tokio::join!(to_client.shutdown(), to_runtime.shutdown()) };
-                let _ = tokio::time::timeout(CLOSING, closing).await;
-            }
-            Err(error) => debug!("a session did not begin: {error}"),
-        }
-    });
+    let dialled = tokio::time::timeout(DEADLINE, dial(url, method, headers)).await;
+    let dialled = dialled
+        .unwrap_or_else(|_| Err(format!("the runtime did not answer within {} s", DEADLINE.as_secs())))?;
+    let (headers, runtime) = match dialled {
+        Dialled::Refused { status, headers, text } => return Ok(Upgraded::Refused { status, headers, text }),
+        Dialled::Switched { headers, runtime } => (headers, runtime),
+    };
+    let headers = match &way {
+        Way::AsItIs => headers,
+        Way::Bridged(bridge) => bridge.answer(),
+    };
+    let tunnel = Box::pin(pass(asked.client, runtime, way, idle));
     Ok(Upgraded::Switched { headers, tunnel })
 }
 
-/// Ends a task with its owner.
-struct Driving(tokio::task::JoinHandle<()>);
-
-impl Drop for Driving {
-    fn drop(&mut self) {
-        self.0.abort();
+async fn pass(client: OnUpgrade, runtime: Runtime, way: Way, idle: Option<Duration>) {
+    let Runtime { upgrade, driving } = runtime;
+    let _driving = driving;
+    let (client, runtime) = match tokio::try_join!(client, upgrade) {
+        Ok((client, runtime)) => (TokioIo::new(client), TokioIo::new(runtime)),
+        Err(error) => return debug!("a session did not begin: {error}"),
+    };
+    let activity = Activity::begin();
+    let runtime = Noted { io: runtime, activity: activity.clone() };
+    let passing = async {
+        match way {
+            Way::AsItIs => both_ways(client, runtime).await,
+            Way::Bridged(bridge) => bridge.run(client, runtime).await,
+        }
+    };
+    tokio::select! {
+        () = passing => {}
+        () = activity.idle(idle) => debug!("a session ended: it was idle for too long"),
     }
+}
+
+async fn both_ways(client: impl AsyncRead + AsyncWrite, runtime: impl AsyncRead + AsyncWrite) {
+    let (mut from_client, mut to_client) = split(client);
+    let (mut from_runtime, mut to_runtime) = split(runtime);
+    // No protocol of sessions goes on in one direction only.
+    let ended = tokio::select! {
+        ended = copy(&mut from_client, &mut to_runtime) => ended,
+        ended = copy(&mut from_runtime, &mut to_client) => ended,
+    };
+    if let Err(error) = ended {
+        debug!("a session ended: {error}");
+    }
+    let closing = async { tokio::join!(to_client.shutdown(), to_runtime.shutdown()) };
+    let _ = tokio::time::timeout(CLOSING, closing).await;
 }
 
 /// The headers for the runtime, which must not see the user. Its server takes no body.

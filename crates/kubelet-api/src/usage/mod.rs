@@ -11,6 +11,9 @@ use cgroups::Counters;
 pub(crate) use resource::resource_metrics;
 pub(crate) use summary::summary;
 
+/// The interface that pods have, by convention; the summary has its counters as those of a pod or node.
+pub const POD_INTERFACE: &str = "eth0";
+
 /// What is used, or why it cannot be read.
 pub type Reading<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
 
@@ -28,7 +31,7 @@ pub trait Usage: Send + Sync {
 pub enum Detail {
     /// CPU time and memory, once.
     CpuAndMemory,
-    /// CPU time and memory, with the CPU time of late.
+    /// CPU time and memory, with CPU usage rates.
     Rates,
     /// All.
     All,
@@ -43,11 +46,11 @@ pub struct NodeUsage {
     pub started: u64,
     /// What all its processes use.
     pub used: Used,
-    /// All its memory in bytes.
+    /// Its memory in bytes, without that of huge pages.
     pub memory: u64,
-    /// What parts of it use: of the pods, the container runtime and the agent.
+    /// What parts of it use: all pods together, and the cgroups of the agent and of the container runtime where they have some.
     pub parts: Vec<PartUsage>,
-    /// Its network interfaces, that of its address first.
+    /// Its network interfaces, [`POD_INTERFACE`] first if it has one.
     pub interfaces: Vec<Interface>,
     /// The filesystem of pods' volumes and logs.
     pub filesystem: Option<Filesystem>,
@@ -55,8 +58,8 @@ pub struct NodeUsage {
     pub images: Option<Filesystem>,
     /// That of containers' writable layers, and what these take of it.
     pub containers: Option<Filesystem>,
-    /// How many processes and threads it has, and how many it can have.
-    pub processes: Option<(u64, u64)>,
+    /// Its processes and threads.
+    pub tasks: Option<TaskLimit>,
     /// Its pods that run.
     pub pods: Vec<PodUsage>,
 }
@@ -73,12 +76,21 @@ impl NodeUsage {
     }
 }
 
+/// Processes and threads of a node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TaskLimit {
+    /// How many there are.
+    pub count: u64,
+    /// How many there can be.
+    pub limit: u64,
+}
+
 /// What is used at some time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Used {
     /// When it was read: milliseconds since 1970.
     pub at: u64,
-    /// Nanoseconds of CPU time per second of late; `None` if it is not known yet.
+    /// The CPU usage rate: nanoseconds of CPU time per second; `None` if it is not known yet.
     pub cpu_rate: Option<u64>,
     /// What the kernel has counted.
     pub counters: Counters,
@@ -108,10 +120,45 @@ pub struct PodUsage {
     pub started: u64,
     /// What its cgroup has counted.
     pub used: Used,
-    /// Its network interfaces, `eth0` first; none for one on the host's network.
+    /// Its network interfaces, [`POD_INTERFACE`] first; none for one on the host's network.
     pub interfaces: Vec<Interface>,
-    /// Its containers that run.
+    /// How many processes its containers have; `None` if it is not known.
+    pub processes: Option<u64>,
+    /// Its containers that run. One of which it is not known what it uses has no counters.
     pub containers: Vec<ContainerUsage>,
+    /// Its volumes that the node has made of files, as far as they were measured.
+    pub volumes: Vec<VolumeUsage>,
+    /// What other files that the node keeps for it take, such as `/etc/hosts`.
+    pub files: Option<Filesystem>,
+}
+
+impl PodUsage {
+    /// What it takes of the filesystem of the node: layers and logs of containers, volumes on the disk, other files.
+    #[must_use]
+    pub fn ephemeral_storage(&self) -> Option<Filesystem> {
+        let containers = self.containers.iter().flat_map(|container| [container.layer, container.logs]);
+        let volumes = self.volumes.iter().filter(|volume| volume.is_ephemeral_storage);
+        let parts = containers.flatten().chain(volumes.map(|volume| volume.filesystem));
+        let sum = |sum: Filesystem, part: Filesystem| Filesystem {
+            used: sum.used.saturating_add(part.used),
+            inodes_used: sum.inodes_used.saturating_add(part.inodes_used),
+            ..sum
+        };
+        Some(parts.fold(self.files?, sum))
+    }
+}
+
+/// What a volume takes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VolumeUsage {
+    /// Its name in the pod.
+    pub name: String,
+    /// The filesystem that it is on, and what it takes of that.
+    pub filesystem: Filesystem,
+    /// Whether it may take more: it is too deep to be counted completely.
+    pub at_least: bool,
+    /// Whether it counts as ephemeral storage of the pod.
+    pub is_ephemeral_storage: bool,
 }
 
 /// What a container uses.
@@ -121,12 +168,14 @@ pub struct ContainerUsage {
     pub name: String,
     /// When it was started: milliseconds since 1970.
     pub started: u64,
-    /// What its cgroup has counted.
+    /// What its cgroup or its runtime has counted.
     pub used: Used,
     /// Its writable layer.
     pub layer: Option<Filesystem>,
     /// Its logs.
     pub logs: Option<Filesystem>,
+    /// Whether its logs may take more: they are not counted completely.
+    pub logs_at_least: bool,
 }
 
 /// A filesystem, and what something takes of it.

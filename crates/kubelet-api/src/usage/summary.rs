@@ -4,7 +4,10 @@ use cgroups::{Pressure, PressureResource, Stall};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{ContainerUsage, Filesystem, Interface, NodeUsage, PartUsage, PodUsage, Used};
+use super::{
+    ContainerUsage, Filesystem, Interface, NodeUsage, POD_INTERFACE, PartUsage, PodUsage, TaskLimit, Used,
+    VolumeUsage,
+};
 
 /// The summary; `only_cpu_and_memory` leaves out what else is known.
 pub(crate) fn summary(node: &NodeUsage, only_cpu_and_memory: bool) -> Value {
@@ -31,8 +34,9 @@ impl Summary {
                 .into_iter()
                 .filter_map(|(name, fs)| Some((name.to_owned(), filesystem(fs.as_ref()?))));
             add(&mut fields, "runtime", known.collect::<Map<_, _>>());
-            let limit = |(now, most)| json!({"time": time(node.used.at), "maxpid": most, "curproc": now});
-            add_some(&mut fields, "rlimit", node.processes.map(limit));
+            let limit =
+                |of: TaskLimit| json!({"time": time(node.used.at), "maxpid": of.limit, "curproc": of.count});
+            add_some(&mut fields, "rlimit", node.tasks.map(limit));
         }
         Value::Object(fields)
     }
@@ -54,7 +58,10 @@ impl Summary {
         if !self.is_short {
             add_some(&mut fields, "network", network(&pod.interfaces, pod.used.at));
             let processes = |count| json!({"process_count": count});
-            add_some(&mut fields, "process_stats", pod.used.counters.tasks.map(processes));
+            add_some(&mut fields, "process_stats", pod.processes.map(processes));
+            let volumes: Vec<Value> = pod.volumes.iter().map(volume).collect();
+            add_some(&mut fields, "volume", Some(volumes).filter(|volumes| !volumes.is_empty()));
+            add_some(&mut fields, "ephemeral-storage", pod.ephemeral_storage().as_ref().map(filesystem));
         }
         Value::Object(fields)
     }
@@ -91,6 +98,12 @@ impl Summary {
         add_some(&mut known, "majorPageFaults", of.major_faults);
         add_some(&mut known, "psi", stalled(PressureResource::Memory));
         add(&mut fields, "memory", known);
+        if let Some(swap) = of.swap {
+            let mut known = sampled(*at);
+            add(&mut known, "swapUsageBytes", swap);
+            add_some(&mut known, "swapAvailableBytes", of.swap_limit.map(|limit| limit.saturating_sub(swap)));
+            add(&mut fields, "swap", known);
+        }
         if self.is_short {
             return fields;
         }
@@ -98,12 +111,6 @@ impl Summary {
         if let Some(stalled) = stalled(PressureResource::Io) {
             add(&mut io, "psi", stalled);
             add(&mut fields, "io", io);
-        }
-        if let Some(swap) = of.swap {
-            let mut known = sampled(*at);
-            add(&mut known, "swapUsageBytes", swap);
-            add_some(&mut known, "swapAvailableBytes", of.swap_limit.map(|limit| limit.saturating_sub(swap)));
-            add(&mut fields, "swap", known);
         }
         fields
     }
@@ -141,6 +148,14 @@ fn filesystem(of: &Filesystem) -> Value {
     })
 }
 
+fn volume(of: &VolumeUsage) -> Value {
+    let mut fields = filesystem(&of.filesystem);
+    if let Value::Object(fields) = &mut fields {
+        add(fields, "name", of.name.clone());
+    }
+    fields
+}
+
 fn network(interfaces: &[Interface], at: u64) -> Option<Map<String, Value>> {
     let counted = |of: &Interface| {
         json!({
@@ -151,7 +166,12 @@ fn network(interfaces: &[Interface], at: u64) -> Option<Map<String, Value>> {
             "txErrors": of.tx_errors,
         })
     };
-    let Value::Object(mut fields) = counted(interfaces.first()?) else { return None };
+    if interfaces.is_empty() {
+        return None;
+    }
+    // As with a kubelet, only this one stands for all of the pod or node.
+    let main = interfaces.iter().find(|interface| interface.name == POD_INTERFACE);
+    let Value::Object(mut fields) = main.map_or_else(|| json!({"name": ""}), counted) else { return None };
     add(&mut fields, "time", time(at));
     add(&mut fields, "interfaces", interfaces.iter().map(counted).collect::<Vec<_>>());
     Some(fields)
@@ -179,7 +199,8 @@ mod tests {
             swap: Some(3),
             ..Memory::default()
         };
-        let counters = Counters { cpu: Some(7), memory, tasks: Some(2), ..Counters::default() };
+        // Threads count, too, in a cgroup.
+        let counters = Counters { cpu: Some(7), memory, tasks: Some(90), ..Counters::default() };
         Used { at: 1_700_000_000_500, cpu_rate: Some(9), counters }
     }
 
@@ -192,19 +213,36 @@ mod tests {
             layer,
             ..ContainerUsage::default()
         };
+        let volume = |name: &str, is_ephemeral_storage| VolumeUsage {
+            name: name.to_owned(),
+            filesystem: Filesystem { capacity: 50, used: 20, inodes_used: 2, ..Filesystem::default() },
+            is_ephemeral_storage,
+            ..VolumeUsage::default()
+        };
         let interface = |name: &str| Interface { name: name.to_owned(), rx_bytes: 8, ..Interface::default() };
         let pod = PodUsage {
             namespace: "shop".to_owned(),
             name: "web".to_owned(),
             uid: "u-1".to_owned(),
             used: used(None),
-            interfaces: vec![interface("eth0"), interface("eth1")],
+            interfaces: vec![interface("net1"), interface("eth0")],
+            processes: Some(2),
             containers: vec![container],
+            volumes: vec![volume("scratch", true), volume("secret", false)],
+            files: Some(Filesystem { capacity: 100, used: 1, inodes_used: 1, ..Filesystem::default() }),
             ..PodUsage::default()
         };
-        let parts = vec![PartUsage { name: "pods", used: used(Some(5_000)), ..PartUsage::default() }];
-        let name = "node0".to_owned();
-        NodeUsage { name, used: used(None), memory: 10_000, parts, pods: vec![pod], ..NodeUsage::default() }
+        let part = |name, limit| PartUsage { name, used: used(limit), ..PartUsage::default() };
+        NodeUsage {
+            name: "node0".to_owned(),
+            used: used(None),
+            memory: 10_000,
+            parts: vec![part("pods", Some(5_000)), part("kubelet", None)],
+            interfaces: vec![interface("ens3")],
+            tasks: Some(TaskLimit { count: 80, limit: 7000 }),
+            pods: vec![pod],
+            ..NodeUsage::default()
+        }
     }
 
     #[test]
@@ -213,6 +251,15 @@ mod tests {
         assert_eq!(all["node"]["nodeName"], "node0");
         assert_eq!(all["node"]["memory"]["availableBytes"], 10_000 - 600, "of the whole machine");
         assert_eq!(all["node"]["systemContainers"][0]["memory"]["availableBytes"], 5_000 - 600);
+        assert_eq!(
+            all["node"]["systemContainers"][1]["memory"].get("availableBytes"),
+            None,
+            "without a limit"
+        );
+        assert_eq!(
+            (&all["node"]["rlimit"]["curproc"], &all["node"]["rlimit"]["maxpid"]),
+            (&json!(80), &json!(7000))
+        );
         let pod = &all["pods"][0];
         assert_eq!(pod["podRef"], json!({"name": "web", "namespace": "shop", "uid": "u-1"}));
         assert_eq!(pod["memory"].get("availableBytes"), None, "without a limit");
@@ -221,8 +268,8 @@ mod tests {
             (&json!(600), &json!(2))
         );
         assert_eq!(
-            (&pod["network"]["name"], &pod["network"]["interfaces"][1]["rxBytes"]),
-            (&json!("eth0"), &json!(8))
+            (&pod["network"]["name"], &pod["network"]["rxBytes"], &pod["network"]["interfaces"][0]["name"]),
+            (&json!("eth0"), &json!(8), &json!("net1"))
         );
         let container = &pod["containers"][0];
         assert_eq!(
@@ -234,14 +281,49 @@ mod tests {
             (&json!(5), &json!(3))
         );
         assert_eq!(container["memory"]["availableBytes"], 2_000 - 600);
+        let volume = &pod["volume"][1];
+        assert_eq!(
+            (&volume["name"], &volume["usedBytes"], &volume["capacityBytes"]),
+            (&json!("secret"), &json!(20), &json!(50))
+        );
+        // The layer, the volume on the disk, and other files.
+        let storage = &pod["ephemeral-storage"];
+        assert_eq!(
+            (&storage["usedBytes"], &storage["inodesUsed"], &storage["capacityBytes"]),
+            (&json!(26), &json!(3), &json!(100))
+        );
+    }
+
+    /// The counters of another interface, that of the default route, were those of the node.
+    #[test]
+    fn no_other_interface_stands_for_a_node_without_eth0() {
+        let network = summary(&node(), false)["node"]["network"].clone();
+        assert_eq!((&network["name"], network.get("rxBytes")), (&json!(""), None));
+        assert_eq!(network["interfaces"][0]["name"], "ens3");
+        let without = NodeUsage { interfaces: Vec::new(), ..node() };
+        assert_eq!(summary(&without, false)["node"].get("network"), None);
     }
 
     #[test]
-    fn only_cpu_and_memory_are_told_if_no_more_is_wanted() {
+    fn the_short_form_has_cpu_memory_and_swap() {
         let few = summary(&node(), true);
         let names = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-        assert_eq!(names(&few["node"]), ["cpu", "memory", "nodeName", "startTime", "systemContainers"]);
-        assert_eq!(names(&few["pods"][0]), ["containers", "cpu", "memory", "podRef", "startTime"]);
-        assert_eq!(names(&few["pods"][0]["containers"][0]), ["cpu", "memory", "name", "startTime"]);
+        let of_node = ["cpu", "memory", "nodeName", "startTime", "swap", "systemContainers"];
+        assert_eq!(names(&few["node"]), of_node);
+        let pod = &few["pods"][0];
+        assert_eq!(names(pod), ["containers", "cpu", "memory", "podRef", "startTime", "swap"]);
+        assert_eq!(names(&pod["containers"][0]), ["cpu", "memory", "name", "startTime", "swap"]);
+        assert_eq!(pod["containers"][0]["swap"]["swapUsageBytes"], 3);
+    }
+
+    #[test]
+    fn a_container_of_which_nothing_is_known_has_no_numbers() {
+        let mut node = node();
+        node.pods[0].containers[0].used = Used { at: 1_700_000_000_500, ..Used::default() };
+        let all = summary(&node, false);
+        let container = &all["pods"][0]["containers"][0];
+        let only_time = json!({"time": "2023-11-14T22:13:20Z"});
+        assert_eq!((&container["cpu"], &container["memory"]), (&only_time, &only_time));
+        assert_eq!((container["name"].as_str(), container.get("swap")), (Some("app"), None));
     }
 }

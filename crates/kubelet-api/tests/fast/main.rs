@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bridged;
 mod costs;
 mod logs;
 mod paths;

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::support::{Identity, OnePod, config, connect, get, nowhere, send, start};
+use crate::support::{Identity, OnePod, config, connect, get, nowhere, send, send_plain, start};
 
 const OPEN: &str = "authentication: {anonymous: {enabled: true}}\nauthorization: {mode: AlwaysAllow}\n";
 
@@ -24,6 +24,8 @@ async fn each_path_answers_as_a_kubelet() {
         ("/metrics/cadvisor", 500, "the runtime has none"),
         ("/statusz", 404, "wardlet agent does not serve /statusz\n"),
         ("/metrics/../pods", 404, "404 page not found\n"),
+        ("/logs/", 405, "logs endpoint is disabled.\n"),
+        ("/logs/syslog", 405, "logs endpoint is disabled.\n"),
         ("/%6eothing", 404, "404 page not found\n"),
         ("/containerLogs/shop/none/app", 404, "pod \"none\" does not exist"),
         ("/containerLogs/shop/web/other", 404, "container \"other\" not found in pod \"web\""),
@@ -55,9 +57,18 @@ async fn each_path_answers_as_a_kubelet() {
     }
     let resources = get(address, "/metrics/resource").await;
     assert!(resources.body.contains("\nresource_scrape_error 0\n"), "{resources:?}");
-    for path in
-        ["/pods", "/metrics", "/metrics/resource", "/configz", "/healthz", "/containerLogs/shop/web/app"]
-    {
+    let probes = get(address, "/metrics/probes").await;
+    assert!(probes.body.ends_with("prober_probe_total{pod=\"web\"} 1\n"), "{probes:?}");
+    assert!(!get(address, "/metrics").await.body.contains("prober"));
+    for path in [
+        "/pods",
+        "/metrics",
+        "/metrics/resource",
+        "/metrics/probes",
+        "/configz",
+        "/healthz",
+        "/containerLogs/shop/web/app",
+    ] {
         let answer = send(address, &none(), &format!("POST {path}"), "Content-Length: 0\r\n").await;
         assert_eq!((answer.status, answer.body.as_str()), (405, "Method Not Allowed"), "{path}");
         assert!(answer.headers.contains("\nallow: get\r"), "{}", answer.headers);
@@ -70,6 +81,113 @@ async fn each_path_answers_as_a_kubelet() {
     ] {
         assert!(metrics.body.contains(line), "{line}{}", metrics.body);
     }
+}
+
+/// Each request for all checks is counted, and a reset forgets them.
+#[tokio::test]
+async fn results_of_health_checks_are_metrics() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(&config(dir.path(), OPEN), dir.path(), nowhere(), OnePod::new(dir.path())).await;
+    let address = server.address.unwrap();
+    for path in ["/healthz", "/healthz?verbose", "/healthz/ping"] {
+        assert_eq!(get(address, path).await.status, 200);
+    }
+    let slis = get(address, "/metrics/slis").await;
+    for line in [
+        "kubernetes_healthcheck{name=\"ping\",type=\"healthz\"} 1\n",
+        "kubernetes_healthchecks_total{name=\"syncloop\",type=\"healthz\",status=\"success\"} 2\n",
+    ] {
+        assert!(slis.body.contains(line), "{line}{}", slis.body);
+    }
+    let reset = send(address, &none(), "DELETE /metrics/slis", "").await;
+    assert_eq!((reset.status, reset.body.as_str()), (200, "metrics reset\n"));
+    assert!(!get(address, "/metrics/slis").await.body.contains("kubernetes_"));
+    assert_eq!(send(address, &none(), "DELETE /metrics/probes", "").await.status, 405);
+}
+
+#[tokio::test]
+async fn the_read_only_port_shows_what_a_kubelets_does_and_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path(), "enableSystemLogHandler: true\n");
+    config.read_only_port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = start(&config, dir.path(), nowhere(), OnePod::new(dir.path())).await;
+    let address = server.read_only.unwrap();
+    for path in [
+        "/healthz",
+        "/healthz/ping",
+        "/pods",
+        "/stats/summary",
+        "/metrics",
+        "/metrics/resource",
+        "/metrics/probes",
+        "/metrics/slis",
+    ] {
+        assert_eq!(send_plain(address, &format!("GET {path}")).await.status, 200, "{path}");
+    }
+    for path in [
+        "/exec/shop/web/app?command=id&output=1",
+        "/attach/shop/web/app?output=1",
+        "/portForward/shop/web",
+        "/run/shop/web/app?cmd=id",
+        "/containerLogs/shop/web/app",
+        "/runningpods/",
+        "/logs/syslog",
+        "/debug/pprof/heap",
+    ] {
+        for method in ["GET", "POST"] {
+            let answer = send_plain(address, &format!("{method} {path}")).await;
+            let found = (answer.status, answer.body.as_str());
+            assert_eq!(found, (405, "Debug endpoints are disabled.\n"), "{method} {path}");
+        }
+    }
+    for path in ["/configz", "/checkpoint/shop/web/app", "/flagz", "/statusz", "/", "/metrics/../configz"] {
+        assert_eq!(send_plain(address, &format!("GET {path}")).await.status, 404, "{path}");
+    }
+    for request in ["POST /pods", "DELETE /metrics/slis", "PUT /metrics", "POST /healthz"] {
+        assert_eq!(send_plain(address, request).await.status, 405, "{request}");
+    }
+    assert_eq!(send_plain(address, "POST /stats/summary").await.status, 200);
+    let metrics = send_plain(address, "GET /metrics").await.body;
+    let counted = "kubelet_http_requests_total{method=\"GET\",path=\"pods\",server_type=\"readonly\",long_running=\"false\"} 1\n";
+    assert!(metrics.contains(counted), "{metrics}");
+    // The other port decides on each request as before.
+    assert_eq!(get(server.address.unwrap(), "/pods").await.status, 401);
+    let none =
+        start(&crate::support::config(dir.path(), ""), dir.path(), nowhere(), OnePod::new(dir.path())).await;
+    assert_eq!(none.read_only, None);
+}
+
+#[tokio::test]
+async fn logs_of_the_node_are_served_where_that_is_configured() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    std::fs::create_dir_all(log.join("pods")).unwrap();
+    let text = "a line of the log\n".repeat(20_000);
+    std::fs::write(log.join("pods/syslog"), &text).unwrap();
+    std::fs::write(dir.path().join("secret"), "secret").unwrap();
+    std::os::unix::fs::symlink(dir.path().join("secret"), log.join("link")).unwrap();
+    let config = config(dir.path(), &format!("{OPEN}enableSystemLogHandler: true\n"));
+    let server = start(&config, dir.path(), nowhere(), OnePod::new(dir.path())).await;
+    let address = server.address.unwrap();
+    let listing = get(address, "/logs/").await;
+    assert!(listing.headers.contains("content-type: text/html"), "{listing:?}");
+    assert!(listing.body.contains("<a href=\"./pods/\">pods/</a>\n") && !listing.body.contains("link"));
+    let file = get(address, "/logs/pods/syslog").await;
+    assert_eq!((file.status, file.body == text), (200, true));
+    assert!(file.headers.contains("content-type: text/plain"), "{}", file.headers);
+    for (path, status) in [
+        ("/logs/link", 403),
+        ("/logs/none", 404),
+        ("/logs/../secret", 404),
+        ("/logs/%2e%2e/secret", 404),
+        ("/logs/..%2fsecret", 404),
+        ("/logs/pods/%2e%2e%2f%2e%2e%2fsecret", 404),
+        ("/logs//etc/passwd", 404),
+    ] {
+        let answer = get(address, path).await;
+        assert!(answer.status == status && !answer.body.contains("secret\n"), "{path}: {answer:?}");
+    }
+    assert_eq!(send(address, &none(), "POST /logs/pods/syslog", "Content-Length: 0\r\n").await.status, 405);
 }
 
 #[tokio::test]
@@ -123,6 +241,17 @@ async fn a_refused_body_is_not_read() {
 }
 
 #[tokio::test]
+async fn large_bodies_are_refused_and_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(&config(dir.path(), OPEN), dir.path(), nowhere(), OnePod::new(dir.path())).await;
+    let address = server.address.unwrap();
+    for path in ["/run/shop/web/app?cmd=id", "/stats/summary", "/exec/shop/web/app?command=id&output=1"] {
+        let answer = send(address, &none(), &format!("POST {path}"), "Content-Length: 1000000000\r\n").await;
+        assert_eq!(answer.status, 413, "{path}: {answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn large_headers_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(&config(dir.path(), OPEN), dir.path(), nowhere(), OnePod::new(dir.path())).await;
@@ -154,6 +283,8 @@ async fn a_port_that_is_taken_is_an_error_with_a_hint() {
         usage: std::sync::Arc::new(crate::support::NoUsage),
         effective: &serde_json::json!({}),
         metrics: telemetry::metrics::Registry::default(),
+        probe_metrics: telemetry::metrics::Registry::default(),
+        node_logs: dir.path(),
         sync_loop: kubelet_api::SyncLoop::default(),
     };
     let error = kubelet_api::serve(options).await.unwrap_err();

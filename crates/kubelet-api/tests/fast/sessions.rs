@@ -78,13 +78,19 @@ struct Served {
 }
 
 async fn serve(answer: &'static str) -> Served {
+    serve_with(answer, "").await
+}
+
+async fn serve_with(answer: &'static str, fields: &str) -> Served {
     let dir = tempfile::tempdir().unwrap();
     let (at, heads) = runtime(answer).await;
     let played = Arc::new(Played { at, asked: Mutex::default() });
     let pod = OnePod::new(dir.path());
     let streams = Arc::clone(&played) as Arc<dyn Streams>;
     let pods = Arc::clone(&pod) as Arc<dyn kubelet_api::Pods>;
-    let server = start_with(&config(dir.path(), OPEN), dir.path(), nowhere(), pods, streams).await;
+    let server =
+        start_with(&config(dir.path(), &format!("{OPEN}{fields}")), dir.path(), nowhere(), pods, streams)
+            .await;
     Served { _dir: dir, server, pod, played, heads }
 }
 
@@ -195,6 +201,89 @@ async fn what_cannot_be_a_session_is_refused_before_the_runtime_is_asked() {
 }
 
 #[tokio::test]
+async fn a_session_without_a_byte_ends_after_the_configured_time() {
+    let served = serve_with(SWITCHED, "streamingConnectionIdleTimeout: 2s\n").await;
+    served.pod.set_instance(running(), instance());
+    let (head, mut stream) = ask(&served, "POST /exec/shop/web/app?command=id&input=1", UPGRADE).await;
+    assert!(head.starts_with("http/1.1 101 "), "{head}");
+    let begun = std::time::Instant::now();
+    for _ in 0..3 {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        stream.write_all(b"a").await.unwrap();
+        assert_eq!(stream.read_u8().await.unwrap(), b'a');
+    }
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(30), stream.read_u8()).await;
+    assert!(ended.unwrap().is_err() && begun.elapsed().as_secs() >= 4, "{:?}", begun.elapsed());
+}
+
+/// Users by certificate, each with an identity of its own.
+fn users(dir: &std::path::Path, names: [&str; 2]) -> [Identity; 2] {
+    use rcgen::{
+        BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    };
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    std::fs::write(dir.join("ca.crt"), params.self_signed(&key).unwrap().pem()).unwrap();
+    let issuer = Issuer::new(params, key);
+    names.map(|name| {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate().unwrap();
+        Identity::pem(&params.signed_by(&key, &issuer).unwrap().pem(), &key.serialize_pem())
+    })
+}
+
+#[tokio::test]
+async fn a_user_cannot_hold_the_sessions_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let [jane, joe] = users(dir.path(), ["jane", "joe"]);
+    let (at, _) = runtime(SWITCHED).await;
+    let played = Arc::new(Played { at, asked: Mutex::default() });
+    let pod = OnePod::new(dir.path());
+    pod.set_instance(running(), instance());
+    let authority = dir.path().join("ca.crt");
+    let fields = format!(
+        "authentication: {{x509: {{clientCAFile: {}}}, webhook: {{enabled: false}}}}\nauthorization: {{mode: AlwaysAllow}}\n",
+        authority.display()
+    );
+    let server = start_with(&config(dir.path(), &fields), dir.path(), nowhere(), pod, played).await;
+    let address = server.address.unwrap();
+    let open = async |identity: &Identity| {
+        let mut stream = connect(address, identity).await;
+        let request = "POST /exec/shop/web/app?command=id&output=1 HTTP/1.1\r\nHost: node0\r\n";
+        stream.write_all(format!("{request}{UPGRADE}\r\n").as_bytes()).await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        (String::from_utf8(head).unwrap().to_lowercase(), stream)
+    };
+    let mut held = Vec::new();
+    let refused = loop {
+        let (head, stream) = open(&jane).await;
+        if !head.starts_with("http/1.1 101 ") {
+            break head;
+        }
+        held.push(stream);
+    };
+    assert!(refused.starts_with("http/1.1 429 ") && refused.contains("\nretry-after: 10\r"), "{refused}");
+    assert!(held.len() > 1, "{}", held.len());
+    assert!(open(&joe).await.0.starts_with("http/1.1 101 "));
+    held.clear();
+    let mut head = String::new();
+    for _ in 0..100 {
+        head = open(&jane).await.0;
+        if head.starts_with("http/1.1 101 ") {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("jane's places are not free again: {head}");
+}
+
+#[tokio::test]
 async fn a_refusal_of_the_runtime_reaches_the_client() {
     let served = serve("HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\nno stream").await;
     served.pod.set_instance(running(), instance());
@@ -210,6 +299,9 @@ async fn a_command_without_a_session_answers_with_all_that_it_wrote() {
     let served = serve(SWITCHED).await;
     served.pod.set_instance(running(), instance());
     let address = served.server.address.unwrap();
+    let typed =
+        send(address, &Identity::default(), "POST /run/shop/web/app?cmd=id", "Content-Length: 0\r\n").await;
+    assert!(typed.headers.contains("\ncontent-type: application/json\r"), "{typed:?}");
     for (command, status, words) in [
         ("cat%20/etc/hosts", 200, "c-1: [\"cat\", \"/etc/hosts\"]\n"),
         ("fails", 500, "command terminated with exit code 3\nwords\n"),

@@ -13,7 +13,7 @@ use kubelet_api::{
 };
 use node::kubelet::{KubeletConfig, KubeletFlags};
 use serde_json::{Value, json};
-use telemetry::metrics::Registry;
+use telemetry::metrics::{Description, Registry};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -145,9 +145,19 @@ pub(crate) async fn start_with(
         usage: Arc::new(NoUsage),
         effective: &json!({"maxPods": 110}),
         metrics: Registry::default(),
+        probe_metrics: probes(),
+        node_logs: &dir.join("log"),
         sync_loop: kubelet_api::SyncLoop::default(),
     };
     serve(options).await.unwrap()
+}
+
+/// A registry of probes with one metric.
+fn probes() -> Registry {
+    let registry = Registry::default();
+    let runs = registry.counter(Description::new("prober_probe_total", "Runs"), ["pod"]).unwrap();
+    runs.with(["web"]).increment();
+    registry
 }
 
 /// A client of an API server that does not exist.
@@ -246,7 +256,20 @@ pub(crate) async fn connect_for(
 
 /// Sends a request of HTTP/1.0, whose answer ends with the connection.
 pub(crate) async fn send(address: SocketAddr, identity: &Identity, request: &str, headers: &str) -> Answer {
-    let mut stream = connect(address, identity).await;
+    let stream = connect(address, identity).await;
+    send_over(stream, request, headers).await
+}
+
+/// The same without TLS.
+pub(crate) async fn send_plain(address: SocketAddr, request: &str) -> Answer {
+    send_over(TcpStream::connect(address).await.unwrap(), request, "").await
+}
+
+async fn send_over(
+    mut stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    request: &str,
+    headers: &str,
+) -> Answer {
     let text = format!("{request} HTTP/1.0\r\nHost: node0\r\n{headers}\r\n");
     stream.write_all(text.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();

@@ -15,3 +15,4 @@ mod leases;
 mod model;
 mod pairs;
 mod stale_copy;
+mod take_over;

@@ -108,7 +108,13 @@ pub fn runner(cases: u32) -> TestRunner {
 pub const HORIZON: u64 = 70;
 
 pub fn settings() -> Settings {
-    Settings { backoff_initial: secs(2), backoff_cap: secs(8), retry: secs(3), least_grace: secs(2) }
+    Settings {
+        backoff_initial: secs(2),
+        backoff_cap: secs(8),
+        retry: secs(3),
+        least_grace: secs(2),
+        ..Settings::default()
+    }
 }
 
 pub const fn secs(n: u64) -> Duration {

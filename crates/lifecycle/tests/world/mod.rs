@@ -117,6 +117,8 @@ impl<'a> World<'a> {
             instances: self.instances.clone(),
             outcomes: self.outcomes.clone(),
             conditions: BTreeMap::new(),
+            outdated: BTreeSet::new(),
+            is_crowded: false,
         }
     }
 

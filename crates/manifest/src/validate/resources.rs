@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{PodResourceClaim, ResourceClaim, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
-use types::Quantity;
+use types::{Quantity, is_extended_resource};
 
 use super::names;
 use super::report::{Report, each, shown};
@@ -102,7 +102,8 @@ fn amounts<'a>(
             report.invalid(&path, shown(name), rule);
         }
         if let Some(amount) = quantity(report, &path, amount) {
-            if is_extended(name) && !amount.is_whole() {
+            // Devices are counted in whole ones.
+            if is_extended_resource(name) && !amount.is_whole() {
                 report.invalid(&path, amount, "must be a whole number");
             }
             if let Some(size) = name.strip_prefix("hugepages-")
@@ -168,11 +169,6 @@ fn resource_name(name: &str, of: Of) -> Result<(), &'static str> {
 /// Kubernetes' own: it is in no other domain.
 fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
-}
-
-/// A device plugin's: counted in whole ones.
-fn is_extended(name: &str) -> bool {
-    !is_native(name) && !name.starts_with("requests.")
 }
 
 /// Huge pages and devices are a container's own: its request is its limit.

@@ -64,6 +64,8 @@ pub struct KubeletConfig {
     pub event_burst: u32,
     /// Whether exec, attach, port-forward and logs are served.
     pub enable_debugging_handlers: bool,
+    /// A session without a byte for this time ends; zero: it does not.
+    pub streaming_connection_idle_timeout: GoDuration,
     /// 0: there is none.
     pub healthz_port: u16,
     /// The address of the healthz port.
@@ -152,8 +154,6 @@ pub struct KubeletConfig {
     pub feature_gates: BTreeMap<String, bool>,
     /// Whether the agent refuses a node with swap.
     pub fail_swap_on: bool,
-    /// What pods may do with swap.
-    pub memory_swap: MemorySwap,
     /// Negative: logs are not rotated.
     #[serde(serialize_with = "write_quantity", deserialize_with = "read_quantity")]
     pub container_log_max_size: Quantity,
@@ -181,7 +181,7 @@ pub struct KubeletConfig {
     /// The cloud's ID of the node.
     #[serde(rename = "providerID")]
     pub provider_id: Option<String>,
-    /// Whether files of /var/log are served.
+    /// Whether files of /var/log are served: a kubelet does by default, and this agent only where the field is set.
     pub enable_system_log_handler: bool,
     /// How long a shutdown of the node waits for pods; zero: it does not.
     pub shutdown_grace_period: GoDuration,
@@ -327,23 +327,6 @@ pub enum CredentialsVerificationPolicy {
     NeverVerifyAllowlistedImages,
     /// None.
     AlwaysVerify,
-}
-
-/// What pods may do with swap.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct MemorySwap {
-    /// What they may do.
-    pub swap_behavior: SwapBehavior,
-}
-
-/// What pods may do with swap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SwapBehavior {
-    /// They do not swap.
-    NoSwap,
-    /// Burstable pods swap, in proportion to their memory.
-    LimitedSwap,
 }
 
 /// How long pods of a priority have when the node shuts down.

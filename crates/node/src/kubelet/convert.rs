@@ -85,9 +85,7 @@ fn one_of(allowed: &[&str], text: String) -> Result<Value, Mismatch> {
 
 fn duration(text: &str) -> Result<Value, Mismatch> {
     let read = text.parse().map(Value::Duration);
-    read.map_err(|e: super::duration::NotADuration| {
-        Mismatch::invalid(e.to_string(), "write it as 10s or 1m30s")
-    })
+    read.map_err(|e: types::NotADuration| Mismatch::invalid(e.to_string(), "write it as 10s or 1m30s"))
 }
 
 fn items_of(kind: Kind, items: Vec<Node>) -> Result<Vec<Node>, Mismatch> {

@@ -47,6 +47,9 @@ pub enum NodeFlag {
     CloudProvider,
     ImageCredentialProviderConfig,
     ImageCredentialProviderBinDir,
+    MinimumContainerTtl,
+    MaximumDeadPerContainer,
+    MaximumDead,
 }
 
 const fn sets(name: &'static str, path: &'static str) -> Flag {
@@ -77,8 +80,6 @@ impl Flag {
     }
 }
 
-const DEAD_CONTAINERS: &str = "the agent keeps one ended instance of each container";
-
 /// Every flag of a kubelet 1.37 on Linux but `help` and `version`, which belong to the command line.
 pub static FLAGS: &[Flag] = &[
     node("config", NodeFlag::Config).by("kubeadm, kubespray, node e2e"),
@@ -97,9 +98,9 @@ pub static FLAGS: &[Flag] = &[
     sets("seccomp-default", "seccompDefault"),
     refused("lock-file", "the agent locks its own state directory", "leave it out"),
     refused("exit-on-lock-contention", "the agent locks its own state directory", "leave it out"),
-    no_effect("minimum-container-ttl-duration", DEAD_CONTAINERS),
-    no_effect("maximum-dead-containers-per-container", DEAD_CONTAINERS),
-    no_effect("maximum-dead-containers", DEAD_CONTAINERS),
+    node("minimum-container-ttl-duration", NodeFlag::MinimumContainerTtl),
+    node("maximum-dead-containers-per-container", NodeFlag::MaximumDeadPerContainer),
+    node("maximum-dead-containers", NodeFlag::MaximumDead),
     refused("experimental-mounter-path", "the agent mounts by system calls", "leave it out"),
     refused(
         "experimental-allocatable-ignore-eviction",

@@ -7,8 +7,8 @@ use super::field::{Class, Field, Kind};
 use super::fields::FIELDS;
 use super::tree::{self, Node, Value};
 use super::{
-    KubeletConfig, KubeletConfigError, KubeletFlags, Notice, Problem, classify, defaults, gates, schema,
-    validate,
+    KubeletConfig, KubeletConfigError, KubeletFlags, Notice, Origin, Problem, classify, defaults, gates,
+    schema, validate,
 };
 
 /// The kubelet's configuration as it is in effect.
@@ -81,10 +81,19 @@ fn finish(
     let dropped = FIELDS.iter().filter(|field| !is_kept(field) && !field.is_in_list());
     dropped.for_each(|field| honoured.remove(field.path));
     // Sections none of whose fields is honoured.
-    ["logging", "tracing"].into_iter().for_each(|section| honoured.remove(section));
+    ["logging", "memorySwap", "tracing"].into_iter().for_each(|section| honoured.remove(section));
     forget_empty_text(&mut honoured);
+    hide_node_logs(&mut honoured);
     let config = serde_json::from_value(honoured.to_json()).map_err(KubeletConfigError::Defect)?;
     Ok(LoadedKubeletConfig { config, effective: tree.to_json(), notices, files })
+}
+
+/// A kubelet serves the files of /var/log where nothing is set. Here that must be asked for.
+fn hide_node_logs(tree: &mut Node) {
+    const FIELD: &str = "enableSystemLogHandler";
+    if tree.get(FIELD).is_some_and(|node| node.at == Origin::Default) {
+        tree.set(FIELD, Node { at: Origin::Default, value: Value::Bool(false) });
+    }
 }
 
 /// The main file, with its paths made absolute.

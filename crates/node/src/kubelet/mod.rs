@@ -12,7 +12,6 @@ mod config;
 mod convert;
 mod credential_providers;
 mod defaults;
-mod duration;
 mod error;
 mod field;
 mod fields;
@@ -34,12 +33,10 @@ mod view;
 pub use classify::Notice;
 pub use config::{
     AnonymousAuthentication, Authentication, Authorization, AuthorizationMode, CgroupDriver,
-    CrashLoopBackOff, CredentialsVerificationPolicy, KubeletConfig, MemorySwap, ShutdownGracePeriod,
-    SwapBehavior, Taint, TaintEffect, TlsVersion, UserNamespaces, WebhookAuthentication,
-    WebhookAuthorization, X509Authentication,
+    CrashLoopBackOff, CredentialsVerificationPolicy, KubeletConfig, ShutdownGracePeriod, Taint, TaintEffect,
+    TlsVersion, UserNamespaces, WebhookAuthentication, WebhookAuthorization, X509Authentication,
 };
 pub use credential_providers::{CredentialProvidersError, TokenAttributes, read_credential_providers};
-pub use duration::{GoDuration, NotADuration};
 pub use error::{KubeletConfigError, Problem, ProblemKind};
 pub use field::{Class, Field, Kind};
 pub use fields::FIELDS;
@@ -51,3 +48,4 @@ pub use node_flags::NodeFlags;
 pub use origin::Origin;
 pub use page::reference_page;
 pub use threshold::{EvictionSignal, NotAThreshold, Threshold};
+pub use types::{GoDuration, NotADuration};

@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use super::GoDuration;
 use super::flag::NodeFlag;
 use super::validate_lists::{is_label_value, is_qualified_name};
 use super::view::Why;
@@ -50,6 +52,12 @@ pub struct NodeFlags {
     pub image_credential_provider_config: Option<PathBuf>,
     /// The directory of their programs.
     pub image_credential_provider_bin_dir: Option<PathBuf>,
+    /// How long every container that has ended is kept.
+    pub minimum_container_ttl: Duration,
+    /// How many instances of a container are kept that ended before its newest one; `None`: all.
+    pub maximum_dead_per_container: Option<u32>,
+    /// How many ended instances of containers are kept in all; `None`: no limit.
+    pub maximum_dead: Option<u32>,
 }
 
 impl Default for NodeFlags {
@@ -67,6 +75,9 @@ impl Default for NodeFlags {
             has_external_cloud_provider: false,
             image_credential_provider_config: None,
             image_credential_provider_bin_dir: None,
+            minimum_container_ttl: Duration::ZERO,
+            maximum_dead_per_container: Some(1),
+            maximum_dead: None,
         }
     }
 }
@@ -86,6 +97,9 @@ impl NodeFlags {
             NodeFlag::HostnameOverride => {
                 self.hostname_override = Some(text.trim().to_lowercase()).filter(|name| !name.is_empty());
             }
+            NodeFlag::MinimumContainerTtl => self.minimum_container_ttl = duration(text)?,
+            NodeFlag::MaximumDeadPerContainer => self.maximum_dead_per_container = limit(text)?,
+            NodeFlag::MaximumDead => self.maximum_dead = limit(text)?,
             NodeFlag::NodeIp => self.node_ips = node_ips(text)?,
             NodeFlag::NodeLabels => self.node_labels.extend(labels(text)?),
             NodeFlag::CloudProvider => {
@@ -101,6 +115,17 @@ impl NodeFlags {
         }
         Ok(())
     }
+}
+
+fn duration(text: &str) -> Result<Duration, Why> {
+    let wrong = || Why::new(format!("{text:?} is no duration"), "write it as 300ms, 10s or 2h45m");
+    text.parse::<GoDuration>().map(GoDuration::to_std).map_err(|_| wrong())
+}
+
+/// A number; a negative one is no limit.
+fn limit(text: &str) -> Result<Option<u32>, Why> {
+    let wrong = |_| Why::new(format!("{text:?} is no whole number"), "use a number, or -1 for no limit");
+    text.parse::<i32>().map(|number| u32::try_from(number).ok()).map_err(wrong)
 }
 
 fn directory(text: &str) -> Result<PathBuf, Why> {

@@ -49,6 +49,22 @@ impl EvictionSignal {
         "containerfs.inodesFree",
         "pid.available",
     ];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MemoryAvailable => "memory.available",
+            Self::AllocatableMemoryAvailable => "allocatableMemory.available",
+            Self::NodeFsAvailable => "nodefs.available",
+            Self::NodeFsInodesFree => "nodefs.inodesFree",
+            Self::ImageFsAvailable => "imagefs.available",
+            Self::ImageFsInodesFree => "imagefs.inodesFree",
+            Self::ContainerFsAvailable => "containerfs.available",
+            Self::ContainerFsInodesFree => "containerfs.inodesFree",
+            Self::PidAvailable => "pid.available",
+        }
+    }
 }
 
 /// How much of a resource.
@@ -120,6 +136,19 @@ impl fmt::Display for Threshold {
         match self {
             Self::Percentage(percent) => write!(f, "{percent}%"),
             Self::Quantity(quantity) => quantity.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_has_the_name_that_it_is_configured_by() {
+        for name in EvictionSignal::NAMES {
+            let signal: EvictionSignal = serde_json::from_value(name.into()).unwrap();
+            assert_eq!(signal.name(), name);
         }
     }
 }

@@ -171,6 +171,7 @@ fn what_the_agent_does_not_have_is_refused_with_what_to_do() {
         ("cpuManagerPolicy: static\n", "cpuManagerPolicy"),
         ("memoryManagerPolicy: Static\n", "memoryManagerPolicy"),
         ("topologyManagerPolicy: single-numa-node\n", "topologyManagerPolicy"),
+        ("memorySwap: {swapBehavior: LimitedSwap}\n", "memorySwap.swapBehavior"),
         ("staticPodURL: http://a/b\n", "staticPodURL"),
         ("cgroupsPerQOS: false\n", "cgroupsPerQOS"),
         ("enableControllerAttachDetach: false\n", "enableControllerAttachDetach"),

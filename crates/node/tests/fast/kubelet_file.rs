@@ -1,6 +1,6 @@
 //! Configuration files as installers write them, and what holds without one.
 
-use node::kubelet::{AuthorizationMode, CgroupDriver, EvictionSignal, SwapBehavior, Threshold};
+use node::kubelet::{AuthorizationMode, CgroupDriver, EvictionSignal, Threshold};
 use types::Quantity;
 
 use crate::support::{Files, HEADER};
@@ -65,7 +65,6 @@ fn the_file_of_kubeadm_is_read_unchanged_and_without_a_notice() {
     assert_eq!(config.cluster_domain.as_deref(), Some("cluster.local"));
     assert!(config.rotate_certificates && !config.server_tls_bootstrap);
     assert_eq!(config.container_runtime_endpoint, "unix:///run/containerd/containerd.sock");
-    assert_eq!(config.memory_swap.swap_behavior, SwapBehavior::NoSwap);
     // Zeroes mean the defaults.
     assert_eq!(config.sync_frequency.to_string(), "1m0s");
     assert_eq!(config.node_status_update_frequency.to_string(), "10s");

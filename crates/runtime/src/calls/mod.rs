@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cri::runtime_service_server::RuntimeService;
 use cri::{ContainerStatsFilter, PodSandboxStatsFilter};
 use cri::{Request, Response, Status};
+use kernel::disk_usage::Round;
 use tonic::codegen::BoxStream;
 use tracing::debug;
 
@@ -17,7 +18,7 @@ use crate::node::Node;
 use crate::records::{ContainerStage, SandboxStage};
 use crate::server::Runtime;
 use crate::stats::usage::Sample;
-use crate::stats::{Round, metrics, usage};
+use crate::stats::{metrics, usage};
 use crate::work::{blocking, now, to_the_end};
 use crate::{collect, sandbox, status, view};
 
@@ -25,6 +26,9 @@ type Answer<T> = std::result::Result<Response<T>, Status>;
 
 /// How many entries one message of a stream has.
 const A_MESSAGE: usize = 100;
+/// How many sandboxes one message with metrics has: a sandbox has a hundred metrics for each container, and eight for each of its
+/// network interfaces, so that a few may fill a message.
+const METRICS_A_MESSAGE: usize = 4;
 
 fn missing(field: &str) -> Error {
     Error::invalid(field, "it is missing")
@@ -36,7 +40,16 @@ where
     T: Clone,
     M: Send + 'static,
 {
-    let messages: Vec<_> = all.chunks(A_MESSAGE).map(|some| Ok(message(some.to_vec()))).collect();
+    stream_by(A_MESSAGE, all, message)
+}
+
+/// A list in pieces of so many entries.
+fn stream_by<T, M>(a_message: usize, all: &[T], message: impl Fn(Vec<T>) -> M) -> Answer<BoxStream<M>>
+where
+    T: Clone,
+    M: Send + 'static,
+{
+    let messages: Vec<_> = all.chunks(a_message).map(|some| Ok(message(some.to_vec()))).collect();
     Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
 }
 
@@ -416,6 +429,7 @@ impl RuntimeService for Runtime {
         _: Request<cri::StreamPodSandboxMetricsRequest>,
     ) -> Answer<BoxStream<cri::StreamPodSandboxMetricsResponse>> {
         let found = self.metrics_of_all().await?;
-        stream(&found, |pod_sandbox_metrics| cri::StreamPodSandboxMetricsResponse { pod_sandbox_metrics })
+        let message = |pod_sandbox_metrics| cri::StreamPodSandboxMetricsResponse { pod_sandbox_metrics };
+        stream_by(METRICS_A_MESSAGE, &found, message)
     }
 }

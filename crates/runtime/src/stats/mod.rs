@@ -1,11 +1,9 @@
 //! What sandboxes and containers use.
 //!
-//! - [`Processes`], [`Link`], [`disk`], [`DiskUsageCache`]: open files, the network, what was written.
+//! - [`Processes`], [`Link`], [`Written`]: open files, the network, what was written.
 //! - [`usage`]: all that in CRI's messages.
 //! - [`metrics`]: all that under cAdvisor's names.
 
-pub mod disk;
-mod disk_usage_cache;
 mod links;
 pub mod metrics;
 mod processes;
@@ -17,8 +15,8 @@ use std::path::Path;
 use cgroups::Counters;
 use container::Resources;
 use cri::{ContainerMetadata, PodSandboxMetadata};
+use kernel::disk_usage::{DiskUsage, DiskUsageCache, Round};
 
-pub use disk_usage_cache::{DiskUsageCache, Round};
 pub use links::{Flow, Link};
 pub use processes::Processes;
 
@@ -55,7 +53,7 @@ pub struct Written {
     /// Where.
     pub path: String,
     /// How much.
-    pub usage: disk::Usage,
+    pub usage: DiskUsage,
     /// The filesystem that it is on.
     pub filesystem: Option<Filesystem>,
 }

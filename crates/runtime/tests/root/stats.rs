@@ -7,8 +7,9 @@ use std::process::{Child, Command, Stdio};
 use cgroups::{Counters, Group, Hierarchies, Rates};
 use container::Resources;
 use cri::ContainerMetadata;
+use kernel::disk_usage::{DiskUsageCache, Round};
 use runtime::stats::usage::{self, Sample};
-use runtime::stats::{Container, DiskUsageCache, Processes, Round, Written};
+use runtime::stats::{Container, Processes, Written};
 use runtime::status;
 
 /// A control group with a process that works and then waits; both go with it.

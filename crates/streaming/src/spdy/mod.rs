@@ -5,6 +5,7 @@
 //! client's windows, and what bounds the memory here is that a connection is not read while one of its streams is
 //! full. Windows are still opened, for a client that does look.
 
+pub(crate) mod client;
 mod dictionary;
 pub(crate) mod frame;
 pub(crate) mod headers;

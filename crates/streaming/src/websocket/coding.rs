@@ -16,7 +16,7 @@ pub(crate) enum Coding {
 
 impl Coding {
     /// A message for a channel.
-    pub(super) fn message(self, channel: u8, piece: &[u8]) -> Vec<u8> {
+    pub(crate) fn message(self, channel: u8, piece: &[u8]) -> Vec<u8> {
         match self {
             Self::Plain => frame::binary(&[channel], piece),
             Self::Base64 => frame::text(&[channel.wrapping_add(b'0')], STANDARD.encode(piece).as_bytes()),

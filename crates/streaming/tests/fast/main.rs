@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bridge;
 mod client;
 mod urls;
 mod websocket;

@@ -1,4 +1,5 @@
-/// Why a metric cannot be registered. Each is a mistake in the program, not in its input.
+/// Why a metric cannot be registered or written. A mistake in the program, or, for a metric that comes from elsewhere, in its
+/// input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A name has characters that the text format does not allow.
@@ -20,6 +21,16 @@ pub enum Error {
     Duplicate {
         /// The name of the samples: a histogram `x` has `x_bucket`, `x_sum` and `x_count`, too.
         name: String,
+    },
+    /// A sample has more or fewer values than its metric has labels.
+    #[error("metric {name}: a sample has {values} label values, and the metric has {labels} labels")]
+    Values {
+        /// The metric.
+        name: String,
+        /// How many labels it has.
+        labels: usize,
+        /// How many values the sample has.
+        values: usize,
     },
     /// Bounds of buckets are finite numbers, each greater than the one before.
     #[error("bounds of buckets must be finite and increase")]

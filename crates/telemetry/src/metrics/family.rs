@@ -74,15 +74,10 @@ impl Family {
     /// If the name or a label is not allowed.
     pub fn new(description: Description, kind: Kind, labels: &[&'static str]) -> Result<Self, Error> {
         let name = description.name;
-        if !is_name(name, ':') {
-            return Err(Error::Name { name: name.to_owned() });
-        }
-        for (index, label) in labels.iter().enumerate() {
-            let is_reserved = label.starts_with("__") || (kind == Kind::Histogram && *label == "le");
-            let is_repeated = labels.iter().take(index).any(|earlier| earlier == label);
-            if !is_name(label, '_') || is_reserved || is_repeated {
-                return Err(Error::Label { name: name.to_owned(), label: (*label).to_owned() });
-            }
+        check_name(name)?;
+        check_labels(name, labels)?;
+        if let Some(label) = labels.iter().find(|label| kind == Kind::Histogram && **label == "le") {
+            return Err(Error::Label { name: name.to_owned(), label: (*label).to_owned() });
         }
         Ok(Self { description, kind, labels: labels.to_vec(), samples: BTreeMap::new() })
     }
@@ -122,6 +117,24 @@ impl Family {
             Kind::Histogram => ["", "_bucket", "_sum", "_count"].map(|end| format!("{name}{end}")).to_vec(),
         }
     }
+}
+
+/// # Errors
+/// If it is no name of a metric by the grammar of Prometheus.
+pub(super) fn check_name(name: &str) -> Result<(), Error> {
+    if is_name(name, ':') { Ok(()) } else { Err(Error::Name { name: name.to_owned() }) }
+}
+
+/// # Errors
+/// If one is no name of a label by that grammar, is reserved, or comes twice.
+pub(super) fn check_labels<L: AsRef<str>>(name: &str, labels: &[L]) -> Result<(), Error> {
+    for (index, label) in labels.iter().map(AsRef::as_ref).enumerate() {
+        let is_repeated = labels.iter().take(index).any(|earlier| earlier.as_ref() == label);
+        if !is_name(label, '_') || label.starts_with("__") || is_repeated {
+            return Err(Error::Label { name: name.to_owned(), label: label.to_owned() });
+        }
+    }
+    Ok(())
 }
 
 /// Letters, digits, `_` and `also`, and no digit first.

@@ -28,10 +28,10 @@ mod vectors;
 
 pub use buckets::Buckets;
 pub use error::Error;
-pub use exposition::Exposition;
+pub use exposition::{Exposition, ForeignFamily};
 pub use family::{Description, Family, Kind, Snapshot};
 pub use number::to_f64;
-pub use process::ProcessMetrics;
+pub use process::{ProcessMetrics, ProcessStart};
 pub use registry::{Collector, Registry};
 pub use text::CONTENT_TYPE;
 pub use vectors::{Counter, CounterVec, Gauge, GaugeVec, Histogram, HistogramVec};

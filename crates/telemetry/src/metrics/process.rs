@@ -11,6 +11,13 @@ use super::registry::Collector;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProcessMetrics;
 
+/// When the process was started, alone, for a registry beside the main one: the start of a counter is known by it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProcessStart;
+
+const START: (&str, Kind, &str) =
+    ("process_start_time_seconds", Kind::Gauge, "When the process was started, in seconds since 1970");
+
 /// In the order of [`Family`]s.
 const FAMILIES: [(&str, Kind, &str); 6] = [
     (
@@ -20,7 +27,7 @@ const FAMILIES: [(&str, Kind, &str); 6] = [
     ),
     ("process_resident_memory_bytes", Kind::Gauge, "Memory of the process that is in RAM"),
     ("process_virtual_memory_bytes", Kind::Gauge, "Address space of the process"),
-    ("process_start_time_seconds", Kind::Gauge, "When the process was started, in seconds since 1970"),
+    START,
     ("process_open_fds", Kind::Gauge, "Descriptors that the process has open"),
     ("process_max_fds", Kind::Gauge, "The most descriptors that the process may have open"),
 ];
@@ -34,14 +41,13 @@ impl Collector for ProcessMetrics {
     fn collect(&self, families: &mut [Family]) {
         let Ok(task) = Task::own() else { return };
         let usage = task.read("stat").ok().and_then(|stat| Usage::parse(&stat));
-        let booted = std::fs::read_to_string("/proc/stat").ok().and_then(|text| boot_time(&text));
         let descriptors = task.descriptors().ok().and_then(|all| u64::try_from(all.len()).ok());
         let limit = task.read("limits").ok().and_then(|text| most_descriptors(&text));
         let values = [
             usage.map(|usage| usage.cpu),
             usage.map(|usage| usage.resident),
             usage.map(|usage| usage.size),
-            usage.zip(booted).map(|(usage, booted)| booted + usage.started),
+            usage.and_then(|usage| usage.begun()),
             descriptors.map(to_f64),
             limit,
         ];
@@ -49,6 +55,21 @@ impl Collector for ProcessMetrics {
             if let Some(value) = value {
                 family.sample(&[], value);
             }
+        }
+    }
+}
+
+impl Collector for ProcessStart {
+    fn families(&self) -> Result<Vec<Family>, Error> {
+        let (name, kind, help) = START;
+        Ok(vec![Family::new(Description::new(name, help), kind, &[])?])
+    }
+
+    fn collect(&self, families: &mut [Family]) {
+        let stat = Task::own().ok().and_then(|task| task.read("stat").ok());
+        let begun = stat.and_then(|stat| Usage::parse(&stat)?.begun());
+        if let ([family], Some(begun)) = (families, begun) {
+            family.sample(&[], begun);
         }
     }
 }
@@ -77,6 +98,12 @@ impl Usage {
             size: number(23)?,
             resident: number(24)? * whole(rustix::param::page_size())?,
         })
+    }
+
+    /// When the process was started, in seconds since 1970.
+    fn begun(self) -> Option<f64> {
+        let booted = std::fs::read_to_string("/proc/stat").ok().and_then(|text| boot_time(&text))?;
+        Some(booted + self.started)
     }
 }
 
@@ -124,6 +151,16 @@ mod tests {
         let age = now.as_secs_f64() - value(&registry, "process_start_time_seconds");
         assert!(age > -2.0 && age < Duration::from_secs(86_400).as_secs_f64(), "{age}");
         assert!(value(&registry, "process_max_fds") >= value(&registry, "process_open_fds"));
+    }
+
+    #[test]
+    fn a_registry_may_have_the_start_alone() {
+        let [all, start] = [Registry::default(), Registry::default()];
+        all.collector(Arc::new(ProcessMetrics)).unwrap();
+        start.collector(Arc::new(ProcessStart)).unwrap();
+        let name = "process_start_time_seconds";
+        assert!((value(&all, name) - value(&start, name)).abs() < 1.5);
+        assert_eq!(start.text().lines().filter(|line| !line.starts_with('#')).count(), 1);
     }
 
     #[test]

@@ -223,6 +223,25 @@ mod tests {
         assert_eq!(registry.text(), "");
     }
 
+    #[test]
+    fn what_is_removed_begins_again_from_nothing() {
+        let registry = Registry::default();
+        let counter = registry.counter(A, ["x"]).unwrap();
+        let histogram =
+            registry.histogram(Description::new("h", ""), ["x"], Buckets::new(&[1.0]).unwrap()).unwrap();
+        for value in ["1", "2"] {
+            counter.with([value]).add(3);
+            histogram.with([value]).observe(0.5);
+        }
+        counter.remove(["1"]);
+        histogram.remove(["1"]);
+        let text = registry.text();
+        assert!(!text.contains("x=\"1\"") && text.contains("a_total{x=\"2\"} 3\n"), "{text}");
+        counter.clear();
+        counter.with(["2"]).increment();
+        assert!(registry.text().contains("a_total{x=\"2\"} 1\n"));
+    }
+
     /// Two families from one look.
     struct Asked(AtomicU32);
 

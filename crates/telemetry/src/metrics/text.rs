@@ -49,11 +49,19 @@ fn histogram(out: &mut String, name: &str, labels: &[(&str, &str)], snapshot: &S
 
 /// One sample, with its time in milliseconds since 1970 if it has one.
 pub(super) fn sample(out: &mut String, name: &str, labels: &[(&str, &str)], value: f64, at: Option<u64>) {
-    let pairs: Vec<String> =
-        labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped_value(value))).collect();
-    let braces = if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
+    out.push_str(name);
+    for (index, (label, value)) in labels.iter().enumerate() {
+        out.push(if index == 0 { '{' } else { ',' });
+        out.push_str(label);
+        out.push_str("=\"");
+        out.push_str(&escaped_value(value));
+        out.push('"');
+    }
+    if !labels.is_empty() {
+        out.push('}');
+    }
     let time = at.map(|at| format!(" {at}")).unwrap_or_default();
-    line(out, format_args!("{name}{braces} {}{time}", number(value)));
+    line(out, format_args!(" {}{time}", number(value)));
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {

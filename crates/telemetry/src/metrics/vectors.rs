@@ -16,6 +16,10 @@ fn child<const N: usize, T: Clone + Default>(children: &Children<N, T>, values: 
     lock(children).entry(values.map(str::to_owned)).or_default().clone()
 }
 
+fn remove<const N: usize, T>(children: &Children<N, T>, values: [&str; N]) {
+    lock(children).remove(&values.map(str::to_owned));
+}
+
 /// A counter; clones count the same.
 #[derive(Debug, Clone, Default)]
 pub struct Counter(Arc<Mutex<f64>>);
@@ -114,6 +118,16 @@ impl<const N: usize> CounterVec<N> {
     pub fn with(&self, values: [&str; N]) -> Counter {
         child(&self.0, values)
     }
+
+    /// The counter of these label values is no longer written.
+    pub fn remove(&self, values: [&str; N]) {
+        remove(&self.0, values);
+    }
+
+    /// None of its counters is written any more, until it counts again.
+    pub fn clear(&self) {
+        lock(&self.0).clear();
+    }
 }
 
 /// Gauges of one name, one for each set of label values.
@@ -129,7 +143,12 @@ impl<const N: usize> GaugeVec<N> {
 
     /// The gauge of these label values is no longer written.
     pub fn remove(&self, values: [&str; N]) {
-        lock(&self.0).remove(&values.map(str::to_owned));
+        remove(&self.0, values);
+    }
+
+    /// None of its gauges is written any more, until it is set again.
+    pub fn clear(&self) {
+        lock(&self.0).clear();
     }
 }
 
@@ -150,6 +169,11 @@ impl<const N: usize> HistogramVec<N> {
     pub fn with(&self, values: [&str; N]) -> Histogram {
         let new = || Histogram::new(&self.buckets);
         lock(&self.children).entry(values.map(str::to_owned)).or_insert_with(new).clone()
+    }
+
+    /// The histogram of these label values is no longer written.
+    pub fn remove(&self, values: [&str; N]) {
+        remove(&self.children, values);
     }
 }
 

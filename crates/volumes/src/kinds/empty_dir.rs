@@ -5,8 +5,8 @@ use types::Quantity;
 pub struct EmptyDir {
     /// Its medium.
     pub medium: Medium,
-    /// How much it may hold; 0 is no limit. In memory the kernel enforces it; on disk the caller that asks for its
-    /// usage.
+    /// How much it may hold; 0 is no limit. In memory the kernel enforces it; on disk the agent of a node, which evicts a
+    /// pod that exceeds it.
     pub size_limit: Option<u64>,
     /// Its permissions; 0777 by default.
     pub mode: Option<u32>,

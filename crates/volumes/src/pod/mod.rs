@@ -12,6 +12,7 @@ mod homes;
 mod layers;
 mod namespaces;
 pub(crate) mod place;
+mod reconstruct;
 mod remove;
 mod set_up;
 mod sub_mount;
@@ -29,7 +30,6 @@ use crate::error::{Error, Result};
 use crate::present::{HostMount, Presented};
 use crate::probe::{Notice, Probe, Trial};
 use crate::record::{self, MadeState, Record};
-use crate::usage::{self, Usage};
 use crate::wanted::{Source, Wanted, WantedMount};
 use crate::writer::Written;
 use dir::{IfMissing, PodDir};
@@ -47,18 +47,61 @@ use users::Users;
 pub struct PodVolumes {
     homes: Homes,
     kernel: Arc<dyn Kernel>,
+    makers: Makers,
+}
+
+/// The programs that make volumes under a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Makers {
+    /// This program only: volumes without a record are not touched.
+    Own,
+    /// A kubelet does, too, while this program does not run.
+    Kubelet,
 }
 
 impl PodVolumes {
     /// Opens the volumes under this directory, which exists.
     pub fn open(state: &Path, kernel: Arc<dyn Kernel>) -> Result<Self> {
-        Ok(Self { homes: Homes::single(state)?, kernel })
+        Ok(Self { homes: Homes::single(state)?, kernel, makers: Makers::Own })
     }
 
     /// Opens the volumes under `home` of an agent that has volumes under other directories as well. Journals are in
     /// `state`. All directories exist.
     pub fn open_beside(home: &Path, state: &Path, others: &[&Path], kernel: Arc<dyn Kernel>) -> Result<Self> {
-        Ok(Self { homes: Homes::several(home, state, others)?, kernel })
+        Ok(Self { homes: Homes::several(home, state, others)?, kernel, makers: Makers::Own })
+    }
+
+    /// The same of a kubelet's root directory: volumes that a kubelet has made there are taken over.
+    #[must_use]
+    pub fn beside_kubelet(self) -> Self {
+        Self { makers: Makers::Kubelet, ..self }
+    }
+
+    /// Enters the volumes that a kubelet has made for the pod into its record: they are kept as they are, and removed with
+    /// the others. Returns what is in the pod's directory that neither a kubelet by itself nor this program makes.
+    pub fn take_over(&self, pod: &PodUid) -> Result<Vec<PathBuf>> {
+        match PodDir::lock(&self.homes.own, pod, IfMissing::Leave)? {
+            Some(pod) => Ok(self.record(&pod)?.1),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The record of a pod's volumes, with those of a kubelet entered, and what is not known. `None` if there is none.
+    fn record(&self, pod: &PodDir) -> Result<(Option<Record>, Vec<PathBuf>)> {
+        let known = Record::read(pod.dir())?;
+        if self.makers == Makers::Own {
+            return Ok((known, Vec::new()));
+        }
+        let is_new = known.is_none();
+        if is_new && !pod.has_volumes()? {
+            return Ok((None, Vec::new()));
+        }
+        let mut record = known.unwrap_or_else(|| Record::new(pod.uid().clone()));
+        let found = reconstruct::reconstruct(pod, &mut record)?;
+        if is_new || found.is_changed {
+            record.write(pod.dir())?;
+        }
+        Ok((Some(record), found.unknown))
     }
 
     /// Tries every volume's filesystem and creates nothing.
@@ -81,7 +124,7 @@ impl PodVolumes {
         let Some(pod) = PodDir::lock(&self.homes.own, &wanted.pod, IfMissing::Make)? else {
             return Ok(vec![]);
         };
-        let (mut record, recorded) = match Record::read(pod.dir())? {
+        let (mut record, recorded) = match self.record(&pod)?.0 {
             Some(record) => (record, Recorded::Yes),
             None if pod.has_volumes()? => return Err(Error::NoRecord { dir: pod.dir().path().to_owned() }),
             None => (Record::new(wanted.pod.clone()), Recorded::NotYet),
@@ -138,11 +181,6 @@ impl PodVolumes {
         Ok(HostMount::at(path, place.idmapped, wanted, mount))
     }
 
-    /// The usage of a volume that the node made.
-    pub fn usage(&self, pod: &PodUid, volume: &VolumeName) -> Result<Usage> {
-        usage::of(&self.dir(pod, volume)?)
-    }
-
     /// The content of a file in a volume that the node made, such as an emptyDir; `None` if there is none. The pod may have
     /// made the file: links are followed within the volume, and only a regular file is read.
     ///
@@ -158,7 +196,7 @@ impl PodVolumes {
         let held = PodDir::lock(&self.homes.own, pod, IfMissing::Leave)?.ok_or_else(missing)?;
         let record = Record::read(held.dir())?.ok_or_else(missing)?;
         let made = record.volume(volume).ok_or_else(missing)?;
-        // Counting takes long, and other processes need not wait for it.
+        // Reading may take long, and other processes need not wait for it.
         held.open(&made.kind.volume(volume))
     }
 
@@ -166,7 +204,8 @@ impl PodVolumes {
     pub fn tear_down(&self, pod: &PodUid) -> Result<Vec<Notice>> {
         let mut notices = vec![];
         let Some(pod) = PodDir::lock(&self.homes.own, pod, IfMissing::Leave)? else { return Ok(notices) };
-        match Record::read(pod.dir())? {
+        let (record, unknown) = self.record(&pod)?;
+        match record {
             None if pod.has_volumes()? => return Err(Error::NoRecord { dir: pod.dir().path().to_owned() }),
             None => {}
             Some(mut record) => {
@@ -179,6 +218,9 @@ impl PodVolumes {
             }
         }
         Record::remove(pod.dir())?;
+        if !unknown.is_empty() {
+            return Err(Error::OfOthers { dir: pod.dir().path().to_owned(), paths: unknown });
+        }
         pod.remove().map(|()| notices)
     }
 

@@ -74,6 +74,10 @@ impl Removal<'_> {
             self.unmount(&path, mark, Unmount::Now)?;
         }
         self.tree(&path)?;
+        let mark = volume.kind.kubelets_mark(&volume.name);
+        if self.pod.find(&mark)?.is_some() {
+            self.tree(&mark)?;
+        }
         match volume.kind {
             MadeKind::Image => self.tree(&volume.kind.beside(&volume.name)),
             _ => Ok(()),

@@ -16,6 +16,7 @@ mod chown_once;
 mod ownership;
 mod shared;
 mod subpath;
+mod take_over;
 mod teardown;
 mod teardown_many;
 mod volumes;

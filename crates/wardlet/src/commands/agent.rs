@@ -1,10 +1,12 @@
 use std::error::Error;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent::{Objects, Options};
 use apiserver::identity;
 use apiserver::node_agent::NodeAgent;
+use apiserver::other_agent;
 use node::host_name;
 use node::kubelet::{KubeletConfig, KubeletFlags, LoadedKubeletConfig};
 
@@ -42,6 +44,11 @@ async fn serve(
 ) -> Result<Answer, Failure> {
     let LoadedKubeletConfig { config, effective, .. } = loaded;
     let mut signals = Signals::catch()?;
+    // Another wardlet agent serves ports and sockets of a kubelet, too; one that is ending is waited for.
+    let lock = |root: &Path| other_agent::lock(root).map_err(|e| hinted(&e, Some(e.hint())));
+    let locked = flags.node.root_dir.is_dir().then(|| lock(&flags.node.root_dir)).transpose()?;
+    other_agent::refuse(config, &flags.node.root_dir, flags.node.kubeconfig.is_some())
+        .map_err(|e| hinted(&e, Some(e.hint())))?;
     let name = flags.node.hostname_override.clone().unwrap_or_else(|| host_name().to_lowercase());
     let clients = match &flags.node.kubeconfig {
         Some(kubeconfig) => tokio::select! {
@@ -72,6 +79,7 @@ async fn serve(
     let runtime = which(session, &run)?.of_node(clients.is_some(), args.cni).connect().await?;
     runtime.check_isolation()?;
     let root_dir = agent::make_root_dir(&flags.node.root_dir)?;
+    let _locked = locked.map_or_else(|| lock(&root_dir), Ok)?;
     let mut node = session.node.clone();
     // The ledger and the census read the records of blocks that are there.
     node.config.settings.kubelet.pods_dir = root_dir.join("pods");

@@ -2,7 +2,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use agent::{InstanceId, Stored};
+use agent::{InstanceId, Owned, Stored};
 use cri::client::Client;
 use cri::{Endpoint, ExecRequest, within};
 use report::Pieces;
@@ -49,7 +49,7 @@ pub(super) fn run(session: &Session, args: &ExecArgs) -> Result<ExitCode, Failur
 async fn exec(session: &Session, pod: &Stored, name: &str, args: &ExecArgs) -> Result<ExitCode, Failure> {
     let endpoint: Endpoint = pod.record.endpoint.parse()?;
     let client = Client::connect(&endpoint).await?;
-    let own = InstanceId::of(session.node.state_dir())?;
+    let own = Owned::new(InstanceId::of(session.node.state_dir())?, pod.record.root_dir.clone());
     let found = own.running_container(&client, &pod.record.uid, name).await?;
     let ended = || Failure::refused(format!("container {name} does not run"));
     let request = ExecRequest {

@@ -72,9 +72,11 @@ impl Run<'_> {
             events: Arc::new(EventLog),
             clock: Arc::new(SystemClock),
             settings: agent::Settings::default(),
+            dead_containers: None,
             logs: LogRotation {
                 max_size: self.args.container_log_max_size,
                 max_files: self.args.container_log_max_files,
+                names: agent::RotatedLogs::Numbered,
             },
             log_checks: agent::LogChecks::default(),
             runtime_timeout: None,
@@ -85,7 +87,9 @@ impl Run<'_> {
             host_ip: host_ip(),
             defaults: agent::PodDefaults::default(),
             metrics: Registry::default(),
+            probe_metrics: Registry::default(),
             cgroups: None,
+            devices: None,
             journal: calls.map(CallLog::of_runtime),
         })
     }

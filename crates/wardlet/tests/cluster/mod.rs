@@ -3,6 +3,7 @@
 
 pub(crate) mod pods;
 pub(crate) mod refused;
+pub(crate) mod takeover;
 pub(crate) mod workloads;
 
 use std::path::{Path, PathBuf};
@@ -41,6 +42,11 @@ pub(crate) struct Cluster {
 pub(crate) struct Agent(Child);
 
 impl Agent {
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw).unwrap();
         kill_process(pid, signal).unwrap();
@@ -219,6 +225,8 @@ impl Cluster {
             "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
             "containerRuntimeEndpoint": self.endpoint(), "cgroupDriver": "cgroupfs", "resolvConf": "",
             "failCgroupV1": false, "podLogsDir": self.path("logs/pods"),
+            // However full the disk of this machine is.
+            "evictionHard": {"nodefs.available": "0%"}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
         });
         config.as_object_mut().unwrap().extend(self.kubelet.as_object().unwrap().clone());
         let file = self.path("kubelet.json");
@@ -262,6 +270,12 @@ impl Cluster {
         wait_until("the node is ready", || is_true(&self.get(&node).unwrap_or_default(), "Ready"));
     }
 
+    /// A pod of the default namespace, once this holds of it; `what` says that in words.
+    #[track_caller]
+    pub(crate) fn await_pod(&self, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        wait_for(&format!("pod {name} {what}"), || self.get(&format!("pod {name}")).filter(&holds))
+    }
+
     /// The pods with this label, once there are so many and all satisfy this.
     #[track_caller]
     pub(crate) fn await_pods(&self, app: &str, count: usize, holds: impl Fn(&Value) -> bool) -> Vec<Value> {
@@ -275,6 +289,15 @@ impl Cluster {
     pub(crate) fn await_ready_pods(&self, app: &str, count: usize) -> Vec<Value> {
         self.await_pods(app, count, |pod| {
             is_true(pod, "Ready") && pod["metadata"]["deletionTimestamp"].is_null()
+        })
+    }
+
+    /// The same in another namespace.
+    #[track_caller]
+    pub(crate) fn await_ready_pods_in(&self, namespace: &str, app: &str, count: usize) -> Vec<Value> {
+        wait_for(&format!("{count} pods of {app}"), || {
+            let pods = self.list(&format!("pods -n {namespace} -l app={app}"));
+            (pods.len() == count && pods.iter().all(|pod| is_true(pod, "Ready"))).then_some(pods)
         })
     }
 

@@ -72,17 +72,31 @@ pub(crate) fn ready_since(pod: &Value) -> Value {
     conditions.iter().find(|one| one["type"] == "Ready").unwrap()["lastTransitionTime"].clone()
 }
 
-/// The ID maps that the kernel has for the processes of each pod: `uid_map` and `gid_map`, by the pod's UID.
-fn kernel_maps() -> BTreeMap<String, Vec<[String; 2]>> {
-    let mut maps: BTreeMap<String, Vec<[String; 2]>> = BTreeMap::new();
+/// The processes of pods, each with its pod's UID.
+fn processes() -> Vec<(u32, String)> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let of_pod = |pid: u32| {
         let environment = read_proc(pid, "environ");
-        let variable = environment.split('\0').find_map(|one| one.strip_prefix(POD_UID)?.strip_prefix('='));
+        let uid = environment.split('\0').find_map(|one| one.strip_prefix(POD_UID)?.strip_prefix('='))?;
+        Some((pid, uid.to_owned()))
+    };
+    pids.filter_map(of_pod).collect()
+}
+
+/// A process of the pod with this UID.
+pub(crate) fn process_of(uid: &str) -> Option<u32> {
+    processes().into_iter().find(|(_, pod)| pod == uid).map(|(pid, _)| pid)
+}
+
+/// The ID maps that the kernel has for the processes of each pod: `uid_map` and `gid_map`, by the pod's UID.
+pub(crate) fn kernel_maps() -> BTreeMap<String, Vec<[String; 2]>> {
+    let mut maps: BTreeMap<String, Vec<[String; 2]>> = BTreeMap::new();
+    for (pid, uid) in processes() {
         let read = ["uid_map", "gid_map"]
             .map(|file| read_proc(pid, file).split_whitespace().collect::<Vec<_>>().join(" "));
-        if let Some(uid) = variable.filter(|_| read.iter().all(|map| !map.is_empty())) {
-            maps.entry(uid.to_owned()).or_default().push(read);
+        if read.iter().all(|map| !map.is_empty()) {
+            maps.entry(uid).or_default().push(read);
         }
     }
     maps
@@ -92,10 +106,22 @@ impl Cluster {
     /// The kernel, the ledger, `ps` and `verify` agree on the block of each of these running pods, and no two have the same.
     #[track_caller]
     pub(crate) fn each_pod_has_its_own_block(&self, pods: &[Value]) {
+        for (pod, base) in pods.iter().zip(self.distinct_blocks(pods)) {
+            let report = self.verify(uid(pod));
+            assert_eq!(report["holds"], true, "{report:#}");
+            let verified = of_pod(&report["pods"], pod);
+            assert_eq!(verified["verdict"], "isolated", "{}: {report:#}", name(pod));
+            assert_eq!(verified["block"]["hostId"], base, "{}: {report:#}", name(pod));
+        }
+    }
+
+    /// The first host ID of each of these running pods, on which the kernel, the ledger and `ps` agree. No two have the same.
+    #[track_caller]
+    pub(crate) fn distinct_blocks(&self, pods: &[Value]) -> Vec<u64> {
         let (maps, leases) = (kernel_maps(), self.leases());
         let listed = self.json(&["ps"]);
         let mut blocks = BTreeMap::new();
-        for pod in pods {
+        let block = |pod| {
             let lease = leases.iter().find(|lease| lease["holder"] == uid(pod));
             let lease = lease.unwrap_or_else(|| panic!("{} has no lease: {leases:?}", name(pod)));
             let base = lease["uidMappings"][0]["hostId"].as_u64().unwrap();
@@ -105,19 +131,17 @@ impl Cluster {
             });
             let found = maps.get(uid(pod)).unwrap_or_else(|| panic!("{} has no process", name(pod)));
             assert!(found.iter().all(|map| *map == expected), "{}: {found:?}, not {expected:?}", name(pod));
-            let one = |list: &Value| {
-                let mut all = list.as_array().unwrap().iter();
-                all.find(|one| one["uid"] == uid(pod) || one["name"] == name(pod))
-                    .cloned()
-                    .unwrap_or_default()
-            };
-            assert_eq!(one(&listed)["uidMappings"], lease["uidMappings"], "`wardlet ps` of {}", name(pod));
-            let report = self.verify(uid(pod));
-            assert_eq!(report["holds"], true, "{report:#}");
-            let verified = one(&report["pods"]);
-            assert_eq!(verified["verdict"], "isolated", "{}: {report:#}", name(pod));
-            assert_eq!(verified["block"]["hostId"], base, "{}: {report:#}", name(pod));
+            let shown = of_pod(&listed, pod);
+            assert_eq!(shown["uidMappings"], lease["uidMappings"], "`wardlet ps` of {}", name(pod));
             assert_eq!(blocks.insert(base, name(pod)), None, "two pods have the block from {base}");
-        }
+            base
+        };
+        pods.iter().map(block).collect()
     }
+}
+
+/// The entry of a pod in a list of `ps` or `verify`.
+fn of_pod(list: &Value, pod: &Value) -> Value {
+    let mut all = list.as_array().unwrap().iter();
+    all.find(|one| one["uid"] == uid(pod) || one["name"] == name(pod)).cloned().unwrap_or_default()
 }

@@ -140,7 +140,7 @@ fn every_link_between_the_docs_leads_somewhere() {
 }
 
 /// More than this are no promises that a user can keep in mind.
-const MOST_PROMISES: usize = 40;
+const MOST_PROMISES: usize = 44;
 
 /// A promise of SPEC.md: its first line, and the tests that hold it, each as package and function.
 struct Promise {

@@ -49,7 +49,7 @@ contexts:
 current-context: default
 ";
 
-fn service_account(cluster: &Cluster, name: &str, role: &str) {
+pub(crate) fn service_account(cluster: &Cluster, name: &str, role: &str) {
     let metadata = json!({"name": name, "namespace": "kube-system"});
     cluster.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}));
     cluster.apply(&json!({
@@ -65,7 +65,7 @@ fn config_map(cluster: &Cluster, name: &str, data: &Value) {
 }
 
 /// The testbed's API server does not announce its own address.
-fn announce_api_server(cluster: &Cluster) {
+pub(crate) fn announce_api_server(cluster: &Cluster) {
     cluster.apply(&json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
         "metadata": {"name": "kubernetes", "namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"}},
@@ -74,7 +74,7 @@ fn announce_api_server(cluster: &Cluster) {
     }));
 }
 
-fn kube_proxy(cluster: &Cluster) {
+pub(crate) fn kube_proxy(cluster: &Cluster) {
     service_account(cluster, "kube-proxy", "system:node-proxier");
     config_map(cluster, "kube-proxy", &json!({"config.conf": PROXY, "kubeconfig": PROXY_KUBECONFIG}));
     let image = cluster.import_component("kube-proxy");
@@ -135,7 +135,7 @@ fn coredns(cluster: &Cluster) {
     }));
 }
 
-fn in_system(mut workload: Value) -> Value {
+pub(crate) fn in_system(mut workload: Value) -> Value {
     workload["metadata"]["namespace"] = json!("kube-system");
     workload
 }

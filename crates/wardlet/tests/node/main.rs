@@ -5,9 +5,12 @@
 mod cluster;
 
 mod cluster_kubectl;
+mod cluster_metrics;
 mod cluster_refused;
 mod cluster_services;
 mod cluster_workloads;
 mod compare_cri;
+mod device_plugin;
+mod takeover;
 mod verify;
 mod verify_beside;

@@ -73,6 +73,8 @@ impl Cluster {
             "tlsCertFile": pki("kubelet-serving.crt"), "tlsPrivateKeyFile": pki("kubelet-serving.key"),
             "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
             "failCgroupV1": false, "podLogsDir": self.dir.path().join("logs/pods"),
+            // However full the disk of this machine is.
+            "evictionHard": {"nodefs.available": "0%"}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
         });
         let file = self.dir.path().join("kubelet.json");
         std::fs::write(&file, config.to_string()).unwrap();

@@ -93,11 +93,18 @@ fn pods_without_records_are_adopted_if_a_source_has_them_and_ended_if_none_has()
     for file in ["ledger.db", "ledger.db-wal", "ledger.db-shm", "copies", "mark"] {
         let _ = fs::remove_file(cluster.dir.path().join("state").join(file));
     }
-    let foreign = cluster.root().join("pods/5f8f7a1e-0000-4000-8000-000000000001");
-    fs::create_dir_all(foreign.join("volumes/kubernetes.io~empty-dir/scratch")).unwrap();
-    fs::write(foreign.join("etc-hosts"), "of a kubelet's pod\n").unwrap();
-    let other_logs = cluster.dir.path().join("logs/pods/default_other_5f8f7a1e-0000-4000-8000-000000000001");
-    fs::create_dir_all(&other_logs).unwrap();
+    // Of another agent, and of a kubelet that was stopped here.
+    let [foreign, left] = ["foreign", "left"].map(|pod| {
+        let uid = format!("5f8f7a1e-0000-4000-8000-00000000000{}", pod.len());
+        let files = cluster.root().join("pods").join(&uid);
+        fs::create_dir_all(files.join("volumes/kubernetes.io~empty-dir/scratch/deep")).unwrap();
+        fs::write(files.join("etc-hosts"), "127.0.0.1 localhost\n").unwrap();
+        let logs = cluster.dir.path().join(format!("logs/pods/default_{pod}_{uid}"));
+        fs::create_dir_all(&logs).unwrap();
+        (files, logs)
+    });
+    let mark = format!("5f8f7a1e-ffff-4000-8000-000000000001\n{}\n", foreign.1.display());
+    fs::write(foreign.0.join("wardlet-instance"), mark).unwrap();
 
     let agent = cluster.agent(&cluster.joined());
     wait_until("the pod is adopted", || cluster.records().join(uid(&kept)).join("agent.json").exists());
@@ -115,7 +122,8 @@ fn pods_without_records_are_adopted_if_a_source_has_them_and_ended_if_none_has()
     assert_eq!(container_id(&adopted), container_id(&kept));
     assert_eq!(adopted["status"]["containerStatuses"][0]["restartCount"], 0);
     assert!(has_block(&cluster.leases()[0]), "{:?}", cluster.leases());
-    assert!(foreign.join("etc-hosts").exists() && other_logs.exists(), "another's files were removed");
+    wait_until("what the kubelet has left is gone", || !left.0.exists() && !left.1.exists());
+    assert!(foreign.0.join("etc-hosts").exists() && foreign.1.exists(), "another's files were removed");
 
     // Its volumes go on, and nothing of it is left in the end.
     cluster.settings("two");

@@ -91,6 +91,8 @@ impl Cluster {
             "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
             "port": 10260, "healthzPort": 0, "failCgroupV1": false, "cgroupRoot": format!("/{ROOT}"),
             "podLogsDir": self.dir.path().join("logs/pods"),
+            // However full the disk of this machine is.
+            "evictionHard": {"nodefs.available": "0%"}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
         });
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let file = self.dir.path().join("kubelet.json");

@@ -89,6 +89,8 @@ impl Cluster {
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "authentication": {"x509": {"clientCAFile": self.pki("ca.crt")}},
             "failCgroupV1": false, "podLogsDir": path("logs/pods"),
+            // However full the disk of this machine is.
+            "evictionHard": {"nodefs.available": "0%"}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
         });
         config.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
         std::fs::write(path("config.json"), config.to_string()).unwrap();

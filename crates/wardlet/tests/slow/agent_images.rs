@@ -73,6 +73,8 @@ impl Cluster {
             "containerRuntimeEndpoint": format!("unix://{}", self.testbed.containerd_socket().display()),
             "cgroupDriver": "cgroupfs", "resolvConf": "", "failCgroupV1": false,
             "podLogsDir": self.path("logs/pods"),
+            // However full the disk of this machine is.
+            "evictionHard": {"nodefs.available": "0%"}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
         });
         config.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
         std::fs::write(self.path("kubelet.json"), config.to_string()).unwrap();

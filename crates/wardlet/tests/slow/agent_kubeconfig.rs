@@ -61,6 +61,8 @@ impl<'a> Node<'a> {
         let config = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "enableServer": false, "healthzPort": 0, "failCgroupV1": false, "podLogsDir": self.path("logs/pods"),
+            // However full the disk of this machine is.
+            "evictionHard": {"nodefs.available": "0%"}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
         });
         std::fs::write(self.path("config.json"), config.to_string()).unwrap();
         let mut command: Command = self.testbed.command(testkit::programs().join("wardlet"));

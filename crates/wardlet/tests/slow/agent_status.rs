@@ -11,7 +11,8 @@ use testkit::{wait_for, wait_for_success};
 use crate::agent_metrics;
 
 const KUBELET: &str = "node0";
-const AGENT: &str = "agent0";
+/// The node that the agent is in the kubelet's place.
+pub(crate) const AGENT: &str = "agent0";
 const ADDRESS: &str = "10.240.0.10";
 const IMAGE: &str = "localhost/busybox:1";
 const RUNS: &str = "trap 'exit 0' TERM; while :; do sleep 0.2; done";
@@ -243,7 +244,8 @@ fn flatten(path: &str, value: &Value, found: &mut BTreeMap<String, Value>) {
     }
 }
 
-struct Agent(Child);
+/// Killed when it is dropped.
+pub(crate) struct Agent(Child);
 
 impl Drop for Agent {
     fn drop(&mut self) {
@@ -252,7 +254,8 @@ impl Drop for Agent {
     }
 }
 
-fn agent(testbed: &Testbed, dir: &std::path::Path) -> Agent {
+/// Starts the agent on the containerd of a testbed.
+pub(crate) fn agent(testbed: &Testbed, dir: &std::path::Path) -> Agent {
     let pki = |name: &str| testbed.kubeconfig().with_file_name(name).display().to_string();
     let config = json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
@@ -260,6 +263,8 @@ fn agent(testbed: &Testbed, dir: &std::path::Path) -> Agent {
         "tlsCertFile": pki("kubelet-serving.crt"), "tlsPrivateKeyFile": pki("kubelet-serving.key"),
         "authentication": {"x509": {"clientCAFile": pki("ca.crt")}},
         "failCgroupV1": false, "podLogsDir": dir.join("logs/pods"),
+        // However full the disk of this machine is.
+        "evictionHard": {"nodefs.available": "0%"}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
     });
     let file = dir.join("kubelet.json");
     std::fs::write(&file, config.to_string()).unwrap();

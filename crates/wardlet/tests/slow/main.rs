@@ -7,6 +7,8 @@ mod browser;
 mod cluster;
 #[path = "../foreign/mod.rs"]
 mod foreign;
+#[path = "../port_client/mod.rs"]
+mod port_client;
 #[path = "../run_support/mod.rs"]
 mod run_support;
 #[path = "../stage/mod.rs"]
@@ -17,18 +19,27 @@ mod support;
 mod terminal;
 
 mod agent;
+mod agent_access;
 mod agent_admission;
 mod agent_adopt;
 mod agent_cgroups;
+mod agent_devices;
+mod agent_endpoints;
+mod agent_eviction;
 mod agent_identity;
 mod agent_images;
 mod agent_kubeconfig;
+mod agent_leftovers;
+mod agent_load;
+mod agent_many;
 mod agent_metrics;
 mod agent_network;
 mod agent_projected;
+mod agent_resize;
 mod agent_sessions;
 mod agent_status;
 mod agent_updates;
+mod agent_usage;
 mod check_cluster;
 mod check_html;
 mod check_large;
@@ -55,4 +66,5 @@ mod run_pull;
 mod run_stop;
 mod run_updates;
 mod stories;
+mod takeover;
 mod tutorial;

@@ -56,6 +56,8 @@ impl Machine {
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "authentication": {"x509": {"clientCAFile": "/etc/kubernetes/ca.crt"}},
             "resolvConf": "", "healthzPort": 0,
+            // However full the disk of the guest is.
+            "evictionHard": {"nodefs.available": "0%"}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
         });
         fs::write(self.path("kubelet.json"), config.to_string()).unwrap();
         let common_name = format!("system:node:{NODE}");

@@ -1,6 +1,6 @@
 //! A guest with cgroups of version 2 alone in which `wardlet agent` runs static pods on the built-in runtime.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use testkit::wait_for;
 use vm::{Exec, Init, Mode, Options, Output, Payload, Series, Vm};
 
 const PROGRAMS: [&str; 3] = ["wardlet", "wardlet-monitor", "wardlet-container"];
-const IMAGE: &str = "localhost/agent-guest:1";
+pub(crate) const IMAGE: &str = "localhost/agent-guest:1";
 const PODS: &str = "/etc/kubernetes/manifests";
 const AGENT: &str = "/opt/wardlet --state-dir /var/lib/wardlet agent --builtin-runtime --programs /opt -- \
     --config=/etc/kubelet.json --node-ip=192.0.2.10 --hostname-override=guest";
@@ -41,8 +41,21 @@ pub(crate) struct Machine {
     init: Init,
 }
 
+/// What a guest has besides.
+#[derive(Default)]
+pub(crate) struct Extra {
+    /// A disk for /var that is kept.
+    pub(crate) disk: Option<PathBuf>,
+    /// Fields of the kubelet's configuration.
+    pub(crate) kubelet: Value,
+}
+
 impl Machine {
     pub(crate) fn boot(init: Init) -> Self {
+        Self::boot_with(init, &Extra::default())
+    }
+
+    pub(crate) fn boot_with(init: Init, extra: &Extra) -> Self {
         vm::ensure(Series::V6_12).unwrap();
         let work = tempfile::tempdir().unwrap();
         let image = work.path().join("image.tar");
@@ -55,6 +68,7 @@ impl Machine {
             init,
             mode: Mode::Permissive,
             memory_mib: 1536,
+            disk: extra.disk.clone(),
             ..Options::new(Series::V6_12)
         };
         let since = Instant::now();
@@ -68,11 +82,14 @@ impl Machine {
             machine.vm.put(Path::new(CONTEXTS), "/usr/share/containers/selinux/contexts").unwrap();
         }
         machine.wardlet("image import /opt/image.tar");
-        let config = json!({
+        let mut config = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "staticPodPath": PODS, "podPidsLimit": 200, "healthzPort": 0,
+            // However full the disk of the guest is.
+            "evictionHard": {"nodefs.available": "0%"}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
             "systemReserved": {"memory": "256Mi", "pid": "1000"},
         });
+        config.as_object_mut().unwrap().extend(extra.kubelet.as_object().cloned().unwrap_or_default());
         machine.vm.write("/etc/kubelet.json", 0o644, config.to_string().into_bytes()).unwrap();
         machine
     }

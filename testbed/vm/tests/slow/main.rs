@@ -7,4 +7,5 @@ mod rebooting;
 mod agent_guest;
 mod guests;
 mod reboot;
+mod shutdown;
 mod systemd;

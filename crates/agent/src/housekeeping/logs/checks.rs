@@ -3,13 +3,14 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// How often logs are measured, and how many are rotated at once: the kubelet's containerLogMonitorInterval and
+/// How often logs are measured, and of how many containers they are compressed at once: the kubelet's containerLogMonitorInterval and
 /// containerLogMaxWorkers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogChecks {
     /// The longest time between two measurements of a log. One that grows fast is measured more often.
     pub interval: Duration,
-    /// How many logs of the node are rotated at once; `None`: no limit.
+    /// The rotated logs of how many containers of the node are compressed at once; `None`: no limit. Rotation itself, which takes
+    /// no time, waits for no other: a log grows until then.
     pub workers: Option<NonZeroU32>,
 }
 
@@ -32,7 +33,7 @@ impl LogWorkers {
         Self { interval: checks.interval, places }
     }
 
-    /// Waits until a log may be measured and rotated. The next one may when this is dropped.
+    /// Waits until rotated logs of a container may be compressed. Those of the next one may when this is dropped.
     pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
         match &self.places {
             // It is never closed.
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_logs_are_rotated_at_once_than_there_are_workers() {
+    async fn no_more_logs_are_compressed_at_once_than_there_are_workers() {
         let workers = LogWorkers::new(LogChecks { workers: NonZeroU32::new(2), ..LogChecks::default() });
         let (first, _second) = (workers.place().await, workers.place().await);
         assert!(tokio::time::timeout(Duration::from_secs(60), workers.place()).await.is_err());

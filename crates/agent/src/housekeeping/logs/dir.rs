@@ -1,12 +1,20 @@
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 
+use kernel::disk_usage::DiskUsage;
 use kernel::{Dir, DirMode, Kind, Within};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::files::LogFile;
+use super::files::{LogFile, Stamp};
+
+/// A log directory has at most so many entries: two for each file that is kept of each instance, and what a pod adds.
+const MOST_ENTRIES: usize = 4096;
+/// Bytes of a block in the metadata of a file.
+const BLOCK: u64 = 512;
 
 /// An open descriptor of a container's log directory, or of none if it does not exist.
 ///
@@ -21,6 +29,8 @@ pub(crate) struct LogDir(Option<Dir>);
 pub(super) struct Found {
     pub(super) log: LogFile,
     pub(super) kind: Kind,
+    /// Whether it is to become the log, and is not complete yet.
+    is_temporary: bool,
 }
 
 impl LogDir {
@@ -42,21 +52,77 @@ impl LogDir {
         top(above)?.make_dirs(rel, like).map(drop).map_err(as_io)
     }
 
-    /// All entries with the name of a log, oldest first.
-    pub(super) fn all(&self) -> io::Result<Vec<Found>> {
-        let Some(dir) = &self.0 else { return Ok(Vec::new()) };
-        let found = |entry: kernel::Entry| {
-            Some(Found { log: LogFile::parsed(entry.name.to_str()?)?, kind: entry.kind })
+    /// All entries with the name of a log, oldest first. What is dated later than tomorrow is none.
+    ///
+    /// # Errors
+    /// If the directory cannot be read, or has more entries than a container's logs ever are.
+    pub(super) fn named(&self) -> io::Result<Vec<Found>> {
+        let latest = Stamp::latest();
+        let mut named = self.all()?;
+        named.retain(|found| !found.is_temporary && !found.log.is_after(latest));
+        Ok(named)
+    }
+
+    /// The same, with files that are not complete yet, and whatever their date.
+    fn all(&self) -> io::Result<Vec<Found>> {
+        let found = |entry: &kernel::Entry| {
+            let name = entry.name.to_str()?;
+            let complete = LogFile::parsed(name);
+            let log = complete.or_else(|| LogFile::of_temporary(name))?;
+            Some(Found { log, kind: entry.kind, is_temporary: complete.is_none() })
         };
-        let mut all: Vec<Found> = dir.entries().map_err(as_io)?.into_iter().filter_map(found).collect();
+        let mut all: Vec<Found> = Vec::new();
+        if self.visit(|entry| all.extend(found(entry)))?.is_break() {
+            return Err(io::Error::other(format!(
+                "it has more than {MOST_ENTRIES} entries: remove what is no log of the container"
+            )));
+        }
         all.sort_unstable_by_key(|found| found.log);
         Ok(all)
     }
 
+    /// What its entries take of the disk, links not followed. Of a directory with more entries than a container's logs ever are,
+    /// or with directories, it is what was counted at least.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    fn usage(&self) -> io::Result<DiskUsage> {
+        let mut all = DiskUsage::default();
+        let end = self.visit(|entry| {
+            // One that cannot be looked up is gone.
+            let bytes = self.blocks(&entry.name).unwrap_or(0).saturating_mul(BLOCK);
+            all = all.and(DiskUsage { bytes, inodes: 1, at_least: entry.kind == Kind::Directory });
+        })?;
+        Ok(DiskUsage { at_least: all.at_least || end.is_break(), ..all })
+    }
+
+    fn blocks(&self, name: &OsStr) -> Option<u64> {
+        let found = statat(self.0.as_ref()?, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT).ok()?;
+        u64::try_from(found.st_blocks).ok()
+    }
+
+    /// Gives `each` one entry after the other. Breaks off if there are too many.
+    fn visit(&self, mut each: impl FnMut(&kernel::Entry)) -> io::Result<ControlFlow<()>> {
+        let Some(dir) = &self.0 else { return Ok(ControlFlow::Continue(())) };
+        let mut count = 0;
+        let broken_off = dir.visit(|entry| {
+            count += 1;
+            if count > MOST_ENTRIES {
+                return ControlFlow::Break(());
+            }
+            each(&entry);
+            ControlFlow::Continue(())
+        });
+        Ok(match broken_off.map_err(as_io)? {
+            Some(()) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        })
+    }
+
     /// The logs, oldest first. Only regular files are logs.
     pub(super) fn logs(&self) -> io::Result<Vec<LogFile>> {
-        let all = self.all()?;
-        Ok(all.into_iter().filter(|found| found.kind == Kind::File).map(|found| found.log).collect())
+        let named = self.named()?;
+        Ok(named.into_iter().filter(|found| found.kind == Kind::File).map(|found| found.log).collect())
     }
 
     /// Opens a log for reading; `None` if it does not exist.
@@ -91,6 +157,37 @@ impl LogDir {
         }
     }
 
+    /// Makes a new file beside a log that it is to become. One that an earlier process has left is replaced.
+    pub(super) fn create_temporary(&self, log: LogFile) -> io::Result<File> {
+        self.remove_temporary(log)?;
+        let dir = self.0.as_ref().ok_or(Errno::NOENT)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(openat(dir, log.temporary(), flags, Mode::from_raw_mode(0o640))?))
+    }
+
+    /// Gives such a file the name of the log.
+    pub(super) fn rename_temporary(&self, log: LogFile) -> io::Result<()> {
+        let dir = self.0.as_ref().ok_or(Errno::NOENT)?;
+        Ok(renameat(dir, log.temporary(), dir, log.name())?)
+    }
+
+    /// Removes such a file, if there is one.
+    pub(super) fn remove_temporary(&self, log: LogFile) -> io::Result<()> {
+        let Some(dir) = &self.0 else { return Ok(()) };
+        match unlinkat(dir, log.temporary(), AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            removed => Ok(removed?),
+        }
+    }
+
+    /// Removes all such files of an instance.
+    pub(super) fn remove_temporaries(&self, attempt: u32) -> io::Result<()> {
+        let all = self.all()?.into_iter();
+        let left = all.filter(|found| found.is_temporary && found.log.attempt == attempt);
+        left.filter(|found| found.kind != Kind::Directory)
+            .try_for_each(|found| self.remove_temporary(found.log))
+    }
+
     pub(super) fn rename(&self, from: LogFile, to: LogFile) -> io::Result<()> {
         let dir = self.0.as_ref().ok_or(Errno::NOENT)?;
         Ok(renameat(dir, from.name(), dir, to.name())?)
@@ -117,11 +214,22 @@ fn as_io(error: kernel::Error) -> io::Error {
     }
 }
 
-/// Removes all logs of a container instance, oldest first, and any other entry with the name of one.
+/// Removes all logs of a container instance, oldest first, and any other entry with the name of one, complete or not.
 pub(crate) fn remove(dir: &Path, attempt: u32) -> io::Result<()> {
     let dir = LogDir::open(dir)?;
+    dir.remove_temporaries(attempt)?;
     let all = dir.all()?.into_iter().filter(|found| found.kind != Kind::Directory);
-    all.filter(|found| found.log.attempt == attempt).try_for_each(|found| dir.remove(found.log))
+    let mut of_instance = all.filter(|found| found.log.attempt == attempt);
+    of_instance.try_for_each(|found| dir.remove(found.log))
+}
+
+/// What the logs of a container take of the disk; nothing if their directory does not exist. No link is followed, and a bounded
+/// number of entries is read.
+///
+/// # Errors
+/// If the directory cannot be read, or if a link is in its place.
+pub fn disk_usage(dir: &Path) -> io::Result<DiskUsage> {
+    LogDir::open(dir)?.usage()
 }
 
 #[cfg(test)]
@@ -129,6 +237,33 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    /// A pod that could write to its log directory filled the memory of the agent with names.
+    #[test]
+    fn a_directory_with_too_many_entries_is_not_read_to_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pod, victim) = (dir.path().join("pod"), dir.path().join("victim"));
+        let logs = pod.join("main");
+        fs::create_dir_all(&logs).unwrap();
+        fs::create_dir(&victim).unwrap();
+        fs::write(logs.join("0.log"), vec![1; 8192]).unwrap();
+        fs::write(victim.join("big"), vec![1; 1 << 20]).unwrap();
+        std::os::unix::fs::symlink(victim.join("big"), logs.join("1.log")).unwrap();
+        let found = disk_usage(&logs).unwrap();
+        assert_eq!((found.inodes, found.at_least), (2, false));
+        assert!((8192..1 << 20).contains(&found.bytes), "{found:?}");
+        for number in 0..MOST_ENTRIES {
+            fs::write(logs.join(format!("x{number}")), "").unwrap();
+        }
+        let found = disk_usage(&logs).unwrap();
+        assert!(found.at_least && found.inodes <= 4096, "{found:?}");
+        let error = LogDir::open(&logs).unwrap().logs().unwrap_err().to_string();
+        assert!(error.contains("more than 4096 entries"), "{error}");
+        // A link in the place of the directory leads to others' files.
+        std::os::unix::fs::symlink(&victim, pod.join("linked")).unwrap();
+        assert!(disk_usage(&pod.join("linked")).is_err());
+        assert_eq!(disk_usage(&pod.join("none")).unwrap(), DiskUsage::default());
+    }
 
     #[test]
     fn files_are_listed_as_they_were_written() {
@@ -144,6 +279,33 @@ mod tests {
         remove(dir.path(), 0).unwrap();
         assert_eq!(logs().len(), 2);
     }
+
+    /// What an interrupted compression had left stayed, and counted for nothing.
+    #[test]
+    fn a_file_that_is_not_complete_is_no_log_and_is_removed_with_the_instance() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["0.log.20260301-123005.gz.tmp", "1.log.20260301-123005.gz.tmp", "0.log.tmp", "0.log"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        assert_eq!(LogDir::open(dir.path()).unwrap().logs().unwrap(), [LogFile::current(0)]);
+        remove(dir.path(), 0).unwrap();
+        let mut left: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["0.log.tmp", "1.log.20260301-123005.gz.tmp"]);
+    }
+
+    /// A pod that could write to its log directory made a file of the year 9999: all later ones had no date that could be read.
+    #[test]
+    fn a_file_of_a_later_year_is_no_log_and_is_removed_with_the_instance() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, late) = (dir.path().join("0.log"), dir.path().join("0.log.99991231-235959"));
+        [&log, &late].iter().for_each(|file| fs::write(file, "").unwrap());
+        assert_eq!(LogDir::open(dir.path()).unwrap().logs().unwrap(), [LogFile::current(0)]);
+        remove(dir.path(), 0).unwrap();
+        assert!(!late.exists() && !log.exists());
+    }
+
     /// A pod that could write to its log directory made root remove files of the host.
     #[test]
     fn no_log_is_removed_through_a_link() {

@@ -60,7 +60,7 @@ impl Reader {
         // A directory that cannot be read counts as empty here; `read` reports the error.
         let sizes = LogDir::open(dir).and_then(|dir| {
             let size = |log| Ok(dir.stat(log)?.map_or(0, |found| u64::try_from(found.st_size).unwrap_or(0)));
-            dir.logs()?.into_iter().map(size).collect::<io::Result<Vec<u64>>>()
+            dir.logs()?.into_iter().filter(|log| log.is_text()).map(size).collect::<io::Result<Vec<u64>>>()
         });
         let left = sizes.unwrap_or_default().into_iter().fold(0, u64::saturating_add);
         Self { left: Some(left), ..Self::new(dir) }
@@ -106,7 +106,8 @@ impl Reader {
     /// The files to read, oldest first.
     fn listed(&self, dir: &LogDir) -> io::Result<Vec<LogFile>> {
         let mut logs = dir.logs()?;
-        logs.retain(|log| self.attempt.is_none_or(|attempt| log.attempt == attempt));
+        // What is compressed is not read, as by a kubelet.
+        logs.retain(|log| log.is_text() && self.attempt.is_none_or(|attempt| log.attempt == attempt));
         Ok(logs)
     }
 

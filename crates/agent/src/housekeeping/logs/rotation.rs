@@ -11,6 +11,19 @@ pub struct LogRotation {
     pub max_size: LogSize,
     /// Maximum number of files of a container instance, including the current one.
     pub max_files: LogFiles,
+    /// What rotated files are called.
+    pub names: RotatedLogs,
+}
+
+/// What rotated files are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RotatedLogs {
+    /// By numbers.
+    #[default]
+    Numbered,
+    /// By the time, as a kubelet calls them. All but the newest are compressed, and a runtime whose log was removed by hand
+    /// makes a new one.
+    OfKubelet,
 }
 
 /// The size of a log in bytes; not zero.

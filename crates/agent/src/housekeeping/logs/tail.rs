@@ -20,7 +20,7 @@ pub fn tail(dir: &Path, attempt: u32) -> String {
     // A log that cannot be read counts as empty.
     let Ok(dir) = LogDir::open(dir) else { return String::new() };
     let logs = dir.logs().unwrap_or_default();
-    for log in logs.into_iter().rev().filter(|log| log.attempt == attempt) {
+    for log in logs.into_iter().rev().filter(|log| log.attempt == attempt && log.is_text()) {
         let read = end(&dir, log).unwrap_or_default();
         let lines: Vec<Vec<u8>> = Lines::over(&read).map(|line| line.text).collect();
         for text in lines.into_iter().rev().take(LINES - last.len()) {

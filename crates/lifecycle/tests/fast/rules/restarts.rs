@@ -128,6 +128,53 @@ fn another_definition_replaces_the_container_whatever_its_policy_and_does_not_wa
 }
 
 #[test]
+fn other_resources_that_need_a_restart_stop_that_instance_and_no_later_one() {
+    let mut stage = Stage::running(policy(RestartPolicy::Never));
+    stage.orders();
+    let name = stage.pod.spec().containers[0].name.clone();
+    stage.observed.outdated = [(name, 0)].into();
+    assert_eq!(stopped(&stage.orders()), ["a 30s Resized"]);
+    stage.exits("a", 0, 143);
+    assert_eq!(started(&stage.orders()), ["a#1"]);
+    stage.runs("a", 1);
+    assert_eq!(stopped(&stage.orders()), [""; 0]);
+    assert_eq!(stage.status().phase, Phase::Running);
+}
+
+fn removed(actions: &[lifecycle::Action]) -> Vec<u32> {
+    let removed = actions.iter().filter_map(|action| match action {
+        lifecycle::Action::RemoveContainer { attempt, .. } => Some(*attempt),
+        _ => None,
+    });
+    removed.collect()
+}
+
+/// The instances that are removed when four of a container have ended and the fifth runs.
+fn removed_of_four(settings: lifecycle::Settings, is_crowded: bool) -> Vec<u32> {
+    let mut stage = Stage::in_sandbox(one());
+    stage.state = lifecycle::State::new(settings);
+    for attempt in 0..4 {
+        stage.runs("a", attempt);
+        stage.exits("a", attempt, 1);
+    }
+    stage.runs("a", 4);
+    stage.observed.is_crowded = is_crowded;
+    removed(&stage.orders())
+}
+
+#[test]
+fn as_many_dead_instances_are_kept_as_the_node_is_set_to() {
+    let kept = |dead_kept| lifecycle::Settings { dead_kept, ..Default::default() };
+    assert_eq!(removed_of_four(kept(Some(1)), false), [0, 1, 2]);
+    assert_eq!(removed_of_four(kept(Some(3)), false), [0]);
+    assert_eq!(removed_of_four(kept(Some(0)), false), [0, 1, 2, 3]);
+    assert_eq!(removed_of_four(kept(None), false), [0; 0]);
+    assert_eq!(removed_of_four(kept(None), true), [0, 1, 2, 3], "the newest one stays");
+    let young = lifecycle::Settings { dead_for: secs(3600), ..Default::default() };
+    assert_eq!(removed_of_four(young, false), [0; 0]);
+}
+
+#[test]
 fn a_container_that_disappears_has_ended_and_does_not_run_twice() {
     let mut stage = Stage::running(policy(RestartPolicy::Never));
     stage.orders();

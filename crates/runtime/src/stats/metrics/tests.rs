@@ -3,8 +3,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use cgroups::{Counters, Disk, Memory, PressureResource};
 use container::Resources;
 use cri::{ContainerMetadata, PodSandboxMetadata};
+use kernel::disk_usage::DiskUsage;
 
-use super::super::{Filesystem, Flow, Link, Processes, Written, disk};
+use super::super::{Filesystem, Flow, Link, Processes, Written};
 use super::*;
 
 const AT: i64 = 5_000_000_000;
@@ -47,7 +48,7 @@ fn looked_at() -> Sandbox {
     let flow = Flow { bytes: 10, packets: 2, errors: 0, dropped: 1 };
     let written = Written {
         path: "/rw".into(),
-        usage: disk::Usage { bytes: 11, inodes: 12 },
+        usage: DiskUsage { bytes: 11, inodes: 12, at_least: false },
         filesystem: Some(Filesystem { bytes: 13, inodes: 14, inodes_free: 15 }),
     };
     let container = Container {

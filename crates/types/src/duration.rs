@@ -58,6 +58,13 @@ impl GoDuration {
     }
 }
 
+impl From<Duration> for GoDuration {
+    /// The longest one for what is longer.
+    fn from(duration: Duration) -> Self {
+        Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
 impl FromStr for GoDuration {
     type Err = NotADuration;
 
@@ -188,5 +195,6 @@ mod tests {
     fn a_negative_duration_is_no_time_for_the_standard_library() {
         assert_eq!("-1s".parse::<GoDuration>().unwrap().to_std(), Duration::ZERO);
         assert_eq!("1.5s".parse::<GoDuration>().unwrap().to_std(), Duration::from_millis(1500));
+        assert_eq!(GoDuration::from(Duration::from_millis(1500)).to_string(), "1.5s");
     }
 }

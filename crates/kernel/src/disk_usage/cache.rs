@@ -3,10 +3,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use super::disk::{Progress, Usage, Walk};
+use super::DiskUsage;
+use super::tree::Tree;
+use crate::Result;
 
-/// How long what was counted is good enough.
-const AGE: Duration = Duration::from_secs(10);
 /// A walk that took long is not done again before this many times as long has passed.
 const REST: u32 = 20;
 /// How long one caller walks, through however many trees.
@@ -20,19 +20,6 @@ const A_ROUND: Duration = Duration::from_secs(2);
 pub struct DiskUsageCache {
     trees: Mutex<BTreeMap<PathBuf, Arc<Tree>>>,
     walking: Mutex<()>,
-}
-
-#[derive(Debug, Default)]
-struct Tree {
-    known: Mutex<Known>,
-    /// Locked by the thread that walks.
-    walk: Mutex<Option<(Walk, Duration)>>,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Known {
-    usage: Option<Usage>,
-    good_until: Option<Instant>,
 }
 
 /// The time that one caller has.
@@ -52,7 +39,7 @@ impl DiskUsageCache {
     ///
     /// # Errors
     /// If the directory cannot be opened.
-    pub fn usage(&self, path: &Path, round: Round) -> kernel::Result<Option<Usage>> {
+    pub fn usage(&self, path: &Path, round: Round) -> Result<Option<DiskUsage>> {
         let tree = self.tree(path);
         if tree.is_good() {
             return Ok(tree.known());
@@ -67,7 +54,7 @@ impl DiskUsageCache {
             Err(TryLockError::WouldBlock) => return Ok(tree.known()),
         };
         if !tree.is_good() && Instant::now() < round.0 {
-            let walked = tree.walk(path, round.0);
+            let walked = tree.walk(path, round.0, REST);
             if walked.is_err() {
                 self.forget(path);
             }
@@ -89,40 +76,6 @@ impl DiskUsageCache {
 
     fn forget(&self, path: &Path) {
         self.trees.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
-    }
-}
-
-impl Tree {
-    fn known(&self) -> Option<Usage> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).usage
-    }
-
-    fn is_good(&self) -> bool {
-        let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.good_until.is_some_and(|until| Instant::now() < until)
-    }
-
-    fn walk(&self, path: &Path, until: Instant) -> kernel::Result<()> {
-        let mut begun = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut walk, spent) = match begun.take() {
-            Some(left) => left,
-            None => (Walk::of(path)?, Duration::ZERO),
-        };
-        let since = Instant::now();
-        let progress = walk.go_on(until);
-        let spent = spent + since.elapsed();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        match progress {
-            Progress::Done => {
-                let rest = spent.saturating_mul(REST).max(AGE);
-                *known = Known { usage: Some(walk.usage()), good_until: Instant::now().checked_add(rest) };
-            }
-            Progress::Left => {
-                known.usage = Some(walk.usage().at_least(known.usage.unwrap_or_default()));
-                *begun = Some((walk, spent));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -155,7 +108,7 @@ mod tests {
         let tree = ledger.tree(dir.path());
         let mut last = 0;
         while !tree.is_good() {
-            tree.walk(dir.path(), Instant::now()).unwrap();
+            tree.walk(dir.path(), Instant::now(), REST).unwrap();
             let now = tree.known().unwrap().inodes;
             assert!(now >= last, "it never takes less than it was seen to");
             last = now;

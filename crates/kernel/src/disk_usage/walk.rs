@@ -1,4 +1,4 @@
-//! What a container has written.
+//! One walk through a directory tree.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -9,33 +9,16 @@ use std::time::Instant;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat};
 use rustix::io::Errno;
 
-/// What a tree takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Bytes on the disk, as allocated.
-    pub bytes: u64,
-    /// Files and directories.
-    pub inodes: u64,
-}
-
-impl Usage {
-    /// The two together.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            bytes: self.bytes.saturating_add(other.bytes),
-            inodes: self.inodes.saturating_add(other.inodes),
-        }
-    }
-
-    /// The larger of each.
-    pub(super) fn at_least(self, other: Self) -> Self {
-        Self { bytes: self.bytes.max(other.bytes), inodes: self.inodes.max(other.inodes) }
-    }
-}
+use super::DiskUsage;
+use crate::{Dir, Error, Result};
 
 /// As many of the deepest directories of a walk are open, besides the top: a container can make trees of any depth.
 const MOST_OPEN: usize = 64;
+/// The same while a walk is interrupted: there may be one for each volume of a node. It is not fewer, because a directory that is
+/// closed is not found again if another is moved.
+const MOST_OPEN_MEANWHILE: usize = 8;
+/// Directories below this depth are not entered: the way to each is remembered.
+const DEEPEST: usize = 1 << 17;
 /// As many files with several names are remembered; beyond that, each name counts.
 const MOST_LINKED: usize = 1 << 18;
 /// How many entries are looked at between two looks at the clock.
@@ -43,13 +26,15 @@ const A_STRETCH: usize = 256;
 
 /// A walk through a directory tree that counts bytes and inodes: each file once however many hard links it has, without
 /// submounts and without files that vanish meanwhile. A process that writes there cannot redirect the walk. It can be
-/// interrupted and resumed, and uses a bounded number of descriptors.
+/// interrupted and resumed, and uses a bounded number of descriptors: few while it is interrupted.
 pub(super) struct Walk {
     /// The directories that are being read, from the top down. The last is open, and so is the top.
     levels: Vec<Level>,
-    usage: Usage,
+    usage: DiskUsage,
     /// Files with several names, by device and number.
     seen: HashSet<(u64, u64)>,
+    /// Whether directories were moved meanwhile, so that something is not counted.
+    has_lost: bool,
 }
 
 /// A directory that is being read.
@@ -67,17 +52,28 @@ impl Walk {
     ///
     /// # Errors
     /// If the directory cannot be opened.
-    pub(super) fn of(path: &Path) -> kernel::Result<Self> {
-        let top = kernel::Dir::open(path)?;
-        let mut walk = Self { levels: vec![], usage: Usage::default(), seen: HashSet::new() };
-        walk.enter(&top, OsStr::new("."))
-            .map_err(|errno| kernel::Error::Open { path: path.to_owned(), errno })?;
+    pub(super) fn of(path: &Path) -> Result<Self> {
+        let top = Dir::open(path)?;
+        let mut walk =
+            Self { levels: vec![], usage: DiskUsage::default(), seen: HashSet::new(), has_lost: false };
+        walk.enter(&top, OsStr::new(".")).map_err(|errno| Error::Open { path: path.to_owned(), errno })?;
         Ok(walk)
     }
 
     /// What was counted up to now.
-    pub(super) fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> DiskUsage {
         self.usage
+    }
+
+    /// Whether directories were moved while the walk was in them: what they have may be more than was counted.
+    pub(super) fn has_lost(&self) -> bool {
+        self.has_lost
+    }
+
+    /// Closes all directories but the top and the deepest, from which the others are found again.
+    pub(super) fn interrupt(&mut self) {
+        let closed = self.levels.len().saturating_sub(MOST_OPEN_MEANWHILE);
+        self.levels.iter_mut().take(closed).skip(1).for_each(|level| level.dir = None);
     }
 
     /// Goes on until this moment.
@@ -95,8 +91,14 @@ impl Walk {
         }
     }
 
+    /// The number of directories that are being read.
+    #[cfg(test)]
+    pub(super) fn depth(&self) -> usize {
+        self.levels.len()
+    }
+
     /// The next entry of the directory that was entered last.
-    fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         let Some(level) = self.levels.last_mut() else { return };
         let Some(Ok(entry)) = level.dir.as_mut().and_then(rustix::fs::Dir::read) else {
             return self.leave();
@@ -109,7 +111,7 @@ impl Walk {
         }
     }
 
-    fn entry(&mut self, name: &OsStr) -> Result<(), Errno> {
+    fn entry(&mut self, name: &OsStr) -> std::result::Result<(), Errno> {
         let Some(dir) = self.levels.last().and_then(|level| level.dir.as_ref()) else { return Ok(()) };
         let dir = dir.fd()?;
         let found = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)?;
@@ -126,13 +128,17 @@ impl Walk {
         Ok(())
     }
 
-    fn enter(&mut self, dir: impl std::os::fd::AsFd, name: &OsStr) -> Result<(), Errno> {
+    fn enter(&mut self, dir: impl std::os::fd::AsFd, name: &OsStr) -> std::result::Result<(), Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let entered = openat2(dir, name, flags, Mode::empty(), within)?;
         let found = statat(&entered, c"", AtFlags::EMPTY_PATH)?;
         let dir = Some(rustix::fs::Dir::new(entered)?);
         self.add(&found);
+        if self.levels.len() >= DEEPEST {
+            self.usage.at_least = true;
+            return Ok(());
+        }
         self.levels.push(Level { dir, identity: (found.st_dev, found.st_ino), offset: 0 });
         let closed = self.levels.len().checked_sub(MOST_OPEN + 1).filter(|index| *index > 0);
         if let Some(level) = closed.and_then(|index| self.levels.get_mut(index)) {
@@ -149,17 +155,18 @@ impl Walk {
         let Some(above) = self.levels.last_mut().filter(|above| above.dir.is_none()) else { return };
         if left.dir.is_none_or(|below| above.open_from(&below).is_err()) {
             self.levels.truncate(1);
+            self.has_lost = true;
         }
     }
 
     fn add(&mut self, stat: &rustix::fs::Stat) {
         let bytes = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
-        self.usage = self.usage.and(Usage { bytes, inodes: 1 });
+        self.usage = self.usage.and(DiskUsage { bytes, inodes: 1, at_least: false });
     }
 }
 
 impl Level {
-    fn open_from(&mut self, below: &rustix::fs::Dir) -> Result<(), Errno> {
+    fn open_from(&mut self, below: &rustix::fs::Dir) -> std::result::Result<(), Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let above = openat(below.fd()?, "..", flags, Mode::empty())?;
         let found = statat(&above, c"", AtFlags::EMPTY_PATH)?;
@@ -198,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    fn usage(path: &Path) -> Usage {
+    fn usage(path: &Path) -> DiskUsage {
         let mut walk = Walk::of(path).unwrap();
         assert_eq!(walk.go_on(Instant::now() + Duration::from_secs(600)), Progress::Done);
         walk.usage()
@@ -251,7 +258,7 @@ mod tests {
 
     /// A path of this depth is too long for any call: removed from below.
     fn remove(top: &Path) {
-        let above = kernel::Dir::open(top.parent().unwrap()).unwrap();
+        let above = Dir::open(top.parent().unwrap()).unwrap();
         above.remove_tree(top.file_name().unwrap()).unwrap();
     }
 
@@ -274,8 +281,10 @@ mod tests {
         let mut most = 0;
         while walk.go_on(Instant::now()) == Progress::Left {
             most = most.max(open(&walk));
+            walk.interrupt();
+            assert!(open(&walk) <= MOST_OPEN_MEANWHILE + 1, "{}", open(&walk));
         }
-        assert_eq!(walk.usage().inodes, u64::from(4 * DEPTH + 2));
+        assert_eq!((walk.usage().inodes, walk.has_lost()), (u64::from(4 * DEPTH + 2), false));
         assert!(walk.usage().bytes >= 8 << 20, "{:?}", walk.usage());
         assert!((1..=MOST_OPEN + 1).contains(&most), "{most}");
         remove(&top);
@@ -299,6 +308,7 @@ mod tests {
         fs::rename(moved, outside.join("way")).unwrap();
         assert_eq!(walk.go_on(Instant::now() + Duration::from_secs(600)), Progress::Done);
         assert!(walk.usage().bytes < 8 << 20, "{:?}", walk.usage());
+        assert!(walk.has_lost());
         remove(&top);
         remove(&outside);
     }

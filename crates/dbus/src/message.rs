@@ -1,11 +1,13 @@
-//! The D-Bus wire format, as far as calls to systemd and its answers need it. All numbers are in this machine's byte
-//! order, since the other side is on this machine.
+//! The D-Bus wire format, as far as it is needed here. All numbers are in this machine's byte order, since the other side is
+//! on this machine.
+
+use std::os::fd::OwnedFd;
 
 /// The first byte of each message: the byte order.
 const ORDER: u8 = if cfg!(target_endian = "little") { b'l' } else { b'B' };
 const PROTOCOL: u8 = 1;
 /// The part of a message that says how long it is.
-pub(super) const FIXED: usize = 16;
+pub(crate) const FIXED: usize = 16;
 /// No message that is read here comes near.
 const LARGEST: usize = 1 << 20;
 
@@ -22,78 +24,157 @@ const MEMBER: u8 = 3;
 const ERROR_NAME: u8 = 4;
 const REPLY_TO: u8 = 5;
 const DESTINATION: u8 = 6;
+const SENDER: u8 = 7;
 const SIGNATURE: u8 = 8;
+const UNIX_FDS: u8 = 9;
 
-/// The value of a property of a unit.
+/// The value of a property.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
+pub enum Value {
+    /// Yes or no.
     Flag(bool),
+    /// A number of 64 bits.
     Number(u64),
+    /// A text.
     Text(String),
+    /// Bytes.
     Bytes(Vec<u8>),
-    Pids(Vec<u32>),
+    /// Numbers of 32 bits.
+    Numbers(Vec<u32>),
 }
 
-/// A property of a unit.
+/// A named value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Property {
-    pub(super) name: &'static str,
-    pub(super) value: Value,
+pub struct Property {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: Value,
 }
 
 /// Arguments of a call, with their types.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Body {
+pub struct Body {
     types: String,
     bytes: Writer,
 }
 
-/// A call to systemd.
-pub(super) struct Call<'a> {
-    pub(super) serial: u32,
-    pub(super) path: &'a str,
-    pub(super) destination: &'a str,
-    pub(super) interface: &'a str,
-    pub(super) method: &'a str,
-    pub(super) body: &'a Body,
+/// A call.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// The object's path.
+    pub path: &'a str,
+    /// The name of the program.
+    pub destination: &'a str,
+    /// The interface of the method.
+    pub interface: &'a str,
+    /// The method.
+    pub method: &'a str,
+    /// Its arguments.
+    pub body: &'a Body,
 }
 
-/// A message of systemd's, as far as it matters here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Received {
-    /// The answer to the call with this serial number, with the texts at the beginning of its body.
-    Returned {
-        serial: u32,
-        texts: Vec<String>,
-    },
+/// The answer to a call.
+#[derive(Debug, Default)]
+pub struct Reply {
+    types: String,
+    bytes: Vec<u8>,
+    /// Files that came with it.
+    pub files: Vec<OwnedFd>,
+}
+
+/// A signal.
+#[derive(Debug)]
+pub struct Signal {
+    /// The unique name of the program that has sent it, as the bus says; empty without a bus.
+    pub sender: String,
+    /// The interface of its name.
+    pub interface: String,
+    /// Its name.
+    pub member: String,
+    /// Its values.
+    pub body: Reply,
+}
+
+/// A message that was read, and how many files came with it.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) received: Received,
+    pub(crate) files: usize,
+}
+
+/// A message, as far as it matters here.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// The answer to the call with this serial number.
+    Returned { serial: u32, reply: Reply },
     /// The call was refused.
-    Refused {
-        serial: u32,
-        name: String,
-        words: String,
-    },
-    /// A signal, with the numbers and texts at the beginning of its body.
-    Signal {
-        member: String,
-        texts: Vec<String>,
-    },
+    Refused { serial: u32, name: String, words: String },
+    /// A signal.
+    Signal(Signal),
+    /// Something else.
     Other,
 }
 
+impl Reply {
+    /// The texts at its beginning; what comes after another type than a number is not read.
+    #[must_use]
+    pub fn texts(&self) -> Vec<String> {
+        Reader { bytes: &self.bytes, at: 0 }.texts(&self.types).unwrap_or_default()
+    }
+
+    /// The flag that it has alone.
+    #[must_use]
+    pub fn flag(&self) -> Option<bool> {
+        let mut reader = Reader { bytes: &self.bytes, at: 0 };
+        (self.types == "b").then(|| reader.number().map(|number| number != 0)).flatten()
+    }
+
+    /// The flag of the property that it has alone.
+    #[must_use]
+    pub fn property_flag(&self) -> Option<bool> {
+        let mut reader = Reader { bytes: &self.bytes, at: 0 };
+        let is_flag = self.types == "v" && reader.signature()? == "b";
+        is_flag.then(|| reader.number().map(|number| number != 0)).flatten()
+    }
+
+    /// The 64-bit number of the property that it has alone.
+    #[must_use]
+    pub fn property_number(&self) -> Option<u64> {
+        let mut reader = Reader { bytes: &self.bytes, at: 0 };
+        (self.types == "v" && reader.signature()? == "t").then(|| reader.long_number()).flatten()
+    }
+}
+
 impl Body {
-    pub(super) fn text(mut self, text: &str) -> Self {
+    /// With a text.
+    #[must_use]
+    pub fn text(mut self, text: &str) -> Self {
         self.types.push('s');
         self.bytes.text(text);
         self
     }
 
-    pub(super) fn flag(mut self, flag: bool) -> Self {
+    /// With a number of 32 bits with a sign.
+    #[must_use]
+    pub fn signed(mut self, number: i32) -> Self {
+        self.types.push('i');
+        self.bytes.align(4);
+        self.bytes.0.extend_from_slice(&number.to_ne_bytes());
+        self
+    }
+
+    /// With a flag.
+    #[must_use]
+    pub fn flag(mut self, flag: bool) -> Self {
         self.types.push('b');
         self.bytes.number(u32::from(flag));
         self
     }
 
-    pub(super) fn properties(mut self, properties: &[Property]) -> Self {
+    /// With a list of named values.
+    #[must_use]
+    pub fn properties(mut self, properties: &[Property]) -> Self {
         self.types.push_str("a(sv)");
         self.bytes.array(8, |bytes| {
             for property in properties {
@@ -105,8 +186,9 @@ impl Body {
         self
     }
 
-    /// The further units of a transient one: none.
-    pub(super) fn no_units(mut self) -> Self {
+    /// With an empty list of units of systemd, each with its properties.
+    #[must_use]
+    pub fn no_units(mut self) -> Self {
         self.types.push_str("a(sa(sv))");
         self.bytes.array(8, |_| {});
         self
@@ -115,10 +197,10 @@ impl Body {
 
 impl Call<'_> {
     /// The whole message.
-    pub(super) fn message(&self) -> Vec<u8> {
+    pub(crate) fn message(&self, serial: u32) -> Vec<u8> {
         let mut message = Writer(vec![ORDER, CALL, 0, PROTOCOL]);
         message.number(length(self.body.bytes.0.len()));
-        message.number(self.serial);
+        message.number(serial);
         message.array(8, |fields| {
             fields.field(PATH, "o", self.path);
             fields.field(DESTINATION, "s", self.destination);
@@ -206,7 +288,7 @@ impl Writer {
                 self.signature("ay");
                 self.array(1, |array| array.0.extend_from_slice(bytes));
             }
-            Value::Pids(pids) => {
+            Value::Numbers(pids) => {
                 self.signature("au");
                 self.array(4, |array| pids.iter().for_each(|pid| array.number(*pid)));
             }
@@ -215,7 +297,7 @@ impl Writer {
 }
 
 /// How many bytes follow the fixed part of a message; `None` if it is none that can be read here.
-pub(super) fn rest(fixed: &[u8; FIXED]) -> Option<usize> {
+pub(crate) fn rest(fixed: &[u8; FIXED]) -> Option<usize> {
     let mut reader = Reader { bytes: fixed, at: 0 };
     let order = reader.byte()?;
     reader.at = 4;
@@ -226,8 +308,8 @@ pub(super) fn rest(fixed: &[u8; FIXED]) -> Option<usize> {
     (order == ORDER && all <= LARGEST).then_some(all)
 }
 
-/// Reads a whole message; `None` if it is cut or wrong.
-pub(super) fn read(message: &[u8]) -> Option<Received> {
+/// Reads a whole message without its files; `None` if it is cut or wrong.
+pub(crate) fn read(message: &[u8]) -> Option<Message> {
     let mut reader = Reader { bytes: message, at: 1 };
     let kind = reader.byte()?;
     reader.at = 12;
@@ -241,7 +323,10 @@ pub(super) fn read(message: &[u8]) -> Option<Received> {
             (REPLY_TO, "u") => header.reply_to = reader.number()?,
             (SIGNATURE, "g") => header.types = reader.signature()?,
             (MEMBER, "s") => header.member = reader.text()?,
+            (INTERFACE, "s") => header.interface = reader.text()?,
             (ERROR_NAME, "s") => header.error = reader.text()?,
+            (SENDER, "s") => header.sender = reader.text()?,
+            (UNIX_FDS, "u") => header.files = reader.number()?,
             (_, "s" | "o") => drop(reader.text()?),
             (_, "g") => drop(reader.signature()?),
             (_, "u") => drop(reader.number()?),
@@ -249,18 +334,26 @@ pub(super) fn read(message: &[u8]) -> Option<Received> {
         }
     }
     reader.align(8);
+    let bytes = message.get(reader.at..).unwrap_or_default().to_vec();
+    // The texts show that it is not cut.
     let texts = reader.texts(header.types)?;
+    let body = Reply { types: header.types.to_owned(), bytes, files: Vec::new() };
     let serial = header.reply_to;
-    Some(match kind {
-        RETURN => Received::Returned { serial, texts },
+    let received = match kind {
+        RETURN => Received::Returned { serial, reply: body },
         ERROR => Received::Refused {
             serial,
             name: header.error.to_owned(),
             words: texts.into_iter().next().unwrap_or_default(),
         },
-        SIGNAL => Received::Signal { member: header.member.to_owned(), texts },
+        SIGNAL => {
+            let [sender, interface, member] =
+                [header.sender, header.interface, header.member].map(str::to_owned);
+            Received::Signal(Signal { sender, interface, member, body })
+        }
         _ => Received::Other,
-    })
+    };
+    Some(Message { received, files: usize::try_from(header.files).ok()? })
 }
 
 #[derive(Default)]
@@ -268,7 +361,10 @@ struct Header<'a> {
     reply_to: u32,
     types: &'a str,
     member: &'a str,
+    interface: &'a str,
     error: &'a str,
+    sender: &'a str,
+    files: u32,
 }
 
 struct Reader<'a> {
@@ -295,6 +391,11 @@ impl<'a> Reader<'a> {
     fn number(&mut self) -> Option<u32> {
         self.align(4);
         Some(u32::from_ne_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    fn long_number(&mut self) -> Option<u64> {
+        self.align(8);
+        Some(u64::from_ne_bytes(self.take(8)?.try_into().ok()?))
     }
 
     fn text(&mut self) -> Option<&'a str> {
@@ -326,8 +427,58 @@ impl<'a> Reader<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// An answer without values of these types.
+    pub(crate) fn returned(serial: u32, kind: &str) -> Vec<u8> {
+        let fields = |fields: &mut Writer| {
+            reply_to(fields, serial);
+            types(fields, kind);
+        };
+        answer(RETURN, fields, &Body::default())
+    }
+
+    /// The answer to a call with so many files.
+    pub(crate) fn with_files(serial: u32, files: u32) -> Vec<u8> {
+        let fields = |fields: &mut Writer| {
+            reply_to(fields, serial);
+            types(fields, "h");
+            number(fields, UNIX_FDS, files);
+        };
+        answer(RETURN, fields, &Body::default())
+    }
+
+    /// The answer to a call with a text.
+    pub(crate) fn with_text(serial: u32, text: &str) -> Vec<u8> {
+        let fields = |fields: &mut Writer| {
+            reply_to(fields, serial);
+            types(fields, "s");
+        };
+        answer(RETURN, fields, &Body::default().text(text))
+    }
+
+    /// A signal with a flag, of this program and with so many files.
+    pub(crate) fn signal(sender: &str, member: &str, flag: bool, files: u32) -> Vec<u8> {
+        let fields = |fields: &mut Writer| {
+            fields.field(SENDER, "s", sender);
+            fields.field(MEMBER, "s", member);
+            types(fields, "b");
+            number(fields, UNIX_FDS, files);
+        };
+        answer(SIGNAL, fields, &Body::default().flag(flag))
+    }
+
+    /// The signal that another program owns a name.
+    pub(crate) fn owner_changed(sender: &str, name: &str, owner: &str) -> Vec<u8> {
+        let fields = |fields: &mut Writer| {
+            fields.field(SENDER, "s", sender);
+            fields.field(INTERFACE, "s", "org.freedesktop.DBus");
+            fields.field(MEMBER, "s", "NameOwnerChanged");
+            types(fields, "sss");
+        };
+        answer(SIGNAL, fields, &Body::default().text(name).text("").text(owner))
+    }
 
     fn answer(kind: u8, fields: impl FnOnce(&mut Writer), body: &Body) -> Vec<u8> {
         let mut message = Writer(vec![ORDER, kind, 1, PROTOCOL]);
@@ -347,17 +498,25 @@ mod tests {
     }
 
     fn reply_to(fields: &mut Writer, serial: u32) {
+        number(fields, REPLY_TO, serial);
+    }
+
+    fn number(fields: &mut Writer, code: u8, number: u32) {
         fields.align(8);
-        fields.0.push(REPLY_TO);
+        fields.0.push(code);
         fields.signature("u");
-        fields.number(serial);
+        fields.number(number);
+    }
+
+    fn received(message: &[u8]) -> Received {
+        read(message).unwrap().received
     }
 
     #[test]
     fn a_call_is_written_as_the_specification_says() {
         let body = Body::default().text("a.slice").flag(true);
-        let call = Call { serial: 7, path: "/o", destination: "d", interface: "i", method: "M", body: &body };
-        let message = call.message();
+        let call = Call { path: "/o", destination: "d", interface: "i", method: "M", body: &body };
+        let message = call.message(7);
         let fixed: [u8; FIXED] = message[..FIXED].try_into().unwrap();
         assert_eq!(rest(&fixed), Some(message.len() - FIXED));
         assert_eq!(&message[..4], [ORDER, 1, 0, 1]);
@@ -373,7 +532,7 @@ mod tests {
         let property = |name, value| Property { name, value };
         let body = Body::default().properties(&[
             property("A", Value::Number(5)),
-            property("BC", Value::Pids(vec![1, 2])),
+            property("BC", Value::Numbers(vec![1, 2])),
             property("D", Value::Bytes(vec![9])),
             property("E", Value::Flag(true)),
         ]);
@@ -415,7 +574,8 @@ mod tests {
             },
             &Body::default().text(job),
         );
-        assert_eq!(read(&returned), Some(Received::Returned { serial: 3, texts: vec![job.to_owned()] }));
+        let Received::Returned { serial: 3, reply } = received(&returned) else { panic!() };
+        assert_eq!((reply.texts(), reply.flag()), (vec![job.to_owned()], None));
         let refused = answer(
             ERROR,
             |fields| {
@@ -425,21 +585,47 @@ mod tests {
             },
             &Body::default().text("because"),
         );
-        let expected = Received::Refused { serial: 4, name: "org.x.Known".into(), words: "because".into() };
-        assert_eq!(read(&refused), Some(expected));
+        let Received::Refused { serial: 4, name, words } = received(&refused) else { panic!() };
+        assert_eq!((name.as_str(), words.as_str()), ("org.x.Known", "because"));
         let signal = answer(
             SIGNAL,
             |fields| {
-                fields.field(MEMBER, "s", "JobRemoved");
-                types(fields, "boss");
+                fields.field(MEMBER, "s", "PrepareForShutdown");
+                fields.field(INTERFACE, "s", "org.x.Manager");
+                fields.field(SENDER, "s", ":1.7");
+                number(fields, UNIX_FDS, 2);
+                types(fields, "b");
             },
-            &Body::default(),
+            &Body::default().flag(true),
         );
-        let expected = Received::Signal { member: "JobRemoved".into(), texts: vec![] };
-        assert_eq!(read(&signal), Some(expected));
+        assert_eq!(read(&signal).unwrap().files, 2);
+        let Received::Signal(signal) = received(&signal) else { panic!() };
+        assert_eq!(signal.sender, ":1.7");
+        assert_eq!(
+            (signal.member.as_str(), signal.interface.as_str()),
+            ("PrepareForShutdown", "org.x.Manager")
+        );
+        assert_eq!((signal.body.flag(), signal.body.texts()), (Some(true), vec![]));
         for cut in 0..returned.len() {
-            assert_eq!(read(&returned[..cut]), None, "{cut}");
+            assert!(read(&returned[..cut]).is_none(), "{cut}");
         }
+    }
+
+    #[test]
+    fn the_number_of_a_property_is_read_and_another_value_is_not() {
+        let mut body = Writer::default();
+        body.signature("t");
+        body.align(8);
+        body.0.extend_from_slice(&5_000_000_u64.to_ne_bytes());
+        let of =
+            |types: &str, bytes: &[u8]| Reply { types: types.into(), bytes: bytes.to_vec(), files: vec![] };
+        assert_eq!(of("v", &body.0).property_number(), Some(5_000_000));
+        assert_eq!(of("t", &body.0).property_number(), None);
+        assert_eq!(of("v", &body.0[..9]).property_number(), None);
+        assert_eq!(of("v", b"\x01s\0").property_number(), None);
+        assert_eq!(of("b", &[]).flag(), None);
+        let flag = b"\x01b\0\0\x01\0\0\0";
+        assert_eq!((of("v", flag).property_flag(), of("v", &body.0).property_flag()), (Some(true), None));
     }
 
     #[test]
