@@ -17,12 +17,10 @@
 //!
 //! An API server that cannot be reached is no error, at the start or later: each task keeps what it knows and tries again.
 
-mod backoff;
 mod cgroups;
 pub mod client;
 mod defaults;
 pub mod events;
-mod follow;
 pub mod identity;
 mod images;
 mod kernel_settings;
@@ -35,7 +33,6 @@ pub mod objects;
 mod pod_certificates;
 pub mod pods;
 mod problem;
-mod raw;
 pub mod reconcile;
 pub mod runtime_classes;
 mod served;
@@ -47,6 +44,8 @@ mod streams;
 mod tokens;
 mod trust_bundles;
 mod usage;
+
+use api_client::{backoff, follow, raw};
 
 pub use limits::SwapError;
 pub use problem::Problem;

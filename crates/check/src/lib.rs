@@ -10,9 +10,11 @@
 //! | `pairs`, `crowd`, `remarks`, `shared`, `drivers` | SELinux: what the conflict engine found, by workload and by volume |
 //! | `fixes`, `patch`, `breaks` | what settles a conflict, changes to objects, what the upgrade breaks |
 //! | `report` | the answer: a contract with programs |
+//! | [`controller`] | what `wardlet controller` says of a cluster in numbers |
 
 mod breaks;
 pub mod cluster;
+pub mod controller;
 mod crowd;
 mod drivers;
 mod facts;

@@ -26,6 +26,11 @@ impl Effects {
         self.steps.push(step);
     }
 
+    /// The volumes of which a pod asks something else than before; one may come several times.
+    pub fn volumes(&self) -> impl Iterator<Item = &VolumeId> {
+        self.steps.iter().map(|step| &step.volume)
+    }
+
     /// Whether no pod asks anything else than before. There may still be conflicts that matter more or
     /// less than before.
     #[must_use]

@@ -8,6 +8,7 @@
 //! - [`Conflict`]: two pods, in what they differ ([`Property`]), whether they can meet ([`Meeting`]),
 //!   whether a pod waits under the gates as they are ([`Reach`]), how they share the volume
 //!   ([`Sharing`]), and the event of each ([`PodEvent`]). Made when asked for, one by one.
+//!   [`Engine::event_for`] is one event for all conflicts of a pod on a volume.
 //! - [`Effects`]: which conflicts a change caused and [`Ended`].
 //! - [`Trial`]: what would be if pods were others, for the search of a way out.
 //! - [`Remark`]: what is wrong with one pod alone.
@@ -20,6 +21,7 @@ mod changes;
 mod conflict;
 mod effects;
 mod engine;
+mod event;
 mod index;
 mod keys;
 mod links;

@@ -60,6 +60,26 @@ impl Engine {
         groups.into_iter().map(|g| Users { ask: &g.ask, engine: self, pods: &g.pods })
     }
 
+    /// The pods of a volume that conflict with another one, by property and by what they ask for.
+    #[must_use]
+    pub fn in_conflict(&self, volume: &VolumeId) -> Vec<(Property, Users<'_>)> {
+        let groups = self.volumes.find(volume).map_or_else(Vec::new, SharedVolume::in_order);
+        let conflicts = |ask: &Ask, property| groups.iter().any(|other| ask.conflicts(&other.ask, property));
+        let mut found = Vec::new();
+        for &group in &groups {
+            let differing = Property::ALL.into_iter().filter(|&property| conflicts(&group.ask, property));
+            let users = Users { ask: &group.ask, engine: self, pods: &group.pods };
+            found.extend(differing.map(|property| (property, users)));
+        }
+        found
+    }
+
+    /// The UID of a pod, where it is known.
+    #[must_use]
+    pub fn uid(&self, pod: &PodKey) -> Option<&str> {
+        self.row(pod)?.uid()
+    }
+
     /// What a pod asks of which volumes.
     pub fn asks(&self, pod: &PodKey) -> impl Iterator<Item = (&VolumeId, &Ask)> {
         let entries = self.row(pod).into_iter().flat_map(|row| &row.entries);
@@ -160,6 +180,23 @@ impl Engine {
     pub fn records(&self) -> impl Iterator<Item = Conflict<'_>> {
         let first = self.conflicts().filter(|c| self.first_of_its_kind(c));
         first.flat_map(|c| [c, c.turned()])
+    }
+
+    /// The first of these records, at most so many, and how many conflicts those that are left out stand for. It costs
+    /// what it returns, however many conflicts there are.
+    #[must_use]
+    pub fn first_records(&self, most: usize) -> (Vec<Conflict<'_>>, u64) {
+        let (mut records, mut seen) = (Vec::new(), 0);
+        for conflict in self.conflicts() {
+            if records.len() + 2 > most {
+                break;
+            }
+            seen += 1;
+            if self.first_of_its_kind(&conflict) {
+                records.extend([conflict, conflict.turned()]);
+            }
+        }
+        (records, self.count().saturating_sub(seen))
     }
 
     fn first_of_its_kind(&self, conflict: &Conflict<'_>) -> bool {

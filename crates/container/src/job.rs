@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -35,4 +35,30 @@ pub enum Engine {
         /// Its first arguments.
         args: Vec<String>,
     },
+}
+
+impl Engine {
+    /// The engine of this name: `libcontainer`, or the absolute path of an OCI runtime. `None` if it is neither.
+    #[must_use]
+    pub fn named(text: &str) -> Option<Self> {
+        let path = Path::new(text);
+        if text == "libcontainer" {
+            return Some(Self::Libcontainer);
+        }
+        (path.is_absolute() && path.is_file()).then(|| Self::Oci { path: path.to_owned(), args: vec![] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_is_built_in_or_a_program() {
+        assert_eq!(Engine::named("libcontainer"), Some(Engine::Libcontainer));
+        assert!(matches!(Engine::named("/bin/sh"), Some(Engine::Oci { .. })));
+        for wrong in ["runc", "/no/such/runc", ""] {
+            assert_eq!(Engine::named(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -36,5 +36,5 @@ pub use objects::Objects;
 pub use resources::WorkloadResource;
 pub use snapshot::{ClusterSnapshot, EquivalentPods, VolumeFacts};
 pub use template::{Annotation, Device, Sysctl, Template};
-pub use volumes::Claim;
+pub use volumes::{Claim, engine_volume};
 pub use workloads::KnownWorkload;

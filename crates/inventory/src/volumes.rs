@@ -53,6 +53,12 @@ impl StoredVolume {
     }
 }
 
+/// A persistent volume as the conflict engine takes it: one of a plugin that Kubernetes had built in as its driver's.
+#[must_use]
+pub fn engine_volume(volume: &ClusterVolume) -> Option<PersistentVolume> {
+    StoredVolume::of(volume).map(|stored| stored.engine)
+}
+
 fn claim_reference(spec: &PersistentVolumeSpec) -> Option<ClaimReference> {
     let claim = spec.claim_ref.as_ref()?;
     let namespace = claim.namespace.clone().unwrap_or_else(|| "default".to_owned());

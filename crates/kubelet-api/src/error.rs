@@ -1,6 +1,6 @@
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Why the kubelet's API cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -29,11 +29,16 @@ pub enum ServeError {
     Metrics(#[from] telemetry::metrics::Error),
 }
 
-impl ServeError {
-    pub(crate) fn file(path: &Path, cause: &dyn std::fmt::Display) -> Self {
-        Self::File { path: path.to_owned(), cause: cause.to_string() }
+impl From<secure_serving::Error> for ServeError {
+    fn from(error: secure_serving::Error) -> Self {
+        match error {
+            secure_serving::Error::File { path, cause } => Self::File { path, cause },
+            secure_serving::Error::Tls(cause) => Self::Tls(cause),
+        }
     }
+}
 
+impl ServeError {
     /// What to do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {

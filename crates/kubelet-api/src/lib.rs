@@ -7,7 +7,7 @@
 //! | [`Pods`] | the pods to serve: a port that the caller implements |
 //! | `tls` | the serving certificate, and clients' certificates without a decision on them |
 //! | `auth` | authentication and authorization; the API server decides, answers are kept for the configured times |
-//! | `http` | connections, limits, and what each path answers |
+//! | `http` | what each path answers; connections and their limits are in `secure_serving` |
 //! | [`Streams`] | exec, attach and port-forward at the runtime: a port that the caller implements |
 //! | `streams` | their parameters, and the tunnel between client and runtime |
 //! | [`Usage`] | what the node and its pods use: a port that the caller implements |

@@ -3,17 +3,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use node::kubelet::{AuthorizationMode, KubeletConfig};
+use secure_serving::{ApiReviews, Decisions, Reviews, Secure, Tokens, Ttls};
 use telemetry::metrics::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
-use crate::auth::{Access, ApiReviews, Auth, ClientCertificates, Reviews, Tokens, Ttls};
+use crate::auth::{Access, Auth, ClientCertificates};
 use crate::error::ServeError;
 use crate::health::SyncLoop;
-use crate::http::{self, Handler, RequestMetrics, Secure, UsageTurns, serve_healthz};
+use crate::http::{self, Handler, RequestMetrics, UsageTurns, serve_healthz};
 use crate::pods::Pods;
 use crate::streams::Streams;
 use crate::tls::server_config;
@@ -93,7 +93,7 @@ pub async fn serve(options: Options<'_>) -> Result<Server, ServeError> {
     let listening = listening.await.map_err(|cause| ServeError::Listen { address: wanted, cause });
     let (listener, address) = listening?;
     info!("the kubelet's API is served on {address}");
-    tasks.spawn(http::serve(Secure { listener, tls: TlsAcceptor::from(tls), handler }));
+    tasks.spawn(secure_serving::serve(Secure { listener, tls, answers: handler }));
     Ok(Server { address: Some(address), _tasks: tasks })
 }
 
@@ -143,7 +143,7 @@ fn auth(config: &KubeletConfig, node: &str, client: kube::Client) -> Result<Auth
                 allowed: ttls.cache_authorized_ttl.to_std(),
                 denied: ttls.cache_unauthorized_ttl.to_std(),
             };
-            Access::reviewed(Arc::clone(&reviews), node, ttls)
+            Access::reviewed(Decisions::new(Arc::clone(&reviews), ttls), node)
         }
     };
     Ok(Auth {

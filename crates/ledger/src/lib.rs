@@ -45,4 +45,4 @@ pub use pair::{HeldPair, PairConflict, PairInUse, PairOrigin, PairUser, PairVerd
 pub use paths::OpenMode;
 pub use settle::{Outcome, Verdict};
 pub use shared::Released;
-pub use takeover::{Exported, Imported};
+pub use takeover::{Exported, Imported, Rehearsed, rehearse_import};

@@ -23,6 +23,40 @@ pub struct Imported {
     pub outcome: Result<Lease, String>,
 }
 
+/// What an import of one record would come to.
+#[derive(Debug)]
+pub struct Rehearsed {
+    /// The file.
+    pub path: PathBuf,
+    /// The pod's UID.
+    pub pod: String,
+    /// The block that it would get, or why it would get none.
+    pub outcome: Result<IdBlock, String>,
+}
+
+/// What an import of these records would come to beside these leases, without a ledger being made or changed.
+#[must_use]
+pub fn rehearse_import(leases: &[Lease], files: Vec<RecordFile>) -> Vec<Rehearsed> {
+    let held = leases.iter().flat_map(|l| [(l.holder.clone(), l.uids), (l.holder.clone(), l.gids)]);
+    let mut held: Vec<(Option<Holder>, IdBlock)> = held.collect();
+    let mut rehearsed = Vec::new();
+    for file in files {
+        let outcome = file.claim().and_then(|(holder, block)| {
+            let rival = held.iter().find(|(other, theirs)| {
+                if other.as_ref() == Some(&holder) { *theirs != block } else { theirs.overlaps(block) }
+            });
+            if let Some((other, theirs)) = rival {
+                let other = other.as_ref().map_or("no holder", Holder::as_str);
+                return Err(format!("{block} is in the way of {theirs}, held by {other}"));
+            }
+            held.push((Some(holder), block));
+            Ok(block)
+        });
+        rehearsed.push(Rehearsed { path: file.path, pod: file.pod, outcome });
+    }
+    rehearsed
+}
+
 /// What became of one lease that was to be handed back.
 #[derive(Debug)]
 pub struct Exported {

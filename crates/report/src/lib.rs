@@ -4,7 +4,7 @@
 //! of the node's files reads only logs.
 //!
 //! - [`check`]: the answer of `check` as text; [`html`], [`sarif`], [`junit`]: the same for browsers, code scanning and CI;
-//!   [`patches`]: its patches as files.
+//!   [`patches`]: its patches as files; [`controller`]: the numbers that the controller keeps.
 //! - [`doctor`]: the checks of a node; [`verify`]: its pods and violations.
 //! - [`pods`], [`logs`]: the pods of `run` and what they print; [`images`]: the image store.
 //! - [`explain`]: what would happen to pods; [`leases`]: what the `ids` commands show.
@@ -15,6 +15,7 @@
 
 mod alike;
 pub mod check;
+pub mod controller;
 pub mod doctor;
 pub mod explain;
 pub mod html;

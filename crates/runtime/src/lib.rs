@@ -58,4 +58,4 @@ mod work;
 pub use error::{Error, Result};
 pub use recorded::{RecordedSandbox, recorded_sandboxes};
 pub use server::Runtime;
-pub use settings::{Programs, Settings};
+pub use settings::{Programs, Settings, parent_cgroup};

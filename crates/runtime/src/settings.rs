@@ -36,6 +36,14 @@ pub struct Settings {
     pub programs: Programs,
 }
 
+/// A path that can be the parent cgroup of pods: unknown cgroups in it are removed, so that it cannot be the root of all.
+#[must_use]
+pub fn parent_cgroup(text: &str) -> Option<String> {
+    let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    let below = text.strip_prefix('/')?;
+    below.split('/').all(is_plain).then(|| text.to_owned())
+}
+
 /// The two helper programs, for work that a multi-threaded process cannot do, such as joining a user namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
@@ -74,5 +82,20 @@ impl Programs {
             if path.is_file() { Ok(path) } else { Err(missing()) }
         };
         Ok(Self { container: find("wardlet-container")?, monitor: find("wardlet-monitor")? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_of_all_control_groups_is_never_ours() {
+        for wrong in ["/", "", "wardlet", "/a/../b", "//", "/a/"] {
+            assert_eq!(parent_cgroup(wrong), None, "{wrong}");
+        }
+        for right in ["/wardlet", "/machine/wardlet"] {
+            assert_eq!(parent_cgroup(right).as_deref(), Some(right));
+        }
     }
 }

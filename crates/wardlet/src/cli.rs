@@ -85,8 +85,11 @@ pub(crate) enum Command {
     #[command(after_help = examples("wardlet cri\n  wardlet cri --engine /usr/sbin/runc --network none\n  wardlet cri --state-dir /var/lib/test --run-dir /run/test --listen unix:///run/test/own.sock\n  kubelet --container-runtime-endpoint unix:///run/wardlet/cri.sock ...\n\nIt serves until SIGTERM or SIGINT (Ctrl-C) and logs to stderr, one line per event.\nPods keep running without it; the next server on the same directories adopts them. The socket\nis printed when it is ready."))]
     Cri(CriArgs),
     /// Show which workloads can have user namespaces, and which volumes conflict after an upgrade
-    #[command(after_help = examples("wardlet check manifests/\n  kubectl get pods,deploy,sts,ds,rs,jobs,cronjobs,pv,pvc,csidrivers,sc,runtimeclasses,nodes -A -o json | wardlet check -\n  wardlet check dump/ --to 1.37 --gate\n  wardlet check --cluster --to 1.37 -o html > report.html\n  wardlet check dump/ --write-patches patches --patch-format kustomize\n\nNothing is changed. With --gate, exit code 1 if the upgrade would break something, and 2 if no\nbreak was found but not every object could be read. Without, 2 only if no object could be read."))]
+    #[command(after_help = examples("wardlet check manifests/\n  kubectl get pods,deploy,sts,ds,rs,jobs,cronjobs,pv,pvc,csidrivers,sc,runtimeclasses,nodes -A -o json | wardlet check -\n  wardlet check dump/ --to 1.37 --gate\n  wardlet check --cluster --to 1.37 -o html > report.html\n  wardlet check dump/ --write-patches patches --patch-format kustomize\n  wardlet check --from-controller --gate\n\nNothing is changed. With --gate, exit code 1 if the upgrade would break something, and 2 if no\nbreak was found but not every object could be read. Without, 2 only if no object could be read."))]
     Check(CheckArgs),
+    /// Watch a cluster for volumes with SELinux conflicts: metrics, events of pods, numbers for gates
+    #[command(after_help = examples("wardlet controller\n  wardlet controller --kubeconfig ~/.kube/config --listen 127.0.0.1:8443\n  wardlet controller --listen 0.0.0.0:8443 --tls-cert-file tls.crt --tls-private-key-file tls.key\n  curl -k -H \"Authorization: Bearer $(kubectl create token prometheus)\" https://127.0.0.1:8443/metrics\n\nIt runs until SIGTERM. /metrics needs the right to get the path /metrics; /healthz, /livez and /readyz need none. Of\nseveral replicas one writes events and the ConfigMap wardlet-controller, which `wardlet check --from-controller`\nreads. A resource that it may not read is reported, and the rest works."))]
+    Controller(ControllerArgs),
     /// Show the configuration in effect, with all defaults, and the pool that follows from it
     #[command(after_help = examples("wardlet config\n  wardlet config > /etc/wardlet/config.yaml\n  wardlet config -o json --config new.yaml"))]
     Config,
@@ -247,21 +250,26 @@ pub(crate) struct VerifyArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("live").args(["cluster", "from_controller"])))]
 pub(crate) struct CheckArgs {
     /// Manifests, dumps, directories of them with all below, or - for standard input
-    #[arg(required_unless_present = "cluster", value_name = "PATH")]
+    #[arg(required_unless_present_any = ["cluster", "from_controller"], conflicts_with = "from_controller", value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+    /// Read the numbers that `wardlet controller` keeps in its ConfigMap instead of any object; with --gate, exit code 1
+    /// if pods break, 2 if the numbers are old or not everything was read
+    #[arg(long)]
+    pub(crate) from_controller: bool,
     /// Read the objects of a live cluster (needs only the list verb); PATHs are checked together with them
     #[arg(long)]
     pub(crate) cluster: bool,
-    /// The kubeconfig for --cluster [default: KUBECONFIG, ~/.kube/config, or a pod's service account]
-    #[arg(long, value_name = "FILE", requires = "cluster")]
+    /// The kubeconfig of the cluster [default: KUBECONFIG, ~/.kube/config, or a pod's service account]
+    #[arg(long, value_name = "FILE", requires = "live")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context for --cluster [default: its current one]
-    #[arg(long, value_name = "NAME", requires = "cluster")]
+    /// The kubeconfig's context [default: its current one]
+    #[arg(long, value_name = "NAME", requires = "live")]
     pub(crate) context: Option<String>,
-    /// With --cluster, only this namespace
-    #[arg(short, long, value_name = "NAME", requires = "cluster")]
+    /// With --cluster, only this namespace; with --from-controller, the controller's [default: wardlet-system]
+    #[arg(short, long, value_name = "NAME", requires = "live")]
     pub(crate) namespace: Option<String>,
     /// The Kubernetes version before the upgrade [default: the one before --to]
     #[arg(long, value_name = "VERSION")]
@@ -284,6 +292,39 @@ pub(crate) struct CheckArgs {
     /// Format of the patches
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "kubectl")]
     pub(crate) patch_format: PatchFormat,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ControllerArgs {
+    /// The kubeconfig of the cluster [default: KUBECONFIG, ~/.kube/config, or a pod's service account]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The kubeconfig's context [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Namespace of the controller's Lease and ConfigMap [default: that of the pod, or wardlet-system]
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+    /// Address that serves metrics and health checks, with TLS; port 0 is any free port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8443")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// Certificate chain of that address, PEM [default: a self-signed certificate]
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    pub(crate) tls_cert_file: Option<PathBuf>,
+    /// Private key of that certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    pub(crate) tls_private_key_file: Option<PathBuf>,
+    /// Maximum number of metric series that name two pods; further conflicts are only counted
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) max_conflict_series: usize,
+    /// Also serve series of pods, claims, volumes and drivers, for the queries of KEP-1710
+    #[arg(long)]
+    pub(crate) object_series: bool,
+    /// SELinux contexts of the nodes, if they are the same on all: their /etc/selinux/TYPE/contexts/lxc_contexts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) selinux_contexts: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
 }
 
 #[derive(Debug, Default, Args)]

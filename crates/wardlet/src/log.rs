@@ -9,6 +9,9 @@ use tracing::level_filters::LevelFilter;
 
 use crate::cli::Command;
 
+/// Libraries of servers: their messages begin with the server's name.
+const SERVERS: [&str; 5] = ["api_client", "apiserver", "controller", "kubelet_api", "secure_serving"];
+
 // Options of the commands that run for long. No doc comment: it would replace the help text of the command.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct LogArgs {
@@ -36,15 +39,14 @@ pub(crate) fn of(command: &Command) -> Log {
         Command::Run(args) => (args.log, None),
         Command::Cri(args) => (args.log, Some("wardlet cri")),
         Command::Agent(args) => (args.log, Some("wardlet agent")),
+        Command::Controller(args) => (args.log, Some("wardlet controller")),
         _ => (LogArgs::default(), None),
     };
     let format = match args.log_format {
         LogFormat::Text => {
             let runtime = Prefix::Words(server.unwrap_or("runtime"));
             let text = Text::default().with("agent", Prefix::Pod).with("runtime", runtime);
-            Format::Text(
-                ["apiserver", "kubelet_api"].into_iter().fold(text, |text, name| text.with(name, runtime)),
-            )
+            Format::Text(SERVERS.into_iter().fold(text, |text, name| text.with(name, runtime)))
         }
         LogFormat::Json => Format::Json,
     };
@@ -60,8 +62,8 @@ fn filter(verbose: u8, quiet_runtime: LevelFilter) -> Filter {
         (1, LevelFilter::OFF) => (LevelFilter::OFF, LevelFilter::INFO, LevelFilter::INFO),
         _ => (LevelFilter::WARN, LevelFilter::DEBUG, LevelFilter::DEBUG),
     };
-    let own_crates = ["wardlet", "node", "agent", "apiserver", "kubelet_api"];
-    own_crates.into_iter().fold(Filter::new(others), |all, name| all.with(name, own)).with("runtime", runtime)
+    let own_crates = ["wardlet", "node", "agent"].into_iter().chain(SERVERS);
+    own_crates.fold(Filter::new(others), |all, name| all.with(name, own)).with("runtime", runtime)
 }
 
 /// Writes a line to stderr; on a terminal without control characters, because the line may quote pods, images and

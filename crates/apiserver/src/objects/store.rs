@@ -204,7 +204,7 @@ impl ApiObjects {
             ObjectKind::ConfigMap => core("ConfigMap", "configmaps"),
             ObjectKind::Secret => core("Secret", "secrets"),
         };
-        let api = Api::namespaced_with(self.shared.client.clone(), &key.namespace, &resource);
+        let api = Api::<RawObject>::namespaced_with(self.shared.client.clone(), &key.namespace, &resource);
         let config = Config::default().fields(&format!("metadata.name={}", key.name)).timeout(WATCH_SECONDS);
         let (key, shared) = (key.clone(), Arc::downgrade(&self.shared));
         let task = self.shared.handle.spawn(async move {
@@ -213,7 +213,7 @@ impl ApiObjects {
             follow_with(api, config, &title, Backoff::of_object(), |followed| {
                 let Some(shared) = shared.upgrade() else { return ControlFlow::Break(()) };
                 match followed {
-                    Followed::Failed(cause) => shared.failed(&key, cause),
+                    Followed::Failed(failure) => shared.failed(&key, failure.cause),
                     Followed::Event(event) => return shared.observe(&key, event, &mut is_listed),
                 }
                 ControlFlow::Continue(())

@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use crate::follow::{Followed, follow};
 use crate::pods::set::{PodSet, PodsView};
 use crate::pods::store::PodStore;
-use crate::raw::core;
+use crate::raw::{RawObject, core};
 
 /// The server ends a watch after so many seconds, and a new one is begun: a connection that has silently died is noticed
 /// soon after that.
@@ -36,7 +36,7 @@ impl PodWatch {
         let title = format!("the pods of node {node}");
         let task = tokio::spawn(async move {
             let mut store = PodStore::default();
-            let api = Api::all_with(client, &core("Pod", "pods"));
+            let api = Api::<RawObject>::all_with(client, &core("Pod", "pods"));
             follow(api, config, &title, |followed| {
                 if let Followed::Event(event) = followed
                     && let Some(set) = store.apply(event)

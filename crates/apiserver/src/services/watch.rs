@@ -55,7 +55,7 @@ impl Services {
             follow(api, config, "services", |followed| {
                 let mut state = inside.state();
                 match followed {
-                    Followed::Failed(cause) => state.failure = Some(cause),
+                    Followed::Failed(failure) => state.failure = Some(failure.cause),
                     Followed::Event(event) => state.apply(event),
                 }
                 drop(state);

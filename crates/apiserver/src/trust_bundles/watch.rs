@@ -79,8 +79,8 @@ impl TrustBundleWatch {
             follow(api, config, "trust bundles", |followed| {
                 let mut state = shared.state();
                 let is_changed = match followed {
-                    Followed::Failed(cause) => {
-                        state.failure = Some(cause);
+                    Followed::Failed(failure) => {
+                        state.failure = Some(failure.cause);
                         false
                     }
                     Followed::Event(event) => state.apply(event),

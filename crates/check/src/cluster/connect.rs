@@ -14,25 +14,52 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// The longest silence within one page.
 const SILENCE: Duration = Duration::from_secs(60);
 
-pub(super) struct Target {
-    pub(super) client: Client,
-    /// Its URL, for messages.
-    pub(super) server: String,
+/// A client of a cluster.
+pub struct Connection {
+    /// The client.
+    pub client: Client,
+    /// The URL of its API server, for messages.
+    pub server: String,
+    /// The namespace of the pod's service account, if its credentials are used.
+    pub namespace: Option<String>,
 }
 
-pub(super) async fn target(access: &Access) -> Result<Target, Error> {
-    let mut config = config(access).await?;
+/// A client for as long as a process lives: it waits for an answer without an end, and tries nothing again. Its caller
+/// sets deadlines. Must be called within a tokio runtime.
+///
+/// # Errors
+/// If there are no credentials, or they cannot be used. The server need not be reachable.
+pub async fn connect(access: &Access) -> Result<Connection, Error> {
+    let Found { mut config, namespace } = config(access).await?;
+    config.connect_timeout = Some(CONNECT);
+    config.default_retry = false;
+    connected(config, namespace)
+}
+
+/// A client for a few lists.
+pub(super) async fn target(access: &Access) -> Result<Connection, Error> {
+    let Found { mut config, namespace } = config(access).await?;
     config.connect_timeout = Some(CONNECT);
     config.read_timeout = Some(SILENCE);
     // Otherwise the time between two pages would count as the server's silence.
     config.reset_reader_on_write = true;
+    connected(config, namespace)
+}
+
+fn connected(config: Config, namespace: Option<String>) -> Result<Connection, Error> {
     let server = config.cluster_url.to_string();
     let server = server.trim_end_matches('/').to_owned();
     let client = Client::try_from(config).map_err(|e| Error::from(Trouble::of(&e, &server)))?;
-    Ok(Target { client, server })
+    Ok(Connection { client, server, namespace })
 }
 
-async fn config(access: &Access) -> Result<Config, Error> {
+/// A configuration, and the namespace of the service account that it is of.
+struct Found {
+    config: Config,
+    namespace: Option<String>,
+}
+
+async fn config(access: &Access) -> Result<Found, Error> {
     let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
     let chosen = access.kubeconfig.as_deref();
     let read = match chosen {
@@ -42,12 +69,15 @@ async fn config(access: &Access) -> Result<Config, Error> {
     let read = match read {
         Err(e) if chosen.is_none() && access.context.is_none() && is_absent(&e) => {
             // The service account of a pod, which is how the check runs inside a cluster.
-            return Config::incluster().map_err(|_| Error::NoKubeconfig);
+            let config = Config::incluster().map_err(|_| Error::NoKubeconfig)?;
+            let namespace = Some(config.default_namespace.clone());
+            return Ok(Found { config, namespace });
         }
         other => other.map_err(|e| unusable(e, chosen))?,
     };
     let known: Vec<String> = read.contexts.iter().map(|context| context.name.clone()).collect();
-    Config::from_custom_kubeconfig(read, &options).await.map_err(|e| no_context(e, known, chosen))
+    let config = Config::from_custom_kubeconfig(read, &options).await;
+    Ok(Found { config: config.map_err(|e| no_context(e, known, chosen))?, namespace: None })
 }
 
 fn is_absent(error: &KubeconfigError) -> bool {

@@ -2,6 +2,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::trouble::Trouble;
+use crate::controller::NAME;
 
 /// Why nothing could be read from a cluster.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +65,20 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
+    /// The controller keeps no status in this namespace.
+    #[error("namespace {namespace} has no status of the controller: there is no ConfigMap {}", NAME)]
+    NoStatus {
+        /// The namespace.
+        namespace: String,
+    },
+    /// The status of the controller cannot be read.
+    #[error("the ConfigMap {} of namespace {namespace} is no status of the controller: {cause}", NAME)]
+    Status {
+        /// The namespace.
+        namespace: String,
+        /// What is wrong with it.
+        cause: String,
+    },
     /// The server shows no kind of object that makes pods.
     #[error("{server} shows neither pods nor workloads: {cause}")]
     NothingShown {
@@ -98,6 +113,10 @@ impl Error {
             Self::NothingShown { .. } => {
                 "the built-in ClusterRole `view` with a ClusterRoleBinding is enough for pods and workloads; --namespace needs a RoleBinding only"
             }
+            Self::NoStatus { .. } => {
+                "start `wardlet controller`, which writes it, or name its namespace: --namespace NAME"
+            }
+            Self::Status { .. } => "the controller and this program may be of different versions",
             Self::Runtime(_) => return None,
         };
         Some(text.to_owned())

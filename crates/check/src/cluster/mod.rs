@@ -3,6 +3,7 @@
 //! - `connect`: from a kubeconfig to a client.
 //! - `kinds`: what is asked for.
 //! - `pages`: one kind, page by page.
+//! - `status`: what the controller keeps of a cluster.
 //! - `trouble`, [`Error`]: what went wrong, in a line, and what to do about it.
 //!
 //! Pages are handed on as the server wrote them, so that a cluster and a dump of it are read by one reader.
@@ -11,6 +12,7 @@ mod connect;
 mod error;
 mod kinds;
 mod pages;
+mod status;
 mod trouble;
 
 use std::path::PathBuf;
@@ -18,12 +20,14 @@ use std::path::PathBuf;
 use kube::Client;
 use plan::KubernetesVersion;
 
+pub use connect::{Connection, connect};
 pub use error::Error;
 use inventory::{ManifestChunk, Objects, Origin, stream};
 use kinds::{KINDS, Kind};
 use pages::List;
 use trouble::Trouble;
 
+use crate::controller::ControllerStatus;
 use crate::report::Problem;
 
 /// Which cluster, and with which kubeconfig and context.
@@ -80,6 +84,14 @@ pub fn read(access: &Access, objects: &mut Objects) -> Result<Visit, Error> {
     Ok(visit)
 }
 
+/// Reads the status that the controller keeps. The namespace of `access` is the controller's.
+///
+/// # Errors
+/// If the server cannot be reached or does not show it, or there is none.
+pub fn controller_status(access: &Access) -> Result<ControllerStatus, Error> {
+    runtime()?.block_on(status::status(access))
+}
+
 /// Pages are cut and read as the texts of a dump are.
 fn take(kind: &str, page: &[u8], objects: &mut Objects) {
     let name = format!("cluster {kind}");
@@ -92,9 +104,11 @@ fn take(kind: &str, page: &[u8], objects: &mut Objects) {
 }
 
 fn visit_now(access: &Access, sink: &mut Pages<'_>) -> Result<Visit, Error> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)?;
-    runtime.block_on(visit(access, sink))
+    runtime()?.block_on(visit(access, sink))
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Error> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)
 }
 
 async fn visit(access: &Access, sink: &mut Pages<'_>) -> Result<Visit, Error> {

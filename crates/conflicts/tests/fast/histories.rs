@@ -99,6 +99,7 @@ fn at_the_end(engine: &Engine, world: &World) {
     assert_eq!(engine.conflicts().map(weigh).collect::<BTreeMap<_, _>>(), expected);
     counts(engine, &expected);
     records(engine, &expected);
+    events(engine, &expected);
     for key in world.pods.keys() {
         let concerns = |(_, _, sides): &Fact| sides.iter().any(|side| side.0 == *key);
         let own: BTreeSet<_> = keys(&expected).into_iter().filter(concerns).collect();
@@ -129,6 +130,26 @@ fn records(engine: &Engine, expected: &BTreeMap<Fact, Weight>) {
     }
     assert_eq!(listed.len(), all.len());
     assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), all);
+}
+
+/// A pod has an event about a volume and a property exactly if it has a conflict there.
+fn events(engine: &Engine, expected: &BTreeMap<Fact, Weight>) {
+    let mut pods = BTreeSet::new();
+    for (volume, property, sides) in expected.keys() {
+        pods.extend(sides.iter().map(|side| (volume.clone(), *property, side.0.clone())));
+    }
+    let mut found = BTreeSet::new();
+    for (volume, _) in engine.contested() {
+        for (property, users) in engine.in_conflict(volume) {
+            found.extend(users.pods().map(|pod| (volume.clone(), property, pod.clone())));
+        }
+    }
+    assert_eq!(found, pods);
+    for (volume, property, pod) in &pods {
+        assert!(engine.event_for(pod, volume, *property).is_some(), "{pod} on {volume}");
+    }
+    let (all, left) = engine.first_records(usize::MAX);
+    assert_eq!((all.len(), left), (engine.records().count(), 0));
 }
 
 /// What would be is what is, once it has been done.

@@ -6,6 +6,7 @@ mod cases;
 #[path = "../model/mod.rs"]
 mod model;
 
+mod events;
 mod histories;
 mod kep;
 mod meeting;

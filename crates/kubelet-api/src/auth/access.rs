@@ -1,23 +1,9 @@
 //! Whether a user may do something on this node.
 
-use std::sync::Arc;
-use std::time::Duration;
-
+use secure_serving::{Action, Decisions, User};
 use tracing::{debug, warn};
 
-use super::cache::Cache;
-use super::reviews::{AccessQuestion, Reviews};
-use super::{Attributes, Refusal, User};
-
-/// Questions with longer texts are not kept.
-const LONGEST_KEY: usize = 10_000;
-
-/// How long answers are kept.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ttls {
-    pub(crate) allowed: Duration,
-    pub(crate) denied: Duration,
-}
+use super::{Attributes, Refusal};
 
 /// Decides what users may do.
 pub(crate) enum Access {
@@ -28,15 +14,13 @@ pub(crate) enum Access {
 }
 
 pub(crate) struct Reviewed {
-    reviews: Arc<dyn Reviews>,
+    decisions: Decisions,
     node: String,
-    ttls: Ttls,
-    known: Cache<String, bool>,
 }
 
 impl Access {
-    pub(crate) fn reviewed(reviews: Arc<dyn Reviews>, node: &str, ttls: Ttls) -> Self {
-        Self::Reviewed(Box::new(Reviewed { reviews, node: node.to_owned(), ttls, known: Cache::new() }))
+    pub(crate) fn reviewed(decisions: Decisions, node: &str) -> Self {
+        Self::Reviewed(Box::new(Reviewed { decisions, node: node.to_owned() }))
     }
 
     pub(super) async fn check(&self, user: &User, attributes: &Attributes) -> Result<(), Refusal> {
@@ -66,28 +50,23 @@ impl Access {
 
 impl Reviewed {
     async fn is_allowed(&self, user: &User, verb: &str, subresource: &str) -> Result<bool, String> {
-        let question = AccessQuestion {
-            user: user.clone(),
-            node: self.node.clone(),
+        let action = Action::Node {
             verb: verb.to_owned(),
+            node: self.node.clone(),
             subresource: subresource.to_owned(),
         };
-        let key = question.key();
-        if let Some(known) = self.known.get(&key) {
-            return Ok(known);
-        }
-        let allowed = self.reviews.access(question).await?;
-        if key.len() < LONGEST_KEY {
-            let ttl = if allowed { self.ttls.allowed } else { self.ttls.denied };
-            self.known.put(key, allowed, ttl);
-        }
-        Ok(allowed)
+        self.decisions.is_allowed(user, action).await
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::reviews::tests::Fixed;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use secure_serving::Ttls;
+
+    use super::super::fixed::Fixed;
     use super::*;
 
     fn user(name: &str) -> User {
@@ -96,7 +75,7 @@ mod tests {
 
     async fn check(reviews: &Arc<Fixed>, times: u32, wait: Duration) -> Result<(), Refusal> {
         let ttls = Ttls { allowed: Duration::from_secs(300), denied: Duration::from_secs(30) };
-        let access = Access::reviewed(Arc::clone(reviews) as _, "n", ttls);
+        let access = Access::reviewed(Decisions::new(Arc::clone(reviews) as _, ttls), "n");
         let mut last = Ok(());
         for _ in 0..times {
             last = access.check(&user("jane"), &Attributes::of("GET", "/pods")).await;
@@ -115,17 +94,5 @@ mod tests {
         let words = "Forbidden (user=jane, verb=get, resource=nodes, subresource(s)=[pods proxy])\n";
         assert_eq!(check(&no, 3, wait).await, Err(Refusal::Forbidden(words.to_owned())));
         assert_eq!(no.asked(), 6);
-    }
-
-    #[test]
-    fn questions_of_different_users_have_different_keys() {
-        let key = |user: User| {
-            AccessQuestion { user, node: "n".into(), verb: "get".into(), subresource: "proxy".into() }.key()
-        };
-        let grouped =
-            |groups: &[&str]| User { groups: groups.iter().map(|g| (*g).to_owned()).collect(), ..user("a") };
-        let keys = [key(user("a")), key(user("a\",")), key(grouped(&["b", "c"])), key(grouped(&["b,c"]))];
-        let distinct: std::collections::BTreeSet<_> = keys.iter().collect();
-        assert_eq!(distinct.len(), keys.len());
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ring::digest::{SHA256, digest};
+use secure_serving::{Error, User, Watched, certificates, provider};
 use tokio_rustls::rustls::RootCertStore;
 use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
@@ -11,9 +12,7 @@ use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use x509_parser::parse_x509_certificate;
 use x509_parser::x509::AttributeTypeAndValue;
 
-use super::User;
 use crate::ServeError;
-use crate::tls::{Watched, certificates, provider};
 
 /// The attribute of a subject with the UID of the user.
 const UID: &str = "1.3.6.1.4.1.57683.2";
@@ -29,10 +28,10 @@ impl ClientCertificates {
         let load = move || {
             let mut roots = RootCertStore::empty();
             for authority in certificates(&file)? {
-                roots.add(authority).map_err(|error| ServeError::file(&file, &error))?;
+                roots.add(authority).map_err(|error| Error::file(&file, &error))?;
             }
             let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(provider()));
-            builder.build().map_err(|error| ServeError::file(&file, &error))
+            builder.build().map_err(|error| Error::file(&file, &error))
         };
         Ok(Self { authorities: Watched::open(vec![path.to_owned()], load)? })
     }

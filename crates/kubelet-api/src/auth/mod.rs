@@ -3,48 +3,18 @@
 
 mod access;
 mod attributes;
-mod cache;
 mod certificate;
-mod reviews;
-mod token;
+#[cfg(test)]
+mod fixed;
 
 use hyper::HeaderMap;
-use hyper::header::AUTHORIZATION;
+use secure_serving::{Tokens, User, bearer};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tracing::debug;
 
-pub(crate) use access::{Access, Ttls};
+pub(crate) use access::Access;
 pub(crate) use attributes::Attributes;
 pub(crate) use certificate::ClientCertificates;
-pub(crate) use reviews::{ApiReviews, Reviews};
-pub(crate) use token::Tokens;
-
-/// A user of the cluster.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct User {
-    pub(crate) name: String,
-    pub(crate) uid: String,
-    pub(crate) groups: Vec<String>,
-    pub(crate) extra: std::collections::BTreeMap<String, Vec<String>>,
-}
-
-impl User {
-    fn anonymous() -> Self {
-        Self {
-            name: "system:anonymous".to_owned(),
-            groups: vec!["system:unauthenticated".to_owned()],
-            ..Self::default()
-        }
-    }
-
-    fn authenticated(mut self) -> Self {
-        const GROUP: &str = "system:authenticated";
-        if !self.groups.iter().any(|group| group == GROUP) {
-            self.groups.push(GROUP.to_owned());
-        }
-        self
-    }
-}
 
 /// What a request offers as proof of its identity.
 pub(crate) struct Credentials<'a> {
@@ -115,38 +85,20 @@ impl Auth {
     }
 }
 
-/// The token of an Authorization header.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
-    let (scheme, token) = value.split_once(' ')?;
-    let token = token.split(' ').next()?;
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use hyper::header::HeaderValue;
+    use hyper::header::{AUTHORIZATION, HeaderValue};
+    use secure_serving::{Decisions, Reviews, Ttls};
 
-    use super::reviews::tests::Fixed;
+    use super::fixed::Fixed;
     use super::*;
 
     fn headers(authorization: &str) -> HeaderMap {
         let value = HeaderValue::from_str(authorization).unwrap();
         HeaderMap::from_iter([(AUTHORIZATION, value)])
-    }
-
-    #[test]
-    fn a_bearer_token_is_read_as_upstream_does() {
-        let read = |text: &str| bearer(&headers(text)).map(str::to_owned);
-        assert_eq!(read("Bearer abc"), Some("abc".to_owned()));
-        assert_eq!(read("bearer abc def"), Some("abc".to_owned()));
-        assert_eq!(
-            [read("Bearer "), read("Basic abc"), read("abc"), read("Bearer  abc")],
-            [const { None }; 4]
-        );
     }
 
     async fn outcome(auth: &Auth, headers: &HeaderMap) -> Result<(), Refusal> {
@@ -161,7 +113,7 @@ mod tests {
             certificates: None,
             tokens: Some(Tokens::new(Arc::clone(&reviews), minute)),
             anonymous,
-            access: Access::reviewed(reviews, "n", access::Ttls { allowed: minute, denied: minute }),
+            access: Access::reviewed(Decisions::new(reviews, Ttls { allowed: minute, denied: minute }), "n"),
         }
     }
 

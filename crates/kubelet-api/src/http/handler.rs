@@ -1,16 +1,16 @@
 use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONNECTION, HeaderValue};
-use hyper::{Method, Request, StatusCode, Version};
+use hyper::{Method, Request, StatusCode};
 use k8s_openapi::jiff::Timestamp;
+use secure_serving::{Answers, BoxFuture, Decided};
 use serde_json::json;
 use telemetry::metrics::{CONTENT_TYPE, Registry};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tracing::{error, warn};
 
-use super::answer::{Answer, no_path, only_get, pieces, text, typed};
+use super::answer::{Answer, no_path, only_get, pieces, text, typed, unauthorized};
 use super::healthz;
 use super::metrics::RequestMetrics;
 use super::path::{decoded, form};
@@ -20,7 +20,7 @@ use crate::auth::{Attributes, Auth, Credentials, Refusal};
 use crate::health::SyncLoop;
 use crate::logs::{LogQuery, LogRequest, LogStream, QueryError, choose, open};
 use crate::pods::{Pods, ServedPod};
-use crate::streams::{Streams, Tunnel};
+use crate::streams::Streams;
 use crate::usage::{Detail, Usage, resource_metrics, summary};
 
 const JSON: &str = "application/json";
@@ -73,17 +73,20 @@ fn turn(of: &Semaphore) -> Result<SemaphorePermit<'_>, Refused> {
     of.try_acquire().map_err(|_| Refused::new(StatusCode::TOO_MANY_REQUESTS, words))
 }
 
-/// An answer, and whether the client was allowed to ask.
-pub(super) struct Decided {
-    pub(super) answer: Answer,
-    pub(super) is_allowed: bool,
-    /// What becomes of the connection after the answer.
-    pub(super) tunnel: Option<Tunnel>,
+impl Answers for Handler {
+    fn answer<'a>(
+        &'a self,
+        request: &'a mut Request<Incoming>,
+        certificates: &'a [CertificateDer<'static>],
+        allowed: Box<dyn FnOnce() + Send + 'a>,
+    ) -> BoxFuture<'a, Decided> {
+        Box::pin(self.decide(request, certificates, allowed))
+    }
 }
 
 impl Handler {
     /// Answers a request. Its body is not read before the client is authorized; `allowed` is called then.
-    pub(super) async fn answer(
+    async fn decide(
         &self,
         request: &mut Request<Incoming>,
         certificates: &[CertificateDer<'static>],
@@ -273,15 +276,6 @@ impl Refused {
     fn answer(self) -> Answer {
         text(self.status, self.words)
     }
-}
-
-/// 401. The connection ends: it has cost enough.
-pub(super) fn unauthorized(version: Version) -> Answer {
-    let mut answer = text(StatusCode::UNAUTHORIZED, "Unauthorized");
-    if version < Version::HTTP_2 {
-        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    answer
 }
 
 async fn blocking(work: impl FnOnce() -> String + Send + 'static) -> Result<String, Box<Answer>> {

@@ -1,16 +1,13 @@
-//! HTTP: connections and their limits, and what each path answers.
+//! HTTP: what each path answers. Connections and their limits are in `secure_serving`.
 
-mod answer;
-mod connection;
 mod handler;
 mod healthz;
 mod metrics;
-mod path;
 mod route;
 mod sessions;
-mod slots;
 
-pub(crate) use connection::{Secure, serve};
+use secure_serving::{answer, path, slots};
+
 pub(crate) use handler::{Handler, UsageTurns};
 pub(crate) use healthz::serve_healthz;
 pub(crate) use metrics::RequestMetrics;

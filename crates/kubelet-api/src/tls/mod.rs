@@ -1,27 +1,16 @@
 //! TLS of port 10250.
 
-mod files;
 mod request;
-mod self_signed;
 mod serving;
-mod watched;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use node::kubelet::{KubeletConfig, TlsVersion};
-use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use secure_serving::provider;
 use tokio_rustls::rustls::{self, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 
 use crate::ServeError;
-
-pub(crate) use files::certificates;
-pub(crate) use watched::Watched;
-
-/// The cryptography of all connections.
-pub(crate) fn provider() -> CryptoProvider {
-    ring::default_provider()
-}
 
 /// The TLS configuration of a kubelet's configuration. Certificates are made in `cert_dir` if none are configured.
 pub(crate) fn server_config(

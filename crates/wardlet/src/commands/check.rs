@@ -1,4 +1,5 @@
 use check::cluster::{self, Access};
+use check::controller::ControllerGate;
 use check::{Problem, Question, Report, Version, input, judge};
 use inventory::{Lens, Objects};
 use node::facts;
@@ -10,9 +11,12 @@ use super::{Session, gates};
 use crate::cli::CheckArgs;
 use crate::failure::{Answer, Failure};
 use crate::output::{self, Format};
-use crate::words;
+use crate::{time, words};
 
 pub(super) fn run(session: &Session, args: &CheckArgs) -> Result<Answer, Failure> {
+    if args.from_controller {
+        return from_controller(session, args);
+    }
     let mut question = question(args)?;
     let mut objects = Objects::new(Lens { version: question.to.version, gates: question.to.gates.clone() });
     if args.cluster {
@@ -34,6 +38,26 @@ pub(super) fn run(session: &Session, args: &CheckArgs) -> Result<Answer, Failure
     Ok(answer(&report, args))
 }
 
+/// The numbers of a cluster that a controller watches, and whether a gate passes on them.
+fn from_controller(session: &Session, args: &CheckArgs) -> Result<Answer, Failure> {
+    let status = cluster::controller_status(&access(args))?;
+    session.format.print(&status, || report::controller::text(&status))?;
+    Ok(match status.gate(time::now()) {
+        _ if !args.gate => Answer::Holds,
+        ControllerGate::Passes => Answer::Holds,
+        ControllerGate::Breaks => Answer::DoesNotHold,
+        ControllerGate::Unknown(why) => {
+            words::warning(&why);
+            Answer::Unknown
+        }
+    })
+}
+
+fn access(args: &CheckArgs) -> Access {
+    let (kubeconfig, context) = (args.kubeconfig.clone(), args.context.clone());
+    Access { kubeconfig, context, namespace: args.namespace.clone() }
+}
+
 fn print(format: Format, report: &Report) -> Result<(), Failure> {
     match format {
         Format::Sarif => output::write(&sarif::render(report)),
@@ -45,12 +69,7 @@ fn print(format: Format, report: &Report) -> Result<(), Failure> {
 
 /// Reads a live cluster. It knows best which version the upgrade starts from.
 fn visit(args: &CheckArgs, question: &mut Question, objects: &mut Objects) -> Result<(), Failure> {
-    let access = Access {
-        kubeconfig: args.kubeconfig.clone(),
-        context: args.context.clone(),
-        namespace: args.namespace.clone(),
-    };
-    let visit = cluster::read(&access, objects)?;
+    let visit = cluster::read(&access(args), objects)?;
     let found = visit.version.as_deref().unwrap_or("of unknown version");
     words::say(&format!("{} ({found}): {} objects read", visit.server, objects.count()));
     if let (None, Some(version)) = (args.from, visit.release())

@@ -78,15 +78,10 @@ pub(super) fn settings(session: &Session, args: &CriArgs) -> Result<Settings, Fa
 }
 
 fn engine(text: &str) -> Result<Engine, Failure> {
-    let path = Path::new(text);
-    if text == "libcontainer" {
-        return Ok(Engine::Libcontainer);
-    }
-    if path.is_absolute() && path.is_file() {
-        return Ok(Engine::Oci { path: path.to_owned(), args: vec![] });
-    }
-    Err(Failure::unknown(format!("--engine {text}: it is neither libcontainer nor the path of a program"))
-        .with_hint("give the full path of an OCI runtime, such as /usr/sbin/runc"))
+    Engine::named(text).ok_or_else(|| {
+        Failure::unknown(format!("--engine {text}: it is neither libcontainer nor the path of a program"))
+            .with_hint("give the full path of an OCI runtime, such as /usr/sbin/runc")
+    })
 }
 
 fn kind(session: &Session, args: &CriArgs) -> Kind {
@@ -102,44 +97,16 @@ fn kind(session: &Session, args: &CriArgs) -> Kind {
     }
 }
 
-/// What is in it and unknown is removed: it cannot be the root of all.
 fn cgroup(text: &str) -> Result<String, Failure> {
-    let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
-    match text.strip_prefix('/') {
-        Some(rest) if rest.split('/').all(plain) => Ok(text.to_owned()),
-        _ => {
-            Err(Failure::unknown(format!("--cgroup {text}: it is no path below the root of control groups"))
-                .with_hint("name one of its own, such as /wardlet"))
-        }
-    }
+    runtime::parent_cgroup(text).ok_or_else(|| {
+        Failure::unknown(format!("--cgroup {text}: it is no path below the root of control groups"))
+            .with_hint("name one of its own, such as /wardlet")
+    })
 }
 
 impl From<runtime::Error> for Failure {
     fn from(e: runtime::Error) -> Self {
         let failure = Self::unknown(e.to_string());
         e.hint().into_iter().fold(failure, Self::with_hint)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_root_of_all_control_groups_is_never_ours() {
-        for wrong in ["/", "", "wardlet", "/a/../b", "//", "/a/"] {
-            assert!(cgroup(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(cgroup("/wardlet").unwrap(), "/wardlet");
-        assert_eq!(cgroup("/machine/wardlet").unwrap(), "/machine/wardlet");
-    }
-
-    #[test]
-    fn an_engine_is_built_in_or_a_program() {
-        assert_eq!(engine("libcontainer").unwrap(), Engine::Libcontainer);
-        assert!(matches!(engine("/bin/sh").unwrap(), Engine::Oci { .. }));
-        for wrong in ["runc", "/no/such/runc", ""] {
-            assert!(engine(wrong).unwrap_err().message().contains("neither"), "{wrong}");
-        }
     }
 }

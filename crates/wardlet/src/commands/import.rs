@@ -1,8 +1,8 @@
 use std::path::Path;
 
 use ids::{HostSpan, IdBlock};
-use ledger::kubelet::{RecordFile, read_records};
-use ledger::{Holder, Lease};
+use ledger::kubelet::read_records;
+use ledger::rehearse_import;
 use report::table;
 use serde::Serialize;
 
@@ -30,7 +30,8 @@ pub(super) fn run(session: &Session, dir: &Path, mode: Mode) -> Result<Answer, F
         })?,
         Mode::DryRun => {
             let leases = session.node.leases()?.unwrap_or_default();
-            rehearse(&leases, read_records(&pods)?)
+            let done = rehearse_import(&leases, read_records(&pods)?);
+            done.into_iter().map(|i| record(&i.path, i.pod, i.outcome)).collect()
         }
     };
     print(session, &records)?;
@@ -61,26 +62,4 @@ fn record(path: &Path, pod: String, outcome: Result<IdBlock, String>) -> Record 
         uids: outcome.as_ref().ok().map(|block| block.span()),
         cause: outcome.err(),
     }
-}
-
-/// What an import would come to, without a ledger being made or changed.
-fn rehearse(leases: &[Lease], files: Vec<RecordFile>) -> Vec<Record> {
-    let held = leases.iter().flat_map(|l| [(l.holder.clone(), l.uids), (l.holder.clone(), l.gids)]);
-    let mut held: Vec<(Option<Holder>, IdBlock)> = held.collect();
-    let mut records = Vec::new();
-    for file in files {
-        let outcome = file.claim().and_then(|(holder, block)| {
-            let rival = held.iter().find(|(other, theirs)| {
-                if other.as_ref() == Some(&holder) { *theirs != block } else { theirs.overlaps(block) }
-            });
-            if let Some((other, theirs)) = rival {
-                let other = other.as_ref().map_or("no holder", Holder::as_str);
-                return Err(format!("{block} is in the way of {theirs}, held by {other}"));
-            }
-            held.push((Some(holder), block));
-            Ok(block)
-        });
-        records.push(record(&file.path, file.pod, outcome));
-    }
-    records
 }

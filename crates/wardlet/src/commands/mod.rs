@@ -4,6 +4,7 @@ mod agent;
 mod audit;
 mod check;
 mod config;
+mod controller;
 mod cri;
 mod doctor;
 mod exec;
@@ -74,6 +75,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         Command::Verify(args) => return verify::run(&cli.globals, args),
         Command::Agent(args) => agent::run(&session, args),
         Command::Config => config::run(&session),
+        Command::Controller(args) => controller::run(args),
         Command::Doctor(args) => doctor::run(&session, args),
         Command::Explain(args) => explain::run(&session, args),
         Command::Image(args) => image::run(&session, args),

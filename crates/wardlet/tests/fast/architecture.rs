@@ -9,6 +9,7 @@ use crate::file_graph::Files;
 /// Each crate of the workspace with the crates that it may depend on.
 const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("types", &[]),
+    ("api-client", &[]),
     ("ids", &[]),
     ("selinux", &[]),
     ("durable", &[]),
@@ -85,7 +86,8 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "admission",
         ],
     ),
-    ("kubelet-api", &["durable", "telemetry", "cgroups", "node", "agent"]),
+    ("secure-serving", &["durable"]),
+    ("kubelet-api", &["telemetry", "cgroups", "node", "agent", "secure-serving"]),
     (
         "apiserver",
         &[
@@ -104,11 +106,26 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "doctor",
             "agent",
             "kubelet-api",
+            "api-client",
         ],
     ),
     ("admission", &["types", "plan", "manifest"]),
     ("inventory", &["types", "selinux", "plan", "manifest", "conflicts"]),
     ("check", &["types", "ids", "selinux", "plan", "conflicts", "inventory"]),
+    (
+        "controller",
+        &[
+            "types",
+            "selinux",
+            "telemetry",
+            "api-client",
+            "secure-serving",
+            "manifest",
+            "conflicts",
+            "inventory",
+            "check",
+        ],
+    ),
     ("doctor", &["types", "ids", "kernel", "census", "ledger", "plan", "network", "cri", "node"]),
     ("verify", &["types", "ids", "procfs", "kernel", "census", "ledger", "cri", "node", "oci-records"]),
     (
@@ -134,6 +151,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "admission",
             "inventory",
             "check",
+            "controller",
             "telemetry",
             "types",
             "agent",

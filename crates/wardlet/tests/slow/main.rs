@@ -39,6 +39,7 @@ mod cluster_mounts;
 mod cluster_refused;
 mod cluster_workloads;
 mod compare_cri;
+mod controller;
 mod doctor;
 mod examples;
 mod image_registry;

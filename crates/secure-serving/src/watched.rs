@@ -5,12 +5,12 @@ use std::sync::{Mutex, PoisonError};
 
 use tracing::{info, warn};
 
-use crate::ServeError;
+use crate::error::Error;
 
-type Load<T> = dyn Fn() -> Result<T, ServeError> + Send + Sync;
+type Load<T> = dyn Fn() -> Result<T, Error> + Send + Sync;
 
 /// What is read from files, and read again when one of them changes. If that fails, the last value stays.
-pub(crate) struct Watched<T> {
+pub struct Watched<T> {
     paths: Vec<PathBuf>,
     load: Box<Load<T>>,
     state: Mutex<State<T>>,
@@ -36,19 +36,19 @@ impl<T: Clone> Watched<T> {
     ///
     /// # Errors
     /// If they cannot be read.
-    pub(crate) fn open(
+    pub fn open(
         paths: Vec<PathBuf>,
-        load: impl Fn() -> Result<T, ServeError> + Send + Sync + 'static,
-    ) -> Result<Self, ServeError> {
+        load: impl Fn() -> Result<T, Error> + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
         let stamps = stamps(&paths);
         let value = Some(load()?);
         Ok(Self { paths, load: Box::new(load), state: Mutex::new(State { stamps, value }) })
     }
 
     /// Files that may not exist yet.
-    pub(crate) fn expected(
+    pub fn expected(
         paths: Vec<PathBuf>,
-        load: impl Fn() -> Result<T, ServeError> + Send + Sync + 'static,
+        load: impl Fn() -> Result<T, Error> + Send + Sync + 'static,
     ) -> Self {
         let stamps = stamps(&paths);
         let value = load().ok();
@@ -56,7 +56,7 @@ impl<T: Clone> Watched<T> {
     }
 
     /// The value of the files as they are now.
-    pub(crate) fn current(&self) -> Option<T> {
+    pub fn current(&self) -> Option<T> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Stamps are taken first: a change during the read is seen the next time.
         let stamps = stamps(&self.paths);
@@ -105,8 +105,8 @@ mod tests {
         let read = {
             let path = path.clone();
             move || {
-                let text = fs::read_to_string(&path).map_err(|error| ServeError::file(&path, &error))?;
-                text.parse::<u32>().map_err(|error| ServeError::file(&path, &error))
+                let text = fs::read_to_string(&path).map_err(|error| Error::file(&path, &error))?;
+                text.parse::<u32>().map_err(|error| Error::file(&path, &error))
             }
         };
         assert!(Watched::open(vec![path.clone()], read.clone()).is_err());

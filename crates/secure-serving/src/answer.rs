@@ -1,20 +1,22 @@
+//! Answers.
+
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use http_body_util::{Either, Full};
 use hyper::body::{Body, Bytes, Frame};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
-use hyper::{Response, StatusCode};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::{Response, StatusCode, Version};
 use tokio::sync::mpsc;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// An answer: its whole text, or pieces as they come.
-pub(crate) type Answer = Response<Either<Full<Bytes>, Pieces>>;
+pub type Answer = Response<Either<Full<Bytes>, Pieces>>;
 
 /// A body whose pieces come from a task.
-pub(crate) struct Pieces(mpsc::Receiver<Bytes>);
+pub struct Pieces(mpsc::Receiver<Bytes>);
 
 impl Body for Pieces {
     type Data = Bytes;
@@ -29,7 +31,8 @@ impl Body for Pieces {
 }
 
 /// A text of this type.
-pub(super) fn typed(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Answer {
+#[must_use]
+pub fn typed(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Either::Left(Full::new(text.into())));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
@@ -39,12 +42,14 @@ pub(super) fn typed(status: StatusCode, kind: &'static str, text: impl Into<Byte
 }
 
 /// A text for people.
-pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+#[must_use]
+pub fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
     typed(status, TEXT, text)
 }
 
 /// A text whose pieces come from a task.
-pub(super) fn pieces(receiver: mpsc::Receiver<Bytes>) -> Answer {
+#[must_use]
+pub fn pieces(receiver: mpsc::Receiver<Bytes>) -> Answer {
     let mut answer = Response::new(Either::Right(Pieces(receiver)));
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(TEXT));
@@ -53,13 +58,25 @@ pub(super) fn pieces(receiver: mpsc::Receiver<Bytes>) -> Answer {
 }
 
 /// 405 for a path that can only be read.
-pub(super) fn only_get() -> Answer {
+#[must_use]
+pub fn only_get() -> Answer {
     let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
     answer
 }
 
+/// 401. The connection ends: it has cost enough.
+#[must_use]
+pub fn unauthorized(version: Version) -> Answer {
+    let mut answer = text(StatusCode::UNAUTHORIZED, "Unauthorized");
+    if version < Version::HTTP_2 {
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    answer
+}
+
 /// 404 for a path that does not exist.
-pub(super) fn no_path() -> Answer {
+#[must_use]
+pub fn no_path() -> Answer {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }

@@ -1,3 +1,5 @@
+//! Connections and their limits.
+
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +16,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tracing::{debug, warn};
 
-use super::answer::Answer;
-use super::handler::{Handler, unauthorized};
-use super::slots::{Slot, Slots};
-use crate::streams::Tunnel;
+use crate::BoxFuture;
+use crate::answer::{Answer, unauthorized};
+use crate::slots::{Slot, Slots};
 
 /// How long a TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -39,25 +41,51 @@ const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// How often it is checked whether a client of HTTP/2 is there.
 const PING: Duration = Duration::from_secs(30);
 
+/// What answers the requests of a port.
+pub trait Answers: Send + Sync {
+    /// Answers a request. Its body is not read before the client is authorized; `allowed` is called then. `certificates`
+    /// is the chain of the connection, whose key the client has; it is not verified against any authority.
+    fn answer<'a>(
+        &'a self,
+        request: &'a mut Request<Incoming>,
+        certificates: &'a [CertificateDer<'static>],
+        allowed: Box<dyn FnOnce() + Send + 'a>,
+    ) -> BoxFuture<'a, Decided>;
+}
+
+/// An answer, and whether the client was allowed to ask.
+pub struct Decided {
+    /// The answer.
+    pub answer: Answer,
+    /// Whether the client was authorized.
+    pub is_allowed: bool,
+    /// What becomes of the connection after the answer, if it speaks HTTP no more.
+    pub tunnel: Option<BoxFuture<'static, ()>>,
+}
+
 /// A port with TLS.
-pub(crate) struct Secure {
-    pub(crate) listener: TcpListener,
-    pub(crate) tls: TlsAcceptor,
-    pub(crate) handler: Arc<Handler>,
+pub struct Secure {
+    /// The port.
+    pub listener: TcpListener,
+    /// Its TLS.
+    pub tls: Arc<ServerConfig>,
+    /// What answers the requests.
+    pub answers: Arc<dyn Answers>,
 }
 
 /// Accepts connections for ever. All of them end when the future is dropped.
-pub(crate) async fn serve(secure: Secure) {
+pub async fn serve(secure: Secure) {
+    let tls = TlsAcceptor::from(secure.tls);
     let slots = Slots::of_port();
     let mut connections = JoinSet::new();
     loop {
         let Some(permit) = slots.permit().await else { return };
         match secure.listener.accept().await {
             Ok((stream, peer)) => {
-                let (tls, handler) = (secure.tls.clone(), Arc::clone(&secure.handler));
+                let (tls, answers) = (tls.clone(), Arc::clone(&secure.answers));
                 let slot = Arc::new(slots.take(permit));
                 connections.spawn(async move {
-                    let served = connection(stream, tls, handler, Arc::clone(&slot));
+                    let served = connection(stream, tls, answers, Arc::clone(&slot));
                     let ended = tokio::select! {
                         ended = served => ended,
                         () = slot.evicted() => Err("it made room for a newer one".to_owned()),
@@ -68,7 +96,7 @@ pub(crate) async fn serve(secure: Secure) {
                 });
             }
             Err(cause) => {
-                warn!("cannot accept a connection to the kubelet's API: {cause}");
+                warn!("cannot accept a connection: {cause}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -79,7 +107,7 @@ pub(crate) async fn serve(secure: Secure) {
 async fn connection(
     stream: TcpStream,
     tls: TlsAcceptor,
-    handler: Arc<Handler>,
+    answers: Arc<dyn Answers>,
     slot: Arc<Slot>,
 ) -> Result<(), String> {
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
@@ -91,7 +119,7 @@ async fn connection(
         accepted.map_err(|_| "the TLS handshake took too long")?.map_err(|error| error.to_string())?;
     let (_, session) = stream.get_ref();
     let client = Arc::new(Client {
-        handler,
+        answers,
         certificates: session.peer_certificates().unwrap_or_default().to_vec(),
         slot,
         turn: Semaphore::new(1),
@@ -150,7 +178,7 @@ async fn limits(client: Arc<Client>) -> &'static str {
 
 /// The client of one connection.
 struct Client {
-    handler: Arc<Handler>,
+    answers: Arc<dyn Answers>,
     certificates: Vec<CertificateDer<'static>>,
     slot: Arc<Slot>,
     /// Until a request is authorized, one is decided on at a time.
@@ -161,7 +189,7 @@ struct Client {
     is_refused: AtomicBool,
     refusal: Notify,
     /// What becomes of the connection when it speaks HTTP no more.
-    tunnel: Mutex<Option<Tunnel>>,
+    tunnel: Mutex<Option<BoxFuture<'static, ()>>>,
 }
 
 impl Client {
@@ -178,7 +206,7 @@ impl Client {
             self.slot.prove();
             drop(turn);
         };
-        let decided = self.handler.answer(&mut request, &self.certificates, allowed).await;
+        let decided = self.answers.answer(&mut request, &self.certificates, Box::new(allowed)).await;
         if decided.tunnel.is_some() {
             *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = decided.tunnel;
         }

@@ -1,3 +1,5 @@
+//! The connections to a port.
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +16,7 @@ const PART: usize = 4;
 /// Connections of clients that have not shown yet that they may do anything take half of it. If there are more, the oldest of
 /// them ends: clients that are silent cannot keep others out.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub struct Slots {
     all: Arc<Semaphore>,
     unproven: Mutex<Unproven>,
     most_unproven: usize,
@@ -29,7 +31,7 @@ struct Unproven {
 
 /// The place of one connection. It is free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub struct Slot {
     slots: Arc<Slots>,
     id: u64,
     evicted: Arc<Notify>,
@@ -37,30 +39,35 @@ pub(super) struct Slot {
 }
 
 /// As many connections as the limit of open files allows.
-pub(crate) fn most_connections() -> usize {
+#[must_use]
+pub fn most_connections() -> usize {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     (usize::try_from(files).unwrap_or(usize::MAX) / PART).clamp(2, MOST)
 }
 
 impl Slots {
     /// As many as the limit of open files allows.
-    pub(super) fn of_port() -> Arc<Self> {
+    #[must_use]
+    pub fn of_port() -> Arc<Self> {
         Self::new(most_connections())
     }
 
-    pub(super) fn new(most: usize) -> Arc<Self> {
+    /// At most so many.
+    #[must_use]
+    pub fn new(most: usize) -> Arc<Self> {
         let (all, unproven) = (Arc::new(Semaphore::new(most)), Mutex::default());
         Arc::new(Self { all, unproven, most_unproven: (most / 2).max(1) })
     }
 
     /// Waits until there may be another connection.
-    pub(super) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+    pub async fn permit(&self) -> Option<OwnedSemaphorePermit> {
         // The semaphore is never closed.
         Arc::clone(&self.all).acquire_owned().await.ok()
     }
 
     /// The place of a new connection.
-    pub(super) fn take(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Slot {
+    #[must_use]
+    pub fn take(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Slot {
         let evicted = Arc::new(Notify::new());
         let mut unproven = self.unproven.lock().unwrap_or_else(PoisonError::into_inner);
         let id = unproven.next;
@@ -76,12 +83,12 @@ impl Slots {
 
 impl Slot {
     /// Waits until this connection has to make room. Never, once it is proven.
-    pub(super) async fn evicted(&self) {
+    pub async fn evicted(&self) {
         self.evicted.notified().await;
     }
 
     /// The client has shown that it may do something here.
-    pub(super) fn prove(&self) {
+    pub fn prove(&self) {
         self.slots.unproven.lock().unwrap_or_else(PoisonError::into_inner).waiting.remove(&self.id);
     }
 }

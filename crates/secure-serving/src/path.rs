@@ -1,7 +1,10 @@
+//! Paths and queries of requests.
+
 use std::borrow::Cow;
 
 /// A text without percent-encoding. An escape that is none stays as it is.
-pub(crate) fn decoded(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn decoded(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
         return Cow::Borrowed(text);
     }
@@ -25,7 +28,8 @@ pub(crate) fn decoded(text: &str) -> Cow<'_, str> {
 }
 
 /// The names and values of a query, in its order.
-pub(crate) fn form(query: &str) -> Vec<(String, String)> {
+#[must_use]
+pub fn form(query: &str) -> Vec<(String, String)> {
     let plus = |text: &str| decoded(&text.replace('+', " ")).into_owned();
     let pair = |pair: &str| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));

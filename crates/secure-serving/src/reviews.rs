@@ -3,14 +3,16 @@
 use std::future::Future;
 use std::time::Duration;
 
-use agent::ports::BoxFuture;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::sync::Semaphore;
 
-use super::User;
+use crate::BoxFuture;
+use crate::user::User;
 
 /// How long an answer may take.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -18,62 +20,87 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 16;
 
 /// Questions to the API server. Errors say why there is no answer.
-pub(crate) trait Reviews: Send + Sync {
+pub trait Reviews: Send + Sync {
     /// The user of a token; `None` if it is not valid.
     fn token(&self, token: String) -> BoxFuture<'_, Result<Option<User>, String>>;
     /// Whether a user may do something.
     fn access(&self, question: AccessQuestion) -> BoxFuture<'_, Result<bool, String>>;
 }
 
-/// Whether a user may do something with a subresource of a node.
+/// Whether a user may do something.
 #[derive(Debug, Clone)]
-pub(crate) struct AccessQuestion {
-    pub(crate) user: User,
-    pub(crate) node: String,
-    pub(crate) verb: String,
-    pub(crate) subresource: String,
+pub struct AccessQuestion {
+    /// The user.
+    pub user: User,
+    /// What it wants to do.
+    pub action: Action,
+}
+
+/// What a user wants to do, in the words of RBAC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// A verb on a subresource of a node.
+    Node {
+        /// The verb; empty for a method that Kubernetes has no verb for.
+        verb: String,
+        /// The node.
+        node: String,
+        /// The subresource.
+        subresource: String,
+    },
+    /// A verb on a path that is no resource: `get` on `/metrics`.
+    Path {
+        /// The verb: the method in lower case.
+        verb: String,
+        /// The path.
+        path: String,
+    },
 }
 
 impl AccessQuestion {
     /// A text that is different for each question.
-    pub(super) fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         let user = &self.user;
-        serde_json::json!([
-            user.name,
-            user.uid,
-            user.groups,
-            user.extra,
-            self.node,
-            self.verb,
-            self.subresource
-        ])
-        .to_string()
+        let action = match &self.action {
+            Action::Node { verb, node, subresource } => {
+                ["node", verb.as_str(), node.as_str(), subresource.as_str()]
+            }
+            Action::Path { verb, path } => ["path", verb.as_str(), path.as_str(), ""],
+        };
+        serde_json::json!([user.name, user.uid, user.groups, user.extra, action]).to_string()
     }
 
     fn review(self) -> SubjectAccessReview {
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
-        let attributes = ResourceAttributes {
-            name: some(self.node),
-            resource: Some("nodes".to_owned()),
-            subresource: some(self.subresource),
-            verb: some(self.verb),
-            version: Some("v1".to_owned()),
-            ..ResourceAttributes::default()
-        };
-        let spec = SubjectAccessReviewSpec {
+        let mut spec = SubjectAccessReviewSpec {
             user: some(self.user.name),
             uid: some(self.user.uid),
             groups: Some(self.user.groups).filter(|groups| !groups.is_empty()),
             extra: Some(self.user.extra).filter(|extra| !extra.is_empty()),
-            resource_attributes: Some(attributes),
             ..SubjectAccessReviewSpec::default()
         };
+        match self.action {
+            Action::Node { verb, node, subresource } => {
+                spec.resource_attributes = Some(ResourceAttributes {
+                    name: some(node),
+                    resource: Some("nodes".to_owned()),
+                    subresource: some(subresource),
+                    verb: some(verb),
+                    version: Some("v1".to_owned()),
+                    ..ResourceAttributes::default()
+                });
+            }
+            Action::Path { verb, path } => {
+                spec.non_resource_attributes =
+                    Some(NonResourceAttributes { path: some(path), verb: some(verb) });
+            }
+        }
         SubjectAccessReview { spec, ..SubjectAccessReview::default() }
     }
 }
 
 /// The API server.
-pub(crate) struct ApiReviews {
+pub struct ApiReviews {
     client: Client,
     /// Anyone can ask about a token: such questions do not keep known users waiting.
     of_tokens: Semaphore,
@@ -81,7 +108,9 @@ pub(crate) struct ApiReviews {
 }
 
 impl ApiReviews {
-    pub(crate) fn new(client: Client) -> Self {
+    /// With this client.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
         Self { client, of_tokens: Semaphore::new(AT_ONCE), of_users: Semaphore::new(AT_ONCE) }
     }
 
@@ -136,27 +165,24 @@ impl Reviews for ApiReviews {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
     /// Answers that do not depend on the question.
-    pub(in crate::auth) struct Fixed {
+    pub(crate) struct Fixed {
         token: Result<Option<User>, String>,
         access: Result<bool, String>,
         asked: AtomicUsize,
     }
 
     impl Fixed {
-        pub(in crate::auth) fn new(
-            token: Result<Option<User>, String>,
-            access: Result<bool, String>,
-        ) -> Self {
+        pub(crate) fn new(token: Result<Option<User>, String>, access: Result<bool, String>) -> Self {
             Self { token, access, asked: AtomicUsize::new(0) }
         }
 
-        pub(in crate::auth) fn asked(&self) -> usize {
+        pub(crate) fn asked(&self) -> usize {
             self.asked.load(Ordering::SeqCst)
         }
     }
@@ -173,21 +199,34 @@ pub(super) mod tests {
         }
     }
 
-    #[test]
-    fn a_question_names_user_node_and_subresource() {
-        let user = User {
+    fn jane() -> User {
+        User {
             name: "jane".into(),
             uid: String::new(),
             groups: vec!["devs".into()],
             extra: [("scopes".to_owned(), vec!["a".to_owned()])].into(),
-        };
-        let question =
-            AccessQuestion { user, node: "n1".into(), verb: "get".into(), subresource: "metrics".into() };
-        let spec = serde_json::to_value(question.review().spec).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_question_names_user_node_and_subresource() {
+        let action = Action::Node { verb: "get".into(), node: "n1".into(), subresource: "metrics".into() };
+        let spec = serde_json::to_value(AccessQuestion { user: jane(), action }.review().spec).unwrap();
         let wanted = serde_json::json!({
             "user": "jane", "groups": ["devs"], "extra": {"scopes": ["a"]},
             "resourceAttributes":
                 {"name": "n1", "resource": "nodes", "subresource": "metrics", "verb": "get", "version": "v1"},
+        });
+        assert_eq!(spec, wanted);
+    }
+
+    #[test]
+    fn a_question_about_a_path_names_no_resource() {
+        let action = Action::Path { verb: "get".into(), path: "/metrics".into() };
+        let spec = serde_json::to_value(AccessQuestion { user: jane(), action }.review().spec).unwrap();
+        let wanted = serde_json::json!({
+            "user": "jane", "groups": ["devs"], "extra": {"scopes": ["a"]},
+            "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
         });
         assert_eq!(spec, wanted);
     }

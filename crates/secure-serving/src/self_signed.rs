@@ -1,5 +1,6 @@
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use durable::AtomicFile;
 use k8s_openapi::jiff::{Timestamp, ToSpan as _, tz::TimeZone};
@@ -7,25 +8,40 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType, date_time_ymd,
 };
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::sign::CertifiedKey;
 
-use crate::ServeError;
+use crate::error::Error;
+use crate::tls::provider;
 
 /// Makes a certificate for the name of the node, signed by an authority whose key is not kept, for a year. Files that
 /// exist are kept, as a kubelet keeps them.
-pub(super) fn make(certificate: &Path, key: &Path, node: &str) -> Result<(), ServeError> {
-    let has = |path: &Path| path.try_exists().map_err(|error| ServeError::file(path, &error));
+pub(crate) fn make(certificate: &Path, key: &Path, node: &str) -> Result<(), Error> {
+    let has = |path: &Path| path.try_exists().map_err(|error| Error::file(path, &error));
     if has(certificate)? && has(key)? {
         return Ok(());
     }
-    let made = generate(node).map_err(|error| ServeError::Tls(error.to_string()))?;
+    let made = generate(node).map_err(|error| Error::Tls(error.to_string()))?;
     for (path, mode, text) in [(certificate, 0o644, &made.certificates), (key, 0o600, &made.key)] {
         if let Some(dir) = path.parent() {
-            durable::make_dirs(dir, 0o755).map_err(|error| ServeError::file(dir, &error))?;
+            durable::make_dirs(dir, 0o755).map_err(|error| Error::file(dir, &error))?;
         }
         let written = AtomicFile::at(path).mode(mode).replace(text.as_bytes());
-        written.map_err(|error| ServeError::file(path, &error))?;
+        written.map_err(|error| Error::file(path, &error))?;
     }
     Ok(())
+}
+
+/// The same without files.
+pub(crate) fn in_memory(name: &str) -> Result<Arc<CertifiedKey>, Error> {
+    let tls = |cause: String| Error::Tls(cause);
+    let made = generate(name).map_err(|error| tls(error.to_string()))?;
+    let chain = CertificateDer::pem_slice_iter(made.certificates.as_bytes()).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|error| tls(error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_slice(made.key.as_bytes()).map_err(|error| tls(error.to_string()))?;
+    let both = CertifiedKey::from_der(chain, key, &provider());
+    both.map(Arc::new).map_err(|error| tls(error.to_string()))
 }
 
 /// PEM texts.
@@ -96,5 +112,11 @@ mod tests {
         assert_eq!((mode(&certificate), mode(&key)), (0o644, 0o600));
         make(&certificate, &key, "other").unwrap();
         assert_eq!(std::fs::read(&certificate).unwrap(), text);
+    }
+
+    #[test]
+    fn without_files_there_is_a_certificate_with_its_authority() {
+        assert_eq!(in_memory("node-1").unwrap().cert.len(), 2);
+        assert!(in_memory("n\u{f6}de").is_err(), "a name is ASCII");
     }
 }

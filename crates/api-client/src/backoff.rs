@@ -1,4 +1,4 @@
-//! Waiting times: longer after each failure, and spread so that the nodes of a cluster do not ask all at once.
+//! Waiting times: longer after each failure, and spread so that the clients of a cluster do not ask all at once.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -10,7 +10,7 @@ const QUIET: Duration = Duration::from_secs(120);
 
 /// The wait before the next attempt: it doubles with each failure, up to a limit.
 #[derive(Debug, Clone)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     first: Duration,
     limit: Duration,
     next: Duration,
@@ -19,27 +19,31 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    pub(crate) fn new(first: Duration, limit: Duration) -> Self {
+    /// Waits from `first` up to `limit`.
+    #[must_use]
+    pub fn new(first: Duration, limit: Duration) -> Self {
         Self { first, limit, next: first, failed: None }
     }
 
     /// The waits of a watch at the API server: from 800 ms to 30 s.
-    pub(crate) fn of_watch() -> Self {
+    #[must_use]
+    pub fn of_watch() -> Self {
         Self::new(Duration::from_millis(800), Duration::from_secs(30))
     }
 
     /// The waits of the watch of an object that a pod waits for: the first failures are often over in a moment.
-    pub(crate) fn of_object() -> Self {
+    #[must_use]
+    pub fn of_object() -> Self {
         Self::new(Duration::from_millis(100), Duration::from_secs(30))
     }
 
     /// How long to wait after a failure.
-    pub(crate) fn after_failure(&mut self) -> Duration {
+    pub fn after_failure(&mut self) -> Duration {
         self.step(Instant::now())
     }
 
     /// How long to wait after a failure, longer by a random part of up to the same length.
-    pub(crate) fn spread_after_failure(&mut self) -> Duration {
+    pub fn spread_after_failure(&mut self) -> Duration {
         let wait = self.after_failure();
         wait + random_below(wait)
     }
@@ -55,23 +59,26 @@ impl Backoff {
     }
 
     /// The next failure is the first again.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.next = self.first;
     }
 }
 
 /// `period`, longer by a random part of up to `percent` hundredths of it.
-pub(crate) fn jittered(period: Duration, percent: u32) -> Duration {
+#[must_use]
+pub fn jittered(period: Duration, percent: u32) -> Duration {
     period + random_below(period * percent / 100)
 }
 
 /// A random time between half of `period` and one and a half of it.
-pub(crate) fn spread(period: Duration) -> Duration {
+#[must_use]
+pub fn spread(period: Duration) -> Duration {
     period / 2 + random_below(period)
 }
 
 /// A random time below `limit`. std seeds each thread's hashers randomly, which is enough to spread load.
-pub(crate) fn random_below(limit: Duration) -> Duration {
+#[must_use]
+pub fn random_below(limit: Duration) -> Duration {
     let permille = u32::try_from(RandomState::new().hash_one(0_u8) % 1000).unwrap_or(0);
     limit * permille / 1000
 }

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope};
-use manifest::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -14,49 +14,57 @@ use serde_json::{Map, Value};
 /// another type than we expect must not end a watch, and kube logs the text of a response that it cannot deserialise,
 /// which may be a Secret's. For the same reason `Debug` prints its name only. `managedFields` are dropped.
 #[derive(Clone)]
-pub(crate) struct RawObject {
+pub struct RawObject {
     meta: ObjectMeta,
     fields: Map<String, Value>,
 }
 
 impl RawObject {
     /// All its fields.
-    pub(crate) fn fields(&self) -> &Map<String, Value> {
+    #[must_use]
+    pub fn fields(&self) -> &Map<String, Value> {
         &self.fields
     }
 
     /// The value of a top-level field; `Null` if there is none.
-    pub(crate) fn field(&self, name: &str) -> &Value {
+    #[must_use]
+    pub fn field(&self, name: &str) -> &Value {
         self.fields.get(name).unwrap_or(&Value::Null)
     }
 
     /// Its name; empty if it has none.
-    pub(crate) fn name(&self) -> &str {
+    #[must_use]
+    pub fn name(&self) -> &str {
         self.meta.name.as_deref().unwrap_or_default()
     }
 
     /// Its namespace; empty if it has none.
-    pub(crate) fn namespace(&self) -> &str {
+    #[must_use]
+    pub fn namespace(&self) -> &str {
         self.meta.namespace.as_deref().unwrap_or_default()
     }
 
     /// Its UID; empty if it has none.
-    pub(crate) fn uid(&self) -> &str {
+    #[must_use]
+    pub fn uid(&self) -> &str {
         self.meta.uid.as_deref().unwrap_or_default()
     }
 
     /// Its annotations.
-    pub(crate) fn annotations(&self) -> BTreeMap<String, String> {
+    #[must_use]
+    pub fn annotations(&self) -> BTreeMap<String, String> {
         self.meta.annotations.clone().unwrap_or_default()
     }
 
     /// The value of an annotation.
-    pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<&str> {
         self.meta.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
     /// The object with this value of an annotation.
-    pub(crate) fn annotated(mut self, key: &str, value: &str) -> Self {
+    #[must_use]
+    pub fn annotated(mut self, key: &str, value: &str) -> Self {
         let metadata = self.fields.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
         if let Value::Object(metadata) = metadata {
             let annotations = metadata.entry("annotations").or_insert(Value::Null);
@@ -140,12 +148,14 @@ impl Resource for RawObject {
 }
 
 /// A kind of the core group.
-pub(crate) fn core(kind: &str, plural: &str) -> ApiResource {
+#[must_use]
+pub fn core(kind: &str, plural: &str) -> ApiResource {
     resource("", kind, plural)
 }
 
 /// A kind of `certificates.k8s.io/v1`.
-pub(crate) fn certificates_v1(kind: &str, plural: &str) -> ApiResource {
+#[must_use]
+pub fn certificates_v1(kind: &str, plural: &str) -> ApiResource {
     resource("certificates.k8s.io", kind, plural)
 }
 
@@ -160,7 +170,8 @@ fn resource(group: &str, kind: &str, plural: &str) -> ApiResource {
 }
 
 /// Why a request failed, in one line.
-pub(crate) fn cause(error: &kube::Error) -> String {
+#[must_use]
+pub fn cause(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
         kube::Error::Service(cause) => chain(cause.as_ref()),
@@ -169,7 +180,8 @@ pub(crate) fn cause(error: &kube::Error) -> String {
 }
 
 /// The HTTP status of an answer that is an error; `None` if there was no answer.
-pub(crate) fn code(error: &kube::Error) -> Option<u16> {
+#[must_use]
+pub fn code(error: &kube::Error) -> Option<u16> {
     match error {
         kube::Error::Api(status) => Some(status.code),
         _ => None,
@@ -177,7 +189,8 @@ pub(crate) fn code(error: &kube::Error) -> Option<u16> {
 }
 
 /// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -191,7 +204,8 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// Whether a name or namespace can be a part of a path: names of refused pods are not checked elsewhere.
-pub(crate) fn is_path_segment(name: &str) -> bool {
+#[must_use]
+pub fn is_path_segment(name: &str) -> bool {
     !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
         && !name.starts_with('.')

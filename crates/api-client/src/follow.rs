@@ -1,16 +1,18 @@
 //! A watch that survives outages of the API server.
 
+use std::fmt::Debug;
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use kube::Api;
+use kube::{Api, Resource};
 use kube_runtime::watcher::{Config, Error, Event, watcher};
+use serde::de::DeserializeOwned;
 use tracing::{info, warn};
 
 use crate::backoff::Backoff;
-use crate::raw::{RawObject, cause};
+use crate::raw::{RawObject, cause, code};
 
 /// How long a page of a list may take.
 const LIST_PATIENCE: Duration = Duration::from_secs(30);
@@ -19,31 +21,44 @@ const LIST_PATIENCE: Duration = Duration::from_secs(30);
 const RELIST_AFTER: u32 = 3;
 
 /// What a watch reports.
-pub(crate) enum Followed<'a> {
+pub enum Followed<'a, K = RawObject> {
     /// An event of the watcher.
-    Event(&'a Event<RawObject>),
-    /// The watch has failed and is tried again; the cause.
-    Failed(String),
+    Event(&'a Event<K>),
+    /// The watch has failed and is tried again.
+    Failed(WatchFailure),
+}
+
+/// Why a watch has failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchFailure {
+    /// The cause, in one line.
+    pub cause: String,
+    /// The HTTP status of the answer; `None` if there was no answer.
+    pub code: Option<u16>,
 }
 
 /// Watches until `handle` breaks off. `title` names the objects in the log. Failures are logged when they begin and end.
-pub(crate) async fn follow(
-    api: Api<RawObject>,
+pub async fn follow<K>(
+    api: Api<K>,
     config: Config,
     title: &str,
-    handle: impl FnMut(Followed<'_>) -> ControlFlow<()>,
-) {
+    handle: impl FnMut(Followed<'_, K>) -> ControlFlow<()>,
+) where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
     follow_with(api, config, title, Backoff::of_watch(), handle).await;
 }
 
 /// The same with other waits after failures.
-pub(crate) async fn follow_with(
-    api: Api<RawObject>,
+pub async fn follow_with<K>(
+    api: Api<K>,
     config: Config,
     title: &str,
     mut backoff: Backoff,
-    mut handle: impl FnMut(Followed<'_>) -> ControlFlow<()>,
-) {
+    mut handle: impl FnMut(Followed<'_, K>) -> ControlFlow<()>,
+) where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
     let mut health = Health { title, is_failing: false };
     loop {
         let mut stream = pin!(watcher(api.clone(), config.clone()));
@@ -73,18 +88,18 @@ pub(crate) async fn follow_with(
                 }
                 Some(Some(Err(error))) => {
                     refusals += u32::from(matches!(&error, Error::WatchStartFailed(kube::Error::Api(_))));
-                    reason(&error)
+                    WatchFailure::of(&error)
                 }
                 Some(None) => {
                     refusals = RELIST_AFTER;
-                    "the watch ended".to_owned()
+                    WatchFailure::unanswered("the watch ended")
                 }
                 None => {
                     refusals = RELIST_AFTER;
-                    format!("no answer within {} s", LIST_PATIENCE.as_secs())
+                    WatchFailure::unanswered(format!("no answer within {} s", LIST_PATIENCE.as_secs()))
                 }
             };
-            health.fails(&failure);
+            health.fails(&failure.cause);
             if handle(Followed::Failed(failure)).is_break() {
                 return;
             }
@@ -116,12 +131,20 @@ impl Health<'_> {
     }
 }
 
-fn reason(error: &Error) -> String {
-    match error {
-        Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
-            cause(error)
+impl WatchFailure {
+    fn unanswered(cause: impl Into<String>) -> Self {
+        Self { cause: cause.into(), code: None }
+    }
+
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
+                Self { cause: cause(error), code: code(error) }
+            }
+            Error::WatchError(status) => {
+                Self { cause: format!("{} ({})", status.message, status.code), code: Some(status.code) }
+            }
+            Error::NoResourceVersion => Self::unanswered("an answer without resourceVersion"),
         }
-        Error::WatchError(status) => format!("{} ({})", status.message, status.code),
-        Error::NoResourceVersion => "an answer without resourceVersion".to_owned(),
     }
 }

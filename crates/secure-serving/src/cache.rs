@@ -10,7 +10,7 @@ const MOST: usize = 4096;
 
 /// Answers of the API server, each until its time is over.
 #[derive(Debug)]
-pub(super) struct Cache<K, V> {
+pub(crate) struct Cache<K, V> {
     entries: Mutex<HashMap<K, Entry<V>>>,
 }
 
@@ -21,17 +21,17 @@ struct Entry<V> {
 }
 
 impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { entries: Mutex::new(HashMap::new()) }
     }
 
-    pub(super) fn get(&self, key: &K) -> Option<V> {
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.get(key).filter(|entry| Instant::now() < entry.until).map(|entry| entry.value.clone())
     }
 
     /// Keeps an answer for this time. If the cache is full, the answer that would end first goes.
-    pub(super) fn put(&self, key: K, value: V, ttl: Duration) {
+    pub(crate) fn put(&self, key: K, value: V, ttl: Duration) {
         let now = Instant::now();
         let Some(until) = now.checked_add(ttl).filter(|until| *until > now) else { return };
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
