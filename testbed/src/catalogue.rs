@@ -356,6 +356,7 @@ const SETS: &[(&str, &[&str])] = &[
             "registry",
             "old-pair",
             "crun",
+            "promtool",
             "runsc",
             "runsc-shim",
             manifests::COMPONENT,
@@ -364,7 +365,7 @@ const SETS: &[(&str, &[&str])] = &[
         ],
     ),
     ("node", &["podman", "kube-proxy", "coredns"]),
-    ("conformance", &["agnhost", "e2e", "promtool"]),
+    ("conformance", &["agnhost", "e2e"]),
 ];
 const PEERS: &[&str] = &[
     "tools",

@@ -46,11 +46,13 @@ use crate::pod::owners::{Owners, SHARED_BLOCK};
 use crate::pod::pod_files::{Mark, PodFiles};
 use crate::pod::running::{Running, RunningPods};
 use crate::pod::spec;
+use crate::pod::start_steps::{StartSteps, StepKind};
 use crate::pod::starting::{PullTime, Starting};
 use crate::pod::stop_requests::StopRequests;
 use crate::pod::store::{Place, PodRecord, Stored, stored};
 use crate::pod::unrecorded::Unrecorded;
 use crate::pod::update::{PodUpdate, Synced};
+use crate::pod::view::RunningPod;
 use crate::pod::volume_homes::{VolumeDirs, VolumeHomes};
 use crate::pod::worker::{Answers, Worker};
 use crate::ports::{Clock, EventSink, EventType, ObjectStore, StatusSink};
@@ -258,6 +260,18 @@ impl Agent {
         }
     }
 
+    /// The pods that this agent runs, as they are now.
+    #[must_use]
+    pub fn pods(&self) -> Vec<RunningPod> {
+        self.shared.running.all().iter().map(RunningPod::of).collect()
+    }
+
+    /// The ledger that it leases host IDs from.
+    #[must_use]
+    pub fn ledger(&self) -> Arc<Ledger> {
+        Arc::clone(&self.shared.ledger)
+    }
+
     /// Rewrites the files of all pods' volumes after a change of the ConfigMaps and Secrets that pods
     /// reference.
     pub fn refresh(&self) {
@@ -299,11 +313,13 @@ impl Agent {
 
     /// Starts a pod, or adopts it if the process that managed it has ended.
     async fn start(&self, admitted: Admitted) -> Result<Handle> {
-        let seen = Instant::now();
+        let steps = StartSteps::since(Instant::now());
         let spec = admitted.pod.spec.clone().unwrap_or_default();
         admission::runnable(&admitted.pod, &self.shared.node, self.shared.objects.pod_origin())?;
         let pod = spec::lowered(&spec, &self.marks(None))?;
+        let recording = steps.begin(StepKind::Record);
         let Claimed { place, lock, record, origin, plan } = self.claim(&admitted).await?;
+        drop(recording);
         let context = self.context(&record, plan);
         let span = context.span.clone();
         if origin == Origin::Unrecorded {
@@ -318,7 +334,7 @@ impl Agent {
         if origin == Origin::New {
             self.remove_leftovers(&context.uid, &place).await?;
         }
-        match self.prepare(context, record, &place).await {
+        match self.prepare(context, record, &place, &steps).await {
             Ok(context) => {
                 if let Some(gate) = context.plan.as_ref().and_then(|plan| plan.closed_gate) {
                     let message = format!(
@@ -330,8 +346,8 @@ impl Agent {
                     let events = self.shared.events_of(&context);
                     events.pod(EventType::Warning, reason::USER_NAMESPACE_DISABLED, message);
                 }
-                let seen = (origin == Origin::New).then_some(seen);
-                Ok(self.supervise(context, LockedPlace { place, lock }, pod, seen))
+                let steps = if origin == Origin::New { steps } else { StartSteps::none() };
+                Ok(self.supervise(context, LockedPlace { place, lock }, pod, steps))
             }
             Err(error) => {
                 if origin == Origin::New
@@ -374,7 +390,7 @@ impl Agent {
             let grace = request.and_then(|request| request.grace).map(Duration::from_secs);
             let pod = spec::lowered(&context.spec, &context.marks)?.deleted(Deletion { grace });
             let Claimed { place, lock, .. } = claimed;
-            self.supervise(context, LockedPlace { place, lock }, pod, None).remove().await?;
+            self.supervise(context, LockedPlace { place, lock }, pod, StartSteps::none()).remove().await?;
         }
     }
 
@@ -427,7 +443,7 @@ impl Agent {
         // Marked as deleted before the worker's first step: without block and plan the worker must not start
         // containers.
         let pod = spec::lowered(&context.spec, &context.marks)?.deleted(Deletion { grace });
-        Ok(self.supervise(context, LockedPlace { place, lock }, pod, None))
+        Ok(self.supervise(context, LockedPlace { place, lock }, pod, StartSteps::none()))
     }
 
     fn context(&self, record: &PodRecord, plan: Option<Plan>) -> PodContext {
@@ -483,9 +499,12 @@ impl Agent {
         mut context: PodContext,
         mut record: PodRecord,
         place: &Place,
+        steps: &StartSteps,
     ) -> Result<PodContext> {
         let (shared, of_pod) = (Arc::clone(&self.shared), place.clone());
+        let leasing = steps.begin(StepKind::HostIds);
         let (context, wanted) = blocking("getting a pod ready", move || {
+            let _leasing = leasing;
             let place = of_pod;
             lease(&shared, &mut context, &place, &record)?;
             let uids = context.users.lines(IdKind::Uid).unwrap_or_default();
@@ -516,14 +535,16 @@ impl Agent {
         };
         notices::announce(&wanted, &context.span);
         if !wanted.volumes.is_empty() {
+            let _setting_up = steps.begin(StepKind::Volumes);
             notices::log(&self.shared.volumes.set_up(place, &wanted).await?, &context.span);
         }
         Ok(context)
     }
 
-    /// Spawns the pod's worker. `seen` is when a new pod was first seen; `None` for an adopted pod.
-    fn supervise(&self, context: PodContext, locked: LockedPlace, pod: Pod, seen: Option<Instant>) -> Handle {
+    /// Spawns the pod's worker. `steps` are those of a new pod's start.
+    fn supervise(&self, context: PodContext, locked: LockedPlace, pod: Pod, steps: StartSteps) -> Handle {
         let LockedPlace { place, lock } = locked;
+        let seen = steps.seen();
         let settings = self.shared.settings;
         let before = self.shared.statuses.last(&context.reference());
         let state = before
@@ -545,7 +566,14 @@ impl Agent {
         let (shared, span, logs) = (Arc::clone(&self.shared), context.span.clone(), place.logs.clone());
         tokio::spawn(Rotator { shared, span, logs, running }.run());
         let uid = context.uid.as_str().to_owned();
-        let running = Running { pod: context.pod.clone(), uid: context.uid.clone(), orders: orders.clone() };
+        let running = Running {
+            pod: context.pod.clone(),
+            uid: context.uid.clone(),
+            orders: orders.clone(),
+            context: updated.clone(),
+            status: said.clone(),
+            steps: steps.clone(),
+        };
         self.shared.running.insert(&context.namespace, &context.name, running);
         let worker = Worker {
             pod,
@@ -571,6 +599,7 @@ impl Agent {
                 place: place.clone(),
                 ending: ends,
                 pulling,
+                steps,
             },
         };
         let (shared, uid) = (Arc::clone(&self.shared), context.uid.clone());

@@ -11,6 +11,7 @@
 //! | [`events`] | events as an [`EventSink`](agent::ports::EventSink) |
 //! | [`node_admission`] | how pods are run on this node, or why they cannot be now |
 //! | [`node_agent`] | all of it in one: this machine as a node |
+//! | `page` | the page of this node, as a [`Page`](kubelet_api::Page) of the kubelet's API |
 //! | [`static_pods`] | pods of this node's own files as a [`PodSource`](agent::ports::PodSource), and their mirror pods |
 //! | [`reconcile`] | the pods that are bound to this node, run by the agent |
 //! | [`objects`] | ConfigMaps, Secrets, tokens, certificates, trust bundles and services as an [`ObjectStore`](agent::ports::ObjectStore) |
@@ -32,6 +33,7 @@ pub mod node;
 pub mod node_admission;
 pub mod node_agent;
 pub mod objects;
+mod page;
 mod pod_certificates;
 pub mod pods;
 mod problem;

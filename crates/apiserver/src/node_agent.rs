@@ -7,7 +7,7 @@ use ::node::Node;
 use ::node::kubelet::{CredentialProvidersError, KubeletConfig, NodeFlags};
 use agent::ports::{Clock, EventSink, StatusSink, SystemClock};
 use agent::{Agent, InstanceId, Options, PodCgroups, StatusFiles};
-use kubelet_api::SyncLoop;
+use kubelet_api::{Page, ServedPage, SyncLoop};
 use telemetry::metrics::ProcessMetrics;
 use tokio::task::JoinSet;
 use types::Refusal;
@@ -26,8 +26,11 @@ use crate::node::{
 };
 use crate::node_admission::NodeAdmission;
 use crate::objects::{ApiObjects, Requester};
+use crate::page::NodePages;
 use crate::pods::PodWatch;
-use crate::reconcile::{self, Cluster, Metrics, NodeInApi, NodeView, Ports, Sources, is_apparmor_enabled};
+use crate::reconcile::{
+    self, Cluster, Metrics, NodeInApi, NodeView, Ports, Sources, WaitingPods, is_apparmor_enabled,
+};
 use crate::runtime_classes::RuntimeClasses;
 use crate::served::NodePods;
 use crate::service::{Service, ServiceError};
@@ -195,6 +198,9 @@ impl NodeAgent<'_> {
         };
         let event_limits = EventLimits { per_second: config.event_record_qps, burst: config.event_burst };
         let allowed = config.allowed_unsafe_sysctls.clone();
+        let waiting = WaitingPods::default();
+        let page = Arc::new(NodePages::new(name.clone(), this.clone(), waiting.clone()));
+        let served = served_page(&this, &page);
         let admission = NodeAdmission::new(this, name.clone(), options.client.clone(), allowed);
         if let Some(clients) = clients {
             clients.register(&options.metrics)?;
@@ -219,6 +225,7 @@ impl NodeAgent<'_> {
                 streams: Arc::new(RuntimeStreams::new(options.client.clone(), InstanceId::of(&state)?)),
                 metrics: options.metrics.clone(),
                 sync_loop: sync_loop.clone(),
+                page: served,
             };
             // Before the node is registered: the Node names the port.
             let api = kubelet_api::serve(api).await?;
@@ -275,7 +282,7 @@ impl NodeAgent<'_> {
             cluster = Some(Cluster { statuses, objects, mirrors, runtime_classes });
             registered = Some((node, lease, api, serving, of_node));
         } else {
-            health = Some(kubelet_api::serve_health(config, &sync_loop));
+            health = Some(kubelet_api::serve_health(config, &sync_loop, served.as_ref()));
             if let Some(cidr) = config.pod_cidr.clone() {
                 let client = options.client.clone();
                 tasks.spawn(async move { node::pod_cidrs::update(&client, &cidr).await });
@@ -283,12 +290,23 @@ impl NodeAgent<'_> {
         }
         let events = Arc::clone(&options.events);
         let agent = Agent::open(options)?;
+        page.set_agent(agent.clone());
         agent.settle_images().await;
         tasks.spawn(refresh(agent.clone(), config.sync_frequency.to_std()));
         let admission = Arc::new(admission);
         let turns = sync_loop.clone();
-        let ports =
-            Ports { agent, state, admission, events, cluster, clock, node: view, metrics, sync_loop: turns };
+        let ports = Ports {
+            agent,
+            state,
+            admission,
+            events,
+            cluster,
+            clock,
+            node: view,
+            metrics,
+            sync_loop: turns,
+            waiting,
+        };
         tokio::select! {
             () = reconcile::run(ports, sources, shutdown) => {}
             () = service.run(&sync_loop) => {}
@@ -297,6 +315,13 @@ impl NodeAgent<'_> {
         drop((registered, health));
         Ok(())
     }
+}
+
+/// The page and where it is served, if the configuration has it served.
+fn served_page(node: &Node, page: &Arc<NodePages>) -> Option<ServedPage> {
+    let address = node.config.settings.agent.page.address;
+    let page = Arc::clone(page) as Arc<dyn Page>;
+    (address.port() != 0).then_some(ServedPage { page, address })
 }
 
 /// Brings the volumes of all pods up to date from time to time, as a kubelet does when it syncs a pod: other changes are

@@ -29,7 +29,7 @@ mod userns;
 pub use judge::{Question, Version, judge};
 pub use report::{
     Apply, BeforeAfter, Break, BreakRule, Conflict, ConflictSide, Driver, Fix, FixOption, GatesAt, How, Now,
-    ObjectRef, Patch, PodSecurity, Problem, Reason, Report, Selinux, SelinuxFinding, SelinuxRule, Severity,
-    SourcePosition, Summary, Target, Upgrade, User, UserNamespace, Verdict, Violation, Volume, Weight, When,
-    Workload,
+    ObjectRef, Patch, PodSecurity, Problem, Property, Reason, Report, Selinux, SelinuxFinding, SelinuxRule,
+    Severity, SourcePosition, Summary, Target, Upgrade, User, UserNamespace, Verdict, Violation, Volume,
+    Weight, When, Workload,
 };

@@ -252,7 +252,7 @@ fn conflict(key: &PairKey, pair: &Pair, when: When) -> Conflict {
     };
     let [of_a, of_b] = &pair.pods;
     Conflict {
-        property: key.property.name(),
+        property: key.property,
         volume: key.volume.to_string(),
         a: side(&key.a, of_a),
         b: side(&key.b, of_b),

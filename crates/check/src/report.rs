@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+pub use conflicts::Property;
 pub use inventory::{ObjectRef, PodSecurity, Problem, SourcePosition, Violation};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What was found out.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// Every workload, by namespace, kind and name.
@@ -33,7 +34,7 @@ pub struct Report {
 }
 
 /// A workload and what becomes of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Workload {
     /// Its name.
@@ -57,7 +58,7 @@ pub struct Workload {
 }
 
 /// Whether a workload can have a user namespace of its own.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UserNamespace {
     /// The answer.
@@ -69,7 +70,7 @@ pub struct UserNamespace {
 }
 
 /// Whether a workload can have a user namespace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
     /// Nothing is lost.
@@ -81,7 +82,7 @@ pub enum Verdict {
 }
 
 /// Which user namespace a workload asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Now {
     /// One of its own: `hostUsers: false`.
@@ -91,7 +92,7 @@ pub enum Now {
 }
 
 /// Why a verdict is as it is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
     /// How much it counts.
@@ -105,7 +106,7 @@ pub struct Reason {
 }
 
 /// What a reason weighs; the heaviest decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Weight {
     /// The workload does not start in a user namespace.
@@ -117,7 +118,7 @@ pub enum Weight {
 }
 
 /// SELinux, as far as it is this workload's alone.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Selinux {
     /// The labels that its pods ask for, `:::s0:c1,c2`; empty text is a container that asks for none.
@@ -129,7 +130,7 @@ pub struct Selinux {
 }
 
 /// Something about one workload's own use of a volume.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SelinuxFinding {
     /// The rule that it is about.
@@ -147,7 +148,7 @@ pub struct SelinuxFinding {
 }
 
 /// What was found about a workload's own use of a volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SelinuxRule {
     /// Containers of one pod need one volume with different labels.
     #[serde(rename = "MultipleSELinuxLabels")]
@@ -161,7 +162,7 @@ pub enum SelinuxRule {
 }
 
 /// When something stands in the way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum When {
     /// Not before the upgrade, but after it.
@@ -175,7 +176,7 @@ pub enum When {
 }
 
 /// A change to one object. wardlet does not apply it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Patch {
     /// The object that it is for.
@@ -194,7 +195,7 @@ pub struct Patch {
 }
 
 /// The object that a patch is for.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
     /// The group and version of its kind; empty for kinds that are not Kubernetes' own.
@@ -205,7 +206,7 @@ pub struct Target {
 }
 
 /// How a change gets into effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Apply {
     /// The object takes it as it is.
@@ -217,11 +218,11 @@ pub enum Apply {
 }
 
 /// Two workloads whose pods cannot both have a volume on one node.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Conflict {
-    /// `SELinuxLabel` or `SELinuxChangePolicy`.
-    pub property: &'static str,
+    /// In what the two differ.
+    pub property: Property,
     /// As in [`Volume::id`].
     pub volume: String,
     /// One side.
@@ -239,7 +240,7 @@ pub struct Conflict {
 }
 
 /// One side of a conflict.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConflictSide {
     /// The workload, or a crowd of pods without an owner.
@@ -254,7 +255,7 @@ pub struct ConflictSide {
 }
 
 /// How near a conflict is, the nearest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Severity {
     /// Two of the pods are on one node now.
@@ -268,7 +269,7 @@ pub enum Severity {
 }
 
 /// A volume and its users.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Volume {
     /// `driver/handle` where it is known, `claim namespace/name` where it is not.
@@ -288,7 +289,7 @@ pub struct Volume {
 }
 
 /// Whether something holds before and after the upgrade.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BeforeAfter {
     /// Before the upgrade.
@@ -298,7 +299,7 @@ pub struct BeforeAfter {
 }
 
 /// A workload's use of a volume.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct User {
     /// The workload.
@@ -315,7 +316,7 @@ pub struct User {
 }
 
 /// What would settle everything that was found about a volume.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fix {
     /// As in [`Volume::id`].
@@ -325,7 +326,7 @@ pub struct Fix {
 }
 
 /// One way to settle everything that was found about a volume.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FixOption {
     /// Which kind of fix it is.
@@ -341,7 +342,7 @@ pub struct FixOption {
 }
 
 /// The kind of a fix, the better one first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum How {
     /// All that share the volume get one label.
@@ -351,7 +352,7 @@ pub enum How {
 }
 
 /// A CSI driver that says it can mount with a context.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Driver {
     /// The name of the CSIDriver.
@@ -369,7 +370,7 @@ pub struct Driver {
 }
 
 /// Something that runs before the upgrade and does not after it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Break {
     /// The rule that it is about.
@@ -383,7 +384,7 @@ pub struct Break {
 }
 
 /// Why something does not run after the upgrade.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum BreakRule {
     /// Pods of different labels or policies share a volume.
@@ -397,7 +398,7 @@ pub enum BreakRule {
 }
 
 /// What is compared with what.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Upgrade {
     /// Where the upgrade starts.
@@ -407,7 +408,7 @@ pub struct Upgrade {
 }
 
 /// A version of Kubernetes with its feature gates.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatesAt {
     /// `1.37`.
@@ -417,7 +418,7 @@ pub struct GatesAt {
 }
 
 /// The answer in numbers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// All workloads.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use selinux::{Comparison, HostDefaults, PartialLabel, SelinuxOptions};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use types::ChangePolicy;
 
 /// What a pod asks of a volume. A pod that asks for no label has the policy `Recursive`, and one with
@@ -17,7 +17,7 @@ pub struct Ask {
 }
 
 /// In what two pods differ, by upstream's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Property {
     /// In whether the volume is mounted with a label at all.
     SELinuxChangePolicy,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The kind of a pod without an owner.
 const POD: &str = "Pod";
@@ -10,7 +10,7 @@ const POD: &str = "Pod";
 const ALL: &str = "*";
 
 /// A reference to an object: kind, namespace and name. A pod without an owner is a workload of its own.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectRef {
     /// `Deployment`, `StatefulSet`, `DaemonSet`, `ReplicaSet`, `Job`, `CronJob`, `Pod`, or whatever
@@ -49,7 +49,7 @@ impl fmt::Display for ObjectRef {
 }
 
 /// A position in a file: line and column.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourcePosition {
     /// The file, as it was named; for a cluster, the request.
@@ -61,7 +61,7 @@ pub struct SourcePosition {
 }
 
 /// Something that could not be read or understood.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
     /// Where, if it is in a text.
@@ -75,7 +75,7 @@ pub struct Problem {
 }
 
 /// The highest level of the Pod Security Standards that a workload keeps to.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSecurity {
     /// `privileged`, `baseline` or `restricted`.
@@ -87,7 +87,7 @@ pub struct PodSecurity {
 }
 
 /// A field that a level of the Pod Security Standards does not allow.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Violation {
     /// The level that does not allow it.

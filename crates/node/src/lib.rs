@@ -33,6 +33,7 @@ mod unknown;
 mod wrapper;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ids::{BlockLength, HostSpan};
@@ -78,6 +79,28 @@ pub struct Settings {
     pub policy: plan::Rules,
     /// What `wardlet-oci` goes by.
     pub wrapper: WrapperSettings,
+    /// What `wardlet agent` serves besides a kubelet's API.
+    pub agent: AgentSettings,
+}
+
+/// What `wardlet agent` serves besides a kubelet's API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, expecting = "a map of settings")]
+pub struct AgentSettings {
+    /// The page of this node.
+    pub page: PageSettings,
+}
+
+/// The page of this node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, expecting = "a map of settings")]
+pub struct PageSettings {
+    /// Where it is served: without authentication on a loopback address, with TLS and decisions of the API server on another.
+    /// With port 0 there is no page.
+    pub address: SocketAddr,
+    /// How old the proof of `wardlet verify` on it may become before another one is made; 0 for none. Proofs are made only
+    /// while the page is open.
+    pub proof_seconds: u32,
 }
 
 /// The pool and how long blocks are.
@@ -155,6 +178,12 @@ impl Default for UserNamespaceSettings {
             quarantine_seconds: 60,
             pool: PoolSettings::default(),
         }
+    }
+}
+
+impl Default for PageSettings {
+    fn default() -> Self {
+        Self { address: SocketAddr::from(([127, 0, 0, 1], 10_280)), proof_seconds: 60 }
     }
 }
 

@@ -27,7 +27,7 @@ fn an_unknown_key_is_refused_with_the_nearest_name() {
     assert_eq!(failure("quarantineSeconds: 1\n").1, "did you mean userNamespaces.quarantineSeconds?");
     assert_eq!(
         failure("zzz: 1\n").1,
-        "known here: featureGates, kubelet, kubernetesVersion, ledger, policy, userNamespaces, wrapper"
+        "known here: agent, featureGates, kubelet, kubernetesVersion, ledger, policy, userNamespaces, wrapper"
     );
     assert_eq!(failure("ledgr:\n").1, "did you mean ledger?");
 }
@@ -74,6 +74,11 @@ fn a_wrong_value_names_its_field_and_the_way_out() {
             "kubelet: {podsDir: var/pods}",
             "c.yaml: kubelet.podsDir: it is no absolute path that ends in /pods",
             "it is the directory pods under the kubelet's root",
+        ),
+        (
+            "agent: {page: {address: here}}",
+            "c.yaml: agent.page.address: invalid socket address syntax",
+            "leave it out for its default, \"127.0.0.1:10280\"",
         ),
     ] {
         assert_eq!(failure(text), (message.to_owned(), hint.to_owned()), "{text}");

@@ -5,6 +5,7 @@
 //!
 //! - [`check`]: the answer of `check` as text; [`html`], [`sarif`], [`junit`]: the same for browsers, code scanning and CI;
 //!   [`patches`]: its patches as files.
+//! - [`pages`]: what the pages of the agent and of the controller show, as data; [`html`] has the pages.
 //! - [`doctor`]: the checks of a node; [`verify`]: its pods and violations.
 //! - [`pods`], [`logs`]: the pods of `run` and what they print; [`images`]: the image store.
 //! - [`explain`]: what would happen to pods; [`leases`]: what the `ids` commands show.
@@ -22,6 +23,7 @@ pub mod images;
 pub mod junit;
 pub mod leases;
 pub mod logs;
+pub mod pages;
 pub mod patches;
 mod picture;
 pub mod pods;

@@ -26,6 +26,7 @@ use crate::pod::files::Files;
 use crate::pod::images::{ImageUser, Images, PullPolicy, check_user};
 use crate::pod::keyring::Keyring;
 use crate::pod::mounts::{Mounter, wanted};
+use crate::pod::start_steps::{StartSteps, StepKind};
 use crate::pod::starting::PullTime;
 use crate::pod::store::Place;
 use crate::ports::EventType;
@@ -48,6 +49,8 @@ pub(crate) struct ActionExecutor {
     pub(crate) updates: watch::Receiver<Arc<PodContext>>,
     /// How long the pod has been waiting for images.
     pub(crate) pulling: PullTime,
+    /// The steps of the pod's start.
+    pub(crate) steps: StartSteps,
 }
 
 impl ActionExecutor {
@@ -179,6 +182,7 @@ impl ActionExecutor {
     }
 
     async fn make_sandbox(&self, attempt: u32) -> Result<()> {
+        let _step = self.steps.begin(StepKind::Sandbox);
         self.place.make_logs()?;
         let host = self.context.hostname().for_kernel(&self.context.spec);
         if host.len() > LONGEST_HOSTNAME && !self.context.is_host_network() {
@@ -278,6 +282,7 @@ impl ActionExecutor {
         let is_other = |now: &Arc<PodContext>| {
             now.container(name.as_str()).is_none_or(|other| other.image != container.image)
         };
+        let of_image = self.steps.begin_for(StepKind::Image, name.as_str());
         // A pull has no time limit: the end of the pod, or an update of the image, cancels it.
         let image = tokio::select! {
             biased;
@@ -289,6 +294,8 @@ impl ActionExecutor {
                 return Err(Error::Ending { image: container.image.clone().unwrap_or_default() });
             }
         };
+        drop(of_image);
+        let _of_container = self.steps.begin_for(StepKind::Container, name.as_str());
         let OfImages { image, volumes } = image;
         let (variables, mounts) = self.prepared(container, attempt, sandbox, volumes).await?;
         let user = ImageUser::of(&image);

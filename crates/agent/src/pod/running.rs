@@ -1,13 +1,17 @@
 //! The pods that this agent runs, by name.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use manifest::k8s_openapi::api::core::v1::Pod;
+use tokio::sync::watch;
 use types::PodUid;
 
+use crate::pod::context::PodContext;
 use crate::pod::orders::Orders;
+use crate::pod::start_steps::StartSteps;
 use crate::ports::PodRef;
+use crate::status::view::PodStatus;
 
 /// A pod that this process runs.
 #[derive(Clone)]
@@ -16,6 +20,10 @@ pub(crate) struct Running {
     /// The definition that it runs with.
     pub(crate) pod: Pod,
     pub(crate) orders: Orders,
+    /// The pod after the latest update.
+    pub(crate) context: watch::Receiver<Arc<PodContext>>,
+    pub(crate) status: watch::Receiver<Option<PodStatus>>,
+    pub(crate) steps: StartSteps,
 }
 
 impl Running {

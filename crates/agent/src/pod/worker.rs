@@ -176,6 +176,9 @@ impl Worker {
             under_way.abort_pointless(status.stage, &snapshot);
             let is_over = status.stage == Stage::Terminated && under_way.tasks.is_empty();
             let status = self.view(&status, ips, &snapshot);
+            if status.is_up() {
+                self.executor.steps.end();
+            }
             let metrics = &self.executor.shared.metrics.pods;
             if let Some(starting) = &mut self.starting
                 && starting.note(&status, now, metrics) == Measured::All

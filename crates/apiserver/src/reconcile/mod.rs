@@ -11,6 +11,7 @@ mod metrics;
 mod node_view;
 mod ports;
 mod start_error;
+mod waiting;
 mod work;
 mod working;
 
@@ -36,6 +37,7 @@ pub use metrics::Metrics;
 pub use node_view::{NodeInApi, NodeView, is_apparmor_enabled};
 pub use ports::{Admission, Cluster, Ports, Sources};
 pub use start_error::StartError;
+pub use waiting::WaitingPods;
 
 /// The pause before a pod that could not be started is tried again, as the kubelet's; it doubles each time.
 const RETRY: Duration = Duration::from_secs(10);
@@ -354,9 +356,13 @@ impl Reconciler {
         self.count(uid);
     }
 
-    /// Tells the metrics where a pod is.
+    /// Tells the metrics where a pod is, and the page whether it waits.
     fn count(&self, uid: &str) {
         let managed = self.pods.get(uid);
+        let waits = |managed: &Managed| matches!(managed.stage, Stage::Waiting { .. } | Stage::Starting);
+        if !managed.is_some_and(waits) {
+            self.ports.waiting.remove(uid);
+        }
         let is_static = managed.is_some_and(|managed| managed.is_static);
         let origin = if is_static { PodOrigin::Static } else { PodOrigin::ApiServer };
         self.ports.metrics.pods.set(uid, managed.and_then(|managed| managed.stage.lifecycle()), origin);
@@ -447,6 +453,7 @@ impl Reconciler {
             Done::NotStarted { pod, error } => {
                 self.accept(&pod);
                 self.say(&pod, &error);
+                self.ports.waiting.add(&pod, &error, self.ports.clock.now());
                 self.admitted.waits(pod.uid.as_str());
                 let is_network = error.reason == reason::NETWORK_NOT_READY;
                 let failures = self.pods.get(pod.uid.as_str()).map_or(0, |managed| managed.failures);

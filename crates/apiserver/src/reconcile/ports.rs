@@ -9,7 +9,7 @@ use agent::{Admitted, Agent};
 use kubelet_api::SyncLoop;
 use manifest::Object;
 
-use super::{Metrics, NodeView, StartError};
+use super::{Metrics, NodeView, StartError, WaitingPods};
 use crate::objects::ApiObjects;
 use crate::pods::PodWatch;
 use crate::runtime_classes::RuntimeClasses;
@@ -46,6 +46,8 @@ pub struct Ports {
     pub node: NodeView,
     /// Counts rejections and refusals.
     pub metrics: Metrics,
+    /// Receives which pods cannot be started, for the page of this node.
+    pub waiting: WaitingPods,
 }
 
 /// The ports of the API server.

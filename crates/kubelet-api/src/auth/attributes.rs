@@ -1,12 +1,14 @@
 //! What a request wants to do, in the words of RBAC: a verb on subresources of `nodes`.
 
 /// Paths with subresources of their own, which are asked before `proxy`.
-const FINE: [(&str, &str); 5] = [
+const FINE: [(&str, &str); 6] = [
     ("/allocatedpods", "pods"),
     ("/pods", "pods"),
     ("/healthz", "healthz"),
     ("/configz", "configz"),
     ("/runningpods", "pods"),
+    // Ours: the page of this node is about its pods.
+    ("/wardlet", "pods"),
 ];
 /// Paths with a subresource instead of `proxy`.
 const INSTEAD: [(&str, &str); 6] = [
@@ -70,6 +72,7 @@ mod tests {
             ("/allocatedpods/a/b", &["pods", "proxy"]),
             ("/runningpods/", &["pods", "proxy"]),
             ("/configz", &["configz", "proxy"]),
+            ("/wardlet/data.json", &["pods", "proxy"]),
             ("/flagz", &["configz"]),
             ("/statusz", &["statusz"]),
             ("/stats/summary", &["stats"]),

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONNECTION, HeaderValue};
+use hyper::header::{CONNECTION, HeaderValue, IF_NONE_MATCH};
 use hyper::{Method, Request, StatusCode, Version};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
@@ -11,6 +11,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tracing::{error, warn};
 
 use super::answer::{Answer, no_path, only_get, pieces, text, typed};
+use super::document::{document, moved};
 use super::healthz;
 use super::metrics::RequestMetrics;
 use super::path::{decoded, form};
@@ -19,15 +20,18 @@ use super::sessions::Kind;
 use crate::auth::{Attributes, Auth, Credentials, Refusal};
 use crate::health::SyncLoop;
 use crate::logs::{LogQuery, LogRequest, LogStream, QueryError, choose, open};
+use crate::page::Page;
 use crate::pods::{Pods, ServedPod};
 use crate::streams::{Streams, Tunnel};
 use crate::usage::{Detail, Usage, resource_metrics, summary};
 
 const JSON: &str = "application/json";
 
-/// Answers the requests of port 10250.
+/// Answers the requests of port 10250, and of a port for the page alone.
 pub(crate) struct Handler {
-    pub(crate) auth: Auth,
+    /// Which paths this port serves.
+    pub(crate) paths: Paths,
+    pub(crate) auth: Arc<Auth>,
     pub(crate) pods: Arc<dyn Pods>,
     pub(crate) registry: Registry,
     pub(crate) metrics: RequestMetrics,
@@ -36,6 +40,10 @@ pub(crate) struct Handler {
     pub(crate) usage: Arc<dyn Usage>,
     /// How many requests for it may wait at once.
     pub(crate) usage_turns: UsageTurns,
+    /// The page of this node, if it is served.
+    pub(crate) page: Option<Arc<dyn Page>>,
+    /// How many requests for it may wait at once.
+    pub(crate) page_turns: Semaphore,
     /// The configuration, as `/configz` answers it.
     pub(crate) configz: Bytes,
     /// How many logs may be read at once.
@@ -50,6 +58,15 @@ pub(crate) struct Handler {
     pub(crate) splits_streams: bool,
 }
 
+/// Which paths a port serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Paths {
+    /// Those of a kubelet, and the page.
+    All,
+    /// The page alone.
+    Page,
+}
+
 /// How many requests of each path may wait for a read of all pods, or for the runtime: a client with the right to one of these
 /// paths cannot keep the others from being answered.
 pub(crate) struct UsageTurns {
@@ -59,7 +76,7 @@ pub(crate) struct UsageTurns {
 }
 
 impl UsageTurns {
-    const EACH: usize = 8;
+    pub(crate) const EACH: usize = 8;
 
     pub(crate) fn new() -> Self {
         let [summary, resource, containers] = [(); 3].map(|()| Semaphore::new(Self::EACH));
@@ -68,7 +85,7 @@ impl UsageTurns {
 }
 
 /// A turn, if there is one.
-fn turn(of: &Semaphore) -> Result<SemaphorePermit<'_>, Refused> {
+pub(super) fn turn(of: &Semaphore) -> Result<SemaphorePermit<'_>, Refused> {
     let words = "too many requests for this wait for their answer; try again later";
     of.try_acquire().map_err(|_| Refused::new(StatusCode::TOO_MANY_REQUESTS, words))
 }
@@ -82,6 +99,28 @@ pub(super) struct Decided {
 }
 
 impl Handler {
+    /// A handler of the page alone, with the same decisions on users and the same metrics.
+    pub(crate) fn of_page(&self) -> Self {
+        Self {
+            paths: Paths::Page,
+            auth: Arc::clone(&self.auth),
+            pods: Arc::clone(&self.pods),
+            registry: self.registry.clone(),
+            metrics: self.metrics.clone(),
+            sync_loop: self.sync_loop.clone(),
+            usage: Arc::clone(&self.usage),
+            usage_turns: UsageTurns::new(),
+            page: self.page.clone(),
+            page_turns: Semaphore::new(UsageTurns::EACH),
+            configz: self.configz.clone(),
+            log_turns: Arc::clone(&self.log_turns),
+            streams: Arc::clone(&self.streams),
+            session_turns: Arc::clone(&self.session_turns),
+            has_debugging: self.has_debugging,
+            splits_streams: self.splits_streams,
+        }
+    }
+
     /// Answers a request. Its body is not read before the client is authorized; `allowed` is called then.
     pub(super) async fn answer(
         &self,
@@ -105,7 +144,10 @@ impl Handler {
         }
         allowed();
         let query = request.uri().query().unwrap_or_default().to_owned();
-        let route = Route::of(&path, self.has_debugging);
+        let route = match (self.paths, Route::of(&path, self.has_debugging)) {
+            (Paths::Page, route) if !matches!(route, Route::Page(_)) => Route::Unknown,
+            (_, route) => route,
+        };
         let session = match route {
             Route::Exec(of) => Some(Kind::Exec(of)),
             Route::Attach(of) => Some(Kind::Attach(of)),
@@ -136,6 +178,10 @@ impl Handler {
             Route::ResourceMetrics => self.resource_metrics().await.unwrap_or_else(Refused::answer),
             Route::ContainerMetrics => self.container_metrics().await.unwrap_or_else(Refused::answer),
             Route::Configz => typed(StatusCode::OK, JSON, self.configz.clone()),
+            Route::Page(rest) => {
+                let known = request.headers().get(IF_NONE_MATCH).cloned();
+                self.page(rest, query, known).await.unwrap_or_else(Refused::answer)
+            }
             Route::ContainerLogs { namespace, pod, container } => {
                 let of = LogPath { namespace, pod, container };
                 self.logs(of, &query).await.unwrap_or_else(Refused::answer)
@@ -160,6 +206,17 @@ impl Handler {
             json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": read(&*pods)}).to_string()
         });
         list.await.map_or_else(|answer| *answer, |list| typed(StatusCode::OK, JSON, list))
+    }
+
+    async fn page(&self, rest: &str, query: String, known: Option<HeaderValue>) -> Result<Answer, Refused> {
+        let Some(page) = self.page.clone() else { return Ok(no_path()) };
+        let Some(path) = rest.strip_prefix('/') else { return Ok(moved("wardlet/")) };
+        let _turn = turn(&self.page_turns)?;
+        let path = path.to_owned();
+        let found = tokio::task::spawn_blocking(move || page.document(&path, &query)).await;
+        let found =
+            found.map_err(|error| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        Ok(found.map_or_else(no_path, |found| document(found, known.as_ref())))
     }
 
     async fn summary(&self, query: &str) -> Result<Answer, Refused> {
@@ -270,7 +327,7 @@ impl Refused {
         Self { status, words: words.into() }
     }
 
-    fn answer(self) -> Answer {
+    pub(super) fn answer(self) -> Answer {
         text(self.status, self.words)
     }
 }

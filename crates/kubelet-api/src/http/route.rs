@@ -7,6 +7,9 @@ const DEBUGGING: [&str; 8] =
 /// What a kubelet has that this agent has not.
 const UNSERVED: [&str; 5] = ["checkpoint", "debug", "flagz", "logs", "statusz"];
 
+/// Where the page of this node is.
+const PAGE: &str = "wardlet";
+
 /// What a path means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route<'a> {
@@ -36,6 +39,8 @@ pub(super) enum Route<'a> {
     /// A command that runs to its end.
     Run(OfContainer<'a>),
     PortForward(OfPod<'a>),
+    /// The page of this node, and what is below it: the rest of the path.
+    Page(&'a str),
     /// Debugging handlers are disabled.
     Disabled,
     /// A path of a kubelet that this agent does not serve.
@@ -62,6 +67,9 @@ impl<'a> Route<'a> {
     /// The meaning of a decoded path. No segment of it may be empty, `.` or `..`, except that a slash may end it.
     pub(super) fn of(path: &'a str, has_debugging: bool) -> Self {
         let Some(path) = path.strip_prefix('/') else { return Self::Unknown };
+        if let Some(rest) = path.strip_prefix(PAGE).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+            return Self::Page(rest);
+        }
         let path = path.strip_suffix('/').unwrap_or(path);
         let segments: Vec<&str> = path.split('/').collect();
         if segments.iter().any(|segment| ["", ".", ".."].contains(segment)) {
@@ -145,6 +153,10 @@ mod tests {
             ("/debug/pprof/heap", Route::Unserved("debug")),
             ("/containerLogs/a/b/c", Route::ContainerLogs { namespace: "a", pod: "b", container: "c" }),
             ("/containerLogs/a/b", Route::Unknown),
+            ("/wardlet", Route::Page("")),
+            ("/wardlet/", Route::Page("/")),
+            ("/wardlet/data.json", Route::Page("/data.json")),
+            ("/wardlets", Route::Unknown),
             ("/containerLogs/a/../c", Route::Unknown),
             ("/metrics/../containerLogs/a/b/c", Route::Unknown),
             ("/metrics//", Route::Unknown),

@@ -6,5 +6,6 @@ mod support;
 
 mod costs;
 mod logs;
+mod page;
 mod paths;
 mod sessions;

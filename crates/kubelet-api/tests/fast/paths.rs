@@ -155,6 +155,7 @@ async fn a_port_that_is_taken_is_an_error_with_a_hint() {
         effective: &serde_json::json!({}),
         metrics: telemetry::metrics::Registry::default(),
         sync_loop: kubelet_api::SyncLoop::default(),
+        page: None,
     };
     let error = kubelet_api::serve(options).await.unwrap_err();
     assert!(matches!(error, kubelet_api::ServeError::Listen { .. }), "{error}");

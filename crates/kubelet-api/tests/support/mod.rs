@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use agent::{ContainerView, ExitView, InstanceView, StateView};
 use kubelet_api::{
-    Call, Detail, NodeUsage, Options, Pods, Reading, RunOutput, ServedContainer, ServedPod, Server, Session,
-    StreamError, Streams, Usage, serve,
+    Call, Detail, Document, NodeUsage, Options, Page, Pods, Reading, RunOutput, ServedContainer, ServedPage,
+    ServedPod, Server, Session, StreamError, Streams, Usage, serve,
 };
 use node::kubelet::{KubeletConfig, KubeletFlags};
 use serde_json::{Value, json};
@@ -146,8 +146,44 @@ pub(crate) async fn start_with(
         effective: &json!({"maxPods": 110}),
         metrics: Registry::default(),
         sync_loop: kubelet_api::SyncLoop::default(),
+        page: None,
     };
     serve(options).await.unwrap()
+}
+
+/// Serves the page at this address, too.
+pub(crate) async fn start_with_page(config: &KubeletConfig, dir: &Path, address: SocketAddr) -> Server {
+    let cert_dir = dir.join("pki");
+    let options = Options {
+        config,
+        cert_dir: &cert_dir,
+        node: "node0",
+        client: nowhere(),
+        pods: OnePod::new(dir),
+        streams: Arc::new(NoStreams),
+        usage: Arc::new(NoUsage),
+        effective: &json!({}),
+        metrics: Registry::default(),
+        sync_loop: kubelet_api::SyncLoop::default(),
+        page: Some(ServedPage { page: Arc::new(OnePage), address }),
+    };
+    serve(options).await.unwrap()
+}
+
+/// A page of one paragraph, with data.
+pub(crate) struct OnePage;
+
+impl Page for OnePage {
+    fn document(&self, path: &str, query: &str) -> Option<Document> {
+        let policy = Some("default-src 'none'".to_owned());
+        match path {
+            "" => Some(Document { kind: "text/html; charset=utf-8", body: "<p>page</p>".to_owned(), policy }),
+            "data.json" => {
+                Some(Document { kind: "application/json", body: format!("{query:?}"), policy: None })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A client of an API server that does not exist.

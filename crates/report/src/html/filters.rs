@@ -1,48 +1,63 @@
+//! What the page can be narrowed to. It does nothing without the script, which shows it.
+
 use std::collections::BTreeSet;
 
-use check::Report;
+use check::ObjectRef;
 
 use super::markup::Markup;
-use super::words::{self, Word};
+use super::words::Word;
 
-/// What the page can be narrowed to. It does nothing without the script, which shows it.
-pub(super) fn bar(page: &mut Markup, report: &Report) {
+/// A choice of one value of an attribute of the page's items, `data-ID`. An item without the attribute is always shown.
+pub(super) struct Choice<'a> {
+    pub(super) id: &'static str,
+    pub(super) name: &'static str,
+    /// Each value with its text.
+    pub(super) options: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Choice<'a> {
+    /// A choice among the namespaces of these objects.
+    pub(super) fn of_namespaces(objects: impl Iterator<Item = &'a ObjectRef>) -> Self {
+        Self::of_names("namespace", "Namespace", objects.map(|object| object.namespace.as_str()))
+    }
+
+    /// A choice among names, each of which is its own text.
+    pub(super) fn of_names(
+        id: &'static str,
+        name: &'static str,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
+        Self { id, name, options: names.into_iter().map(|name| (name, name)).collect() }
+    }
+
+    /// A choice among words of the page.
+    pub(super) fn of_words(
+        id: &'static str,
+        name: &'static str,
+        words: impl IntoIterator<Item = Word>,
+    ) -> Self {
+        Self { id, name, options: words.into_iter().map(|word| (word.class, word.text)).collect() }
+    }
+}
+
+pub(super) fn bar(page: &mut Markup, choices: &[Choice<'_>]) {
     page.within("form", &[("id", "filters"), ("role", "search"), ("aria-label", "Filters"), ("hidden", "")], |page| {
         page.within("label", &[("class", "wide")], |page| {
             page.element("span", &[], "Search");
             page.raw("<input id=\"text\" type=\"search\" placeholder=\"name, field, label …\" autocomplete=\"off\" spellcheck=\"false\">");
         });
-        let namespaces: BTreeSet<&str> = namespaces(report);
-        choice(page, "namespace", "Namespace", namespaces.iter().map(|n| (*n, *n)));
-        let verdicts = words::VERDICTS.map(words::verdict);
-        choice(page, "verdict", "Verdict", verdicts.iter().map(named));
-        let severities = words::SEVERITIES.map(words::severity);
-        choice(page, "severity", "Severity", severities.iter().map(named));
+        for choice in choices {
+            page.within("label", &[], |page| {
+                page.element("span", &[], choice.name);
+                page.within("select", &[("id", choice.id), ("data-filter", choice.id)], |page| {
+                    page.element("option", &[("value", "")], "all");
+                    for (value, text) in &choice.options {
+                        page.element("option", &[("value", value)], text);
+                    }
+                });
+            });
+        }
         page.raw("<button type=\"reset\">Clear</button>");
-    });
-}
-
-fn named(word: &Word) -> (&str, &str) {
-    (word.class, word.text)
-}
-
-fn namespaces(report: &Report) -> BTreeSet<&str> {
-    let users = report.volumes.iter().flat_map(|volume| &volume.users).map(|user| &user.workload);
-    let all = report.workloads.iter().map(|workload| &workload.object).chain(users);
-    all.map(|object| object.namespace.as_str()).collect()
-}
-
-fn choice<'a>(
-    page: &mut Markup,
-    id: &'static str,
-    name: &'static str,
-    options: impl Iterator<Item = (&'a str, &'a str)>,
-) {
-    page.within("label", &[], |page| {
-        page.element("span", &[], name);
-        page.within("select", &[("id", id)], |page| {
-            page.element("option", &[("value", "")], "all");
-            options.for_each(|(value, text)| page.element("option", &[("value", value)], text));
-        });
     });
 }

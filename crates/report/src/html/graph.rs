@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use check::{Report, User, Volume};
+use check::{Conflict, User, Volume};
+
+use super::words;
 
 /// More users of one volume than this are drawn as groups of equal label and policy.
 const SINGLE_USERS: usize = 8;
@@ -52,9 +54,9 @@ pub(super) struct Edge {
 
 /// One picture for each set of volumes that hang together, the largest first. Volumes without a conflict
 /// are in none.
-pub(super) fn pictures(report: &Report) -> Vec<Picture<'_>> {
-    let in_conflict: BTreeSet<&str> = report.conflicts.iter().map(|c| c.volume.as_str()).collect();
-    let volumes = report.volumes.iter().filter(|volume| in_conflict.contains(volume.id.as_str()));
+pub(super) fn pictures<'a>(volumes: &'a [Volume], conflicts: &[Conflict]) -> Vec<Picture<'a>> {
+    let in_conflict: BTreeSet<&str> = conflicts.iter().map(|c| c.volume.as_str()).collect();
+    let volumes = volumes.iter().filter(|volume| in_conflict.contains(volume.id.as_str()));
     let volumes: Vec<&Volume> = volumes.collect();
     let mut pictures: Vec<Picture<'_>> = components(&volumes).into_iter().map(picture).collect();
     pictures.sort_by_key(|picture| std::cmp::Reverse(picture.edges.len()));
@@ -167,7 +169,7 @@ fn node(user: &User) -> Node {
         1 => format!("{}, 1 pod", workload.kind),
         n => format!("{}, {n} pods", workload.kind),
     };
-    let name = format!("{}/{}", workload.namespace, workload.name);
+    let name = words::name_in_namespace(workload);
     Node { key: format!("{} {name}", workload.kind), name, below: pods }
 }
 
@@ -208,7 +210,7 @@ fn uncross(picture: &mut Picture<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use check::{Conflict, ConflictSide, ObjectRef, Severity, When};
+    use check::{ConflictSide, ObjectRef, Property, Severity, When};
 
     fn deployment(name: &str) -> ObjectRef {
         ObjectRef { kind: "Deployment".into(), namespace: "shop".into(), name: name.into() }
@@ -223,10 +225,11 @@ mod tests {
         Volume { id: id.into(), users, ..Volume::default() }
     }
 
-    fn report(volumes: Vec<Volume>) -> Report {
+    /// One conflict for each volume.
+    fn conflicts(volumes: &[Volume]) -> Vec<Conflict> {
         let side = ConflictSide { workload: deployment("a"), value: String::new(), pod: None, pods: 1 };
         let conflict = |volume: &Volume| Conflict {
-            property: "SELinuxLabel",
+            property: Property::SELinuxLabel,
             volume: volume.id.clone(),
             a: side.clone(),
             b: side.clone(),
@@ -235,18 +238,17 @@ mod tests {
             when: When::Already,
             pairs: 1,
         };
-        let conflicts = volumes.iter().map(conflict).collect();
-        Report { volumes, conflicts, ..Report::default() }
+        volumes.iter().map(conflict).collect()
     }
 
     #[test]
     fn volumes_that_share_a_user_are_in_one_picture() {
-        let report = report(vec![
+        let volumes = [
             volume("v1", vec![user("a", "x"), user("b", "y")]),
             volume("v2", vec![user("c", "x")]),
             volume("v3", vec![user("b", "y"), user("d", "x")]),
-        ]);
-        let pictures = pictures(&report);
+        ];
+        let pictures = pictures(&volumes, &conflicts(&volumes));
         let ids: Vec<Vec<&str>> =
             pictures.iter().map(|p| p.volumes.iter().map(|v| v.id.as_str()).collect()).collect();
         assert_eq!(ids, [vec!["v1", "v3"], vec!["v2"]]);
@@ -255,8 +257,8 @@ mod tests {
     #[test]
     fn many_users_are_drawn_as_groups_of_equal_label() {
         let users = (0..500).map(|n| user(&format!("w{n}"), if n % 2 == 0 { "x" } else { "y" })).collect();
-        let report = report(vec![volume("v", users)]);
-        let pictures = pictures(&report);
+        let volumes = [volume("v", users)];
+        let pictures = pictures(&volumes, &conflicts(&volumes));
         assert_eq!(pictures[0].users.len(), 2);
         assert_eq!(pictures[0].users[0].name, "250 workloads");
         assert_eq!(pictures[0].edges.len(), 2);
@@ -264,11 +266,11 @@ mod tests {
 
     #[test]
     fn a_user_of_two_volumes_is_drawn_once_between_them() {
-        let report = report(vec![
+        let volumes = [
             volume("v1", vec![user("both", "x"), user("first", "y")]),
             volume("v2", vec![user("both", "x"), user("second", "y")]),
-        ]);
-        let pictures = pictures(&report);
+        ];
+        let pictures = pictures(&volumes, &conflicts(&volumes));
         let names: Vec<&str> = pictures[0].users.iter().map(|u| u.name.as_str()).collect();
         assert_eq!(names, ["shop/first", "shop/both", "shop/second"]);
         assert_eq!(pictures[0].edges.iter().filter(|e| e.user == 1).count(), 2);

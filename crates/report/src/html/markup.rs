@@ -1,3 +1,8 @@
+use ring::digest::{SHA256, digest};
+
+/// How many bytes of a hash tell two contents of one element apart.
+const STAMP_BYTES: usize = 9;
+
 /// A page as it is written. Tags and attribute names are ours, known when this is compiled; whatever comes
 /// from an object is text or an attribute's value and goes in escaped. There is no other way in.
 #[derive(Debug, Default)]
@@ -67,9 +72,31 @@ impl Markup {
         self.close(tag);
     }
 
+    /// An element that the script replaces when its content is another: it has a stamp of its content.
+    pub(super) fn part(
+        &mut self,
+        tag: &'static str,
+        attributes: &[Attribute<'_>],
+        inside: impl FnOnce(&mut Self),
+    ) {
+        let mut content = Self::default();
+        inside(&mut content);
+        let stamp = stamp(content.0.as_bytes());
+        let stamped: Vec<Attribute<'_>> =
+            attributes.iter().copied().chain([("data-part", ""), ("data-stamp", stamp.as_str())]).collect();
+        self.within(tag, &stamped, |page| page.0.push_str(&content.0));
+    }
+
     pub(super) fn into_string(self) -> String {
         self.0
     }
+}
+
+/// A short text that is another for other content.
+pub(super) fn stamp(content: &[u8]) -> String {
+    let hash = digest(&SHA256, content);
+    let short = hash.as_ref().get(..STAMP_BYTES).unwrap_or_default();
+    short.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Control characters are not allowed in a page, and those that turn the direction of text could make a
@@ -99,5 +126,19 @@ mod tests {
         let mut page = Markup::default();
         page.text("a\u{202e}b\0c\nd");
         assert_eq!(page.into_string(), "a\u{fffd}b\u{fffd}c\nd");
+    }
+
+    #[test]
+    fn a_part_has_another_stamp_when_its_content_is_another() {
+        let part = |text: &str| {
+            let mut page = Markup::default();
+            page.part("p", &[("id", "x")], |page| page.text(text));
+            page.into_string()
+        };
+        let [a, b] = ["a", "b"].map(part);
+        assert!(a.starts_with("<p id=\"x\" data-part=\"\" data-stamp=\""), "{a}");
+        assert!(a.ends_with("\">a</p>"), "{a}");
+        assert_ne!(a.replace(">a<", ">b<"), b);
+        assert_eq!(part("a"), a);
     }
 }

@@ -1,69 +1,49 @@
-//! The report as one HTML file: no network, no other file, light and dark, for keyboards and phones.
+//! Pages for browsers: no network but their own server, no other file, light and dark, for keyboards and phones.
 //!
-//! - [`markup`]: the only way to write the page; what comes from objects goes in escaped.
-//! - [`overview`]: the answer at a glance.
+//! - [`render`]: the report of `check` as one file.
+//! - [`cluster`]: the page of the controller; [`node`]: the page of the agent on its node.
+//!
+//! Shared by all of them:
+//!
+//! - [`markup`]: the only way to write a page; what comes from objects goes in escaped.
+//! - `page`: the document around the content: policy, style, scripts.
+//! - [`tiles`], [`filters`], [`rows`]: numbers at a glance; what a reader can narrow a page to; rows that open.
 //! - [`graph`]: which volumes and workloads hang together; [`picture`]: how that is drawn.
-//! - [`conflicts`], [`workloads`], [`patches`]: the parts of the page.
-//! - [`filters`]: what a reader can narrow the page to.
+//! - [`overview`], [`conflicts`], [`workloads`], [`patches`]: the parts of the pages.
 //! - [`words`]: what things are called.
 //!
-//! Everything is in the page as it is written; the script only hides what a filter leaves out, and copies.
+//! Everything that a filter finds is in the page as it is written. The scripts hide what a filter leaves out, copy, and on a
+//! page that a server serves fetch the content of a row that is opened, and the page's next state.
 
+pub mod cluster;
 mod conflicts;
 mod filters;
 mod graph;
 mod markup;
+pub mod node;
 mod overview;
+mod page;
 mod patches;
 mod picture;
+mod rows;
+mod tiles;
 mod words;
 mod workloads;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use ring::digest::{SHA256, digest};
+use check::{ObjectRef, Report};
+use types::time;
 
-use check::Report;
+use conflicts::Contested;
+use filters::Choice;
 use markup::Markup;
+use page::{Head, Source, document};
+pub(crate) use rows::key;
 
-const STYLE: &str = include_str!("style.css");
-const SCRIPT: &str = include_str!("script.js");
-
-/// The whole page.
+/// The report of `check` as one file.
 #[must_use]
 pub fn render(report: &Report) -> String {
-    let mut page = Markup::default();
-    page.raw("<!doctype html>\n");
-    page.within("html", &[("lang", "en")], |page| {
-        head(page);
-        page.within("body", &[], |page| body(page, report));
-    });
-    page.raw("\n");
-    page.into_string()
-}
-
-/// The browser runs our script and no other, and loads nothing: a name that got through as markup would
-/// still do nothing.
-fn policy() -> String {
-    let hash = |text: &str| STANDARD.encode(digest(&SHA256, text.as_bytes()));
-    format!(
-        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
-        hash(SCRIPT),
-        hash(STYLE)
-    )
-}
-
-fn head(page: &mut Markup) {
-    page.within("head", &[], |page| {
-        page.raw("<meta charset=\"utf-8\">");
-        page.open("meta", &[("http-equiv", "Content-Security-Policy"), ("content", &policy())]);
-        page.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
-        page.raw("<meta name=\"color-scheme\" content=\"light dark\">");
-        page.raw("<meta name=\"referrer\" content=\"no-referrer\">");
-        page.raw("<title>wardlet check</title><style>");
-        page.raw(STYLE);
-        page.raw("</style>");
-    });
+    let head = Head { title: "wardlet check", source: Source::File, body: &[] };
+    document(&head, |page| body(page, report))
 }
 
 fn body(page: &mut Markup, report: &Report) {
@@ -71,26 +51,83 @@ fn body(page: &mut Markup, report: &Report) {
     overview::header(page, report);
     page.within("main", &[], |page| {
         overview::glance(page, &report.summary);
-        filters::bar(page, report);
+        filters::bar(page, &choices(report));
         overview::breaks(page, report);
-        conflicts::section(page, report);
+        conflicts_section(page, report);
         overview::drivers(page, &report.drivers);
-        workloads::section(page, report);
-        overview::doubts(page, report);
+        workloads::section(page, &report.workloads);
+        overview::doubts(page, &report.problems, &report.notes);
     });
+    footer(page);
+}
+
+fn choices(report: &Report) -> [Choice<'_>; 3] {
+    let users = report.volumes.iter().flat_map(|volume| &volume.users).map(|user| &user.workload);
+    let objects = report.workloads.iter().map(|workload| &workload.object).chain(users);
+    choices_of(objects)
+}
+
+/// What both the report and the page of a cluster can be narrowed to.
+fn choices_of<'a>(objects: impl Iterator<Item = &'a ObjectRef>) -> [Choice<'a>; 3] {
+    [
+        Choice::of_namespaces(objects),
+        Choice::of_words("verdict", "Verdict", words::VERDICTS.map(words::verdict)),
+        Choice::of_words("severity", "Severity", words::SEVERITIES.map(words::severity)),
+    ]
+}
+
+fn conflicts_section(page: &mut Markup, report: &Report) {
+    if report.conflicts.is_empty() {
+        return;
+    }
+    page.within("section", &[("id", "conflicts"), ("aria-labelledby", "conflicts-title")], |page| {
+        conflicts_title(page);
+        Contested::of(report).cards(page);
+    });
+}
+
+/// What stands above volumes in conflict.
+fn conflicts_title(page: &mut Markup) {
+    page.within("h2", &[("id", "conflicts-title")], |page| {
+        page.text("Volumes in conflict ");
+        page.element("span", &[("class", "count"), ("data-count", "conflict")], "");
+    });
+    page.element("p", &[("class", "lead")], conflicts::LEAD);
+}
+
+/// How much of a list is not in the page.
+fn left_out(page: &mut Markup, count: u64, what: &str) {
+    if count > 0 {
+        page.element("p", &[("class", "quiet")], &format!("{count} {what}."));
+    }
+}
+
+/// When the data of a served page was taken, and the button that pauses its updates, which the script shows.
+fn live_state(page: &mut Markup, taken: u64) {
+    page.within("p", &[("class", "live")], |page| {
+        page.element("span", &[("id", "live")], &format!("As of {}", time::stamp(taken)));
+        page.raw("<button id=\"pause\" type=\"button\" aria-pressed=\"false\" hidden>Pause updates</button>");
+    });
+}
+
+/// The value of a parameter in a query; keys of rows need no decoding.
+fn query_value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+/// The version, and where the scripts say what they have done.
+fn footer(page: &mut Markup) {
     page.within("footer", &[("class", "quiet")], |page| {
         page.text(concat!("wardlet ", env!("CARGO_PKG_VERSION")));
         page.raw("<p id=\"said\" role=\"status\" aria-live=\"polite\"></p>");
     });
-    page.raw("<script>");
-    page.raw(SCRIPT);
-    page.raw("</script>");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use check::{Break, BreakRule, ObjectRef};
+    use check::{Break, BreakRule};
 
     const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(1)>";
 
@@ -115,13 +152,5 @@ mod tests {
         assert_eq!(page.matches("<script>").count(), 1);
         assert_eq!(page.matches("</script>").count(), 1);
         assert!(!page.contains("<img"));
-    }
-
-    #[test]
-    fn nothing_in_our_style_or_script_needs_another_file() {
-        for text in [STYLE, SCRIPT] {
-            assert!(!text.contains("http:") && !text.contains("https:") && !text.contains("url("));
-            assert!(!text.contains("</"));
-        }
     }
 }

@@ -3,6 +3,7 @@
 use check::{Driver, GatesAt, Problem, Report, Summary};
 
 use super::markup::Markup;
+use super::tiles::{Tile, bar, tiles};
 use super::words;
 
 /// More of one list than this are only counted: a page must stay one that a browser can show.
@@ -40,55 +41,26 @@ fn changed_gates(page: &mut Markup, from: &GatesAt, to: &GatesAt) {
 
 pub(super) fn glance(page: &mut Markup, summary: &Summary) {
     page.within("section", &[("class", "glance"), ("aria-label", "At a glance")], |page| {
-        page.within("div", &[("class", "tiles")], |page| {
-            tile(page, "blocked", summary.blocked, "blocked");
-            tile(page, "risky", summary.risky, "risky");
-            tile(page, "ready", summary.ready, "ready");
-            tile(page, "calm", summary.isolated, "isolated already");
-            tile(page, "mayMeet", summary.conflicts, "volume conflicts");
-            tile(page, "calm", summary.problems, "not understood");
-        });
-        bar(page, summary);
+        let all = [
+            Tile::new("blocked", summary.blocked, "blocked"),
+            Tile::new("risky", summary.risky, "risky"),
+            Tile::new("ready", summary.ready, "ready"),
+            Tile::new("calm", summary.isolated, "isolated already"),
+            Tile::new("mayMeet", summary.conflicts, "volume conflicts"),
+            Tile::new("calm", summary.problems, "not understood"),
+        ];
+        tiles(page, &all);
+        verdicts(page, summary);
     });
 }
 
-fn tile(page: &mut Markup, class: &'static str, number: usize, what: &str) {
-    let class = if number == 0 { "tile none".to_owned() } else { format!("tile {class}") };
-    page.within("div", &[("class", &class)], |page| {
-        page.element("strong", &[], &number.to_string());
-        page.element("span", &[], what);
-    });
-}
-
-/// The verdicts as parts of one bar.
-fn bar(page: &mut Markup, summary: &Summary) {
-    let total = summary.blocked + summary.risky + summary.ready;
-    if total == 0 {
-        return;
-    }
-    let view = format!("0 0 {total} 1");
+/// The verdicts on workloads as parts of one bar.
+pub(super) fn verdicts(page: &mut Markup, summary: &Summary) {
+    let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    let parts = [("blocked", summary.blocked), ("risky", summary.risky), ("ready", summary.ready)];
+    let total: usize = parts.iter().map(|(_, n)| n).sum();
     let said = format!("{} of {total} workloads are ready", summary.ready);
-    let attributes = [
-        ("class", "bar"),
-        ("viewBox", view.as_str()),
-        ("preserveAspectRatio", "none"),
-        ("role", "img"),
-        ("aria-label", &said),
-    ];
-    page.within("svg", &attributes, |page| {
-        let mut x = 0;
-        for (class, width) in
-            [("blocked", summary.blocked), ("risky", summary.risky), ("ready", summary.ready)]
-        {
-            let (start, wide) = (x.to_string(), width.to_string());
-            page.element(
-                "rect",
-                &[("x", &start), ("y", "0"), ("width", &wide), ("height", "1"), ("class", class)],
-                "",
-            );
-            x += width;
-        }
-    });
+    bar(page, &parts.map(|(class, n)| (class, count(n))), &said);
 }
 
 /// What `--gate` fails on.
@@ -145,20 +117,20 @@ pub(super) fn drivers(page: &mut Markup, drivers: &[Driver]) {
 }
 
 /// What the answer does not rest on.
-pub(super) fn doubts(page: &mut Markup, report: &Report) {
-    if !report.problems.is_empty() {
+pub(super) fn doubts(page: &mut Markup, problems: &[Problem], notes: &[String]) {
+    if !problems.is_empty() {
         page.within("section", &[("id", "problems")], |page| {
             page.element("h2", &[], "What could not be read or understood");
             page.within("ul", &[("class", "breaks")], |page| {
-                report.problems.iter().take(LISTED).for_each(|p| problem(page, p));
+                problems.iter().take(LISTED).for_each(|p| problem(page, p));
             });
         });
     }
-    if !report.notes.is_empty() {
+    if !notes.is_empty() {
         page.within("section", &[("id", "notes")], |page| {
             page.element("h2", &[], "What was taken for granted");
             page.within("ul", &[("class", "plain")], |page| {
-                report.notes.iter().for_each(|note| page.element("li", &[], note));
+                notes.iter().for_each(|note| page.element("li", &[], note));
             });
         });
     }

@@ -1,34 +1,33 @@
 "use strict";
 (() => {
   const form = document.getElementById("filters");
-  const field = (id) => document.getElementById(id);
-  const said = field("said");
-  const items = [...document.querySelectorAll("[data-item]")].map((element) => ({
+  const search = document.getElementById("text");
+  const said = document.getElementById("said");
+  const filters = [...document.querySelectorAll("[data-filter]")];
+
+  const collect = () => [...document.querySelectorAll("[data-item]")].map((element) => ({
     element,
     kind: element.dataset.item,
-    namespaces: (element.dataset.namespace || "").split(" "),
-    verdict: element.dataset.verdict,
-    severities: (element.dataset.severity || "").split(" "),
-    text: element.textContent.toLowerCase(),
+    values: Object.fromEntries(filters.map(({ id }) => [id, element.dataset[id]?.split(" ")])),
+    text: element.dataset.words ?? element.textContent.toLowerCase(),
   }));
 
+  let items = collect();
+
+  // An item without values for a filter is none of those that it narrows.
   const shows = (item, wanted) =>
-    (!wanted.namespace || item.namespaces.includes(wanted.namespace)) &&
-    (!wanted.verdict || item.kind !== "workload" || item.verdict === wanted.verdict) &&
-    (!wanted.severity || item.kind !== "conflict" || item.severities.includes(wanted.severity)) &&
+    wanted.choices.every(([id, value]) => item.values[id]?.includes(value) ?? true) &&
     wanted.words.every((word) => item.text.includes(word));
 
   const apply = () => {
     const wanted = {
-      namespace: field("namespace").value,
-      verdict: field("verdict").value,
-      severity: field("severity").value,
-      words: field("text").value.toLowerCase().split(/\s+/).filter(Boolean),
+      choices: filters.map(({ id, value }) => [id, value]).filter(([, value]) => value),
+      words: search.value.toLowerCase().split(/\s+/).filter(Boolean),
     };
     const counts = {};
     for (const item of items) {
       const shown = shows(item, wanted);
-      item.element.hidden = !shown;
+      if (item.element.hidden === shown) item.element.hidden = !shown;
       const count = (counts[item.kind] ??= { shown: 0, all: 0 });
       count.all += 1;
       count.shown += shown ? 1 : 0;
@@ -71,6 +70,10 @@
   form.addEventListener("change", apply);
   form.addEventListener("reset", () => setTimeout(apply));
   form.addEventListener("submit", (event) => event.preventDefault());
+  document.addEventListener("pagechange", () => {
+    items = collect();
+    apply();
+  });
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-copy]");
     if (button) copy(button);
@@ -79,7 +82,7 @@
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName);
     if (event.key === "/" && !typing) {
       event.preventDefault();
-      field("text").focus();
+      search.focus();
     }
   });
   apply();

@@ -66,7 +66,15 @@ pub(super) fn now(now: Now, verdict: Verdict) -> &'static str {
 
 /// `Deployment shop/web`
 pub(super) fn object_name(object: &ObjectRef) -> String {
-    format!("{} {}/{}", object.kind, object.namespace, object.name)
+    format!("{} {}", object.kind, name_in_namespace(object))
+}
+
+/// `shop/web`; the name alone of what has no namespace, or none that is shown.
+pub(super) fn name_in_namespace(object: &ObjectRef) -> String {
+    match object.namespace.as_str() {
+        "" => object.name.clone(),
+        namespace => format!("{namespace}/{}", object.name),
+    }
 }
 
 /// `1 pod`, `2 pods`

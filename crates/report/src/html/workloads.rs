@@ -1,42 +1,101 @@
 //! Every workload with its verdict, those that need work first.
 
-use check::{PodSecurity, Reason, Report, SelinuxFinding, Workload};
+use check::{PodSecurity, Reason, SelinuxFinding, Workload};
 
 use super::markup::Markup;
+use super::rows::{Position, Row, key};
 use super::{patches, words};
 
-pub(super) fn section(page: &mut Markup, report: &Report) {
-    let mut workloads: Vec<&Workload> = report.workloads.iter().collect();
-    workloads.sort_by_key(|workload| std::cmp::Reverse(workload.user_namespace.verdict));
+/// Where the content of a row is fetched from.
+const ADDRESS: &str = "workload";
+
+pub(super) fn section(page: &mut Markup, workloads: &[Workload]) {
     page.within("section", &[("id", "workloads"), ("aria-labelledby", "workloads-title")], |page| {
-        page.within("h2", &[("id", "workloads-title")], |page| {
-            page.text("Workloads and user namespaces ");
-            page.element("span", &[("class", "count"), ("data-count", "workload")], "");
-        });
-        workloads.iter().for_each(|workload| row(page, workload));
+        title(page);
+        sorted(workloads).into_iter().for_each(|workload| whole(page, workload));
     });
 }
 
-fn row(page: &mut Markup, workload: &Workload) {
-    let verdict = words::verdict(workload.user_namespace.verdict);
+pub(super) fn title(page: &mut Markup) {
+    page.within("h2", &[("id", "workloads-title")], |page| {
+        page.text("Workloads and user namespaces ");
+        page.element("span", &[("class", "count"), ("data-count", "workload")], "");
+    });
+}
+
+/// A row for each workload, those that need work first.
+pub(super) fn rows(page: &mut Markup, workloads: &[Workload], filled: usize) {
+    for (place, workload) in sorted(workloads).into_iter().enumerate() {
+        row(page, workload, Position { place, filled, address: ADDRESS });
+    }
+}
+
+/// The content of the row with this key.
+pub(super) fn content_of(workloads: &[Workload], wanted: &str) -> Option<String> {
+    let workload = workloads.iter().find(|workload| key_of(workload) == wanted)?;
+    let mut page = Markup::default();
+    body(&mut page, workload);
+    Some(page.into_string())
+}
+
+fn sorted(workloads: &[Workload]) -> Vec<&Workload> {
+    let mut sorted: Vec<&Workload> = workloads.iter().collect();
+    sorted.sort_by_key(|workload| std::cmp::Reverse(workload.user_namespace.verdict));
+    sorted
+}
+
+fn key_of(workload: &Workload) -> String {
+    key(&workload.object.to_string())
+}
+
+/// A workload with all that is known of it.
+fn whole(page: &mut Markup, workload: &Workload) {
     let attributes = [
         ("class", "workload"),
         ("data-item", "workload"),
         ("data-namespace", workload.object.namespace.as_str()),
-        ("data-verdict", verdict.class),
+        ("data-verdict", words::verdict(workload.user_namespace.verdict).class),
     ];
     page.within("details", &attributes, |page| {
-        page.within("summary", &[], |page| {
-            let class = format!("tag {}", verdict.class);
-            page.element("span", &[("class", &class)], &format!("{} {}", verdict.sign, verdict.text));
-            page.within("span", &[("class", "title")], |page| {
-                page.element("span", &[("class", "quiet")], &format!("{}/", workload.object.namespace));
-                page.element("strong", &[], &workload.object.name);
-            });
-            page.element("span", &[("class", "quiet facts")], &facts(workload));
-        });
+        page.within("summary", &[], |page| summary(page, workload));
         page.within("div", &[("class", "body")], |page| body(page, workload));
     });
+}
+
+fn row(page: &mut Markup, workload: &Workload, at: Position) {
+    let filters = [
+        ("data-namespace", workload.object.namespace.as_str()),
+        ("data-verdict", words::verdict(workload.user_namespace.verdict).class),
+    ];
+    let row = Row {
+        class: "workload",
+        item: "workload",
+        key: key_of(workload),
+        filters: &filters,
+        words: &searched(workload),
+        state: &serde_json::to_vec(workload).unwrap_or_default(),
+    };
+    row.write(page, at, |page| summary(page, workload), |page| body(page, workload));
+}
+
+/// What a search finds a workload by.
+fn searched(workload: &Workload) -> Vec<&str> {
+    let object = &workload.object;
+    let reasons = workload.user_namespace.reasons.iter().flat_map(|r| [&r.field, &r.cause, &r.hint]);
+    let findings = workload.selinux.findings.iter().flat_map(|f| [&f.volume, &f.field, &f.cause]);
+    let own = [&object.kind, &object.namespace, &object.name].into_iter().chain(&workload.selinux.labels);
+    own.chain(reasons).chain(findings).map(String::as_str).collect()
+}
+
+fn summary(page: &mut Markup, workload: &Workload) {
+    let verdict = words::verdict(workload.user_namespace.verdict);
+    let class = format!("tag {}", verdict.class);
+    page.element("span", &[("class", &class)], &format!("{} {}", verdict.sign, verdict.text));
+    page.within("span", &[("class", "title")], |page| {
+        page.element("span", &[("class", "quiet")], &format!("{}/", workload.object.namespace));
+        page.element("strong", &[], &workload.object.name);
+    });
+    page.element("span", &[("class", "quiet facts")], &facts(workload));
 }
 
 fn facts(workload: &Workload) -> String {

@@ -67,7 +67,7 @@ fn of_conflict(places: &BTreeMap<&ObjectRef, &SourcePosition>, conflict: &Confli
         level: conflict_level(conflict),
         text,
         objects: vec![(&a.workload, place(a)), (&b.workload, place(b))],
-        key: [conflict.property, &conflict.volume, &side(a), &side(b)].join("|"),
+        key: [conflict.property.name(), &conflict.volume, &side(a), &side(b)].join("|"),
     }
     .result()
 }

@@ -104,6 +104,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "doctor",
             "agent",
             "kubelet-api",
+            "report",
         ],
     ),
     ("admission", &["types", "plan", "manifest"]),

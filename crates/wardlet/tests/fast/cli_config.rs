@@ -50,6 +50,10 @@ wrapper:
   user_namespace_range_size: 65536
   user_namespace_pool_size: 1000
   user_namespace_state_dir: /var/lib/wardlet
+agent:
+  page:
+    address: 127.0.0.1:10280
+    proofSeconds: 60
 # the pool: default: everything from 65536 up, nothing else is configured
 #   uids 65536-4294901759
 #   gids 65536-4294901759

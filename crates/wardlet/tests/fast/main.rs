@@ -29,6 +29,7 @@ mod cli_leases;
 mod cli_pairs;
 mod cli_upstream_defects;
 mod cli_verify;
+mod deploy;
 mod diagram;
 mod file_graph;
 mod tuple_parameters;

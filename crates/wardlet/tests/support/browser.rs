@@ -99,7 +99,11 @@ impl Browser {
     }
 
     pub(crate) fn open(&self, file: &Path) {
-        self.call("POST", "/url", &json!({"url": format!("file://{}", file.display())}));
+        self.open_address(&format!("file://{}", file.display()));
+    }
+
+    pub(crate) fn open_address(&self, address: &str) {
+        self.call("POST", "/url", &json!({"url": address}));
     }
 
     /// What a script's `return` gives.
